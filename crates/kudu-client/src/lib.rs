@@ -1,0 +1,1 @@
+//! A native asynchronous client for Apache Kudu.

@@ -1,0 +1,1 @@
+//! Published time-series benchmarks: workloads, load and query clients, reports.

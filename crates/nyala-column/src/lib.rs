@@ -1,0 +1,1 @@
+//! Column vectors: codecs, kernels, and the only unsafe code.

@@ -1,0 +1,1 @@
+//! Core types and the store contract of nyala.

@@ -1,0 +1,1 @@
+//! Databases, measurements, series index and ingestion over the store contract.

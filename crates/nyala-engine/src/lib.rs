@@ -1,0 +1,1 @@
+//! The embedded store: log, memtable, column rowsets, compaction.

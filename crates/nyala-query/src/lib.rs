@@ -1,0 +1,1 @@
+//! InfluxQL: parse, plan, execute over nyala-db.

@@ -1,0 +1,2 @@
+//! The nyala program.
+fn main() {}
