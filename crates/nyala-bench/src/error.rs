@@ -1,0 +1,70 @@
+//! What can go wrong in a benchmark, by what the person at the keyboard can do about it.
+
+use std::fmt;
+use std::io;
+
+/// The result of anything in this crate that can fail.
+pub type Result<T> = std::result::Result<T, BenchError>;
+
+/// Why a benchmark stopped.
+#[derive(Debug)]
+pub enum BenchError {
+    /// The command asks for something that makes no sense; say it differently.
+    Invalid(String),
+    /// The server cannot be reached, or the connection broke; `context` says doing what.
+    Io {
+        /// What was being done.
+        context: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The server answered something that is not HTTP, or not what was asked.
+    Protocol(String),
+    /// The server refused a request.
+    Server {
+        /// HTTP status.
+        status: u16,
+        /// The first part of the answer's body.
+        message: String,
+    },
+    /// `--verify` found answers that differ from the computed ones.
+    WrongAnswers {
+        /// How many answers differ.
+        wrong: usize,
+        /// How many were compared.
+        compared: usize,
+    },
+}
+
+impl BenchError {
+    /// Wraps an I/O error with what was being done.
+    pub fn io(context: impl Into<String>) -> impl FnOnce(io::Error) -> BenchError {
+        let context = context.into();
+        move |source| BenchError::Io { context, source }
+    }
+}
+
+impl fmt::Display for BenchError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BenchError::Invalid(message) => out.write_str(message),
+            BenchError::Io { context, source } => write!(out, "{context}: {source}"),
+            BenchError::Protocol(message) => write!(out, "unexpected answer from the server: {message}"),
+            BenchError::Server { status, message } => {
+                write!(out, "the server answered {status}: {}", message.trim_end())
+            }
+            BenchError::WrongAnswers { wrong, compared } => {
+                write!(out, "{wrong} of {compared} answers differ from the computed ones")
+            }
+        }
+    }
+}
+
+impl std::error::Error for BenchError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            BenchError::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! TSBS' cpu-only model: every host reports ten integer percentages each interval.
+//!
+//! A value starts uniform in [0, 100) and then walks by standard normal steps, clamped to [0, 100];
+//! what is written is its integer part. Rows come tick by tick, hosts in order within a tick, as TSBS
+//! writes them. Each host has its own random stream, so that one host's history can be computed alone
+//! (which is how answers are verified) and the data depend on nothing but seed and host number.
+//!
+//! Claiming rows (a step of each walk, serial) is apart from writing them as text ([`super::cpu_lines`],
+//! by any number of workers), so the shared part is short.
+
+use super::host::Host;
+use super::{Batch, Workload};
+use crate::random::{Random, Ziggurat};
+use crate::time::Span;
+use crate::workload::cpu_lines::CpuLines;
+use std::sync::Mutex;
+
+/// Number of fields of a row.
+pub const FIELD_COUNT: usize = 10;
+
+/// Names of the fields, in order.
+pub const FIELDS: [&str; FIELD_COUNT] = [
+    "usage_user",
+    "usage_system",
+    "usage_idle",
+    "usage_nice",
+    "usage_iowait",
+    "usage_irq",
+    "usage_softirq",
+    "usage_steal",
+    "usage_guest",
+    "usage_guest_nice",
+];
+
+/// One row's values.
+pub type CpuRow = [u8; FIELD_COUNT];
+
+/// What data set to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuConfig {
+    /// Number of hosts.
+    pub hosts: u64,
+    /// Times of the data: every multiple of `interval_seconds` from its start, before its end.
+    pub span: Span,
+    /// Seconds between a host's rows.
+    pub interval_seconds: i64,
+    /// What the data depend on.
+    pub seed: u64,
+}
+
+impl CpuConfig {
+    /// How many times each host reports.
+    pub fn ticks(&self) -> u64 {
+        (self.span.seconds() / self.interval_seconds) as u64
+    }
+
+    /// How many rows the data set has.
+    pub fn rows(&self) -> u64 {
+        self.hosts * self.ticks()
+    }
+
+    /// When tick `tick` is, in seconds since 1970.
+    pub fn time_of(&self, tick: u64) -> i64 {
+        self.span.start + tick as i64 * self.interval_seconds
+    }
+
+    /// The host numbered `number`.
+    pub fn host(&self, number: u64) -> Host {
+        Host::new(self.seed, number)
+    }
+
+    /// The rows of one host from the first tick on, without end.
+    pub fn history(&self, host: u64) -> History {
+        History { walk: Walk::new(self.seed, host) }
+    }
+}
+
+/// One host's ten random walks.
+#[derive(Clone, Debug)]
+struct Walk {
+    random: Random,
+    states: [f64; FIELD_COUNT],
+}
+
+impl Walk {
+    fn new(seed: u64, host: u64) -> Walk {
+        let mut random = Random::new(seed, host);
+        let states = std::array::from_fn(|_| random.unit() * 100.0);
+        Walk { random, states }
+    }
+
+    /// The values now; the walks are advanced to the next tick.
+    #[inline]
+    fn take(&mut self, ziggurat: &Ziggurat) -> CpuRow {
+        let row = self.states.map(|state| state as u8);
+        for state in &mut self.states {
+            *state = (*state + self.random.normal(ziggurat)).clamp(0.0, 100.0);
+        }
+        row
+    }
+}
+
+/// Iterator over one host's rows.
+#[derive(Clone, Debug)]
+pub struct History {
+    walk: Walk,
+}
+
+impl Iterator for History {
+    type Item = CpuRow;
+
+    fn next(&mut self) -> Option<CpuRow> {
+        Some(self.walk.take(Ziggurat::shared()))
+    }
+}
+
+/// Rows that belong to one batch.
+#[derive(Debug, Default)]
+pub struct CpuBlock {
+    first_row: u64,
+    rows: Vec<CpuRow>,
+}
+
+/// The workload: the walks of all hosts behind a lock, and the writer of lines.
+#[derive(Debug)]
+pub struct CpuWorkload {
+    config: CpuConfig,
+    batch_rows: usize,
+    lines: CpuLines,
+    walks: Mutex<Walks>,
+}
+
+#[derive(Debug)]
+struct Walks {
+    walks: Vec<Walk>,
+    next_row: u64,
+}
+
+impl CpuWorkload {
+    /// The whole data set of `config`, in batches of `batch_rows`.
+    pub fn new(config: CpuConfig, batch_rows: usize) -> CpuWorkload {
+        let walks = (0..config.hosts).map(|host| Walk::new(config.seed, host)).collect();
+        CpuWorkload {
+            config,
+            batch_rows,
+            lines: CpuLines::new(&config),
+            walks: Mutex::new(Walks { walks, next_row: 0 }),
+        }
+    }
+}
+
+impl Workload for CpuWorkload {
+    type Block = CpuBlock;
+
+    fn total_rows(&self) -> u64 {
+        self.config.rows()
+    }
+
+    fn values_per_row(&self) -> f64 {
+        FIELD_COUNT as f64
+    }
+
+    fn claim(&self, block: &mut CpuBlock) -> Option<Batch> {
+        let ziggurat = Ziggurat::shared();
+        let mut shared = self.walks.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let rows = (self.config.rows() - shared.next_row).min(self.batch_rows as u64);
+        if rows == 0 {
+            return None;
+        }
+        block.first_row = shared.next_row;
+        block.rows.clear();
+        let mut host = (shared.next_row % self.config.hosts) as usize;
+        while (block.rows.len() as u64) < rows {
+            let wanted = rows as usize - block.rows.len();
+            let end = shared.walks.len().min(host + wanted);
+            block.rows.extend(shared.walks[host..end].iter_mut().map(|walk| walk.take(ziggurat)));
+            host = 0;
+        }
+        shared.next_row += rows;
+        Some(Batch { rows, values: rows * FIELD_COUNT as u64 })
+    }
+
+    fn write(&self, block: &CpuBlock, body: &mut Vec<u8>) {
+        self.lines.write(&self.config, block.first_row, &block.rows, body);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::{DAY_SECONDS, TSBS_START};
+
+    fn config(hosts: u64, seed: u64) -> CpuConfig {
+        let span = Span { start: TSBS_START, end: TSBS_START + DAY_SECONDS };
+        CpuConfig { hosts, span, interval_seconds: 10, seed }
+    }
+
+    fn text(config: CpuConfig, batch_rows: usize, batches: usize) -> String {
+        let workload = CpuWorkload::new(config, batch_rows);
+        let (mut block, mut body, mut all) = (CpuBlock::default(), Vec::new(), Vec::new());
+        for _ in 0..batches {
+            workload.claim(&mut block).unwrap();
+            workload.write(&block, &mut body);
+            all.extend_from_slice(&body);
+        }
+        String::from_utf8(all).unwrap()
+    }
+
+    /// FNV-1a, only to pin the bytes.
+    fn fingerprint(text: &str) -> u64 {
+        text.bytes()
+            .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    }
+
+    #[test]
+    fn the_same_seed_writes_the_same_bytes_for_ever() {
+        let text = text(config(7, 123), 100, 3);
+        assert_eq!(text.lines().count(), 300);
+        assert_eq!(fingerprint(&text), FIXTURE, "{}", text.lines().next().unwrap());
+    }
+    const FIXTURE: u64 = 17_426_248_144_167_949_460;
+
+    #[test]
+    fn batch_size_does_not_change_the_data() {
+        assert!(text(config(5, 9), 7, 9).starts_with(&text(config(5, 9), 60, 1)));
+        assert_ne!(text(config(5, 9), 60, 1), text(config(5, 10), 60, 1));
+    }
+
+    #[test]
+    fn lines_are_the_history_of_their_hosts() {
+        let config = config(3, 5);
+        let text = text(config, 10, 3);
+        let mut histories: Vec<History> = (0..3).map(|host| config.history(host)).collect();
+        for (number, line) in text.lines().enumerate() {
+            let host = number % 3;
+            let row = histories[host].next().unwrap();
+            let fields: Vec<String> =
+                FIELDS.iter().zip(row).map(|(field, value)| format!("{field}={value}i")).collect();
+            let expected = format!(
+                "cpu{} {} {}000000000",
+                config.host(host as u64).line_tags(),
+                fields.join(","),
+                TSBS_START + (number / 3) as i64 * 10
+            );
+            assert_eq!(line, expected);
+        }
+    }
+
+    #[test]
+    fn values_walk_by_normal_steps_within_bounds() {
+        let mut changes = 0.0;
+        let mut previous: Option<CpuRow> = None;
+        for row in config(1, 4).history(0).take(20_000) {
+            assert!(row.iter().all(|&value| value <= 100));
+            if let Some(previous) = previous {
+                for (before, after) in previous.iter().zip(row) {
+                    changes += (f64::from(after) - f64::from(*before)).powi(2);
+                }
+            }
+            previous = Some(row);
+        }
+        // Truncation adds the variance of two uniform remainders (1/6) to the step's 1.
+        let variance = changes / (19_999.0 * FIELD_COUNT as f64);
+        assert!((0.95..1.25).contains(&variance), "{variance}");
+    }
+
+    #[test]
+    fn the_last_batch_is_what_remains() {
+        let span = Span { start: TSBS_START, end: TSBS_START + 30 };
+        let workload = CpuWorkload::new(CpuConfig { span, ..config(5, 1) }, 10);
+        let mut block = CpuBlock::default();
+        let rows: Vec<u64> =
+            std::iter::from_fn(|| workload.claim(&mut block)).map(|batch| batch.rows).collect();
+        assert_eq!(rows, [10, 5]);
+    }
+}

@@ -1,0 +1,32 @@
+//! Workloads: what the published benchmarks write. Seeded, streamed, never a file.
+
+pub mod cpu;
+mod cpu_lines;
+pub mod host;
+
+/// What a claimed batch holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// Lines.
+    pub rows: u64,
+    /// Field values in them.
+    pub values: u64,
+}
+
+/// A source of batches for any number of loader threads.
+pub trait Workload: Sync {
+    /// A claimed batch, not yet text; reused from batch to batch.
+    type Block: Default + Send;
+
+    /// Rows of the whole data set.
+    fn total_rows(&self) -> u64;
+
+    /// Mean number of field values of a row.
+    fn values_per_row(&self) -> f64;
+
+    /// Takes the next batch; `None` when the data set is complete. Calls are serialised inside.
+    fn claim(&self, block: &mut Self::Block) -> Option<Batch>;
+
+    /// Replaces `body` by the batch as InfluxDB line protocol.
+    fn write(&self, block: &Self::Block, body: &mut Vec<u8>);
+}
