@@ -1,1 +1,18 @@
-//! Core types and the store contract of nyala.
+//! Core types of nyala and the contract between the database and its stores.
+//!
+//! Everything above (databases, queries, servers) speaks to storage only
+//! through [`store::Store`]; everything below (the embedded engine, a Kudu
+//! cluster) implements it and knows nothing of query languages or protocols.
+
+pub mod error;
+pub mod ids;
+pub mod schema;
+pub mod store;
+pub mod time;
+pub mod value;
+
+pub use error::{Error, ErrorKind, Result};
+pub use ids::{ColumnId, Sequence, SeriesId, TableId};
+pub use schema::{ColumnSchema, ColumnType, Partitioning, TableSchema};
+pub use time::TimeRange;
+pub use value::Value;

@@ -1,0 +1,144 @@
+//! One error type for everything below the servers.
+//!
+//! A kind says what the caller can do next; status codes and protocol texts
+//! are decided in the servers alone.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Result with nyala's [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What the caller can do about an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// The request is wrong and will stay wrong.
+    Invalid,
+    /// The thing named does not exist.
+    Missing,
+    /// The request contradicts what is stored (type conflict, key exists).
+    Conflict,
+    /// The store cannot do this; it declares so in its capabilities.
+    Unsupported,
+    /// Not now (memory past its hard limit, disk full, recovering): retry later, nothing was stored.
+    Retry,
+    /// A limit on size, time or count was reached; a smaller request may pass.
+    Limit,
+    /// The caller went away or asked to stop.
+    Cancelled,
+    /// The outcome of a write is unknown (its sync failed); sending it again is safe.
+    Unknown,
+    /// Bytes on disk are not what was written.
+    Corrupt,
+    /// The operating system refused.
+    Io,
+}
+
+/// An error with its kind, a message for people, and where on disk it was found if it was.
+#[derive(Debug, Clone)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+    place: Option<Place>,
+}
+
+/// A place on disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The file.
+    pub file: PathBuf,
+    /// Byte offset in it.
+    pub offset: u64,
+}
+
+impl Error {
+    /// A new error.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), place: None }
+    }
+
+    /// The request is wrong.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Invalid, message)
+    }
+
+    /// The thing named does not exist.
+    pub fn missing(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Missing, message)
+    }
+
+    /// The request contradicts what is stored.
+    pub fn conflict(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Conflict, message)
+    }
+
+    /// A limit was reached.
+    pub fn limit(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Limit, message)
+    }
+
+    /// Not now; nothing was stored.
+    pub fn retry(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Retry, message)
+    }
+
+    /// The store cannot do this.
+    pub fn unsupported(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Unsupported, message)
+    }
+
+    /// Bytes on disk are not what was written.
+    pub fn corrupt(file: impl Into<PathBuf>, offset: u64, message: impl Into<String>) -> Self {
+        Self {
+            kind: ErrorKind::Corrupt,
+            message: message.into(),
+            place: Some(Place { file: file.into(), offset }),
+        }
+    }
+
+    /// What the caller can do.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The message without the place.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Where on disk, if anywhere.
+    pub fn place(&self) -> Option<&Place> {
+        self.place.as_ref()
+    }
+
+    /// The same error with words before its message.
+    #[must_use]
+    pub fn context(mut self, words: impl fmt::Display) -> Self {
+        self.message = format!("{words}: {}", self.message);
+        self
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Some(place) => {
+                write!(f, "{} (in {} at byte {})", self.message, place.file.display(), place.offset)
+            }
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<std::io::Error> for Error {
+    /// A full disk can pass, so it is [`ErrorKind::Retry`]; the rest is [`ErrorKind::Io`].
+    fn from(error: std::io::Error) -> Self {
+        let kind = match error.kind() {
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::Retry,
+            _ => ErrorKind::Io,
+        };
+        Self::new(kind, error.to_string())
+    }
+}

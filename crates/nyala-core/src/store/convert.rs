@@ -1,0 +1,103 @@
+//! Between arrays and single values.
+
+use crate::error::{Error, Result};
+use crate::schema::ColumnType;
+use crate::value::Value;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    TimestampNanosecondType, UInt32Type, UInt64Type,
+};
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array,
+    Int8Array, Int16Array, Int32Array, Int64Array, StringArray, TimestampNanosecondArray, UInt32Array,
+    UInt64Array,
+};
+use arrow_schema::{DataType, TimeUnit};
+use std::sync::Arc;
+
+/// The value in a slot, or `None` where it is invalid. Panics on an array type no column has.
+pub fn value_at(array: &ArrayRef, row: usize) -> Option<Value> {
+    if array.is_null(row) {
+        return None;
+    }
+    Some(match array.data_type() {
+        DataType::Boolean => Value::Bool(array.as_boolean().value(row)),
+        DataType::Int8 => Value::Int(array.as_primitive::<Int8Type>().value(row).into()),
+        DataType::Int16 => Value::Int(array.as_primitive::<Int16Type>().value(row).into()),
+        DataType::Int32 => Value::Int(array.as_primitive::<Int32Type>().value(row).into()),
+        DataType::Int64 => Value::Int(array.as_primitive::<Int64Type>().value(row)),
+        DataType::UInt32 => Value::UInt(array.as_primitive::<UInt32Type>().value(row).into()),
+        DataType::UInt64 => Value::UInt(array.as_primitive::<UInt64Type>().value(row)),
+        DataType::Float32 => Value::Float(array.as_primitive::<Float32Type>().value(row).into()),
+        DataType::Float64 => Value::Float(array.as_primitive::<Float64Type>().value(row)),
+        DataType::Decimal128(..) => Value::Decimal(array.as_primitive::<Decimal128Type>().value(row)),
+        DataType::Utf8 => Value::String(array.as_string::<i32>().value(row).to_owned()),
+        DataType::Binary => Value::Binary(array.as_binary::<i32>().value(row).to_vec()),
+        DataType::Date32 => Value::Int(array.as_primitive::<Date32Type>().value(row).into()),
+        DataType::Timestamp(TimeUnit::Nanosecond, None) => {
+            Value::Int(array.as_primitive::<TimestampNanosecondType>().value(row))
+        }
+        other => unreachable!("no column has type {other}"),
+    })
+}
+
+/// An array of a column's type from values; invalid where they do not fit the type.
+pub fn array_of_values(column_type: ColumnType, values: &[Option<&Value>]) -> Result<ArrayRef> {
+    macro_rules! collect {
+        ($array:ty, $variant:ident, $convert:expr) => {{
+            let cells = values
+                .iter()
+                .map(|value| match value {
+                    None => Ok(None),
+                    Some(Value::$variant(value)) => {
+                        ($convert)(value).map(Some).ok_or_else(|| out_of_range(column_type))
+                    }
+                    Some(other) => Err(Error::invalid(format!("{other:?} is not a {column_type:?}"))),
+                })
+                .collect::<Result<Vec<_>>>()?;
+            Arc::new(<$array>::from(cells)) as ArrayRef
+        }};
+    }
+    Ok(match column_type {
+        ColumnType::Bool => collect!(BooleanArray, Bool, |v: &bool| Some(*v)),
+        ColumnType::Int8 => collect!(Int8Array, Int, |v: &i64| i8::try_from(*v).ok()),
+        ColumnType::Int16 => collect!(Int16Array, Int, |v: &i64| i16::try_from(*v).ok()),
+        ColumnType::Int32 => collect!(Int32Array, Int, |v: &i64| i32::try_from(*v).ok()),
+        ColumnType::Int64 => collect!(Int64Array, Int, |v: &i64| Some(*v)),
+        ColumnType::UInt32 => collect!(UInt32Array, UInt, |v: &u64| u32::try_from(*v).ok()),
+        ColumnType::UInt64 => collect!(UInt64Array, UInt, |v: &u64| Some(*v)),
+        ColumnType::Float32 => collect!(Float32Array, Float, |v: &f64| Some(*v as f32)),
+        ColumnType::Float64 => collect!(Float64Array, Float, |v: &f64| Some(*v)),
+        ColumnType::Decimal { precision, scale } => {
+            let cells = values
+                .iter()
+                .map(|value| match value {
+                    None => Ok(None),
+                    Some(Value::Decimal(value)) => Ok(Some(*value)),
+                    Some(other) => Err(Error::invalid(format!("{other:?} is not a {column_type:?}"))),
+                })
+                .collect::<Result<Vec<_>>>()?;
+            let array = Decimal128Array::from(cells).with_precision_and_scale(precision, scale);
+            Arc::new(array.map_err(|_| out_of_range(column_type))?)
+        }
+        ColumnType::String => collect!(StringArray, String, |v: &String| Some(v.clone())),
+        ColumnType::Binary => {
+            let cells = values
+                .iter()
+                .map(|value| match value {
+                    None => Ok(None),
+                    Some(Value::Binary(value)) => Ok(Some(value.as_slice())),
+                    Some(other) => Err(Error::invalid(format!("{other:?} is not a {column_type:?}"))),
+                })
+                .collect::<Result<Vec<_>>>()?;
+            Arc::new(BinaryArray::from(cells))
+        }
+        ColumnType::Date => collect!(Date32Array, Int, |v: &i64| i32::try_from(*v).ok()),
+        ColumnType::Timestamp => collect!(TimestampNanosecondArray, Int, |v: &i64| Some(*v)),
+    })
+}
+
+fn out_of_range(column_type: ColumnType) -> Error {
+    Error::invalid(format!("a value is out of range for {column_type:?}"))
+}

@@ -1,0 +1,156 @@
+//! The store contract: what the database asks of storage.
+//!
+//! Two real stores implement it, the embedded engine and an Apache Kudu cluster, and a naive one in
+//! memory ([`memory::MemoryStore`]) judges both. The contract knows tables, keys, versions and scans,
+//! never logs or compaction. Catalog and series index are ordinary tables of the same store, so they
+//! are written once and share the atomicity of a write batch with the points they belong to.
+//!
+//! Invariants every store keeps unless [`Capabilities`] says otherwise:
+//! - a batch is atomic: after a crash, and for every snapshot, all of it is there or nothing;
+//! - an acknowledged batch is in every snapshot taken later, and survives a crash;
+//! - the later write of a cell wins, by log order, within a batch the later operation, within an
+//!   upsert the later row; absent cells leave what was stored;
+//! - a snapshot never changes while it is held.
+
+pub mod aggregate;
+pub mod convert;
+pub mod memory;
+pub mod predicate;
+pub mod scan;
+pub mod write;
+
+pub use aggregate::{AggregateFunction, AggregateRequest, AggregateStates, Measure, MeasureState, Windows};
+pub use predicate::{Comparison, Predicate};
+pub use scan::{
+    Batch, Direction, KeyBound, Order, RowSelection, RowStream, ScanRequest, SeriesRun, SeriesSet,
+};
+pub use write::{CellColumn, Delete, Operation, Update, Upsert, WriteBatch, WriteMode};
+
+use crate::error::Result;
+use crate::ids::{ColumnId, Sequence, TableId};
+use crate::schema::{ColumnType, TableSchema};
+use crate::time::TimeRange;
+use async_trait::async_trait;
+use std::sync::Arc;
+
+/// A shared store.
+pub type StoreRef = Arc<dyn Store>;
+/// A shared snapshot.
+pub type SnapshotRef = Arc<dyn Snapshot>;
+
+/// What a store can do beyond the least; what is missing is emulated above it or refused by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capabilities {
+    /// A batch is atomic across partitions and tables, not only within one.
+    pub atomic_batches: bool,
+    /// Scans can run backwards.
+    pub reverse_scans: bool,
+    /// Deletes by range cost no rewrite of the rows in them.
+    pub range_deletes: bool,
+    /// Aggregates are answered by [`Snapshot::aggregate`].
+    pub aggregates: bool,
+    /// The most columns a table can have.
+    pub columns_max: usize,
+}
+
+/// A change of a table's schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Alteration {
+    /// Adds a nullable column under the id the caller chose (see [`TableSchema::next_column_id`]).
+    AddColumn {
+        /// Its id, never used before in this table.
+        id: ColumnId,
+        /// Its name.
+        name: String,
+        /// Its type.
+        column_type: ColumnType,
+    },
+    /// Drops a column and what it holds.
+    DropColumn(ColumnId),
+    /// Renames a column.
+    RenameColumn(ColumnId, String),
+    /// Renames the table.
+    Rename(String),
+    /// Sets the width of range partitions made from now on, ns.
+    SetPartitionWidth(i64),
+}
+
+/// A range partition as it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionInfo {
+    /// A number unique in the store.
+    pub id: u64,
+    /// The times it holds.
+    pub range: TimeRange,
+    /// Rows, versions that were not merged yet counted apart.
+    pub rows: u64,
+    /// Bytes on disk.
+    pub disk_bytes: u64,
+    /// Bytes in memory.
+    pub memory_bytes: u64,
+}
+
+/// A store of tables.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// What it can do.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Its tables as of now.
+    fn tables(&self) -> Vec<(TableId, Arc<TableSchema>)>;
+
+    /// The schema of a table, or missing.
+    fn schema(&self, table: TableId) -> Result<Arc<TableSchema>>;
+
+    /// Creates a table; conflict if the name is taken. Durable when it returns.
+    async fn create_table(&self, schema: TableSchema) -> Result<TableId>;
+
+    /// Changes a table's schema and returns the new one. Durable when it returns.
+    async fn alter_table(&self, table: TableId, alterations: Vec<Alteration>) -> Result<Arc<TableSchema>>;
+
+    /// Drops a table and all its rows at once.
+    async fn drop_table(&self, table: TableId) -> Result<()>;
+
+    /// The range partitions of a table in order of time.
+    fn partitions(&self, table: TableId) -> Result<Vec<PartitionInfo>>;
+
+    /// Drops the partitions that lie wholly within `range`, without looking at their rows.
+    async fn drop_partitions(&self, table: TableId, range: TimeRange) -> Result<Vec<PartitionInfo>>;
+
+    /// Writes a batch; when it returns the batch is durable and visible. See [`WriteBatch`].
+    async fn write(&self, batch: WriteBatch) -> Result<Sequence>;
+
+    /// Deletes the rows that a selection and predicates hold. Atomic as a batch is.
+    async fn delete(&self, delete: Delete) -> Result<Sequence>;
+
+    /// Sets columns of the rows that a selection and predicates hold; returns how many rows.
+    /// Atomic as a batch is.
+    async fn update(&self, update: Update) -> Result<u64>;
+
+    /// A snapshot of everything acknowledged so far.
+    fn snapshot(&self) -> SnapshotRef;
+}
+
+/// A consistent, unchanging view of a store.
+#[async_trait]
+pub trait Snapshot: Send + Sync + 'static {
+    /// The last write in it.
+    fn sequence(&self) -> Sequence;
+
+    /// The schema of a table as of the snapshot, or missing.
+    fn schema(&self, table: TableId) -> Result<Arc<TableSchema>>;
+
+    /// Opens a scan.
+    async fn scan(&self, request: ScanRequest) -> Result<Box<dyn RowStream>>;
+
+    /// Computes partial aggregates; only of tables keyed by series. A store without the capability
+    /// answers unsupported, and the caller scans and uses [`aggregate::aggregate_by_scan`].
+    async fn aggregate(&self, request: AggregateRequest) -> Result<AggregateStates>;
+
+    /// Times between which all rows of a series-keyed table lie, from statistics: it may be wider than
+    /// the rows, never narrower. `None` when there is no row.
+    fn time_bounds(&self, table: TableId, within: TimeRange) -> Result<Option<TimeRange>>;
+
+    /// About how many rows `range` of a series-keyed table holds, from statistics.
+    fn estimate_rows(&self, table: TableId, within: TimeRange) -> Result<u64>;
+}

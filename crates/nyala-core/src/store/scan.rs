@@ -1,0 +1,150 @@
+//! Reading rows: which, in what order, and the batches they come in.
+
+use super::predicate::Predicate;
+use crate::error::{Error, Result};
+use crate::ids::{ColumnId, SeriesId, TableId};
+use crate::schema::TableSchema;
+use crate::time::TimeRange;
+use crate::value::Value;
+use arrow_array::ArrayRef;
+use async_trait::async_trait;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// What to read.
+#[derive(Debug, Clone)]
+pub struct ScanRequest {
+    /// The table.
+    pub table: TableId,
+    /// Which keys.
+    pub rows: RowSelection,
+    /// The columns wanted, in the order wanted. Of a series-keyed table the series column is never
+    /// named here: it comes as [`Batch::series`].
+    pub columns: Vec<ColumnId>,
+    /// Conditions that must all hold.
+    pub predicates: Vec<Predicate>,
+    /// Leave out rows of which every column in `columns` that is not part of the key is NULL.
+    pub skip_empty_rows: bool,
+    /// The order of the rows.
+    pub order: Order,
+    /// The most rows in all.
+    pub limit: Option<usize>,
+    /// The most rows with the same first key column (the last point of each series: backwards, 1).
+    /// Only in key order.
+    pub limit_per_prefix: Option<usize>,
+}
+
+impl ScanRequest {
+    /// Checks against the schema: known columns, an order and a selection that the key allows.
+    pub fn validate(&self, schema: &TableSchema) -> Result<()> {
+        let named = self.columns.iter().chain(self.predicates.iter().map(|predicate| &predicate.column));
+        for id in named {
+            if schema.column(*id).is_none() {
+                return Err(Error::missing(format!("table {:?} has no column {id}", schema.name)));
+            }
+        }
+        let by_series = schema.is_series_keyed();
+        if by_series && self.columns.contains(&schema.key[0]) {
+            return Err(Error::invalid("the series column comes as runs and cannot be asked for"));
+        }
+        let needs_series =
+            matches!(self.order, Order::Time(_)) || matches!(self.rows, RowSelection::Series { .. });
+        if needs_series && !by_series {
+            return Err(Error::unsupported(format!("table {:?} is not keyed by series", schema.name)));
+        }
+        if matches!(self.order, Order::Time(_)) && self.limit_per_prefix.is_some() {
+            return Err(Error::unsupported("a limit per key prefix needs key order"));
+        }
+        Ok(())
+    }
+}
+
+/// Which rows by their keys.
+#[derive(Debug, Clone)]
+pub enum RowSelection {
+    /// Every row.
+    All,
+    /// Rows between two keys or key prefixes.
+    Keys {
+        /// Where to begin.
+        start: KeyBound,
+        /// Where to end.
+        end: KeyBound,
+    },
+    /// Rows of a series-keyed table by series and time.
+    Series {
+        /// The series.
+        series: SeriesSet,
+        /// The times.
+        time: TimeRange,
+    },
+}
+
+/// Values of the first key columns. A prefix bounds all keys that start with it: included, they are all
+/// inside; excluded, all outside.
+pub type KeyBound = Bound<Vec<Value>>;
+
+/// A set of series.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SeriesSet {
+    /// All of the table.
+    All,
+    /// These, ascending and distinct.
+    Ids(Arc<[SeriesId]>),
+}
+
+impl SeriesSet {
+    /// Whether the series is in the set.
+    pub fn contains(&self, series: SeriesId) -> bool {
+        match self {
+            SeriesSet::All => true,
+            SeriesSet::Ids(ids) => ids.binary_search(&series).is_ok(),
+        }
+    }
+}
+
+/// The order of a scan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// By key; backwards is by descending key, except that a series-keyed table is read series by
+    /// ascending series, each by descending time.
+    Key(Direction),
+    /// By time, then by ascending series. Only of series-keyed tables.
+    Time(Direction),
+}
+
+/// Forwards or backwards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// Ascending.
+    Forward,
+    /// Descending.
+    Backward,
+}
+
+/// Rows as columns.
+#[derive(Debug, Clone)]
+pub struct Batch {
+    /// The number of rows; never 0 in a stream.
+    pub rows: usize,
+    /// Of a series-keyed table, which rows belong to which series, in order; else empty.
+    pub series: Vec<SeriesRun>,
+    /// The columns asked for. An invalid slot is a NULL or absent cell.
+    pub columns: Vec<ArrayRef>,
+}
+
+/// Consecutive rows of one series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SeriesRun {
+    /// The series.
+    pub series: SeriesId,
+    /// How many rows.
+    pub rows: u32,
+}
+
+/// The batches of a scan.
+#[async_trait]
+pub trait RowStream: Send {
+    /// The next batch, or `None` at the end. A batch has at most some tens of thousands of rows.
+    async fn next(&mut self) -> Result<Option<Batch>>;
+}

@@ -1,0 +1,88 @@
+//! Time: nanoseconds since 1970-01-01T00:00:00Z in an `i64`.
+
+/// The smallest time a point can have, ns.
+pub const MIN_TIME_NS: i64 = -9_223_372_036_854_775_806;
+/// The largest time a point can have, ns.
+pub const MAX_TIME_NS: i64 = 9_223_372_036_854_775_806;
+
+/// A half-open range of times, `[start_ns, end_ns)`.
+///
+/// Because [`MAX_TIME_NS`] is below `i64::MAX`, every set of valid times has such a range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TimeRange {
+    /// First time inside, ns.
+    pub start_ns: i64,
+    /// First time past the end, ns.
+    pub end_ns: i64,
+}
+
+impl TimeRange {
+    /// Every valid time.
+    pub const ALL: Self = Self { start_ns: i64::MIN, end_ns: i64::MAX };
+
+    /// The range `[start_ns, end_ns)`.
+    pub fn new(start_ns: i64, end_ns: i64) -> Self {
+        Self { start_ns, end_ns }
+    }
+
+    /// Whether nothing is inside.
+    pub fn is_empty(self) -> bool {
+        self.start_ns >= self.end_ns
+    }
+
+    /// Whether `time_ns` is inside.
+    pub fn contains(self, time_ns: i64) -> bool {
+        self.start_ns <= time_ns && time_ns < self.end_ns
+    }
+
+    /// What both ranges hold.
+    #[must_use]
+    pub fn intersect(self, other: Self) -> Self {
+        Self { start_ns: self.start_ns.max(other.start_ns), end_ns: self.end_ns.min(other.end_ns) }
+    }
+
+    /// Whether some time is in both.
+    pub fn overlaps(self, other: Self) -> bool {
+        !self.intersect(other).is_empty()
+    }
+
+    /// Whether all of `other` is inside.
+    pub fn covers(self, other: Self) -> bool {
+        other.is_empty() || (self.start_ns <= other.start_ns && other.end_ns <= self.end_ns)
+    }
+}
+
+/// Seconds from 0001-01-01 to 1970-01-01: windows and shards are counted from the former, as Go's
+/// `time.Truncate` does, so that seven-day shards start on Mondays.
+const ZERO_TIME_BEFORE_EPOCH_SECONDS: i128 = 62_135_596_800;
+
+/// The start of the window of `width_ns` that holds `time_ns`, counted from the year 1.
+pub fn truncate_to_width(time_ns: i64, width_ns: i64) -> i64 {
+    assert!(width_ns > 0, "a window has a positive width");
+    let since_zero = i128::from(time_ns) + ZERO_TIME_BEFORE_EPOCH_SECONDS * 1_000_000_000;
+    let start = i128::from(time_ns) - since_zero.rem_euclid(i128::from(width_ns));
+    i64::try_from(start).unwrap_or(i64::MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weeks_start_on_mondays() {
+        let day_ns = 86_400_000_000_000;
+        // 1970-01-01 was a Thursday; its week started on 1969-12-29.
+        assert_eq!(truncate_to_width(0, 7 * day_ns), -3 * day_ns);
+        assert_eq!(truncate_to_width(4 * day_ns, 7 * day_ns), 4 * day_ns);
+        assert_eq!(truncate_to_width(-1, day_ns), -day_ns);
+        assert_eq!(truncate_to_width(i64::MIN + 1, 7 * day_ns), i64::MIN);
+    }
+
+    #[test]
+    fn ranges_are_half_open() {
+        let range = TimeRange::new(1, 3);
+        assert!(range.contains(1) && range.contains(2) && !range.contains(3));
+        assert!(!range.overlaps(TimeRange::new(3, 9)));
+        assert!(TimeRange::ALL.covers(TimeRange::new(MIN_TIME_NS, MAX_TIME_NS + 1)));
+    }
+}

@@ -1,0 +1,65 @@
+//! A single typed value: for key bounds, predicates and assignments, never for columns of data.
+
+use std::cmp::Ordering;
+
+/// A scalar. Totally ordered within one variant; floats by IEEE 754 total order.
+#[derive(Debug, Clone)]
+pub enum Value {
+    /// Boolean.
+    Bool(bool),
+    /// Every signed integer type, date (days) and timestamp (ns).
+    Int(i64),
+    /// Unsigned integers.
+    UInt(u64),
+    /// Both float types.
+    Float(f64),
+    /// Unscaled decimal.
+    Decimal(i128),
+    /// UTF-8 text.
+    String(String),
+    /// Bytes.
+    Binary(Vec<u8>),
+}
+
+impl Value {
+    fn rank(&self) -> u8 {
+        match self {
+            Value::Bool(_) => 0,
+            Value::Int(_) => 1,
+            Value::UInt(_) => 2,
+            Value::Float(_) => 3,
+            Value::Decimal(_) => 4,
+            Value::String(_) => 5,
+            Value::Binary(_) => 6,
+        }
+    }
+}
+
+impl Ord for Value {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
+            (Value::Int(a), Value::Int(b)) => a.cmp(b),
+            (Value::UInt(a), Value::UInt(b)) => a.cmp(b),
+            (Value::Float(a), Value::Float(b)) => a.total_cmp(b),
+            (Value::Decimal(a), Value::Decimal(b)) => a.cmp(b),
+            (Value::String(a), Value::String(b)) => a.cmp(b),
+            (Value::Binary(a), Value::Binary(b)) => a.cmp(b),
+            _ => self.rank().cmp(&other.rank()),
+        }
+    }
+}
+
+impl PartialOrd for Value {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Value {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Value {}
