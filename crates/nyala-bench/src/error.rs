@@ -27,6 +27,8 @@ pub enum BenchError {
         /// The first part of the answer's body.
         message: String,
     },
+    /// The server to measure could not be started.
+    Launch(String),
     /// `--verify` found answers that differ from the computed ones.
     WrongAnswers {
         /// How many answers differ.
@@ -53,6 +55,7 @@ impl fmt::Display for BenchError {
             BenchError::Server { status, message } => {
                 write!(out, "the server answered {status}: {}", message.trim_end())
             }
+            BenchError::Launch(message) => write!(out, "starting a server to measure: {message}"),
             BenchError::WrongAnswers { wrong, compared } => {
                 write!(out, "{wrong} of {compared} answers differ from the computed ones")
             }

@@ -1,0 +1,164 @@
+//! The command line of `nyala bench`.
+
+use crate::client::target::Dialect;
+use crate::time::parse_duration;
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+/// The benchmarks.
+#[derive(Clone, Debug, Subcommand)]
+pub enum BenchCommand {
+    /// TSBS cpu-only: load, then the fifteen types of queries
+    #[command(after_help = TSBS_EXAMPLES)]
+    Tsbs(TsbsArgs),
+}
+
+const TSBS_EXAMPLES: &str = "\
+Examples:
+  nyala bench tsbs --scale 100 --duration 6h            a quick look at a fresh server
+  nyala bench tsbs --json nyala.json --html nyala.html  the published size: 4000 hosts, one day
+  nyala bench tsbs --target http://127.0.0.1:8086       the same against an InfluxDB that runs there
+  nyala bench tsbs --target http://127.0.0.1:8428 --dialect victoriametrics
+  nyala bench tsbs --scale 50 --duration 1d --verify    check every answer against a computed one
+  nyala bench tsbs --queries 'lastpoint,single-*' --query-count 5000";
+
+/// Which server, and how to talk to it.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Server")]
+pub struct ServerArgs {
+    /// Server to measure [default: a fresh nyala, started for the benchmark]
+    #[arg(long, value_name = "URL")]
+    pub target: Option<String>,
+    /// What the target speaks
+    #[arg(long, value_enum, default_value_t = Dialect::Influx, requires = "target")]
+    pub dialect: Dialect,
+    /// Process to measure CPU, memory and writes of [default: the one that listens on the target's port]
+    #[arg(long, value_name = "PID", requires = "target")]
+    pub server_pid: Option<u32>,
+    /// Directory whose size is the target's data on disk
+    #[arg(long, value_name = "DIR", requires = "target")]
+    pub server_data_dir: Option<PathBuf>,
+    /// Database to write to and to ask
+    #[arg(long, default_value = "benchmark", value_parser = parse_database)]
+    pub database: String,
+    /// Drop the database first if the target has it
+    #[arg(long)]
+    pub overwrite: bool,
+    /// Longest wait for an answer
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = parse_duration)]
+    pub timeout: i64,
+}
+
+/// How to load.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Load")]
+pub struct LoadArgs {
+    /// Connections that write [default: one per core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub workers: Option<u16>,
+    /// Rows in a request
+    #[arg(long, value_name = "ROWS", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub batch_size: u32,
+    /// Compress requests
+    #[arg(long)]
+    pub gzip: bool,
+    /// Write at this rate instead of as fast as the server takes it
+    #[arg(long, value_name = "ROWS/S", value_parser = parse_rate)]
+    pub rate: Option<f64>,
+    /// End loading after this long even if data remain
+    #[arg(long, value_name = "DURATION", default_value = "12h", value_parser = parse_duration)]
+    pub load_limit: i64,
+    /// Longest wait for the server to be idle after loading (needs its process)
+    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = parse_duration)]
+    pub settle: i64,
+}
+
+/// How to ask.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Queries")]
+pub struct QueryArgs {
+    /// Types of queries: all, or names separated by commas, * at a name's end for all that begin so
+    #[arg(long, value_name = "NAMES", default_value = "all")]
+    pub queries: String,
+    /// Light queries of each type
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub query_count: u32,
+    /// Heavy queries of each type
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub heavy_count: u32,
+    /// Numbers of connections for light queries [default: cores and twice that]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub query_workers: Vec<u16>,
+    /// Connections for heavy queries
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub heavy_workers: u16,
+    /// No new query of a type after this long
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = parse_duration)]
+    pub query_limit: i64,
+    /// Compare answers with ones computed from the generator's model, up to 20 of each type
+    #[arg(long)]
+    pub verify: bool,
+}
+
+/// Where results go besides the terminal.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Report")]
+pub struct ReportArgs {
+    /// What to call the server in reports [default: nyala, or the target]
+    #[arg(long, value_name = "NAME")]
+    pub label: Option<String>,
+    /// Write the results as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// Options of `tsbs`.
+#[derive(Clone, Debug, Args)]
+pub struct TsbsArgs {
+    /// Number of hosts
+    #[arg(long, value_name = "HOSTS", default_value_t = 4000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub scale: u32,
+    /// Time that the data cover
+    #[arg(long, default_value = "1d", value_parser = parse_duration)]
+    pub duration: i64,
+    /// Time between a host's rows
+    #[arg(long, default_value = "10s", value_parser = parse_duration)]
+    pub interval: i64,
+    /// What data and queries depend on
+    #[arg(long, default_value_t = 123)]
+    pub seed: u64,
+    /// Only load
+    #[arg(long, conflicts_with_all = ["query_only", "verify"])]
+    pub load_only: bool,
+    /// Only ask; the data were loaded before with the same options
+    #[arg(long, requires = "target")]
+    pub query_only: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub server: ServerArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub load: LoadArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub query: QueryArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub report: ReportArgs,
+}
+
+/// Database names that need no escaping anywhere.
+fn parse_database(text: &str) -> Result<String, String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if text.is_empty() || text.len() > 64 || !text.chars().all(plain) {
+        return Err("a name of up to 64 letters, digits, _ and -".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+fn parse_rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if rate.is_finite() && rate >= 1.0 => Ok(rate),
+        _ => Err("a number of rows a second, at least 1".to_owned()),
+    }
+}

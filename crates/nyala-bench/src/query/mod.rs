@@ -1,0 +1,5 @@
+//! The published queries: their types, random parameters as TSBS draws them, and their text.
+
+pub mod generator;
+pub mod kind;
+pub mod text;

@@ -1,0 +1,77 @@
+//! Progress on standard error: one line that is redrawn on a terminal, plain lines elsewhere.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+const TERMINAL_PAUSE: Duration = Duration::from_millis(100);
+const PLAIN_PAUSE: Duration = Duration::from_secs(5);
+const BAR_WIDTH: usize = 28;
+
+/// Progress of one phase of a run.
+#[derive(Debug)]
+pub struct Progress {
+    title: String,
+    terminal: bool,
+    started: Instant,
+    shown: Option<Instant>,
+}
+
+impl Progress {
+    /// A phase called `title` that begins now.
+    pub fn start(title: impl Into<String>) -> Progress {
+        let terminal = std::io::stderr().is_terminal();
+        Progress { title: title.into(), terminal, started: Instant::now(), shown: None }
+    }
+
+    /// Says that `share` (0 to 1) is done, with a note such as a rate; shown as often as is useful.
+    pub fn update(&mut self, share: f64, note: impl FnOnce() -> String) {
+        let pause = if self.terminal { TERMINAL_PAUSE } else { PLAIN_PAUSE };
+        let last = self.shown.unwrap_or(self.started);
+        if last.elapsed() < pause {
+            return;
+        }
+        self.shown = Some(Instant::now());
+        let share = share.clamp(0.0, 1.0);
+        let remaining = remaining(self.started.elapsed(), share);
+        let (percent, note) = (share * 100.0, note());
+        // Progress is a courtesy: a closed standard error must not end a benchmark.
+        let _ = if self.terminal {
+            let filled = (share * BAR_WIDTH as f64) as usize;
+            let bar = format!("{}{}", "█".repeat(filled), "░".repeat(BAR_WIDTH - filled));
+            write!(std::io::stderr(), "\r\x1b[2K{} {bar} {percent:3.0} % {note}{remaining}", self.title)
+        } else {
+            writeln!(std::io::stderr(), "{}: {percent:.0} % {note}{remaining}", self.title)
+        };
+    }
+
+    /// Ends the phase with one last line.
+    pub fn finish(self, summary: &str) {
+        let clear = if self.terminal { "\r\x1b[2K" } else { "" };
+        let _ = writeln!(std::io::stderr(), "{clear}{}: {summary}", self.title);
+    }
+}
+
+fn remaining(elapsed: Duration, share: f64) -> String {
+    if !(0.01..1.0).contains(&share) {
+        return String::new();
+    }
+    let seconds = elapsed.as_secs_f64() * (1.0 - share) / share;
+    if seconds < 90.0 {
+        format!(", {seconds:.0} s left")
+    } else {
+        format!(", {:.0} min left", seconds / 60.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_that_remains_is_said_once_it_can_be_known() {
+        assert_eq!(remaining(Duration::from_secs(1), 0.001), "");
+        assert_eq!(remaining(Duration::from_secs(10), 0.5), ", 10 s left");
+        assert_eq!(remaining(Duration::from_secs(100), 0.1), ", 15 min left");
+        assert_eq!(remaining(Duration::from_secs(100), 1.0), "");
+    }
+}

@@ -1,0 +1,295 @@
+//! Loading: worker threads that each claim a batch, write it as text and send it, until the data set is
+//! complete or the time is over.
+//!
+//! A request that is refused with 503 is sent again after the pause that the server asks for; anything
+//! else but success ends the run, because a benchmark of a load that failed measures nothing. With a
+//! set rate, batch n is not sent before its time has come, so that a slow answer does not lower the rate
+//! of what follows (as far as there are workers).
+
+use crate::client::connection::Connection;
+use crate::client::response::Body;
+use crate::client::target::{Dialect, Target, query_escape};
+use crate::error::{BenchError, Result};
+use crate::measure::latency::Latencies;
+use crate::measure::server::{ServerProbe, Usage};
+use crate::report::progress::Progress;
+use crate::report::result::{LoadResult, Sample};
+use crate::report::table;
+use crate::workload::Workload;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use std::io::Write;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// At most this long between a refusal and the next attempt, whatever the server asks for.
+const RETRY_PAUSE_LIMIT: Duration = Duration::from_secs(5);
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
+/// Between two looks at the workers.
+const WATCH_PAUSE: Duration = Duration::from_millis(50);
+/// Samples kept of a run: a day of seconds.
+const SAMPLE_LIMIT: usize = 86_400;
+/// A server that uses less than this share of a core is taken to be idle.
+const IDLE_CORES: f64 = 0.05;
+const SETTLE_WINDOW: Duration = Duration::from_secs(2);
+
+/// How to load.
+#[derive(Clone, Debug)]
+pub struct LoadSettings {
+    /// Where to.
+    pub target: Target,
+    /// In which dialect.
+    pub dialect: Dialect,
+    /// Into which database.
+    pub database: String,
+    /// Number of connections.
+    pub workers: usize,
+    /// Whether bodies are compressed.
+    pub gzip: bool,
+    /// Rows a second, if not as fast as possible.
+    pub rows_per_second: Option<f64>,
+    /// How long an answer may take.
+    pub timeout: Duration,
+    /// How long loading may take; then it ends as if the data set were complete.
+    pub time_limit: Duration,
+}
+
+/// What the workers share.
+struct Shared<'a, W> {
+    workload: &'a W,
+    settings: &'a LoadSettings,
+    path: String,
+    started: Instant,
+    claimed_rows: AtomicU64,
+    rows: AtomicU64,
+    values: AtomicU64,
+    text_bytes: AtomicU64,
+    sent_bytes: AtomicU64,
+    refused: AtomicU64,
+    running: AtomicUsize,
+    stop: &'a AtomicBool,
+    failure: Mutex<Option<BenchError>>,
+    latencies: Mutex<Latencies>,
+}
+
+/// Loads `workload` until it is complete, the time is over or `stop` is set.
+pub fn load<W: Workload>(
+    workload: &W,
+    settings: &LoadSettings,
+    probe: &ServerProbe,
+    stop: &AtomicBool,
+    mut progress: Option<&mut Progress>,
+) -> Result<LoadResult> {
+    let path = match settings.dialect {
+        Dialect::Influx => format!("/write?db={}", query_escape(&settings.database)),
+        Dialect::Victoriametrics => "/write".to_owned(),
+    };
+    let client = ServerProbe { pid: Some(std::process::id()), data_dir: None };
+    let (client_before, server_before) = (client.usage(), probe.usage());
+    let shared = Shared {
+        workload,
+        settings,
+        path,
+        started: Instant::now(),
+        claimed_rows: AtomicU64::new(0),
+        rows: AtomicU64::new(0),
+        values: AtomicU64::new(0),
+        text_bytes: AtomicU64::new(0),
+        sent_bytes: AtomicU64::new(0),
+        refused: AtomicU64::new(0),
+        running: AtomicUsize::new(settings.workers),
+        stop,
+        failure: Mutex::new(None),
+        latencies: Mutex::new(Latencies::default()),
+    };
+    let timeline = std::thread::scope(|scope| {
+        for _ in 0..settings.workers {
+            scope.spawn(|| shared.work());
+        }
+        shared.watch(probe, server_before, &mut progress)
+    });
+    let seconds = shared.started.elapsed().as_secs_f64();
+    if let Some(failure) = shared.failure.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
+        return Err(failure);
+    }
+    let (server, client_after) = (probe.usage(), client.usage());
+    let (rows, values) = (shared.rows.into_inner(), shared.values.into_inner());
+    Ok(LoadResult {
+        rows,
+        values,
+        seconds,
+        rows_per_second: rows as f64 / seconds,
+        values_per_second: values as f64 / seconds,
+        workers: settings.workers,
+        text_bytes: shared.text_bytes.into_inner(),
+        sent_bytes: shared.sent_bytes.into_inner(),
+        refused_requests: shared.refused.into_inner(),
+        latency: shared.latencies.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).summary(),
+        client_cpu_seconds: client_after.cpu_since(&client_before),
+        server_cpu_seconds: server.cpu_since(&server_before),
+        settled_server_cpu_seconds: None,
+        peak_resident_bytes: server.peak_resident_bytes,
+        written_bytes: server.written_since(&server_before),
+        disk_bytes: probe.disk_bytes(),
+        settled_disk_bytes: None,
+        timeline,
+    })
+}
+
+impl<W: Workload> Shared<'_, W> {
+    /// One worker, from start to end.
+    fn work(&self) {
+        if let Err(error) = self.send_batches() {
+            self.failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert(error);
+            self.stop.store(true, Relaxed);
+        }
+        self.running.fetch_sub(1, Relaxed);
+    }
+
+    fn send_batches(&self) -> Result<()> {
+        let mut connection = Connection::new(&self.settings.target, self.settings.timeout);
+        let mut latencies = Latencies::default();
+        let (mut block, mut text, mut compressed) = (W::Block::default(), Vec::new(), Vec::new());
+        while !self.is_over() {
+            let Some(batch) = self.workload.claim(&mut block) else { break };
+            let first_row = self.claimed_rows.fetch_add(batch.rows, Relaxed);
+            self.workload.write(&block, &mut text);
+            let body = if self.settings.gzip {
+                compress(&text, &mut compressed)?;
+                &compressed
+            } else {
+                &text
+            };
+            self.wait_for_turn(first_row);
+            if !self.send(&mut connection, body, &mut latencies)? {
+                break;
+            }
+            self.rows.fetch_add(batch.rows, Relaxed);
+            self.values.fetch_add(batch.values, Relaxed);
+            self.text_bytes.fetch_add(text.len() as u64, Relaxed);
+            self.sent_bytes.fetch_add(body.len() as u64, Relaxed);
+        }
+        self.latencies.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).merge(latencies);
+        Ok(())
+    }
+
+    /// Sends one body until it is taken; false if the time was over before.
+    fn send(&self, connection: &mut Connection, body: &[u8], latencies: &mut Latencies) -> Result<bool> {
+        let headers = if self.settings.gzip { "Content-Encoding: gzip\r\n" } else { "" };
+        loop {
+            let sent = Instant::now();
+            let response = connection.request("POST", &self.path, headers, body, Body::Drop)?;
+            match response.status {
+                200..=299 => {
+                    latencies.add(sent.elapsed());
+                    return Ok(true);
+                }
+                503 => {
+                    self.refused.fetch_add(1, Relaxed);
+                    let asked = response.retry_after_seconds.map_or(RETRY_PAUSE, Duration::from_secs);
+                    std::thread::sleep(asked.min(RETRY_PAUSE_LIMIT));
+                    if self.is_over() {
+                        return Ok(false);
+                    }
+                }
+                status => return Err(BenchError::Server { status, message: connection.error_text() }),
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.stop.load(Relaxed) || self.started.elapsed() >= self.settings.time_limit
+    }
+
+    fn wait_for_turn(&self, first_row: u64) {
+        let Some(rate) = self.settings.rows_per_second else { return };
+        let due = Duration::from_secs_f64(first_row as f64 / rate);
+        while let Some(wait) = due.checked_sub(self.started.elapsed()).filter(|wait| !wait.is_zero()) {
+            if self.is_over() {
+                return;
+            }
+            std::thread::sleep(wait.min(Duration::from_millis(200)));
+        }
+    }
+
+    /// Samples the server each second and shows progress, until every worker has ended.
+    fn watch(
+        &self,
+        probe: &ServerProbe,
+        server_before: Usage,
+        progress: &mut Option<&mut Progress>,
+    ) -> Vec<Sample> {
+        let mut timeline = Vec::new();
+        let (mut last_seconds, mut last_values, mut last_usage) = (0.0, 0, server_before);
+        loop {
+            let ended = self.running.load(Relaxed) == 0;
+            let (seconds, values) = (self.started.elapsed().as_secs_f64(), self.values.load(Relaxed));
+            let passed = seconds - last_seconds;
+            if timeline.len() < SAMPLE_LIMIT && (passed >= 1.0 || (ended && passed >= 0.5)) {
+                let usage = probe.usage();
+                timeline.push(Sample {
+                    seconds,
+                    values_per_second: (values - last_values) as f64 / passed,
+                    server_cores: usage.cpu_since(&last_usage).map(|cpu| cpu / passed),
+                    resident_bytes: usage.resident_bytes,
+                });
+                (last_seconds, last_values, last_usage) = (seconds, values, usage);
+            }
+            if ended {
+                return timeline;
+            }
+            if let Some(progress) = progress {
+                let by_rows = self.rows.load(Relaxed) as f64 / self.workload.total_rows() as f64;
+                let by_time = seconds / self.settings.time_limit.as_secs_f64();
+                let rate = values as f64 / seconds;
+                progress.update(by_rows.max(by_time), || format!("{} values/s", table::count(rate)));
+            }
+            std::thread::sleep(WATCH_PAUSE);
+        }
+    }
+}
+
+/// The fastest level: the client must not become what is measured.
+fn compress(text: &[u8], into: &mut Vec<u8>) -> Result<()> {
+    into.clear();
+    let mut encoder = GzEncoder::new(std::mem::take(into), Compression::fast());
+    let compressed = encoder.write_all(text).and_then(|()| encoder.finish());
+    *into = compressed.map_err(BenchError::io("compressing a batch"))?;
+    Ok(())
+}
+
+/// Waits until the server is idle (its background work done), at most `limit`, and adds what it used
+/// meanwhile to `result`.
+pub fn settle(result: &mut LoadResult, probe: &ServerProbe, limit: Duration) {
+    let mut progress = Progress::start("settle");
+    let started = Instant::now();
+    let after_load = probe.usage();
+    let mut before = after_load;
+    if before.cpu_seconds.is_none() || limit.is_zero() {
+        return;
+    }
+    let mut disk = probe.disk_bytes();
+    while started.elapsed() < limit {
+        std::thread::sleep(SETTLE_WINDOW.min(limit));
+        let (after, disk_now) = (probe.usage(), probe.disk_bytes());
+        let cores = after.cpu_since(&before).unwrap_or(0.0) / SETTLE_WINDOW.as_secs_f64();
+        progress.update(started.elapsed().as_secs_f64() / limit.as_secs_f64(), || {
+            format!("{cores:.2} cores busy")
+        });
+        let idle = cores < IDLE_CORES && disk == disk_now;
+        (before, disk) = (after, disk_now);
+        if idle {
+            break;
+        }
+    }
+    if let (Some(loading), Some(since)) = (result.server_cpu_seconds, before.cpu_since(&after_load)) {
+        result.settled_server_cpu_seconds = Some(loading + since);
+    }
+    if let (Some(loading), Some(since)) = (result.written_bytes, before.written_since(&after_load)) {
+        result.written_bytes = Some(loading + since);
+    }
+    result.peak_resident_bytes = before.peak_resident_bytes;
+    result.settled_disk_bytes = disk;
+    progress.finish(&format!("{:.1} s until the server was idle", started.elapsed().as_secs_f64()));
+}

@@ -1,0 +1,59 @@
+//! Runs: loading, asking, and the benchmarks put together from them.
+
+pub mod load;
+pub mod queries;
+pub mod tsbs;
+
+use crate::cli::{BenchCommand, ReportArgs};
+use crate::error::{BenchError, Result};
+use crate::measure::server::machine;
+use crate::report::result::{Machine, RESULT_VERSION, RunResult};
+use crate::report::table;
+use crate::server::{Launch, Server};
+use std::io::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Runs one benchmark: progress to standard error, results to standard output and into the files asked
+/// for. `launch` starts a server where no target is given.
+pub fn run(command: &BenchCommand, launch: Launch<'_>) -> Result<()> {
+    let (result, report) = match command {
+        BenchCommand::Tsbs(args) => (tsbs::run(args, launch)?, &args.report),
+    };
+    publish(&result, report)?;
+    match &result.verification {
+        Some(found) if found.wrong > 0 => {
+            Err(BenchError::WrongAnswers { wrong: found.wrong, compared: found.compared })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn publish(result: &RunResult, report: &ReportArgs) -> Result<()> {
+    let text = table::render(result);
+    std::io::stdout().write_all(text.as_bytes()).map_err(BenchError::io("writing the results"))?;
+    if let Some(path) = &report.json {
+        let json = serde_json::to_vec_pretty(result).expect("results have no keys but strings");
+        std::fs::write(path, json).map_err(BenchError::io(format!("writing {}", path.display())))?;
+    }
+    Ok(())
+}
+
+fn new_result(benchmark: &str, label: Option<&str>, server: &Server) -> RunResult {
+    let (cores, processor, memory_bytes) = machine();
+    let default_label = if server.fresh { "nyala".to_owned() } else { server.target.url() };
+    RunResult {
+        version: RESULT_VERSION,
+        benchmark: benchmark.to_owned(),
+        label: label.map_or(default_label, str::to_owned),
+        started_at: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+        machine: Machine { cores, processor, memory_bytes },
+        parameters: Vec::new(),
+        load: None,
+        queries: Vec::new(),
+        verification: None,
+    }
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}

@@ -1,0 +1,137 @@
+//! Asking: the prepared requests of one type, by worker threads that each wait for their answer.
+
+use crate::client::connection::Connection;
+use crate::client::response::Body;
+use crate::client::target::Target;
+use crate::error::{BenchError, Result};
+use crate::measure::latency::Latencies;
+use crate::measure::server::ServerProbe;
+use crate::query::kind::QueryKind;
+use crate::query::text::Request;
+use crate::report::progress::Progress;
+use crate::report::result::QueryResult;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// An answer that is looked at may be this long.
+pub const ANSWER_LIMIT_BYTES: usize = 1 << 30;
+/// An InfluxQL error comes with status 200 and is short.
+const ERROR_ANSWER_BYTES: usize = 4 << 10;
+
+/// How to ask.
+#[derive(Clone, Debug)]
+pub struct QuerySettings {
+    /// Whom.
+    pub target: Target,
+    /// Number of connections.
+    pub workers: usize,
+    /// How long an answer may take.
+    pub timeout: Duration,
+    /// No new query is asked after this long.
+    pub time_limit: Duration,
+}
+
+#[derive(Default)]
+struct Totals {
+    latencies: Latencies,
+    answer_bytes: u64,
+    errors: u64,
+    first_error: Option<String>,
+}
+
+/// Asks `requests`, once each, and measures. The first is asked once more before, alone: it warms the
+/// connection and shows whether the server understands the query at all.
+pub fn ask(
+    kind: &QueryKind,
+    requests: &[Request],
+    settings: &QuerySettings,
+    probe: &ServerProbe,
+) -> Result<QueryResult> {
+    let first = requests.first().ok_or_else(|| BenchError::Invalid("no queries to ask".to_owned()))?;
+    let first_ms = ask_first(kind, first, settings)?;
+    let mut progress = Progress::start(format!("{} × {}", kind.name, settings.workers));
+    let (next, answered) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let totals = Mutex::new(Totals::default());
+    let before = probe.usage();
+    let started = Instant::now();
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..settings.workers)
+            .map(|_| scope.spawn(|| work(requests, settings, started, &next, &answered, &totals)))
+            .collect();
+        while !workers.iter().all(|worker| worker.is_finished()) {
+            std::thread::sleep(Duration::from_millis(2));
+            let done = answered.load(Relaxed);
+            let by_time = started.elapsed().as_secs_f64() / settings.time_limit.as_secs_f64();
+            progress.update(by_time.max(done as f64 / requests.len() as f64), || format!("{done} answers"));
+        }
+    });
+    let seconds = started.elapsed().as_secs_f64();
+    let cpu = probe.usage().cpu_since(&before);
+    let totals = totals.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let count = totals.latencies.count() as u64;
+    if count == 0 {
+        return Err(BenchError::Protocol(totals.first_error.unwrap_or_else(|| "no answers".to_owned())));
+    }
+    let result = QueryResult {
+        name: kind.name.to_owned(),
+        heavy: kind.heavy,
+        workers: settings.workers,
+        count,
+        errors: totals.errors,
+        seconds,
+        queries_per_second: count as f64 / seconds,
+        latency: totals.latencies.summary(),
+        answer_bytes: totals.answer_bytes / count,
+        server_cpu_ms_per_query: cpu.map(|cpu| cpu * 1000.0 / (count + totals.errors) as f64),
+        first_ms,
+    };
+    progress.finish(&format!("{count} answers in {seconds:.1} s"));
+    Ok(result)
+}
+
+fn ask_first(kind: &QueryKind, request: &Request, settings: &QuerySettings) -> Result<f64> {
+    let mut connection = Connection::new(&settings.target, settings.timeout);
+    let mut answer = Vec::new();
+    let started = Instant::now();
+    let body = Body::Collect { into: &mut answer, limit_bytes: ANSWER_LIMIT_BYTES };
+    connection.expect_success(request.method, &request.path, b"", body)?;
+    let milliseconds = started.elapsed().as_secs_f64() * 1000.0;
+    let text = String::from_utf8_lossy(&answer[..answer.len().min(ERROR_ANSWER_BYTES)]);
+    if answer.len() <= ERROR_ANSWER_BYTES && text.contains("\"error\"") {
+        return Err(BenchError::Protocol(format!("{}: {}", kind.name, text.trim_end())));
+    }
+    Ok(milliseconds)
+}
+
+fn work(
+    requests: &[Request],
+    settings: &QuerySettings,
+    started: Instant,
+    next: &AtomicUsize,
+    answered: &AtomicUsize,
+    totals: &Mutex<Totals>,
+) {
+    let mut connection = Connection::new(&settings.target, settings.timeout);
+    let mut own = Totals::default();
+    while started.elapsed() < settings.time_limit {
+        let Some(request) = requests.get(next.fetch_add(1, Relaxed)) else { break };
+        let asked = Instant::now();
+        match connection.expect_success(request.method, &request.path, b"", Body::Drop) {
+            Ok(response) => {
+                own.latencies.add(asked.elapsed());
+                own.answer_bytes += response.body_bytes;
+            }
+            Err(error) => {
+                own.errors += 1;
+                own.first_error.get_or_insert_with(|| error.to_string());
+            }
+        }
+        answered.fetch_add(1, Relaxed);
+    }
+    let mut all = totals.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    all.latencies.merge(own.latencies);
+    all.answer_bytes += own.answer_bytes;
+    all.errors += own.errors;
+    all.first_error = all.first_error.take().or(own.first_error);
+}

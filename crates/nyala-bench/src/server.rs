@@ -1,0 +1,56 @@
+//! The server that a benchmark runs against: one that the caller starts for it, or a given URL.
+
+use crate::client::target::Target;
+use crate::error::{BenchError, Result};
+use crate::measure::server::{ServerProbe, listening_process};
+use std::any::Any;
+use std::path::PathBuf;
+
+/// A server that was started for the benchmark. Dropping it stops it (by what `guard` does).
+pub struct ServerUnderTest {
+    /// `http://127.0.0.1:port`.
+    pub url: String,
+    /// Its process.
+    pub pid: Option<u32>,
+    /// Where it keeps its data.
+    pub data_dir: Option<PathBuf>,
+    /// Kept until the benchmark is over; its `Drop` stops the server and removes what it leaves.
+    pub guard: Box<dyn Any>,
+}
+
+/// Starts a fresh server; called once, when no `--target` was given.
+pub type Launch<'a> = &'a mut dyn FnMut() -> std::result::Result<ServerUnderTest, Box<dyn std::error::Error>>;
+
+/// A server to talk to and to look at.
+pub struct Server {
+    /// Where it is.
+    pub target: Target,
+    /// What it uses.
+    pub probe: ServerProbe,
+    /// Whether it was started for this run, so that its data are nobody's.
+    pub fresh: bool,
+    _guard: Option<Box<dyn Any>>,
+}
+
+impl Server {
+    /// The server at `url` if given, else a new one.
+    pub fn find(
+        url: Option<&str>,
+        pid: Option<u32>,
+        data_dir: Option<PathBuf>,
+        launch: Launch<'_>,
+    ) -> Result<Server> {
+        if let Some(url) = url {
+            let target = Target::parse(url)?;
+            let pid = pid.or_else(|| listening_process(target.local_port()?));
+            return Ok(Server { target, probe: ServerProbe { pid, data_dir }, fresh: false, _guard: None });
+        }
+        let started = launch().map_err(|error| BenchError::Launch(error.to_string()))?;
+        Ok(Server {
+            target: Target::parse(&started.url)?,
+            probe: ServerProbe { pid: started.pid, data_dir: started.data_dir },
+            fresh: true,
+            _guard: Some(started.guard),
+        })
+    }
+}
