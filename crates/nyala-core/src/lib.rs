@@ -4,6 +4,7 @@
 //! through [`store::Store`]; everything below (the embedded engine, a Kudu
 //! cluster) implements it and knows nothing of query languages or protocols.
 
+pub mod env;
 pub mod error;
 pub mod ids;
 pub mod schema;

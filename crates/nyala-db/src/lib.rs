@@ -1,1 +1,9 @@
 //! Databases, measurements, series index and ingestion over the store contract.
+//!
+//! A write goes through `ingest` (text to columns) and `write` (columns to a batch of the store); a
+//! query finds its series in `series` and reads rows through the store's scans. Nothing here knows a
+//! concrete store, and the stores know nothing of databases.
+
+pub mod catalog;
+mod records;
+pub mod series;

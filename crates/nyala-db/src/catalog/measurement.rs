@@ -1,0 +1,339 @@
+//! A measurement: its table, its fields, its series.
+//!
+//! A field is one nullable column per (name, type). Within one shard a field has one type, the first
+//! written there; which is remembered in durable records beside the series.
+
+use crate::records::Records;
+use crate::series::{SeriesIndex, Tags};
+use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN};
+use nyala_core::store::{Alteration, Operation, StoreRef};
+use nyala_core::{ColumnId, ColumnType, Error, Result, SeriesId, TableId, TableSchema, TimeRange};
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::collections::HashMap;
+use std::sync::Arc;
+use tokio::sync::OnceCell;
+
+/// The types a field can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FieldType {
+    /// 64-bit float.
+    Float,
+    /// 64-bit signed integer.
+    Integer,
+    /// 64-bit unsigned integer.
+    Unsigned,
+    /// UTF-8 text.
+    String,
+    /// Boolean.
+    Boolean,
+}
+
+impl FieldType {
+    /// Its name in InfluxQL.
+    pub fn name(self) -> &'static str {
+        match self {
+            FieldType::Float => "float",
+            FieldType::Integer => "integer",
+            FieldType::Unsigned => "unsigned",
+            FieldType::String => "string",
+            FieldType::Boolean => "boolean",
+        }
+    }
+
+    /// The type of its column.
+    pub fn column_type(self) -> ColumnType {
+        match self {
+            FieldType::Float => ColumnType::Float64,
+            FieldType::Integer => ColumnType::Int64,
+            FieldType::Unsigned => ColumnType::UInt64,
+            FieldType::String => ColumnType::String,
+            FieldType::Boolean => ColumnType::Bool,
+        }
+    }
+
+    fn of_column(column_type: ColumnType) -> Option<Self> {
+        match column_type {
+            ColumnType::Float64 => Some(FieldType::Float),
+            ColumnType::Int64 => Some(FieldType::Integer),
+            ColumnType::UInt64 => Some(FieldType::Unsigned),
+            ColumnType::String => Some(FieldType::String),
+            ColumnType::Bool => Some(FieldType::Boolean),
+            _ => None,
+        }
+    }
+
+    fn code(self) -> u8 {
+        self as u8
+    }
+
+    fn of_code(code: u8) -> Option<Self> {
+        use FieldType::{Boolean, Float, Integer, String, Unsigned};
+        [Float, Integer, Unsigned, String, Boolean].into_iter().find(|field_type| field_type.code() == code)
+    }
+}
+
+/// One (name, type) of a measurement's fields.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Field {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub field_type: FieldType,
+    /// Its column.
+    pub column: ColumnId,
+}
+
+/// A measurement of one retention policy of one database.
+pub struct Measurement {
+    name: String,
+    table: TableId,
+    store: StoreRef,
+    records: Records,
+    fields: RwLock<Arc<Vec<Field>>>,
+    /// Loaded when first needed.
+    loaded: OnceCell<Loaded>,
+    /// Held by whoever adds columns.
+    altering: tokio::sync::Mutex<()>,
+    /// Writers share it; whoever removes series holds it alone, so that none is removed under a writer.
+    pub(crate) membership: tokio::sync::RwLock<()>,
+}
+
+struct Loaded {
+    series: RwLock<SeriesIndex>,
+    shard_types: RwLock<ShardTypes>,
+}
+
+/// Per shard (by the start of its range) the types of its fields.
+type ShardTypes = HashMap<(i64, String), FieldType>;
+
+impl Measurement {
+    pub(crate) fn new(
+        name: String,
+        table: TableId,
+        schema: &TableSchema,
+        store: StoreRef,
+        records: Records,
+    ) -> Self {
+        Self {
+            name,
+            table,
+            store,
+            records,
+            fields: RwLock::new(Arc::new(fields_of(schema))),
+            loaded: OnceCell::new(),
+            altering: tokio::sync::Mutex::new(()),
+            membership: tokio::sync::RwLock::new(()),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its table in the store.
+    pub fn table(&self) -> TableId {
+        self.table
+    }
+
+    /// Its fields by name, then type. A name is there once per type it has had.
+    pub fn fields(&self) -> Arc<Vec<Field>> {
+        self.fields.read().clone()
+    }
+
+    /// Its series, once [`Self::load`] is done.
+    pub fn series(&self) -> RwLockReadGuard<'_, SeriesIndex> {
+        self.loaded().series.read()
+    }
+
+    pub(crate) fn series_mut(&self) -> RwLockWriteGuard<'_, SeriesIndex> {
+        self.loaded().series.write()
+    }
+
+    fn loaded(&self) -> &Loaded {
+        self.loaded.get().expect("a measurement is handed out only after it was loaded")
+    }
+
+    /// Reads the series and shard types unless that was done before.
+    pub(crate) async fn load(&self) -> Result<()> {
+        self.loaded.get_or_try_init(|| self.read_records()).await.map(drop)
+    }
+
+    async fn read_records(&self) -> Result<Loaded> {
+        let (mut series, mut shard_types) = (SeriesIndex::default(), ShardTypes::new());
+        let mut broken = None;
+        self.records
+            .visit(&record_prefix(self.table), |key, value| {
+                if read_record(key, value, &mut series, &mut shard_types).is_none() {
+                    broken =
+                        Some(format!("series record {key:?} of measurement {:?} is malformed", self.name));
+                }
+            })
+            .await?;
+        match broken {
+            Some(words) => Err(Error::new(nyala_core::ErrorKind::Corrupt, words)),
+            None => Ok(Loaded { series: RwLock::new(series), shard_types: RwLock::new(shard_types) }),
+        }
+    }
+
+    /// The column of a field, added if it is new.
+    pub(crate) async fn column_for(&self, name: &str, field_type: FieldType) -> Result<ColumnId> {
+        if let Some(column) = find(&self.fields(), name, field_type) {
+            return Ok(column);
+        }
+        let _altering = self.altering.lock().await;
+        if let Some(column) = find(&self.fields(), name, field_type) {
+            return Ok(column);
+        }
+        let id = self.store.schema(self.table)?.next_column_id(ColumnId(0));
+        let column = Alteration::AddColumn { id, name: name.into(), column_type: field_type.column_type() };
+        let schema = self.store.alter_table(self.table, vec![column]).await?;
+        *self.fields.write() = Arc::new(fields_of(&schema));
+        Ok(id)
+    }
+
+    /// The type a field has in the shard of a point, if any point of it was written there.
+    pub(crate) fn shard_type(&self, shard_start_ns: i64, field: &str) -> Option<FieldType> {
+        self.loaded().shard_types.read().get(&(shard_start_ns, field.to_owned())).copied()
+    }
+
+    /// Remembers types in memory; [`Self::shard_type_record`] makes them durable.
+    pub(crate) fn claim_shard_type(
+        &self,
+        shard_start_ns: i64,
+        field: &str,
+        field_type: FieldType,
+    ) -> FieldType {
+        let mut types = self.loaded().shard_types.write();
+        *types.entry((shard_start_ns, field.to_owned())).or_insert(field_type)
+    }
+
+    /// Forgets the types of shards that lie within a range that was dropped.
+    pub(crate) fn forget_shard_types(&self, dropped: TimeRange) -> Vec<Vec<u8>> {
+        let mut forgotten = Vec::new();
+        self.loaded().shard_types.write().retain(|(start_ns, field), _| {
+            let gone = dropped.contains(*start_ns);
+            if gone {
+                forgotten.push(shard_type_key(self.table, *start_ns, field));
+            }
+            !gone
+        });
+        forgotten
+    }
+
+    pub(crate) fn shard_type_record(
+        &self,
+        shard_start_ns: i64,
+        field: &str,
+        field_type: FieldType,
+    ) -> (Vec<u8>, Vec<u8>) {
+        (shard_type_key(self.table, shard_start_ns, field), vec![field_type.code()])
+    }
+
+    pub(crate) fn series_record(&self, id: SeriesId, tags: &Tags) -> (Vec<u8>, Vec<u8>) {
+        let mut value = Vec::new();
+        for (key, tag) in tags {
+            for text in [key, tag] {
+                value.extend_from_slice(&(text.len() as u32).to_le_bytes());
+                value.extend_from_slice(text.as_bytes());
+            }
+        }
+        (series_key(self.table, id), value)
+    }
+
+    /// What to write so that a series is gone and its id is not used again.
+    pub(crate) fn removed_series_operations(&self, ids: &[SeriesId]) -> Vec<Operation> {
+        let keys: Vec<Vec<u8>> = ids.iter().map(|id| series_key(self.table, *id)).collect();
+        let next = self.series().next_id().0.to_le_bytes();
+        let next_key = record_key(self.table, NEXT_ID, &[]);
+        vec![
+            self.records.put([(next_key.as_slice(), next.as_slice())]),
+            self.records.remove(keys.iter().map(Vec::as_slice)),
+        ]
+    }
+
+    /// All its records, to be removed with it.
+    pub(crate) async fn record_keys(&self) -> Result<Vec<Vec<u8>>> {
+        let mut keys = Vec::new();
+        self.records.visit(&record_prefix(self.table), |key, _| keys.push(key.to_vec())).await?;
+        Ok(keys)
+    }
+}
+
+fn find(fields: &[Field], name: &str, field_type: FieldType) -> Option<ColumnId> {
+    fields.iter().find(|field| field.name == name && field.field_type == field_type).map(|field| field.column)
+}
+
+fn fields_of(schema: &TableSchema) -> Vec<Field> {
+    let mut fields: Vec<Field> = schema
+        .columns
+        .iter()
+        .filter(|column| column.id != SERIES_COLUMN && column.id != TIME_COLUMN)
+        .filter_map(|column| {
+            let field_type = FieldType::of_column(column.column_type)?;
+            Some(Field { name: column.name.clone(), field_type, column: column.id })
+        })
+        .collect();
+    fields.sort_by(|a, b| a.name.cmp(&b.name).then(a.field_type.cmp(&b.field_type)));
+    fields
+}
+
+// Records: table u32 big-endian, kind byte, then
+//   series:     id u32 big-endian        → per tag: key length u32, key, value length u32, value
+//   shard type: start i64 big-endian ^ sign, field name → type code
+//   next id:    nothing                  → u32
+const SERIES: u8 = b's';
+const SHARD_TYPE: u8 = b't';
+const NEXT_ID: u8 = b'n';
+
+fn record_prefix(table: TableId) -> [u8; 4] {
+    table.0.to_be_bytes()
+}
+
+fn record_key(table: TableId, kind: u8, rest: &[u8]) -> Vec<u8> {
+    [&record_prefix(table)[..], &[kind], rest].concat()
+}
+
+fn series_key(table: TableId, id: SeriesId) -> Vec<u8> {
+    record_key(table, SERIES, &id.0.to_be_bytes())
+}
+
+fn shard_type_key(table: TableId, shard_start_ns: i64, field: &str) -> Vec<u8> {
+    let start = (shard_start_ns ^ i64::MIN).to_be_bytes();
+    record_key(table, SHARD_TYPE, &[&start[..], field.as_bytes()].concat())
+}
+
+fn read_record(key: &[u8], value: &[u8], series: &mut SeriesIndex, types: &mut ShardTypes) -> Option<()> {
+    let (kind, rest) = key.get(4..)?.split_first()?;
+    match *kind {
+        SERIES => {
+            let id = SeriesId(u32::from_be_bytes(rest.try_into().ok()?));
+            series.insert_with_id(id, &read_tags(value)?);
+        }
+        SHARD_TYPE => {
+            let (start, field) = rest.split_first_chunk::<8>()?;
+            let start_ns = i64::from_be_bytes(*start) ^ i64::MIN;
+            let field = String::from_utf8(field.to_vec()).ok()?;
+            types.insert((start_ns, field), FieldType::of_code(*value.first()?)?);
+        }
+        NEXT_ID => series.reserve_ids(SeriesId(u32::from_le_bytes(value.try_into().ok()?))),
+        _ => return None,
+    }
+    Some(())
+}
+
+fn read_tags(mut bytes: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
+    let mut tags = Vec::new();
+    while !bytes.is_empty() {
+        let (key, rest) = split_text(bytes)?;
+        let (value, rest) = split_text(rest)?;
+        tags.push((key, value));
+        bytes = rest;
+    }
+    Some(tags)
+}
+
+fn split_text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk::<4>()?;
+    rest.split_at_checked(u32::from_le_bytes(*length) as usize)
+}

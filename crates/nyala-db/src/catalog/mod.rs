@@ -1,0 +1,341 @@
+//! Databases, their retention policies and measurements.
+//!
+//! Durable form: one record per database, and one table of the store per measurement, whose name tells
+//! where it belongs. Opening reads schemas and database records only, never points or series.
+
+mod measurement;
+mod retention_policy;
+
+pub use measurement::{Field, FieldType, Measurement};
+pub use retention_policy::{DEFAULT_POLICY_NAME, MIN_DURATION_NS, RetentionPolicy};
+
+use crate::records::Records;
+use nyala_core::store::{Alteration, StoreRef};
+use nyala_core::{Error, ErrorKind, Result, TableSchema};
+use parking_lot::RwLock;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A database as statements see it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Database {
+    /// Its name.
+    pub name: String,
+    /// The policy used where none is named.
+    pub default_policy: String,
+    /// Its policies in order of creation.
+    pub policies: Vec<RetentionPolicy>,
+}
+
+impl Database {
+    /// A policy by name; the empty name is the default one.
+    pub fn policy(&self, name: &str) -> Option<&RetentionPolicy> {
+        let name = if name.is_empty() { &self.default_policy } else { name };
+        self.policies.iter().find(|policy| policy.name == name)
+    }
+}
+
+/// What a retention policy is to become; members that are `None` stay.
+#[derive(Debug, Clone, Default)]
+pub struct PolicyChange {
+    /// How long points are kept, ns; 0 is for ever.
+    pub duration_ns: Option<i64>,
+    /// The width of shards made from now on, ns.
+    pub shard_duration_ns: Option<i64>,
+    /// The number of copies.
+    pub replication: Option<u32>,
+    /// Whether it becomes the default.
+    pub make_default: bool,
+}
+
+/// All databases.
+pub struct Catalog {
+    store: StoreRef,
+    databases_records: Records,
+    series_records: Records,
+    state: RwLock<State>,
+    /// Held by whoever changes databases, policies or the set of measurements.
+    changing: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct State {
+    databases: BTreeMap<String, Arc<Database>>,
+    measurements: BTreeMap<Place, BTreeMap<String, Arc<Measurement>>>,
+}
+
+/// (database, retention policy).
+type Place = (String, String);
+
+const DATABASES_TABLE: &str = "nyala.databases";
+const SERIES_TABLE: &str = "nyala.series";
+/// Between the parts of a measurement's table name; no name can hold it.
+const SEPARATOR: char = '\u{0}';
+
+impl Catalog {
+    /// Reads the catalog of a store.
+    pub async fn open(store: StoreRef) -> Result<Self> {
+        let databases_records = Records::open(store.clone(), DATABASES_TABLE).await?;
+        let series_records = Records::open(store.clone(), SERIES_TABLE).await?;
+        let mut state = State::default();
+        let mut broken = None;
+        databases_records
+            .visit(b"", |key, value| match serde_json::from_slice::<Database>(value) {
+                Ok(database) => drop(state.databases.insert(database.name.clone(), Arc::new(database))),
+                Err(error) => broken = Some(format!("database record {key:?}: {error}")),
+            })
+            .await?;
+        if let Some(words) = broken {
+            return Err(Error::new(ErrorKind::Corrupt, words));
+        }
+        for (table, schema) in store.tables() {
+            let mut parts = schema.name.splitn(3, SEPARATOR);
+            let (Some(database), Some(policy), Some(name)) = (parts.next(), parts.next(), parts.next())
+            else {
+                continue;
+            };
+            let measurement =
+                Measurement::new(name.into(), table, &schema, store.clone(), series_records.clone());
+            state
+                .measurements
+                .entry((database.into(), policy.into()))
+                .or_default()
+                .insert(name.into(), Arc::new(measurement));
+        }
+        Ok(Self {
+            store,
+            databases_records,
+            series_records,
+            state: RwLock::new(state),
+            changing: tokio::sync::Mutex::new(()),
+        })
+    }
+
+    /// The store below.
+    pub fn store(&self) -> &StoreRef {
+        &self.store
+    }
+
+    pub(crate) fn series_records(&self) -> &Records {
+        &self.series_records
+    }
+
+    /// All databases by name.
+    pub fn databases(&self) -> Vec<Arc<Database>> {
+        self.state.read().databases.values().cloned().collect()
+    }
+
+    /// A database by name.
+    pub fn database(&self, name: &str) -> Option<Arc<Database>> {
+        self.state.read().databases.get(name).cloned()
+    }
+
+    /// A database by name, or InfluxDB's error.
+    pub fn existing_database(&self, name: &str) -> Result<Arc<Database>> {
+        self.database(name).ok_or_else(|| Error::missing(format!("database not found: {name}")))
+    }
+
+    /// The measurements of a retention policy by name, their series loaded.
+    pub async fn measurements(&self, database: &str, policy: &str) -> Result<Vec<Arc<Measurement>>> {
+        let place = (database.to_owned(), policy.to_owned());
+        let measurements: Vec<_> = self
+            .state
+            .read()
+            .measurements
+            .get(&place)
+            .into_iter()
+            .flat_map(|all| all.values().cloned())
+            .collect();
+        for measurement in &measurements {
+            measurement.load().await?;
+        }
+        Ok(measurements)
+    }
+
+    /// A measurement, its series loaded.
+    pub async fn measurement(
+        &self,
+        database: &str,
+        policy: &str,
+        name: &str,
+    ) -> Result<Option<Arc<Measurement>>> {
+        let place = (database.to_owned(), policy.to_owned());
+        let found = self.state.read().measurements.get(&place).and_then(|all| all.get(name)).cloned();
+        if let Some(measurement) = &found {
+            measurement.load().await?;
+        }
+        Ok(found)
+    }
+
+    /// A measurement, created if it does not exist.
+    pub(crate) async fn measurement_for_write(
+        &self,
+        database: &str,
+        policy: &RetentionPolicy,
+        name: &str,
+    ) -> Result<Arc<Measurement>> {
+        if let Some(measurement) = self.measurement(database, &policy.name, name).await? {
+            return Ok(measurement);
+        }
+        let _changing = self.changing.lock().await;
+        if let Some(measurement) = self.measurement(database, &policy.name, name).await? {
+            return Ok(measurement);
+        }
+        // The database may have been dropped since the caller looked.
+        let known = self.existing_database(database)?;
+        let policy = known
+            .policy(&policy.name)
+            .ok_or_else(|| Error::missing(format!("retention policy not found: {}", policy.name)))?;
+        if name.contains(SEPARATOR) {
+            return Err(Error::invalid(format!("measurement name {name:?} holds a zero byte")));
+        }
+        let table_name = format!("{database}{SEPARATOR}{}{SEPARATOR}{name}", policy.name);
+        let schema = TableSchema::measurement(table_name, policy.shard_duration_ns);
+        let table = self.store.create_table(schema.clone()).await?;
+        let records = self.series_records.clone();
+        let measurement =
+            Arc::new(Measurement::new(name.into(), table, &schema, self.store.clone(), records));
+        measurement.load().await?;
+        let place = (database.to_owned(), policy.name.clone());
+        self.state.write().measurements.entry(place).or_default().insert(name.into(), measurement.clone());
+        Ok(measurement)
+    }
+
+    /// Creates a database. One that exists already is left alone, unless `policy` is not its default one.
+    pub async fn create_database(&self, name: &str, policy: Option<RetentionPolicy>) -> Result<()> {
+        if name.is_empty() || name.contains(['/', '\\', SEPARATOR]) || name == "." || name == ".." {
+            return Err(Error::invalid("invalid name"));
+        }
+        let _changing = self.changing.lock().await;
+        if let Some(database) = self.database(name) {
+            return match policy {
+                Some(policy) if database.policy("") != Some(&policy) => {
+                    Err(Error::conflict("retention policy conflicts with an existing policy"))
+                }
+                _ => Ok(()),
+            };
+        }
+        let policy = match policy {
+            Some(policy) => policy,
+            None => RetentionPolicy::new(DEFAULT_POLICY_NAME, None, None, None)?,
+        };
+        self.save(Database { name: name.into(), default_policy: policy.name.clone(), policies: vec![policy] })
+            .await
+    }
+
+    async fn save(&self, database: Database) -> Result<()> {
+        let value = serde_json::to_vec(&database).expect("a database record is plain data");
+        let record = self.databases_records.put([(database.name.as_bytes(), value.as_slice())]);
+        self.databases_records.write(vec![record]).await?;
+        self.state.write().databases.insert(database.name.clone(), Arc::new(database));
+        Ok(())
+    }
+
+    /// Drops a database with all it holds; one that does not exist is no error.
+    pub async fn drop_database(&self, name: &str) -> Result<()> {
+        let _changing = self.changing.lock().await;
+        let Some(database) = self.database(name) else { return Ok(()) };
+        for policy in &database.policies {
+            self.drop_policy_tables(name, &policy.name).await?;
+        }
+        self.databases_records.write(vec![self.databases_records.remove([name.as_bytes()])]).await?;
+        self.state.write().databases.remove(name);
+        Ok(())
+    }
+
+    async fn drop_policy_tables(&self, database: &str, policy: &str) -> Result<()> {
+        for measurement in self.measurements(database, policy).await? {
+            self.drop_table_of(database, policy, &measurement).await?;
+        }
+        Ok(())
+    }
+
+    async fn drop_table_of(&self, database: &str, policy: &str, measurement: &Measurement) -> Result<()> {
+        let _membership = measurement.membership.write().await;
+        self.store.drop_table(measurement.table()).await?;
+        let place = (database.to_owned(), policy.to_owned());
+        if let Some(all) = self.state.write().measurements.get_mut(&place) {
+            all.remove(measurement.name());
+        }
+        let keys = measurement.record_keys().await?;
+        if keys.is_empty() {
+            return Ok(());
+        }
+        self.series_records.write(vec![self.series_records.remove(keys.iter().map(Vec::as_slice))]).await
+    }
+
+    /// Drops a measurement from every policy of a database; whether there was one.
+    pub async fn drop_measurement(&self, database: &str, name: &str) -> Result<bool> {
+        let _changing = self.changing.lock().await;
+        let mut found = false;
+        for policy in &self.existing_database(database)?.policies {
+            if let Some(measurement) = self.measurement(database, &policy.name, name).await? {
+                self.drop_table_of(database, &policy.name, &measurement).await?;
+                found = true;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Adds a retention policy. One that exists with the same settings is left alone.
+    pub async fn create_policy(
+        &self,
+        database: &str,
+        policy: RetentionPolicy,
+        make_default: bool,
+    ) -> Result<()> {
+        let _changing = self.changing.lock().await;
+        let mut changed = Database::clone(&*self.existing_database(database)?);
+        match changed.policy(&policy.name) {
+            Some(existing) if *existing != policy => {
+                return Err(Error::conflict("retention policy already exists"));
+            }
+            Some(_) => {}
+            None => changed.policies.push(policy.clone()),
+        }
+        if make_default {
+            changed.default_policy = policy.name;
+        }
+        self.save(changed).await
+    }
+
+    /// Changes a retention policy.
+    pub async fn alter_policy(&self, database: &str, name: &str, change: PolicyChange) -> Result<()> {
+        let _changing = self.changing.lock().await;
+        let mut changed = Database::clone(&*self.existing_database(database)?);
+        let policy = changed
+            .policies
+            .iter_mut()
+            .find(|policy| policy.name == name)
+            .ok_or_else(|| Error::missing(format!("retention policy not found: {name}")))?;
+        *policy = RetentionPolicy::new(
+            name,
+            Some(change.duration_ns.unwrap_or(policy.duration_ns)),
+            Some(change.replication.unwrap_or(policy.replication)),
+            change.shard_duration_ns.or(Some(policy.shard_duration_ns)),
+        )?;
+        let width_ns = policy.shard_duration_ns;
+        if change.make_default {
+            changed.default_policy = name.into();
+        }
+        for measurement in self.measurements(database, name).await? {
+            self.store
+                .alter_table(measurement.table(), vec![Alteration::SetPartitionWidth(width_ns)])
+                .await?;
+        }
+        self.save(changed).await
+    }
+
+    /// Drops a retention policy with all it holds; one that does not exist is no error.
+    pub async fn drop_policy(&self, database: &str, name: &str) -> Result<()> {
+        let _changing = self.changing.lock().await;
+        let mut changed = Database::clone(&*self.existing_database(database)?);
+        self.drop_policy_tables(database, name).await?;
+        changed.policies.retain(|policy| policy.name != name);
+        if changed.default_policy == name {
+            changed.default_policy.clear();
+        }
+        self.save(changed).await
+    }
+}

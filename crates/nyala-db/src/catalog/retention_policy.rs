@@ -1,0 +1,80 @@
+//! Retention policies and their rules, as InfluxDB 1.8 has them.
+
+use nyala_core::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+const HOUR_NS: i64 = 3_600_000_000_000;
+const DAY_NS: i64 = 24 * HOUR_NS;
+
+/// The shortest time a policy may keep its points, ns.
+pub const MIN_DURATION_NS: i64 = HOUR_NS;
+/// The name of the policy a new database gets.
+pub const DEFAULT_POLICY_NAME: &str = "autogen";
+
+/// How long points are kept, and in what pieces they are dropped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RetentionPolicy {
+    /// Its name.
+    pub name: String,
+    /// How long points are kept, ns; 0 is for ever.
+    pub duration_ns: i64,
+    /// The width of a shard, ns.
+    pub shard_duration_ns: i64,
+    /// The number of copies; kept and shown, without effect on one machine.
+    pub replication: u32,
+}
+
+impl RetentionPolicy {
+    /// A policy from what a statement gives; what it leaves out takes InfluxDB's defaults.
+    pub fn new(
+        name: &str,
+        duration_ns: Option<i64>,
+        replication: Option<u32>,
+        shard_duration_ns: Option<i64>,
+    ) -> Result<Self> {
+        if name.is_empty() {
+            return Err(Error::invalid("retention policy name required"));
+        }
+        let duration_ns = duration_ns.unwrap_or(0);
+        if duration_ns != 0 && duration_ns < MIN_DURATION_NS {
+            return Err(Error::invalid("retention policy duration must be at least 1h0m0s"));
+        }
+        let shard_duration_ns = normalise_shard_duration(shard_duration_ns.unwrap_or(0), duration_ns);
+        if duration_ns != 0 && duration_ns < shard_duration_ns {
+            return Err(Error::invalid("retention policy duration must be greater than the shard duration"));
+        }
+        Ok(Self { name: name.into(), duration_ns, shard_duration_ns, replication: replication.unwrap_or(1) })
+    }
+
+    /// The times before which its points are gone, given the time of day; `None` when never.
+    pub fn horizon_ns(&self, now_ns: i64) -> Option<i64> {
+        (self.duration_ns != 0).then(|| now_ns.saturating_sub(self.duration_ns))
+    }
+}
+
+/// The width of shards: as asked, at least an hour; else by how long points are kept.
+fn normalise_shard_duration(asked_ns: i64, duration_ns: i64) -> i64 {
+    match asked_ns {
+        0 if duration_ns == 0 || duration_ns >= 180 * DAY_NS => 7 * DAY_NS,
+        0 if duration_ns >= 2 * DAY_NS => DAY_NS,
+        0 => HOUR_NS,
+        asked_ns => asked_ns.max(HOUR_NS),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shard_widths_follow_the_duration() {
+        let width =
+            |duration_ns| RetentionPolicy::new("p", Some(duration_ns), None, None).unwrap().shard_duration_ns;
+        assert_eq!(width(0), 7 * DAY_NS);
+        assert_eq!(width(HOUR_NS), HOUR_NS);
+        assert_eq!(width(2 * DAY_NS), DAY_NS);
+        assert_eq!(width(180 * DAY_NS), 7 * DAY_NS);
+        assert!(RetentionPolicy::new("p", Some(HOUR_NS - 1), None, None).is_err());
+        assert!(RetentionPolicy::new("p", Some(HOUR_NS), None, Some(DAY_NS)).is_err());
+    }
+}

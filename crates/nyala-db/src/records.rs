@@ -1,0 +1,105 @@
+//! Small durable records under byte keys: a table `(key Binary) → value Binary` of the store.
+
+use arrow_array::cast::AsArray;
+use arrow_array::{ArrayRef, BinaryArray};
+use nyala_core::store::{
+    CellColumn, Direction, Operation, Order, RowSelection, ScanRequest, StoreRef, Upsert, WriteBatch,
+    WriteMode,
+};
+use nyala_core::{ColumnId, ColumnSchema, ColumnType, Partitioning, Result, TableId, TableSchema, Value};
+use std::ops::Bound;
+use std::sync::Arc;
+
+const KEY: ColumnId = ColumnId(0);
+const VALUE: ColumnId = ColumnId(1);
+
+/// A table of records.
+#[derive(Clone)]
+pub struct Records {
+    store: StoreRef,
+    table: TableId,
+}
+
+impl Records {
+    /// Opens the table `name`, creating it if it does not exist.
+    pub async fn open(store: StoreRef, name: &str) -> Result<Self> {
+        let existing = store.tables().into_iter().find(|(_, schema)| schema.name == name);
+        let table = match existing {
+            Some((table, _)) => table,
+            None => store.create_table(schema(name)).await?,
+        };
+        Ok(Self { store, table })
+    }
+
+    /// The operation that writes records, for a batch of the caller.
+    pub fn put<'a>(&self, records: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> Operation {
+        let (keys, values): (Vec<_>, Vec<_>) = records.into_iter().unzip();
+        let cells = |column, values: Vec<&[u8]>| CellColumn {
+            column,
+            values: Arc::new(BinaryArray::from(values)) as ArrayRef,
+            null_cells: None,
+        };
+        let columns = vec![cells(KEY, keys), cells(VALUE, values)];
+        Operation::Upsert(Upsert { table: self.table, mode: WriteMode::Upsert, columns })
+    }
+
+    /// The operation that removes records, for a batch of the caller.
+    pub fn remove<'a>(&self, keys: impl IntoIterator<Item = &'a [u8]>) -> Operation {
+        let keys: ArrayRef = Arc::new(BinaryArray::from_iter_values(keys));
+        Operation::DeleteKeys { table: self.table, keys: vec![keys] }
+    }
+
+    /// Writes a batch with operations of this and other tables.
+    pub async fn write(&self, operations: Vec<Operation>) -> Result<()> {
+        self.store.write(WriteBatch { operations }).await.map(drop)
+    }
+
+    /// Calls `visit` with every record whose key starts with `prefix`, in order of key.
+    pub async fn visit(&self, prefix: &[u8], mut visit: impl FnMut(&[u8], &[u8])) -> Result<()> {
+        let end = match successor(prefix) {
+            Some(end) => Bound::Excluded(vec![Value::Binary(end)]),
+            None => Bound::Unbounded,
+        };
+        let request = ScanRequest {
+            table: self.table,
+            rows: RowSelection::Keys { start: Bound::Included(vec![Value::Binary(prefix.to_vec())]), end },
+            columns: vec![KEY, VALUE],
+            predicates: Vec::new(),
+            skip_empty_rows: false,
+            order: Order::Key(Direction::Forward),
+            limit: None,
+            limit_per_prefix: None,
+        };
+        let mut rows = self.store.snapshot().scan(request).await?;
+        while let Some(batch) = rows.next().await? {
+            let (keys, values) = (batch.columns[0].as_binary::<i32>(), batch.columns[1].as_binary::<i32>());
+            for row in 0..batch.rows {
+                visit(keys.value(row), values.value(row));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn schema(name: &str) -> TableSchema {
+    let column = |id, name: &str, nullable| ColumnSchema {
+        id,
+        name: name.into(),
+        column_type: ColumnType::Binary,
+        nullable,
+    };
+    TableSchema {
+        name: name.into(),
+        columns: vec![column(KEY, "key", false), column(VALUE, "value", true)],
+        key: vec![KEY],
+        partitioning: Partitioning::default(),
+    }
+}
+
+/// The smallest byte string above all that start with `prefix`.
+fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|byte| *byte != u8::MAX)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
+}

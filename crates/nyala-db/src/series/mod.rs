@@ -1,0 +1,389 @@
+//! The series index of one measurement: tag sets ↔ ids, tag values → ids.
+//!
+//! Ids are dense and never reused. A tag set is stored as a *shape* (its tag keys) and one value number
+//! per key; the bytes of keys and values are stored once. All of it is in memory, built from the
+//! durable records of the measurement when it is first touched, and charged to the memory budget.
+
+mod dictionary;
+mod filter;
+mod postings;
+
+pub use filter::TagFilter;
+
+use dictionary::Dictionary;
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use nyala_core::SeriesId;
+use postings::Postings;
+use regex::bytes::Regex;
+use roaring::RoaringBitmap;
+use std::hash::BuildHasher;
+
+/// Tags of a series, sorted by key.
+pub type Tags = Vec<(String, String)>;
+
+/// The series of a measurement.
+#[derive(Default)]
+pub struct SeriesIndex {
+    keys: Vec<TagKey>,
+    key_numbers: Dictionary,
+    /// Per shape the numbers of its keys, in order of key bytes.
+    shapes: Vec<Box<[u32]>>,
+    /// Per id where its words start in `words`: the shape, then one value number per key of it.
+    starts: Vec<u32>,
+    words: Vec<u32>,
+    /// Ids by their words.
+    ids: HashTable<u32>,
+    hasher: FixedState,
+    alive: RoaringBitmap,
+}
+
+struct TagKey {
+    name: String,
+    values: Dictionary,
+    /// Per value number.
+    postings: Vec<Postings>,
+    /// The series that have the key.
+    series: RoaringBitmap,
+}
+
+/// In `starts`: no series has this id.
+const NO_SERIES: u32 = u32::MAX;
+
+impl SeriesIndex {
+    /// The number of series.
+    pub fn len(&self) -> usize {
+        self.alive.len() as usize
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.alive.is_empty()
+    }
+
+    /// The id the next new series gets.
+    pub fn next_id(&self) -> SeriesId {
+        SeriesId(self.starts.len() as u32)
+    }
+
+    /// Makes sure that ids below `id` are not given out again.
+    pub fn reserve_ids(&mut self, id: SeriesId) {
+        if self.starts.len() < id.0 as usize {
+            self.starts.resize(id.0 as usize, NO_SERIES);
+        }
+    }
+
+    /// The id of a tag set (sorted by key), if it is known.
+    pub fn find(&self, tags: &[(impl AsRef<[u8]>, impl AsRef<[u8]>)]) -> Option<SeriesId> {
+        let mut keys = Vec::with_capacity(tags.len());
+        let mut words = Vec::with_capacity(tags.len() + 1);
+        words.push(0);
+        for (key, value) in tags {
+            let key = self.key_numbers.find(key.as_ref())?;
+            words.push(self.keys[key as usize].values.find(value.as_ref())?);
+            keys.push(key);
+        }
+        words[0] = self.shapes.iter().position(|shape| **shape == *keys)? as u32;
+        self.find_words(&words)
+    }
+
+    fn find_words(&self, words: &[u32]) -> Option<SeriesId> {
+        self.ids.find(self.hasher.hash_one(words), |id| self.words_of(*id) == words).map(|id| SeriesId(*id))
+    }
+
+    /// The id of a tag set (sorted by key) and whether it is new.
+    pub fn insert(&mut self, tags: &[(impl AsRef<[u8]>, impl AsRef<[u8]>)]) -> (SeriesId, bool) {
+        if let Some(id) = self.find(tags) {
+            return (id, false);
+        }
+        let id = self.next_id();
+        self.insert_with_id(id, tags);
+        (id, true)
+    }
+
+    /// Adds a tag set under an id that is not in use.
+    pub fn insert_with_id(&mut self, id: SeriesId, tags: &[(impl AsRef<[u8]>, impl AsRef<[u8]>)]) {
+        self.reserve_ids(SeriesId(id.0 + 1));
+        let start = u32::try_from(self.words.len()).expect("an index holds less than 4 Gi words");
+        let mut keys = Vec::with_capacity(tags.len());
+        self.words.push(0);
+        for (key, value) in tags {
+            let number = self.key_number(key.as_ref());
+            let tag_key = &mut self.keys[number as usize];
+            let value = tag_key.values.insert(value.as_ref());
+            if tag_key.postings.len() <= value as usize {
+                tag_key.postings.resize_with(value as usize + 1, Postings::default);
+            }
+            tag_key.postings[value as usize].insert(id.0);
+            tag_key.series.insert(id.0);
+            self.words.push(value);
+            keys.push(number);
+        }
+        self.words[start as usize] = self.shape_number(keys);
+        self.starts[id.0 as usize] = start;
+        self.alive.insert(id.0);
+        let hash = self.hasher.hash_one(self.words_of(id.0));
+        let Self { ids, starts, words, shapes, hasher, .. } = self;
+        ids.insert_unique(hash, id.0, |id| hasher.hash_one(words_of(starts, words, shapes, *id)));
+    }
+
+    /// Forgets a series; its id is not used again.
+    pub fn remove(&mut self, id: SeriesId) {
+        if !self.alive.remove(id.0) {
+            return;
+        }
+        let words = self.words_of(id.0).to_vec();
+        if let Ok(entry) = self.ids.find_entry(self.hasher.hash_one(&*words), |other| *other == id.0) {
+            entry.remove();
+        }
+        for (key, value) in self.shapes[words[0] as usize].iter().zip(&words[1..]) {
+            let tag_key = &mut self.keys[*key as usize];
+            tag_key.series.remove(id.0);
+            tag_key.postings[*value as usize].remove(id.0);
+        }
+        self.starts[id.0 as usize] = NO_SERIES;
+    }
+
+    fn key_number(&mut self, key: &[u8]) -> u32 {
+        let number = self.key_numbers.insert(key);
+        if self.keys.len() <= number as usize {
+            self.keys.push(TagKey {
+                name: String::from_utf8_lossy(key).into_owned(),
+                values: Dictionary::default(),
+                postings: Vec::new(),
+                series: RoaringBitmap::new(),
+            });
+        }
+        number
+    }
+
+    fn shape_number(&mut self, keys: Vec<u32>) -> u32 {
+        let known = self.shapes.iter().position(|shape| **shape == *keys);
+        known.unwrap_or_else(|| {
+            self.shapes.push(keys.into());
+            self.shapes.len() - 1
+        }) as u32
+    }
+
+    fn words_of(&self, id: u32) -> &[u32] {
+        words_of(&self.starts, &self.words, &self.shapes, id)
+    }
+
+    /// All series.
+    pub fn all(&self) -> &RoaringBitmap {
+        &self.alive
+    }
+
+    /// Whether any series has the tag key.
+    pub fn has_key(&self, key: &str) -> bool {
+        self.key(key).is_some_and(|key| !key.series.is_empty())
+    }
+
+    /// The tag keys of these series, sorted.
+    pub fn keys_of(&self, ids: &RoaringBitmap) -> Vec<&str> {
+        let mut keys: Vec<&str> =
+            self.keys.iter().filter(|key| !key.series.is_disjoint(ids)).map(|key| &*key.name).collect();
+        keys.sort_unstable();
+        keys
+    }
+
+    /// The values that these series have for a tag key, sorted.
+    pub fn values_of(&self, key: &str, ids: &RoaringBitmap) -> Vec<String> {
+        let Some(key) = self.key(key) else { return Vec::new() };
+        let mut values: Vec<String> = key
+            .postings
+            .iter()
+            .enumerate()
+            .filter(|(_, postings)| postings.intersects(ids))
+            .map(|(number, _)| String::from_utf8_lossy(key.values.get(number as u32)).into_owned())
+            .collect();
+        values.sort_unstable();
+        values
+    }
+
+    /// The tags of a series, sorted by key.
+    pub fn tags_of(&self, id: SeriesId) -> Tags {
+        if !self.alive.contains(id.0) {
+            return Tags::new();
+        }
+        let words = self.words_of(id.0);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        self.shapes[words[0] as usize]
+            .iter()
+            .zip(&words[1..])
+            .map(|(key, value)| {
+                let key = &self.keys[*key as usize];
+                (key.name.clone(), text(key.values.get(*value)))
+            })
+            .collect()
+    }
+
+    /// The value of a tag of a series; empty where it is absent.
+    pub fn value_of(&self, id: SeriesId, key: &str) -> &str {
+        let value = self.key_numbers.find(key.as_bytes()).and_then(|key| self.value_number(id, key));
+        match value {
+            Some((key, value)) => {
+                std::str::from_utf8(self.keys[key as usize].values.get(value)).unwrap_or("")
+            }
+            None => "",
+        }
+    }
+
+    fn value_number(&self, id: SeriesId, key: u32) -> Option<(u32, u32)> {
+        if !self.alive.contains(id.0) {
+            return None;
+        }
+        let words = self.words_of(id.0);
+        let position = self.shapes[words[0] as usize].iter().position(|other| *other == key)?;
+        Some((key, words[position + 1]))
+    }
+
+    /// Puts series into groups by the values of tag keys. Returns the groups in order of their values,
+    /// each with its values (empty where absent), and per series in ascending order its group.
+    pub fn group(&self, ids: &RoaringBitmap, keys: &[String]) -> Groups {
+        let numbers: Vec<Option<u32>> =
+            keys.iter().map(|key| self.key_numbers.find(key.as_bytes())).collect();
+        let mut found: hashbrown::HashMap<Vec<u32>, u32, FixedState> = hashbrown::HashMap::default();
+        let mut members = Vec::with_capacity(ids.len() as usize);
+        let mut group_words = Vec::with_capacity(keys.len());
+        for id in ids {
+            group_words.clear();
+            group_words.extend(numbers.iter().map(|key| {
+                // Value numbers are one up here, so that 0 can stand for absent.
+                key.and_then(|key| self.value_number(SeriesId(id), key)).map_or(0, |(_, value)| value + 1)
+            }));
+            let next = found.len() as u32;
+            let group = match found.get(&group_words) {
+                Some(group) => *group,
+                None => *found.entry(group_words.clone()).or_insert(next),
+            };
+            members.push((SeriesId(id), group));
+        }
+        let mut values: Vec<(Vec<String>, u32)> = found
+            .into_iter()
+            .map(|(words, group)| {
+                let text = |(key, word): (&Option<u32>, &u32)| match (key, word) {
+                    (Some(key), 1..) => {
+                        String::from_utf8_lossy(self.keys[*key as usize].values.get(word - 1)).into_owned()
+                    }
+                    _ => String::new(),
+                };
+                (numbers.iter().zip(&words).map(text).collect(), group)
+            })
+            .collect();
+        values.sort_unstable();
+        let mut rank = vec![0; values.len()];
+        for (position, (_, group)) in values.iter().enumerate() {
+            rank[*group as usize] = position as u32;
+        }
+        members.iter_mut().for_each(|(_, group)| *group = rank[*group as usize]);
+        Groups { values: values.into_iter().map(|(values, _)| values).collect(), members }
+    }
+
+    /// The series that satisfy a condition.
+    pub fn select(&self, filter: &TagFilter) -> RoaringBitmap {
+        match filter {
+            TagFilter::All => self.alive.clone(),
+            TagFilter::None => RoaringBitmap::new(),
+            TagFilter::Equal(key, value) if value.is_empty() => self.without_key(key),
+            TagFilter::Equal(key, value) => self.with_value(key, value),
+            TagFilter::NotEqual(key, value) if value.is_empty() => {
+                self.key(key).map(|key| key.series.clone()).unwrap_or_default()
+            }
+            TagFilter::NotEqual(key, value) => &self.alive - self.with_value(key, value),
+            TagFilter::Matches(key, regex) => self.matching(key, regex),
+            TagFilter::MatchesNot(key, regex) => &self.alive - self.matching(key, regex),
+            TagFilter::And(filters) => {
+                let mut sets = filters.iter();
+                let Some(first) = sets.next() else { return self.alive.clone() };
+                let mut ids = self.select(first);
+                for filter in sets {
+                    if ids.is_empty() {
+                        break;
+                    }
+                    ids &= self.select(filter);
+                }
+                ids
+            }
+            TagFilter::Or(filters) => {
+                filters.iter().fold(RoaringBitmap::new(), |ids, filter| ids | self.select(filter))
+            }
+        }
+    }
+
+    fn key(&self, key: &str) -> Option<&TagKey> {
+        self.key_numbers.find(key.as_bytes()).map(|number| &self.keys[number as usize])
+    }
+
+    fn with_value(&self, key: &str, value: &str) -> RoaringBitmap {
+        let mut ids = RoaringBitmap::new();
+        if let Some((key, number)) =
+            self.key(key).and_then(|key| Some((key, key.values.find(value.as_bytes())?)))
+        {
+            key.postings[number as usize].add_to(&mut ids);
+        }
+        ids
+    }
+
+    fn without_key(&self, key: &str) -> RoaringBitmap {
+        match self.key(key) {
+            Some(key) => &self.alive - &key.series,
+            None => self.alive.clone(),
+        }
+    }
+
+    fn matching(&self, key: &str, regex: &Regex) -> RoaringBitmap {
+        let mut ids = RoaringBitmap::new();
+        if let Some(tag_key) = self.key(key) {
+            let matching = |number: &u32| regex.is_match(tag_key.values.get(*number));
+            let mut single = Vec::new();
+            for number in (0..tag_key.values.len() as u32).filter(matching) {
+                match &tag_key.postings[number as usize] {
+                    Postings::One(id) => single.push(*id),
+                    postings => postings.add_to(&mut ids),
+                }
+            }
+            single.sort_unstable();
+            ids |= single.into_iter().collect::<RoaringBitmap>();
+        }
+        if regex.is_match(b"") {
+            ids |= self.without_key(key);
+        }
+        ids
+    }
+
+    /// Bytes held in memory, about.
+    pub fn memory_bytes(&self) -> usize {
+        let keys: usize = self
+            .keys
+            .iter()
+            .map(|key| {
+                key.values.memory_bytes()
+                    + key.postings.capacity() * size_of::<Postings>()
+                    + key.postings.iter().map(Postings::memory_bytes).sum::<usize>()
+                    + key.series.serialized_size()
+            })
+            .sum();
+        keys + (self.starts.capacity() + self.words.capacity()) * 4
+            + self.ids.capacity() * 5
+            + self.alive.serialized_size()
+    }
+}
+
+fn words_of<'a>(starts: &[u32], words: &'a [u32], shapes: &[Box<[u32]>], id: u32) -> &'a [u32] {
+    let start = starts[id as usize] as usize;
+    let length = shapes[words[start] as usize].len();
+    &words[start..=start + length]
+}
+
+/// Series in groups by tag values.
+#[derive(Debug, Clone, Default)]
+pub struct Groups {
+    /// Per group the values of the keys asked for; empty where the tag is absent. Sorted.
+    pub values: Vec<Vec<String>>,
+    /// The series in ascending order, each with its group.
+    pub members: Vec<(SeriesId, u32)>,
+}
+
+#[cfg(test)]
+mod tests;
