@@ -1,0 +1,163 @@
+//! A response as the text that a script holds.
+//!
+//! The text is injective where it counts: two responses with different status, different named
+//! headers or different body bytes have different texts. Scripts are compared as text, so what a
+//! reader sees is all that was compared.
+//!
+//! - First the status, then headers: those of `SHOWN` that differ from what every answer has, and
+//!   those that the step asks for.
+//! - A compact JSON body is folded: a line break and an indent before every object or array that is
+//!   an element of an array. Compact JSON has no line break of its own, so joining the lines without
+//!   their indents gives the exact bytes.
+//! - Any other body: `|` and the line; `~` and the line with Rust's ASCII escapes when it holds
+//!   control characters or is not UTF-8.
+//! - A body that does not end in a line break ends in `\ no newline`.
+
+use super::client::Response;
+
+/// Headers shown whenever present: clients read them.
+const SHOWN: [&str; 13] = [
+    "Content-Type",
+    "Content-Encoding",
+    "X-Influxdb-Error",
+    "X-Influxdb-Version",
+    "X-Influxdb-Build",
+    "WWW-Authenticate",
+    "Retry-After",
+    "Allow",
+    "Location",
+    "Access-Control-Allow-Origin",
+    "Access-Control-Allow-Headers",
+    "Access-Control-Allow-Methods",
+    "Access-Control-Expose-Headers",
+];
+
+/// Headers that every answer has with this value. They are shown where they differ, and as `-Name`
+/// where they are missing.
+const USUAL: [(&str, &str); 3] =
+    [("Content-Type", "application/json"), ("X-Influxdb-Version", "1.8.10"), ("X-Influxdb-Build", "OSS")];
+
+/// The text of a response. `asked` names headers to show beside the standing ones.
+pub(crate) fn render(response: &Response, asked: &[String]) -> Vec<String> {
+    let mut lines = vec![response.status.to_string()];
+    for name in SHOWN {
+        let usual = USUAL.iter().find(|(n, _)| *n == name).map(|(_, v)| *v);
+        match (response.header(name), usual) {
+            // What has no body needs no kind.
+            (None, Some(_)) if name == "Content-Type" && response.body.is_empty() => {}
+            (None, Some(_)) => lines.push(format!("-{name}")),
+            (Some(value), Some(usual)) if value == usual => {}
+            (Some(value), _) => lines.push(header_line(name, value)),
+            (None, None) => {}
+        }
+    }
+    for name in asked {
+        match response.header(name) {
+            Some(value) => lines.push(header_line(name, value)),
+            None => lines.push(format!("-{name}")),
+        }
+    }
+    render_body(&response.body, &mut lines);
+    lines
+}
+
+fn header_line(name: &str, value: &str) -> String {
+    let escape = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    format!("{name}: {}", value.chars().map(escape).collect::<String>())
+}
+
+fn render_body(body: &[u8], lines: &mut Vec<String>) {
+    if body.is_empty() {
+        return;
+    }
+    let (text, ended) = match body {
+        [text @ .., b'\n'] => (text, true),
+        _ => (body, false),
+    };
+    for line in text.split(|&b| b == b'\n') {
+        match std::str::from_utf8(line) {
+            Ok(line) if line.starts_with(['{', '[']) && line.len() > 1 && !has_controls(line) => {
+                fold(line, lines);
+            }
+            Ok(line) if !has_controls(line) => lines.push(format!("|{line}")),
+            _ => lines.push(format!("~{}", line.escape_ascii())),
+        }
+    }
+    if !ended {
+        lines.push("\\ no newline".into());
+    }
+}
+
+fn has_controls(line: &str) -> bool {
+    line.chars().any(char::is_control)
+}
+
+/// Breaks one line of JSON before each object or array that is an element of an array.
+fn fold(line: &str, lines: &mut Vec<String>) {
+    let mut open = Vec::new();
+    let mut depth = 0;
+    let mut in_string = false;
+    let mut escaped = false;
+    let mut piece = String::new();
+    for character in line.chars() {
+        if in_string {
+            in_string = escaped || character != '"';
+            escaped = !escaped && character == '\\';
+            piece.push(character);
+            continue;
+        }
+        match character {
+            '"' => in_string = true,
+            '{' | '[' => {
+                if open.last() == Some(&'[') {
+                    lines.push(std::mem::take(&mut piece));
+                    piece = "  ".repeat(depth);
+                }
+                open.push(character);
+                depth += usize::from(character == '[');
+            }
+            '}' | ']' => {
+                let opened = open.pop();
+                depth -= usize::from(opened == Some('['));
+            }
+            _ => {}
+        }
+        piece.push(character);
+    }
+    lines.push(piece);
+}
+
+/// A readable difference of two texts: what they share at both ends is cut to some lines.
+pub(crate) fn difference(expected: &[String], actual: &[String]) -> String {
+    const CONTEXT: usize = 2;
+    const SHOWN_LINES: usize = 24;
+    let same_head = expected.iter().zip(actual).take_while(|(e, a)| e == a).count();
+    let rest = expected.len().min(actual.len()) - same_head;
+    let same_tail =
+        expected.iter().rev().zip(actual.iter().rev()).take(rest).take_while(|(e, a)| e == a).count();
+    let mut text = String::new();
+    let mut show = |mark: char, lines: &[String]| {
+        for line in lines.iter().take(SHOWN_LINES) {
+            text.push_str(&format!("    {mark} {line}\n"));
+        }
+        if lines.len() > SHOWN_LINES {
+            let left_out = lines.len() - SHOWN_LINES;
+            text.push_str(&format!("    {mark} … {left_out} more lines\n"));
+        }
+    };
+    show(' ', &expected[same_head.saturating_sub(CONTEXT)..same_head]);
+    show('-', &expected[same_head..expected.len() - same_tail]);
+    show('+', &actual[same_head..actual.len() - same_tail]);
+    let tail = &expected[expected.len() - same_tail..];
+    show(' ', &tail[..tail.len().min(CONTEXT)]);
+    text
+}
+
+/// The lines in an order that does not depend on the server's, for the few answers whose order
+/// InfluxDB itself leaves to chance. What joins elements is cut, since it moves with them.
+pub(crate) fn sorted(lines: &[String]) -> Vec<String> {
+    let mut sorted: Vec<String> =
+        lines.iter().map(|line| line.trim().trim_end_matches([',', ']', '}']).to_owned()).collect();
+    sorted.sort_unstable();
+    sorted
+}

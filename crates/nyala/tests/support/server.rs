@@ -1,0 +1,190 @@
+//! The two programs under test, each in its own directory, on loopback, on a free port.
+
+use std::fs::File;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::client::{self, Request, Response};
+
+/// Bounds the wait for `/health`; both are there in well under a second on an idle machine.
+const START_LIMIT: Duration = Duration::from_secs(30);
+
+/// What is started.
+#[derive(Clone, Debug)]
+pub(crate) enum Program {
+    /// The binary of this package.
+    Nyala,
+    /// InfluxDB's server at that path.
+    Influx(PathBuf),
+}
+
+/// Finds InfluxDB's server: `NYALA_INFLUXD`, the search path, Go's usual place.
+pub(crate) fn find_influxd() -> Option<Program> {
+    let named = std::env::var_os("NYALA_INFLUXD").map(PathBuf::from);
+    if let Some(path) = named {
+        assert!(path.is_file(), "NYALA_INFLUXD names no file: {path:?}");
+        return Some(Program::Influx(path));
+    }
+    let search = std::env::var_os("PATH").unwrap_or_default();
+    let mut places: Vec<PathBuf> = std::env::split_paths(&search).collect();
+    if let Some(home) = std::env::var_os("HOME") {
+        places.push(Path::new(&home).join("go/bin"));
+    }
+    let found = places.iter().map(|place| place.join("influxd"));
+    found.into_iter().find(|p| p.is_file()).map(Program::Influx)
+}
+
+/// A running server; it is killed and its data removed when dropped.
+pub(crate) struct Server {
+    program: Program,
+    child: Child,
+    address: SocketAddr,
+    directory: tempfile::TempDir,
+}
+
+impl Server {
+    pub(crate) fn start(program: &Program) -> Result<Server, String> {
+        let directory = tempfile::tempdir().map_err(|e| e.to_string())?;
+        let (child, address) = launch(program, directory.path())?;
+        Ok(Server { program: program.clone(), child, address, directory })
+    }
+
+    /// Stops the server, in order or by force, and starts it again on its data.
+    pub(crate) fn restart(&mut self, by_force: bool) -> Result<(), String> {
+        if by_force {
+            self.child.kill().map_err(|e| e.to_string())?;
+        } else {
+            let id = self.child.id().to_string();
+            let asked = Command::new("kill").args(["-TERM", &id]).status();
+            asked.map_err(|e| e.to_string())?;
+        }
+        let deadline = Instant::now() + START_LIMIT;
+        while self.child.try_wait().map_err(|e| e.to_string())?.is_none() {
+            if Instant::now() > deadline {
+                return Err(format!("the server did not stop in {START_LIMIT:?}"));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        (self.child, self.address) = launch(&self.program, self.directory.path())?;
+        Ok(())
+    }
+
+    pub(crate) fn send(&self, request: &Request) -> Result<Response, String> {
+        let mut response = client::send(self.address, request)
+            .map_err(|e| format!("{e}\n{}", log_tail(self.directory.path())))?;
+        if let Program::Influx(_) = self.program {
+            name_version(&mut response);
+        }
+        Ok(response)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Already gone is fine: a test may have killed it.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// `go install` leaves out the version that InfluxDB's own builds are given.
+fn name_version(response: &mut Response) {
+    for (name, value) in &mut response.headers {
+        if name == "X-Influxdb-Version" && value == "unknown" {
+            *value = "1.8.10".into();
+        }
+    }
+    let unnamed = "\"version\":\"unknown\"";
+    if let Some(text) = std::str::from_utf8(&response.body).ok().filter(|text| text.contains(unnamed)) {
+        response.body = text.replace(unnamed, "\"version\":\"1.8.10\"").into_bytes();
+    }
+}
+
+fn launch(program: &Program, directory: &Path) -> Result<(Child, SocketAddr), String> {
+    // Another process may take the port between its choice and its use: then another is tried.
+    let mut last = String::new();
+    for _ in 0..3 {
+        match launch_once(program, directory) {
+            Ok(started) => return Ok(started),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn launch_once(program: &Program, directory: &Path) -> Result<(Child, SocketAddr), String> {
+    let [address, other] = free_addresses().map_err(|e| e.to_string())?;
+    let log = File::create(directory.join("log")).map_err(|e| e.to_string())?;
+    let data = directory.join("data");
+    let mut command = match program {
+        Program::Nyala => {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_nyala"));
+            command.arg("serve").arg("--data-dir").arg(&data);
+            command.arg("--http-bind").arg(address.to_string());
+            command
+        }
+        Program::Influx(path) => {
+            let mut command = Command::new(path);
+            command
+                .env("INFLUXDB_HTTP_BIND_ADDRESS", address.to_string())
+                .env("INFLUXDB_BIND_ADDRESS", other.to_string())
+                .env("INFLUXDB_DATA_DIR", data.join("data"))
+                .env("INFLUXDB_DATA_WAL_DIR", data.join("wal"))
+                .env("INFLUXDB_META_DIR", data.join("meta"))
+                .env("INFLUXDB_REPORTING_DISABLED", "true")
+                // Its own statistics would show in SHOW DATABASES after some seconds.
+                .env("INFLUXDB_MONITOR_STORE_ENABLED", "false");
+            command
+        }
+    };
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("NYALA_") {
+            command.env_remove(name);
+        }
+    }
+    command.stdin(Stdio::null()).stdout(log.try_clone().map_err(|e| e.to_string())?).stderr(log);
+    let child = command.spawn().map_err(|e| format!("cannot start {program:?}: {e}"))?;
+    wait_until_ready(child, address, directory)
+}
+
+fn wait_until_ready(
+    mut child: Child,
+    address: SocketAddr,
+    directory: &Path,
+) -> Result<(Child, SocketAddr), String> {
+    let health =
+        Request { method: "GET".into(), target: "/health".into(), headers: Vec::new(), body: Vec::new() };
+    let deadline = Instant::now() + START_LIMIT;
+    let problem = loop {
+        if let Ok(Some(status)) = child.try_wait() {
+            break format!("the server ended ({status}) before it was ready");
+        }
+        if client::send(address, &health).is_ok_and(|r| r.status == 200) {
+            return Ok((child, address));
+        }
+        if Instant::now() > deadline {
+            break format!("the server was not ready in {START_LIMIT:?}");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    let _ = child.kill();
+    let _ = child.wait();
+    Err(format!("{problem}\n{}", log_tail(directory)))
+}
+
+fn free_addresses() -> std::io::Result<[SocketAddr; 2]> {
+    // Both are held until both are known, so that they differ.
+    let first = TcpListener::bind("127.0.0.1:0")?;
+    let second = TcpListener::bind("127.0.0.1:0")?;
+    Ok([first.local_addr()?, second.local_addr()?])
+}
+
+fn log_tail(directory: &Path) -> String {
+    let log = std::fs::read(directory.join("log")).unwrap_or_default();
+    let log = String::from_utf8_lossy(&log).into_owned();
+    let lines: Vec<&str> = log.lines().collect();
+    let tail = &lines[lines.len().saturating_sub(8)..];
+    tail.iter().map(|l| format!("    log: {l}\n")).collect()
+}
