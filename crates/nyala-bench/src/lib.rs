@@ -5,10 +5,11 @@
 //!
 //! A run: [`workload`] makes rows and writes them as text, [`run::load`] sends them through
 //! [`client`] connections; [`query`] draws queries, [`run::queries`] asks them; [`measure`] looks at the
-//! server's process meanwhile; [`report`] shows what came of it.
+//! server's process meanwhile; [`verify`] checks answers; [`report`] shows what came of it.
 
 pub mod cli;
 pub mod client;
+pub mod demo;
 pub mod error;
 pub mod measure;
 pub mod query;
@@ -17,6 +18,7 @@ pub mod report;
 pub mod run;
 pub mod server;
 pub mod time;
+pub mod verify;
 pub mod workload;
 
 pub use cli::BenchCommand;

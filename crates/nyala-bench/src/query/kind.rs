@@ -54,6 +54,35 @@ impl Shape {
         }
     }
 
+    /// What it asks, in words.
+    pub fn describe(self) -> String {
+        let hosts = |count| if count == 1 { "1 host".to_owned() } else { format!("{count} hosts together") };
+        let fields = |count| if count == 1 { "usage_user".to_owned() } else { format!("{count} fields") };
+        match self {
+            Shape::MaxByTime { fields: count, hosts: named, hours, window_seconds } => {
+                let window = if window_seconds == HOUR_SECONDS { "hour" } else { "minute" };
+                format!("maximum of {} by {window}, {}, over {hours} h", fields(count), hosts(named))
+            }
+            Shape::MaxAll { hosts: named } => {
+                format!("maximum of all fields by hour, {}, over 8 h", hosts(named))
+            }
+            Shape::MeanByHost { fields: count } => {
+                format!("mean of {} by hour for each host, over 12 h", fields(count))
+            }
+            Shape::HighCpu { hosts: Some(named) } => {
+                format!("rows with usage_user above 90, {}, over 12 h", hosts(named))
+            }
+            Shape::HighCpu { hosts: None } => {
+                "rows with usage_user above 90, all hosts, over 12 h".to_owned()
+            }
+            Shape::LastPoint => "last row of each host".to_owned(),
+            Shape::FiveMinutes { last: false } => {
+                "maximum of usage_user of the first five minutes".to_owned()
+            }
+            Shape::FiveMinutes { last: true } => "maximum of usage_user of the last five minutes".to_owned(),
+        }
+    }
+
     /// How many hosts it names; `None` when it speaks of all.
     pub fn named_hosts(self) -> Option<usize> {
         match self {

@@ -108,7 +108,7 @@ fn query_rows(queries: &[&QueryResult], heavy: bool) -> Vec<Vec<String>> {
 }
 
 /// The first column to the left, the others to the right (a table of two columns: both left).
-fn align(rows: &[Vec<String>]) -> String {
+pub fn align(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)

@@ -3,6 +3,7 @@
 pub mod load;
 pub mod queries;
 pub mod tsbs;
+pub mod verification;
 
 use crate::cli::{BenchCommand, ReportArgs};
 use crate::error::{BenchError, Result};

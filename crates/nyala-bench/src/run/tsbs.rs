@@ -2,6 +2,7 @@
 
 use super::load::{LoadSettings, load, settle};
 use super::queries::{QuerySettings, ask};
+use super::verification::verify;
 use crate::cli::{LoadArgs, QueryArgs, ServerArgs, TsbsArgs};
 use crate::client::connection::Connection;
 use crate::client::target::{Dialect, prepare_database};
@@ -22,6 +23,9 @@ use std::time::Duration;
 /// Runs the benchmark and gives its results.
 pub fn run(args: &TsbsArgs, launch: Launch<'_>) -> Result<RunResult> {
     let config = config(args)?;
+    if args.query.verify && args.server.dialect != Dialect::Influx {
+        return Err(BenchError::Invalid("--verify knows the answers to InfluxQL only".to_owned()));
+    }
     let known: Vec<QueryKind> = TSBS.into_iter().chain([TSBS_LAST_FIVE]).collect();
     let kinds = parse_kinds(&args.query.queries, &known, TSBS.len()).map_err(BenchError::Invalid)?;
     let server = find_server(&args.server, launch)?;
@@ -41,9 +45,19 @@ pub fn run(args: &TsbsArgs, launch: Launch<'_>) -> Result<RunResult> {
     }
     if !args.load_only {
         let draw = |kind: &QueryKind| QueryGenerator::new(*kind, config.hosts, config.span, args.seed);
+        if args.query.verify {
+            let mut connection = connection(&server, &args.server);
+            let found = verify(&kinds, draw, &config, &mut connection, &args.server.database)?;
+            result.verification = Some(found);
+        }
         result.queries = ask_all(&kinds, draw, &server, &args.server, &args.query)?;
     }
     Ok(result)
+}
+
+/// A connection for statements and single queries.
+pub(super) fn connection(server: &Server, args: &ServerArgs) -> Connection {
+    Connection::new(&server.target, Duration::from_secs(args.timeout as u64))
 }
 
 fn config(args: &TsbsArgs) -> Result<CpuConfig> {
@@ -72,7 +86,7 @@ pub(super) fn load_and_settle<W: Workload>(
 ) -> Result<LoadResult> {
     let settings = load_settings(server, args, load_args);
     if args.dialect == Dialect::Influx {
-        let mut connection = Connection::new(&server.target, settings.timeout);
+        let mut connection = connection(server, args);
         prepare_database(&mut connection, &args.database, args.overwrite || server.fresh)?;
     }
     let mut progress = Progress::start("load");

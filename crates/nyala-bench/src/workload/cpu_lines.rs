@@ -9,10 +9,8 @@
 
 use super::cpu::{CpuConfig, CpuRow, FIELD_COUNT, FIELDS};
 
-/// The longest row: tags below 256 bytes, ten values and names below 24, the time and the slack of
-/// fixed-size copies. Checked when the writer is made.
-const MAX_ROW_BYTES: usize = 640;
-const MAX_PREFIX_BYTES: usize = 320;
+/// A copy of a value, and of a field's name with its comma and equals sign.
+const VALUE_BYTES: usize = 4;
 const NAME_BYTES: usize = 32;
 /// ` 1451606400000000000\n` and room for any other 64-bit time.
 const TIME_BYTES: usize = 24;
@@ -43,9 +41,11 @@ pub(super) struct CpuLines {
     /// Per host: everything before the first value.
     prefixes: Vec<Box<str>>,
     /// Per value 0 … 100: its digits and `i`.
-    values: Vec<Text<4>>,
+    values: Vec<Text<VALUE_BYTES>>,
     /// Per field: what follows its value, `,usage_system=` and so on.
     names: [Text<NAME_BYTES>; FIELD_COUNT - 1],
+    /// No row is longer, the slack of its last copies included.
+    row_limit_bytes: usize,
 }
 
 impl CpuLines {
@@ -53,23 +53,29 @@ impl CpuLines {
         let prefixes: Vec<Box<str>> = (0..config.hosts)
             .map(|host| format!("cpu{} {}=", config.host(host).line_tags(), FIELDS[0]).into_boxed_str())
             .collect();
-        assert!(prefixes.iter().all(|prefix| prefix.len() <= MAX_PREFIX_BYTES), "tags have bounded choices");
+        let longest_prefix = prefixes.iter().map(|prefix| prefix.len()).max().unwrap_or(0);
+        let names: [Text<NAME_BYTES>; FIELD_COUNT - 1] =
+            std::array::from_fn(|field| Text::new(&format!(",{}=", FIELDS[field + 1])));
+        let names_bytes: usize = names.iter().map(|name| name.length).sum();
+        let row_limit_bytes =
+            longest_prefix + names_bytes + FIELD_COUNT * VALUE_BYTES + NAME_BYTES + TIME_BYTES;
         CpuLines {
             prefixes,
             values: (0..=100).map(|value| Text::new(&format!("{value}i"))).collect(),
-            names: std::array::from_fn(|field| Text::new(&format!(",{}=", FIELDS[field + 1]))),
+            names,
+            row_limit_bytes,
         }
     }
 
     /// Replaces `body` by the lines of `rows`, the first of which is row `first_row` of the data set.
     pub(super) fn write(&self, config: &CpuConfig, first_row: u64, rows: &[CpuRow], body: &mut Vec<u8>) {
-        body.resize(rows.len() * MAX_ROW_BYTES, 0);
+        body.resize(rows.len() * self.row_limit_bytes, 0);
         let mut tick = first_row / config.hosts;
         let mut host = (first_row % config.hosts) as usize;
         let mut time = self.time(config, tick);
         let mut at = 0;
         for row in rows {
-            let line = &mut body[at..at + MAX_ROW_BYTES];
+            let line = &mut body[at..at + self.row_limit_bytes];
             let prefix = self.prefixes[host].as_bytes();
             line[..prefix.len()].copy_from_slice(prefix);
             let mut end = prefix.len();
