@@ -10,8 +10,16 @@ use std::path::PathBuf;
 pub enum BenchCommand {
     /// TSBS cpu-only: load, then the fifteen types of queries
     #[command(after_help = TSBS_EXAMPLES)]
-    Tsbs(TsbsArgs),
+    Tsbs(Box<TsbsArgs>),
+    /// Show result files side by side
+    #[command(after_help = COMPARE_EXAMPLES)]
+    Compare(CompareArgs),
 }
+
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  nyala bench compare nyala.json influx.json
+  nyala bench compare before.json after.json --html compare.html";
 
 const TSBS_EXAMPLES: &str = "\
 Examples:
@@ -110,6 +118,20 @@ pub struct ReportArgs {
     /// Write the results as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Write the results as a page with plots
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+/// Options of `compare`.
+#[derive(Clone, Debug, Args)]
+pub struct CompareArgs {
+    /// Files that --json wrote
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Write a page with plots
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }
 
 /// Options of `tsbs`.

@@ -1,5 +1,7 @@
 //! What a run says about itself: progress, tables, results as data.
 
+pub mod html;
 pub mod progress;
 pub mod result;
+pub mod svg;
 pub mod table;

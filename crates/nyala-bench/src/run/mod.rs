@@ -1,5 +1,6 @@
 //! Runs: loading, asking, and the benchmarks put together from them.
 
+pub mod compare;
 pub mod load;
 pub mod queries;
 pub mod tsbs;
@@ -9,7 +10,7 @@ use crate::cli::{BenchCommand, ReportArgs};
 use crate::error::{BenchError, Result};
 use crate::measure::server::machine;
 use crate::report::result::{Machine, RESULT_VERSION, RunResult};
-use crate::report::table;
+use crate::report::{html, table};
 use crate::server::{Launch, Server};
 use std::io::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -19,6 +20,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub fn run(command: &BenchCommand, launch: Launch<'_>) -> Result<()> {
     let (result, report) = match command {
         BenchCommand::Tsbs(args) => (tsbs::run(args, launch)?, &args.report),
+        BenchCommand::Compare(args) => return compare::run(args),
     };
     publish(&result, report)?;
     match &result.verification {
@@ -35,6 +37,10 @@ fn publish(result: &RunResult, report: &ReportArgs) -> Result<()> {
     if let Some(path) = &report.json {
         let json = serde_json::to_vec_pretty(result).expect("results have no keys but strings");
         std::fs::write(path, json).map_err(BenchError::io(format!("writing {}", path.display())))?;
+    }
+    if let Some(path) = &report.html {
+        let page = html::page(std::slice::from_ref(result));
+        std::fs::write(path, page).map_err(BenchError::io(format!("writing {}", path.display())))?;
     }
     Ok(())
 }
