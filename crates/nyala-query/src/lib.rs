@@ -1,1 +1,3 @@
 //! InfluxQL: parse, plan, execute over nyala-db.
+
+pub mod influxql;

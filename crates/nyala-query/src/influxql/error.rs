@@ -1,0 +1,74 @@
+//! Errors of the front end, in the words InfluxDB 1.8 uses for them.
+
+use std::fmt;
+
+/// A place in the text of a query, both counted from one. Characters are Unicode scalar values, not bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// The line.
+    pub line: usize,
+    /// The character in the line.
+    pub character: usize,
+}
+
+/// Why a text is not InfluxQL. `Display` gives InfluxDB's message, without the `error parsing query: ` that the
+/// HTTP answer puts in front of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseError {
+    message: String,
+    position: Option<Position>,
+}
+
+impl ParseError {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        ParseError { message: message.into(), position: None }
+    }
+
+    pub(crate) fn at(message: impl Into<String>, position: Position) -> Self {
+        ParseError { message: message.into(), position: Some(position) }
+    }
+
+    pub(crate) fn expected(found: &str, expected: &[&str], position: Position) -> Self {
+        ParseError::at(format!("found {found}, expected {}", expected.join(", ")), position)
+    }
+
+    /// Where in the text, when the error belongs to one place.
+    pub fn position(&self) -> Option<Position> {
+        self.position
+    }
+
+    /// The message without the position.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        match self.position {
+            Some(position) => write!(f, " at line {}, char {}", position.line, position.character),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+/// Why a statement that parses cannot be executed: the text a statement's result carries in `error`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SemanticError(String);
+
+impl SemanticError {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        SemanticError(message.into())
+    }
+}
+
+impl fmt::Display for SemanticError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for SemanticError {}

@@ -1,0 +1,70 @@
+//! InfluxQL, the language of InfluxDB 1.8: text to statements and back.
+//!
+//! `lexer` → `parser` → [`Statement`] (`ast`, `expr`, `statement`) → `display`. A SELECT then goes through
+//! [`validate`], and its WHERE clause through condition splitting, which takes the bounds on time out of it and folds what
+//! is constant.
+//!
+//! Words, places and even oddities of error messages are InfluxDB's, since clients show and match them. Beyond the
+//! grammar of 1.8 the `FUTURE LIMIT` and `PAST LIMIT` of 1.12 are understood. Input is bounded: [`MAXIMUM_LENGTH`],
+//! [`MAXIMUM_DEPTH`], [`MAXIMUM_SUBQUERIES`].
+
+mod ast;
+mod display;
+mod display_statement;
+mod duration;
+mod error;
+mod expr;
+mod lexer;
+mod params;
+mod parser;
+mod quote;
+mod regex;
+mod statement;
+mod time;
+mod token;
+pub mod validate;
+
+pub use ast::{Field, Fill, Measurement, MeasurementName, Select, SortField, Source, Target};
+pub use duration::{format_duration, parse_duration};
+pub use error::{ParseError, Position, SemanticError};
+pub use expr::{Binary, BinaryOperator, Call, DataType, Expr, VarRef, Wildcard};
+pub use params::Params;
+pub use regex::Regex;
+pub use statement::{
+    AlterRetentionPolicy, CreateContinuousQuery, CreateDatabase, CreateRetentionPolicy, CreateSubscription,
+    CreateUser, DatabaseRetentionPolicy, Deletion, Privilege, ShowCardinality, ShowFieldKeys,
+    ShowMeasurements, ShowSeries, ShowTagKeys, ShowTagValues, Statement, SubscriptionMode, TagKeys,
+    WriteLimits,
+};
+pub use time::{MAXIMUM_TIME_NS, MINIMUM_TIME_NS, TimeLiteral, Zone, parse_time};
+
+use parser::Parser;
+
+/// The longest text that is parsed, in bytes.
+pub const MAXIMUM_LENGTH: usize = 16 << 20;
+
+/// How deep an expression may be nested, so that recursion over it cannot exhaust a stack. Chains of AND and OR
+/// count with the logarithm of their length.
+pub const MAXIMUM_DEPTH: usize = 200;
+
+/// How many subqueries may enclose each other.
+pub const MAXIMUM_SUBQUERIES: usize = 20;
+
+/// Parses statements separated by semicolons. Nothing at all is no error here.
+pub fn parse_query(text: &str, params: &Params) -> Result<Vec<Statement>, ParseError> {
+    check_length(text)?;
+    Parser::new(text, params).query()
+}
+
+/// Parses a lone expression, such as a stored condition.
+pub fn parse_expr(text: &str) -> Result<Expr, ParseError> {
+    check_length(text)?;
+    Parser::new(text, &Params::default()).lone_expression()
+}
+
+fn check_length(text: &str) -> Result<(), ParseError> {
+    if text.len() > MAXIMUM_LENGTH {
+        return Err(ParseError::new(format!("query is longer than {MAXIMUM_LENGTH} bytes")));
+    }
+    Ok(())
+}
