@@ -1,1 +1,40 @@
-//! Column vectors: codecs, kernels, and the only unsafe code.
+//! Column blocks: codecs and kernels, and the only unsafe code of the project.
+//!
+//! A *block* is a self-describing string of bytes with up to 8192 values of one column, cut into *vectors* of
+//! up to 1024 that are encoded each in its own way. Encoding chooses by estimate ([`Preference`] decides between
+//! near equals); reading touches only the vectors it needs and answers what it can from the directory.
+//!
+//! - [`encode_integers`] / [`IntegerBlock`]: integers, times, ids.
+//! - [`encode_booleans`] / [`BooleanBlock`]: truth values.
+//! - [`encode_states`] / [`StatesBlock`]: which rows of a column have a value, NULL, or nothing.
+//!
+//! The layout is drawn to the byte in `docs/format/column.md`. Checksums are the caller's; bytes that passed
+//! them and still contradict themselves are a [`CorruptBlock`], never a panic, an unbounded allocation or a read
+//! out of bounds. This crate imports nothing of ours.
+//!
+//! Unsafe code is confined to functions that carry `#[allow(unsafe_code)]` with a reason: per-level dispatch
+//! ([`Level`]), and intrinsics in `kernels`, each judged by a naive twin in its tests.
+
+mod bitmap;
+mod bits;
+mod boolean;
+mod directory;
+mod error;
+mod integer;
+mod kernels;
+mod level;
+mod narrow;
+mod preference;
+mod scratch;
+mod states;
+mod wire;
+
+pub use bitmap::Bitmap;
+pub use boolean::{BooleanBlock, encode_booleans};
+pub use directory::{BLOCK_VALUES, Kind, VECTOR_VALUES};
+pub use error::{CorruptBlock, Result};
+pub use integer::{Encoding, IntegerBlock, VectorSummary, encode_integers, from_unsigned, to_unsigned};
+pub use level::Level;
+pub use preference::Preference;
+pub use scratch::Scratch;
+pub use states::{CellState, StatesBlock, encode_states};

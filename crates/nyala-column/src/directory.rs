@@ -1,0 +1,371 @@
+//! Header and per-vector directory, shared by integer and float blocks.
+//!
+//! The directory says for each vector how it is encoded, where its bytes end, how many rows it has, its minimum,
+//! its range and (integers) its exact sum, so that a reader touches only the vectors it needs and answers what
+//! covers a whole vector from here. Columns are stored apart, each in the bytes that its largest entry needs.
+//! Layout to the byte: `docs/format/column.md`.
+//!
+//! Invariant after [`Directory::parse`]: every offset is inside the block, row ends rise to the count, and
+//! minimum + range fits an `i64`. What the vectors' own bytes say is checked when they are read.
+
+use std::ops::Range;
+
+use crate::error::{CorruptBlock, Result, ensure};
+use crate::wire::{self, Reader, load};
+
+/// Version that this build writes; every version ever written stays readable.
+pub(crate) const VERSION: u8 = 1;
+/// Values of a whole vector.
+pub const VECTOR_VALUES: usize = 1024;
+/// Values of a block at most.
+pub const BLOCK_VALUES: usize = 8192;
+
+/// Sum offsets are at most 1024 × (2⁶⁴ − 1): ten bytes.
+const SUM_BYTES: usize = 10;
+const SHAPE_IRREGULAR: u8 = 1;
+
+/// What kind of values a block holds (the second byte of every block).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Signed 64-bit integers and everything mapped to them.
+    Integer = 1,
+    /// 64-bit floats.
+    Float = 2,
+    /// Booleans.
+    Boolean = 3,
+    /// Strings and binary.
+    Bytes = 4,
+    /// The state of each row's cell: value, NULL or absent.
+    States = 5,
+}
+
+impl Kind {
+    /// The kind that a block's first bytes declare.
+    pub fn of(block: &[u8]) -> Result<Kind> {
+        match block {
+            [VERSION, 1, ..] => Ok(Kind::Integer),
+            [VERSION, 2, ..] => Ok(Kind::Float),
+            [VERSION, 3, ..] => Ok(Kind::Boolean),
+            [VERSION, 4, ..] => Ok(Kind::Bytes),
+            [VERSION, 5, ..] => Ok(Kind::States),
+            [VERSION, _, ..] => Err(CorruptBlock::new("unknown block kind")),
+            _ => Err(CorruptBlock::new("unknown block version")),
+        }
+    }
+}
+
+/// Reads version, kind and value count; every block starts with these four bytes.
+pub(crate) fn parse_start<'a>(block: &'a [u8], kind: Kind) -> Result<(u32, Reader<'a>)> {
+    ensure(Kind::of(block)? == kind, "block is of another kind")?;
+    let mut reader = Reader::new(block);
+    reader.take(2)?;
+    let count = u32::from(reader.u16()?);
+    ensure(count as usize <= BLOCK_VALUES, "more values than a block may hold")?;
+    Ok((count, reader))
+}
+
+/// Writes version, kind and value count.
+pub(crate) fn push_start(out: &mut Vec<u8>, kind: Kind, count: usize) {
+    assert!(count <= BLOCK_VALUES, "a block holds at most {BLOCK_VALUES} values, not {count}");
+    out.extend_from_slice(&[VERSION, kind as u8]);
+    wire::push(out, count as u64, 2);
+}
+
+/// The pieces that values are cut into: at every break, and every 1024 values after one.
+pub(crate) fn pieces<'a>(count: usize, breaks: &'a [u32]) -> impl Iterator<Item = Range<usize>> + 'a {
+    assert!(breaks.is_sorted_by(|left, right| left < right), "breaks must rise");
+    assert!(breaks.iter().all(|position| *position > 0 && (*position as usize) < count), "breaks lie inside");
+    let mut breaks = breaks.iter().map(|position| *position as usize).chain([count]);
+    let mut next_break = breaks.next().unwrap_or(count);
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        if start == count {
+            return None;
+        }
+        let end = next_break.min(start + VECTOR_VALUES);
+        if end == next_break {
+            next_break = breaks.next().unwrap_or(count);
+        }
+        let piece = start..end;
+        start = end;
+        Some(piece)
+    })
+}
+
+/// One vector's line in the directory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) tag: u8,
+    pub(crate) row_end: u32,
+    pub(crate) payload_end: usize,
+    pub(crate) min: i64,
+    /// Maximum minus minimum.
+    pub(crate) range: u64,
+    /// Sum minus rows × minimum.
+    pub(crate) sum_offset: u128,
+}
+
+/// Appends a whole block: start, directory, payload.
+pub(crate) fn push_block(out: &mut Vec<u8>, kind: Kind, count: usize, entries: &[Entry], payload: &[u8]) {
+    push_start(out, kind, count);
+    wire::push(out, entries.len() as u64, 2);
+    let regular = entries
+        .iter()
+        .enumerate()
+        .all(|(index, entry)| entry.row_end as usize == ((index + 1) * VECTOR_VALUES).min(count));
+    let base = entries.iter().map(|entry| entry.min).min().unwrap_or(0);
+    let offset = |entry: &Entry| entry.min.wrapping_sub(base) as u64;
+    let width = |value: u64| wire::unsigned_width(value);
+    let end_width = width(payload.len() as u64).max(1);
+    let min_width = entries.iter().map(|entry| width(offset(entry))).max().unwrap_or(0);
+    let range_width = entries.iter().map(|entry| width(entry.range)).max().unwrap_or(0);
+    let widest_sum = entries.iter().map(|entry| entry.sum_offset).max().unwrap_or(0);
+    let sum_width = (128 - widest_sum.leading_zeros() as usize).div_ceil(8);
+    debug_assert!(sum_width <= SUM_BYTES && end_width <= 4);
+    let base_width = wire::signed_width(base);
+    out.push(if regular { 0 } else { SHAPE_IRREGULAR } | ((end_width - 1) as u8) << 1);
+    out.push(min_width as u8 | (range_width as u8) << 4);
+    out.push(sum_width as u8 | (base_width as u8) << 4);
+    wire::push(out, base as u64, base_width);
+    out.extend(entries.iter().map(|entry| entry.tag));
+    if !regular {
+        entries.iter().for_each(|entry| wire::push(out, u64::from(entry.row_end), 2));
+    }
+    entries.iter().for_each(|entry| wire::push(out, entry.payload_end as u64, end_width));
+    entries.iter().for_each(|entry| wire::push(out, offset(entry), min_width));
+    entries.iter().for_each(|entry| wire::push(out, entry.range, range_width));
+    entries.iter().for_each(|entry| out.extend_from_slice(&entry.sum_offset.to_le_bytes()[..sum_width]));
+    out.extend_from_slice(payload);
+}
+
+/// The parsed directory: still the block's bytes, looked up by arithmetic.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Directory<'a> {
+    count: u32,
+    vector_count: u32,
+    base: i64,
+    end_width: u8,
+    min_width: u8,
+    range_width: u8,
+    sum_width: u8,
+    tags: &'a [u8],
+    /// Empty where all vectors but the last are whole.
+    row_ends: &'a [u8],
+    payload_ends: &'a [u8],
+    mins: &'a [u8],
+    ranges: &'a [u8],
+    sums: &'a [u8],
+    payload: &'a [u8],
+}
+
+impl<'a> Directory<'a> {
+    pub(crate) fn parse(block: &'a [u8], kind: Kind) -> Result<Self> {
+        let (count, mut reader) = parse_start(block, kind)?;
+        let vector_count = u32::from(reader.u16()?);
+        let (shape, widths, more_widths) = (reader.u8()?, reader.u8()?, reader.u8()?);
+        let irregular = shape & SHAPE_IRREGULAR != 0;
+        ensure(shape >> 3 == 0, "unknown directory shape")?;
+        let end_width = (shape >> 1) + 1;
+        let (min_width, range_width) = (widths & 0xf, widths >> 4);
+        let (sum_width, base_width) = (more_widths & 0xf, more_widths >> 4);
+        ensure(min_width <= 8 && range_width <= 8, "directory field too wide")?;
+        ensure(sum_width as usize <= SUM_BYTES, "directory sum too wide")?;
+        let base = reader.signed(base_width as usize)?;
+        let vectors = vector_count as usize;
+        if !irregular {
+            ensure(vectors == (count as usize).div_ceil(VECTOR_VALUES), "vector count does not fit")?;
+        }
+        let directory = Directory {
+            count,
+            vector_count,
+            base,
+            end_width,
+            min_width,
+            range_width,
+            sum_width,
+            tags: reader.take(vectors)?,
+            row_ends: reader.take(if irregular { 2 * vectors } else { 0 })?,
+            payload_ends: reader.take(vectors * end_width as usize)?,
+            mins: reader.take(vectors * min_width as usize)?,
+            ranges: reader.take(vectors * range_width as usize)?,
+            sums: reader.take(vectors * sum_width as usize)?,
+            payload: reader.rest(),
+        };
+        directory.validate(irregular)?;
+        Ok(directory)
+    }
+
+    fn validate(&self, irregular: bool) -> Result<()> {
+        let (mut last_row, mut last_byte) = (0, 0);
+        for vector in 0..self.vector_count {
+            if irregular {
+                let row = self.row_end(vector);
+                ensure(row > last_row && row - last_row <= VECTOR_VALUES as u32, "row ends do not rise")?;
+                last_row = row;
+            }
+            let byte = self.payload_end(vector);
+            ensure(byte >= last_byte, "payload ends do not rise")?;
+            last_byte = byte;
+            let min = self.base.checked_add_unsigned(field(self.mins, self.min_width, vector));
+            let max = min.and_then(|min| min.checked_add_unsigned(self.range(vector)));
+            ensure(max.is_some(), "minimum or maximum beyond the integers")?;
+        }
+        ensure(!irregular || last_row == self.count, "row ends do not reach the count")?;
+        ensure(last_byte == self.payload.len(), "payload is not as long as the directory says")
+    }
+
+    #[inline]
+    pub(crate) fn count(&self) -> u32 {
+        self.count
+    }
+
+    #[inline]
+    pub(crate) fn vector_count(&self) -> u32 {
+        self.vector_count
+    }
+
+    /// The vector that holds `row`.
+    #[inline]
+    pub(crate) fn vector_of(&self, row: u32) -> u32 {
+        if self.row_ends.is_empty() {
+            return row / VECTOR_VALUES as u32;
+        }
+        let (mut low, mut high) = (0, self.vector_count);
+        while low < high {
+            let middle = (low + high) / 2;
+            if self.row_end(middle) <= row { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
+
+    #[inline]
+    pub(crate) fn row_end(&self, vector: u32) -> u32 {
+        if self.row_ends.is_empty() {
+            return ((vector + 1) * VECTOR_VALUES as u32).min(self.count);
+        }
+        field(self.row_ends, 2, vector) as u32
+    }
+
+    #[inline]
+    pub(crate) fn rows(&self, vector: u32) -> Range<u32> {
+        let start = if vector == 0 { 0 } else { self.row_end(vector - 1) };
+        start..self.row_end(vector)
+    }
+
+    #[inline]
+    fn payload_end(&self, vector: u32) -> usize {
+        field(self.payload_ends, self.end_width, vector) as usize
+    }
+
+    #[inline]
+    pub(crate) fn payload(&self, vector: u32) -> &'a [u8] {
+        let start = if vector == 0 { 0 } else { self.payload_end(vector - 1) };
+        &self.payload[start..self.payload_end(vector)]
+    }
+
+    #[inline]
+    pub(crate) fn tag(&self, vector: u32) -> u8 {
+        self.tags[vector as usize]
+    }
+
+    #[inline]
+    pub(crate) fn min(&self, vector: u32) -> i64 {
+        self.base.wrapping_add_unsigned(field(self.mins, self.min_width, vector))
+    }
+
+    #[inline]
+    pub(crate) fn range(&self, vector: u32) -> u64 {
+        field(self.ranges, self.range_width, vector)
+    }
+
+    #[inline]
+    pub(crate) fn max(&self, vector: u32) -> i64 {
+        self.min(vector).wrapping_add_unsigned(self.range(vector))
+    }
+
+    #[inline]
+    pub(crate) fn sum(&self, vector: u32) -> i128 {
+        let width = self.sum_width as usize;
+        let bytes = &self.sums[vector as usize * width..][..width];
+        let (low, high) = bytes.split_at(width.min(8));
+        let offset = u128::from(load(low)) | u128::from(load(high)) << 64;
+        let rows = self.rows(vector);
+        i128::from(self.min(vector)) * i128::from(rows.end - rows.start) + offset as i128
+    }
+}
+
+#[inline]
+fn field(column: &[u8], width: u8, index: u32) -> u64 {
+    let at = index as usize * width as usize;
+    // Mostly there are eight readable bytes, and one load and a mask beat a loop over the field.
+    match column.get(at..at + 8) {
+        Some(word) if width > 0 => {
+            let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
+            word & (u64::MAX >> (64 - 8 * u32::from(width)))
+        }
+        _ => load(&column[at..at + width as usize]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entries() -> Vec<Entry> {
+        vec![
+            Entry {
+                tag: 1,
+                row_end: 1024,
+                payload_end: 3,
+                min: i64::MIN,
+                range: u64::MAX,
+                sum_offset: 1 << 73,
+            },
+            Entry { tag: 2, row_end: 2000, payload_end: 3, min: 5, range: 0, sum_offset: 0 },
+            Entry { tag: 3, row_end: 2001, payload_end: 7, min: -5, range: 300, sum_offset: 300 },
+        ]
+    }
+
+    #[test]
+    fn entries_read_back() {
+        let mut block = Vec::new();
+        push_block(&mut block, Kind::Integer, 2001, &entries(), &[9; 7]);
+        let directory = Directory::parse(&block, Kind::Integer).unwrap();
+        assert_eq!(directory.count(), 2001);
+        let mut start = 0;
+        for (index, entry) in (0..).zip(entries()) {
+            assert_eq!(directory.tag(index), entry.tag);
+            assert_eq!(directory.rows(index), start..entry.row_end);
+            assert_eq!(directory.min(index), entry.min);
+            assert_eq!(directory.range(index), entry.range);
+            let rows = i128::from(entry.row_end - start);
+            assert_eq!(directory.sum(index), rows * i128::from(entry.min) + entry.sum_offset as i128);
+            for row in start..entry.row_end {
+                assert_eq!(directory.vector_of(row), index);
+            }
+            start = entry.row_end;
+        }
+        assert_eq!(directory.payload(1), []);
+        assert_eq!(directory.payload(2), [9; 4]);
+    }
+
+    #[test]
+    fn every_cut_is_refused() {
+        let mut block = Vec::new();
+        push_block(&mut block, Kind::Integer, 2001, &entries(), &[9; 7]);
+        for length in 0..block.len() {
+            assert!(Directory::parse(&block[..length], Kind::Integer).is_err(), "{length}");
+        }
+        assert!(Directory::parse(&block, Kind::Float).is_err());
+    }
+
+    #[test]
+    fn pieces_respect_breaks() {
+        let cut = |count, breaks: &[u32]| pieces(count, breaks).collect::<Vec<_>>();
+        assert_eq!(cut(0, &[]), []);
+        assert_eq!(cut(1025, &[]), [0..1024, 1024..1025]);
+        assert_eq!(cut(2000, &[10, 1034, 1500]), [0..10, 10..1034, 1034..1500, 1500..2000]);
+        assert_eq!(cut(2000, &[10]), [0..10, 10..1034, 1034..2000]);
+    }
+}

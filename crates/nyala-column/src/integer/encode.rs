@@ -1,0 +1,320 @@
+//! Choosing how to encode one vector of integers.
+//!
+//! One pass profiles the vector; each encoding's size is then estimated from the profile and from sorted samples
+//! of values and differences, and only the winner is written. The preference weighs the sizes: an encoding that
+//! reads slower must be smaller by its factor. Entropy coding is tried in earnest, only when size is preferred.
+
+use super::delta::{BaseLine, GROUP_ROWS, header_bytes, push_delta};
+use super::dictionary::{ENTRY_LIMIT, dictionary_bytes, push_dictionary};
+use super::entropy::push_entropy;
+use super::frame::push_frame;
+use super::plan::{Plan, cut, plan, take_sample};
+use super::runs::{push_runs, runs_bytes};
+use super::vector::Encoding;
+use crate::directory::VECTOR_VALUES;
+use crate::kernels::pack::storable_width;
+use crate::kernels::profile::{Profile, differences, extremes, profile, residuals};
+use crate::level::Level;
+use crate::preference::Preference;
+use crate::scratch::IntegerScratch;
+use crate::wire::{bit_width, signed_width};
+
+/// Vectors shorter than this are framed without looking further.
+const TINY: usize = 8;
+/// Entropy coding has a header of some tens of bytes, so small vectors cannot win.
+const ENTROPY_BYTES_WORTH: usize = 48;
+
+/// What the directory needs of an encoded vector.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Encoded {
+    pub(crate) encoding: Encoding,
+    pub(crate) profile: Profile,
+}
+
+/// A candidate: what it would write, and how many bytes.
+#[derive(Debug, Clone, Copy)]
+enum Candidate {
+    Frame { slope: i64, first: i64, plan: Plan },
+    Delta { plan: Plan, line: BaseLine },
+    Runs,
+    Dictionary,
+}
+
+/// Reading cost relative to a frame, in percent: by how much smaller an encoding must be to be chosen.
+fn weight(candidate: &Candidate, preference: Preference) -> usize {
+    match (preference, candidate) {
+        (Preference::Size, _) | (_, Candidate::Frame { .. } | Candidate::Runs) => 100,
+        (Preference::Speed, Candidate::Delta { .. }) => 210,
+        (Preference::Speed, Candidate::Dictionary) => 130,
+        (Preference::Balanced, Candidate::Delta { .. }) => 110,
+        (Preference::Balanced, Candidate::Dictionary) => 105,
+    }
+}
+
+/// Appends the payload of `values` (1..=1024) to `out`.
+pub(crate) fn encode_vector(
+    level: Level,
+    values: &[i64],
+    preference: Preference,
+    scratch: &mut IntegerScratch,
+    out: &mut Vec<u8>,
+) -> Encoded {
+    assert!((1..=VECTOR_VALUES).contains(&values.len()));
+    let profile = profile(level, values);
+    if profile.range() == 0 {
+        return Encoded { encoding: Encoding::Constant, profile };
+    }
+    let start = out.len();
+    let candidate = choose(level, values, &profile, preference, scratch);
+    let mut encoding = write(values, &profile, candidate, scratch, out);
+    if preference == Preference::Size && out.len() - start > ENTROPY_BYTES_WORTH {
+        scratch.trial.clear();
+        offsets(values, &profile, &mut scratch.packed);
+        let coded = push_entropy(&scratch.packed, &mut scratch.trial).is_some();
+        if coded && scratch.trial.len() < out.len() - start {
+            out.truncate(start);
+            out.extend_from_slice(&scratch.trial);
+            encoding = Encoding::Entropy;
+        }
+    }
+    Encoded { encoding, profile }
+}
+
+fn choose(
+    level: Level,
+    values: &[i64],
+    profile: &Profile,
+    preference: Preference,
+    scratch: &mut IntegerScratch,
+) -> Candidate {
+    let first = values[0];
+    if profile.difference_min == profile.difference_max {
+        let plan = Plan { width: 0, low: 0, bytes: 0 };
+        return Candidate::Frame { slope: profile.difference_min, first, plan };
+    }
+    let mut best = Best { preference, candidate: None, cost: usize::MAX };
+    take_sample(values, &mut scratch.sample);
+    let framed = plan(level, values, (profile.min, profile.max), &scratch.sample);
+    let anchor_bytes = signed_width(framed.low.wrapping_sub(profile.min));
+    best.offer(Candidate::Frame { slope: 0, first: 0, plan: framed }, 3 + anchor_bytes + framed.bytes);
+    if values.len() < TINY {
+        return best.candidate.expect("a frame was offered");
+    }
+    best.offer(Candidate::Runs, runs_bytes(profile.changes + 1, values.len(), profile.range()));
+    if let Some(bytes) = gather_distinct(values, profile, best.cost, scratch) {
+        best.offer(Candidate::Dictionary, bytes);
+    }
+    if framed.width > 0 {
+        offer_differences(level, values, profile, scratch, &mut best);
+    }
+    best.candidate.expect("a frame was offered")
+}
+
+/// The cheapest candidate so far.
+struct Best {
+    preference: Preference,
+    candidate: Option<Candidate>,
+    /// Bytes times weight.
+    cost: usize,
+}
+
+impl Best {
+    fn offer(&mut self, candidate: Candidate, bytes: usize) {
+        let cost = bytes * weight(&candidate, self.preference);
+        if cost < self.cost {
+            (self.candidate, self.cost) = (Some(candidate), cost);
+        }
+    }
+}
+
+/// Offers what rests on differences: deltas, and a sloped frame where the differences suggest a line.
+fn offer_differences(
+    level: Level,
+    values: &[i64],
+    profile: &Profile,
+    scratch: &mut IntegerScratch,
+    best: &mut Best,
+) {
+    let rows = values.len();
+    scratch.differences.resize(rows, 0);
+    differences(level, values, &mut scratch.differences[1..]);
+    // What leads to a group's first row is not packed: let it look like its neighbour.
+    for start in (0..rows).step_by(GROUP_ROWS) {
+        scratch.differences[start] = scratch.differences[(start + 1).min(rows - 1)];
+    }
+    take_sample(&scratch.differences, &mut scratch.sample);
+    let median = scratch.sample[scratch.sample.len() / 2];
+    let spread = extremes(level, &scratch.differences);
+    let planned = plan(level, &scratch.differences, spread, &scratch.sample);
+    let (line, groups) = base_line(values, profile);
+    let bytes = header_bytes(planned.low, line, groups) + planned.bytes;
+    best.offer(Candidate::Delta { plan: planned, line }, bytes);
+    // A line is worth a pass over the values only where one step dominates or the values keep rising.
+    let repeated = scratch.sample.iter().filter(|difference| **difference == median).count();
+    let drift = values[rows - 1].abs_diff(values[0]);
+    let trending = drift / 2 > profile.range() / 4 && median.unsigned_abs() > 0;
+    if median != 0 && (repeated > scratch.sample.len() / 2 || trending) {
+        let slopes =
+            [median, (i128::from(values[rows - 1]) - i128::from(values[0])) as i64 / (rows - 1) as i64];
+        let slopes = if repeated > scratch.sample.len() / 2 { &slopes[..1] } else { &slopes[..] };
+        for slope in slopes {
+            offer_line(level, values, *slope, scratch, best);
+        }
+    }
+}
+
+fn offer_line(level: Level, values: &[i64], slope: i64, scratch: &mut IntegerScratch, best: &mut Best) {
+    // Anchored at the first value; if that is itself an exception, the plan's `low` moves to where most are.
+    let first = values[0];
+    scratch.residuals.resize(values.len(), 0);
+    residuals(level, values, first, slope, &mut scratch.residuals);
+    take_sample(&scratch.residuals, &mut scratch.sample);
+    let spread = extremes(level, &scratch.residuals);
+    let planned = plan(level, &scratch.residuals, spread, &scratch.sample);
+    let bytes = 3 + signed_width(slope) + signed_width(planned.low) + planned.bytes;
+    best.offer(Candidate::Frame { slope, first, plan: planned }, bytes);
+}
+
+/// The line that stores a vector's group bases in the fewest bits: level, or from the first to the last base.
+fn base_line(values: &[i64], profile: &Profile) -> (BaseLine, usize) {
+    let groups = values.len().div_ceil(GROUP_ROWS);
+    let bases = || values.iter().step_by(GROUP_ROWS).map(|value| value.wrapping_sub(profile.min));
+    let mut best: Option<(usize, BaseLine)> = None;
+    let (first, last) = (values[0], values[(groups - 1) * GROUP_ROWS]);
+    let rise = (i128::from(last) - i128::from(first)) / (groups.max(2) - 1) as i128;
+    for slope in [0, rise as i64] {
+        let rests = || bases().zip(0..).map(|(base, group)| base.wrapping_sub(slope.wrapping_mul(group)));
+        let low = rests().min().expect("a vector has a group");
+        // Level bases are never below the minimum: leaving the anchor there may save its bytes.
+        let anchor = if slope == 0 && low as u64 <= profile.range() / 8 { 0 } else { low };
+        let widest =
+            rests().map(|rest| rest.wrapping_sub(anchor) as u64).max().expect("a vector has a group");
+        let width = storable_width(bit_width(widest));
+        let line = BaseLine { slope, anchor, width };
+        let bytes = header_bytes(0, line, groups);
+        if best.is_none_or(|(least, _)| bytes < least) {
+            best = Some((bytes, line));
+        }
+    }
+    (best.expect("two lines were tried").1, groups)
+}
+
+/// Collects the distinct offsets, sorted, if so few that a dictionary may win; answers its bytes.
+fn gather_distinct(
+    values: &[i64],
+    profile: &Profile,
+    best_cost: usize,
+    scratch: &mut IntegerScratch,
+) -> Option<usize> {
+    // The sample still holds values, sorted: many distinct ones there rule a dictionary out.
+    let sample = &scratch.sample;
+    let in_sample = 1 + sample.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    if in_sample > sample.len() / 2 {
+        return None;
+    }
+    let at_least = dictionary_bytes(in_sample, values.len(), profile.range());
+    if at_least * 100 >= best_cost {
+        return None;
+    }
+    scratch.distinct.clear();
+    let mut table = DistinctTable::new();
+    for value in values {
+        let offset = value.wrapping_sub(profile.min) as u64;
+        if table.insert(offset, &scratch.distinct) {
+            if scratch.distinct.len() == ENTRY_LIMIT {
+                return None;
+            }
+            scratch.distinct.push(offset);
+        }
+    }
+    scratch.distinct.sort_unstable();
+    Some(dictionary_bytes(scratch.distinct.len(), values.len(), profile.range()))
+}
+
+/// Open addressing over indexes into the list of distinct values: four slots per entry at most.
+struct DistinctTable {
+    slots: [u16; 4 * ENTRY_LIMIT],
+}
+
+impl DistinctTable {
+    const EMPTY: u16 = u16::MAX;
+
+    fn new() -> Self {
+        Self { slots: [Self::EMPTY; 4 * ENTRY_LIMIT] }
+    }
+
+    /// Whether `offset` is new; if so the caller appends it to `entries`.
+    fn insert(&mut self, offset: u64, entries: &[u64]) -> bool {
+        let mask = self.slots.len() - 1;
+        let mut slot = (offset.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as usize & mask;
+        loop {
+            match self.slots[slot] {
+                Self::EMPTY => {
+                    self.slots[slot] = entries.len() as u16;
+                    return true;
+                }
+                index if entries[index as usize] == offset => return false,
+                _ => slot = (slot + 1) & mask,
+            }
+        }
+    }
+}
+
+fn offsets(values: &[i64], profile: &Profile, out: &mut Vec<u64>) {
+    out.clear();
+    out.extend(values.iter().map(|value| value.wrapping_sub(profile.min) as u64));
+}
+
+fn write(
+    values: &[i64],
+    profile: &Profile,
+    candidate: Candidate,
+    scratch: &mut IntegerScratch,
+    out: &mut Vec<u8>,
+) -> Encoding {
+    match candidate {
+        Candidate::Frame { slope: 0, plan, .. } => {
+            cut(values, plan, &mut scratch.cut_buffers());
+            let anchor = plan.low.wrapping_sub(profile.min);
+            let patches = (&scratch.positions[..], &scratch.amounts[..]);
+            push_frame((plan.width, 0, anchor), &scratch.packed, patches, out);
+            Encoding::Frame
+        }
+        Candidate::Frame { slope, first, plan } => {
+            scratch.residuals.resize(values.len(), 0);
+            residuals(Level::PORTABLE, values, first, slope, &mut scratch.residuals);
+            let residuals = std::mem::take(&mut scratch.residuals);
+            cut(&residuals, plan, &mut scratch.cut_buffers());
+            scratch.residuals = residuals;
+            let anchor = first.wrapping_add(plan.low).wrapping_sub(profile.min);
+            let patches = (&scratch.positions[..], &scratch.amounts[..]);
+            push_frame((plan.width, slope, anchor), &scratch.packed, patches, out);
+            Encoding::Frame
+        }
+        Candidate::Delta { plan, line } => {
+            let mut differences = std::mem::take(&mut scratch.differences);
+            // A group's first row has no difference; as the plan's lowest value it is packed as 0.
+            differences.iter_mut().step_by(GROUP_ROWS).for_each(|difference| *difference = plan.low);
+            cut(&differences, plan, &mut scratch.cut_buffers());
+            scratch.differences = differences;
+            let base = |(value, group): (&i64, i64)| {
+                let level = line.anchor.wrapping_add(line.slope.wrapping_mul(group));
+                value.wrapping_sub(profile.min).wrapping_sub(level) as u64
+            };
+            let bases: Vec<u64> = values.iter().step_by(GROUP_ROWS).zip(0..).map(base).collect();
+            let patches = (&scratch.positions[..], &scratch.amounts[..]);
+            push_delta((plan.width, plan.low), line, &bases, &scratch.packed, patches, out);
+            Encoding::Delta
+        }
+        Candidate::Runs => {
+            offsets(values, profile, &mut scratch.packed);
+            push_runs(&scratch.packed, profile.range(), out);
+            Encoding::Runs
+        }
+        Candidate::Dictionary => {
+            offsets(values, profile, &mut scratch.packed);
+            push_dictionary(&scratch.distinct, &scratch.packed, profile.range(), out);
+            Encoding::Dictionary
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Frame: `offset(i) = anchor + slope · i + packed(i) + patch(i)`.
+//!
+//! One encoding for what are often three: frame of reference (slope 0), linear (width 0, no residual at all)
+//! with exceptions (patches), and a regular clock with jitter (slope and narrow residuals). Anchor and slope are
+//! relative to the vector's minimum and wrap, so a falling line or an outlier below the frame is nothing special.
+//!
+//! Bytes: `width`, `slope bytes | anchor bytes << 4`, `patch count`, slope, anchor, packed residuals, patches.
+
+use std::ops::Range;
+
+use super::patches::{Patches, push_patches};
+use super::vector::Offsets;
+use crate::error::{Result, ensure};
+use crate::kernels::line::add_line;
+use crate::kernels::pack::{get, is_storable, pack, packed_bytes, unpack};
+use crate::level::Level;
+use crate::narrow::Narrow;
+use crate::wire::{Reader, push, signed_width};
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Frame<'a> {
+    width: u32,
+    slope: u64,
+    anchor: u64,
+    packed: &'a [u8],
+    patches: Patches<'a>,
+}
+
+impl<'a> Frame<'a> {
+    pub(super) fn parse(rows: usize, payload: &'a [u8]) -> Result<Self> {
+        let mut reader = Reader::new(payload);
+        let width = u32::from(reader.u8()?);
+        ensure(is_storable(width), "frame width not in use")?;
+        let widths = reader.u8()?;
+        let patch_count = reader.u8()? as usize;
+        let slope = reader.signed((widths & 0xf) as usize)? as u64;
+        let anchor = reader.signed((widths >> 4) as usize)? as u64;
+        let packed = reader.take(packed_bytes(rows, width))?;
+        let patches = Patches::parse(&mut reader, patch_count, rows)?;
+        ensure(reader.rest().is_empty(), "bytes after the frame")?;
+        Ok(Self { width, slope, anchor, packed, patches })
+    }
+
+    pub(super) fn decode<T: Narrow>(
+        &self,
+        level: Level,
+        rows: Range<usize>,
+        out: &mut Offsets<T>,
+    ) -> Result<()> {
+        let start = rows.start & !63;
+        let piece = &mut out[start..rows.end];
+        unpack(level, self.packed, self.width, start, piece);
+        if self.slope != 0 || self.anchor != 0 {
+            let first = self.anchor.wrapping_add(self.slope.wrapping_mul(start as u64));
+            add_line(level, piece, T::truncate(first), T::truncate(self.slope));
+        }
+        if self.patches.is_empty() {
+            return Ok(());
+        }
+        self.patches.for_each(rows, |row, amount| out[row] = out[row].wrapping_add(T::truncate(amount)))
+    }
+
+    pub(super) fn get(&self, row: usize) -> Result<u64> {
+        let line = self.anchor.wrapping_add(self.slope.wrapping_mul(row as u64));
+        let mut offset = line.wrapping_add(get(self.packed, self.width, row));
+        self.patches.for_each(row..row + 1, |_, amount| offset = offset.wrapping_add(amount))?;
+        Ok(offset)
+    }
+
+    pub(super) fn line(&self, rows: Range<usize>) -> Option<(u64, u64)> {
+        if self.width != 0 {
+            return None;
+        }
+        let mut patched = false;
+        self.patches.for_each(rows, |_, _| patched = true).ok()?;
+        (!patched).then_some((self.anchor, self.slope))
+    }
+}
+
+/// Appends a frame. `packed` fit the width; `amounts` are folded.
+pub(super) fn push_frame<T: Narrow>(
+    (width, slope, anchor): (u32, i64, i64),
+    packed: &[T],
+    (positions, amounts): (&[u16], &[u64]),
+    out: &mut Vec<u8>,
+) {
+    let (slope_width, anchor_width) = (signed_width(slope), signed_width(anchor));
+    out.extend_from_slice(&[width as u8, (slope_width | anchor_width << 4) as u8, positions.len() as u8]);
+    push(out, slope as u64, slope_width);
+    push(out, anchor as u64, anchor_width);
+    pack(packed, width, out);
+    push_patches(positions, amounts, packed.len(), out);
+}

@@ -1,0 +1,71 @@
+//! Integer blocks: `i64` and everything mapped to it (times, series ids, unsigned numbers, dictionary codes).
+//!
+//! [`encode_integers`] cuts values into vectors and writes each in its own encoding; [`IntegerBlock`] reads any
+//! rows back. Aggregates take whole vectors from the directory and decode the rest into the narrowest type that
+//! holds the vector's range (next stop: [`vector`], then one file per encoding).
+
+mod block;
+mod delta;
+mod dictionary;
+mod encode;
+mod entropy;
+mod frame;
+mod patches;
+mod plan;
+mod runs;
+mod search;
+pub(crate) mod vector;
+
+pub use block::{IntegerBlock, VectorSummary};
+pub(crate) use encode::encode_vector;
+pub use vector::Encoding;
+
+use crate::directory::{Entry, Kind, pieces, push_block};
+use crate::preference::Preference;
+use crate::scratch::Scratch;
+
+/// Appends a block of `values` (at most 8192) to `out`.
+///
+/// A vector starts at each of `breaks` (rising, inside the block) and every 1024 values after the last start:
+/// breaking where long series begin keeps a series' statistics and encodings to itself.
+///
+/// # Panics
+/// If there are too many values or the breaks do not rise inside the block.
+pub fn encode_integers(
+    values: &[i64],
+    breaks: &[u32],
+    preference: Preference,
+    scratch: &mut Scratch,
+    out: &mut Vec<u8>,
+) {
+    let (entries, payload) = (&mut scratch.block.entries, &mut scratch.block.payload);
+    entries.clear();
+    payload.clear();
+    for piece in pieces(values.len(), breaks) {
+        let row_end = piece.end as u32;
+        let encoded = encode_vector(scratch.level, &values[piece], preference, &mut scratch.integer, payload);
+        entries.push(Entry {
+            tag: encoded.encoding as u8,
+            row_end,
+            payload_end: payload.len(),
+            min: encoded.profile.min,
+            range: encoded.profile.range(),
+            sum_offset: encoded.profile.sum_offset,
+        });
+    }
+    push_block(out, Kind::Integer, values.len(), entries, payload);
+}
+
+/// An unsigned number as the integer that keeps its order: 0 becomes `i64::MIN`.
+///
+/// Minimum, maximum and comparisons carry over; a sum of `n` mapped numbers is the sum of the numbers − n·2⁶³.
+#[inline]
+pub fn from_unsigned(value: u64) -> i64 {
+    (value ^ 1 << 63) as i64
+}
+
+/// The inverse of [`from_unsigned`].
+#[inline]
+pub fn to_unsigned(value: i64) -> u64 {
+    value as u64 ^ 1 << 63
+}

@@ -1,0 +1,109 @@
+//! Exceptions of a packed vector: the few values too wide for the common bit width.
+//!
+//! A patch is added to what was packed, wrapping, so it commutes with everything done to packed values (base,
+//! slope, running sums). Positions rise.
+
+use std::ops::Range;
+
+use crate::error::{CorruptBlock, Result, ensure};
+use crate::kernels::pack::{get, is_storable, pack, packed_bytes, storable_width};
+use crate::wire::{Reader, bit_width};
+
+/// The count is one byte in the headers.
+pub(super) const PATCH_LIMIT: usize = 255;
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patches<'a> {
+    count: usize,
+    position_bits: u32,
+    value_bits: u32,
+    positions: &'a [u8],
+    values: &'a [u8],
+}
+
+impl<'a> Patches<'a> {
+    /// Reads `count` patches of a vector of `rows`.
+    pub(super) fn parse(reader: &mut Reader<'a>, count: usize, rows: usize) -> Result<Self> {
+        let position_bits = position_bits(rows);
+        if count == 0 {
+            return Ok(Self { count, position_bits, value_bits: 0, positions: &[], values: &[] });
+        }
+        let value_bits = u32::from(reader.u8()?);
+        ensure(is_storable(value_bits), "patch width not in use")?;
+        let positions = reader.take(packed_bytes(count, position_bits))?;
+        let values = reader.take(packed_bytes(count, value_bits))?;
+        Ok(Self { count, position_bits, value_bits, positions, values })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    fn position(&self, index: usize) -> usize {
+        get(self.positions, self.position_bits, index) as usize
+    }
+
+    /// Calls `patch(row, amount)` for each patch in `rows`.
+    #[inline]
+    pub(super) fn for_each(&self, rows: Range<usize>, mut patch: impl FnMut(usize, u64)) -> Result<()> {
+        let first = self.first_from(rows.start);
+        let mut last = None;
+        for index in first..self.count {
+            let position = self.position(index);
+            if position >= rows.end {
+                break;
+            }
+            if last.is_some_and(|last| position <= last) || position < rows.start {
+                return Err(CorruptBlock::new("patch positions do not rise"));
+            }
+            last = Some(position);
+            let folded = get(self.values, self.value_bits, index);
+            patch(position, (folded >> 1) ^ (folded & 1).wrapping_neg());
+        }
+        Ok(())
+    }
+
+    /// Index of the first patch at or after `row`.
+    fn first_from(&self, row: usize) -> usize {
+        if row == 0 {
+            return 0;
+        }
+        let (mut low, mut high) = (0, self.count);
+        while low < high {
+            let middle = (low + high) / 2;
+            if self.position(middle) < row { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
+}
+
+fn position_bits(rows: usize) -> u32 {
+    bit_width(rows.saturating_sub(1) as u64)
+}
+
+/// Bytes that `count` patches of at most `widest` (folded) cost.
+pub(super) fn patches_bytes(count: usize, rows: usize, widest: u64) -> usize {
+    if count == 0 {
+        return 0;
+    }
+    1 + packed_bytes(count, position_bits(rows)) + packed_bytes(count, storable_width(bit_width(widest)))
+}
+
+/// Sign into the lowest bit, so that small negative numbers are narrow.
+#[inline(always)]
+pub(super) fn fold_sign(value: u64) -> u64 {
+    (value << 1) ^ ((value as i64 >> 63) as u64)
+}
+
+/// Appends patches; `amounts` are folded.
+pub(super) fn push_patches(positions: &[u16], amounts: &[u64], rows: usize, out: &mut Vec<u8>) {
+    assert!(positions.len() <= PATCH_LIMIT && positions.len() == amounts.len());
+    if positions.is_empty() {
+        return;
+    }
+    let widest = amounts.iter().copied().max().unwrap_or(0);
+    let value_bits = storable_width(bit_width(widest));
+    out.push(value_bits as u8);
+    pack(positions, position_bits(rows), out);
+    pack(amounts, value_bits, out);
+}

@@ -1,0 +1,210 @@
+//! Finding rows by value: lines, bounds in sorted blocks, window edges, runs.
+
+use std::ops::Range;
+
+use super::block::IntegerBlock;
+use super::vector::{Offsets, Vector};
+use crate::directory::VECTOR_VALUES;
+use crate::error::Result;
+use crate::narrow::{Narrow, with_narrow};
+
+impl IntegerBlock<'_> {
+    /// `(first value, step)` if `rows` lie on a straight line: a regular clock. Nothing is decoded.
+    ///
+    /// One row is a line of step 0. A line broken at a vector's border is still one if it continues; an answer
+    /// of `None` only means that it is not evident from the encodings.
+    pub fn as_linear(&self, rows: Range<u32>) -> Result<Option<(i64, i64)>> {
+        self.check_rows(&rows);
+        let mut line: Option<(i64, i64)> = None;
+        let mut broken = false;
+        self.for_each_vector(rows.clone(), |piece| {
+            if broken {
+                return Ok(());
+            }
+            let Some((first, step)) = piece.line(self.level)? else {
+                broken = true;
+                return Ok(());
+            };
+            let before = i64::from(piece.block_rows().start - rows.start);
+            let alone = piece.rows.len() == 1;
+            match line {
+                None => line = Some((first, step)),
+                // The first piece was a single row: its step is what leads to this one.
+                Some((start, _)) if before == 1 => {
+                    let found = first.wrapping_sub(start);
+                    broken = !alone && found != step;
+                    line = Some((start, found));
+                }
+                Some((start, known)) => {
+                    let expected = start.wrapping_add(known.wrapping_mul(before));
+                    broken = first != expected || (!alone && step != known);
+                }
+            }
+            Ok(())
+        })?;
+        Ok(if broken { None } else { line })
+    }
+
+    /// In a block whose `rows` do not fall: the first of them that is not below `value`, or `rows.end`.
+    pub fn lower_bound(&self, rows: Range<u32>, value: i64) -> Result<u32> {
+        self.check_rows(&rows);
+        if rows.is_empty() {
+            return Ok(rows.end);
+        }
+        // The first vector whose largest value is not below: only it can hold the border.
+        let (mut low, last) = (self.directory.vector_of(rows.start), self.directory.vector_of(rows.end - 1));
+        let mut high = last + 1;
+        while low < high {
+            let middle = (low + high) / 2;
+            if self.directory.max(middle) < value { low = middle + 1 } else { high = middle }
+        }
+        if low > last {
+            return Ok(rows.end);
+        }
+        let piece = self.piece(low, rows.clone());
+        let start = piece.block_rows().start;
+        if value <= piece.min {
+            return Ok(start);
+        }
+        if let Some((first, step)) = piece.line(self.level)?
+            && (step > 0 || piece.rows.len() == 1)
+        {
+            return Ok(start + line_lower_bound(first, step, piece.rows.len() as u32, value));
+        }
+        let below = value.wrapping_sub(piece.min) as u64;
+        with_narrow!(piece.range, T => {
+            let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
+            let offsets = piece.decode(self.level, &mut offsets)?;
+            Ok(start + offsets.partition_point(|offset| offset.widen() < below) as u32)
+        })
+    }
+
+    /// In a block whose `rows` do not fall: the lower bound of each of the rising `edges`, appended to `out`.
+    ///
+    /// What turns the edges of time windows into row bounds: arithmetic on a regular clock, else one merge.
+    pub fn lower_bounds(&self, rows: Range<u32>, edges: &[i64], out: &mut Vec<u32>) -> Result<()> {
+        self.check_rows(&rows);
+        debug_assert!(edges.is_sorted(), "edges must not fall");
+        out.reserve(edges.len());
+        if let Some((first, step)) = self.as_linear(rows.clone())?
+            && (step > 0 || rows.len() == 1)
+        {
+            let count = rows.len() as u32;
+            out.extend(edges.iter().map(|edge| rows.start + line_lower_bound(first, step, count, *edge)));
+            return Ok(());
+        }
+        if edges.len() <= 2 {
+            for edge in edges {
+                out.push(self.lower_bound(rows.clone(), *edge)?);
+            }
+            return Ok(());
+        }
+        let mut edges = edges.iter().copied().peekable();
+        self.for_each_vector(rows.clone(), |piece| {
+            let max = self.directory.max(piece.vector);
+            let start = piece.block_rows().start;
+            // Edges at or below the minimum lie before the vector: no need to decode it for them.
+            while edges.next_if(|edge| *edge <= piece.min).is_some() {
+                out.push(start);
+            }
+            if edges.peek().is_none_or(|edge| *edge > max) {
+                return Ok(());
+            }
+            with_narrow!(piece.range, T => {
+                let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
+                let offsets = piece.decode(self.level, &mut offsets)?;
+                let mut from = 0;
+                while let Some(edge) = edges.peek().copied() {
+                    let below = edge.wrapping_sub(piece.min) as u64;
+                    from += gallop(&offsets[from..], |offset| offset.widen() < below);
+                    if from == offsets.len() {
+                        break;
+                    }
+                    edges.next();
+                    out.push(start + from as u32);
+                }
+            });
+            Ok(())
+        })?;
+        out.extend(edges.map(|_| rows.end));
+        Ok(())
+    }
+
+    /// Calls `run(rows, value)` for the runs of equal values in `rows`, in order: what a series id column is.
+    pub fn for_each_run(&self, rows: Range<u32>, mut run: impl FnMut(Range<u32>, i64)) -> Result<()> {
+        self.check_rows(&rows);
+        let mut open: Option<(Range<u32>, i64)> = None;
+        let mut add = |rows: Range<u32>, value: i64| match &mut open {
+            Some((open_rows, open_value)) if *open_value == value => open_rows.end = rows.end,
+            _ => {
+                if let Some((rows, value)) = open.replace((rows, value)) {
+                    run(rows, value);
+                }
+            }
+        };
+        self.for_each_vector(rows, |piece| {
+            let start = piece.all_rows.start;
+            let block_rows = |rows: Range<usize>| start + rows.start as u32..start + rows.end as u32;
+            match piece.vector()? {
+                Vector::Constant => add(piece.block_rows(), piece.min),
+                Vector::Runs(runs) => runs.for_each(piece.rows.clone(), |rows, offset| {
+                    add(block_rows(rows), piece.min.wrapping_add_unsigned(offset));
+                })?,
+                _ => with_narrow!(piece.range, T => {
+                    let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
+                    let offsets = piece.decode(self.level, &mut offsets)?;
+                    let mut row = piece.rows.start;
+                    for equal in offsets.chunk_by(|left, right| left == right) {
+                        let value = piece.min.wrapping_add_unsigned(equal[0].widen());
+                        add(block_rows(row..row + equal.len()), value);
+                        row += equal.len();
+                    }
+                }),
+            }
+            Ok(())
+        })?;
+        if let Some((rows, value)) = open {
+            run(rows, value);
+        }
+        Ok(())
+    }
+}
+
+/// Rows below `value` on a rising line of `count` rows.
+fn line_lower_bound(first: i64, step: i64, count: u32, value: i64) -> u32 {
+    if value <= first {
+        return 0;
+    }
+    if step <= 0 {
+        return count;
+    }
+    // Unsigned, because the distance may exceed the positive integers.
+    let below = (value.wrapping_sub(first) as u64).div_ceil(step as u64);
+    below.min(u64::from(count)) as u32
+}
+
+/// `partition_point` for answers expected near the start: doubling steps, then bisection.
+fn gallop<T>(values: &[T], below: impl Fn(&T) -> bool) -> usize {
+    let mut step = 1;
+    while step < values.len() && below(&values[step - 1]) {
+        step *= 2;
+    }
+    let start = if step == 1 { 0 } else { step / 2 };
+    start + values[start..step.min(values.len())].partition_point(below)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn galloping_finds_what_bisection_finds() {
+        for count in 0..40 {
+            let values: Vec<u32> = (0..count).collect();
+            for border in 0..=count + 1 {
+                let expected = values.partition_point(|value| *value < border);
+                assert_eq!(gallop(&values, |value| *value < border), expected, "{count} {border}");
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! One integer vector: its encoding's bytes, read back as offsets from the vector's minimum.
+//!
+//! Every encoding decodes any range of rows into a caller's buffer of the narrowest fitting type (see
+//! [`Narrow`]) and finds single values. Parsing a vector checks its header; what only the data can show
+//! (codes beyond a dictionary, positions that do not rise) is checked while decoding.
+
+use std::ops::Range;
+
+use super::delta::Delta;
+use super::dictionary::Dictionary;
+use super::entropy::Entropy;
+use super::frame::Frame;
+use super::runs::Runs;
+use crate::directory::VECTOR_VALUES;
+use crate::error::{CorruptBlock, Result, ensure};
+use crate::level::Level;
+use crate::narrow::Narrow;
+
+/// How a vector is encoded; the numbers are the tags on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Encoding {
+    /// Every value is the minimum.
+    Constant = 0,
+    /// A straight line plus packed residuals plus patches: frame of reference, linear.
+    Frame = 1,
+    /// Packed differences with a base every 128 values plus patches.
+    Delta = 2,
+    /// Values and where they end.
+    Runs = 3,
+    /// Distinct values and packed codes.
+    Dictionary = 4,
+    /// The pco entropy coder.
+    Entropy = 5,
+}
+
+impl Encoding {
+    pub(crate) fn of(tag: u8) -> Result<Encoding> {
+        Ok(match tag {
+            0 => Encoding::Constant,
+            1 => Encoding::Frame,
+            2 => Encoding::Delta,
+            3 => Encoding::Runs,
+            4 => Encoding::Dictionary,
+            5 => Encoding::Entropy,
+            _ => return Err(CorruptBlock::new("unknown integer encoding")),
+        })
+    }
+}
+
+/// A decoded vector: offsets by row; only the rows asked for are meaningful.
+pub(crate) type Offsets<T> = [T; VECTOR_VALUES];
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Vector<'a> {
+    Constant,
+    Frame(Frame<'a>),
+    Delta(Delta<'a>),
+    Runs(Runs<'a>),
+    Dictionary(Dictionary<'a>),
+    Entropy(Entropy<'a>),
+}
+
+impl<'a> Vector<'a> {
+    pub(crate) fn parse(tag: u8, rows: usize, payload: &'a [u8]) -> Result<Self> {
+        debug_assert!(rows <= VECTOR_VALUES);
+        Ok(match Encoding::of(tag)? {
+            Encoding::Constant => {
+                ensure(payload.is_empty(), "constant vector with bytes")?;
+                Vector::Constant
+            }
+            Encoding::Frame => Vector::Frame(Frame::parse(rows, payload)?),
+            Encoding::Delta => Vector::Delta(Delta::parse(rows, payload)?),
+            Encoding::Runs => Vector::Runs(Runs::parse(rows, payload)?),
+            Encoding::Dictionary => Vector::Dictionary(Dictionary::parse(rows, payload)?),
+            Encoding::Entropy => Vector::Entropy(Entropy::parse(rows, payload)),
+        })
+    }
+
+    /// Decodes `rows` to their places in `out`; other places may be overwritten too.
+    pub(crate) fn decode<T: Narrow>(
+        &self,
+        level: Level,
+        rows: Range<usize>,
+        out: &mut Offsets<T>,
+    ) -> Result<()> {
+        match self {
+            Vector::Constant => {
+                out[rows].fill(T::default());
+                Ok(())
+            }
+            Vector::Frame(frame) => frame.decode(level, rows, out),
+            Vector::Delta(delta) => delta.decode(level, rows, out),
+            Vector::Runs(runs) => runs.decode(rows, out),
+            Vector::Dictionary(dictionary) => dictionary.decode(level, rows, out),
+            Vector::Entropy(entropy) => entropy.decode(rows, out),
+        }
+    }
+
+    /// The offset of one row.
+    pub(crate) fn get(&self, level: Level, row: usize) -> Result<u64> {
+        match self {
+            Vector::Constant => Ok(0),
+            Vector::Frame(frame) => frame.get(row),
+            Vector::Delta(delta) => delta.get(level, row),
+            Vector::Runs(runs) => runs.get(row),
+            Vector::Dictionary(dictionary) => dictionary.get(row),
+            Vector::Entropy(entropy) => entropy.get(row),
+        }
+    }
+
+    /// `(offset of row 0, step)` where `rows` lie on a straight line.
+    pub(crate) fn line(&self, rows: Range<usize>) -> Option<(u64, u64)> {
+        match self {
+            Vector::Constant => Some((0, 0)),
+            Vector::Frame(frame) => frame.line(rows),
+            _ => None,
+        }
+    }
+}

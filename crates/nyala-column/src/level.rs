@@ -1,0 +1,150 @@
+//! Which instruction set the kernels use.
+//!
+//! Every kernel exists as portable Rust and is compiled again per instruction set; the choice is made at run
+//! time, so that the default build is portable and fast. A [`Level`] can only be obtained for instructions the
+//! processor has, which is what makes calling the specialised functions sound: that is the invariant behind
+//! every `SAFETY: level` note in this crate.
+//!
+//! Tests and instruction counts pin a level by passing it (`with_level`) or, where a whole program is measured,
+//! by [`Level::limit_process`]. Nothing reads the environment.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum Feature {
+    Portable = 1,
+    #[cfg(target_arch = "x86_64")]
+    Avx2 = 2,
+    #[cfg(target_arch = "x86_64")]
+    Avx512 = 3,
+}
+
+/// An instruction set this processor is known to have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Level(Feature);
+
+/// Zero: not looked up yet. Otherwise a `Feature`.
+static CURRENT: AtomicU8 = AtomicU8::new(0);
+
+impl Level {
+    /// Plain Rust for the build's baseline; what every other level is judged by.
+    pub const PORTABLE: Level = Level(Feature::Portable);
+
+    /// The best level of this processor, or what [`Level::limit_process`] left of it.
+    #[inline]
+    pub fn best() -> Level {
+        match CURRENT.load(Ordering::Relaxed) {
+            1 => Level(Feature::Portable),
+            #[cfg(target_arch = "x86_64")]
+            2 => Level(Feature::Avx2),
+            #[cfg(target_arch = "x86_64")]
+            3 => Level(Feature::Avx512),
+            _ => Self::look_up(),
+        }
+    }
+
+    #[cold]
+    fn look_up() -> Level {
+        let level = Self::detect();
+        CURRENT.store(level.0 as u8, Ordering::Relaxed);
+        level
+    }
+
+    fn detect() -> Level {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let avx2 = is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("bmi1")
+                && is_x86_feature_detected!("bmi2")
+                && is_x86_feature_detected!("lzcnt")
+                && is_x86_feature_detected!("popcnt");
+            let avx512 = avx2
+                && is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512cd")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("avx512vbmi");
+            if avx512 {
+                return Level(Feature::Avx512);
+            }
+            if avx2 {
+                return Level(Feature::Avx2);
+            }
+        }
+        Level(Feature::Portable)
+    }
+
+    /// Every level of this processor, portable first: what tests loop over.
+    pub fn available() -> Vec<Level> {
+        let best = Self::detect();
+        let mut levels = vec![Level(Feature::Portable)];
+        #[cfg(target_arch = "x86_64")]
+        levels.extend(
+            [Level(Feature::Avx2), Level(Feature::Avx512)].into_iter().filter(|level| *level <= best),
+        );
+        levels.retain(|level| *level <= best);
+        levels
+    }
+
+    /// From now on [`Level::best`] answers at most `level`, process-wide: pins what is measured.
+    pub fn limit_process(level: Level) {
+        CURRENT.store(level.0 as u8, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn feature(self) -> Feature {
+        self.0
+    }
+}
+
+/// Defines a kernel that is compiled once per instruction set from one `#[inline(always)]` body.
+///
+/// `dispatched! { fn name<T: Bound>(a: A, b: B) -> R = body; }` gives `fn name<T>(level: Level, a: A, b: B) -> R`.
+macro_rules! dispatched {
+    ($($(#[$meta:meta])* $vis:vis fn $name:ident $(<$generic:ident: $bound:path>)?
+        ($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)? = $body:path;)*) => {$(
+        $(#[$meta])*
+        #[allow(unsafe_code, clippy::too_many_arguments, reason = "calls of the per-level copies, see SAFETY")]
+        #[inline]
+        $vis fn $name $(<$generic: $bound>)? (level: $crate::level::Level, $($argument: $type),*) $(-> $result)? {
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+                fn avx2 $(<$generic: $bound>)? ($($argument: $type),*) $(-> $result)? {
+                    $body($($argument),*)
+                }
+                #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+                #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi")]
+                fn avx512 $(<$generic: $bound>)? ($($argument: $type),*) $(-> $result)? {
+                    $body($($argument),*)
+                }
+                match level.feature() {
+                    // SAFETY: level; it is only handed out where the processor has these instructions.
+                    $crate::level::Feature::Avx512 => return unsafe { avx512($($argument),*) },
+                    // SAFETY: level, as above.
+                    $crate::level::Feature::Avx2 => return unsafe { avx2($($argument),*) },
+                    $crate::level::Feature::Portable => {}
+                }
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            let _ = level;
+            $body($($argument),*)
+        }
+    )*};
+}
+pub(crate) use dispatched;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn portable_is_always_there_and_levels_rise() {
+        let levels = Level::available();
+        assert_eq!(levels[0], Level::PORTABLE);
+        assert!(levels.windows(2).all(|pair| pair[0] < pair[1]));
+        assert!(levels.contains(&Level::detect()));
+    }
+}

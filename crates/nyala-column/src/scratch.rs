@@ -1,0 +1,50 @@
+//! Buffers an encoder reuses from block to block.
+
+use crate::directory::Entry;
+use crate::level::Level;
+
+/// Reusable memory of one encoding thread. Bounded by the largest block encoded with it.
+#[derive(Debug, Clone)]
+pub struct Scratch {
+    pub(crate) level: Level,
+    pub(crate) block: BlockScratch,
+    pub(crate) integer: IntegerScratch,
+}
+
+/// A block being assembled.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct BlockScratch {
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) payload: Vec<u8>,
+}
+
+/// One integer vector being encoded.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct IntegerScratch {
+    pub(crate) differences: Vec<i64>,
+    pub(crate) residuals: Vec<i64>,
+    pub(crate) sample: Vec<i64>,
+    pub(crate) packed: Vec<u64>,
+    pub(crate) positions: Vec<u16>,
+    pub(crate) amounts: Vec<u64>,
+    pub(crate) distinct: Vec<u64>,
+    pub(crate) trial: Vec<u8>,
+}
+
+impl Scratch {
+    /// Empty buffers, best instruction set.
+    pub fn new() -> Self {
+        Self::with_level(Level::best())
+    }
+
+    /// Empty buffers, encoding at a given level: the bytes written do not depend on it.
+    pub fn with_level(level: Level) -> Self {
+        Self { level, block: Default::default(), integer: Default::default() }
+    }
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,194 @@
+//! Integer blocks: what goes in comes out, by every range, preference and instruction set.
+
+use std::ops::Range;
+
+use nyala_column::*;
+use proptest::prelude::*;
+
+const PREFERENCES: [Preference; 3] = [Preference::Speed, Preference::Balanced, Preference::Size];
+
+/// Shapes that lead to every encoding, and the shapes between them.
+fn shapes() -> impl Strategy<Value = Vec<i64>> {
+    let length = prop_oneof![0..20_usize, 100..140_usize, 1000..2100_usize];
+    let shape = 0..11_u32;
+    (length, shape, any::<u64>(), any::<i64>()).prop_map(|(length, shape, seed, base)| {
+        let mut state = seed | 1;
+        let mut random = move |bound: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % bound
+        };
+        let mut walk = base;
+        (0..length as i64)
+            .map(|index| match shape {
+                0 => base,
+                1 => base.wrapping_add(index * 10_000_000_000),
+                2 => base.wrapping_add(index * 7 + if random(50) == 0 { random(1 << 40) as i64 } else { 0 }),
+                3 => base.wrapping_add(random(100) as i64),
+                4 => {
+                    walk = walk.wrapping_add(random(7) as i64 - 3);
+                    walk
+                }
+                5 => {
+                    walk =
+                        walk.wrapping_add(random(5_000) as i64 + if random(80) == 0 { 1 << 33 } else { 0 });
+                    walk
+                }
+                6 => {
+                    if random(40) == 0 {
+                        walk = walk.wrapping_add(random(1 << 20) as i64);
+                    }
+                    walk
+                }
+                7 => (random(9) as i64).wrapping_mul(base),
+                8 => (random(1 << 31) as i64) << 33 | random(1 << 31) as i64,
+                9 => [i64::MIN, i64::MAX, 0, -1, base][random(5) as usize],
+                _ => base.wrapping_add(index * 1000 + random(30) as i64),
+            })
+            .collect()
+    })
+}
+
+fn encode(values: &[i64], breaks: &[u32], preference: Preference) -> Vec<u8> {
+    let mut block = vec![0xaa];
+    encode_integers(values, breaks, preference, &mut Scratch::new(), &mut block);
+    block.split_off(1)
+}
+
+fn breaks(length: usize, seed: &[u32]) -> Vec<u32> {
+    let mut breaks: Vec<u32> = seed.iter().map(|at| at % 2100).filter(|at| (*at as usize) < length).collect();
+    breaks.retain(|at| *at > 0);
+    breaks.sort_unstable();
+    breaks.dedup();
+    breaks
+}
+
+fn range(length: usize, (start, end): (u32, u32)) -> Range<u32> {
+    let (start, end) = (start % (length as u32 + 1), end % (length as u32 + 1));
+    start.min(end)..start.max(end)
+}
+
+fn naive_sum(values: &[i64]) -> i128 {
+    values.iter().map(|value| i128::from(*value)).sum()
+}
+
+fn naive_min_max(values: &[i64]) -> Option<(i64, i64)> {
+    Some((*values.iter().min()?, *values.iter().max()?))
+}
+
+fn slice(values: &[i64], rows: Range<u32>) -> &[i64] {
+    &values[rows.start as usize..rows.end as usize]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn any_range_reads_back(
+        values in shapes(),
+        cuts in prop::collection::vec(any::<u32>(), 0..4),
+        ranges in prop::collection::vec(any::<(u32, u32)>(), 6),
+        edges in prop::collection::vec(any::<u32>(), 0..40),
+    ) {
+        let breaks = breaks(values.len(), &cuts);
+        for preference in PREFERENCES {
+            let bytes = encode(&values, &breaks, preference);
+            for level in Level::available() {
+                let block = IntegerBlock::parse(&bytes).unwrap().with_level(level);
+                prop_assert_eq!(block.len() as usize, values.len());
+                let mut all = Vec::new();
+                block.decode_range(0..block.len(), &mut all).unwrap();
+                prop_assert_eq!(&all, &values);
+                for vector in block.vectors() {
+                    let values = slice(&values, vector.rows.clone());
+                    prop_assert_eq!(vector.sum, naive_sum(values));
+                    prop_assert_eq!(Some((vector.min, vector.max)), naive_min_max(values));
+                }
+                for rows in ranges.iter().map(|pair| range(values.len(), *pair)) {
+                    let expected = slice(&values, rows.clone());
+                    let mut decoded = vec![5];
+                    block.decode_range(rows.clone(), &mut decoded).unwrap();
+                    prop_assert_eq!(&decoded[1..], expected);
+                    prop_assert_eq!(block.sum(rows.clone()).unwrap(), naive_sum(expected));
+                    prop_assert_eq!(block.min_max(rows.clone()).unwrap(), naive_min_max(expected));
+                    if rows.start < block.len() {
+                        prop_assert_eq!(block.value_at(rows.start).unwrap(), values[rows.start as usize]);
+                    }
+                    if let Some((first, step)) = block.as_linear(rows.clone()).unwrap() {
+                        for (index, value) in (0..).zip(expected) {
+                            prop_assert_eq!(*value, first.wrapping_add(step.wrapping_mul(index)));
+                        }
+                    }
+                    let mut runs = Vec::new();
+                    block.for_each_run(rows.clone(), |rows, value| runs.push((rows, value))).unwrap();
+                    prop_assert!(runs.windows(2).all(|pair| pair[0].1 != pair[1].1));
+                    let from_runs: Vec<i64> =
+                        runs.iter().flat_map(|(rows, value)| vec![*value; rows.len()]).collect();
+                    prop_assert_eq!(&from_runs[..], expected);
+                }
+                let mut bounds: Vec<u32> = edges.iter().map(|edge| edge % (block.len() + 1)).collect();
+                bounds.sort_unstable();
+                let windows = bounds.len().saturating_sub(1);
+                let mut sums = vec![11_i128; windows];
+                block.sum_windows(&bounds, &mut sums).unwrap();
+                let mut extremes = vec![(i64::MAX, i64::MIN); windows];
+                block.min_max_windows(&bounds, &mut extremes).unwrap();
+                for (index, pair) in bounds.windows(2).enumerate() {
+                    let expected = slice(&values, pair[0]..pair[1]);
+                    prop_assert_eq!(sums[index], 11 + naive_sum(expected));
+                    let expected = naive_min_max(expected).unwrap_or((i64::MAX, i64::MIN));
+                    prop_assert_eq!(extremes[index], expected);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sorted_blocks_are_searched(
+        mut values in shapes(),
+        cuts in prop::collection::vec(any::<u32>(), 0..4),
+        ranges in prop::collection::vec(any::<(u32, u32)>(), 3),
+        picks in prop::collection::vec((any::<u32>(), -2..3_i64), 0..30),
+    ) {
+        values.sort_unstable();
+        let mut edges: Vec<i64> = picks
+            .iter()
+            .filter(|_| !values.is_empty())
+            .map(|(pick, by)| values[*pick as usize % values.len()].wrapping_add(*by))
+            .chain([i64::MIN, i64::MAX])
+            .collect();
+        edges.sort_unstable();
+        let bytes = encode(&values, &breaks(values.len(), &cuts), Preference::Balanced);
+        let block = IntegerBlock::parse(&bytes).unwrap();
+        for rows in ranges.iter().map(|pair| range(values.len(), *pair)) {
+            let expected: Vec<u32> = edges
+                .iter()
+                .map(|edge| rows.start + slice(&values, rows.clone()).partition_point(|value| value < edge) as u32)
+                .collect();
+            let single: Vec<u32> =
+                edges.iter().map(|edge| block.lower_bound(rows.clone(), *edge).unwrap()).collect();
+            prop_assert_eq!(&single, &expected);
+            let mut merged = Vec::new();
+            block.lower_bounds(rows, &edges, &mut merged).unwrap();
+            prop_assert_eq!(&merged, &expected);
+        }
+    }
+
+    #[test]
+    fn the_level_does_not_change_the_bytes(values in shapes()) {
+        let encodings = Level::available().into_iter().map(|level| {
+            let mut block = Vec::new();
+            encode_integers(&values, &[], Preference::Balanced, &mut Scratch::with_level(level), &mut block);
+            block
+        });
+        let encodings: Vec<_> = encodings.collect();
+        prop_assert!(encodings.windows(2).all(|pair| pair[0] == pair[1]));
+    }
+}
+
+#[test]
+fn unsigned_numbers_keep_their_order() {
+    let numbers = [0, 1, u64::MAX / 2, u64::MAX / 2 + 1, u64::MAX];
+    let mapped = numbers.map(from_unsigned);
+    assert!(mapped.is_sorted());
+    assert_eq!(mapped.map(to_unsigned), numbers);
+}
