@@ -5,5 +5,6 @@
 //! concrete store, and the stores know nothing of databases.
 
 pub mod catalog;
+pub mod ingest;
 mod records;
 pub mod series;

@@ -1,0 +1,415 @@
+//! What a request body becomes: rows grouped by measurement, as columns.
+//!
+//! A group has one column per (field, type). Rows keep the order of their lines within a group; of two groups of
+//! the same measurement the later one holds the later lines. So whoever applies groups and rows in order lets
+//! the later line win, as it must.
+//!
+//! Memory follows the input: columns of a group with irregular rows are padded, so a group whose cells outgrow
+//! its values ([`MAX_PADDING`]) is closed and the next row of the measurement opens another. Groups of regular
+//! rows survive into the next batch, empty, with their memory and layouts.
+
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+use std::hash::BuildHasher;
+
+use super::careful::CarefulField;
+use super::column::{FieldColumn, FieldKind};
+use super::layout::Layout;
+use super::number::quick_digits;
+use super::options::{MAX_TIME_NS, MIN_TIME_NS};
+use super::series_cache::{FoundSeries, SeriesCache, SeriesHandle};
+
+/// A group is closed when it has this many cells a value, …
+const MAX_PADDING: usize = 8;
+/// … not counting its first cells.
+const FREE_CELLS: usize = 65_536;
+/// Most layouts of a group; rows of further shapes go the careful way.
+const MAX_LAYOUTS: usize = 16;
+/// Groups with more columns find them through a table.
+const MAX_SEARCHED_COLUMNS: usize = 16;
+
+const NO_GROUP: u32 = u32::MAX;
+
+/// A row whose series had no id when it was read.
+#[derive(Clone, Copy, Debug)]
+struct UnresolvedRow {
+    row: u32,
+    handle: SeriesHandle,
+}
+
+/// Rows of one measurement. All vectors, and the values of each column, are of equal length.
+#[derive(Debug)]
+pub struct RowGroup {
+    measurement: Box<[u8]>,
+    /// Series id of each row; [`super::UNRESOLVED_SERIES`] until [`ParsedBatch::resolve`].
+    pub series_ids: Vec<u32>,
+    /// Time of each row.
+    pub times_ns: Vec<i64>,
+    /// Line of the body in which each row begins, counted from 1 (the lowest 32 bits).
+    pub lines: Vec<u32>,
+    /// The fields.
+    pub columns: Vec<FieldColumn>,
+    unresolved: Vec<UnresolvedRow>,
+    layouts: Vec<Layout>,
+    last_layout: usize,
+    /// Some row lacks a column; then `value_count` is kept.
+    sparse: bool,
+    value_count: usize,
+    column_table: HashTable<u32>,
+}
+
+/// What does not change from row to row.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RowRules {
+    pub(super) unit_ns: i64,
+    pub(super) default_time_ns: i64,
+    pub(super) max_line_bytes: usize,
+}
+
+impl RowGroup {
+    fn new(measurement: &[u8]) -> Self {
+        Self {
+            measurement: measurement.into(),
+            series_ids: Vec::new(),
+            times_ns: Vec::new(),
+            lines: Vec::new(),
+            columns: Vec::new(),
+            unresolved: Vec::new(),
+            layouts: Vec::new(),
+            last_layout: 0,
+            sparse: false,
+            value_count: 0,
+            column_table: HashTable::new(),
+        }
+    }
+
+    /// Name of the measurement, unescaped; not necessarily UTF-8.
+    pub fn measurement(&self) -> &[u8] {
+        &self.measurement
+    }
+
+    /// Number of rows.
+    pub fn row_count(&self) -> usize {
+        self.times_ns.len()
+    }
+
+    /// Reads the rest of `line` behind the key, if it is plain, as a row. Gives the end of the line (at its
+    /// newline or the end of the body) and the number of newlines in strings. On `None` nothing has happened.
+    #[inline(always)]
+    pub(super) fn append_quick(
+        &mut self,
+        line: &[u8],
+        found: &FoundSeries,
+        line_number: u64,
+        rules: &RowRules,
+    ) -> Option<(usize, u64)> {
+        let layout_index = self.layouts.get(self.last_layout)?.next;
+        let layout = self.layouts.get(layout_index)?;
+        let row = self.times_ns.len();
+        let (end, newlines) = if self.sparse || layout.len() != self.columns.len() {
+            if self.is_too_sparse(0, layout.len()) {
+                return None;
+            }
+            layout.append::<true>(line, found.key_bytes, &mut self.columns, row)?
+        } else {
+            layout.append::<false>(line, found.key_bytes, &mut self.columns, row)?
+        };
+        let Some((time_ns, end)) =
+            quick_time(line, end, rules).filter(|(_, end)| *end <= rules.max_line_bytes)
+        else {
+            layout.take_back(layout.len(), &mut self.columns);
+            return None;
+        };
+        if self.sparse || layout.len() != self.columns.len() {
+            self.value_count = self.count_values() + layout.len();
+            self.sparse = true;
+        }
+        self.last_layout = layout_index;
+        self.push_row(found, time_ns, line_number);
+        Some((end, newlines))
+    }
+
+    /// Appends a row that the careful way has read.
+    fn append_careful(
+        &mut self,
+        found: &FoundSeries,
+        time_ns: i64,
+        line_number: u64,
+        fields: &[CarefulField<'_>],
+        hasher: &RandomState,
+    ) {
+        let row = self.times_ns.len();
+        let (old_values, old_columns) = (self.count_values(), self.columns.len());
+        let columns: Vec<usize> = fields
+            .iter()
+            .map(|field| self.find_or_add_column(&field.name, field.value.kind(), hasher))
+            .collect();
+        for (field, &column) in fields.iter().zip(&columns) {
+            self.columns[column].set(row, field.value);
+        }
+        let values = self.columns.iter().filter(|column| column.values().len() > row).count();
+        if self.sparse || values != self.columns.len() || (row > 0 && self.columns.len() > old_columns) {
+            self.value_count = old_values + values;
+            self.sparse = true;
+        }
+        self.learn_layout(fields, &columns);
+        self.push_row(found, time_ns, line_number);
+    }
+
+    #[inline(always)]
+    fn push_row(&mut self, found: &FoundSeries, time_ns: i64, line_number: u64) {
+        if found.series_id == super::UNRESOLVED_SERIES {
+            // A body is below 2 GiB, so rows fit.
+            self.unresolved.push(UnresolvedRow { row: self.times_ns.len() as u32, handle: found.handle });
+        }
+        self.series_ids.push(found.series_id);
+        self.times_ns.push(time_ns);
+        self.lines.push(line_number as u32);
+    }
+
+    fn count_values(&self) -> usize {
+        if self.sparse { self.value_count } else { self.times_ns.len() * self.columns.len() }
+    }
+
+    /// Whether a row with so many fields, of which so many are new, would pad the group beyond measure.
+    fn is_too_sparse(&self, new_columns: usize, fields: usize) -> bool {
+        let cells = (self.times_ns.len() + 1) * (self.columns.len() + new_columns);
+        cells > FREE_CELLS + MAX_PADDING * (self.count_values() + fields)
+    }
+
+    fn count_new_columns(&self, fields: &[CarefulField<'_>], hasher: &RandomState) -> usize {
+        let new =
+            |field: &&CarefulField<'_>| self.find_column(&field.name, field.value.kind(), hasher).is_none();
+        fields.iter().filter(new).count()
+    }
+
+    fn find_column(&self, name: &[u8], kind: FieldKind, hasher: &RandomState) -> Option<usize> {
+        let same = |column: &FieldColumn| column.kind() == kind && column.name() == name;
+        if self.columns.len() <= MAX_SEARCHED_COLUMNS {
+            return self.columns.iter().position(same);
+        }
+        let found = self
+            .column_table
+            .find(hasher.hash_one((name, kind)), |&index| same(&self.columns[index as usize]));
+        found.map(|&index| index as usize)
+    }
+
+    fn find_or_add_column(&mut self, name: &[u8], kind: FieldKind, hasher: &RandomState) -> usize {
+        if let Some(index) = self.find_column(name, kind, hasher) {
+            return index;
+        }
+        let index = self.columns.len();
+        self.columns.push(FieldColumn::new(name, kind));
+        let columns = &self.columns;
+        let hash = |&index: &u32| {
+            let column: &FieldColumn = &columns[index as usize];
+            hasher.hash_one((column.name(), column.kind()))
+        };
+        // The table is filled from the start: it costs little and spares a rebuild.
+        self.column_table.insert_unique(hash(&(index as u32)), index as u32, hash);
+        index
+    }
+
+    fn learn_layout(&mut self, fields: &[CarefulField<'_>], columns: &[usize]) {
+        let Some(layout) = Layout::of_row(fields, columns, self.layouts.len()) else { return };
+        let index = match self.layouts.iter().position(|known| known.is_same(&layout)) {
+            Some(index) => index,
+            None if self.layouts.len() < MAX_LAYOUTS => {
+                self.layouts.push(layout);
+                self.layouts.len() - 1
+            }
+            None => return,
+        };
+        if let Some(last) = self.layouts.get_mut(self.last_layout) {
+            last.next = index;
+        }
+        self.last_layout = index;
+    }
+
+    /// Whether the group may serve the next batch.
+    fn is_reusable(&self) -> bool {
+        let regular = |layout: &Layout| layout.len() == self.columns.len();
+        !self.sparse && self.row_count() > 0 && self.layouts.iter().all(regular)
+    }
+
+    fn clear(&mut self) {
+        self.series_ids.clear();
+        self.times_ns.clear();
+        self.lines.clear();
+        self.unresolved.clear();
+        for column in &mut self.columns {
+            column.clear();
+        }
+    }
+}
+
+/// The timestamp behind the fields and the end of the line.
+#[inline(always)]
+fn quick_time(line: &[u8], at: usize, rules: &RowRules) -> Option<(i64, usize)> {
+    match line.get(at) {
+        None | Some(b'\n') => return Some((rules.default_time_ns, at)),
+        Some(b' ') => {}
+        Some(_) => return None,
+    }
+    let negative = line.get(at + 1) == Some(&b'-');
+    let (magnitude, end) = quick_digits(line, at + 1 + usize::from(negative))?;
+    if !matches!(line.get(end), None | Some(b'\n')) {
+        return None;
+    }
+    let magnitude = i64::try_from(magnitude).ok()?.checked_mul(rules.unit_ns)?;
+    let time_ns = if negative { -magnitude } else { magnitude };
+    (MIN_TIME_NS..=MAX_TIME_NS).contains(&time_ns).then_some((time_ns, end))
+}
+
+/// The rows of a request, or of as much of it as fits. Made to be used again and again.
+#[derive(Debug, Default)]
+pub struct ParsedBatch {
+    groups: Vec<RowGroup>,
+    /// The open group of each measurement of the series cache.
+    group_of: Vec<u32>,
+    column_count: usize,
+    row_count: usize,
+    hasher: RandomState,
+}
+
+impl ParsedBatch {
+    /// An empty batch.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Number of rows.
+    pub fn row_count(&self) -> usize {
+        self.row_count
+    }
+
+    /// The groups, in the order in which to apply them.
+    pub fn groups(&self) -> impl Iterator<Item = &RowGroup> {
+        self.groups.iter().filter(|group| group.row_count() > 0)
+    }
+
+    /// The groups, whose vectors and columns may be taken.
+    pub fn groups_mut(&mut self) -> impl Iterator<Item = &mut RowGroup> {
+        self.groups.iter_mut().filter(|group| group.row_count() > 0)
+    }
+
+    /// Sets the series ids of rows whose series had none when they were read, after the caller has given
+    /// [`SeriesCache::pending`] their ids.
+    pub fn resolve(&mut self, cache: &SeriesCache) {
+        for group in &mut self.groups {
+            for unresolved in group.unresolved.drain(..) {
+                group.series_ids[unresolved.row as usize] = cache.series_id(unresolved.handle);
+            }
+        }
+    }
+
+    /// Begins a batch: keeps the groups that the last one used, if they are regular.
+    pub(super) fn begin(&mut self, cache: &SeriesCache, max_columns: usize) {
+        self.row_count = 0;
+        self.group_of.clear();
+        self.group_of.resize(cache.measurement_count(), NO_GROUP);
+        let mut column_count = 0;
+        let mut kept = 0_u32;
+        let group_of = &mut self.group_of;
+        self.groups.retain_mut(|group| {
+            column_count += group.columns.len();
+            let measurement = cache.find_measurement(&group.measurement);
+            let keep = group.is_reusable() && column_count <= max_columns / 2;
+            match measurement.map(|measurement| &mut group_of[measurement]) {
+                Some(slot) if keep && *slot == NO_GROUP => {
+                    *slot = kept;
+                    kept += 1;
+                    group.clear();
+                    true
+                }
+                _ => {
+                    column_count -= group.columns.len();
+                    false
+                }
+            }
+        });
+        self.column_count = column_count;
+    }
+
+    /// Ends a batch: all columns get their full length.
+    pub(super) fn finish(&mut self) {
+        for group in self.groups.iter_mut().filter(|group| group.sparse) {
+            let rows = group.times_ns.len();
+            for column in &mut group.columns {
+                column.catch_up(rows);
+            }
+        }
+    }
+
+    /// The open group of a measurement.
+    #[inline(always)]
+    pub(super) fn open_group(&mut self, measurement: u32) -> Option<&mut RowGroup> {
+        let index = *self.group_of.get(measurement as usize)?;
+        self.groups.get_mut(index as usize)
+    }
+
+    #[inline(always)]
+    pub(super) fn count_row(&mut self) {
+        self.row_count += 1;
+    }
+
+    /// Whether a row with these fields fits below `max_columns`.
+    pub(super) fn has_room(
+        &self,
+        measurement: Option<usize>,
+        fields: &[CarefulField<'_>],
+        max_columns: usize,
+    ) -> bool {
+        if self.row_count == 0 || self.column_count + fields.len() <= max_columns {
+            return true;
+        }
+        let index = measurement.and_then(|measurement| self.group_of.get(measurement));
+        let new = index.and_then(|&index| self.groups.get(index as usize)).map_or(fields.len(), |group| {
+            let new = group.count_new_columns(fields, &self.hasher);
+            if group.is_too_sparse(new, fields.len()) { fields.len() } else { new }
+        });
+        self.column_count + new <= max_columns
+    }
+
+    /// Appends a row that the careful way has read.
+    pub(super) fn append_careful(
+        &mut self,
+        cache: &SeriesCache,
+        found: &FoundSeries,
+        time_ns: i64,
+        line_number: u64,
+        fields: &[CarefulField<'_>],
+    ) {
+        let measurement = found.measurement as usize;
+        if self.group_of.len() <= measurement {
+            self.group_of.resize(measurement + 1, NO_GROUP);
+        }
+        let open = self.groups.get_mut(self.group_of[measurement] as usize);
+        let group = match open {
+            Some(group) => {
+                let new = group.count_new_columns(fields, &self.hasher);
+                if group.row_count() == 0 && (new > 0 || group.columns.len() != fields.len()) {
+                    // Kept from the last batch in vain.
+                    self.column_count -= group.columns.len();
+                    *group = RowGroup::new(&group.measurement);
+                    Some(group)
+                } else {
+                    Some(group).filter(|group| !group.is_too_sparse(new, fields.len()))
+                }
+            }
+            None => None,
+        };
+        let group = match group {
+            Some(group) => group,
+            None => {
+                self.group_of[measurement] = self.groups.len() as u32;
+                self.groups.push(RowGroup::new(cache.measurement_name(found.measurement)));
+                self.groups.last_mut().expect("just pushed")
+            }
+        };
+        let old_count = group.columns.len();
+        group.append_careful(found, time_ns, line_number, fields, &self.hasher);
+        self.column_count = self.column_count + group.columns.len() - old_count;
+        self.row_count += 1;
+    }
+}

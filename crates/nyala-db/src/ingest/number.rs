@@ -1,0 +1,272 @@
+//! Numbers from bytes, eight digits at a time.
+//!
+//! Two readers of the same language: the *quick* ones take the longest plain prefix of a line and answer `None`
+//! where only the careful reader can tell; the *whole* ones read a delimited number. Floats are correctly
+//! rounded: either both mantissa and power of ten are exact (then one division rounds once), or the standard
+//! library decides.
+
+/// Powers of ten that a float holds exactly and that eight digits can ask for.
+const POWERS_OF_TEN: [f64; 8] = [1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7];
+const INTEGER_POWERS_OF_TEN: [u64; 9] =
+    [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
+
+const ASCII_ZEROS: u64 = 0x3030_3030_3030_3030;
+
+/// The eight bytes at `at`, zeros behind the end of `bytes`.
+#[inline(always)]
+pub(super) fn load_word(bytes: &[u8], at: usize) -> u64 {
+    match bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        Some(word) => u64::from_le_bytes(*word),
+        None => load_last_word(bytes, at),
+    }
+}
+
+#[cold]
+fn load_last_word(bytes: &[u8], at: usize) -> u64 {
+    let rest = bytes.get(at..).unwrap_or_default();
+    let mut word = [0; 8];
+    word[..rest.len()].copy_from_slice(rest);
+    u64::from_le_bytes(word)
+}
+
+/// Number of digits at the start of the word, which is given with '0' subtracted (xor) from each byte.
+#[inline(always)]
+fn leading_digits(digits: u64) -> usize {
+    // A digit stays below 0x80 when 0x76 is added; anything else sets the top bit there or has it already.
+    // Carries only disturb bytes behind the first non-digit.
+    let others = (digits.wrapping_add(0x7676_7676_7676_7676) | digits) & 0x8080_8080_8080_8080;
+    (others.trailing_zeros() / 8) as usize
+}
+
+/// Value of eight digits, the first in the lowest byte.
+#[inline(always)]
+fn eight_digits(digits: u64) -> u64 {
+    const LOW_BYTES: u64 = 0x0000_00ff_0000_00ff;
+    let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8);
+    let high = (pairs & LOW_BYTES).wrapping_mul(100 + (1_000_000 << 32));
+    let low = ((pairs >> 16) & LOW_BYTES).wrapping_mul(1 + (10_000 << 32));
+    high.wrapping_add(low) >> 32
+}
+
+/// Value of the first `count` (1 to 8) digits of the word.
+#[inline(always)]
+fn some_digits(digits: u64, count: usize) -> u64 {
+    eight_digits(digits << (64 - 8 * count))
+}
+
+/// Up to 19 digits at `at`: their value and where they end. `None` without a digit or with more than 19.
+#[inline(always)]
+pub(super) fn quick_digits(bytes: &[u8], at: usize) -> Option<(u64, usize)> {
+    let digits = load_word(bytes, at) ^ ASCII_ZEROS;
+    let count = leading_digits(digits);
+    if count < 8 {
+        if count == 0 {
+            return None;
+        }
+        return Some((some_digits(digits, count), at + count));
+    }
+    quick_many_digits(bytes, at + 8, eight_digits(digits))
+}
+
+#[inline]
+fn quick_many_digits(bytes: &[u8], at: usize, first: u64) -> Option<(u64, usize)> {
+    let digits = load_word(bytes, at) ^ ASCII_ZEROS;
+    let count = leading_digits(digits);
+    if count == 0 {
+        return Some((first, at));
+    }
+    let second = first * INTEGER_POWERS_OF_TEN[count] + some_digits(digits, count);
+    if count < 8 {
+        return Some((second, at + count));
+    }
+    let digits = load_word(bytes, at + 8) ^ ASCII_ZEROS;
+    match leading_digits(digits) {
+        0 => Some((second, at + 8)),
+        // At most 19 digits in all: below 10^19, which a u64 holds.
+        count @ 1..=3 => {
+            Some((second * INTEGER_POWERS_OF_TEN[count] + some_digits(digits, count), at + 8 + count))
+        }
+        _ => None,
+    }
+}
+
+/// A signed integer at `at` without its suffix.
+#[inline(always)]
+pub(super) fn quick_integer(bytes: &[u8], at: usize) -> Option<(i64, usize)> {
+    let negative = bytes.get(at) == Some(&b'-');
+    let (magnitude, end) = quick_digits(bytes, at + usize::from(negative))?;
+    let value = i64::try_from(magnitude).ok()?;
+    Some((if negative { -value } else { value }, end))
+}
+
+/// A float at `at`.
+#[inline(always)]
+pub(super) fn quick_float(bytes: &[u8], at: usize) -> Option<(f64, usize)> {
+    let negative = bytes.get(at) == Some(&b'-');
+    let start = at + usize::from(negative);
+    let digits = load_word(bytes, start) ^ ASCII_ZEROS;
+    let whole_count = leading_digits(digits);
+    if whole_count == 0 || whole_count == 8 {
+        return quick_long_float(bytes, at);
+    }
+    let whole = some_digits(digits, whole_count);
+    let end = start + whole_count;
+    let (magnitude, end) = if bytes.get(end) == Some(&b'.') {
+        let digits = load_word(bytes, end + 1) ^ ASCII_ZEROS;
+        let count = leading_digits(digits);
+        if count == 8 {
+            return quick_long_float(bytes, at);
+        }
+        // Fewer than 15 digits: the mantissa is exact, so is the power, so the division rounds correctly.
+        let fraction = if count == 0 { 0 } else { some_digits(digits, count) };
+        let mantissa = whole * INTEGER_POWERS_OF_TEN[count] + fraction;
+        (mantissa as f64 / POWERS_OF_TEN[count], end + 1 + count)
+    } else {
+        (whole as f64, end)
+    };
+    if matches!(bytes.get(end), Some(b'e' | b'E')) {
+        return quick_long_float(bytes, at);
+    }
+    Some((if negative { -magnitude } else { magnitude }, end))
+}
+
+#[inline(never)]
+fn quick_long_float(bytes: &[u8], at: usize) -> Option<(f64, usize)> {
+    let rest = bytes.get(at..)?;
+    let length = rest
+        .iter()
+        .position(|byte| !matches!(byte, b'0'..=b'9' | b'.' | b'-' | b'+' | b'e' | b'E'))
+        .unwrap_or(rest.len());
+    whole_float(&rest[..length]).map(|value| (value, at + length))
+}
+
+/// A finite float that takes all of `text`, which the caller has found to consist of digits, points, signs and
+/// exponents.
+pub(super) fn whole_float(text: &[u8]) -> Option<f64> {
+    if text.first() == Some(&b'+') {
+        return None;
+    }
+    let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    value.is_finite().then_some(value)
+}
+
+/// Why an integer could not be read, in Go's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum IntegerError {
+    Syntax,
+    Range,
+}
+
+impl IntegerError {
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Self::Syntax => "invalid syntax",
+            Self::Range => "value out of range",
+        }
+    }
+}
+
+/// An unsigned integer that takes all of `text`.
+pub(super) fn whole_unsigned(text: &[u8]) -> Result<u64, IntegerError> {
+    if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
+        return Err(IntegerError::Syntax);
+    }
+    text.iter()
+        .try_fold(0_u64, |value, digit| value.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
+        .ok_or(IntegerError::Range)
+}
+
+/// A signed integer that takes all of `text`.
+pub(super) fn whole_integer(text: &[u8]) -> Result<i64, IntegerError> {
+    match text.strip_prefix(b"-") {
+        Some(digits) => 0_i64.checked_sub_unsigned(whole_unsigned(digits)?),
+        None => i64::try_from(whole_unsigned(text)?).ok(),
+    }
+    .ok_or(IntegerError::Range)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quick_integers_agree_with_the_standard_library() {
+        let mut numbers =
+            vec![0, 1, -1, 9, 10, 99_999_999, 100_000_000, i64::MAX, -i64::MAX, 1_451_606_400_000_000_000];
+        for shift in 0..63 {
+            numbers.extend([1_i64 << shift, -(1_i64 << shift), (1_i64 << shift) - 1]);
+        }
+        for number in numbers {
+            for tail in ["i", "i,a=1i 1451606400000000000", ",", ""] {
+                let digits = number.to_string();
+                let text = format!("{digits}{tail}");
+                assert_eq!(quick_integer(text.as_bytes(), 0), Some((number, digits.len())), "{text}");
+                assert_eq!(whole_integer(digits.as_bytes()), Ok(number));
+            }
+        }
+    }
+
+    #[test]
+    fn integers_out_of_range_are_left_to_the_careful_way() {
+        for text in ["", "i", "-", "-i", "a", "99999999999999999999", "9223372036854775808", ":", "/"] {
+            assert_eq!(quick_integer(text.as_bytes(), 0), None, "{text}");
+        }
+        assert_eq!(whole_integer(b"9223372036854775808"), Err(IntegerError::Range));
+        assert_eq!(whole_integer(b"-9223372036854775808"), Ok(i64::MIN));
+        assert_eq!(whole_integer(b"-9223372036854775809"), Err(IntegerError::Range));
+        assert_eq!(whole_integer(b"-"), Err(IntegerError::Syntax));
+        assert_eq!(whole_integer(b"+1"), Err(IntegerError::Syntax));
+        assert_eq!(whole_unsigned(b"18446744073709551615"), Ok(u64::MAX));
+        assert_eq!(whole_unsigned(b"18446744073709551616"), Err(IntegerError::Range));
+    }
+
+    #[test]
+    fn quick_floats_are_correctly_rounded() {
+        let texts = [
+            "0",
+            "-0",
+            "1",
+            "1.",
+            "0.1",
+            "0.3",
+            "1.1",
+            "-1.5",
+            "123456.789",
+            "9999999.9999999",
+            "5e-324",
+            "1e3",
+            "1E+3",
+            "2.2250738585072014e-308",
+            "1.7976931348623157e308",
+            "58.1317132304976170",
+            "0.1234567890123456789",
+            "9007199254740993",
+            "9007199254740993.0",
+            ".5",
+            "-.5",
+            "00001.5",
+            "4.35",
+            "8.41",
+            "1234567.1234567",
+            "12345678.5",
+            "1e-400",
+            "123456789012345678901234567890",
+        ];
+        for text in texts {
+            for tail in [",a=1", " 12", ""] {
+                let line = format!("{text}{tail}");
+                let (value, end) = quick_float(line.as_bytes(), 0).expect(text);
+                assert_eq!(value.to_bits(), text.parse::<f64>().unwrap().to_bits(), "{text}");
+                assert_eq!(end, text.len(), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_finite_float_is_refused() {
+        for text in ["", ".", "-", "-.", "e1", "1e", "1e400", "nan", "inf", "+1", "1.1.1", "--1", "1-1"] {
+            let accepted = quick_float(text.as_bytes(), 0).filter(|(_, end)| *end == text.len());
+            assert_eq!(accepted, None, "{text}");
+        }
+    }
+}

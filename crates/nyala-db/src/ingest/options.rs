@@ -1,0 +1,128 @@
+//! What a caller chooses for one request: the unit of timestamps, the time of lines without one, the bounds.
+
+/// Longest accepted `measurement,tags` plus field name (with four bytes between them), as in InfluxDB.
+pub const MAX_KEY_BYTES: usize = 65_535;
+
+/// Earliest time that can be written: the two values below are sentinels in InfluxDB.
+pub const MIN_TIME_NS: i64 = i64::MIN + 2;
+
+/// Latest time that can be written.
+pub const MAX_TIME_NS: i64 = i64::MAX - 1;
+
+/// Unit of the timestamps in a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Precision {
+    /// `n`, `ns` or nothing.
+    #[default]
+    Nanosecond,
+    /// `u`.
+    Microsecond,
+    /// `ms`.
+    Millisecond,
+    /// `s`.
+    Second,
+    /// `m`.
+    Minute,
+    /// `h`.
+    Hour,
+}
+
+impl Precision {
+    /// Reads the `precision` parameter of `/write`.
+    pub fn from_parameter(text: &str) -> Option<Self> {
+        Some(match text {
+            "" | "n" | "ns" => Self::Nanosecond,
+            "u" => Self::Microsecond,
+            "ms" => Self::Millisecond,
+            "s" => Self::Second,
+            "m" => Self::Minute,
+            "h" => Self::Hour,
+            _ => return None,
+        })
+    }
+
+    /// Length of the unit.
+    pub const fn unit_ns(self) -> i64 {
+        match self {
+            Self::Nanosecond => 1,
+            Self::Microsecond => 1_000,
+            Self::Millisecond => 1_000_000,
+            Self::Second => 1_000_000_000,
+            Self::Minute => 60_000_000_000,
+            Self::Hour => 3_600_000_000_000,
+        }
+    }
+
+    /// `time_ns` rounded down to the unit.
+    pub const fn truncate(self, time_ns: i64) -> i64 {
+        time_ns.saturating_sub(time_ns.rem_euclid(self.unit_ns()))
+    }
+}
+
+/// Bounds on what one request may make the parser hold.
+#[derive(Clone, Copy, Debug)]
+pub struct LineLimits {
+    /// Longest line; longer ones are refused.
+    pub max_line_bytes: usize,
+    /// Most tags of a line; lines with more are refused.
+    pub max_tags: usize,
+    /// Most fields of a line; lines with more are refused.
+    pub max_fields: usize,
+    /// Most columns (of all groups) in one batch. The batch ends early when the next line would exceed them,
+    /// and the rest of the body goes into the next batch, so nothing is refused for it.
+    pub max_columns: usize,
+    /// Most errors kept with their text; further ones are only counted.
+    pub max_errors: usize,
+    /// Most bytes of error text kept.
+    pub max_error_bytes: usize,
+}
+
+impl Default for LineLimits {
+    /// `max_line_bytes` is InfluxDB's default limit of a body; `max_tags` what its longest key can hold at four
+    /// bytes a tag: neither refuses a line that InfluxDB takes. A column costs some 200 bytes, so `max_columns`
+    /// stands for about 50 MB.
+    fn default() -> Self {
+        Self {
+            max_line_bytes: 25_000_000,
+            max_tags: 16_384,
+            max_fields: 65_536,
+            max_columns: 262_144,
+            max_errors: 256,
+            max_error_bytes: 256 * 1024,
+        }
+    }
+}
+
+/// Settings of one request.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ParseOptions {
+    /// Unit of its timestamps.
+    pub precision: Precision,
+    /// Time of arrival, for lines without a timestamp (truncated to the unit).
+    pub now_ns: i64,
+    /// Bounds.
+    pub limits: LineLimits,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn now_is_rounded_down_also_before_1970() {
+        assert_eq!(Precision::Second.truncate(1_999_999_999), 1_000_000_000);
+        assert_eq!(Precision::Second.truncate(-1), -1_000_000_000);
+        assert_eq!(Precision::Nanosecond.truncate(-1), -1);
+    }
+
+    #[test]
+    fn only_the_names_of_influxdb_are_precisions() {
+        for (text, unit_ns) in
+            [("", 1), ("n", 1), ("ns", 1), ("u", 1_000), ("ms", 1_000_000), ("h", 3_600_000_000_000)]
+        {
+            assert_eq!(Precision::from_parameter(text).map(Precision::unit_ns), Some(unit_ns), "{text}");
+        }
+        assert_eq!(Precision::from_parameter("us"), None);
+        assert_eq!(Precision::from_parameter("d"), None);
+    }
+}
