@@ -11,10 +11,29 @@ pub enum BenchCommand {
     /// TSBS cpu-only: load, then the fifteen types of queries
     #[command(after_help = TSBS_EXAMPLES)]
     Tsbs(Box<TsbsArgs>),
+    /// Many series of one value each, with churn and late rows
+    #[command(after_help = NARROW_EXAMPLES)]
+    Narrow(Box<NarrowArgs>),
+    /// TSBS queries alone, then while rows are written at a set rate
+    #[command(after_help = MIXED_EXAMPLES)]
+    Mixed(Box<MixedArgs>),
     /// Show result files side by side
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(CompareArgs),
 }
+
+const NARROW_EXAMPLES: &str = "\
+Examples:
+  nyala bench narrow                                    a million series for three minutes
+  nyala bench narrow --series 100000 --interval 10s --duration 6h --late 10 --late-by 30m --churn 0
+  nyala bench narrow --series 10000 --duration 1h --verify
+  nyala bench narrow --target http://127.0.0.1:8428 --dialect victoriametrics --load-only";
+
+const MIXED_EXAMPLES: &str = "\
+Examples:
+  nyala bench mixed                                     half of the fastest rate, light queries
+  nyala bench mixed --scale 100 --duration 6h --rate 50000 --queries 'single-*'
+  nyala bench mixed --full-speed --workers 8 --query-workers 8     overload by clients that wait";
 
 const COMPARE_EXAMPLES: &str = "\
 Examples:
@@ -134,9 +153,10 @@ pub struct CompareArgs {
     pub html: Option<PathBuf>,
 }
 
-/// Options of `tsbs`.
+/// The cpu-only data set.
 #[derive(Clone, Debug, Args)]
-pub struct TsbsArgs {
+#[command(next_help_heading = "Data")]
+pub struct DataArgs {
     /// Number of hosts
     #[arg(long, value_name = "HOSTS", default_value_t = 4000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub scale: u32,
@@ -149,12 +169,87 @@ pub struct TsbsArgs {
     /// What data and queries depend on
     #[arg(long, default_value_t = 123)]
     pub seed: u64,
+}
+
+/// Options of `tsbs`.
+#[derive(Clone, Debug, Args)]
+pub struct TsbsArgs {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub data: DataArgs,
     /// Only load
     #[arg(long, conflicts_with_all = ["query_only", "verify"])]
     pub load_only: bool,
     /// Only ask; the data were loaded before with the same options
     #[arg(long, requires = "target")]
     pub query_only: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub server: ServerArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub load: LoadArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub query: QueryArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub report: ReportArgs,
+}
+
+/// Options of `mixed`.
+#[derive(Clone, Debug, Args)]
+pub struct MixedArgs {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub data: DataArgs,
+    /// Write at this share of the rate that loading reached, unless --rate is given
+    #[arg(long, value_name = "SHARE", default_value_t = 0.5, value_parser = parse_share)]
+    pub load_share: f64,
+    /// Write as fast as the server takes it while queries run
+    #[arg(long, conflicts_with = "rate")]
+    pub full_speed: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub server: ServerArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub load: LoadArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub query: QueryArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub report: ReportArgs,
+}
+
+/// Options of `narrow`.
+#[derive(Clone, Debug, Args)]
+pub struct NarrowArgs {
+    /// Series at any one time
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    pub series: u32,
+    /// Time that the data cover
+    #[arg(long, default_value = "3m", value_parser = parse_duration)]
+    pub duration: i64,
+    /// Time between a series' rows
+    #[arg(long, default_value = "15s", value_parser = parse_duration)]
+    pub interval: i64,
+    /// Percent of the series that are replaced by new ones in an hour
+    #[arg(long, value_name = "PERCENT", default_value_t = 10.0, value_parser = parse_percent)]
+    pub churn: f64,
+    /// Percent of the rows that are sent late
+    #[arg(long, value_name = "PERCENT", default_value_t = 10.0, value_parser = parse_percent)]
+    pub late: f64,
+    /// How late they are
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = parse_duration)]
+    pub late_by: i64,
+    /// What data and queries depend on
+    #[arg(long, default_value_t = 123)]
+    pub seed: u64,
+    /// Only load
+    #[arg(long, conflicts_with = "verify")]
+    pub load_only: bool,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub server: ServerArgs,
@@ -182,5 +277,19 @@ fn parse_rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(rate) if rate.is_finite() && rate >= 1.0 => Ok(rate),
         _ => Err("a number of rows a second, at least 1".to_owned()),
+    }
+}
+
+fn parse_percent(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
+        _ => Err("a number from 0 to 100".to_owned()),
+    }
+}
+
+fn parse_share(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(share) if share > 0.0 && share <= 1.0 => Ok(share),
+        _ => Err("a number above 0, up to 1".to_owned()),
     }
 }

@@ -20,6 +20,12 @@ fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
+/// 64 bits that depend on all three numbers: randomness without state, for what has to be known again.
+#[inline]
+pub fn hash(seed: u64, a: u64, b: u64) -> u64 {
+    mix(mix(seed ^ a.wrapping_mul(GOLDEN_GAMMA)) ^ b.wrapping_add(GOLDEN_GAMMA))
+}
+
 impl Random {
     /// A generator for `seed` and a numbered stream of it; different streams are independent.
     pub fn new(seed: u64, stream: u64) -> Random {

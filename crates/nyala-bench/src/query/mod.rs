@@ -2,4 +2,5 @@
 
 pub mod generator;
 pub mod kind;
+pub mod narrow;
 pub mod text;

@@ -94,7 +94,7 @@ const LOAD_MEASURES: [Measure; 8] = [
 
 fn load_section(runs: &[RunResult]) -> String {
     let loads: Vec<(usize, &LoadResult)> =
-        runs.iter().enumerate().filter_map(|(number, run)| Some((number, run.load.as_ref()?))).collect();
+        runs.iter().enumerate().filter_map(|(number, run)| Some((number, run.load()?))).collect();
     if loads.is_empty() {
         return String::new();
     }
@@ -265,11 +265,11 @@ mod tests {
             started_at: 0,
             machine: Machine { cores: 2, processor: "<p>".to_owned(), memory_bytes: 1 },
             parameters: vec![("scale".to_owned(), "1".to_owned())],
-            load: Some(LoadResult {
+            loads: vec![LoadResult {
                 values: 10,
                 timeline: (1..4).map(sample).collect(),
                 ..LoadResult::default()
-            }),
+            }],
             queries: vec![QueryResult {
                 name: "lastpoint".to_owned(),
                 heavy: true,

@@ -23,8 +23,8 @@ pub struct RunResult {
     pub machine: Machine,
     /// The run's parameters, as on the command line.
     pub parameters: Vec<(String, String)>,
-    /// Loading, if it was done.
-    pub load: Option<LoadResult>,
+    /// Loading, in its phases.
+    pub loads: Vec<LoadResult>,
     /// Each type of query at each number of workers.
     pub queries: Vec<QueryResult>,
     /// What `--verify` found.
@@ -45,6 +45,10 @@ pub struct Machine {
 /// What loading took.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct LoadResult {
+    /// Which part of the run.
+    pub phase: String,
+    /// Series that were not there before, where that is of interest.
+    pub new_series: Option<u64>,
     /// Lines acknowledged.
     pub rows: u64,
     /// Field values acknowledged.
@@ -73,6 +77,8 @@ pub struct LoadResult {
     pub settled_server_cpu_seconds: Option<f64>,
     /// The server's resident memory at its highest.
     pub peak_resident_bytes: Option<u64>,
+    /// The server's resident memory at the end.
+    pub resident_bytes: Option<u64>,
     /// What the server wrote to storage until it was idle again.
     pub written_bytes: Option<u64>,
     /// Its data on disk at the last answer.
@@ -83,7 +89,20 @@ pub struct LoadResult {
     pub timeline: Vec<Sample>,
 }
 
+impl RunResult {
+    /// The phase of loading that comparisons show: the first, which is the only one of most runs.
+    pub fn load(&self) -> Option<&LoadResult> {
+        self.loads.first()
+    }
+}
+
 impl LoadResult {
+    /// CPU microseconds of the server for a new series.
+    pub fn cpu_us_per_new_series(&self) -> Option<f64> {
+        let series = self.new_series.filter(|&series| series > 0)?;
+        Some(self.server_cpu_seconds? * 1e6 / series as f64)
+    }
+
     /// CPU seconds of the server for a million values, until it was idle again where that was awaited.
     pub fn cpu_seconds_per_million_values(&self) -> Option<f64> {
         let seconds = self.settled_server_cpu_seconds.or(self.server_cpu_seconds)?;

@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 /// The whole run as text.
 pub fn render(run: &RunResult) -> String {
     let mut text = String::new();
-    if let Some(load) = &run.load {
-        text.push_str("\nLoad\n");
+    for load in &run.loads {
+        writeln!(text, "\nLoad: {}", load.phase).expect("a string takes any text");
         text.push_str(&align(&load_rows(load)));
     }
     for (heavy, title) in [(false, "Light queries"), (true, "Heavy queries")] {
@@ -45,8 +45,14 @@ fn load_rows(load: &LoadResult) -> Vec<Vec<String>> {
             None => format!("{loading:.2}"),
         }),
     );
+    add(
+        "server CPU µs per new series",
+        load.cpu_us_per_new_series()
+            .map(|v| format!("{v:.2} ({} series)", count(load.new_series.unwrap_or(0) as f64))),
+    );
     add("client CPU-s", load.client_cpu_seconds.map(|v| format!("{v:.2}")));
     add("server peak memory", load.peak_resident_bytes.map(|v| bytes(v as f64)));
+    add("server memory at the end", load.resident_bytes.map(|v| bytes(v as f64)));
     add("disk", load.settled_disk_bytes.or(load.disk_bytes).map(|v| bytes(v as f64)));
     add("disk bytes per value", load.disk_bytes_per_value().map(|v| format!("{v:.3}")));
     add("written to storage", load.written_bytes.map(|v| bytes(v as f64)));

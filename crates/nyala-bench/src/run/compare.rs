@@ -53,14 +53,14 @@ fn rows(runs: &[RunResult]) -> Vec<Vec<String>> {
             rows.push(std::iter::once(title).chain(cells).collect());
         }
     };
-    add("load, values/s".to_owned(), &|run| Some(count(run.load.as_ref()?.values_per_second)));
+    add("load, values/s".to_owned(), &|run| Some(count(run.load()?.values_per_second)));
     add("load, server CPU-s per million values".to_owned(), &|run| {
-        Some(format!("{:.4}", run.load.as_ref()?.cpu_seconds_per_million_values()?))
+        Some(format!("{:.4}", run.load()?.cpu_seconds_per_million_values()?))
     });
     add("disk bytes per value".to_owned(), &|run| {
-        Some(format!("{:.3}", run.load.as_ref()?.disk_bytes_per_value()?))
+        Some(format!("{:.3}", run.load()?.disk_bytes_per_value()?))
     });
-    add("peak memory".to_owned(), &|run| Some(bytes(run.load.as_ref()?.peak_resident_bytes? as f64)));
+    add("peak memory".to_owned(), &|run| Some(bytes(run.load()?.peak_resident_bytes? as f64)));
     let mut kinds: Vec<(&str, usize)> = Vec::new();
     for query in runs.iter().flat_map(|run| &run.queries) {
         if !kinds.contains(&(query.name.as_str(), query.workers)) {

@@ -116,6 +116,8 @@ pub fn load<W: Workload>(
     let (server, client_after) = (probe.usage(), client.usage());
     let (rows, values) = (shared.rows.into_inner(), shared.values.into_inner());
     Ok(LoadResult {
+        phase: String::new(),
+        new_series: None,
         rows,
         values,
         seconds,
@@ -130,6 +132,7 @@ pub fn load<W: Workload>(
         server_cpu_seconds: server.cpu_since(&server_before),
         settled_server_cpu_seconds: None,
         peak_resident_bytes: server.peak_resident_bytes,
+        resident_bytes: server.resident_bytes,
         written_bytes: server.written_since(&server_before),
         disk_bytes: probe.disk_bytes(),
         settled_disk_bytes: None,
@@ -289,6 +292,7 @@ pub fn settle(result: &mut LoadResult, probe: &ServerProbe, limit: Duration) {
     if let (Some(loading), Some(since)) = (result.written_bytes, before.written_since(&after_load)) {
         result.written_bytes = Some(loading + since);
     }
+    result.resident_bytes = before.resident_bytes;
     result.peak_resident_bytes = before.peak_resident_bytes;
     result.settled_disk_bytes = disk;
     progress.finish(&format!("{:.1} s until the server was idle", started.elapsed().as_secs_f64()));

@@ -2,7 +2,10 @@
 
 pub mod compare;
 pub mod load;
+pub mod mixed;
+pub mod narrow;
 pub mod queries;
+pub mod session;
 pub mod tsbs;
 pub mod verification;
 
@@ -11,7 +14,8 @@ use crate::error::{BenchError, Result};
 use crate::measure::server::machine;
 use crate::report::result::{Machine, RESULT_VERSION, RunResult};
 use crate::report::{html, table};
-use crate::server::{Launch, Server};
+use crate::server::Launch;
+use session::Session;
 use std::io::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -20,6 +24,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub fn run(command: &BenchCommand, launch: Launch<'_>) -> Result<()> {
     let (result, report) = match command {
         BenchCommand::Tsbs(args) => (tsbs::run(args, launch)?, &args.report),
+        BenchCommand::Narrow(args) => (narrow::run(args, launch)?, &args.report),
+        BenchCommand::Mixed(args) => (mixed::run(args, launch)?, &args.report),
         BenchCommand::Compare(args) => return compare::run(args),
     };
     publish(&result, report)?;
@@ -45,17 +51,24 @@ fn publish(result: &RunResult, report: &ReportArgs) -> Result<()> {
     Ok(())
 }
 
-fn new_result(benchmark: &str, label: Option<&str>, server: &Server) -> RunResult {
+/// A result without anything measured yet.
+fn new_result(benchmark: &str, label: Option<&str>, session: &Session<'_>) -> RunResult {
     let (cores, processor, memory_bytes) = machine();
+    let server = &session.server;
     let default_label = if server.fresh { "nyala".to_owned() } else { server.target.url() };
+    let parameters = [
+        ("batch size", session.load_args.batch_size.to_string()),
+        ("gzip", session.load_args.gzip.to_string()),
+        ("dialect", session.args.dialect.name().to_owned()),
+    ];
     RunResult {
         version: RESULT_VERSION,
         benchmark: benchmark.to_owned(),
         label: label.map_or(default_label, str::to_owned),
         started_at: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         machine: Machine { cores, processor, memory_bytes },
-        parameters: Vec::new(),
-        load: None,
+        parameters: parameters.map(|(name, value)| (name.to_owned(), value)).to_vec(),
+        loads: Vec::new(),
         queries: Vec::new(),
         verification: None,
     }

@@ -6,7 +6,6 @@ use crate::client::target::Target;
 use crate::error::{BenchError, Result};
 use crate::measure::latency::Latencies;
 use crate::measure::server::ServerProbe;
-use crate::query::kind::QueryKind;
 use crate::query::text::Request;
 use crate::report::progress::Progress;
 use crate::report::result::QueryResult;
@@ -32,6 +31,15 @@ pub struct QuerySettings {
     pub time_limit: Duration,
 }
 
+/// A type of query: its name, and whether it is counted a minute.
+#[derive(Clone, Debug)]
+pub struct QueryName {
+    /// The suite's name.
+    pub name: String,
+    /// Whether it is counted a minute.
+    pub heavy: bool,
+}
+
 #[derive(Default)]
 struct Totals {
     latencies: Latencies,
@@ -43,7 +51,7 @@ struct Totals {
 /// Asks `requests`, once each, and measures. The first is asked once more before, alone: it warms the
 /// connection and shows whether the server understands the query at all.
 pub fn ask(
-    kind: &QueryKind,
+    kind: &QueryName,
     requests: &[Request],
     settings: &QuerySettings,
     probe: &ServerProbe,
@@ -74,7 +82,7 @@ pub fn ask(
         return Err(BenchError::Protocol(totals.first_error.unwrap_or_else(|| "no answers".to_owned())));
     }
     let result = QueryResult {
-        name: kind.name.to_owned(),
+        name: kind.name.clone(),
         heavy: kind.heavy,
         workers: settings.workers,
         count,
@@ -90,7 +98,7 @@ pub fn ask(
     Ok(result)
 }
 
-fn ask_first(kind: &QueryKind, request: &Request, settings: &QuerySettings) -> Result<f64> {
+fn ask_first(kind: &QueryName, request: &Request, settings: &QuerySettings) -> Result<f64> {
     let mut connection = Connection::new(&settings.target, settings.timeout);
     let mut answer = Vec::new();
     let started = Instant::now();

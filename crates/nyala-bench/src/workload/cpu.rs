@@ -14,6 +14,7 @@ use crate::random::{Random, Ziggurat};
 use crate::time::Span;
 use crate::workload::cpu_lines::CpuLines;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Number of fields of a row.
 pub const FIELD_COUNT: usize = 10;
@@ -127,6 +128,7 @@ pub struct CpuWorkload {
     config: CpuConfig,
     batch_rows: usize,
     lines: CpuLines,
+    end_row: AtomicU64,
     walks: Mutex<Walks>,
 }
 
@@ -144,8 +146,14 @@ impl CpuWorkload {
             config,
             batch_rows,
             lines: CpuLines::new(&config),
+            end_row: AtomicU64::new(config.rows()),
             walks: Mutex::new(Walks { walks, next_row: 0 }),
         }
+    }
+
+    /// Lets the workload end at row `row` of the data set, so that it can be loaded in parts.
+    pub fn end_at(&self, row: u64) {
+        self.end_row.store(row.min(self.config.rows()), Relaxed);
     }
 }
 
@@ -153,17 +161,13 @@ impl Workload for CpuWorkload {
     type Block = CpuBlock;
 
     fn total_rows(&self) -> u64 {
-        self.config.rows()
-    }
-
-    fn values_per_row(&self) -> f64 {
-        FIELD_COUNT as f64
+        self.end_row.load(Relaxed)
     }
 
     fn claim(&self, block: &mut CpuBlock) -> Option<Batch> {
         let ziggurat = Ziggurat::shared();
         let mut shared = self.walks.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let rows = (self.config.rows() - shared.next_row).min(self.batch_rows as u64);
+        let rows = self.end_row.load(Relaxed).saturating_sub(shared.next_row).min(self.batch_rows as u64);
         if rows == 0 {
             return None;
         }

@@ -3,6 +3,7 @@
 pub mod cpu;
 mod cpu_lines;
 pub mod host;
+pub mod narrow;
 
 /// What a claimed batch holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,11 +19,8 @@ pub trait Workload: Sync {
     /// A claimed batch, not yet text; reused from batch to batch.
     type Block: Default + Send;
 
-    /// Rows of the whole data set.
+    /// Rows that it gives until it ends, from its first on.
     fn total_rows(&self) -> u64;
-
-    /// Mean number of field values of a row.
-    fn values_per_row(&self) -> f64;
 
     /// Takes the next batch; `None` when the data set is complete. Calls are serialised inside.
     fn claim(&self, block: &mut Self::Block) -> Option<Batch>;

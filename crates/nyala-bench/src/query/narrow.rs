@@ -1,0 +1,103 @@
+//! Queries on narrow data: one series, one instance, a regular expression, all of it.
+
+use super::text::Request;
+use crate::client::target::query_escape;
+use crate::random::Random;
+use crate::time::{HOUR_SECONDS, rfc3339};
+use crate::workload::narrow::{METRICS_PER_INSTANCE, NarrowConfig};
+
+/// A type of query on narrow data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NarrowKind {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether it is counted in queries a minute.
+    pub heavy: bool,
+    template: &'static str,
+}
+
+const fn kind(name: &'static str, heavy: bool, template: &'static str) -> NarrowKind {
+    NarrowKind { name, heavy, template }
+}
+
+/// The types. `{…}` stands for something drawn: an instance, a metric, the beginning of instances' names,
+/// a range of time of an hour or all data if they are shorter.
+pub const NARROW: [NarrowKind; 7] = [
+    kind(
+        "one-series",
+        false,
+        "SELECT max(value) FROM narrow WHERE instance = 'i{instance}' AND metric = 'm{metric}' AND {range} \
+         GROUP BY time(1m)",
+    ),
+    kind(
+        "one-instance",
+        false,
+        "SELECT mean(value) FROM narrow WHERE instance = 'i{instance}' AND {range} GROUP BY metric",
+    ),
+    kind(
+        "instances-by-regex",
+        true,
+        "SELECT mean(value) FROM narrow WHERE instance =~ /^i{instance}[0-9]?$/ AND metric = 'm{metric}' \
+         AND {range} GROUP BY instance",
+    ),
+    kind(
+        "one-metric",
+        true,
+        "SELECT mean(value), max(value) FROM narrow WHERE metric = 'm{metric}' AND {range} GROUP BY time(1m)",
+    ),
+    kind("count-all", true, "SELECT count(value) FROM narrow"),
+    kind("percentile-all", true, "SELECT percentile(value, 99) FROM narrow"),
+    kind("distinct-all", true, "SELECT count(distinct(value)) FROM narrow"),
+];
+
+/// `count` requests of one type.
+pub fn requests(kind: &NarrowKind, config: &NarrowConfig, database: &str, count: u32) -> Vec<Request> {
+    let stream = kind.name.bytes().fold(3 << 40, |sum: u64, byte| sum.wrapping_mul(31) ^ u64::from(byte));
+    let mut random = Random::new(config.seed, stream);
+    (0..count).map(|_| request(&text(kind, config, &mut random), database)).collect()
+}
+
+/// A request for a statement.
+pub fn request(statement: &str, database: &str) -> Request {
+    let path = format!("/query?q={}&db={}", query_escape(statement), query_escape(database));
+    Request { method: "POST", path }
+}
+
+fn text(kind: &NarrowKind, config: &NarrowConfig, random: &mut Random) -> String {
+    let slot = random.below(config.slots);
+    let window = HOUR_SECONDS.min(config.span.seconds());
+    let start = config.span.start + random.below((config.span.seconds() - window + 1) as u64) as i64;
+    let range = format!("time >= '{}' AND time < '{}'", rfc3339(start), rfc3339(start + window));
+    kind.template
+        .replace("{instance}", &(slot / METRICS_PER_INSTANCE).to_string())
+        .replace("{metric}", &(slot % METRICS_PER_INSTANCE).to_string())
+        .replace("{range}", &range)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::{Span, TSBS_START};
+
+    #[test]
+    fn texts_are_filled_in() {
+        let config = NarrowConfig {
+            slots: 1,
+            span: Span { start: TSBS_START, end: TSBS_START + 120 },
+            interval_seconds: 10,
+            churn_per_hour: 0.0,
+            late_share: 0.0,
+            late_ticks: 0,
+            seed: 0,
+        };
+        let text = text(&NARROW[0], &config, &mut Random::new(0, 0));
+        assert_eq!(
+            text,
+            "SELECT max(value) FROM narrow WHERE instance = 'i0' AND metric = 'm0' AND \
+             time >= '2016-01-01T00:00:00Z' AND time < '2016-01-01T00:02:00Z' GROUP BY time(1m)"
+        );
+        for kind in NARROW {
+            assert!(requests(&kind, &config, "db", 2).iter().all(|request| !request.path.contains("%7B")));
+        }
+    }
+}

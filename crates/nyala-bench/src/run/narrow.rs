@@ -1,0 +1,165 @@
+//! `narrow`: many series of one value; what a new series costs, what a row of a known one costs, and
+//! queries that touch one series or all.
+
+use super::queries::{ANSWER_LIMIT_BYTES, QueryName};
+use super::session::{Session, worker_counts};
+use crate::cli::NarrowArgs;
+use crate::client::response::Body;
+use crate::client::target::Dialect;
+use crate::error::{BenchError, Result};
+use crate::query::narrow::{NARROW, NarrowKind, request, requests};
+use crate::random::Random;
+use crate::report::progress::Progress;
+use crate::report::result::{RunResult, Verification};
+use crate::server::Launch;
+use crate::time::{Span, TSBS_START, parse_rfc3339};
+use crate::verify::answer::{Cell, read_rows};
+use crate::workload::narrow::{METRICS_PER_INSTANCE, NarrowConfig, NarrowWorkload};
+
+/// Series whose rows are all compared.
+const VERIFIED_SERIES: usize = 50;
+const DIFFERENCE_LIMIT: usize = 20;
+
+/// Runs the benchmark and gives its results.
+pub fn run(args: &NarrowArgs, launch: Launch<'_>) -> Result<RunResult> {
+    let config = config(args)?;
+    let kinds = kinds(&args.query.queries)?;
+    let session = Session::open(&args.server, &args.load, launch)?;
+    session.check_verify(&args.query)?;
+    let mut result = super::new_result("narrow", args.report.label.as_deref(), &session);
+    result.parameters.splice(0..0, parameters(args));
+    session.prepare_database()?;
+
+    // The first pass makes the series; what follows finds them, but for those that churn brings.
+    let workload = NarrowWorkload::new(config, args.load.batch_size as usize);
+    workload.end_after(1);
+    let mut first = session.load("new series", &workload, args.load.rate)?;
+    first.new_series = Some(first.rows);
+    result.loads.push(first);
+    workload.end_after(u64::MAX);
+    let mut rest = session.load("known series", &workload, args.load.rate)?;
+    session.settle(&mut rest);
+    let rows = result.loads[0].rows + rest.rows;
+    result.loads.push(rest);
+
+    if args.query.verify {
+        if rows != config.rows() {
+            return Err(BenchError::Invalid("--verify needs all data loaded: raise --load-limit".to_owned()));
+        }
+        result.verification = Some(verify(&config, &session)?);
+    }
+    if !args.load_only && args.server.dialect == Dialect::Influx {
+        for kind in kinds {
+            let count = if kind.heavy { args.query.heavy_count } else { args.query.query_count };
+            let asked = requests(kind, &config, &args.server.database, count);
+            let name = QueryName { name: kind.name.to_owned(), heavy: kind.heavy };
+            for workers in worker_counts(kind.heavy, &args.query) {
+                result.queries.push(session.ask(&name, &asked, workers, args.query.query_limit)?);
+            }
+        }
+    }
+    Ok(result)
+}
+
+fn config(args: &NarrowArgs) -> Result<NarrowConfig> {
+    if args.duration % args.interval != 0 || args.late_by % args.interval != 0 {
+        return Err(BenchError::Invalid(
+            "the duration and --late-by have to be multiples of the interval".to_owned(),
+        ));
+    }
+    Ok(NarrowConfig {
+        slots: u64::from(args.series),
+        span: Span { start: TSBS_START, end: TSBS_START + args.duration },
+        interval_seconds: args.interval,
+        churn_per_hour: args.churn / 100.0,
+        late_share: args.late / 100.0,
+        late_ticks: (args.late_by / args.interval) as u64,
+        seed: args.seed,
+    })
+}
+
+fn parameters(args: &NarrowArgs) -> Vec<(String, String)> {
+    vec![
+        ("series".to_owned(), args.series.to_string()),
+        ("duration".to_owned(), format!("{} s", args.duration)),
+        ("interval".to_owned(), format!("{} s", args.interval)),
+        ("churn".to_owned(), format!("{} % an hour", args.churn)),
+        ("late".to_owned(), format!("{} % by {} s", args.late, args.late_by)),
+        ("seed".to_owned(), args.seed.to_string()),
+    ]
+}
+
+fn kinds(names: &str) -> Result<Vec<&'static NarrowKind>> {
+    if names == "all" {
+        return Ok(NARROW.iter().collect());
+    }
+    let find = |name: &str| {
+        NARROW.iter().find(|kind| kind.name == name.trim()).ok_or_else(|| {
+            let known: Vec<&str> = NARROW.iter().map(|kind| kind.name).collect();
+            BenchError::Invalid(format!("no query type '{name}'; there are all, {}", known.join(", ")))
+        })
+    };
+    names.split(',').map(find).collect()
+}
+
+/// Compares the number of all rows, and every row of some slots.
+fn verify(config: &NarrowConfig, session: &Session<'_>) -> Result<Verification> {
+    let mut found = Verification::default();
+    let mut progress = Progress::start("verify");
+    let mut random = Random::new(config.seed, 4 << 40);
+    let mut connection = session.connection();
+    for number in 0..=VERIFIED_SERIES {
+        let slot = random.below(config.slots);
+        let (instance, metric) = (slot / METRICS_PER_INSTANCE, slot % METRICS_PER_INSTANCE);
+        let statement = match number {
+            0 => "SELECT count(value) FROM narrow".to_owned(),
+            _ => format!("SELECT value FROM narrow WHERE instance = 'i{instance}' AND metric = 'm{metric}'"),
+        };
+        progress.update(number as f64 / VERIFIED_SERIES as f64, String::new);
+        let asked = request(&statement, &session.args.database);
+        let mut answer = Vec::new();
+        let body = Body::Collect { into: &mut answer, limit_bytes: ANSWER_LIMIT_BYTES };
+        connection.expect_success(asked.method, &asked.path, b"", body)?;
+        let compared =
+            if number == 0 { check_count(&answer, config) } else { check_rows(&answer, config, slot) };
+        found.compared += 1;
+        match compared {
+            Ok(values) => found.values += values,
+            Err(difference) => {
+                found.wrong += 1;
+                if found.differences.len() < DIFFERENCE_LIMIT {
+                    found.differences.push(format!("{difference}\n    {statement}"));
+                }
+            }
+        }
+    }
+    progress.finish(&format!("{} answers, {} wrong", found.compared, found.wrong));
+    Ok(found)
+}
+
+fn check_count(answer: &[u8], config: &NarrowConfig) -> std::result::Result<u64, String> {
+    let mut count = None;
+    read_rows(answer, &mut |_, cells| {
+        count = cells.get(1).cloned().map(|cell| format!("{cell:?}"));
+        Ok(())
+    })?;
+    let wanted = format!("{:?}", Cell::Integer(config.rows() as i64));
+    if count.as_deref() == Some(&wanted) { Ok(1) } else { Err(format!("{count:?} rows instead of {wanted}")) }
+}
+
+fn check_rows(answer: &[u8], config: &NarrowConfig, slot: u64) -> std::result::Result<u64, String> {
+    let mut tick = 0;
+    read_rows(answer, &mut |_, cells| {
+        let (time, value) = (config.time_of(tick), config.hundredths(slot, tick) as f64 / 100.0);
+        let right = match cells {
+            [Cell::Text(text), Cell::Float(got)] => parse_rfc3339(text) == Some(time) && *got == value,
+            [Cell::Text(text), Cell::Integer(got)] => {
+                parse_rfc3339(text) == Some(time) && *got as f64 == value
+            }
+            _ => false,
+        };
+        tick += 1;
+        if right { Ok(()) } else { Err(format!("row {tick}: {cells:?} instead of {value} at {time}")) }
+    })?;
+    if tick == config.ticks() { Ok(tick) } else { Err(format!("{tick} rows instead of {}", config.ticks())) }
+}

@@ -1,0 +1,145 @@
+//! What the benchmarks have in common: a server, and the options of how to load and to ask.
+
+use super::load::{LoadSettings, load, settle};
+use super::queries::{QueryName, QuerySettings, ask};
+use crate::cli::{LoadArgs, QueryArgs, ServerArgs};
+use crate::client::connection::Connection;
+use crate::client::target::{Dialect, prepare_database};
+use crate::error::{BenchError, Result};
+use crate::query::generator::QueryGenerator;
+use crate::query::kind::QueryKind;
+use crate::query::text::{Request, request};
+use crate::report::progress::Progress;
+use crate::report::result::{LoadResult, QueryResult};
+use crate::report::table;
+use crate::server::{Launch, Server};
+use crate::workload::Workload;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// A server and how to talk to it.
+pub struct Session<'a> {
+    /// The server.
+    pub server: Server,
+    /// Options of the connection.
+    pub args: &'a ServerArgs,
+    /// Options of loading.
+    pub load_args: &'a LoadArgs,
+}
+
+impl<'a> Session<'a> {
+    /// Finds the server that the options name, or starts one.
+    pub fn open(args: &'a ServerArgs, load_args: &'a LoadArgs, launch: Launch<'_>) -> Result<Session<'a>> {
+        let server =
+            Server::find(args.target.as_deref(), args.server_pid, args.server_data_dir.clone(), launch)?;
+        Ok(Session { server, args, load_args })
+    }
+
+    /// A connection for statements and single queries.
+    pub fn connection(&self) -> Connection {
+        Connection::new(&self.server.target, Duration::from_secs(self.args.timeout as u64))
+    }
+
+    /// Makes an empty database.
+    pub fn prepare_database(&self) -> Result<()> {
+        if self.args.dialect == Dialect::Influx {
+            let overwrite = self.args.overwrite || self.server.fresh;
+            prepare_database(&mut self.connection(), &self.args.database, overwrite)?;
+        }
+        Ok(())
+    }
+
+    /// How to load, by the options; at a rate of so many rows a second if given.
+    pub fn load_settings(&self, rows_per_second: Option<f64>) -> LoadSettings {
+        LoadSettings {
+            target: self.server.target.clone(),
+            dialect: self.args.dialect,
+            database: self.args.database.clone(),
+            workers: self.load_args.workers.map_or_else(super::cores, usize::from),
+            gzip: self.load_args.gzip,
+            rows_per_second,
+            timeout: Duration::from_secs(self.args.timeout as u64),
+            time_limit: Duration::from_secs(self.load_args.load_limit as u64),
+        }
+    }
+
+    /// Loads until the workload ends, at a rate of so many rows a second if given.
+    pub fn load<W: Workload>(&self, phase: &str, workload: &W, rate: Option<f64>) -> Result<LoadResult> {
+        let mut progress = Progress::start(phase);
+        let stop = AtomicBool::new(false);
+        let settings = self.load_settings(rate);
+        let mut result = load(workload, &settings, &self.server.probe, &stop, Some(&mut progress))?;
+        phase.clone_into(&mut result.phase);
+        let (rows, rate) = (table::count(result.rows as f64), table::count(result.values_per_second));
+        progress.finish(&format!("{rows} rows in {:.1} s, {rate} values/s", result.seconds));
+        Ok(result)
+    }
+
+    /// Waits until the server is idle and adds what that took to the last load's result.
+    pub fn settle(&self, result: &mut LoadResult) {
+        settle(result, &self.server.probe, Duration::from_secs(self.load_args.settle as u64));
+    }
+
+    /// Asks requests of one type over so many connections.
+    pub fn ask(
+        &self,
+        kind: &QueryName,
+        requests: &[Request],
+        workers: usize,
+        limit_seconds: i64,
+    ) -> Result<QueryResult> {
+        let settings = QuerySettings {
+            target: self.server.target.clone(),
+            workers,
+            timeout: Duration::from_secs(self.args.timeout as u64),
+            time_limit: Duration::from_secs(limit_seconds as u64),
+        };
+        ask(kind, requests, &settings, &self.server.probe)
+    }
+
+    /// Asks types of queries on `cpu`, each at every number of connections. `suffix` goes to their names.
+    pub fn ask_kinds(
+        &self,
+        kinds: &[QueryKind],
+        generator: impl Fn(&QueryKind) -> QueryGenerator,
+        args: &QueryArgs,
+        suffix: &str,
+    ) -> Result<Vec<QueryResult>> {
+        let mut results = Vec::new();
+        for kind in kinds {
+            let count = if kind.heavy { args.heavy_count } else { args.query_count };
+            let mut generator = generator(kind);
+            let draw = |_| request(&generator.draw(), self.args.dialect, &self.args.database);
+            let requests: Vec<Request> = (0..count).map_while(draw).collect();
+            if requests.is_empty() {
+                let dialect = self.args.dialect.name();
+                Progress::start(kind.name).finish(&format!("cannot be said in {dialect}, left out"));
+                continue;
+            }
+            let name = QueryName { name: format!("{}{suffix}", kind.name), heavy: kind.heavy };
+            for workers in worker_counts(kind.heavy, args) {
+                results.push(self.ask(&name, &requests, workers, args.query_limit)?);
+            }
+        }
+        Ok(results)
+    }
+
+    /// Refuses `--verify` where it cannot be done.
+    pub fn check_verify(&self, args: &QueryArgs) -> Result<()> {
+        if args.verify && self.args.dialect != Dialect::Influx {
+            return Err(BenchError::Invalid("--verify knows the answers to InfluxQL only".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+/// Numbers of connections that a type of query is asked over.
+pub fn worker_counts(heavy: bool, args: &QueryArgs) -> Vec<usize> {
+    if heavy {
+        return vec![usize::from(args.heavy_workers)];
+    }
+    if args.query_workers.is_empty() {
+        return vec![super::cores(), 2 * super::cores()];
+    }
+    args.query_workers.iter().map(|&workers| usize::from(workers)).collect()
+}
