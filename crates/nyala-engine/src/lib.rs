@@ -1,1 +1,3 @@
 //! The embedded store: log, memtable, column rowsets, compaction.
+
+pub mod fs;
