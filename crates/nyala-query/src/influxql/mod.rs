@@ -1,34 +1,40 @@
 //! InfluxQL, the language of InfluxDB 1.8: text to statements and back.
 //!
 //! `lexer` → `parser` → [`Statement`] (`ast`, `expr`, `statement`) → `display`. A SELECT then goes through
-//! [`validate`], and its WHERE clause through condition splitting, which takes the bounds on time out of it and folds what
-//! is constant.
+//! [`compile`], and its WHERE clause through [`split_condition`], which takes the bounds on time out of it and folds what
+//! is constant ([`reduce`]).
 //!
 //! Words, places and even oddities of error messages are InfluxDB's, since clients show and match them. Beyond the
 //! grammar of 1.8 the `FUTURE LIMIT` and `PAST LIMIT` of 1.12 are understood. Input is bounded: [`MAXIMUM_LENGTH`],
 //! [`MAXIMUM_DEPTH`], [`MAXIMUM_SUBQUERIES`].
 
 mod ast;
+mod condition;
 mod display;
 mod display_statement;
 mod duration;
 mod error;
 mod expr;
 mod lexer;
+mod math;
 mod params;
 mod parser;
 mod quote;
+mod reduce;
 mod regex;
 mod statement;
 mod time;
 mod token;
-pub mod validate;
+mod validate;
 
 pub use ast::{Field, Fill, Measurement, MeasurementName, Select, SortField, Source, Target};
+pub use condition::{SplitCondition, TimeRange, split_condition};
 pub use duration::{format_duration, parse_duration};
 pub use error::{ParseError, Position, SemanticError};
 pub use expr::{Binary, BinaryOperator, Call, DataType, Expr, VarRef, Wildcard};
+pub use math::is_math_function;
 pub use params::Params;
+pub use reduce::{Context, reduce};
 pub use regex::Regex;
 pub use statement::{
     AlterRetentionPolicy, CreateContinuousQuery, CreateDatabase, CreateRetentionPolicy, CreateSubscription,
@@ -37,6 +43,7 @@ pub use statement::{
     WriteLimits,
 };
 pub use time::{MAXIMUM_TIME_NS, MINIMUM_TIME_NS, TimeLiteral, Zone, parse_time};
+pub use validate::{Compiled, compile};
 
 use parser::Parser;
 

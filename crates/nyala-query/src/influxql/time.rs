@@ -148,7 +148,7 @@ pub fn parse_time(text: &str, zone: Option<Zone>) -> Option<TimeLiteral> {
     if !(1..=days_in_month).contains(&day) {
         return None;
     }
-    let mut clock = Clock { rest: text[10..].as_bytes() };
+    let mut clock = Clock { rest: &text.as_bytes()[10..] };
     let (mut seconds, mut fraction_ns, mut offset) = (days_since_1970(year, month, day) * 86_400, 0, None);
     match clock.next() {
         None => {}

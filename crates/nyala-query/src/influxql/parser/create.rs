@@ -101,10 +101,12 @@ impl<'a> Parser<'a> {
         }
         let token = self.next();
         self.unscan();
-        let limit = ["future", "past"].iter().any(|word| token.text.eq_ignore_ascii_case(word));
-        if !matches!(token.kind, Kind::Duration | Kind::Name | Kind::Replication | Kind::Shard)
-            && !(token.kind == Kind::Identifier && limit)
-        {
+        let described = match token.kind {
+            Kind::Duration | Kind::Name | Kind::Replication | Kind::Shard => true,
+            Kind::Identifier => ["future", "past"].iter().any(|word| token.text.eq_ignore_ascii_case(word)),
+            _ => false,
+        };
+        if !described {
             return Err(self.unexpected(&token, &["DURATION", "NAME", "REPLICATION", "SHARD"]));
         }
         let mut policy = DatabaseRetentionPolicy::default();

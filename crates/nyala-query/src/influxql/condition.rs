@@ -1,0 +1,231 @@
+//! The WHERE clause in two parts: bounds on time, and the rest.
+//!
+//! Comparisons of `time` are taken out wherever they stand and all apply together, under OR too; that is what
+//! InfluxDB does, whatever the text seems to say. The rest is folded.
+
+use super::error::SemanticError;
+use super::expr::{Binary, BinaryOperator, Expr};
+use super::reduce::{Context, fold, fold_binary, fold_paren, reduce};
+use super::time::{MAXIMUM_TIME_NS, MINIMUM_TIME_NS, TimeLiteral, Zone, looks_like_time, parse_time};
+
+/// Bounds on time, both inclusive, in nanoseconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct TimeRange {
+    /// The earliest time, where one is written.
+    pub minimum: Option<i64>,
+    /// The latest time, where one is written.
+    pub maximum: Option<i64>,
+}
+
+impl TimeRange {
+    /// What lies in both ranges.
+    pub fn intersect(self, other: TimeRange) -> TimeRange {
+        TimeRange {
+            minimum: self.minimum.max(other.minimum),
+            maximum: match (self.maximum, other.maximum) {
+                (Some(left), Some(right)) => Some(left.min(right)),
+                (left, right) => left.or(right),
+            },
+        }
+    }
+
+    /// The earliest time, or the earliest there is.
+    pub fn minimum_ns(self) -> i64 {
+        self.minimum.unwrap_or(MINIMUM_TIME_NS)
+    }
+
+    /// The latest time, or the latest there is.
+    pub fn maximum_ns(self) -> i64 {
+        self.maximum.unwrap_or(MAXIMUM_TIME_NS)
+    }
+}
+
+/// A WHERE clause taken apart.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct SplitCondition {
+    /// The bounds on time.
+    pub range: TimeRange,
+    /// What else must hold.
+    pub condition: Option<Expr>,
+}
+
+/// Takes a WHERE clause apart. Times that name no offset are local to `zone`.
+pub fn split_condition(
+    condition: &Expr,
+    now_ns: i64,
+    zone: Option<Zone>,
+) -> Result<SplitCondition, SemanticError> {
+    let context = Context { now_ns: Some(now_ns), zone, mathematics: false };
+    let (rest, range) = split(condition, &context)?;
+    let condition = match rest {
+        Some(Expr::Paren(inner)) => Some(*inner),
+        rest => rest,
+    };
+    // A condition that always holds is none.
+    Ok(SplitCondition { range, condition: condition.filter(|rest| *rest != Expr::Boolean(true)) })
+}
+
+fn split(condition: &Expr, context: &Context) -> Result<(Option<Expr>, TimeRange), SemanticError> {
+    match condition {
+        Expr::Binary(binary) => match binary.op {
+            BinaryOperator::And | BinaryOperator::Or => {
+                let (left, left_range) = split(&binary.lhs, context)?;
+                let (right, right_range) = split(&binary.rhs, context)?;
+                let rest = match (left, right) {
+                    (Some(left), Some(right)) => Some(fold_binary(binary.op, left, right, None)),
+                    (left, right) => left.or(right),
+                };
+                Ok((rest, left_range.intersect(right_range)))
+            }
+            _ => match time_comparison(binary) {
+                Some((op, bound)) => Ok((None, time_range(op, bound, context)?)),
+                None => Ok((Some(fold(condition, context)), TimeRange::default())),
+            },
+        },
+        Expr::Paren(inner) => {
+            let (rest, range) = split(inner, context)?;
+            Ok((rest.map(fold_paren), range))
+        }
+        Expr::Boolean(_) => Ok((Some(condition.clone()), TimeRange::default())),
+        _ => Err(SemanticError::new(format!("invalid condition expression: {condition}"))),
+    }
+}
+
+/// A comparison with `time`, turned so that `time` stands on its left.
+fn time_comparison(binary: &Binary) -> Option<(BinaryOperator, &Expr)> {
+    match (&binary.lhs, &binary.rhs) {
+        (Expr::VarRef(left), bound) if left.is_time() => Some((binary.op, bound)),
+        (bound, Expr::VarRef(right)) if right.is_time() => {
+            let op = match binary.op {
+                BinaryOperator::Greater => BinaryOperator::Less,
+                BinaryOperator::Less => BinaryOperator::Greater,
+                BinaryOperator::GreaterOrEqual => BinaryOperator::LessOrEqual,
+                BinaryOperator::LessOrEqual => BinaryOperator::GreaterOrEqual,
+                op => op,
+            };
+            Some((op, bound))
+        }
+        _ => None,
+    }
+}
+
+fn time_range(op: BinaryOperator, bound: &Expr, context: &Context) -> Result<TimeRange, SemanticError> {
+    let unix_ns = match bound {
+        Expr::String(text) if looks_like_time(text) => match parse_time(text, context.zone) {
+            Some(time) => within_range(time)?,
+            None => return Err(SemanticError::new("invalid timestamp string")),
+        },
+        _ => match reduce(bound, context) {
+            Expr::Time(time) => within_range(time)?,
+            Expr::Duration(unix_ns) | Expr::Integer(unix_ns) => unix_ns,
+            Expr::Number(unix_ns) => unix_ns as i64,
+            other => {
+                let kind = go_type(&other);
+                return Err(SemanticError::new(format!(
+                    "invalid operation: time and {kind} are not compatible"
+                )));
+            }
+        },
+    };
+    let (minimum, maximum) = match op {
+        BinaryOperator::Greater => (Some(unix_ns.saturating_add(1)), None),
+        BinaryOperator::GreaterOrEqual => (Some(unix_ns), None),
+        BinaryOperator::Less => (None, Some(unix_ns.saturating_sub(1))),
+        BinaryOperator::LessOrEqual => (None, Some(unix_ns)),
+        BinaryOperator::Equal => (Some(unix_ns), Some(unix_ns)),
+        _ => return Err(SemanticError::new(format!("invalid time comparison operator: {}", op.as_str()))),
+    };
+    Ok(TimeRange { minimum, maximum })
+}
+
+fn within_range(time: TimeLiteral) -> Result<i64, SemanticError> {
+    let flow = if time.unix_ns > i128::from(MAXIMUM_TIME_NS) {
+        "overflows"
+    } else if time.unix_ns <= i128::from(MINIMUM_TIME_NS) {
+        // The minimum itself is reserved.
+        "underflows"
+    } else {
+        return Ok(time.unix_ns as i64);
+    };
+    Err(SemanticError::new(format!("time {} {flow} time literal", time.to_rfc3339_seconds())))
+}
+
+/// How InfluxDB's messages name the kind of an expression.
+pub(super) fn go_type(expr: &Expr) -> &'static str {
+    match expr {
+        Expr::Binary(_) => "*influxql.BinaryExpr",
+        Expr::Boolean(_) => "*influxql.BooleanLiteral",
+        Expr::Call(_) => "*influxql.Call",
+        Expr::Distinct(_) => "*influxql.Distinct",
+        Expr::Duration(_) => "*influxql.DurationLiteral",
+        Expr::Integer(_) => "*influxql.IntegerLiteral",
+        Expr::Nil => "*influxql.NilLiteral",
+        Expr::Number(_) => "*influxql.NumberLiteral",
+        Expr::Paren(_) => "*influxql.ParenExpr",
+        Expr::Regex(_) => "*influxql.RegexLiteral",
+        Expr::String(_) => "*influxql.StringLiteral",
+        Expr::Time(_) => "*influxql.TimeLiteral",
+        Expr::Unsigned(_) => "*influxql.UnsignedLiteral",
+        Expr::VarRef(_) => "*influxql.VarRef",
+        Expr::Wildcard(_) => "*influxql.Wildcard",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse_expr;
+    use super::*;
+
+    fn split_text(text: &str) -> Result<(Option<i64>, Option<i64>, String), String> {
+        let expr = parse_expr(text).unwrap();
+        split_condition(&expr, 100_000_000_000, None)
+            .map(|split| {
+                let rest = split.condition.map(|rest| rest.to_string()).unwrap_or_default();
+                (split.range.minimum, split.range.maximum, rest)
+            })
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn bounds_and_rest() {
+        for (text, minimum, maximum, rest) in [
+            ("time >= 5 AND time < 10", Some(5), Some(9), ""),
+            ("time > 5 OR time <= 10", Some(6), Some(10), ""),
+            ("5 < time AND a = 1", Some(6), None, "a = 1"),
+            (
+                "(time > now() - 1m AND (a = 'x' OR b =~ /y/))",
+                Some(40_000_000_001),
+                None,
+                "a = 'x' OR b =~ /y/",
+            ),
+            ("time = 7 AND (a = 1)", Some(7), Some(7), "a = 1"),
+            ("time > 1 AND time > 3 AND time < 9 AND time < 5", Some(4), Some(4), ""),
+            ("TIME >= '1970-01-01T00:00:00.000000001Z'", Some(1), None, ""),
+            ("time < 1500ms", None, Some(1_499_999_999), ""),
+            ("time < '1970-01-01' + 1s", None, Some(999_999_999), ""),
+            ("true", None, None, ""),
+            ("a = 1 AND 1 = 1", None, None, "a = 1"),
+            ("a = 1 AND 1 = 2", None, None, "false"),
+            ("a > now() - 1h", None, None, "a > '1969-12-31T23:01:40Z'"),
+            ("time > 9223372036854775807", Some(i64::MAX), None, ""),
+            ("time + 1 > 5", None, None, "time + 1 > 5"),
+        ] {
+            assert_eq!(split_text(text), Ok((minimum, maximum, rest.to_string())), "{text}");
+        }
+    }
+
+    #[test]
+    fn refused() {
+        for (text, message) in [
+            ("a", "invalid condition expression: a"),
+            ("time > 'x'", "invalid operation: time and *influxql.StringLiteral are not compatible"),
+            ("time > '2020-13-01'", "invalid timestamp string"),
+            ("time > a", "invalid operation: time and *influxql.VarRef are not compatible"),
+            ("time != 5", "invalid time comparison operator: !="),
+            ("time > '3000-01-01'", "time 3000-01-01T00:00:00Z overflows time literal"),
+            ("time > '1000-01-01T00:00:00+02:00'", "time 1000-01-01T00:00:00+02:00 underflows time literal"),
+        ] {
+            assert_eq!(split_text(text), Err(message.to_string()), "{text}");
+        }
+    }
+}

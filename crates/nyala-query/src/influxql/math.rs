@@ -1,0 +1,90 @@
+//! Mathematical functions: which there are, and their value for constants.
+
+use super::expr::Expr;
+
+/// Whether a function computes one value from one row's values.
+pub fn is_math_function(name: &str) -> bool {
+    matches!(
+        name,
+        "abs"
+            | "sin"
+            | "cos"
+            | "tan"
+            | "asin"
+            | "acos"
+            | "atan"
+            | "atan2"
+            | "exp"
+            | "log"
+            | "ln"
+            | "log2"
+            | "log10"
+            | "sqrt"
+            | "pow"
+            | "floor"
+            | "ceil"
+            | "round"
+    )
+}
+
+/// The value of a function of constants: nil for what is no number, `None` for what is no such function.
+///
+/// Also nil for an unsigned result, which only numbers above the greatest signed one give: so does InfluxDB.
+pub(super) fn call(name: &str, args: &[Expr]) -> Option<Expr> {
+    if !is_math_function(name) {
+        return None;
+    }
+    let number = |expr: &Expr| match expr {
+        Expr::Number(value) => Some(*value),
+        Expr::Integer(value) => Some(*value as f64),
+        Expr::Unsigned(value) => Some(*value as f64),
+        _ => None,
+    };
+    let value = match args {
+        [Expr::Integer(value)] if matches!(name, "floor" | "ceil" | "round") => {
+            return Some(Expr::Integer(*value));
+        }
+        [Expr::Integer(value)] if name == "abs" => return Some(Expr::Integer(value.wrapping_abs())),
+        [Expr::Unsigned(_)] if matches!(name, "abs" | "floor" | "ceil" | "round") => None,
+        [arg] => match (one_argument(name), number(arg)) {
+            (Some(function), arg) => arg.map(function),
+            (None, _) => return None,
+        },
+        [first, second] => match (two_arguments(name), number(first).zip(number(second))) {
+            (Some(function), args) => args.map(|(first, second)| function(first, second)),
+            (None, _) => return None,
+        },
+        _ => return None,
+    };
+    Some(value.map_or(Expr::Nil, Expr::Number))
+}
+
+fn one_argument(name: &str) -> Option<fn(f64) -> f64> {
+    Some(match name {
+        "abs" => f64::abs,
+        "sin" => f64::sin,
+        "cos" => f64::cos,
+        "tan" => f64::tan,
+        "asin" => f64::asin,
+        "acos" => f64::acos,
+        "atan" => f64::atan,
+        "exp" => f64::exp,
+        "ln" => f64::ln,
+        "log2" => f64::log2,
+        "log10" => f64::log10,
+        "sqrt" => f64::sqrt,
+        "floor" => f64::floor,
+        "ceil" => f64::ceil,
+        "round" => f64::round,
+        _ => return None,
+    })
+}
+
+fn two_arguments(name: &str) -> Option<fn(f64, f64) -> f64> {
+    Some(match name {
+        "atan2" => f64::atan2,
+        "pow" => f64::powf,
+        "log" => |value, base| value.ln() / base.ln(),
+        _ => return None,
+    })
+}
