@@ -11,6 +11,9 @@ pub enum BenchCommand {
     /// TSBS cpu-only: load, then the fifteen types of queries
     #[command(after_help = TSBS_EXAMPLES)]
     Tsbs(Box<TsbsArgs>),
+    /// The devops suite of influxdb-comparisons: nine measurements, about 100 fields, four queries
+    #[command(after_help = DEVOPS_EXAMPLES)]
+    Devops(Box<DevopsArgs>),
     /// Many series of one value each, with churn and late rows
     #[command(after_help = NARROW_EXAMPLES)]
     Narrow(Box<NarrowArgs>),
@@ -21,6 +24,12 @@ pub enum BenchCommand {
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(CompareArgs),
 }
+
+const DEVOPS_EXAMPLES: &str = "\
+Examples:
+  nyala bench devops                                    100 hosts, one day; one writer, then one per core
+  nyala bench devops --scale 10 --duration 12h --writers 1 --verify
+  nyala bench devops --target http://127.0.0.1:8086 --overwrite --json influx.json";
 
 const NARROW_EXAMPLES: &str = "\
 Examples:
@@ -183,6 +192,38 @@ pub struct TsbsArgs {
     /// Only ask; the data were loaded before with the same options
     #[arg(long, requires = "target")]
     pub query_only: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub server: ServerArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub load: LoadArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub query: QueryArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub report: ReportArgs,
+}
+
+/// Options of `devops`.
+#[derive(Clone, Debug, Args)]
+pub struct DevopsArgs {
+    /// Number of hosts
+    #[arg(long, value_name = "HOSTS", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub scale: u32,
+    /// Time that the data cover
+    #[arg(long, default_value = "1d", value_parser = parse_duration)]
+    pub duration: i64,
+    /// Time between a host's reports
+    #[arg(long, default_value = "10s", value_parser = parse_duration)]
+    pub interval: i64,
+    /// What data and queries depend on
+    #[arg(long, default_value_t = 123)]
+    pub seed: u64,
+    /// Load once with each of these numbers of connections [default: 1 and one per core]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', conflicts_with = "workers", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub writers: Vec<u16>,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub server: ServerArgs,

@@ -2,7 +2,7 @@
 
 use crate::client::target::Target;
 use crate::error::{BenchError, Result};
-use crate::measure::server::{ServerProbe, listening_process};
+use crate::measure::server::{ServerProbe, forget_cached_files, listening_process};
 use std::any::Any;
 use std::path::PathBuf;
 
@@ -14,9 +14,15 @@ pub struct ServerUnderTest {
     pub pid: Option<u32>,
     /// Where it keeps its data.
     pub data_dir: Option<PathBuf>,
+    /// Stops the server and starts it again on the same data and port; gives its new process. Without
+    /// it, nothing is measured with cold caches.
+    pub restart: Option<Restart>,
     /// Kept until the benchmark is over; its `Drop` stops the server and removes what it leaves.
     pub guard: Box<dyn Any>,
 }
+
+/// Restarts a server; gives its new process.
+pub type Restart = Box<dyn FnMut() -> std::result::Result<u32, Box<dyn std::error::Error>>>;
 
 /// Starts a fresh server; called once, when no `--target` was given.
 pub type Launch<'a> = &'a mut dyn FnMut() -> std::result::Result<ServerUnderTest, Box<dyn std::error::Error>>;
@@ -29,6 +35,7 @@ pub struct Server {
     pub probe: ServerProbe,
     /// Whether it was started for this run, so that its data are nobody's.
     pub fresh: bool,
+    restart: Option<Restart>,
     _guard: Option<Box<dyn Any>>,
 }
 
@@ -43,14 +50,33 @@ impl Server {
         if let Some(url) = url {
             let target = Target::parse(url)?;
             let pid = pid.or_else(|| listening_process(target.local_port()?));
-            return Ok(Server { target, probe: ServerProbe { pid, data_dir }, fresh: false, _guard: None });
+            return Ok(Server {
+                target,
+                probe: ServerProbe { pid, data_dir },
+                fresh: false,
+                restart: None,
+                _guard: None,
+            });
         }
         let started = launch().map_err(|error| BenchError::Launch(error.to_string()))?;
         Ok(Server {
             target: Target::parse(&started.url)?,
             probe: ServerProbe { pid: started.pid, data_dir: started.data_dir },
             fresh: true,
+            restart: started.restart,
             _guard: Some(started.guard),
         })
+    }
+
+    /// Empties the server's caches by a restart, and the system's of its files. False where that cannot
+    /// be done.
+    pub fn make_cold(&mut self) -> Result<bool> {
+        let (Some(restart), Some(data_dir)) = (&mut self.restart, &self.probe.data_dir) else {
+            return Ok(false);
+        };
+        let pid = restart().map_err(|error| BenchError::Launch(error.to_string()))?;
+        self.probe.pid = Some(pid);
+        forget_cached_files(data_dir);
+        Ok(true)
     }
 }

@@ -91,6 +91,24 @@ fn allocated_bytes(path: &Path, depth: usize) -> u64 {
     own + entries.map(|entry| allocated_bytes(&entry.path(), depth + 1)).sum::<u64>()
 }
 
+/// Asks the system to drop what it caches of the files under `directory`. Only what was written back can
+/// be dropped; what fails is left cached.
+pub fn forget_cached_files(directory: &Path) {
+    fn forget(path: &Path, depth: usize) {
+        let Ok(metadata) = fs::symlink_metadata(path) else { return };
+        if metadata.is_dir() && depth < DEPTH_LIMIT {
+            let entries = fs::read_dir(path).into_iter().flatten().flatten();
+            entries.for_each(|entry| forget(&entry.path(), depth + 1));
+        } else if metadata.is_file()
+            && let Ok(file) = fs::File::open(path)
+        {
+            let _ = file.sync_all();
+            let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
+        }
+    }
+    forget(directory, 0);
+}
+
 /// The process of this machine that listens on `port`, as far as it can be seen.
 pub fn listening_process(port: u16) -> Option<u32> {
     let inodes: Vec<String> = ["/proc/net/tcp", "/proc/net/tcp6"]

@@ -63,6 +63,8 @@ pub struct LoadResult {
     pub workers: usize,
     /// Bytes of line protocol.
     pub text_bytes: u64,
+    /// Bytes of line protocol compressed by gzip, estimated from a sample, where that was asked for.
+    pub gzip_text_bytes: Option<u64>,
     /// Bytes sent: less than that if compressed.
     pub sent_bytes: u64,
     /// Requests answered 503 (and repeated).

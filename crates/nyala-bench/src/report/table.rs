@@ -57,6 +57,11 @@ fn load_rows(load: &LoadResult) -> Vec<Vec<String>> {
     add("disk bytes per value", load.disk_bytes_per_value().map(|v| format!("{v:.3}")));
     add("written to storage", load.written_bytes.map(|v| bytes(v as f64)));
     add("write amplification", load.write_amplification().map(|v| format!("{v:.2}")));
+    add(
+        "input compressed by gzip",
+        load.gzip_text_bytes
+            .map(|v| format!("{}, {:.3} bytes per value", bytes(v as f64), v as f64 / load.values as f64)),
+    );
     add("text", Some(format!("{}, {} sent", bytes(load.text_bytes as f64), bytes(load.sent_bytes as f64))));
     add(
         "request p50 / p99 / max ms",
@@ -80,7 +85,8 @@ fn query_rows(queries: &[&QueryResult], heavy: bool) -> Vec<Vec<String>> {
         "workers",
         "count",
         rate,
-        "mean ms",
+        "min ms",
+        "mean",
         "p50",
         "p95",
         "p99",
@@ -100,10 +106,17 @@ fn query_rows(queries: &[&QueryResult], heavy: bool) -> Vec<Vec<String>> {
         ];
         match &query.latency {
             Some(latency) => row.extend(
-                [latency.mean_ms, latency.p50_ms, latency.p95_ms, latency.p99_ms, latency.max_ms]
-                    .map(milliseconds),
+                [
+                    latency.min_ms,
+                    latency.mean_ms,
+                    latency.p50_ms,
+                    latency.p95_ms,
+                    latency.p99_ms,
+                    latency.max_ms,
+                ]
+                .map(milliseconds),
             ),
-            None => row.extend(["-"; 5].map(str::to_owned)),
+            None => row.extend(["-"; 6].map(str::to_owned)),
         }
         row.push(query.server_cpu_ms_per_query.map_or_else(|| "-".to_owned(), milliseconds));
         row.push(format!("{:.1}", query.answer_bytes as f64 / 1000.0));

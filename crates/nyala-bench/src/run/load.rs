@@ -125,6 +125,7 @@ pub fn load<W: Workload>(
         values_per_second: values as f64 / seconds,
         workers: settings.workers,
         text_bytes: shared.text_bytes.into_inner(),
+        gzip_text_bytes: None,
         sent_bytes: shared.sent_bytes.into_inner(),
         refused_requests: shared.refused.into_inner(),
         latency: shared.latencies.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).summary(),

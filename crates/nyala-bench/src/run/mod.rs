@@ -1,6 +1,7 @@
 //! Runs: loading, asking, and the benchmarks put together from them.
 
 pub mod compare;
+pub mod devops;
 pub mod load;
 pub mod mixed;
 pub mod narrow;
@@ -24,6 +25,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub fn run(command: &BenchCommand, launch: Launch<'_>) -> Result<()> {
     let (result, report) = match command {
         BenchCommand::Tsbs(args) => (tsbs::run(args, launch)?, &args.report),
+        BenchCommand::Devops(args) => (devops::run(args, launch)?, &args.report),
         BenchCommand::Narrow(args) => (narrow::run(args, launch)?, &args.report),
         BenchCommand::Mixed(args) => (mixed::run(args, launch)?, &args.report),
         BenchCommand::Compare(args) => return compare::run(args),

@@ -42,8 +42,12 @@ impl<'a> Session<'a> {
 
     /// Makes an empty database.
     pub fn prepare_database(&self) -> Result<()> {
+        self.replace_database(self.args.overwrite || self.server.fresh)
+    }
+
+    /// Makes an empty database, also in the place of one that exists if `overwrite` says so.
+    pub fn replace_database(&self, overwrite: bool) -> Result<()> {
         if self.args.dialect == Dialect::Influx {
-            let overwrite = self.args.overwrite || self.server.fresh;
             prepare_database(&mut self.connection(), &self.args.database, overwrite)?;
         }
         Ok(())
@@ -65,10 +69,19 @@ impl<'a> Session<'a> {
 
     /// Loads until the workload ends, at a rate of so many rows a second if given.
     pub fn load<W: Workload>(&self, phase: &str, workload: &W, rate: Option<f64>) -> Result<LoadResult> {
+        self.load_with(phase, workload, &self.load_settings(rate))
+    }
+
+    /// Loads by other settings than the options'.
+    pub fn load_with<W: Workload>(
+        &self,
+        phase: &str,
+        workload: &W,
+        settings: &LoadSettings,
+    ) -> Result<LoadResult> {
         let mut progress = Progress::start(phase);
         let stop = AtomicBool::new(false);
-        let settings = self.load_settings(rate);
-        let mut result = load(workload, &settings, &self.server.probe, &stop, Some(&mut progress))?;
+        let mut result = load(workload, settings, &self.server.probe, &stop, Some(&mut progress))?;
         phase.clone_into(&mut result.phase);
         let (rows, rate) = (table::count(result.rows as f64), table::count(result.values_per_second));
         progress.finish(&format!("{rows} rows in {:.1} s, {rate} values/s", result.seconds));

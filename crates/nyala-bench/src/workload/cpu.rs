@@ -78,25 +78,32 @@ impl CpuConfig {
 
 /// One host's ten random walks.
 #[derive(Clone, Debug)]
-struct Walk {
+pub(super) struct Walk {
     random: Random,
-    states: [f64; FIELD_COUNT],
+    /// Where they are.
+    pub(super) states: [f64; FIELD_COUNT],
 }
 
 impl Walk {
-    fn new(seed: u64, host: u64) -> Walk {
+    pub(super) fn new(seed: u64, host: u64) -> Walk {
         let mut random = Random::new(seed, host);
         let states = std::array::from_fn(|_| random.unit() * 100.0);
         Walk { random, states }
+    }
+
+    /// Moves them to the next tick.
+    #[inline]
+    pub(super) fn advance(&mut self, ziggurat: &Ziggurat) {
+        for state in &mut self.states {
+            *state = (*state + self.random.normal(ziggurat)).clamp(0.0, 100.0);
+        }
     }
 
     /// The values now; the walks are advanced to the next tick.
     #[inline]
     fn take(&mut self, ziggurat: &Ziggurat) -> CpuRow {
         let row = self.states.map(|state| state as u8);
-        for state in &mut self.states {
-            *state = (*state + self.random.normal(ziggurat)).clamp(0.0, 100.0);
-        }
+        self.advance(ziggurat);
         row
     }
 }

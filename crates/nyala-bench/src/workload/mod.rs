@@ -2,6 +2,7 @@
 
 pub mod cpu;
 mod cpu_lines;
+pub mod devops;
 pub mod host;
 pub mod narrow;
 

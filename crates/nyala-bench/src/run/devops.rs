@@ -1,0 +1,121 @@
+//! `devops`: influxdb-comparisons as Akumuli ran it. Load with one writer and with several, then the
+//! four queries with cold caches and with warm ones, size on disk beside gzip of the input.
+
+use super::load::LoadSettings;
+use super::queries::QueryName;
+use super::session::{Session, worker_counts};
+use super::verification::verify;
+use crate::cli::DevopsArgs;
+use crate::error::{BenchError, Result};
+use crate::query::generator::QueryGenerator;
+use crate::query::kind::{DEVOPS, QueryKind, parse_kinds};
+use crate::query::text::{Request, request};
+use crate::report::progress::Progress;
+use crate::report::result::RunResult;
+use crate::server::Launch;
+use crate::time::Span;
+use crate::workload::Workload;
+use crate::workload::devops::{DEVOPS_START, DevopsBlock, DevopsConfig, DevopsWorkload};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use std::io::Write;
+
+/// Batches that the size of compressed input is estimated from.
+const GZIP_SAMPLES: u64 = 8;
+
+/// Runs the benchmark and gives its results.
+pub fn run(args: &DevopsArgs, launch: Launch<'_>) -> Result<RunResult> {
+    let config = config(args)?;
+    let kinds = parse_kinds(&args.query.queries, &DEVOPS, DEVOPS.len()).map_err(BenchError::Invalid)?;
+    let mut session = Session::open(&args.server, &args.load, launch)?;
+    session.check_verify(&args.query)?;
+    let mut result = super::new_result("devops", args.report.label.as_deref(), &session);
+    result.parameters.splice(
+        0..0,
+        [
+            ("scale".to_owned(), args.scale.to_string()),
+            ("duration".to_owned(), format!("{} s", args.duration)),
+            ("interval".to_owned(), format!("{} s", args.interval)),
+            ("seed".to_owned(), args.seed.to_string()),
+        ],
+    );
+
+    let gzip_share = gzip_share(&config, args.load.batch_size as usize)?;
+    for (number, writers) in writers(args).into_iter().enumerate() {
+        session.replace_database(args.server.overwrite || session.server.fresh || number > 0)?;
+        let workload = DevopsWorkload::new(config, args.load.batch_size as usize);
+        let settings = LoadSettings { workers: writers, ..session.load_settings(args.load.rate) };
+        let phase = if writers == 1 { "1 writer".to_owned() } else { format!("{writers} writers") };
+        let mut load = session.load_with(&phase, &workload, &settings)?;
+        session.settle(&mut load);
+        load.gzip_text_bytes = Some((load.text_bytes as f64 * gzip_share) as u64);
+        result.loads.push(load);
+    }
+
+    let draw = |kind: &QueryKind| QueryGenerator::new(*kind, config.hosts, config.span, args.seed);
+    for kind in &kinds {
+        let mut generator = draw(kind);
+        let requests: Vec<Request> = (0..args.query.query_count)
+            .map_while(|_| request(&generator.draw(), args.server.dialect, &args.server.database))
+            .collect();
+        let name = |caches: &str| QueryName { name: format!("{}{caches}", kind.name), heavy: kind.heavy };
+        if session.server.make_cold()? {
+            result.queries.push(session.ask(&name(" cold"), &requests, 1, args.query.query_limit)?);
+        }
+        for workers in worker_counts(kind.heavy, &args.query) {
+            result.queries.push(session.ask(&name(" warm"), &requests, workers, args.query.query_limit)?);
+        }
+    }
+    if args.query.verify {
+        let mut connection = session.connection();
+        let found = verify(&kinds, draw, &config, &mut connection, &args.server.database)?;
+        result.verification = Some(found);
+    }
+    Ok(result)
+}
+
+fn config(args: &DevopsArgs) -> Result<DevopsConfig> {
+    if args.duration % args.interval != 0 {
+        return Err(BenchError::Invalid("the duration has to be a multiple of the interval".to_owned()));
+    }
+    Ok(DevopsConfig {
+        hosts: u64::from(args.scale),
+        span: Span { start: DEVOPS_START, end: DEVOPS_START + args.duration },
+        interval_seconds: args.interval,
+        seed: args.seed,
+    })
+}
+
+fn writers(args: &DevopsArgs) -> Vec<usize> {
+    if let Some(workers) = args.load.workers {
+        return vec![usize::from(workers)];
+    }
+    if args.writers.is_empty() {
+        return vec![1, super::cores()];
+    }
+    args.writers.iter().map(|&writers| usize::from(writers)).collect()
+}
+
+/// Compressed size of the input relative to its text, by gzip's usual level, from some of its batches.
+fn gzip_share(config: &DevopsConfig, batch_rows: usize) -> Result<f64> {
+    let mut progress = Progress::start("gzip of the input");
+    let workload = DevopsWorkload::new(*config, batch_rows);
+    let every = (workload.total_rows() / batch_rows as u64 / GZIP_SAMPLES).max(1);
+    let (mut block, mut text) = (DevopsBlock::default(), Vec::new());
+    let (mut number, mut rows, mut text_bytes, mut gzip_bytes) = (0, 0, 0, 0);
+    while let Some(batch) = workload.claim(&mut block) {
+        rows += batch.rows;
+        if number % every == 0 {
+            workload.write(&block, &mut text);
+            let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+            let compressed = encoder.write_all(&text).and_then(|()| encoder.finish());
+            gzip_bytes += compressed.map_err(BenchError::io("compressing a sample"))?.len();
+            text_bytes += text.len();
+        }
+        number += 1;
+        progress.update(rows as f64 / workload.total_rows() as f64, String::new);
+    }
+    let share = gzip_bytes as f64 / text_bytes.max(1) as f64;
+    progress.finish(&format!("{:.1} % of it", share * 100.0));
+    Ok(share)
+}

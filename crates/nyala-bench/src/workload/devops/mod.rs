@@ -1,0 +1,281 @@
+//! The devops use case of influxdb-comparisons: nine measurements of a host, about a hundred fields.
+//!
+//! Each interval every host reports its nine measurements, hosts in order. The walks of `cpu` have a
+//! random stream of their own, so that a host's history of it can be computed alone for verification.
+
+mod lines;
+mod processes;
+
+use super::cpu::{FIELD_COUNT, Walk};
+use super::host::Host;
+use super::{Batch, Workload};
+use crate::random::{Random, Ziggurat};
+use crate::time::Span;
+use crate::verify::CpuModel;
+use lines::{HostLines, put_float};
+use processes::{MEASUREMENTS, Process};
+use std::sync::Mutex;
+
+/// 2018-01-01T00:00:00Z, where the suite's data begin.
+pub const DEVOPS_START: i64 = 1_514_764_800;
+
+/// Streams of a seed that processes other than cpu's use.
+const PROCESS_STREAMS: u64 = 6 << 40;
+
+/// What data set to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DevopsConfig {
+    /// Number of hosts.
+    pub hosts: u64,
+    /// Times of the data.
+    pub span: Span,
+    /// Seconds between a host's reports.
+    pub interval_seconds: i64,
+    /// What the data depend on.
+    pub seed: u64,
+}
+
+impl DevopsConfig {
+    fn ticks(&self) -> u64 {
+        (self.span.seconds() / self.interval_seconds) as u64
+    }
+
+    /// Reports: one host at one time.
+    fn reports(&self) -> u64 {
+        self.hosts * self.ticks()
+    }
+
+    fn time_of(&self, tick: u64) -> i64 {
+        self.span.start + tick as i64 * self.interval_seconds
+    }
+}
+
+/// Fields of a report.
+pub fn values_per_report() -> u64 {
+    MEASUREMENTS.iter().map(|measurement| measurement.fields.len() as u64).sum()
+}
+
+#[derive(Debug)]
+struct HostState {
+    cpu: Walk,
+    random: Random,
+    states: Vec<f64>,
+}
+
+/// Reports that belong to one batch.
+#[derive(Debug, Default)]
+pub struct DevopsBlock {
+    first_report: u64,
+    cpu: Vec<[f64; FIELD_COUNT]>,
+    /// Of all reports, one after the other.
+    states: Vec<f64>,
+}
+
+/// The workload: the processes of all hosts behind a lock, and the writers of their lines.
+#[derive(Debug)]
+pub struct DevopsWorkload {
+    config: DevopsConfig,
+    batch_reports: u64,
+    processes: Vec<Process>,
+    lines: Vec<HostLines>,
+    shared: Mutex<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    hosts: Vec<HostState>,
+    next_report: u64,
+}
+
+impl DevopsWorkload {
+    /// The whole data set, in batches of about `batch_rows` lines.
+    pub fn new(config: DevopsConfig, batch_rows: usize) -> DevopsWorkload {
+        let processes = processes::all();
+        let host = |number| {
+            let mut random = Random::new(config.seed, PROCESS_STREAMS + number);
+            let states = processes.iter().map(|process| process.start(&mut random)).collect();
+            HostState { cpu: Walk::new(config.seed, number), random, states }
+        };
+        let hosts = (0..config.hosts).map(host).collect();
+        DevopsWorkload {
+            config,
+            batch_reports: (batch_rows / MEASUREMENTS.len()).max(1) as u64,
+            lines: (0..config.hosts).map(|number| HostLines::new(config.seed, number)).collect(),
+            shared: Mutex::new(Shared { hosts, next_report: 0 }),
+            processes,
+        }
+    }
+}
+
+impl Workload for DevopsWorkload {
+    type Block = DevopsBlock;
+
+    fn total_rows(&self) -> u64 {
+        self.config.reports() * MEASUREMENTS.len() as u64
+    }
+
+    fn claim(&self, block: &mut DevopsBlock) -> Option<Batch> {
+        let ziggurat = Ziggurat::shared();
+        let mut shared = self.shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let first = shared.next_report;
+        let reports = (self.config.reports() - first).min(self.batch_reports);
+        if reports == 0 {
+            return None;
+        }
+        shared.next_report += reports;
+        block.first_report = first;
+        block.cpu.clear();
+        block.states.clear();
+        for report in first..first + reports {
+            let host = &mut shared.hosts[(report % self.config.hosts) as usize];
+            block.cpu.push(host.cpu.states);
+            host.cpu.advance(ziggurat);
+            block.states.extend_from_slice(&host.states);
+            for (state, process) in host.states.iter_mut().zip(&self.processes) {
+                *state = process.advance(*state, &mut host.random, ziggurat);
+            }
+        }
+        Some(Batch { rows: reports * MEASUREMENTS.len() as u64, values: reports * values_per_report() })
+    }
+
+    fn write(&self, block: &DevopsBlock, body: &mut Vec<u8>) {
+        body.clear();
+        let (mut tick, mut time) = (u64::MAX, String::new());
+        let states = block.states.chunks_exact(self.processes.len());
+        for ((number, cpu), states) in (block.first_report..).zip(&block.cpu).zip(states) {
+            if number / self.config.hosts != tick {
+                tick = number / self.config.hosts;
+                time = format!(" {}000000000\n", self.config.time_of(tick));
+            }
+            let uptime = tick as i64 * self.config.interval_seconds;
+            let lines = &self.lines[(number % self.config.hosts) as usize];
+            lines.write(cpu, states, uptime, &time, body);
+        }
+    }
+}
+
+impl CpuModel for DevopsConfig {
+    fn hosts(&self) -> u64 {
+        self.hosts
+    }
+
+    fn host(&self, number: u64) -> Host {
+        Host::new(self.seed, number)
+    }
+
+    /// Values as a reader of their text has them.
+    fn rows(&self, host: u64, span: Span) -> Vec<(i64, [f64; FIELD_COUNT])> {
+        let mut walk = Walk::new(self.seed, host);
+        let mut rows = Vec::new();
+        for time in (0..self.ticks()).map(|tick| self.time_of(tick)).take_while(|&time| time < span.end) {
+            if time >= span.start {
+                rows.push((time, walk.states.map(published)));
+            }
+            walk.advance(Ziggurat::shared());
+        }
+        rows
+    }
+
+    fn span(&self) -> Span {
+        self.span
+    }
+}
+
+fn published(value: f64) -> f64 {
+    let mut text = Vec::with_capacity(24);
+    put_float(&mut text, value);
+    let text = String::from_utf8(text).expect("numbers are ASCII");
+    text.parse().expect("what is written is a number")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    fn config() -> DevopsConfig {
+        let span = Span { start: DEVOPS_START, end: DEVOPS_START + 100 };
+        DevopsConfig { hosts: 3, span, interval_seconds: 10, seed: 1 }
+    }
+
+    fn text(batch_rows: usize) -> String {
+        let workload = DevopsWorkload::new(config(), batch_rows);
+        let (mut block, mut body, mut all) = (DevopsBlock::default(), Vec::new(), Vec::new());
+        let (mut rows, mut values) = (0, 0);
+        while let Some(batch) = workload.claim(&mut block) {
+            workload.write(&block, &mut body);
+            all.extend_from_slice(&body);
+            rows += batch.rows;
+            values += batch.values;
+        }
+        assert_eq!((rows, values), (3 * 10 * 9, 3 * 10 * values_per_report()));
+        String::from_utf8(all).unwrap()
+    }
+
+    #[test]
+    fn every_measurement_has_its_fields_and_tags() {
+        let text = text(100);
+        assert_eq!(text, self::text(9), "batches do not change the data");
+        assert_eq!(values_per_report(), 101);
+        let mut fields: HashMap<&str, usize> = HashMap::new();
+        for line in text.lines() {
+            let parts: Vec<&str> = line.split(' ').collect();
+            assert_eq!(parts.len(), 3, "{line}");
+            let name = parts[0].split(',').next().unwrap();
+            fields.insert(name, parts[1].split(',').count());
+            for field in parts[1].split(',') {
+                let (_, value) = field.split_once('=').unwrap();
+                match value.strip_suffix('i') {
+                    Some(integer) => drop(integer.parse::<i64>().unwrap()),
+                    None => assert!((0.0..=100.0).contains(&value.parse::<f64>().unwrap()), "{field}"),
+                }
+            }
+        }
+        let expected = [
+            ("cpu", 10),
+            ("diskio", 7),
+            ("disk", 7),
+            ("kernel", 6),
+            ("mem", 9),
+            ("net", 8),
+            ("nginx", 7),
+            ("postgresl", 16),
+            ("redis", 31),
+        ];
+        assert_eq!(fields, expected.into_iter().collect());
+        assert!(
+            text.contains(",path=/dev/sda") && text.contains(",server=redis_") && text.contains(",serial=")
+        );
+        assert!(text.lines().last().unwrap().contains(" uptime_in_seconds=90i,"));
+    }
+
+    #[test]
+    fn cpu_rows_are_the_models() {
+        let config = config();
+        let lines = text(100);
+        let lines: Vec<&str> = lines.lines().filter(|line| line.starts_with("cpu,")).collect();
+        for host in 0..3 {
+            for (tick, (time, values)) in config.rows(host, config.span).into_iter().enumerate() {
+                let line = lines[tick * 3 + host as usize];
+                assert!(line.starts_with(&format!("cpu,hostname=host_{host},")));
+                assert!(line.ends_with(&format!(" {time}000000000")));
+                let first = line.split_once("usage_user=").unwrap().1.split(',').next().unwrap();
+                assert_eq!(first.parse::<f64>().unwrap(), values[0]);
+            }
+        }
+    }
+
+    #[test]
+    fn floats_have_sixteen_decimals() {
+        for value in [0.0, 100.0, 0.1, 57.123_456_789_012_345, 99.999_999_999_999_99, 1e-17] {
+            let mut text = Vec::new();
+            put_float(&mut text, value);
+            let text = String::from_utf8(text).unwrap();
+            assert_eq!(text.split_once('.').unwrap().1.len(), 16);
+            assert!(
+                (text.parse::<f64>().unwrap() - value).abs() < 2e-16 + value * 1e-16,
+                "{text} of {value}"
+            );
+        }
+    }
+}
