@@ -5,6 +5,8 @@
 //! concrete store, and the stores know nothing of databases.
 
 pub mod catalog;
+mod delete;
 pub mod ingest;
 mod records;
 pub mod series;
+pub mod write;

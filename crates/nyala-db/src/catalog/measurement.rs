@@ -4,11 +4,11 @@
 //! written there; which is remembered in durable records beside the series.
 
 use crate::records::Records;
-use crate::series::{SeriesIndex, Tags};
+use crate::series::SeriesIndex;
 use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN};
 use nyala_core::store::{Alteration, Operation, StoreRef};
 use nyala_core::{ColumnId, ColumnType, Error, Result, SeriesId, TableId, TableSchema, TimeRange};
-use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
@@ -94,8 +94,9 @@ pub struct Measurement {
     loaded: OnceCell<Loaded>,
     /// Held by whoever adds columns.
     altering: tokio::sync::Mutex<()>,
-    /// Writers share it; whoever removes series holds it alone, so that none is removed under a writer.
-    pub(crate) membership: tokio::sync::RwLock<()>,
+    /// Series and shard types that no acknowledged batch holds yet. Every writer takes them along, so that
+    /// they are durable before the first point that needs them, whoever fails in between.
+    unsaved: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
 }
 
 struct Loaded {
@@ -122,7 +123,7 @@ impl Measurement {
             fields: RwLock::new(Arc::new(fields_of(schema))),
             loaded: OnceCell::new(),
             altering: tokio::sync::Mutex::new(()),
-            membership: tokio::sync::RwLock::new(()),
+            unsaved: Mutex::new(HashMap::new()),
         }
     }
 
@@ -176,40 +177,82 @@ impl Measurement {
         }
     }
 
-    /// The column of a field, added if it is new.
-    pub(crate) async fn column_for(&self, name: &str, field_type: FieldType) -> Result<ColumnId> {
-        if let Some(column) = find(&self.fields(), name, field_type) {
-            return Ok(column);
+    /// The columns of fields, added where they are new.
+    pub(crate) async fn columns_for(&self, wanted: &[(String, FieldType)]) -> Result<Vec<ColumnId>> {
+        let known = |fields: &[Field]| -> Option<Vec<ColumnId>> {
+            wanted.iter().map(|(name, field_type)| find(fields, name, *field_type)).collect()
+        };
+        if let Some(columns) = known(&self.fields()) {
+            return Ok(columns);
         }
         let _altering = self.altering.lock().await;
-        if let Some(column) = find(&self.fields(), name, field_type) {
-            return Ok(column);
+        let schema = self.store.schema(self.table)?;
+        let fields = self.fields();
+        let mut next = schema.next_column_id(ColumnId(0));
+        let mut new = Vec::new();
+        for (name, field_type) in wanted {
+            if find(&fields, name, *field_type).is_none() {
+                let column_type = field_type.column_type();
+                new.push(Alteration::AddColumn { id: next, name: name.clone(), column_type });
+                next.0 += 1;
+            }
         }
-        let id = self.store.schema(self.table)?.next_column_id(ColumnId(0));
-        let column = Alteration::AddColumn { id, name: name.into(), column_type: field_type.column_type() };
-        let schema = self.store.alter_table(self.table, vec![column]).await?;
-        *self.fields.write() = Arc::new(fields_of(&schema));
-        Ok(id)
+        if !new.is_empty() {
+            if schema.columns.len() + new.len() > self.store.capabilities().columns_max {
+                return Err(Error::limit(format!("measurement {:?} has too many fields", self.name)));
+            }
+            let schema = self.store.alter_table(self.table, new).await?;
+            *self.fields.write() = Arc::new(fields_of(&schema));
+        }
+        Ok(known(&self.fields()).expect("all columns were just added"))
     }
 
-    /// The type a field has in the shard of a point, if any point of it was written there.
-    pub(crate) fn shard_type(&self, shard_start_ns: i64, field: &str) -> Option<FieldType> {
-        self.loaded().shard_types.read().get(&(shard_start_ns, field.to_owned())).copied()
-    }
-
-    /// Remembers types in memory; [`Self::shard_type_record`] makes them durable.
+    /// The type a field has in a shard; the one given if the field is new there.
     pub(crate) fn claim_shard_type(
         &self,
         shard_start_ns: i64,
         field: &str,
         field_type: FieldType,
     ) -> FieldType {
+        let key = (shard_start_ns, field.to_owned());
+        if let Some(known) = self.loaded().shard_types.read().get(&key) {
+            return *known;
+        }
         let mut types = self.loaded().shard_types.write();
-        *types.entry((shard_start_ns, field.to_owned())).or_insert(field_type)
+        *types.entry(key).or_insert_with(|| {
+            let key = shard_type_key(self.table, shard_start_ns, field);
+            self.unsaved.lock().insert(key, vec![field_type.code()]);
+            field_type
+        })
+    }
+
+    /// The id of a tag set (sorted by key), new or known.
+    pub(crate) fn series_id(&self, tags: &[(&str, &str)]) -> SeriesId {
+        if let Some(id) = self.series().find(tags) {
+            return id;
+        }
+        let mut series = self.loaded().series.write();
+        let (id, new) = series.insert(tags);
+        if new {
+            self.unsaved.lock().insert(series_key(self.table, id), tags_record(tags));
+        }
+        id
+    }
+
+    /// The records no acknowledged batch holds yet.
+    pub(crate) fn unsaved_records(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        self.unsaved.lock().iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
+    /// Says that records are durable now.
+    pub(crate) fn saved(&self, records: &[(Vec<u8>, Vec<u8>)]) {
+        let mut unsaved = self.unsaved.lock();
+        records.iter().for_each(|(key, _)| drop(unsaved.remove(key)));
     }
 
     /// Forgets the types of shards that lie within a range that was dropped.
-    pub(crate) fn forget_shard_types(&self, dropped: TimeRange) -> Vec<Vec<u8>> {
+    /// Returns what removes their records.
+    pub(crate) fn forget_shard_types(&self, dropped: TimeRange) -> Option<Operation> {
         let mut forgotten = Vec::new();
         self.loaded().shard_types.write().retain(|(start_ns, field), _| {
             let gone = dropped.contains(*start_ns);
@@ -218,31 +261,12 @@ impl Measurement {
             }
             !gone
         });
-        forgotten
-    }
-
-    pub(crate) fn shard_type_record(
-        &self,
-        shard_start_ns: i64,
-        field: &str,
-        field_type: FieldType,
-    ) -> (Vec<u8>, Vec<u8>) {
-        (shard_type_key(self.table, shard_start_ns, field), vec![field_type.code()])
-    }
-
-    pub(crate) fn series_record(&self, id: SeriesId, tags: &Tags) -> (Vec<u8>, Vec<u8>) {
-        let mut value = Vec::new();
-        for (key, tag) in tags {
-            for text in [key, tag] {
-                value.extend_from_slice(&(text.len() as u32).to_le_bytes());
-                value.extend_from_slice(text.as_bytes());
-            }
-        }
-        (series_key(self.table, id), value)
+        (!forgotten.is_empty()).then(|| self.records.remove(forgotten.iter().map(Vec::as_slice)))
     }
 
     /// What to write so that a series is gone and its id is not used again.
     pub(crate) fn removed_series_operations(&self, ids: &[SeriesId]) -> Vec<Operation> {
+        ids.iter().for_each(|id| drop(self.unsaved.lock().remove(&series_key(self.table, *id))));
         let keys: Vec<Vec<u8>> = ids.iter().map(|id| series_key(self.table, *id)).collect();
         let next = self.series().next_id().0.to_le_bytes();
         let next_key = record_key(self.table, NEXT_ID, &[]);
@@ -292,6 +316,15 @@ fn record_prefix(table: TableId) -> [u8; 4] {
 
 fn record_key(table: TableId, kind: u8, rest: &[u8]) -> Vec<u8> {
     [&record_prefix(table)[..], &[kind], rest].concat()
+}
+
+fn tags_record(tags: &[(&str, &str)]) -> Vec<u8> {
+    let mut record = Vec::new();
+    for text in tags.iter().flat_map(|(key, value)| [key, value]) {
+        record.extend_from_slice(&(text.len() as u32).to_le_bytes());
+        record.extend_from_slice(text.as_bytes());
+    }
+    record
 }
 
 fn series_key(table: TableId, id: SeriesId) -> Vec<u8> {

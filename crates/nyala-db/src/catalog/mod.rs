@@ -16,6 +16,8 @@ use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::sync::{RwLockReadGuard, RwLockWriteGuard};
 
 /// A database as statements see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +57,11 @@ pub struct Catalog {
     databases_records: Records,
     series_records: Records,
     state: RwLock<State>,
+    /// Writers share it; whoever removes series or measurements holds it alone, so that nothing is removed
+    /// under a writer. Taken before `changing`.
+    membership: tokio::sync::RwLock<()>,
+    /// Grows with every removal: what was remembered about series before is void.
+    removals: AtomicU64,
     /// Held by whoever changes databases, policies or the set of measurements.
     changing: tokio::sync::Mutex<()>,
 }
@@ -108,6 +115,8 @@ impl Catalog {
             databases_records,
             series_records,
             state: RwLock::new(state),
+            membership: tokio::sync::RwLock::new(()),
+            removals: AtomicU64::new(0),
             changing: tokio::sync::Mutex::new(()),
         })
     }
@@ -115,6 +124,23 @@ impl Catalog {
     /// The store below.
     pub fn store(&self) -> &StoreRef {
         &self.store
+    }
+
+    /// Keeps series and measurements from being removed while it is held.
+    pub(crate) async fn share_membership(&self) -> RwLockReadGuard<'_, ()> {
+        self.membership.read().await
+    }
+
+    /// Keeps writers out while it is held, and voids what they remembered of series.
+    pub(crate) async fn own_membership(&self) -> RwLockWriteGuard<'_, ()> {
+        let guard = self.membership.write().await;
+        self.removals.fetch_add(1, Ordering::Release);
+        guard
+    }
+
+    /// How often series or measurements were removed.
+    pub(crate) fn removals(&self) -> u64 {
+        self.removals.load(Ordering::Acquire)
     }
 
     pub(crate) fn series_records(&self) -> &Records {
@@ -234,6 +260,7 @@ impl Catalog {
 
     /// Drops a database with all it holds; one that does not exist is no error.
     pub async fn drop_database(&self, name: &str) -> Result<()> {
+        let _membership = self.own_membership().await;
         let _changing = self.changing.lock().await;
         let Some(database) = self.database(name) else { return Ok(()) };
         for policy in &database.policies {
@@ -252,7 +279,6 @@ impl Catalog {
     }
 
     async fn drop_table_of(&self, database: &str, policy: &str, measurement: &Measurement) -> Result<()> {
-        let _membership = measurement.membership.write().await;
         self.store.drop_table(measurement.table()).await?;
         let place = (database.to_owned(), policy.to_owned());
         if let Some(all) = self.state.write().measurements.get_mut(&place) {
@@ -267,6 +293,7 @@ impl Catalog {
 
     /// Drops a measurement from every policy of a database; whether there was one.
     pub async fn drop_measurement(&self, database: &str, name: &str) -> Result<bool> {
+        let _membership = self.own_membership().await;
         let _changing = self.changing.lock().await;
         let mut found = false;
         for policy in &self.existing_database(database)?.policies {
@@ -329,6 +356,7 @@ impl Catalog {
 
     /// Drops a retention policy with all it holds; one that does not exist is no error.
     pub async fn drop_policy(&self, database: &str, name: &str) -> Result<()> {
+        let _membership = self.own_membership().await;
         let _changing = self.changing.lock().await;
         let mut changed = Database::clone(&*self.existing_database(database)?);
         self.drop_policy_tables(database, name).await?;

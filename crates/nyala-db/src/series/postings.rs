@@ -29,7 +29,6 @@ impl Postings {
         }
     }
 
-
     pub(crate) fn intersects(&self, ids: &RoaringBitmap) -> bool {
         match self {
             Postings::Empty => false,

@@ -1,0 +1,416 @@
+//! A request body becomes one batch of the store, or a few when it is very large.
+//!
+//! Per group of rows (see `ingest`): series get their ids, fields their columns; rows that are too old or
+//! whose fields have other types in their shard are dropped and counted as InfluxDB does; the rest is
+//! handed on as columns, with the records of new series in the same batch.
+
+use crate::catalog::{Catalog, FieldType, Measurement, RetentionPolicy};
+use crate::ingest::{
+    FieldColumn, FieldKind, FieldValues, LineRequest, ParseErrors, ParseOptions, ParsedBatch, RowGroup,
+    SeriesCache, SeriesCacheLimits, TagSet, UNRESOLVED_SERIES,
+};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray, TimestampNanosecondArray,
+    UInt32Array, UInt64Array,
+};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer};
+use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN};
+use nyala_core::store::{CellColumn, Operation, Upsert, WriteBatch, WriteMode};
+use nyala_core::time::truncate_to_width;
+use nyala_core::{ColumnId, Error, Result};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The most writers kept ready for later requests.
+const IDLE_WRITERS_MAX: usize = 8;
+
+/// What became of a request.
+#[derive(Debug, Default)]
+pub struct WriteReport {
+    /// Points stored.
+    pub written: u64,
+    /// Lines that could not be read.
+    pub unreadable: ParseErrors,
+    /// Points that were read but not stored.
+    pub dropped: Option<Dropped>,
+}
+
+/// Points that were read but not stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dropped {
+    /// Why the first of them was not.
+    pub reason: String,
+    /// How many.
+    pub count: u64,
+}
+
+/// Writes request bodies. Shared by all connections; what is remembered between requests is pooled.
+pub struct LineWriter {
+    catalog: Arc<Catalog>,
+    idle: Mutex<Vec<Memory>>,
+    cache_limits: SeriesCacheLimits,
+}
+
+/// What a writer remembers of one retention policy between requests.
+struct Memory {
+    database: String,
+    policy: String,
+    /// The removals the series ids are valid for.
+    removals: u64,
+    cache: SeriesCache,
+    batch: ParsedBatch,
+}
+
+impl LineWriter {
+    /// A writer to a catalog.
+    pub fn new(catalog: Arc<Catalog>, cache_limits: SeriesCacheLimits) -> Self {
+        Self { catalog, idle: Mutex::new(Vec::new()), cache_limits }
+    }
+
+    /// Writes a body of line protocol. Its good lines are stored even when others are not.
+    pub async fn write(
+        &self,
+        database: &str,
+        policy: &str,
+        options: ParseOptions,
+        body: &[u8],
+    ) -> Result<WriteReport> {
+        let known = self
+            .catalog
+            .database(database)
+            .ok_or_else(|| Error::missing(format!("database not found: \"{database}\"")))?;
+        let policy = known
+            .policy(policy)
+            .cloned()
+            .ok_or_else(|| Error::missing(format!("retention policy not found: {policy}")))?;
+        let mut memory = self.take_memory(database, &policy.name);
+        let mut report = WriteReport::default();
+        let mut request = LineRequest::new(body, options);
+        loop {
+            let _membership = self.catalog.share_membership().await;
+            if memory.removals != self.catalog.removals() {
+                memory.cache.clear();
+                memory.removals = self.catalog.removals();
+            }
+            if !request.next_batch(&mut memory.cache, &mut memory.batch) {
+                break;
+            }
+            // An error leaves the memory behind: its series may never have been stored.
+            let writing =
+                BatchWrite { catalog: &self.catalog, database, policy: &policy, now_ns: options.now_ns };
+            writing.write(&mut memory, &mut report).await?;
+        }
+        report.unreadable = request.errors().clone();
+        let mut idle = self.idle.lock();
+        if idle.len() < IDLE_WRITERS_MAX {
+            idle.push(memory);
+        }
+        Ok(report)
+    }
+
+    fn take_memory(&self, database: &str, policy: &str) -> Memory {
+        let mut idle = self.idle.lock();
+        let same = |memory: &Memory| memory.database == database && memory.policy == policy;
+        if let Some(position) = idle.iter().rposition(same) {
+            return idle.swap_remove(position);
+        }
+        if idle.len() >= IDLE_WRITERS_MAX {
+            idle.remove(0);
+        }
+        Memory {
+            database: database.into(),
+            policy: policy.into(),
+            removals: self.catalog.removals(),
+            cache: SeriesCache::new(self.cache_limits),
+            batch: ParsedBatch::new(),
+        }
+    }
+}
+
+/// One batch on its way to the store.
+struct BatchWrite<'a> {
+    catalog: &'a Arc<Catalog>,
+    database: &'a str,
+    policy: &'a RetentionPolicy,
+    now_ns: i64,
+}
+
+impl BatchWrite<'_> {
+    async fn write(&self, memory: &mut Memory, report: &mut WriteReport) -> Result<()> {
+        self.resolve_series(memory).await?;
+        let mut operations = Vec::new();
+        let mut touched: Vec<Arc<Measurement>> = Vec::new();
+        let mut written = 0;
+        for group in memory.batch.groups_mut() {
+            let name = String::from_utf8_lossy(group.measurement()).into_owned();
+            let measurement = self.catalog.measurement_for_write(self.database, self.policy, &name).await?;
+            let keep = self.checked_rows(group, &measurement, report);
+            if let Some(upsert) = upsert_of(group, &measurement, keep).await? {
+                written += upsert.rows() as u64;
+                operations.push(Operation::Upsert(upsert));
+                if !touched.iter().any(|other| other.table() == measurement.table()) {
+                    touched.push(measurement);
+                }
+            }
+        }
+        if operations.is_empty() {
+            return Ok(());
+        }
+        let mut saved = Vec::new();
+        for measurement in &touched {
+            let records = measurement.unsaved_records();
+            if !records.is_empty() {
+                let borrowed = records.iter().map(|(key, value)| (key.as_slice(), value.as_slice()));
+                operations.insert(0, self.catalog.series_records().put(borrowed));
+                saved.push((measurement, records));
+            }
+        }
+        self.catalog.store().write(WriteBatch { operations }).await?;
+        saved.iter().for_each(|(measurement, records)| measurement.saved(records));
+        report.written += written;
+        Ok(())
+    }
+
+    /// Gives ids to the series that the batch is the first to name here.
+    async fn resolve_series(&self, memory: &mut Memory) -> Result<()> {
+        let mut tags = TagSet::default();
+        let mut measurements: HashMap<Vec<u8>, Arc<Measurement>> = HashMap::new();
+        for handle in memory.cache.pending().to_vec() {
+            let name = memory.cache.measurement(handle).to_vec();
+            let measurement = match measurements.get(&name) {
+                Some(measurement) => measurement.clone(),
+                None => {
+                    let text = String::from_utf8_lossy(&name).into_owned();
+                    let found = self.catalog.measurement_for_write(self.database, self.policy, &text).await?;
+                    measurements.insert(name, found.clone());
+                    found
+                }
+            };
+            memory.cache.read_tags(handle, &mut tags);
+            let texts: Vec<_> = tags
+                .iter()
+                .map(|(key, value)| (String::from_utf8_lossy(key), String::from_utf8_lossy(value)))
+                .collect();
+            // A tag cannot be called time: its rows stay without a series, and are dropped below.
+            if texts.iter().all(|(key, _)| key != "time") {
+                let tags: Vec<(&str, &str)> = texts.iter().map(|(key, value)| (&**key, &**value)).collect();
+                memory.cache.set_series_id(handle, measurement.series_id(&tags).0);
+            }
+        }
+        memory.batch.resolve(&memory.cache);
+        Ok(())
+    }
+
+    /// Which rows of a group are stored; `None`: all.
+    fn checked_rows(
+        &self,
+        group: &RowGroup,
+        measurement: &Measurement,
+        report: &mut WriteReport,
+    ) -> Option<BooleanBuffer> {
+        let mut refused = Refused::new(group.row_count());
+        if group.series_ids.contains(&UNRESOLVED_SERIES) {
+            let words = format!(
+                "invalid tag key: input tag \"time\" on measurement \"{}\" is invalid",
+                measurement.name()
+            );
+            refused.refuse(|row| group.series_ids[row] == UNRESOLVED_SERIES, &words);
+        }
+        if let Some(horizon_ns) = self.policy.horizon_ns(self.now_ns)
+            && group.times_ns.iter().any(|time_ns| *time_ns < horizon_ns)
+        {
+            refused.refuse(|row| group.times_ns[row] < horizon_ns, "points beyond retention policy");
+        }
+        if group.columns.iter().any(|column| column.name() == b"time") {
+            let only_time =
+                |row| !group.columns.iter().any(|column| column.name() != b"time" && column.is_present(row));
+            let words = format!(
+                "invalid field name: input field \"time\" on measurement \"{}\" is invalid",
+                measurement.name()
+            );
+            refused.refuse(only_time, &words);
+        }
+        self.check_types(group, measurement, &mut refused);
+        refused.finish(report)
+    }
+
+    /// A field has one type in a shard: rows that give it another are dropped whole.
+    fn check_types(&self, group: &RowGroup, measurement: &Measurement, refused: &mut Refused) {
+        let width_ns = self.policy.shard_duration_ns;
+        let bounds = group
+            .times_ns
+            .iter()
+            .fold((i64::MAX, i64::MIN), |(least, most), time_ns| (least.min(*time_ns), most.max(*time_ns)));
+        let (first, last) = (truncate_to_width(bounds.0, width_ns), truncate_to_width(bounds.1, width_ns));
+        let names: Vec<String> =
+            group.columns.iter().map(|column| String::from_utf8_lossy(column.name()).into_owned()).collect();
+        let single_types = names.iter().enumerate().all(|(index, name)| !names[..index].contains(name));
+        let conflict = |name: &str, here: FieldType, known: FieldType| {
+            format!(
+                "field type conflict: input field \"{name}\" on measurement \"{}\" is type {}, already exists as type {}",
+                measurement.name(),
+                here.name(),
+                known.name()
+            )
+        };
+        if first == last && single_types && !refused.any() {
+            for (column, name) in group.columns.iter().zip(&names).filter(|(_, name)| *name != "time") {
+                let here = field_type(column.kind());
+                let known = measurement.claim_shard_type(first, name, here);
+                if known != here {
+                    refused.refuse(|row| column.is_present(row), &conflict(name, here, known));
+                }
+            }
+            return;
+        }
+        for row in 0..group.row_count() {
+            if refused.is_refused(row) {
+                continue;
+            }
+            let shard = truncate_to_width(group.times_ns[row], width_ns);
+            for (column, name) in group.columns.iter().zip(&names).filter(|(_, name)| *name != "time") {
+                if column.is_present(row) {
+                    let here = field_type(column.kind());
+                    let known = measurement.claim_shard_type(shard, name, here);
+                    if known != here {
+                        refused.refuse(|other| other == row, &conflict(name, here, known));
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Rows that are not stored, and why the first is not.
+struct Refused {
+    rows: Vec<bool>,
+    reason: Option<String>,
+}
+
+impl Refused {
+    fn new(rows: usize) -> Self {
+        Self { rows: vec![false; rows], reason: None }
+    }
+
+    fn any(&self) -> bool {
+        self.reason.is_some()
+    }
+
+    fn is_refused(&self, row: usize) -> bool {
+        self.rows[row]
+    }
+
+    fn refuse(&mut self, is_bad: impl Fn(usize) -> bool, reason: &str) {
+        for row in 0..self.rows.len() {
+            if !self.rows[row] && is_bad(row) {
+                self.rows[row] = true;
+                self.reason.get_or_insert_with(|| reason.to_owned());
+            }
+        }
+    }
+
+    fn finish(self, report: &mut WriteReport) -> Option<BooleanBuffer> {
+        let reason = self.reason?;
+        let count = self.rows.iter().filter(|refused| **refused).count() as u64;
+        match &mut report.dropped {
+            Some(dropped) => dropped.count += count,
+            None => report.dropped = Some(Dropped { reason, count }),
+        }
+        Some(BooleanBuffer::collect_bool(self.rows.len(), |row| !self.rows[row]))
+    }
+}
+
+fn field_type(kind: FieldKind) -> FieldType {
+    match kind {
+        FieldKind::Float => FieldType::Float,
+        FieldKind::Integer => FieldType::Integer,
+        FieldKind::Unsigned => FieldType::Unsigned,
+        FieldKind::String => FieldType::String,
+        FieldKind::Boolean => FieldType::Boolean,
+    }
+}
+
+/// Moves the rows of a group into columns for the store; `None` when no row is kept.
+async fn upsert_of(
+    group: &mut RowGroup,
+    measurement: &Measurement,
+    keep: Option<BooleanBuffer>,
+) -> Result<Option<Upsert>> {
+    if keep.as_ref().is_some_and(|keep| keep.count_set_bits() == 0) {
+        return Ok(None);
+    }
+    let mut columns: Vec<&mut FieldColumn> =
+        group.columns.iter_mut().filter(|column| column.name() != b"time").collect();
+    if let Some(keep) = &keep {
+        // A column that only dropped rows have must not come into being.
+        columns.retain(|column| keep.set_indices().any(|row| column.is_present(row)));
+    }
+    let wanted: Vec<(String, FieldType)> = columns
+        .iter()
+        .map(|column| (String::from_utf8_lossy(column.name()).into_owned(), field_type(column.kind())))
+        .collect();
+    let ids = measurement.columns_for(&wanted).await?;
+    let cells = |column: ColumnId, values: ArrayRef| CellColumn { column, values, null_cells: None };
+    let mut written = vec![
+        cells(SERIES_COLUMN, Arc::new(UInt32Array::from(std::mem::take(&mut group.series_ids)))),
+        cells(TIME_COLUMN, Arc::new(TimestampNanosecondArray::from(std::mem::take(&mut group.times_ns)))),
+    ];
+    for (column, id) in columns.into_iter().zip(ids) {
+        written.push(cells(id, array_of(column)));
+    }
+    if let Some(keep) = &keep {
+        written.iter_mut().for_each(|column| column.values = filter(&column.values, keep));
+    }
+    Ok(Some(Upsert { table: measurement.table(), mode: WriteMode::Upsert, columns: written }))
+}
+
+fn array_of(column: &mut FieldColumn) -> ArrayRef {
+    let (values, presence) = column.take();
+    let present = presence.map(|presence| {
+        let length = presence.len();
+        NullBuffer::new(BooleanBuffer::new(Buffer::from_vec(presence.into_words()), 0, length))
+    });
+    match values {
+        FieldValues::Float(values) => Arc::new(Float64Array::new(values.into(), present)),
+        FieldValues::Integer(values) => Arc::new(Int64Array::new(values.into(), present)),
+        FieldValues::Unsigned(values) => Arc::new(UInt64Array::new(values.into(), present)),
+        FieldValues::Boolean(values) => {
+            let length = values.len();
+            let bits = BooleanBuffer::new(Buffer::from_vec(values.into_words()), 0, length);
+            Arc::new(BooleanArray::new(bits, present))
+        }
+        FieldValues::String(strings) => {
+            if std::str::from_utf8(&strings.bytes).is_err() {
+                let text = |row: usize| {
+                    let present = present.as_ref().is_none_or(|present| present.is_valid(row));
+                    present.then(|| String::from_utf8_lossy(strings.get(row)))
+                };
+                return Arc::new((0..strings.len()).map(text).collect::<StringArray>());
+            }
+            let offsets = OffsetBuffer::new(strings.offsets.into());
+            Arc::new(StringArray::new(offsets, strings.bytes.into(), present))
+        }
+    }
+}
+
+/// The rows of an array where `keep` is set.
+fn filter(array: &ArrayRef, keep: &BooleanBuffer) -> ArrayRef {
+    macro_rules! gather {
+        ($type:ty) => {
+            if let Some(array) = array.as_any().downcast_ref::<$type>() {
+                let value = |row| array.is_valid(row).then(|| array.value(row));
+                return Arc::new(keep.set_indices().map(value).collect::<$type>());
+            }
+        };
+    }
+    gather!(UInt32Array);
+    gather!(TimestampNanosecondArray);
+    gather!(Float64Array);
+    gather!(Int64Array);
+    gather!(UInt64Array);
+    gather!(BooleanArray);
+    gather!(StringArray);
+    unreachable!("a field has no type {}", array.data_type())
+}

@@ -1,0 +1,243 @@
+//! Columns of values while a query runs: Arrow arrays by InfluxQL's types.
+
+use arrow_array::builder::StringBuilder;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray, UInt64Array};
+use arrow_buffer::NullBuffer;
+use arrow_schema::DataType;
+
+/// A column. Invalid slots are NULL.
+#[derive(Debug, Clone)]
+pub enum Column {
+    /// Floats.
+    Float(Float64Array),
+    /// Integers.
+    Integer(Int64Array),
+    /// Unsigned integers.
+    Unsigned(UInt64Array),
+    /// Text: string fields and tags.
+    String(StringArray),
+    /// Booleans.
+    Boolean(BooleanArray),
+    /// Nothing but NULLs, of no type; the number of rows.
+    Null(usize),
+}
+
+/// Calls an expression with the array inside a column; the last arm is for columns of NULLs.
+#[macro_export]
+macro_rules! for_array {
+    ($column:expr, $array:ident => $body:expr, $rows:ident => $null:expr) => {
+        match $column {
+            $crate::exec::column::Column::Float($array) => $body,
+            $crate::exec::column::Column::Integer($array) => $body,
+            $crate::exec::column::Column::Unsigned($array) => $body,
+            $crate::exec::column::Column::String($array) => $body,
+            $crate::exec::column::Column::Boolean($array) => $body,
+            $crate::exec::column::Column::Null($rows) => $null,
+        }
+    };
+}
+
+/// A single value of a column, for the few places that hold one.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Scalar {
+    /// A float.
+    Float(f64),
+    /// An integer.
+    Integer(i64),
+    /// An unsigned integer.
+    Unsigned(u64),
+    /// Text.
+    String(String),
+    /// A boolean.
+    Boolean(bool),
+}
+
+impl Column {
+    /// The column in an array of the store, or of NULLs where no field has such a type.
+    pub fn from_array(array: &ArrayRef) -> Self {
+        match array.data_type() {
+            DataType::Float64 => Column::Float(array.as_primitive::<Float64Type>().clone()),
+            DataType::Int64 => Column::Integer(array.as_primitive::<Int64Type>().clone()),
+            DataType::UInt64 => Column::Unsigned(array.as_primitive::<UInt64Type>().clone()),
+            DataType::Utf8 => Column::String(array.as_string::<i32>().clone()),
+            DataType::Boolean => Column::Boolean(array.as_boolean().clone()),
+            _ => Column::Null(array.len()),
+        }
+    }
+
+    /// The number of rows.
+    pub fn len(&self) -> usize {
+        for_array!(self, array => array.len(), rows => *rows)
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Which rows hold a value; `None`: all.
+    pub fn nulls(&self) -> Option<NullBuffer> {
+        for_array!(self, array => array.nulls().cloned(), rows => Some(NullBuffer::new_null(*rows)))
+    }
+
+    /// Whether a row holds a value.
+    pub fn is_valid(&self, row: usize) -> bool {
+        for_array!(self, array => array.is_valid(row), _rows => false)
+    }
+
+    /// Rows `[start, start + length)` without a copy.
+    #[must_use]
+    pub fn slice(&self, start: usize, length: usize) -> Self {
+        match self {
+            Column::Float(array) => Column::Float(array.slice(start, length)),
+            Column::Integer(array) => Column::Integer(array.slice(start, length)),
+            Column::Unsigned(array) => Column::Unsigned(array.slice(start, length)),
+            Column::String(array) => Column::String(array.slice(start, length)),
+            Column::Boolean(array) => Column::Boolean(array.slice(start, length)),
+            Column::Null(_) => Column::Null(length),
+        }
+    }
+
+    /// The rows at these positions; `None` gives NULL.
+    #[must_use]
+    pub fn take(&self, positions: &[Option<u32>]) -> Self {
+        macro_rules! gather {
+            ($array:expr, $variant:ident, $collection:ty) => {
+                Column::$variant(
+                    positions
+                        .iter()
+                        .map(|position| {
+                            let row = (*position)? as usize;
+                            $array.is_valid(row).then(|| $array.value(row))
+                        })
+                        .collect::<$collection>(),
+                )
+            };
+        }
+        match self {
+            Column::Float(array) => gather!(array, Float, Float64Array),
+            Column::Integer(array) => gather!(array, Integer, Int64Array),
+            Column::Unsigned(array) => gather!(array, Unsigned, UInt64Array),
+            Column::String(array) => gather!(array, String, StringArray),
+            Column::Boolean(array) => gather!(array, Boolean, BooleanArray),
+            Column::Null(_) => Column::Null(positions.len()),
+        }
+    }
+
+    /// The value of a row.
+    pub fn scalar(&self, row: usize) -> Option<Scalar> {
+        if !self.is_valid(row) {
+            return None;
+        }
+        Some(match self {
+            Column::Float(array) => Scalar::Float(array.value(row)),
+            Column::Integer(array) => Scalar::Integer(array.value(row)),
+            Column::Unsigned(array) => Scalar::Unsigned(array.value(row)),
+            Column::String(array) => Scalar::String(array.value(row).to_owned()),
+            Column::Boolean(array) => Scalar::Boolean(array.value(row)),
+            Column::Null(_) => return None,
+        })
+    }
+
+    /// A column from single values. Its type is that of the first value; values of other types become NULL.
+    pub fn from_scalars(values: &[Option<Scalar>]) -> Self {
+        macro_rules! collect {
+            ($variant:ident, $collection:ty) => {
+                Column::$variant(
+                    values
+                        .iter()
+                        .map(|value| match value {
+                            Some(Scalar::$variant(value)) => Some(value.clone()),
+                            _ => None,
+                        })
+                        .collect::<$collection>(),
+                )
+            };
+        }
+        match values.iter().flatten().next() {
+            None => Column::Null(values.len()),
+            Some(Scalar::Float(_)) => collect!(Float, Float64Array),
+            Some(Scalar::Integer(_)) => collect!(Integer, Int64Array),
+            Some(Scalar::Unsigned(_)) => collect!(Unsigned, UInt64Array),
+            Some(Scalar::String(_)) => collect!(String, StringArray),
+            Some(Scalar::Boolean(_)) => collect!(Boolean, BooleanArray),
+        }
+    }
+
+    /// The same text in every row; NULL where it is empty, as an absent tag is.
+    pub fn repeat_text(text: &str, rows: usize) -> Self {
+        if text.is_empty() {
+            return Column::String(StringArray::new_null(rows));
+        }
+        let mut builder = StringBuilder::with_capacity(rows, rows * text.len());
+        (0..rows).for_each(|_| builder.append_value(text));
+        Column::String(builder.finish())
+    }
+
+    /// Columns one after the other. Numbers of different types become floats; other types that differ
+    /// from the first are NULL.
+    pub fn concatenate(columns: &[Column]) -> Self {
+        if let [column] = columns {
+            return column.clone();
+        }
+        let rows = columns.iter().map(Column::len).sum();
+        let mut typed = columns.iter().filter(|column| !matches!(column, Column::Null(_)));
+        let Some(first) = typed.next() else { return Column::Null(rows) };
+        let mixed = typed.any(|other| std::mem::discriminant(first) != std::mem::discriminant(other));
+        if mixed && first.is_number() {
+            let values = columns.iter().flat_map(|column| (0..column.len()).map(|row| column.float(row)));
+            return Column::Float(values.collect());
+        }
+        macro_rules! chain {
+            ($variant:ident, $collection:ty) => {{
+                let cells = columns.iter().flat_map(|column| -> Box<dyn Iterator<Item = Option<_>>> {
+                    match column {
+                        Column::$variant(array) => Box::new(array.iter()),
+                        other => Box::new(std::iter::repeat_n(None, other.len())),
+                    }
+                });
+                Column::$variant(cells.collect::<$collection>())
+            }};
+        }
+        match first {
+            Column::Float(_) => chain!(Float, Float64Array),
+            Column::Integer(_) => chain!(Integer, Int64Array),
+            Column::Unsigned(_) => chain!(Unsigned, UInt64Array),
+            Column::String(_) => chain!(String, StringArray),
+            Column::Boolean(_) => chain!(Boolean, BooleanArray),
+            Column::Null(_) => Column::Null(rows),
+        }
+    }
+
+    /// Whether it holds numbers.
+    pub fn is_number(&self) -> bool {
+        matches!(self, Column::Float(_) | Column::Integer(_) | Column::Unsigned(_))
+    }
+
+    /// The value of a row as a float, if it is a number.
+    pub fn float(&self, row: usize) -> Option<f64> {
+        match self.scalar(row)? {
+            Scalar::Float(value) => Some(value),
+            Scalar::Integer(value) => Some(value as f64),
+            Scalar::Unsigned(value) => Some(value as f64),
+            Scalar::String(_) | Scalar::Boolean(_) => None,
+        }
+    }
+
+    /// The column as floats: numbers converted, everything else NULL.
+    pub fn to_floats(&self) -> Float64Array {
+        match self {
+            Column::Float(array) => array.clone(),
+            Column::Integer(array) => array.unary(|value| value as f64),
+            Column::Unsigned(array) => array.unary(|value| value as f64),
+            other => Float64Array::new_null(other.len()),
+        }
+    }
+
+    /// Bytes held in memory, about.
+    pub fn memory_bytes(&self) -> usize {
+        for_array!(self, array => array.get_array_memory_size(), _rows => 0)
+    }
+}

@@ -1,0 +1,339 @@
+//! Arithmetic, comparisons and mathematical functions over columns.
+//!
+//! Rules of InfluxQL 1.8: numbers of different types meet as floats, except that integers and unsigned
+//! integers meet as unsigned unless the integer is negative; division of integers gives a float, and by
+//! zero it gives zero; a comparison with NULL, or of types that cannot be compared, is false; NULL beside
+//! a boolean counts as false.
+
+use super::column::{Column, Scalar};
+use crate::influxql::BinaryOperator;
+use arrow_array::{Array, ArrowPrimitiveType, BooleanArray, Float64Array, PrimitiveArray, StringArray, UInt64Array};
+use arrow_buffer::{BooleanBuffer, NullBuffer};
+use nyala_core::{Error, Result};
+use regex::Regex;
+
+/// Something to compute for every row.
+#[derive(Debug, Clone)]
+pub enum Expression {
+    /// A column of the input by position.
+    Column(usize),
+    /// The same value everywhere; `None` is NULL.
+    Literal(Option<Scalar>),
+    /// Two operands.
+    Binary(BinaryOperator, Box<Expression>, Box<Expression>),
+    /// Whether text matches, or does not.
+    Matches {
+        /// The text.
+        text: Box<Expression>,
+        /// The pattern.
+        regex: Regex,
+        /// Whether it shall match.
+        wanted: bool,
+    },
+    /// A mathematical function by name.
+    Math(MathFunction, Vec<Expression>),
+}
+
+/// The mathematical functions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the variants are the functions' names")]
+pub enum MathFunction {
+    Abs,
+    Sin,
+    Cos,
+    Tan,
+    Asin,
+    Acos,
+    Atan,
+    Atan2,
+    Exp,
+    Ln,
+    Log,
+    Log2,
+    Log10,
+    Sqrt,
+    Pow,
+    Floor,
+    Ceil,
+    Round,
+}
+
+impl MathFunction {
+    /// The function of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        use MathFunction::*;
+        Some(match name {
+            "abs" => Abs,
+            "sin" => Sin,
+            "cos" => Cos,
+            "tan" => Tan,
+            "asin" => Asin,
+            "acos" => Acos,
+            "atan" => Atan,
+            "atan2" => Atan2,
+            "exp" => Exp,
+            "ln" => Ln,
+            "log" => Log,
+            "log2" => Log2,
+            "log10" => Log10,
+            "sqrt" => Sqrt,
+            "pow" => Pow,
+            "floor" => Floor,
+            "ceil" => Ceil,
+            "round" => Round,
+            _ => return None,
+        })
+    }
+}
+
+impl Expression {
+    /// Computes it for `rows` rows of input columns.
+    pub fn evaluate(&self, columns: &[Column], rows: usize) -> Result<Column> {
+        Ok(match self {
+            Expression::Column(position) => columns[*position].clone(),
+            Expression::Literal(value) => repeat(value.as_ref(), rows),
+            Expression::Binary(operator, left, right) => {
+                binary(*operator, &left.evaluate(columns, rows)?, &right.evaluate(columns, rows)?)?
+            }
+            Expression::Matches { text, regex, wanted } => match text.evaluate(columns, rows)? {
+                Column::String(array) => {
+                    let holds = |row| array.is_valid(row) && regex.is_match(array.value(row)) == *wanted;
+                    Column::Boolean(BooleanBuffer::collect_bool(rows, holds).into())
+                }
+                _ => no_match(rows),
+            },
+            Expression::Math(function, arguments) => {
+                let arguments: Vec<Column> =
+                    arguments.iter().map(|argument| argument.evaluate(columns, rows)).collect::<Result<_>>()?;
+                math(*function, &arguments, rows)
+            }
+        })
+    }
+
+    /// Which rows satisfy it as a condition.
+    pub fn filter(&self, columns: &[Column], rows: usize) -> Result<BooleanBuffer> {
+        Ok(match self.evaluate(columns, rows)? {
+            Column::Boolean(array) => match array.nulls() {
+                Some(nulls) => array.values() & nulls.inner(),
+                None => array.values().clone(),
+            },
+            _ => BooleanBuffer::new_unset(rows),
+        })
+    }
+}
+
+fn no_match(rows: usize) -> Column {
+    Column::Boolean(BooleanBuffer::new_unset(rows).into())
+}
+
+fn repeat(value: Option<&Scalar>, rows: usize) -> Column {
+    match value {
+        None => Column::Null(rows),
+        Some(Scalar::Float(value)) => Column::Float(Float64Array::from_value(*value, rows)),
+        Some(Scalar::Integer(value)) => Column::Integer(PrimitiveArray::from_value(*value, rows)),
+        Some(Scalar::Unsigned(value)) => Column::Unsigned(PrimitiveArray::from_value(*value, rows)),
+        Some(Scalar::String(value)) => Column::String(StringArray::from_iter_values(vec![value.as_str(); rows])),
+        Some(Scalar::Boolean(true)) => Column::Boolean(BooleanBuffer::new_set(rows).into()),
+        Some(Scalar::Boolean(false)) => no_match(rows),
+    }
+}
+
+fn binary(operator: BinaryOperator, left: &Column, right: &Column) -> Result<Column> {
+    use Column::{Boolean, Float, Integer, Null, String, Unsigned};
+    let rows = left.len();
+    Ok(match (left, right) {
+        (Boolean(a), Boolean(b)) => booleans(operator, a, b),
+        (Boolean(a), Null(_)) => booleans(operator, a, &all_false(rows)),
+        (Null(_), Boolean(b)) => booleans(operator, &all_false(rows), b),
+        (Integer(a), Integer(b)) => integers(operator, a, b)?,
+        (Unsigned(a), Unsigned(b)) => unsigned(operator, a, b)?,
+        (Integer(a), Unsigned(b)) if no_negative(a) => unsigned(operator, &as_unsigned(a), b)?,
+        (Unsigned(a), Integer(b)) if no_negative(b) => unsigned(operator, a, &as_unsigned(b))?,
+        (Integer(_) | Unsigned(_), Integer(_) | Unsigned(_)) if operator.is_logical() => {
+            floats(operator, &left.to_floats(), &right.to_floats())
+        }
+        (Integer(_), Unsigned(_)) | (Unsigned(_), Integer(_)) => {
+            return Err(Error::invalid("cannot use a negative integer with an unsigned integer in an operation"));
+        }
+        (Float(_) | Integer(_) | Unsigned(_), Float(_) | Integer(_) | Unsigned(_)) => {
+            floats(operator, &left.to_floats(), &right.to_floats())
+        }
+        (String(a), String(b)) => strings(operator, a, b),
+        _ if operator.is_logical() => no_match(rows),
+        _ => Null(rows),
+    })
+}
+
+fn all_false(rows: usize) -> BooleanArray {
+    BooleanBuffer::new_unset(rows).into()
+}
+
+fn no_negative(array: &arrow_array::Int64Array) -> bool {
+    array.iter().flatten().all(|value| value >= 0)
+}
+
+fn as_unsigned(array: &arrow_array::Int64Array) -> UInt64Array {
+    array.unary(|value| value as u64)
+}
+
+/// NULL counts as false, but of two NULLs nothing is known.
+fn booleans(operator: BinaryOperator, a: &BooleanArray, b: &BooleanArray) -> Column {
+    use BinaryOperator as Op;
+    let truth = |array: &BooleanArray| match array.nulls() {
+        Some(nulls) => array.values() & nulls.inner(),
+        None => array.values().clone(),
+    };
+    let (left, right) = (truth(a), truth(b));
+    let values = match operator {
+        Op::And | Op::BitwiseAnd => &left & &right,
+        Op::Or | Op::BitwiseOr => &left | &right,
+        Op::BitwiseXor | Op::NotEqual => &left ^ &right,
+        Op::Equal => !&(&left ^ &right),
+        _ if operator.is_logical() => return no_match(a.len()),
+        _ => return Column::Null(a.len()),
+    };
+    let known = match (a.nulls(), b.nulls()) {
+        (Some(a), Some(b)) => Some(NullBuffer::new(a.inner() | b.inner())),
+        _ => None,
+    };
+    Column::Boolean(BooleanArray::new(values, known))
+}
+
+/// A comparison over two arrays: false where a value is missing.
+fn compare<T: ArrowPrimitiveType>(
+    a: &PrimitiveArray<T>,
+    b: &PrimitiveArray<T>,
+    holds: impl Fn(T::Native, T::Native) -> bool,
+) -> Column {
+    let (left, right) = (a.values(), b.values());
+    let values = BooleanBuffer::collect_bool(a.len(), |row| holds(left[row], right[row]));
+    let values = match NullBuffer::union(a.nulls(), b.nulls()) {
+        Some(known) => &values & known.inner(),
+        None => values,
+    };
+    Column::Boolean(values.into())
+}
+
+/// Arithmetic over two arrays: NULL where a value is missing.
+fn arithmetic<T: ArrowPrimitiveType, O: ArrowPrimitiveType>(
+    a: &PrimitiveArray<T>,
+    b: &PrimitiveArray<T>,
+    compute: impl Fn(T::Native, T::Native) -> O::Native,
+) -> PrimitiveArray<O> {
+    let values: Vec<O::Native> = a.values().iter().zip(b.values()).map(|(a, b)| compute(*a, *b)).collect();
+    PrimitiveArray::new(values.into(), NullBuffer::union(a.nulls(), b.nulls()))
+}
+
+macro_rules! comparisons {
+    ($operator:expr, $a:expr, $b:expr) => {
+        match $operator {
+            BinaryOperator::Equal => Some(compare($a, $b, |a, b| a == b)),
+            BinaryOperator::NotEqual => Some(compare($a, $b, |a, b| a != b)),
+            BinaryOperator::Less => Some(compare($a, $b, |a, b| a < b)),
+            BinaryOperator::LessOrEqual => Some(compare($a, $b, |a, b| a <= b)),
+            BinaryOperator::Greater => Some(compare($a, $b, |a, b| a > b)),
+            BinaryOperator::GreaterOrEqual => Some(compare($a, $b, |a, b| a >= b)),
+            _ => None,
+        }
+    };
+}
+
+fn floats(operator: BinaryOperator, a: &Float64Array, b: &Float64Array) -> Column {
+    use BinaryOperator as Op;
+    if let Some(column) = comparisons!(operator, a, b) {
+        return column;
+    }
+    Column::Float(match operator {
+        Op::Add => arithmetic(a, b, |a, b| a + b),
+        Op::Subtract => arithmetic(a, b, |a, b| a - b),
+        Op::Multiply => arithmetic(a, b, |a, b| a * b),
+        Op::Divide => arithmetic(a, b, |a, b| if b == 0.0 { 0.0 } else { a / b }),
+        Op::Modulo => arithmetic(a, b, |a, b| a % b),
+        _ if operator.is_logical() => return no_match(a.len()),
+        _ => return Column::Null(a.len()),
+    })
+}
+
+fn integers(operator: BinaryOperator, a: &arrow_array::Int64Array, b: &arrow_array::Int64Array) -> Result<Column> {
+    use BinaryOperator as Op;
+    if let Some(column) = comparisons!(operator, a, b) {
+        return Ok(column);
+    }
+    Ok(Column::Integer(match operator {
+        Op::Add => arithmetic(a, b, i64::wrapping_add),
+        Op::Subtract => arithmetic(a, b, i64::wrapping_sub),
+        Op::Multiply => arithmetic(a, b, i64::wrapping_mul),
+        Op::Divide => {
+            return Ok(Column::Float(arithmetic(a, b, |a, b| if b == 0 { 0.0 } else { a as f64 / b as f64 })));
+        }
+        Op::Modulo => arithmetic(a, b, |a, b| if b == 0 { 0 } else { a.wrapping_rem(b) }),
+        Op::BitwiseAnd => arithmetic(a, b, |a, b| a & b),
+        Op::BitwiseOr => arithmetic(a, b, |a, b| a | b),
+        Op::BitwiseXor => arithmetic(a, b, |a, b| a ^ b),
+        _ => return Ok(no_match(a.len())),
+    }))
+}
+
+fn unsigned(operator: BinaryOperator, a: &UInt64Array, b: &UInt64Array) -> Result<Column> {
+    use BinaryOperator as Op;
+    if let Some(column) = comparisons!(operator, a, b) {
+        return Ok(column);
+    }
+    Ok(Column::Unsigned(match operator {
+        Op::Add => arithmetic(a, b, u64::wrapping_add),
+        Op::Subtract => arithmetic(a, b, u64::wrapping_sub),
+        Op::Multiply => arithmetic(a, b, u64::wrapping_mul),
+        Op::Divide => arithmetic(a, b, |a, b| a.checked_div(b).unwrap_or(0)),
+        Op::Modulo => arithmetic(a, b, |a, b| a.checked_rem(b).unwrap_or(0)),
+        Op::BitwiseAnd => arithmetic(a, b, |a, b| a & b),
+        Op::BitwiseOr => arithmetic(a, b, |a, b| a | b),
+        Op::BitwiseXor => arithmetic(a, b, |a, b| a ^ b),
+        _ => return Ok(no_match(a.len())),
+    }))
+}
+
+fn strings(operator: BinaryOperator, a: &StringArray, b: &StringArray) -> Column {
+    let wanted = match operator {
+        BinaryOperator::Equal => true,
+        BinaryOperator::NotEqual => false,
+        _ if operator.is_logical() => return no_match(a.len()),
+        _ => return Column::Null(a.len()),
+    };
+    let holds = |row| a.is_valid(row) && b.is_valid(row) && (a.value(row) == b.value(row)) == wanted;
+    Column::Boolean(BooleanBuffer::collect_bool(a.len(), holds).into())
+}
+
+fn math(function: MathFunction, arguments: &[Column], rows: usize) -> Column {
+    use MathFunction::*;
+    let Some(first) = arguments.first().filter(|column| column.is_number()) else { return Column::Null(rows) };
+    let of_float = |compute: fn(f64) -> f64| Column::Float(first.to_floats().unary(compute));
+    match (function, first, arguments.get(1)) {
+        (Floor | Ceil | Round, Column::Integer(_) | Column::Unsigned(_), _) => first.clone(),
+        (Abs, Column::Integer(array), _) => Column::Integer(array.unary(i64::wrapping_abs)),
+        (Abs, Column::Unsigned(_), _) => first.clone(),
+        (Abs, ..) => of_float(f64::abs),
+        (Floor, ..) => of_float(f64::floor),
+        (Ceil, ..) => of_float(f64::ceil),
+        (Round, ..) => of_float(f64::round),
+        (Sin, ..) => of_float(f64::sin),
+        (Cos, ..) => of_float(f64::cos),
+        (Tan, ..) => of_float(f64::tan),
+        (Asin, ..) => of_float(f64::asin),
+        (Acos, ..) => of_float(f64::acos),
+        (Atan, ..) => of_float(f64::atan),
+        (Exp, ..) => of_float(f64::exp),
+        (Ln, ..) => of_float(f64::ln),
+        (Log2, ..) => of_float(f64::log2),
+        (Log10, ..) => of_float(f64::log10),
+        (Sqrt, ..) => of_float(f64::sqrt),
+        (Atan2 | Pow | Log, _, Some(second)) if second.is_number() => {
+            let compute: fn(f64, f64) -> f64 = match function {
+                Atan2 => f64::atan2,
+                Pow => f64::powf,
+                _ => |value, base| value.ln() / base.ln(),
+            };
+            Column::Float(arithmetic(&first.to_floats(), &second.to_floats(), compute))
+        }
+        (Atan2 | Pow | Log, ..) => Column::Null(rows),
+    }
+}

@@ -1,0 +1,21 @@
+//! A piece of a result: rows of one result series.
+
+use super::column::Column;
+use std::sync::Arc;
+
+/// Rows of one result series. A series with many rows comes in several frames, one after the other.
+#[derive(Debug, Clone)]
+pub struct Frame {
+    /// The measurement's name.
+    pub name: Arc<str>,
+    /// The tags it is grouped by, sorted by key; empty values included.
+    pub tags: Arc<[(String, String)]>,
+    /// The names of the columns, time not among them.
+    pub column_names: Arc<[String]>,
+    /// The names that outer queries know the columns by.
+    pub reference_names: Arc<[String]>,
+    /// Times, ns.
+    pub times_ns: Vec<i64>,
+    /// The columns.
+    pub columns: Vec<Column>,
+}

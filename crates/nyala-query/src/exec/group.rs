@@ -1,0 +1,122 @@
+//! Which rows make one result series: sources by name, groups by tag values.
+
+use super::frame::Frame;
+use super::rows::{MeasurementRows, time_range};
+use crate::plan::Plan;
+use nyala_core::store::SnapshotRef;
+use nyala_core::{Result, TimeRange};
+use nyala_db::catalog::Measurement;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// A source of rows under one name.
+pub enum Input {
+    /// Series of a measurement.
+    Measurement(MeasurementRows),
+    /// A frame of an inner query.
+    Frame(Frame),
+}
+
+/// The sources under one name, and their groups in the order of the answer.
+pub struct Inputs {
+    /// The name.
+    pub name: Arc<str>,
+    /// The sources.
+    pub inputs: Vec<Input>,
+    /// The groups.
+    pub groups: Vec<Group>,
+}
+
+/// What one result series is made of.
+pub struct Group {
+    /// Its tags.
+    pub tags: Arc<[(String, String)]>,
+    /// Positions of its sources, each with the group in that source.
+    pub members: Vec<(usize, usize)>,
+}
+
+impl Input {
+    /// The series of a measurement that a plan wants.
+    pub fn measurement(plan: &Plan, measurement: &Arc<Measurement>, snapshot: SnapshotRef) -> Result<Self> {
+        MeasurementRows::find(plan, measurement, snapshot).map(Input::Measurement)
+    }
+
+    fn name(&self) -> Arc<str> {
+        match self {
+            Input::Measurement(rows) => rows.measurement().name().into(),
+            Input::Frame(frame) => frame.name.clone(),
+        }
+    }
+
+    /// Tag values of its groups.
+    fn groups(&self, group_tags: &[String]) -> Vec<Vec<String>> {
+        match self {
+            Input::Measurement(rows) => rows.group_values.clone(),
+            Input::Frame(frame) => {
+                let value = |key: &String| {
+                    let tag = frame.tags.iter().find(|(own, _)| own == key);
+                    tag.map(|(_, value)| value.clone()).unwrap_or_default()
+                };
+                vec![group_tags.iter().map(value).collect()]
+            }
+        }
+    }
+
+    /// Times between which its rows lie, if it has any.
+    pub fn time_bounds(&self, plan: &Plan) -> Result<Option<TimeRange>> {
+        match self {
+            Input::Measurement(rows) => rows.snapshot().time_bounds(rows.measurement().table(), time_range(plan)),
+            Input::Frame(frame) => {
+                let times = || frame.times_ns.iter().copied();
+                Ok(times().min().zip(times().max()).map(|(first, last)| TimeRange::new(first, last + 1)))
+            }
+        }
+    }
+}
+
+impl Inputs {
+    /// Puts sources together by name, in the order of the answer.
+    pub fn by_name(plan: &Plan, inputs: Vec<Input>) -> VecDeque<Self> {
+        let mut names: BTreeMap<Arc<str>, Vec<Input>> = BTreeMap::new();
+        for input in inputs {
+            names.entry(input.name()).or_default().push(input);
+        }
+        let mut all: VecDeque<Self> =
+            names.into_iter().map(|(name, inputs)| Self::with_groups(plan, name, inputs)).collect();
+        if !plan.ascending {
+            all.make_contiguous().reverse();
+        }
+        all
+    }
+
+    fn with_groups(plan: &Plan, name: Arc<str>, inputs: Vec<Input>) -> Self {
+        let mut members: BTreeMap<Vec<String>, Vec<(usize, usize)>> = BTreeMap::new();
+        for (position, input) in inputs.iter().enumerate() {
+            for (group, values) in input.groups(&plan.group_tags).into_iter().enumerate() {
+                members.entry(values).or_default().push((position, group));
+            }
+        }
+        let limit = if plan.series_limit == 0 { usize::MAX } else { plan.series_limit };
+        let mut groups: Vec<Group> = members
+            .into_iter()
+            .skip(plan.series_offset)
+            .take(limit)
+            .map(|(values, members)| Group {
+                tags: plan.group_tags.iter().cloned().zip(values).collect(),
+                members,
+            })
+            .collect();
+        if !plan.ascending {
+            groups.reverse();
+        }
+        Self { name, inputs, groups }
+    }
+
+    /// The measurement, when it is the only source.
+    pub fn only_measurement(&self) -> Option<&MeasurementRows> {
+        match self.inputs.as_slice() {
+            [Input::Measurement(rows)] => Some(rows),
+            _ => None,
+        }
+    }
+}

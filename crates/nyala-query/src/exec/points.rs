@@ -1,0 +1,188 @@
+//! The result of one call in one group: points in time, empty windows filled.
+
+use super::column::{Column, Scalar};
+use super::reduce::Reduction;
+use crate::influxql::{Fill, MINIMUM_TIME_NS};
+use crate::plan::{Function, Plan};
+use nyala_core::store::Windows;
+
+/// Points in the order of the answer.
+pub struct Points {
+    /// Their times, ns.
+    pub times_ns: Vec<i64>,
+    /// Their values.
+    pub values: Column,
+    /// The other columns of the rows that were selected, if any were asked for.
+    pub references: Vec<Column>,
+}
+
+impl Points {
+    /// The points of a reduction: ordered, filled, cut to the limit.
+    pub fn of(
+        plan: &Plan,
+        function: Function,
+        windows: &Windows,
+        mut reduction: Reduction,
+        references: Vec<Column>,
+    ) -> Self {
+        let mut references = references;
+        if !plan.ascending {
+            let backwards: Vec<Option<u32>> = (0..reduction.windows.len() as u32).rev().map(Some).collect();
+            reduction.windows.reverse();
+            reduction.times_ns.reverse();
+            reduction.values = reduction.values.take(&backwards);
+            references.iter_mut().for_each(|column| *column = column.take(&backwards));
+        }
+        let points = match plan.windows {
+            None if plan.selector => {
+                Self { times_ns: reduction.times_ns, values: reduction.values, references }
+            }
+            None => {
+                let times_ns = vec![plan.aggregate_time_ns(); reduction.windows.len()];
+                Self { times_ns, values: reduction.values, references }
+            }
+            Some(_) if plan.fill == Fill::None || function == Function::Distinct => {
+                let times_ns = reduction.windows.iter().map(|index| start_of(windows, *index as usize)).collect();
+                Self { times_ns, values: reduction.values, references }
+            }
+            Some(_) => filled(plan, function, windows, &reduction, &references),
+        };
+        points.cut(plan.offset, plan.limit)
+    }
+
+    fn cut(self, offset: usize, limit: usize) -> Self {
+        let start = offset.min(self.times_ns.len());
+        let rest = self.times_ns.len() - start;
+        let length = if limit == 0 { rest } else { rest.min(limit) };
+        if length == self.times_ns.len() {
+            return self;
+        }
+        Self {
+            times_ns: self.times_ns[start..start + length].to_vec(),
+            values: self.values.slice(start, length),
+            references: self.references.iter().map(|column| column.slice(start, length)).collect(),
+        }
+    }
+}
+
+/// The time a window is shown at: its start, or 0 where that is the beginning of time.
+fn start_of(windows: &Windows, index: usize) -> i64 {
+    match windows.range(index).start_ns {
+        start_ns if start_ns <= MINIMUM_TIME_NS => 0,
+        start_ns => start_ns,
+    }
+}
+
+fn filled(
+    plan: &Plan,
+    function: Function,
+    windows: &Windows,
+    reduction: &Reduction,
+    references: &[Column],
+) -> Points {
+    let (Some(first), count) = (reduction.windows.first(), windows.count()) else {
+        return Points { times_ns: Vec::new(), values: reduction.values.slice(0, 0), references: Vec::new() };
+    };
+    // Without a lower bound of time the windows shown begin, or end, with the points there are.
+    let bounded = plan.first_ns > MINIMUM_TIME_NS;
+    let last = reduction.windows[reduction.windows.len() - 1];
+    let shown: Vec<u32> = match (plan.ascending, bounded) {
+        (true, true) => (0..count as u32).collect(),
+        (true, false) => (*first..count as u32).collect(),
+        (false, true) => (0..count as u32).rev().collect(),
+        (false, false) => (last..count as u32).rev().collect(),
+    };
+    let mut positions: Vec<Option<u32>> = Vec::with_capacity(shown.len());
+    let mut next = 0;
+    for window in &shown {
+        let here = reduction.windows.get(next) == Some(window);
+        positions.push(here.then_some(next as u32));
+        next += usize::from(here);
+    }
+    let times_ns = shown.iter().map(|index| start_of(windows, *index as usize)).collect();
+    let values = match (plan.fill, function) {
+        (Fill::Null, Function::Count | Function::CountDistinct) => {
+            constant(&reduction.values, &positions, &Scalar::Integer(0))
+        }
+        (Fill::Null | Fill::None, _) => reduction.values.take(&positions),
+        (Fill::Integer(value), _) => constant(&reduction.values, &positions, &Scalar::Integer(value)),
+        (Fill::Number(value), _) => constant(&reduction.values, &positions, &Scalar::Float(value)),
+        (Fill::Previous, _) => {
+            let mut previous = None;
+            for position in &mut positions {
+                previous = position.or(previous);
+                *position = previous;
+            }
+            reduction.values.take(&positions)
+        }
+        (Fill::Linear, _) => linear(&reduction.values, &positions),
+    };
+    let references = references
+        .iter()
+        .map(|column| {
+            let mut next = 0;
+            let places: Vec<Option<u32>> = shown
+                .iter()
+                .map(|window| {
+                    let here = reduction.windows.get(next) == Some(window);
+                    next += usize::from(here);
+                    here.then(|| next as u32 - 1)
+                })
+                .collect();
+            column.take(&places)
+        })
+        .collect();
+    Points { times_ns, values, references }
+}
+
+/// A number in every gap, in the type of the column; text becomes empty and booleans false.
+fn constant(values: &Column, positions: &[Option<u32>], fill: &Scalar) -> Column {
+    let (as_float, as_integer) = match fill {
+        Scalar::Integer(value) => (*value as f64, *value),
+        Scalar::Float(value) => (*value, *value as i64),
+        _ => (0.0, 0),
+    };
+    let fill = match values {
+        Column::Float(_) | Column::Null(_) => Scalar::Float(as_float),
+        Column::Integer(_) => Scalar::Integer(as_integer),
+        Column::Unsigned(_) => Scalar::Unsigned(as_integer as u64),
+        Column::String(_) => Scalar::String(String::new()),
+        Column::Boolean(_) => Scalar::Boolean(false),
+    };
+    let cells: Vec<Option<Scalar>> = positions
+        .iter()
+        .map(|position| match position {
+            Some(row) => values.scalar(*row as usize),
+            None => Some(fill.clone()),
+        })
+        .collect();
+    Column::from_scalars(&cells)
+}
+
+/// Numbers on the straight line between the points around a gap.
+fn linear(values: &Column, positions: &[Option<u32>]) -> Column {
+    if !values.is_number() {
+        return values.take(positions);
+    }
+    let mut cells: Vec<Option<Scalar>> =
+        positions.iter().map(|position| values.scalar((*position)? as usize)).collect();
+    let known: Vec<usize> = (0..positions.len()).filter(|index| positions[*index].is_some()).collect();
+    for pair in known.windows(2) {
+        let (Some(from), Some(to)) = (cells[pair[0]].clone(), cells[pair[1]].clone()) else { continue };
+        let span = (pair[1] - pair[0]) as f64;
+        for index in pair[0] + 1..pair[1] {
+            let part = (index - pair[0]) as f64;
+            cells[index] = Some(match (&from, &to) {
+                (Scalar::Integer(from), Scalar::Integer(to)) => {
+                    Scalar::Integer((to.wrapping_sub(*from) as f64 / span * part + *from as f64) as i64)
+                }
+                (Scalar::Unsigned(from), Scalar::Unsigned(to)) => {
+                    Scalar::Unsigned(((*to as f64 - *from as f64) / span * part + *from as f64) as u64)
+                }
+                (Scalar::Float(from), Scalar::Float(to)) => Scalar::Float((to - from) / span * part + from),
+                _ => continue,
+            });
+        }
+    }
+    Column::from_scalars(&cells)
+}

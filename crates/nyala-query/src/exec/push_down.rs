@@ -1,0 +1,266 @@
+//! Aggregates that the store computes on its own blocks.
+
+use super::column::Column;
+use super::reduce::Reduction;
+use super::rows::MeasurementRows;
+use crate::influxql::{Fill, MINIMUM_TIME_NS};
+use crate::plan::condition::only_column;
+use crate::plan::{Function, Plan};
+use arrow_array::{BooleanArray, Float64Array, Int64Array, StringArray, UInt64Array};
+use nyala_core::store::{
+    AggregateFunction, AggregateRequest, AggregateStates, Measure, MeasureState, Predicate, Windows,
+};
+use nyala_core::{ColumnType, Result, SeriesId};
+use nyala_core::store::aggregate::SelectedValues;
+use std::ops::Range;
+
+/// The most states asked for at once.
+const STATES_AT_ONCE: usize = 1 << 20;
+/// The fewest windows computed at once where a limit may make the rest needless.
+const WINDOWS_AT_ONCE: usize = 16;
+
+/// The calls of a plan as measures of the store.
+pub struct PushDown {
+    measures: Vec<Measure>,
+    predicates: Vec<Predicate>,
+    /// Per call its function, its first measure and whether its column is unsigned.
+    calls: Vec<(Function, usize, bool)>,
+}
+
+impl PushDown {
+    /// How the store can answer all calls of a plan, if it can.
+    pub fn of(plan: &Plan, rows: &MeasurementRows) -> Option<Self> {
+        if !plan.references.is_empty() {
+            return None;
+        }
+        let predicates = rows.pushed_down()?.to_vec();
+        let schema = rows.snapshot().schema(rows.measurement().table()).ok()?;
+        let (mut measures, mut calls) = (Vec::new(), Vec::new());
+        for call in &plan.calls {
+            let (column, _) = only_column(rows.measurement(), &call.argument)?;
+            let column_type = schema.column(column)?.column_type;
+            let functions: &[AggregateFunction] = match call.function {
+                Function::Count => &[AggregateFunction::Count],
+                Function::Sum | Function::Mean => &[AggregateFunction::Sum],
+                Function::Min => &[AggregateFunction::Min],
+                Function::Max => &[AggregateFunction::Max],
+                Function::First => &[AggregateFunction::First],
+                Function::Last => &[AggregateFunction::Last],
+                Function::Spread => &[AggregateFunction::Min, AggregateFunction::Max],
+                _ => return None,
+            };
+            for function in functions {
+                MeasureState::empty(*function, column_type, 0).ok()?;
+            }
+            calls.push((call.function, measures.len(), column_type == ColumnType::UInt64));
+            measures.extend(functions.iter().map(|function| Measure { column, function: *function }));
+        }
+        Some(Self { measures, predicates, calls })
+    }
+
+    /// How many groups to compute at once.
+    pub fn groups_at_once(&self, windows: &Windows) -> usize {
+        (STATES_AT_ONCE / (windows.count() * self.measures.len()).max(1)).max(1)
+    }
+
+    /// Computes the calls of some groups: per group, per call.
+    pub async fn compute(
+        &self,
+        plan: &Plan,
+        rows: &MeasurementRows,
+        groups: Range<usize>,
+        windows: &Windows,
+    ) -> Result<Vec<Vec<Reduction>>> {
+        let mut series: Vec<(SeriesId, u32)> = Vec::new();
+        for (number, members) in rows.group_series[groups.clone()].iter().enumerate() {
+            series.extend(members.iter().map(|id| (*id, number as u32)));
+        }
+        series.sort_unstable();
+        let mut request = AggregateRequest {
+            table: rows.measurement().table(),
+            series: series.into(),
+            groups: groups.len(),
+            time: rows.time(),
+            windows: windows.clone(),
+            predicates: self.predicates.clone(),
+            measures: self.measures.clone(),
+        };
+        let needed = plan.limit.saturating_add(plan.offset);
+        let all = windows.count();
+        if plan.limit == 0 || plan.windows.is_none() || all <= needed.saturating_mul(4).max(WINDOWS_AT_ONCE) {
+            let states = rows.snapshot().aggregate(request).await?;
+            return Ok((0..groups.len()).map(|group| self.reductions(&states, group, all, 0)).collect());
+        }
+        // The limit may be reached long before the last window: go slice by slice, each twice as long.
+        let mut found: Vec<Vec<Reduction>> = Vec::new();
+        let (mut done, mut slice) = (0, needed.max(WINDOWS_AT_ONCE));
+        while done < all {
+            let length = slice.min(all - done);
+            let first = if plan.ascending { done } else { all - done - length };
+            request.windows = part(windows, first, length);
+            let states = rows.snapshot().aggregate(request.clone()).await?;
+            for group in 0..groups.len() {
+                let reductions = self.reductions(&states, group, length, first);
+                match found.get_mut(group) {
+                    None => found.push(reductions),
+                    Some(known) => {
+                        let pairs = known.iter_mut().zip(reductions);
+                        pairs.for_each(|(known, more)| known.append(more, plan.ascending));
+                    }
+                }
+            }
+            done += length;
+            slice = slice.saturating_mul(2);
+            let reached = |reduction: &Reduction| limit_reached(plan, reduction, all, done, needed);
+            if found.iter().flatten().all(reached) {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    fn reductions(&self, states: &AggregateStates, group: usize, windows: usize, first: usize) -> Vec<Reduction> {
+        let slots = group * windows..(group + 1) * windows;
+        self.calls
+            .iter()
+            .map(|(function, measure, unsigned)| {
+                let measures = &states.measures[*measure..];
+                reduction(*function, measures, *unsigned, slots.clone(), first)
+            })
+            .collect()
+    }
+}
+
+/// Whether windows that were not computed cannot change what a limit lets through.
+fn limit_reached(plan: &Plan, reduction: &Reduction, all: usize, done: usize, needed: usize) -> bool {
+    let Some(first) = (if plan.ascending { reduction.windows.first() } else { reduction.windows.last() }) else {
+        return false;
+    };
+    if plan.fill == Fill::None {
+        return reduction.windows.len() >= needed;
+    }
+    if plan.fill == Fill::Linear {
+        return false;
+    }
+    let from_start = if plan.ascending { *first as usize } else { all - 1 - *first as usize };
+    let skipped = if plan.first_ns > MINIMUM_TIME_NS { 0 } else { from_start };
+    done - skipped.min(done) >= needed
+}
+
+fn part(windows: &Windows, first: usize, length: usize) -> Windows {
+    match windows {
+        Windows::Regular { width_ns, .. } => {
+            Windows::Regular { start_ns: windows.range(first).start_ns, width_ns: *width_ns, count: length }
+        }
+        Windows::Bounds(bounds) => Windows::Bounds(bounds[first..=first + length].into()),
+    }
+}
+
+fn reduction(
+    function: Function,
+    measures: &[MeasureState],
+    unsigned: bool,
+    slots: Range<usize>,
+    first_window: usize,
+) -> Reduction {
+    let start = slots.start;
+    let of = |present: &dyn Fn(usize) -> bool| -> Vec<usize> { slots.clone().filter(|slot| present(*slot)).collect() };
+    let (present, values, times_ns): (Vec<usize>, Column, Vec<i64>) = match &measures[0] {
+        MeasureState::Count(counts) => {
+            let present = of(&|slot| counts[slot] > 0);
+            let values = present.iter().map(|slot| counts[*slot] as i64).collect::<Vec<_>>();
+            (present, Column::Integer(values.into()), Vec::new())
+        }
+        MeasureState::SumInteger { sums, counts } => {
+            let present = of(&|slot| counts[slot] > 0);
+            let values = if function == Function::Mean {
+                // Sums are exact; the mean rounds once.
+                let mean = |slot: &usize| sums[*slot] as f64 / counts[*slot] as f64;
+                Column::Float(present.iter().map(mean).collect::<Vec<_>>().into())
+            } else if unsigned {
+                Column::Unsigned(present.iter().map(|slot| sums[*slot] as u64).collect::<Vec<_>>().into())
+            } else {
+                Column::Integer(present.iter().map(|slot| sums[*slot] as i64).collect::<Vec<_>>().into())
+            };
+            (present, values, Vec::new())
+        }
+        MeasureState::SumFloat { sums, counts } => {
+            let present = of(&|slot| counts[slot] > 0);
+            let value = |slot: &usize| match function {
+                Function::Mean => sums[*slot] / counts[*slot] as f64,
+                _ => sums[*slot],
+            };
+            let values = present.iter().map(value).collect::<Vec<_>>();
+            (present, Column::Float(values.into()), Vec::new())
+        }
+        MeasureState::Selected(selected) => {
+            let present = of(&|slot| selected.series[slot].is_some());
+            let values = match measures.get(1) {
+                Some(MeasureState::Selected(most)) if function == Function::Spread => {
+                    spread(&selected.values, &most.values, &present)
+                }
+                _ => selected_column(&selected.values, &present),
+            };
+            let times_ns = present.iter().map(|slot| selected.times_ns[*slot]).collect();
+            (present, values, times_ns)
+        }
+    };
+    let windows: Vec<u32> = present.iter().map(|slot| (slot - start + first_window) as u32).collect();
+    let rows = vec![(0, 0); windows.len()];
+    let times_ns = if times_ns.is_empty() { vec![0; windows.len()] } else { times_ns };
+    Reduction { windows, values, times_ns, rows }
+}
+
+fn selected_column(values: &SelectedValues, present: &[usize]) -> Column {
+    let slots = present.iter();
+    match values {
+        SelectedValues::Int(values) => {
+            Column::Integer(Int64Array::from_iter_values(slots.map(|slot| values[*slot])))
+        }
+        SelectedValues::UInt(values) => {
+            Column::Unsigned(UInt64Array::from_iter_values(slots.map(|slot| values[*slot])))
+        }
+        SelectedValues::Float(values) => {
+            Column::Float(Float64Array::from_iter_values(slots.map(|slot| values[*slot])))
+        }
+        SelectedValues::Bool(values) => {
+            Column::Boolean(slots.map(|slot| Some(values[*slot])).collect::<BooleanArray>())
+        }
+        SelectedValues::String(values) => {
+            Column::String(StringArray::from_iter_values(slots.map(|slot| &values[*slot])))
+        }
+    }
+}
+
+fn spread(least: &SelectedValues, most: &SelectedValues, present: &[usize]) -> Column {
+    let slots = present.iter();
+    match (least, most) {
+        (SelectedValues::Int(least), SelectedValues::Int(most)) => Column::Integer(
+            Int64Array::from_iter_values(slots.map(|slot| most[*slot].wrapping_sub(least[*slot]))),
+        ),
+        (SelectedValues::UInt(least), SelectedValues::UInt(most)) => Column::Unsigned(
+            UInt64Array::from_iter_values(slots.map(|slot| most[*slot].wrapping_sub(least[*slot]))),
+        ),
+        (SelectedValues::Float(least), SelectedValues::Float(most)) => {
+            Column::Float(Float64Array::from_iter_values(slots.map(|slot| most[*slot] - least[*slot])))
+        }
+        _ => Column::Null(present.len()),
+    }
+}
+
+impl Reduction {
+    /// Adds the windows of the next slice: later ones when going forwards, else earlier ones.
+    fn append(&mut self, more: Reduction, ascending: bool) {
+        let own = std::mem::replace(
+            self,
+            Reduction { windows: Vec::new(), values: Column::Null(0), times_ns: Vec::new(), rows: Vec::new() },
+        );
+        let (earlier, later) = if ascending { (own, more) } else { (more, own) };
+        *self = Reduction {
+            windows: [earlier.windows, later.windows].concat(),
+            values: Column::concatenate(&[earlier.values, later.values]),
+            times_ns: [earlier.times_ns, later.times_ns].concat(),
+            rows: [earlier.rows, later.rows].concat(),
+        };
+    }
+}

@@ -1,0 +1,421 @@
+//! Reducing the rows of windows to values, for functions and conditions that the store cannot answer.
+
+use super::column::Column;
+use super::memory::QueryMemory;
+use crate::plan::Function;
+use arrow_array::Array;
+use hashbrown::HashMap;
+use nyala_core::Result;
+use std::cmp::Ordering;
+
+/// In a list of windows by row: the row is in none.
+pub const NO_WINDOW: u32 = u32::MAX;
+
+/// One reduced window.
+#[derive(Debug, Clone)]
+pub struct Reduced<T> {
+    /// The window.
+    pub window: u32,
+    /// The value; `None` is NULL.
+    pub value: Option<T>,
+    /// The time of the row that was selected, ns.
+    pub time_ns: i64,
+    /// The row that was selected.
+    pub row: RowId,
+}
+
+/// A row among those that were fed: which feed, and which row of it.
+pub type RowId = (u32, u32);
+
+/// The reduced windows of one call, ascending.
+pub struct Reduction {
+    /// Which windows.
+    pub windows: Vec<u32>,
+    /// Their values.
+    pub values: Column,
+    /// Times of the selected rows, ns.
+    pub times_ns: Vec<i64>,
+    /// The selected rows.
+    pub rows: Vec<RowId>,
+}
+
+/// Reduces a column whose type shows with its first values.
+pub struct Reducer {
+    function: Function,
+    memory: QueryMemory,
+    feeds: u32,
+    states: Option<States>,
+}
+
+enum States {
+    Float(State<f64>),
+    Integer(State<i64>),
+    Unsigned(State<u64>),
+    String(State<String>),
+    Boolean(State<bool>),
+}
+
+impl Reducer {
+    /// A reducer for one call.
+    pub fn new(function: Function, memory: QueryMemory) -> Self {
+        Self { function, memory, feeds: 0, states: None }
+    }
+
+    /// Adds the rows of one series, or of any number of series in order of time.
+    pub fn feed(&mut self, times_ns: &[i64], windows: &[u32], column: &Column) -> Result<()> {
+        let feed = self.feeds;
+        self.feeds += 1;
+        macro_rules! add {
+            ($variant:ident, $array:expr, $value:expr) => {{
+                let states = self.states.get_or_insert_with(|| States::$variant(State::new(self.function)));
+                if let States::$variant(state) = states {
+                    for row in 0..times_ns.len() {
+                        if windows[row] != NO_WINDOW && $array.is_valid(row) {
+                            let item = Item { value: $value(row), time_ns: times_ns[row], row: (feed, row as u32) };
+                            state.add(windows[row] as usize, item, &self.memory)?;
+                        }
+                    }
+                }
+            }};
+        }
+        match column {
+            Column::Float(array) => add!(Float, array, |row| array.value(row)),
+            Column::Integer(array) => add!(Integer, array, |row| array.value(row)),
+            Column::Unsigned(array) => add!(Unsigned, array, |row| array.value(row)),
+            Column::String(array) => add!(String, array, |row| array.value(row).to_owned()),
+            Column::Boolean(array) => add!(Boolean, array, |row| array.value(row)),
+            Column::Null(_) => {}
+        }
+        Ok(())
+    }
+
+    /// The reduced windows.
+    pub fn finish(self) -> Reduction {
+        let function = self.function;
+        match self.states {
+            None => {
+                Reduction { windows: Vec::new(), values: Column::Null(0), times_ns: Vec::new(), rows: Vec::new() }
+            }
+            Some(States::Float(state)) => state.finish(function),
+            Some(States::Integer(state)) => state.finish(function),
+            Some(States::Unsigned(state)) => state.finish(function),
+            Some(States::String(state)) => state.finish(function),
+            Some(States::Boolean(state)) => state.finish(function),
+        }
+    }
+}
+
+/// A type of values.
+trait Datum: Clone + PartialOrd {
+    type Key: std::hash::Hash + Eq;
+    fn key(&self) -> Self::Key;
+    fn to_float(&self) -> f64;
+    /// Adds as the type adds: integers wrap around.
+    fn plus(&self, other: &Self) -> Self;
+    fn minus(&self, other: &Self) -> Self;
+    fn column(values: Vec<Option<Self>>) -> Column;
+    fn held_bytes(&self) -> usize {
+        size_of::<Self>()
+    }
+}
+
+macro_rules! number_datum {
+    ($type:ty, $key:ty, $variant:ident, $to_key:expr, $plus:expr, $minus:expr) => {
+        impl Datum for $type {
+            type Key = $key;
+            fn key(&self) -> $key {
+                $to_key(*self)
+            }
+            fn to_float(&self) -> f64 {
+                *self as f64
+            }
+            fn plus(&self, other: &Self) -> Self {
+                $plus(*self, *other)
+            }
+            fn minus(&self, other: &Self) -> Self {
+                $minus(*self, *other)
+            }
+            fn column(values: Vec<Option<Self>>) -> Column {
+                Column::$variant(values.into())
+            }
+        }
+    };
+}
+
+number_datum!(f64, u64, Float, f64::to_bits, |a, b| a + b, |a, b| a - b);
+number_datum!(i64, i64, Integer, |value| value, i64::wrapping_add, i64::wrapping_sub);
+number_datum!(u64, u64, Unsigned, |value| value, u64::wrapping_add, u64::wrapping_sub);
+
+impl Datum for String {
+    type Key = String;
+    fn key(&self) -> String {
+        self.clone()
+    }
+    fn to_float(&self) -> f64 {
+        f64::NAN
+    }
+    fn plus(&self, _other: &Self) -> Self {
+        self.clone()
+    }
+    fn minus(&self, _other: &Self) -> Self {
+        self.clone()
+    }
+    fn column(values: Vec<Option<Self>>) -> Column {
+        Column::String(values.into_iter().collect())
+    }
+    fn held_bytes(&self) -> usize {
+        size_of::<Self>() + self.len()
+    }
+}
+
+impl Datum for bool {
+    type Key = bool;
+    fn key(&self) -> bool {
+        *self
+    }
+    fn to_float(&self) -> f64 {
+        f64::NAN
+    }
+    fn plus(&self, other: &Self) -> Self {
+        *self || *other
+    }
+    fn minus(&self, other: &Self) -> Self {
+        *self != *other
+    }
+    fn column(values: Vec<Option<Self>>) -> Column {
+        Column::Boolean(values.into())
+    }
+}
+
+#[derive(Clone)]
+struct Item<T> {
+    value: T,
+    time_ns: i64,
+    row: RowId,
+}
+
+/// The states of a function, per window.
+enum State<T: Datum> {
+    Count(Vec<u64>),
+    Sum(Vec<Option<(T, u64)>>),
+    Chosen(Function, Vec<Option<Item<T>>>),
+    Extremes(Vec<Option<(T, T)>>),
+    Values(Vec<Vec<Item<T>>>),
+    Distinct(Vec<HashMap<T::Key, Item<T>>>),
+}
+
+fn slot<S: Default>(states: &mut Vec<S>, window: usize) -> &mut S {
+    if states.len() <= window {
+        states.resize_with(window + 1, S::default);
+    }
+    &mut states[window]
+}
+
+impl<T: Datum> State<T> {
+    fn new(function: Function) -> Self {
+        use Function::{
+            Count, CountDistinct, Distinct, First, Last, Max, Mean, Median, Min, Mode, Percentile, Spread, Stddev,
+            Sum,
+        };
+        match function {
+            Count => State::Count(Vec::new()),
+            Sum | Mean => State::Sum(Vec::new()),
+            First | Last | Min | Max => State::Chosen(function, Vec::new()),
+            Spread => State::Extremes(Vec::new()),
+            Distinct | CountDistinct => State::Distinct(Vec::new()),
+            Median | Mode | Stddev | Percentile(_) => State::Values(Vec::new()),
+        }
+    }
+
+    fn add(&mut self, window: usize, item: Item<T>, memory: &QueryMemory) -> Result<()> {
+        match self {
+            State::Count(counts) => *slot(counts, window) += 1,
+            State::Sum(sums) => {
+                let slot = slot(sums, window);
+                *slot = Some(match slot.take() {
+                    Some((sum, count)) => (sum.plus(&item.value), count + 1),
+                    None => (item.value, 1),
+                });
+            }
+            State::Chosen(function, chosen) => {
+                let slot = slot(chosen, window);
+                if slot.as_ref().is_none_or(|old| prefers(*function, &item, old)) {
+                    *slot = Some(item);
+                }
+            }
+            State::Extremes(extremes) => {
+                let slot = slot(extremes, window);
+                match slot {
+                    None => *slot = Some((item.value.clone(), item.value)),
+                    Some((least, _)) if item.value < *least => *least = item.value,
+                    Some((_, most)) if item.value > *most => *most = item.value,
+                    Some(_) => {}
+                }
+            }
+            State::Values(values) => {
+                memory.charge(item.value.held_bytes() + 16)?;
+                slot(values, window).push(item);
+            }
+            State::Distinct(distinct) => {
+                let seen = slot(distinct, window);
+                match seen.get_mut(&item.value.key()) {
+                    Some(old) if item.time_ns < old.time_ns => *old = item,
+                    Some(_) => {}
+                    None => {
+                        memory.charge(2 * item.value.held_bytes() + 32)?;
+                        seen.insert(item.value.key(), item);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self, function: Function) -> Reduction {
+        match self {
+            State::Count(counts) => {
+                let reduced = enumerate(counts).filter(|(_, count)| *count > 0);
+                collect(reduced.map(|(window, count)| plain(window, Some(count as i64))))
+            }
+            State::Sum(sums) => {
+                let sums = enumerate(sums).filter_map(|(window, sum)| Some((window, sum?)));
+                match function {
+                    Function::Mean => collect(
+                        sums.map(|(window, (sum, count))| plain(window, Some(sum.to_float() / count as f64))),
+                    ),
+                    _ => collect(sums.map(|(window, (sum, _))| plain(window, Some(sum)))),
+                }
+            }
+            State::Chosen(_, chosen) => {
+                collect(enumerate(chosen).filter_map(|(window, item)| Some(selected(window, item?))))
+            }
+            State::Extremes(extremes) => collect(enumerate(extremes).filter_map(|(window, extremes)| {
+                let (least, most) = extremes?;
+                Some(plain(window, Some(most.minus(&least))))
+            })),
+            State::Values(values) => {
+                let values = enumerate(values).filter(|(_, items)| !items.is_empty());
+                match function {
+                    Function::Median => collect(values.map(|(window, items)| plain(window, Some(median(items))))),
+                    Function::Stddev => collect(values.map(|(window, items)| plain(window, stddev(&items)))),
+                    Function::Percentile(percentage) => collect(
+                        values.filter_map(|(window, items)| Some(selected(window, percentile(items, percentage)?))),
+                    ),
+                    _ => collect(values.map(|(window, items)| plain(window, Some(mode(items))))),
+                }
+            }
+            State::Distinct(distinct) => {
+                let distinct = enumerate(distinct).filter(|(_, seen)| !seen.is_empty());
+                match function {
+                    Function::CountDistinct => {
+                        collect(distinct.map(|(window, seen)| plain(window, Some(seen.len() as i64))))
+                    }
+                    _ => collect(distinct.flat_map(|(window, seen)| {
+                        let mut items: Vec<Item<T>> = seen.into_values().collect();
+                        items.sort_by(|a, b| a.time_ns.cmp(&b.time_ns).then(by_value(a, b)));
+                        items.into_iter().map(move |item| selected(window, item))
+                    })),
+                }
+            }
+        }
+    }
+}
+
+fn enumerate<S>(states: Vec<S>) -> impl Iterator<Item = (u32, S)> {
+    states.into_iter().enumerate().map(|(window, state)| (window as u32, state))
+}
+
+fn plain<T>(window: u32, value: Option<T>) -> Reduced<T> {
+    Reduced { window, value, time_ns: 0, row: (0, 0) }
+}
+
+fn selected<T>(window: u32, item: Item<T>) -> Reduced<T> {
+    Reduced { window, value: Some(item.value), time_ns: item.time_ns, row: item.row }
+}
+
+fn collect<T: Datum>(reduced: impl Iterator<Item = Reduced<T>>) -> Reduction {
+    let (mut windows, mut values, mut times_ns, mut rows) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for reduced in reduced {
+        windows.push(reduced.window);
+        values.push(reduced.value);
+        times_ns.push(reduced.time_ns);
+        rows.push(reduced.row);
+    }
+    Reduction { windows, values: T::column(values), times_ns, rows }
+}
+
+fn prefers<T: Datum>(function: Function, item: &Item<T>, old: &Item<T>) -> bool {
+    let larger_at_once = item.time_ns == old.time_ns && item.value > old.value;
+    let earlier_equal = item.value == old.value && item.time_ns < old.time_ns;
+    match function {
+        Function::First => item.time_ns < old.time_ns || larger_at_once,
+        Function::Last => item.time_ns > old.time_ns || larger_at_once,
+        Function::Min => item.value < old.value || earlier_equal,
+        _ => item.value > old.value || earlier_equal,
+    }
+}
+
+fn by_value<T: PartialOrd>(a: &Item<T>, b: &Item<T>) -> Ordering {
+    a.value.partial_cmp(&b.value).unwrap_or(Ordering::Equal)
+}
+
+fn sort_by_value<T: Datum>(items: &mut [Item<T>]) {
+    items.sort_by(|a, b| by_value(a, b).then(a.time_ns.cmp(&b.time_ns)));
+}
+
+/// The middle value; of an even number the mean of the two in the middle.
+fn median<T: Datum>(mut items: Vec<Item<T>>) -> f64 {
+    items.sort_unstable_by(by_value);
+    let middle = items.len() / 2;
+    let high = items[middle].value.to_float();
+    match items.len() % 2 {
+        1 => high,
+        _ => {
+            let low = items[middle - 1].value.to_float();
+            low + (high - low) / 2.0
+        }
+    }
+}
+
+/// The sample standard deviation; of a single value unknown.
+fn stddev<T: Datum>(items: &[Item<T>]) -> Option<f64> {
+    if items.len() < 2 {
+        return None;
+    }
+    let mut mean = 0.0;
+    for (count, item) in items.iter().enumerate() {
+        mean += (item.value.to_float() - mean) / (count + 1) as f64;
+    }
+    let squares: f64 = items.iter().map(|item| (item.value.to_float() - mean).powi(2)).sum();
+    Some((squares / (items.len() - 1) as f64).sqrt())
+}
+
+/// The value at the nearest rank.
+fn percentile<T: Datum>(mut items: Vec<Item<T>>, percentage: f64) -> Option<Item<T>> {
+    let rank = (items.len() as f64 * percentage / 100.0 + 0.5).floor() - 1.0;
+    if !(rank >= 0.0 && rank < items.len() as f64) {
+        return None;
+    }
+    let order = |a: &Item<T>, b: &Item<T>| by_value(a, b).then(a.time_ns.cmp(&b.time_ns));
+    let (_, item, _) = items.select_nth_unstable_by(rank as usize, order);
+    Some(item.clone())
+}
+
+/// The most frequent value; of several the earliest. A value that occurs once counts only if it is the smallest.
+fn mode<T: Datum>(mut items: Vec<Item<T>>) -> T {
+    sort_by_value(&mut items);
+    let mut best = (items[0].value.clone(), 0, items[0].time_ns);
+    let mut current = (items[0].value.clone(), 0, items[0].time_ns);
+    for item in items {
+        if item.value != current.0 {
+            current = (item.value, 1, item.time_ns);
+            continue;
+        }
+        current.1 += 1;
+        if best.1 > current.1 || (best.1 == current.1 && current.2 > best.2) {
+            continue;
+        }
+        best = current.clone();
+    }
+    best.0
+}

@@ -1,0 +1,380 @@
+//! Executing a SELECT: the result series, one after the other.
+
+use super::column::Column;
+use super::frame::Frame;
+use super::group::{Group, Input, Inputs};
+use super::memory::QueryMemory;
+use super::points::Points;
+use super::push_down::PushDown;
+use super::raw::RawGroup;
+use super::reduce::{NO_WINDOW, Reducer, Reduction, RowId};
+use super::rows::{ReadColumns, Rows, rows_of_frame, time_range};
+use crate::influxql::{Fill, MINIMUM_TIME_NS};
+use crate::plan::{Plan, PlanSource};
+use arrow_array::{Array, Float64Array};
+use nyala_core::store::{SnapshotRef, Windows};
+use nyala_core::{Result, TimeRange};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// The result of a SELECT as a stream of frames.
+pub struct SelectStream {
+    plan: Arc<Plan>,
+    memory: QueryMemory,
+    /// Measurements not yet begun.
+    waiting: VecDeque<Inputs>,
+    current: Option<Current>,
+    column_names: Arc<[String]>,
+    reference_names: Arc<[String]>,
+}
+
+/// The measurement at hand.
+struct Current {
+    inputs: Inputs,
+    /// The next group to begin.
+    next: usize,
+    /// How aggregates of it are pushed down, and the windows they are computed for.
+    windows: Option<(Windows, Option<PushDown>)>,
+    /// Computed frames.
+    ready: VecDeque<Frame>,
+    raw: Option<RawGroup>,
+}
+
+impl SelectStream {
+    /// Begins to execute a plan on a snapshot.
+    pub fn open(
+        plan: Arc<Plan>,
+        snapshot: SnapshotRef,
+        memory: QueryMemory,
+    ) -> Pin<Box<dyn Future<Output = Result<Self>> + Send>> {
+        Box::pin(async move {
+            let mut inputs = Vec::new();
+            for source in &plan.sources {
+                match source {
+                    PlanSource::Measurement(measurement) => {
+                        inputs.push(Input::measurement(&plan, measurement, snapshot.clone())?);
+                    }
+                    PlanSource::Subquery(inner) => {
+                        let inner = collect(inner, snapshot.clone(), &memory).await?;
+                        inputs.extend(inner.into_iter().map(Input::Frame));
+                    }
+                }
+            }
+            let column_names = plan.columns.iter().map(|column| column.name.clone()).collect();
+            let reference_names = plan.columns.iter().map(|column| column.reference_name.clone()).collect();
+            let waiting = Inputs::by_name(&plan, inputs);
+            Ok(Self { plan, memory, waiting, current: None, column_names, reference_names })
+        })
+    }
+
+    /// The next frame, or `None` at the end.
+    pub async fn next(&mut self) -> Result<Option<Frame>> {
+        loop {
+            if self.current.is_none() {
+                let Some(inputs) = self.waiting.pop_front() else { return Ok(None) };
+                self.current =
+                    Some(Current { inputs, next: 0, windows: None, ready: VecDeque::new(), raw: None });
+            }
+            let frame = if self.plan.calls.is_empty() { self.next_raw().await? } else { self.next_aggregate().await? };
+            match frame {
+                Some(frame) => return Ok(Some(frame)),
+                None => self.current = None,
+            }
+        }
+    }
+
+    async fn next_raw(&mut self) -> Result<Option<Frame>> {
+        let plan = self.plan.clone();
+        loop {
+            let current = self.current.as_mut().expect("a measurement is at hand");
+            if let Some(frame) = current.ready.pop_front() {
+                return Ok(Some(frame));
+            }
+            if current.raw.is_none() {
+                let Some(group) = current.inputs.groups.get(current.next) else { return Ok(None) };
+                if current.next == 0
+                    && let Some(groups) = RawGroup::open_all(&plan, &current.inputs).await?
+                {
+                    current.next = current.inputs.groups.len();
+                    let name = current.inputs.name.clone();
+                    let tags: Vec<_> = current.inputs.groups.iter().map(|group| group.tags.clone()).collect();
+                    for (tags, rows) in tags.into_iter().zip(groups) {
+                        if let Some(rows) = rows {
+                            let frame = self.frame(&name, &tags, rows.times_ns.to_vec(), &rows.columns)?;
+                            self.current.as_mut().expect("at hand").ready.push_back(frame);
+                        }
+                    }
+                    continue;
+                }
+                current.next += 1;
+                current.raw = Some(RawGroup::open(&plan, &current.inputs, group, &self.memory).await?);
+            }
+            let raw = current.raw.as_mut().expect("a group was opened");
+            match raw.next().await? {
+                None => current.raw = None,
+                Some(rows) => {
+                    let group = &current.inputs.groups[current.next - 1];
+                    let (name, tags) = (current.inputs.name.clone(), group.tags.clone());
+                    return self.frame(&name, &tags, rows.times_ns.to_vec(), &rows.columns).map(Some);
+                }
+            }
+        }
+    }
+
+    async fn next_aggregate(&mut self) -> Result<Option<Frame>> {
+        let plan = self.plan.clone();
+        loop {
+            let current = self.current.as_mut().expect("a measurement is at hand");
+            if let Some(frame) = current.ready.pop_front() {
+                return Ok(Some(frame));
+            }
+            if current.next >= current.inputs.groups.len() {
+                return Ok(None);
+            }
+            if current.windows.is_none() {
+                let Some(windows) = windows_of(&plan, &current.inputs)? else { return Ok(None) };
+                let push_down = match current.inputs.only_measurement() {
+                    Some(rows) => PushDown::of(&plan, rows),
+                    None => None,
+                };
+                current.windows = Some((windows, push_down));
+            }
+            let (windows, push_down) = current.windows.as_ref().expect("just made");
+            let first = current.next;
+            let reductions = match (push_down, current.inputs.only_measurement()) {
+                (Some(push_down), Some(rows)) => {
+                    // Groups stand in the order of the answer, the groups of the rows in rising order.
+                    let count = push_down.groups_at_once(windows).min(current.inputs.groups.len() - first);
+                    let members: Vec<usize> =
+                        current.inputs.groups[first..first + count].iter().map(|group| group.members[0].1).collect();
+                    let lowest = *members.iter().min().expect("at least one group");
+                    let highest = *members.iter().max().expect("at least one group");
+                    let mut computed: Vec<Option<Vec<Reduction>>> = push_down
+                        .compute(&plan, rows, lowest..highest + 1, windows)
+                        .await?
+                        .into_iter()
+                        .map(Some)
+                        .collect();
+                    current.next += count;
+                    members
+                        .into_iter()
+                        .map(|member| {
+                            let reductions = computed[member - lowest].take().unwrap_or_default();
+                            reductions.into_iter().map(|reduction| (reduction, Vec::new())).collect()
+                        })
+                        .collect()
+                }
+                _ => {
+                    let group = &current.inputs.groups[first];
+                    let reduced = reduce_group(&plan, &current.inputs, group, windows, &self.memory).await?;
+                    current.next += 1;
+                    vec![reduced]
+                }
+            };
+            let windows = windows.clone();
+            for (number, calls) in reductions.into_iter().enumerate() {
+                let (name, tags) = {
+                    let inputs = &self.current.as_ref().expect("at hand").inputs;
+                    (inputs.name.clone(), inputs.groups[first + number].tags.clone())
+                };
+                if let Some((times_ns, columns)) = merge_calls(&plan, &windows, calls) {
+                    let frame = self.frame(&name, &tags, times_ns, &columns)?;
+                    self.current.as_mut().expect("at hand").ready.push_back(frame);
+                }
+            }
+        }
+    }
+
+    /// Computes the selected columns from the columns of calls and references.
+    fn frame(
+        &self,
+        name: &Arc<str>,
+        tags: &Arc<[(String, String)]>,
+        times_ns: Vec<i64>,
+        inputs: &[Column],
+    ) -> Result<Frame> {
+        let rows = times_ns.len();
+        let columns = self
+            .plan
+            .columns
+            .iter()
+            .map(|column| Ok(without_nan(column.expression.evaluate(inputs, rows)?)))
+            .collect::<Result<_>>()?;
+        Ok(Frame {
+            name: name.clone(),
+            tags: tags.clone(),
+            column_names: self.column_names.clone(),
+            reference_names: self.reference_names.clone(),
+            times_ns,
+            columns,
+        })
+    }
+}
+
+/// NaN is shown as NULL.
+fn without_nan(column: Column) -> Column {
+    match column {
+        Column::Float(array) if array.values().iter().any(|value| value.is_nan()) => {
+            Column::Float(array.iter().map(|value| value.filter(|value| !value.is_nan())).collect::<Float64Array>())
+        }
+        other => other,
+    }
+}
+
+/// All frames of an inner query.
+async fn collect(plan: &Plan, snapshot: SnapshotRef, memory: &QueryMemory) -> Result<Vec<Frame>> {
+    let mut stream = SelectStream::open(Arc::new(plan.clone()), snapshot, memory.clone()).await?;
+    let mut frames = Vec::new();
+    while let Some(frame) = stream.next().await? {
+        memory.charge(frame.columns.iter().map(Column::memory_bytes).sum::<usize>() + 8 * frame.times_ns.len())?;
+        frames.push(frame);
+    }
+    Ok(frames)
+}
+
+/// The windows of a plan; `None` when there cannot be any point in them.
+fn windows_of(plan: &Plan, inputs: &Inputs) -> Result<Option<Windows>> {
+    let Some(rule) = plan.windows else { return Ok(Some(Windows::single(time_range(plan)))) };
+    let mut bounds: Option<TimeRange> = None;
+    for input in &inputs.inputs {
+        if let Some(here) = input.time_bounds(plan)? {
+            bounds = Some(match bounds {
+                None => here,
+                Some(all) => TimeRange::new(all.start_ns.min(here.start_ns), all.end_ns.max(here.end_ns)),
+            });
+        }
+    }
+    let Some(bounds) = bounds else { return Ok(None) };
+    let first_ns = if plan.first_ns > MINIMUM_TIME_NS { plan.first_ns } else { bounds.start_ns };
+    // Without fill the windows after the last point need not be looked at.
+    let last_ns = if plan.fill == Fill::None { plan.last_ns.min(bounds.end_ns) } else { plan.last_ns };
+    if last_ns < first_ns {
+        return Ok(None);
+    }
+    rule.windows(first_ns, last_ns).map(Some)
+}
+
+/// A reduction, and the references of its selected rows.
+type ReducedCall = (Reduction, Vec<Column>);
+
+/// Computes the calls of one group from its rows.
+async fn reduce_group(
+    plan: &Plan,
+    inputs: &Inputs,
+    group: &Group,
+    windows: &Windows,
+    memory: &QueryMemory,
+) -> Result<Vec<ReducedCall>> {
+    let mut references: Vec<_> = Vec::new();
+    let arguments: Vec<usize> =
+        plan.calls.iter().map(|call| crate::plan::position(&mut references, &call.argument)).collect();
+    let shown = references.len();
+    references.extend(plan.references.iter().cloned());
+    let wanted = ReadColumns { references, shown };
+    let mut reducers: Vec<Reducer> =
+        plan.calls.iter().map(|call| Reducer::new(call.function, memory.clone())).collect();
+    let mut fed: Vec<Vec<Column>> = Vec::new();
+    let keep_references = !plan.references.is_empty();
+    let mut feed = |rows: Rows| -> Result<()> {
+        let window_of: Vec<u32> = rows
+            .times_ns
+            .iter()
+            .map(|time_ns| windows.index_of(*time_ns).map_or(NO_WINDOW, |index| index as u32))
+            .collect();
+        for (reducer, argument) in reducers.iter_mut().zip(&arguments) {
+            reducer.feed(&rows.times_ns, &window_of, &rows.columns[*argument])?;
+        }
+        if keep_references {
+            let columns = rows.columns[shown..].to_vec();
+            memory.charge(columns.iter().map(Column::memory_bytes).sum())?;
+            fed.push(columns);
+        }
+        Ok(())
+    };
+    for (input, member) in &group.members {
+        match &inputs.inputs[*input] {
+            Input::Measurement(rows) => {
+                let mut reader = rows.read(*member, &wanted, true).await?;
+                while let Some(rows) = reader.next().await? {
+                    feed(rows)?;
+                }
+            }
+            Input::Frame(frame) => {
+                if let Some(rows) = rows_of_frame(frame, &wanted, plan.condition.as_ref())? {
+                    feed(rows)?;
+                }
+            }
+        }
+    }
+    let reductions = reducers.into_iter().map(Reducer::finish);
+    Ok(reductions
+        .map(|reduction| {
+            let references = (0..plan.references.len()).map(|index| gather(&fed, index, &reduction.rows)).collect();
+            (reduction, references)
+        })
+        .collect())
+}
+
+/// The values that selected rows have in one of the columns kept.
+fn gather(fed: &[Vec<Column>], index: usize, rows: &[RowId]) -> Column {
+    let values: Vec<_> =
+        rows.iter().map(|(feed, row)| fed.get(*feed as usize)?[index].scalar(*row as usize)).collect();
+    Column::from_scalars(&values)
+}
+
+/// Puts the points of all calls beside each other by time. `None` when no call has any.
+fn merge_calls(plan: &Plan, windows: &Windows, calls: Vec<ReducedCall>) -> Option<(Vec<i64>, Vec<Column>)> {
+    let points: Vec<Points> = calls
+        .into_iter()
+        .zip(&plan.calls)
+        .map(|((reduction, references), call)| Points::of(plan, call.function, windows, reduction, references))
+        .collect();
+    if points.iter().all(|points| points.times_ns.is_empty()) {
+        return None;
+    }
+    if let [_] = points.as_slice() {
+        let Points { times_ns, values, references } = points.into_iter().next()?;
+        let columns = std::iter::once(values).chain(references).collect();
+        return Some((times_ns, columns));
+    }
+    if points.windows(2).all(|pair| pair[0].times_ns == pair[1].times_ns) {
+        let times_ns = points[0].times_ns.clone();
+        return Some((times_ns, points.into_iter().map(|points| points.values).collect()));
+    }
+    let mut times_ns: Vec<i64> = points.iter().flat_map(|points| points.times_ns.iter().copied()).collect();
+    times_ns.sort_unstable();
+    times_ns.dedup();
+    if !plan.ascending {
+        times_ns.reverse();
+    }
+    let columns = points.iter().map(|points| at_times(plan.fill, points, &times_ns)).collect();
+    Some((times_ns, columns))
+}
+
+/// The values of points at given times; where there is none, what fill says.
+fn at_times(fill: Fill, points: &Points, times_ns: &[i64]) -> Column {
+    use super::column::Scalar;
+    let mut next = 0;
+    let mut previous = None;
+    let cells: Vec<Option<Scalar>> = times_ns
+        .iter()
+        .map(|time_ns| {
+            if points.times_ns.get(next) == Some(time_ns) {
+                next += 1;
+                previous = points.values.scalar(next - 1);
+                return previous.clone();
+            }
+            match fill {
+                Fill::Integer(value) => Some(Scalar::Integer(value)),
+                Fill::Number(value) => Some(Scalar::Float(value)),
+                Fill::Previous => previous.clone(),
+                Fill::Null | Fill::None | Fill::Linear => None,
+            }
+        })
+        .collect();
+    let column = Column::from_scalars(&cells);
+    debug_assert_eq!(column.len(), times_ns.len());
+    column
+}

@@ -1,0 +1,295 @@
+//! First phase of planning: find the sources, expand wildcards, give references their types.
+//!
+//! Inner queries first, because the outer one's names are the inner one's columns and tags.
+
+use super::QueryContext;
+use super::types::{data_type, stronger, type_in_measurement, type_of, type_of_name};
+use crate::influxql::{Field, MeasurementName, Select, Source};
+use crate::influxql::{Call, DataType, Expr, VarRef, Wildcard};
+use nyala_core::{Error, Result};
+use nyala_db::catalog::Measurement;
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// A SELECT without wildcards, whose references have types.
+pub struct Rewritten {
+    /// The statement.
+    pub select: Select,
+    /// Its sources, in the order of the text; those that do not exist are left out.
+    pub sources: Vec<RewrittenSource>,
+    /// What the time column is called.
+    pub time_column: String,
+}
+
+/// A source that exists.
+pub enum RewrittenSource {
+    /// Stored rows.
+    Measurement(Arc<Measurement>),
+    /// The rows of another query.
+    Subquery(Box<Rewritten>),
+}
+
+impl Rewritten {
+    /// The tags the rows are grouped by.
+    pub fn group_tags(&self) -> impl Iterator<Item = &str> {
+        self.select.dimensions.iter().filter_map(|dimension| match dimension {
+            Expr::VarRef(reference) => Some(reference.name.as_str()),
+            _ => None,
+        })
+    }
+}
+
+/// Rewrites a statement.
+pub fn rewrite<'a>(
+    select: &'a Select,
+    context: &'a QueryContext,
+) -> Pin<Box<dyn Future<Output = Result<Rewritten>> + Send + 'a>> {
+    Box::pin(async move {
+        let mut sources = Vec::new();
+        for source in &select.sources {
+            match source {
+                Source::Subquery(inner) => {
+                    sources.push(RewrittenSource::Subquery(Box::new(rewrite(inner, context).await?)));
+                }
+                Source::Measurement(named) => {
+                    let found = find_measurements(named, context).await?;
+                    sources.extend(found.into_iter().map(RewrittenSource::Measurement));
+                }
+            }
+        }
+        let mut select = select.clone();
+        let time_column = take_time_fields(&mut select);
+        select.fields.iter_mut().for_each(|field| give_types(&mut field.expr, &sources));
+        if let Some(condition) = &mut select.condition {
+            give_types(condition, &sources);
+        }
+        if select.has_field_wildcard() || select.has_dimension_wildcard() {
+            expand_wildcards(&mut select, &sources)?;
+        }
+        Ok(Rewritten { select, sources, time_column })
+    })
+}
+
+async fn find_measurements(
+    named: &crate::influxql::Measurement,
+    context: &QueryContext,
+) -> Result<Vec<Arc<Measurement>>> {
+    let database = named.database.as_deref().unwrap_or(&context.database);
+    if database.is_empty() {
+        return Err(Error::invalid("database name required"));
+    }
+    let catalog = &context.catalog;
+    let known = catalog.existing_database(database)?;
+    let policy = named.retention_policy.as_deref().unwrap_or(&context.retention_policy);
+    let policy = known
+        .policy(policy)
+        .map(|policy| policy.name.clone())
+        .ok_or_else(|| Error::missing(format!("retention policy not found: {policy}")))?;
+    match &named.name {
+        MeasurementName::Name(name) => {
+            Ok(catalog.measurement(database, &policy, name).await?.into_iter().collect())
+        }
+        MeasurementName::Regex(regex) => {
+            let regex = compile_regex(regex.as_str())?;
+            let mut all = catalog.measurements(database, &policy).await?;
+            all.retain(|measurement| regex.is_match(measurement.name()));
+            Ok(all)
+        }
+    }
+}
+
+/// A regular expression of a query; its size is bounded by the library.
+pub fn compile_regex(source: &str) -> Result<regex::Regex> {
+    regex::Regex::new(source).map_err(|error| Error::invalid(format!("invalid regular expression: {error}")))
+}
+
+/// `time` among the fields only names the time column, which is always there.
+fn take_time_fields(select: &mut Select) -> String {
+    let mut name = "time".to_owned();
+    select.fields.retain(|field| match &field.expr {
+        Expr::VarRef(reference) if reference.is_time() => {
+            if let Some(alias) = &field.alias {
+                name.clone_from(alias);
+            }
+            false
+        }
+        _ => true,
+    });
+    name
+}
+
+fn give_types(expr: &mut Expr, sources: &[RewrittenSource]) {
+    match expr {
+        Expr::VarRef(reference) => {
+            if matches!(reference.data_type, None | Some(DataType::AnyField)) {
+                let found = type_of_name(sources, &reference.name);
+                if !(found == Some(DataType::Tag) && reference.data_type == Some(DataType::AnyField)) {
+                    reference.data_type = found;
+                }
+            }
+        }
+        Expr::Binary(binary) => {
+            give_types(&mut binary.lhs, sources);
+            give_types(&mut binary.rhs, sources);
+        }
+        Expr::Call(call) => call.args.iter_mut().for_each(|argument| give_types(argument, sources)),
+        Expr::Paren(inner) => give_types(inner, sources),
+        _ => {}
+    }
+}
+
+/// All fields with their types, and all tag keys.
+fn names_of(sources: &[RewrittenSource]) -> (BTreeMap<String, DataType>, BTreeSet<String>) {
+    let (mut fields, mut tags) = (BTreeMap::new(), BTreeSet::new());
+    let mut add = |name: &str, found: Option<DataType>| {
+        if let Some(found) = stronger(found, fields.get(name).copied()) {
+            fields.insert(name.to_owned(), found);
+        }
+    };
+    for source in sources {
+        match source {
+            RewrittenSource::Measurement(measurement) => {
+                for field in measurement.fields().iter() {
+                    add(&field.name, Some(data_type(field.field_type)));
+                }
+                let series = measurement.series();
+                tags.extend(series.keys_of(series.all()).into_iter().map(str::to_owned));
+            }
+            RewrittenSource::Subquery(inner) => {
+                for field in &inner.select.fields {
+                    add(&field.name(), type_of(&inner.sources, &field.expr));
+                }
+                tags.extend(inner.group_tags().map(str::to_owned));
+            }
+        }
+    }
+    (fields, tags)
+}
+
+fn expand_wildcards(select: &mut Select, sources: &[RewrittenSource]) -> Result<()> {
+    let (fields, mut tags) = names_of(sources);
+    let mut references: Vec<VarRef> =
+        fields.into_iter().map(|(name, found)| VarRef { name, data_type: Some(found) }).collect();
+    if !select.has_dimension_wildcard() {
+        for dimension in &select.dimensions {
+            if let Expr::VarRef(reference) = dimension {
+                tags.remove(&reference.name);
+            }
+        }
+        if !references.is_empty() {
+            references
+                .extend(tags.iter().map(|tag| VarRef { name: tag.clone(), data_type: Some(DataType::Tag) }));
+        }
+    }
+    references.sort_by(|a, b| a.name.cmp(&b.name).then(a.data_type.cmp(&b.data_type)));
+    let mut expanded = Vec::with_capacity(select.fields.len() + references.len());
+    for field in std::mem::take(&mut select.fields) {
+        expand_field(field, &references, &mut expanded)?;
+    }
+    select.fields = expanded;
+    let mut dimensions = Vec::with_capacity(select.dimensions.len());
+    for dimension in std::mem::take(&mut select.dimensions) {
+        match &dimension {
+            Expr::Wildcard(_) => dimensions.extend(tags.iter().map(Expr::var)),
+            Expr::Regex(regex) => {
+                let regex = compile_regex(regex.as_str())?;
+                dimensions.extend(tags.iter().filter(|tag| regex.is_match(tag)).map(Expr::var));
+            }
+            _ => dimensions.push(dimension),
+        }
+    }
+    select.dimensions = dimensions;
+    Ok(())
+}
+
+fn expand_field(field: Field, references: &[VarRef], expanded: &mut Vec<Field>) -> Result<()> {
+    let plain = |reference: &VarRef| Field { expr: Expr::VarRef(reference.clone()), alias: None };
+    let is_tag = |reference: &VarRef| reference.data_type == Some(DataType::Tag);
+    match &field.expr {
+        Expr::Wildcard(wildcard) => {
+            let wanted = references.iter().filter(|reference| match wildcard {
+                Wildcard::All => true,
+                Wildcard::Fields => !is_tag(reference),
+                Wildcard::Tags => is_tag(reference),
+            });
+            expanded.extend(wanted.map(plain));
+        }
+        Expr::Regex(regex) => {
+            let regex = compile_regex(regex.as_str())?;
+            expanded.extend(references.iter().filter(|reference| regex.is_match(&reference.name)).map(plain));
+        }
+        Expr::Call(call) => match innermost_argument(call) {
+            (inner, Some(Expr::Wildcard(Wildcard::Tags))) => {
+                return Err(Error::invalid(format!("unable to use tag wildcard in {}()", inner.name)));
+            }
+            (inner, Some(argument @ (Expr::Wildcard(_) | Expr::Regex(_)))) => {
+                let regex = match argument {
+                    Expr::Regex(regex) => Some(compile_regex(regex.as_str())?),
+                    _ => None,
+                };
+                for reference in references.iter().filter(|reference| expands_to(&inner.name, reference)) {
+                    if regex.as_ref().is_none_or(|regex| regex.is_match(&reference.name)) {
+                        let mut expr = field.expr.clone();
+                        replace_innermost(&mut expr, reference);
+                        let alias = format!("{}_{}", field.name(), reference.name);
+                        expanded.push(Field { expr, alias: Some(alias) });
+                    }
+                }
+            }
+            _ => expanded.push(field),
+        },
+        Expr::Binary(_) if field.expr.any(|part| matches!(part, Expr::Wildcard(_))) => {
+            return Err(Error::invalid(format!("unsupported expression with wildcard: {}", field.expr)));
+        }
+        Expr::Binary(_) if field.expr.any(|part| matches!(part, Expr::Regex(_))) => {
+            return Err(Error::invalid(format!("unsupported expression with regex field: {}", field.expr)));
+        }
+        _ => expanded.push(field),
+    }
+    Ok(())
+}
+
+fn innermost_argument(call: &Call) -> (&Call, Option<&Expr>) {
+    match call.args.first() {
+        Some(Expr::Call(inner)) => innermost_argument(inner),
+        argument => (call, argument),
+    }
+}
+
+fn replace_innermost(expr: &mut Expr, reference: &VarRef) {
+    if let Expr::Call(call) = expr {
+        match call.args.first_mut() {
+            Some(inner @ Expr::Call(_)) => replace_innermost(inner, reference),
+            Some(argument) => *argument = Expr::VarRef(reference.clone()),
+            None => {}
+        }
+    }
+}
+
+/// Whether a wildcard argument of a function stands for a reference too.
+fn expands_to(function: &str, reference: &VarRef) -> bool {
+    match reference.data_type {
+        Some(DataType::Float | DataType::Integer) => true,
+        Some(DataType::Unsigned) => !function.starts_with("holt_winters"),
+        Some(DataType::String) => {
+            matches!(function, "count" | "first" | "last" | "distinct" | "elapsed" | "mode" | "sample")
+        }
+        Some(DataType::Boolean) => matches!(
+            function,
+            "count" | "first" | "last" | "distinct" | "elapsed" | "mode" | "sample" | "min" | "max"
+        ),
+        _ => false,
+    }
+}
+
+/// What a name in a condition is in one measurement: its field type, or a tag; names of neither are tags
+/// that no series has.
+pub fn condition_type(measurement: &Measurement, reference: &VarRef) -> DataType {
+    match reference.data_type {
+        Some(DataType::Tag) => DataType::Tag,
+        Some(DataType::AnyField) => DataType::AnyField,
+        _ => type_in_measurement(measurement, &reference.name).unwrap_or(DataType::Tag),
+    }
+}
