@@ -5,6 +5,7 @@
 //! near equals); reading touches only the vectors it needs and answers what it can from the directory.
 //!
 //! - [`encode_integers`] / [`IntegerBlock`]: integers, times, ids.
+//! - [`encode_floats`] / [`FloatBlock`]: floats, bit by bit; [`FloatSum`] for sums that no layout can change.
 //! - [`encode_booleans`] / [`BooleanBlock`]: truth values.
 //! - [`encode_states`] / [`StatesBlock`]: which rows of a column have a value, NULL, or nothing.
 //!
@@ -20,10 +21,13 @@ mod bits;
 mod boolean;
 mod directory;
 mod error;
+mod filter;
+mod float;
 mod integer;
-mod kernels;
+pub mod kernels;
 mod level;
 mod narrow;
+mod part;
 mod preference;
 mod scratch;
 mod states;
@@ -33,6 +37,7 @@ pub use bitmap::Bitmap;
 pub use boolean::{BooleanBlock, encode_booleans};
 pub use directory::{BLOCK_VALUES, Kind, VECTOR_VALUES};
 pub use error::{CorruptBlock, Result};
+pub use float::{FloatBlock, FloatEncoding, FloatSum, FloatVectorSummary, encode_floats};
 pub use integer::{Encoding, IntegerBlock, VectorSummary, encode_integers, from_unsigned, to_unsigned};
 pub use level::Level;
 pub use preference::Preference;

@@ -1,6 +1,7 @@
 //! Buffers an encoder reuses from block to block.
 
 use crate::directory::Entry;
+use crate::float::Decimals;
 use crate::level::Level;
 
 /// Reusable memory of one encoding thread. Bounded by the largest block encoded with it.
@@ -9,6 +10,7 @@ pub struct Scratch {
     pub(crate) level: Level,
     pub(crate) block: BlockScratch,
     pub(crate) integer: IntegerScratch,
+    pub(crate) float: FloatScratch,
 }
 
 /// A block being assembled.
@@ -29,6 +31,17 @@ pub(crate) struct IntegerScratch {
     pub(crate) amounts: Vec<u64>,
     pub(crate) distinct: Vec<u64>,
     pub(crate) trial: Vec<u8>,
+    pub(crate) inner: Vec<u8>,
+}
+
+/// One float vector being encoded.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FloatScratch {
+    pub(crate) integers: Vec<i64>,
+    pub(crate) positions: Vec<u16>,
+    pub(crate) exceptions: Vec<u64>,
+    /// What fitted the vector before, which mostly fits the next.
+    pub(crate) decimals: Option<Decimals>,
 }
 
 impl Scratch {
@@ -39,7 +52,7 @@ impl Scratch {
 
     /// Empty buffers, encoding at a given level: the bytes written do not depend on it.
     pub fn with_level(level: Level) -> Self {
-        Self { level, block: Default::default(), integer: Default::default() }
+        Self { level, block: Default::default(), integer: Default::default(), float: Default::default() }
     }
 }
 

@@ -2,10 +2,21 @@
 
 use std::ops::Range;
 
+use nyala_column::kernels::CompareOp;
 use nyala_column::*;
 use proptest::prelude::*;
 
 const PREFERENCES: [Preference; 3] = [Preference::Speed, Preference::Balanced, Preference::Size];
+
+type Holds = fn(&i64, &i64) -> bool;
+const OPS: [(CompareOp, Holds); 6] = [
+    (CompareOp::Equal, i64::eq),
+    (CompareOp::NotEqual, i64::ne),
+    (CompareOp::Less, i64::lt),
+    (CompareOp::LessOrEqual, i64::le),
+    (CompareOp::Greater, i64::gt),
+    (CompareOp::GreaterOrEqual, i64::ge),
+];
 
 /// Shapes that lead to every encoding, and the shapes between them.
 fn shapes() -> impl Strategy<Value = Vec<i64>> {
@@ -80,7 +91,7 @@ fn slice(values: &[i64], rows: Range<u32>) -> &[i64] {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn any_range_reads_back(
@@ -124,6 +135,29 @@ proptest! {
                     let from_runs: Vec<i64> =
                         runs.iter().flat_map(|(rows, value)| vec![*value; rows.len()]).collect();
                     prop_assert_eq!(&from_runs[..], expected);
+                }
+                if block.len() > 0 {
+                    let mut rows: Vec<u32> = edges.iter().map(|edge| edge % block.len()).collect();
+                    rows.sort_unstable();
+                    for rows in [&rows[..], &rows[..rows.len().min(3)]] {
+                        let mut gathered = Vec::new();
+                        block.gather(rows, &mut gathered).unwrap();
+                        let expected: Vec<i64> = rows.iter().map(|row| values[*row as usize]).collect();
+                        prop_assert_eq!(gathered, expected);
+                    }
+                    let constant = values[rows.first().map_or(0, |row| *row as usize)];
+                    for (op, holds) in OPS {
+                        let mut found = Bitmap::new();
+                        let rows = 1..block.len();
+                        block.compare(rows, op, constant, &mut found).unwrap();
+                        let expected: Bitmap = values[1..].iter().map(|value| holds(value, &constant)).collect();
+                        prop_assert_eq!(found, expected);
+                    }
+                    let (low, high) = (constant.saturating_sub(3), constant.saturating_add(1000));
+                    let mut found = Bitmap::new();
+                    block.between(0..block.len(), low, high, &mut found).unwrap();
+                    let inside = |value| (low..=high).contains(value);
+                    prop_assert_eq!(found, values.iter().map(inside).collect::<Bitmap>());
                 }
                 let mut bounds: Vec<u32> = edges.iter().map(|edge| edge % (block.len() + 1)).collect();
                 bounds.sort_unstable();

@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::kernels::window::{min_max_narrow, min_max_windows, sum_narrow, sum_windows};
 use crate::level::Level;
 use crate::narrow::{Narrow, with_narrow};
+use crate::part::Part;
 
 /// A parsed integer block: borrowed bytes, nothing decoded yet.
 ///
@@ -15,8 +16,8 @@ use crate::narrow::{Narrow, with_narrow};
 /// and panics; bytes that contradict themselves are [`CorruptBlock`](crate::CorruptBlock).
 #[derive(Debug, Clone, Copy)]
 pub struct IntegerBlock<'a> {
-    pub(super) directory: Directory<'a>,
-    pub(super) level: Level,
+    pub(crate) directory: Directory<'a>,
+    pub(crate) level: Level,
 }
 
 /// What the directory says of one vector.
@@ -73,11 +74,13 @@ impl<'a> IntegerBlock<'a> {
 
     /// Appends the values of `rows`.
     pub fn decode_range(&self, rows: Range<u32>, out: &mut Vec<i64>) -> Result<()> {
-        out.reserve(self.check_rows(&rows));
-        self.for_each_vector(rows, |piece| {
+        self.directory.check_rows(&rows);
+        out.reserve(rows.len());
+        for piece in self.pieces(rows) {
             if let Some((first, step)) = piece.line(self.level)? {
-                out.extend((0..piece.len() as i64).map(|row| first.wrapping_add(step.wrapping_mul(row))));
-                return Ok(());
+                let rows = 0..piece.part.len() as i64;
+                out.extend(rows.map(|row| first.wrapping_add(step.wrapping_mul(row))));
+                continue;
             }
             let min = piece.min;
             with_narrow!(piece.range, T => {
@@ -85,8 +88,8 @@ impl<'a> IntegerBlock<'a> {
                 let offsets = piece.decode(self.level, &mut offsets)?;
                 out.extend(offsets.iter().map(|offset| min.wrapping_add_unsigned(offset.widen())));
             });
-            Ok(())
-        })
+        }
+        Ok(())
     }
 
     /// The value of one row.
@@ -98,35 +101,63 @@ impl<'a> IntegerBlock<'a> {
         Ok(self.directory.min(vector).wrapping_add_unsigned(offset))
     }
 
+    /// Appends the values of the rising `rows`: what first and last of windows are.
+    pub fn gather(&self, rows: &[u32], out: &mut Vec<i64>) -> Result<()> {
+        debug_assert!(rows.is_sorted(), "rows must not fall");
+        let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(()) };
+        let mut rows = rows;
+        out.reserve(rows.len());
+        for piece in self.pieces(*first..*last + 1) {
+            let start = piece.part.all_rows.start;
+            let here;
+            (here, rows) = rows.split_at(rows.partition_point(|row| *row < piece.part.all_rows.end));
+            // A row alone costs up to a group of 128: from a few rows on, decoding all between is cheaper.
+            if here.len() <= 4 {
+                let vector = piece.vector()?;
+                for row in here {
+                    let offset = vector.get(self.level, (row - start) as usize)?;
+                    out.push(piece.min.wrapping_add_unsigned(offset));
+                }
+                continue;
+            }
+            with_narrow!(piece.range, T => {
+                let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
+                piece.decode(self.level, &mut offsets)?;
+                let value = |row: &u32| piece.min.wrapping_add_unsigned(offsets[(row - start) as usize].widen());
+                out.extend(here.iter().map(value));
+            });
+        }
+        Ok(())
+    }
+
     /// Exact sum of `rows`.
     pub fn sum(&self, rows: Range<u32>) -> Result<i128> {
-        self.check_rows(&rows);
         let mut sum = 0;
-        self.for_each_vector(rows, |piece| {
-            if piece.is_whole() {
-                sum += self.directory.sum(piece.vector);
-                return Ok(());
+        for piece in self.pieces(rows) {
+            if piece.part.is_whole() {
+                sum += self.directory.sum(piece.part.vector);
+                continue;
             }
             with_narrow!(piece.range, T => {
                 let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
                 let offsets = piece.decode(self.level, &mut offsets)?;
                 sum += i128::from(piece.min) * offsets.len() as i128 + sum_narrow(self.level, offsets) as i128;
             });
-            Ok(())
-        })?;
+        }
         Ok(sum)
     }
 
     /// Smallest and largest value of `rows`; nothing of no rows.
     pub fn min_max(&self, rows: Range<u32>) -> Result<Option<(i64, i64)>> {
-        if self.check_rows(&rows) == 0 {
+        if rows.is_empty() {
+            self.directory.check_rows(&rows);
             return Ok(None);
         }
         let (mut min, mut max) = (i64::MAX, i64::MIN);
-        self.for_each_vector(rows, |piece| {
-            if piece.is_whole() {
-                (min, max) = (min.min(piece.min), max.max(self.directory.max(piece.vector)));
-                return Ok(());
+        for piece in self.pieces(rows) {
+            if piece.part.is_whole() {
+                (min, max) = (min.min(piece.min), max.max(self.directory.max(piece.part.vector)));
+                continue;
             }
             with_narrow!(piece.range, T => {
                 let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
@@ -134,24 +165,24 @@ impl<'a> IntegerBlock<'a> {
                 min = min.min(piece.min.wrapping_add_unsigned(least.widen()));
                 max = max.max(piece.min.wrapping_add_unsigned(most.widen()));
             });
-            Ok(())
-        })?;
+        }
         Ok(Some((min, max)))
     }
 
     /// Adds the sum of rows `bounds[i]..bounds[i + 1]` to `out[i]`.
     pub fn sum_windows(&self, bounds: &[u32], out: &mut [i128]) -> Result<()> {
-        self.for_each_vector_of_windows(bounds, out, |piece, windows, out| {
+        self.directory.for_each_part_of_windows(bounds, out, |part, windows, out| {
+            let piece = self.piece(part);
             if let [out] = out
-                && piece.is_whole()
+                && piece.part.is_whole()
             {
-                *out += self.directory.sum(piece.vector);
+                *out += self.directory.sum(piece.part.vector);
                 return Ok(());
             }
             with_narrow!(piece.range, T => {
                 let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
                 let offsets = piece.decode(self.level, &mut offsets)?;
-                sum_windows(self.level, offsets, piece.block_rows(), windows, piece.min, out);
+                sum_windows(self.level, offsets, piece.part.block_rows(), windows, piece.min, out);
             });
             Ok(())
         })
@@ -159,141 +190,77 @@ impl<'a> IntegerBlock<'a> {
 
     /// Widens `out[i]` (start with `(i64::MAX, i64::MIN)`) by rows `bounds[i]..bounds[i + 1]`.
     pub fn min_max_windows(&self, bounds: &[u32], out: &mut [(i64, i64)]) -> Result<()> {
-        self.for_each_vector_of_windows(bounds, out, |piece, windows, out| {
+        self.directory.for_each_part_of_windows(bounds, out, |part, windows, out| {
+            let piece = self.piece(part);
             if let [(min, max)] = out
-                && piece.is_whole()
+                && piece.part.is_whole()
             {
-                (*min, *max) = ((*min).min(piece.min), (*max).max(self.directory.max(piece.vector)));
+                (*min, *max) = ((*min).min(piece.min), (*max).max(self.directory.max(piece.part.vector)));
                 return Ok(());
             }
             with_narrow!(piece.range, T => {
                 let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
                 let offsets = piece.decode(self.level, &mut offsets)?;
-                min_max_windows(self.level, offsets, piece.block_rows(), windows, piece.min, out);
+                min_max_windows(self.level, offsets, piece.part.block_rows(), windows, piece.min, out);
             });
             Ok(())
         })
     }
 
-    pub(super) fn vector(&self, vector: u32) -> Result<Vector<'a>> {
+    fn vector(&self, vector: u32) -> Result<Vector<'a>> {
         let rows = self.directory.rows(vector);
         Vector::parse(self.directory.tag(vector), rows.len(), self.directory.payload(vector))
     }
 
-    /// Panics on rows outside the block; answers their number.
-    pub(super) fn check_rows(&self, rows: &Range<u32>) -> usize {
-        assert!(rows.start <= rows.end && rows.end <= self.len(), "rows {rows:?} of {}", self.len());
-        rows.len()
+    /// The vectors that `rows` touch, in order.
+    pub(crate) fn pieces(&self, rows: Range<u32>) -> impl Iterator<Item = Piece<'a>> + use<'a> {
+        let block = *self;
+        self.directory.parts(rows).map(move |part| block.piece(part))
     }
 
-    /// Calls `visit` for each vector that holds some of `rows`.
-    pub(super) fn for_each_vector(
-        &self,
-        rows: Range<u32>,
-        mut visit: impl FnMut(Piece<'a>) -> Result<()>,
-    ) -> Result<()> {
-        if rows.is_empty() {
-            return Ok(());
-        }
-        let mut vector = self.directory.vector_of(rows.start);
-        let mut start = rows.start;
-        while start < rows.end {
-            let piece = self.piece(vector, start..rows.end);
-            start = piece.all_rows.end;
-            vector += 1;
-            visit(piece)?;
-        }
-        Ok(())
-    }
-
-    pub(super) fn piece(&self, vector: u32, rows: Range<u32>) -> Piece<'a> {
+    pub(super) fn piece(&self, part: Part) -> Piece<'a> {
         let directory = self.directory;
-        let all_rows = directory.rows(vector);
         Piece {
-            vector,
-            rows: (rows.start.max(all_rows.start) - all_rows.start) as usize
-                ..(rows.end.min(all_rows.end) - all_rows.start) as usize,
-            all_rows,
-            min: directory.min(vector),
-            range: directory.range(vector),
-            tag: directory.tag(vector),
-            payload: directory.payload(vector),
+            min: directory.min(part.vector),
+            range: directory.range(part.vector),
+            tag: directory.tag(part.vector),
+            payload: directory.payload(part.vector),
+            part,
         }
-    }
-
-    /// Calls `visit` for each vector with the windows that touch it, and their results.
-    fn for_each_vector_of_windows<R>(
-        &self,
-        bounds: &[u32],
-        out: &mut [R],
-        mut visit: impl FnMut(Piece<'a>, &[u32], &mut [R]) -> Result<()>,
-    ) -> Result<()> {
-        assert!(out.len() + 1 == bounds.len() || bounds.is_empty() && out.is_empty(), "a result per window");
-        let (Some(first), Some(last)) = (bounds.first(), bounds.last()) else { return Ok(()) };
-        assert!(bounds.is_sorted(), "bounds must not fall");
-        self.check_rows(&(*first..*last));
-        let mut window = 0;
-        self.for_each_vector(*first..*last, |piece| {
-            let rows = piece.block_rows();
-            while bounds[window + 1] <= rows.start {
-                window += 1;
-            }
-            let mut end = window + 1;
-            while bounds[end] < rows.end {
-                end += 1;
-            }
-            visit(piece, &bounds[window..=end], &mut out[window..end])
-        })
     }
 }
 
-/// The part of a vector that a call touches.
+/// The part of a vector that a call touches, and what decoding it takes.
 #[derive(Debug)]
-pub(super) struct Piece<'a> {
-    pub(super) vector: u32,
-    /// Rows of the vector wanted.
-    pub(super) rows: Range<usize>,
-    /// Rows of the block that the vector holds.
-    pub(super) all_rows: Range<u32>,
-    pub(super) min: i64,
-    pub(super) range: u64,
+pub(crate) struct Piece<'a> {
+    pub(crate) part: Part,
+    pub(crate) min: i64,
+    pub(crate) range: u64,
     tag: u8,
     payload: &'a [u8],
 }
 
 impl<'a> Piece<'a> {
-    fn len(&self) -> usize {
-        self.rows.len()
-    }
-
-    pub(super) fn is_whole(&self) -> bool {
-        self.len() == self.all_rows.len()
-    }
-
-    /// Rows of the block wanted.
-    pub(super) fn block_rows(&self) -> Range<u32> {
-        self.all_rows.start + self.rows.start as u32..self.all_rows.start + self.rows.end as u32
-    }
-
     pub(super) fn vector(&self) -> Result<Vector<'a>> {
-        Vector::parse(self.tag, self.all_rows.len(), self.payload)
+        Vector::parse(self.tag, self.part.all_rows.len(), self.payload)
     }
 
     /// Decodes the wanted rows.
     #[inline]
-    pub(super) fn decode<'b, T: Narrow>(&self, level: Level, out: &'b mut Offsets<T>) -> Result<&'b [T]> {
-        self.vector()?.decode(level, self.rows.clone(), out)?;
-        Ok(&out[self.rows.clone()])
+    pub(crate) fn decode<'b, T: Narrow>(&self, level: Level, out: &'b mut Offsets<T>) -> Result<&'b [T]> {
+        self.vector()?.decode(level, self.part.rows.clone(), out)?;
+        Ok(&out[self.part.rows.clone()])
     }
 
     /// `(first value, step)` where the wanted rows lie on a line.
     pub(super) fn line(&self, level: Level) -> Result<Option<(i64, i64)>> {
         let vector = self.vector()?;
-        if self.len() == 1 {
-            return Ok(Some((self.min.wrapping_add_unsigned(vector.get(level, self.rows.start)?), 0)));
+        let first_row = self.part.rows.start;
+        if self.part.len() == 1 {
+            return Ok(Some((self.min.wrapping_add_unsigned(vector.get(level, first_row)?), 0)));
         }
-        let Some((anchor, step)) = vector.line(self.rows.clone()) else { return Ok(None) };
-        let first = anchor.wrapping_add(step.wrapping_mul(self.rows.start as u64));
+        let Some((anchor, step)) = vector.line(self.part.rows.clone()) else { return Ok(None) };
+        let first = anchor.wrapping_add(step.wrapping_mul(first_row as u64));
         Ok(Some((self.min.wrapping_add_unsigned(first), step as i64)))
     }
 }

@@ -10,15 +10,18 @@ mod dictionary;
 mod encode;
 mod entropy;
 mod frame;
+mod inner;
 mod patches;
 mod plan;
 mod runs;
 mod search;
-pub(crate) mod vector;
+mod vector;
 
 pub use block::{IntegerBlock, VectorSummary};
-pub(crate) use encode::encode_vector;
+use encode::encode_vector;
+pub(crate) use inner::{Inner, push_inner};
 pub use vector::Encoding;
+pub(crate) use vector::Offsets;
 
 use crate::directory::{Entry, Kind, pieces, push_block};
 use crate::preference::Preference;

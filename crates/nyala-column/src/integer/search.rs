@@ -14,40 +14,35 @@ impl IntegerBlock<'_> {
     /// One row is a line of step 0. A line broken at a vector's border is still one if it continues; an answer
     /// of `None` only means that it is not evident from the encodings.
     pub fn as_linear(&self, rows: Range<u32>) -> Result<Option<(i64, i64)>> {
-        self.check_rows(&rows);
         let mut line: Option<(i64, i64)> = None;
-        let mut broken = false;
-        self.for_each_vector(rows.clone(), |piece| {
-            if broken {
-                return Ok(());
-            }
-            let Some((first, step)) = piece.line(self.level)? else {
-                broken = true;
-                return Ok(());
-            };
-            let before = i64::from(piece.block_rows().start - rows.start);
-            let alone = piece.rows.len() == 1;
+        for piece in self.pieces(rows.clone()) {
+            let Some((first, step)) = piece.line(self.level)? else { return Ok(None) };
+            let before = i64::from(piece.part.block_rows().start - rows.start);
+            let alone = piece.part.len() == 1;
             match line {
                 None => line = Some((first, step)),
                 // The first piece was a single row: its step is what leads to this one.
                 Some((start, _)) if before == 1 => {
                     let found = first.wrapping_sub(start);
-                    broken = !alone && found != step;
+                    if !alone && found != step {
+                        return Ok(None);
+                    }
                     line = Some((start, found));
                 }
                 Some((start, known)) => {
                     let expected = start.wrapping_add(known.wrapping_mul(before));
-                    broken = first != expected || (!alone && step != known);
+                    if first != expected || (!alone && step != known) {
+                        return Ok(None);
+                    }
                 }
             }
-            Ok(())
-        })?;
-        Ok(if broken { None } else { line })
+        }
+        Ok(line)
     }
 
     /// In a block whose `rows` do not fall: the first of them that is not below `value`, or `rows.end`.
     pub fn lower_bound(&self, rows: Range<u32>, value: i64) -> Result<u32> {
-        self.check_rows(&rows);
+        self.directory.check_rows(&rows);
         if rows.is_empty() {
             return Ok(rows.end);
         }
@@ -61,15 +56,15 @@ impl IntegerBlock<'_> {
         if low > last {
             return Ok(rows.end);
         }
-        let piece = self.piece(low, rows.clone());
-        let start = piece.block_rows().start;
+        let piece = self.piece(self.directory.part(low, &rows));
+        let start = piece.part.block_rows().start;
         if value <= piece.min {
             return Ok(start);
         }
         if let Some((first, step)) = piece.line(self.level)?
-            && (step > 0 || piece.rows.len() == 1)
+            && (step > 0 || piece.part.len() == 1)
         {
-            return Ok(start + line_lower_bound(first, step, piece.rows.len() as u32, value));
+            return Ok(start + line_lower_bound(first, step, piece.part.len() as u32, value));
         }
         let below = value.wrapping_sub(piece.min) as u64;
         with_narrow!(piece.range, T => {
@@ -83,7 +78,6 @@ impl IntegerBlock<'_> {
     ///
     /// What turns the edges of time windows into row bounds: arithmetic on a regular clock, else one merge.
     pub fn lower_bounds(&self, rows: Range<u32>, edges: &[i64], out: &mut Vec<u32>) -> Result<()> {
-        self.check_rows(&rows);
         debug_assert!(edges.is_sorted(), "edges must not fall");
         out.reserve(edges.len());
         if let Some((first, step)) = self.as_linear(rows.clone())?
@@ -100,15 +94,15 @@ impl IntegerBlock<'_> {
             return Ok(());
         }
         let mut edges = edges.iter().copied().peekable();
-        self.for_each_vector(rows.clone(), |piece| {
-            let max = self.directory.max(piece.vector);
-            let start = piece.block_rows().start;
+        for piece in self.pieces(rows.clone()) {
+            let max = self.directory.max(piece.part.vector);
+            let start = piece.part.block_rows().start;
             // Edges at or below the minimum lie before the vector: no need to decode it for them.
             while edges.next_if(|edge| *edge <= piece.min).is_some() {
                 out.push(start);
             }
             if edges.peek().is_none_or(|edge| *edge > max) {
-                return Ok(());
+                continue;
             }
             with_narrow!(piece.range, T => {
                 let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
@@ -124,15 +118,13 @@ impl IntegerBlock<'_> {
                     out.push(start + from as u32);
                 }
             });
-            Ok(())
-        })?;
+        }
         out.extend(edges.map(|_| rows.end));
         Ok(())
     }
 
     /// Calls `run(rows, value)` for the runs of equal values in `rows`, in order: what a series id column is.
     pub fn for_each_run(&self, rows: Range<u32>, mut run: impl FnMut(Range<u32>, i64)) -> Result<()> {
-        self.check_rows(&rows);
         let mut open: Option<(Range<u32>, i64)> = None;
         let mut add = |rows: Range<u32>, value: i64| match &mut open {
             Some((open_rows, open_value)) if *open_value == value => open_rows.end = rows.end,
@@ -142,18 +134,18 @@ impl IntegerBlock<'_> {
                 }
             }
         };
-        self.for_each_vector(rows, |piece| {
-            let start = piece.all_rows.start;
+        for piece in self.pieces(rows) {
+            let start = piece.part.all_rows.start;
             let block_rows = |rows: Range<usize>| start + rows.start as u32..start + rows.end as u32;
             match piece.vector()? {
-                Vector::Constant => add(piece.block_rows(), piece.min),
-                Vector::Runs(runs) => runs.for_each(piece.rows.clone(), |rows, offset| {
+                Vector::Constant => add(piece.part.block_rows(), piece.min),
+                Vector::Runs(runs) => runs.for_each(piece.part.rows.clone(), |rows, offset| {
                     add(block_rows(rows), piece.min.wrapping_add_unsigned(offset));
                 })?,
                 _ => with_narrow!(piece.range, T => {
                     let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
                     let offsets = piece.decode(self.level, &mut offsets)?;
-                    let mut row = piece.rows.start;
+                    let mut row = piece.part.rows.start;
                     for equal in offsets.chunk_by(|left, right| left == right) {
                         let value = piece.min.wrapping_add_unsigned(equal[0].widen());
                         add(block_rows(row..row + equal.len()), value);
@@ -161,8 +153,7 @@ impl IntegerBlock<'_> {
                     }
                 }),
             }
-            Ok(())
-        })?;
+        }
         if let Some((rows, value)) = open {
             run(rows, value);
         }

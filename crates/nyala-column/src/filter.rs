@@ -1,0 +1,82 @@
+//! Comparing the rows of a block with a constant.
+//!
+//! Vectors that the directory decides are not decoded.
+
+use std::ops::Range;
+
+use crate::bitmap::Bitmap;
+use crate::directory::VECTOR_VALUES;
+use crate::error::Result;
+use crate::float::FloatBlock;
+use crate::integer::{IntegerBlock, Offsets};
+use crate::kernels::compare::{CompareOp, Interval, compare_floats, in_interval};
+use crate::narrow::{Narrow, with_narrow};
+
+impl IntegerBlock<'_> {
+    /// Appends a bit per row of `rows`: whether its value satisfies the comparison.
+    pub fn compare(&self, rows: Range<u32>, op: CompareOp, constant: i64, out: &mut Bitmap) -> Result<()> {
+        self.filter(rows, Interval::of(op, constant), out)
+    }
+
+    /// Appends a bit per row of `rows`: whether `low <= value <= high`.
+    pub fn between(&self, rows: Range<u32>, low: i64, high: i64, out: &mut Bitmap) -> Result<()> {
+        if low > high {
+            self.directory.check_rows(&rows);
+            out.extend_filled(rows.len(), false);
+            return Ok(());
+        }
+        self.filter(rows, Interval { low, high, negated: false }, out)
+    }
+
+    fn filter(&self, rows: Range<u32>, interval: Interval, out: &mut Bitmap) -> Result<()> {
+        for piece in self.pieces(rows) {
+            let max = piece.min.wrapping_add_unsigned(piece.range);
+            if let Some(answer) = interval.decide(piece.min, max) {
+                out.extend_filled(piece.part.len(), answer);
+                continue;
+            }
+            // Clipped to the vector's values, the interval's ends are offsets.
+            let low = interval.low.max(piece.min).wrapping_sub(piece.min) as u64;
+            let high = interval.high.min(max).wrapping_sub(piece.min) as u64;
+            with_narrow!(piece.range, T => {
+                let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
+                let offsets = piece.decode(self.level, &mut offsets)?;
+                let span = T::truncate(high - low);
+                in_interval(self.level, offsets, T::truncate(low), span, interval.negated, out);
+            });
+        }
+        Ok(())
+    }
+}
+
+impl FloatBlock<'_> {
+    /// Appends a bit per row of `rows`: whether its value satisfies the comparison (NaN differs from everything).
+    pub fn compare(&self, rows: Range<u32>, op: CompareOp, constant: f64, out: &mut Bitmap) -> Result<()> {
+        for part in self.directory.parts(rows) {
+            if let Some(answer) = self.decide(part.vector, op, constant) {
+                out.extend_filled(part.len(), answer);
+                continue;
+            }
+            let mut floats = [0.0; VECTOR_VALUES];
+            compare_floats(self.level, self.decode(&part, &mut floats)?, op, constant, out);
+        }
+        Ok(())
+    }
+
+    /// The answer for a whole vector, where the directory knows it.
+    fn decide(&self, vector: u32, op: CompareOp, constant: f64) -> Option<bool> {
+        let (min, max) = self.extremes(vector)?;
+        if self.has_nan(vector) {
+            return None;
+        }
+        let (all, none) = match op {
+            CompareOp::Equal => (min == constant && max == constant, max < constant || min > constant),
+            CompareOp::NotEqual => (max < constant || min > constant, min == constant && max == constant),
+            CompareOp::Less => (max < constant, min >= constant),
+            CompareOp::LessOrEqual => (max <= constant, min > constant),
+            CompareOp::Greater => (min > constant, max <= constant),
+            CompareOp::GreaterOrEqual => (min >= constant, max < constant),
+        };
+        if all || none { Some(all) } else { None }
+    }
+}

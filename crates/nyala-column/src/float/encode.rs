@@ -1,0 +1,137 @@
+//! Choosing how to encode one vector of floats.
+//!
+//! Decimals first, since most measurements were typed or printed with few digits; then repeated bit patterns;
+//! then shared upper bits; raw when nothing helps.
+
+use super::decimal::{Decimals, EXPONENT_LIMIT, exceptions_bytes, push_decimal_start};
+use super::split::{plan_split, push_split};
+use super::vector::FloatEncoding;
+use crate::integer::push_inner;
+use crate::kernels::float::{scale_down, scale_down_one, to_ordered};
+use crate::kernels::profile::profile;
+use crate::level::Level;
+use crate::preference::Preference;
+use crate::scratch::{FloatScratch, IntegerScratch};
+
+/// Values looked at to find a power of ten or a split.
+const SAMPLE: usize = 64;
+/// Digits after the point beyond which floats are not decimals.
+const DIGITS_LIMIT: u8 = 17;
+
+/// Appends the payload of `values` (1..=1024) to `out`.
+pub(super) fn encode_floats_vector(
+    level: Level,
+    values: &[f64],
+    preference: Preference,
+    floats: &mut FloatScratch,
+    integers: &mut IntegerScratch,
+    out: &mut Vec<u8>,
+) -> FloatEncoding {
+    let start = out.len();
+    if let Some(bits) = repeated(level, values, floats) {
+        push_inner(level, bits, preference, integers, out);
+        return FloatEncoding::Ordered;
+    }
+    let mut sample: Vec<u64> = spread(values).map(f64::to_bits).collect();
+    sample.sort_unstable();
+    let split = plan_split(&sample, values.len());
+    let alternative = split.map_or(values.len() * 8, |split| split.bytes);
+    if let Some(decimals) = find_decimals(values, floats.decimals)
+        && push_decimals(level, values, decimals, preference, alternative, floats, integers, out)
+    {
+        floats.decimals = Some(decimals);
+        return FloatEncoding::Decimal;
+    }
+    out.truncate(start);
+    match split {
+        Some(plan) => {
+            push_split(values, plan, out);
+            FloatEncoding::Split
+        }
+        None => {
+            values.iter().for_each(|value| out.extend_from_slice(&value.to_le_bytes()));
+            FloatEncoding::Raw
+        }
+    }
+}
+
+fn spread(values: &[f64]) -> impl Iterator<Item = f64> + '_ {
+    let count = values.len().min(SAMPLE);
+    (0..count).map(move |index| values[index * values.len() / count])
+}
+
+/// The bit patterns as ordered integers, if all are equal or runs are long; decimals would keep the runs too, but
+/// not the patterns that are no decimals.
+fn repeated<'a>(level: Level, values: &[f64], scratch: &'a mut FloatScratch) -> Option<&'a [i64]> {
+    scratch.integers.clear();
+    scratch.integers.extend(values.iter().map(|value| to_ordered(*value)));
+    let profile = profile(level, &scratch.integers);
+    (profile.changes * 8 <= values.len()).then_some(&scratch.integers[..])
+}
+
+/// A power of ten under which nearly all of a sample are integers.
+fn find_decimals(values: &[f64], last: Option<Decimals>) -> Option<Decimals> {
+    let misses = |decimals: Decimals| {
+        let (powers, scale) = (decimals.powers(), decimals.scale());
+        spread(values).filter(|value| !scale_down_one(*value, powers, scale).1).count()
+    };
+    let sampled = values.len().min(SAMPLE);
+    // Exceptions are costly: an eighth of the sample already rules decimals out.
+    let tolerable = sampled / 8;
+    if let Some(last) = last
+        && misses(last) == 0
+    {
+        return Some(last);
+    }
+    let divide = |exponent| Decimals { exponent, factor: None };
+    let exponent = (0..=DIGITS_LIMIT).find(|exponent| misses(divide(*exponent)) <= tolerable)?;
+    let divided = divide(exponent);
+    let least = misses(divided);
+    // Division is exact but slow: some multiplication mostly does as well. Higher powers are more often exact.
+    (0..=EXPONENT_LIMIT - exponent)
+        .rev()
+        .map(|factor| Decimals { exponent: exponent + factor, factor: Some(factor) })
+        .find(|decimals| misses(*decimals) <= least)
+        .or(Some(divided))
+}
+
+/// Appends decimals unless `alternative` is smaller.
+#[allow(clippy::too_many_arguments, reason = "two scratches and an output beside what is encoded")]
+fn push_decimals(
+    level: Level,
+    values: &[f64],
+    decimals: Decimals,
+    preference: Preference,
+    alternative: usize,
+    floats: &mut FloatScratch,
+    integers: &mut IntegerScratch,
+    out: &mut Vec<u8>,
+) -> bool {
+    let start = out.len();
+    let (powers, scale) = (decimals.powers(), decimals.scale());
+    floats.integers.resize(values.len(), 0);
+    let lost = scale_down(level, values, powers, scale, &mut floats.integers);
+    if exceptions_bytes(lost, values.len(), 8) >= alternative {
+        return false;
+    }
+    floats.positions.clear();
+    floats.exceptions.clear();
+    if lost > 0 {
+        // An exception repeats the integer before it, which costs least in every encoding.
+        let is_exact = |value: &&f64| scale_down_one(**value, powers, scale).1;
+        let first = values.iter().find(is_exact).map_or(0, |value| scale_down_one(*value, powers, scale).0);
+        let mut last = first;
+        for (row, (integer, value)) in floats.integers.iter_mut().zip(values).enumerate() {
+            if scale_down_one(*value, powers, scale).1 {
+                last = *integer;
+            } else {
+                floats.positions.push(row as u16);
+                floats.exceptions.push(value.to_bits());
+                *integer = last;
+            }
+        }
+    }
+    push_decimal_start(decimals, &floats.positions, &floats.exceptions, values.len(), out);
+    push_inner(level, &floats.integers, preference, integers, out);
+    out.len() - start < alternative
+}

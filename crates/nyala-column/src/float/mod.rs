@@ -1,0 +1,66 @@
+//! Float blocks: `f64`, bit by bit, NaN payloads and −0.0 included.
+//!
+//! Minimum and maximum in the directory ignore NaN and follow the total order. There are no stored sums: a sum
+//! of floats depends on the order of additions, and must not depend on how rows were cut into blocks (see
+//! [`FloatSum`]).
+
+mod block;
+mod decimal;
+mod encode;
+mod split;
+mod sum;
+mod vector;
+
+pub use block::{FloatBlock, FloatVectorSummary};
+pub use sum::FloatSum;
+pub(crate) use sum::LANES;
+pub use vector::FloatEncoding;
+
+pub(crate) use decimal::Decimals;
+use encode::encode_floats_vector;
+
+use crate::directory::{Entry, Kind, pieces, push_block};
+use crate::kernels::float::{min_max_floats, to_ordered};
+use crate::preference::Preference;
+use crate::scratch::Scratch;
+
+/// Set in a vector's tag where some value is NaN.
+const TAG_SOME_NAN: u8 = 0x80;
+/// Set in a vector's tag where all are NaN: minimum and range say nothing.
+const TAG_ALL_NAN: u8 = 0x40;
+
+/// Appends a block of `values` (at most 8192) to `out`; `breaks` as for
+/// [`encode_integers`](crate::encode_integers).
+///
+/// # Panics
+/// If there are too many values or the breaks do not rise inside the block.
+pub fn encode_floats(
+    values: &[f64],
+    breaks: &[u32],
+    preference: Preference,
+    scratch: &mut Scratch,
+    out: &mut Vec<u8>,
+) {
+    let level = scratch.level;
+    let (entries, payload) = (&mut scratch.block.entries, &mut scratch.block.payload);
+    entries.clear();
+    payload.clear();
+    for piece in pieces(values.len(), breaks) {
+        let row_end = piece.end as u32;
+        let values = &values[piece];
+        let (floats, integers) = (&mut scratch.float, &mut scratch.integer);
+        let encoding = encode_floats_vector(level, values, preference, floats, integers, payload);
+        let mut tag = encoding as u8;
+        if values.iter().any(|value| value.is_nan()) {
+            tag |= TAG_SOME_NAN;
+        }
+        let (min, max) = min_max_floats(level, values);
+        let (mut min, mut range) = (to_ordered(min), to_ordered(max).wrapping_sub(to_ordered(min)) as u64);
+        if values.iter().all(|value| value.is_nan()) {
+            tag |= TAG_ALL_NAN;
+            (min, range) = (0, 0);
+        }
+        entries.push(Entry { tag, row_end, payload_end: payload.len(), min, range, sum_offset: 0 });
+    }
+    push_block(out, Kind::Float, values.len(), entries, payload);
+}

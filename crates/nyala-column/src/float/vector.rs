@@ -1,0 +1,96 @@
+//! One float vector: its encoding's bytes, read back bit by bit.
+
+use std::ops::Range;
+
+use super::decimal::Decimal;
+use super::split::Split;
+use crate::directory::VECTOR_VALUES;
+use crate::error::{CorruptBlock, Result, ensure};
+use crate::integer::Inner;
+use crate::kernels::float::from_ordered;
+use crate::level::Level;
+
+/// How a float vector is encoded; the numbers are the tags on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum FloatEncoding {
+    /// Eight bytes each.
+    Raw = 0,
+    /// The bit patterns as integers in the floats' order: constants, runs, few distinct values.
+    Ordered = 1,
+    /// Integers and a power of ten.
+    Decimal = 2,
+    /// Upper bits by dictionary, lower bits packed.
+    Split = 3,
+}
+
+impl FloatEncoding {
+    pub(super) fn of(tag: u8) -> Result<Self> {
+        Ok(match tag {
+            0 => FloatEncoding::Raw,
+            1 => FloatEncoding::Ordered,
+            2 => FloatEncoding::Decimal,
+            3 => FloatEncoding::Split,
+            _ => return Err(CorruptBlock::new("unknown float encoding")),
+        })
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum FloatVector<'a> {
+    Raw(&'a [u8]),
+    Ordered(Inner<'a>),
+    Decimal(Decimal<'a>),
+    Split(Split<'a>),
+}
+
+/// Decoded floats by row; only the rows asked for are meaningful.
+pub(super) type Floats = [f64; VECTOR_VALUES];
+
+impl<'a> FloatVector<'a> {
+    pub(super) fn parse(encoding: FloatEncoding, rows: usize, payload: &'a [u8]) -> Result<Self> {
+        Ok(match encoding {
+            FloatEncoding::Raw => {
+                ensure(payload.len() == rows * 8, "raw floats of another length")?;
+                FloatVector::Raw(payload)
+            }
+            FloatEncoding::Ordered => FloatVector::Ordered(Inner::parse(rows, payload)?),
+            FloatEncoding::Decimal => FloatVector::Decimal(Decimal::parse(rows, payload)?),
+            FloatEncoding::Split => FloatVector::Split(Split::parse(rows, payload)?),
+        })
+    }
+
+    /// Decodes `rows` to their places in `out`; other places may be overwritten too.
+    pub(super) fn decode(&self, level: Level, rows: Range<usize>, out: &mut Floats) -> Result<()> {
+        match self {
+            FloatVector::Raw(bytes) => {
+                let (floats, _) = bytes[rows.start * 8..rows.end * 8].as_chunks::<8>();
+                for (out, bytes) in out[rows].iter_mut().zip(floats) {
+                    *out = f64::from_le_bytes(*bytes);
+                }
+                Ok(())
+            }
+            FloatVector::Ordered(inner) => {
+                let mut ordered = [0; VECTOR_VALUES];
+                inner.decode(level, rows.clone(), &mut ordered)?;
+                for (out, ordered) in out[rows.clone()].iter_mut().zip(&ordered[rows]) {
+                    *out = from_ordered(*ordered);
+                }
+                Ok(())
+            }
+            FloatVector::Decimal(decimal) => decimal.decode(level, rows, out),
+            FloatVector::Split(split) => split.decode(level, rows, out),
+        }
+    }
+
+    pub(super) fn get(&self, level: Level, row: usize) -> Result<f64> {
+        match self {
+            FloatVector::Raw(bytes) => {
+                Ok(f64::from_le_bytes(bytes[row * 8..row * 8 + 8].try_into().expect("eight bytes")))
+            }
+            FloatVector::Ordered(inner) => Ok(from_ordered(inner.get(level, row)?)),
+            FloatVector::Decimal(decimal) => decimal.get(level, row),
+            FloatVector::Split(split) => split.get(row),
+        }
+    }
+}

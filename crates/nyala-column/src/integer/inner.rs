@@ -1,0 +1,75 @@
+//! An integer vector inside another block: what a float's decimals or a string's codes and lengths are.
+//!
+//! Bytes: encoding tag, `minimum bytes | range bytes << 4`, minimum, range, then the vector to the end.
+
+use std::ops::Range;
+
+use super::encode::encode_vector;
+use super::vector::{Offsets, Vector};
+use crate::directory::VECTOR_VALUES;
+use crate::error::{Result, ensure};
+use crate::level::Level;
+use crate::narrow::{Narrow, with_narrow};
+use crate::preference::Preference;
+use crate::scratch::IntegerScratch;
+use crate::wire::{Reader, push, signed_width, unsigned_width};
+
+/// A parsed inner vector.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Inner<'a> {
+    pub(crate) min: i64,
+    pub(crate) range: u64,
+    pub(crate) vector: Vector<'a>,
+}
+
+impl<'a> Inner<'a> {
+    pub(crate) fn parse(rows: usize, bytes: &'a [u8]) -> Result<Self> {
+        let mut reader = Reader::new(bytes);
+        let (tag, widths) = (reader.u8()?, reader.u8()?);
+        let min = reader.signed((widths & 0xf) as usize)?;
+        let range = reader.unsigned((widths >> 4) as usize)?;
+        ensure(min.checked_add_unsigned(range).is_some(), "inner maximum beyond the integers")?;
+        Ok(Self { min, range, vector: Vector::parse(tag, rows, reader.rest())? })
+    }
+
+    /// Decodes `rows` to their places in `out`.
+    pub(crate) fn decode(
+        &self,
+        level: Level,
+        rows: Range<usize>,
+        out: &mut [i64; VECTOR_VALUES],
+    ) -> Result<()> {
+        with_narrow!(self.range, T => {
+            let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
+            self.vector.decode(level, rows.clone(), &mut offsets)?;
+            for (out, offset) in out[rows.clone()].iter_mut().zip(&offsets[rows]) {
+                *out = self.min.wrapping_add_unsigned(offset.widen());
+            }
+        });
+        Ok(())
+    }
+
+    pub(crate) fn get(&self, level: Level, row: usize) -> Result<i64> {
+        Ok(self.min.wrapping_add_unsigned(self.vector.get(level, row)?))
+    }
+}
+
+/// Appends `values` (1..=1024) as an inner vector.
+pub(crate) fn push_inner(
+    level: Level,
+    values: &[i64],
+    preference: Preference,
+    scratch: &mut IntegerScratch,
+    out: &mut Vec<u8>,
+) {
+    let mut payload = std::mem::take(&mut scratch.inner);
+    payload.clear();
+    let encoded = encode_vector(level, values, preference, scratch, &mut payload);
+    let (min, range) = (encoded.profile.min, encoded.profile.range());
+    let (min_width, range_width) = (signed_width(min), unsigned_width(range));
+    out.extend_from_slice(&[encoded.encoding as u8, (min_width | range_width << 4) as u8]);
+    push(out, min as u64, min_width);
+    push(out, range, range_width);
+    out.extend_from_slice(&payload);
+    scratch.inner = payload;
+}

@@ -1,0 +1,236 @@
+//! Kernels on floats: lane sums, extremes, decimals to floats.
+//!
+//! Extremes ignore NaN and order −0.0 below 0.0, so that they do not depend on the order of rows.
+
+use crate::float::{FloatSum, LANES};
+use crate::kernels::window::Rows;
+use crate::level::dispatched;
+use crate::narrow::Narrow;
+
+/// 1.5 · 2⁵²: adding it to a float below 2⁵¹ leaves the rounded integer in the low bits.
+const ROUNDING: f64 = 6_755_399_441_055_744.0;
+/// Decimals are limited to this magnitude, for the conversion by [`ROUNDING`] to be exact.
+pub(crate) const DECIMAL_LIMIT: i64 = 1 << 51;
+
+/// How an integer becomes a float again.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Scale {
+    /// `integer × factor × fraction`: powers of ten, the second negative. Fast, and mostly exact.
+    Multiply { factor: f64, fraction: f64 },
+    /// `integer ÷ divisor`: correctly rounded, so exact for every decimal of up to 15 digits.
+    Divide { divisor: f64 },
+}
+
+dispatched! {
+    /// Adds `values` to lanes in turn, the first to lane `phase`.
+    pub(crate) fn add_to_lanes(lanes: &mut [f64; LANES], phase: usize, values: &[f64]) = add_to_lanes_body;
+
+    /// Adds each window's rows to its sum.
+    pub(crate) fn sum_float_windows(values: &[f64], rows: Rows, bounds: &[u32], out: &mut [FloatSum])
+        = sum_float_windows_body;
+
+    /// Widens each window's `(min, max)` by its rows.
+    pub(crate) fn min_max_float_windows(values: &[f64], rows: Rows, bounds: &[u32], out: &mut [(f64, f64)])
+        = min_max_float_windows_body;
+
+    /// Smallest and largest that is not NaN; `(∞, −∞)` if there is none.
+    pub(crate) fn min_max_floats(values: &[f64]) -> (f64, f64) = min_max_body;
+
+    /// Offsets from `min` to the floats they stand for.
+    pub(crate) fn scale_up<T: Narrow>(offsets: &[T], min: i64, scale: Scale, out: &mut [f64]) = scale_up_body;
+
+    /// The integers that `values` come from under `scale`; answers how many do not come back bit by bit.
+    pub(crate) fn scale_down(values: &[f64], powers: (f64, f64), scale: Scale, out: &mut [i64]) -> usize
+        = scale_down_body;
+}
+
+/// The bits as an integer that sorts as the float does (total order, NaNs outermost).
+#[inline(always)]
+pub(crate) fn to_ordered(value: f64) -> i64 {
+    let bits = value.to_bits() as i64;
+    bits ^ ((bits >> 63) as u64 >> 1) as i64
+}
+
+/// The inverse of [`to_ordered`].
+#[inline(always)]
+pub(crate) fn from_ordered(ordered: i64) -> f64 {
+    f64::from_bits((ordered ^ ((ordered >> 63) as u64 >> 1) as i64) as u64)
+}
+
+#[inline(always)]
+fn add_to_lanes_body(lanes: &mut [f64; LANES], phase: usize, values: &[f64]) {
+    let head = if phase == 0 { 0 } else { (LANES - phase).min(values.len()) };
+    let (head, rest) = values.split_at(head);
+    for (lane, value) in lanes[phase..].iter_mut().zip(head) {
+        *lane += value;
+    }
+    // A copy, so that the lanes live in registers.
+    let mut sums = *lanes;
+    let chunks = rest.chunks_exact(LANES);
+    let tail = chunks.remainder();
+    for chunk in chunks {
+        for (sum, value) in sums.iter_mut().zip(chunk) {
+            *sum += value;
+        }
+    }
+    for (sum, value) in sums.iter_mut().zip(tail) {
+        *sum += value;
+    }
+    *lanes = sums;
+}
+
+#[inline(always)]
+fn window<'a>(values: &'a [f64], rows: &Rows, pair: &[u32]) -> &'a [f64] {
+    let (start, end) = (pair[0].max(rows.start), pair[1].min(rows.end));
+    if start >= end { &[] } else { &values[(start - rows.start) as usize..(end - rows.start) as usize] }
+}
+
+#[inline(always)]
+fn sum_float_windows_body(values: &[f64], rows: Rows, bounds: &[u32], out: &mut [FloatSum]) {
+    for (pair, out) in bounds.windows(2).zip(out) {
+        let values = window(values, &rows, pair);
+        let (lanes, count) = out.parts();
+        add_to_lanes_body(lanes, (*count % LANES as u64) as usize, values);
+        *count += values.len() as u64;
+    }
+}
+
+#[inline(always)]
+fn min_max_float_windows_body(values: &[f64], rows: Rows, bounds: &[u32], out: &mut [(f64, f64)]) {
+    for (pair, out) in bounds.windows(2).zip(out) {
+        let (min, max) = min_max_body(window(values, &rows, pair));
+        out.0 = from_ordered(to_ordered(out.0).min(to_ordered(min)));
+        out.1 = from_ordered(to_ordered(out.1).max(to_ordered(max)));
+    }
+}
+
+#[inline(always)]
+fn min_max_body(values: &[f64]) -> (f64, f64) {
+    const LOWEST: i64 = i64::MIN + 0x000f_ffff_ffff_ffff;
+    const HIGHEST: i64 = 0x7ff0_0000_0000_0000;
+    // Total order as integers; whatever is beyond the infinities is NaN.
+    let (mut min, mut max) = (HIGHEST, LOWEST);
+    for value in values {
+        let ordered = to_ordered(*value);
+        let is_nan = !(LOWEST..=HIGHEST).contains(&ordered);
+        min = min.min(if is_nan { HIGHEST } else { ordered });
+        max = max.max(if is_nan { LOWEST } else { ordered });
+    }
+    (from_ordered(min), from_ordered(max))
+}
+
+#[inline(always)]
+fn to_float(integer: i64) -> f64 {
+    f64::from_bits((integer as u64).wrapping_add(ROUNDING.to_bits())) - ROUNDING
+}
+
+#[inline(always)]
+fn scale_up_body<T: Narrow>(offsets: &[T], min: i64, scale: Scale, out: &mut [f64]) {
+    match scale {
+        Scale::Multiply { factor, fraction } => {
+            for (out, offset) in out.iter_mut().zip(offsets) {
+                *out = to_float(min.wrapping_add_unsigned(offset.widen())) * factor * fraction;
+            }
+        }
+        Scale::Divide { divisor } => {
+            for (out, offset) in out.iter_mut().zip(offsets) {
+                *out = to_float(min.wrapping_add_unsigned(offset.widen())) / divisor;
+            }
+        }
+    }
+}
+
+/// One value under a scale and its inverse powers: the integer, and whether it comes back.
+#[inline(always)]
+pub(crate) fn scale_down_one(value: f64, (power, inverse): (f64, f64), scale: Scale) -> (i64, bool) {
+    let scaled = value * power * inverse;
+    let rounded = scaled + ROUNDING;
+    let integer = (rounded.to_bits() as i64).wrapping_sub(ROUNDING.to_bits() as i64);
+    let back = match scale {
+        Scale::Multiply { factor, fraction } => to_float(integer) * factor * fraction,
+        Scale::Divide { divisor } => to_float(integer) / divisor,
+    };
+    let inside = (integer.wrapping_add(DECIMAL_LIMIT - 1) as u64) < 2 * DECIMAL_LIMIT as u64 - 1;
+    (integer, inside & (back.to_bits() == value.to_bits()))
+}
+
+#[inline(always)]
+fn scale_down_body(values: &[f64], powers: (f64, f64), scale: Scale, out: &mut [i64]) -> usize {
+    let mut lost = 0_u64;
+    for (out, value) in out.iter_mut().zip(values) {
+        let (integer, exact) = scale_down_one(*value, powers, scale);
+        lost += u64::from(!exact);
+        *out = integer;
+    }
+    lost as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::level::Level;
+
+    fn values() -> Vec<f64> {
+        let mut values: Vec<f64> =
+            (0..500_u64).map(|index| f64::from_bits(index.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
+        values.extend([0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1.5, -2.25]);
+        values
+    }
+
+    #[test]
+    fn ordering_bits_sorts_as_floats_do() {
+        let mut sorted = values();
+        sorted.sort_by(f64::total_cmp);
+        assert!(sorted.iter().map(|value| to_ordered(*value)).is_sorted());
+        assert!(sorted.iter().all(|value| from_ordered(to_ordered(*value)).to_bits() == value.to_bits()));
+    }
+
+    #[test]
+    fn sums_are_the_same_however_cut() {
+        let values: Vec<f64> = (0..1000).map(|index| (index as f64).sin() * 1e10 + 1e-7).collect();
+        let mut naive = [0.0; LANES];
+        values.iter().enumerate().for_each(|(index, value)| naive[index % LANES] += value);
+        let [a, b, c, d, e, f, g, h] = naive;
+        let expected = ((a + e) + (c + g)) + ((b + f) + (d + h));
+        for level in Level::available() {
+            for cut in [0, 1, 7, 8, 9, 500, 999] {
+                let mut sum = FloatSum::new();
+                sum.add_slice(level, &values[..cut]);
+                sum.add(values[cut]);
+                sum.add_slice(level, &values[cut + 1..]);
+                assert_eq!(sum.total().to_bits(), expected.to_bits(), "{level:?} {cut}");
+                assert_eq!(sum.count(), 1000);
+            }
+        }
+    }
+
+    #[test]
+    fn extremes_ignore_nan_at_every_level() {
+        let values = values();
+        let mut numbers: Vec<f64> = values.iter().copied().filter(|value| !value.is_nan()).collect();
+        numbers.sort_by(f64::total_cmp);
+        for level in Level::available() {
+            assert_eq!(min_max_floats(level, &values), (numbers[0], numbers[numbers.len() - 1]));
+            assert_eq!(min_max_floats(level, &[f64::NAN]), (f64::INFINITY, f64::NEG_INFINITY));
+            let zeroes = min_max_floats(level, &[0.0, -0.0]);
+            assert_eq!((zeroes.0.to_bits(), zeroes.1.to_bits()), ((-0.0_f64).to_bits(), 0));
+        }
+    }
+
+    #[test]
+    fn decimals_scale_down_and_up_at_every_level() {
+        let values: Vec<f64> = (-400..400).map(|index| f64::from(index * 37) / 100.0).collect();
+        let scale = Scale::Divide { divisor: 100.0 };
+        for level in Level::available() {
+            let mut integers = vec![0; values.len()];
+            assert_eq!(scale_down(level, &values, (100.0, 1.0), scale, &mut integers), 0);
+            let offsets: Vec<u64> =
+                integers.iter().map(|integer| integer.wrapping_add(14800) as u64).collect();
+            let mut back = vec![0.0; values.len()];
+            scale_up(level, &offsets, -14800, scale, &mut back);
+            assert_eq!(back, values);
+            let odd = [f64::NAN, f64::INFINITY, -0.0, 1e300, 0.123_456];
+            assert_eq!(scale_down(level, &odd, (100.0, 1.0), scale, &mut [0; 5]), 5);
+        }
+    }
+}
