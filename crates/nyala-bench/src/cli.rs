@@ -334,3 +334,51 @@ fn parse_share(text: &str) -> Result<f64, String> {
         _ => Err("a number above 0, up to 1".to_owned()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{CommandFactory, Parser};
+
+    #[derive(Parser)]
+    struct Arguments {
+        #[command(subcommand)]
+        command: BenchCommand,
+    }
+
+    #[test]
+    fn every_example_of_the_help_is_understood() {
+        Arguments::command().debug_assert();
+        let helps = [TSBS_EXAMPLES, DEVOPS_EXAMPLES, NARROW_EXAMPLES, MIXED_EXAMPLES, COMPARE_EXAMPLES];
+        let lines = helps.iter().flat_map(|help| help.lines().skip(1));
+        for line in lines {
+            // An explanation stands behind at least two spaces.
+            let command = line.trim().split("  ").next().unwrap_or_default().replace('\'', "");
+            let words = command.strip_prefix("nyala ").expect("examples are commands").split(' ');
+            Arguments::try_parse_from(words).unwrap_or_else(|error| panic!("{line}: {error}"));
+        }
+    }
+
+    #[test]
+    fn options_that_make_no_sense_are_refused() {
+        for line in [
+            "bench",
+            "bench tsbs --scale 0",
+            "bench tsbs --duration 10",
+            "bench tsbs --query-only",
+            "bench tsbs --load-only --verify",
+            "bench tsbs --dialect victoriametrics",
+            "bench tsbs --database a;b",
+            "bench tsbs --rate 0",
+            "bench narrow --late 101",
+            "bench mixed --load-share 0",
+            "bench devops --writers 1 --workers 2",
+            "bench compare",
+        ] {
+            assert!(Arguments::try_parse_from(line.split(' ')).is_err(), "{line}");
+        }
+        let parsed =
+            Arguments::try_parse_from("bench tsbs --query-workers 1,8".split(' ')).map(|a| a.command);
+        assert!(matches!(parsed, Ok(BenchCommand::Tsbs(args)) if args.query.query_workers == [1, 8]));
+    }
+}

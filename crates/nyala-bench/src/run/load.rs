@@ -298,3 +298,96 @@ pub fn settle(result: &mut LoadResult, probe: &ServerProbe, limit: Duration) {
     result.settled_disk_bytes = disk;
     progress.finish(&format!("{:.1} s until the server was idle", started.elapsed().as_secs_f64()));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::{Span, TSBS_START};
+    use crate::workload::cpu::{CpuConfig, CpuWorkload};
+    use std::io::{BufRead, BufReader};
+    use std::net::TcpListener;
+
+    /// Answers the requests of one connection after the other, each with the next of `answers`; gives the
+    /// number of body lines that it acknowledged.
+    fn stub(answers: &'static [&'static str]) -> (Target, std::thread::JoinHandle<usize>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = Target::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+        let serve = move || {
+            let (mut answers, mut lines) = (answers.iter().peekable(), 0);
+            while answers.peek().is_some() {
+                let mut stream = BufReader::new(listener.accept().unwrap().0);
+                while let Some(answer) = answers.peek() {
+                    let Some(body) = read_request(&mut stream) else { break };
+                    stream.get_mut().write_all(answer.as_bytes()).unwrap();
+                    if answer.contains(" 204 ") {
+                        lines += body.iter().filter(|&&byte| byte == b'\n').count();
+                    }
+                    let closes = answer.contains("close");
+                    answers.next();
+                    if closes {
+                        break;
+                    }
+                }
+            }
+            lines
+        };
+        (target, std::thread::spawn(serve))
+    }
+
+    fn read_request(stream: &mut impl BufRead) -> Option<Vec<u8>> {
+        let (mut length, mut line) = (0, String::new());
+        while stream.read_line(&mut line).ok()? > 2 {
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+            line.clear();
+        }
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).ok()?;
+        (length > 0).then_some(body)
+    }
+
+    fn run(answers: &'static [&'static str], hosts: u64) -> (Result<LoadResult>, usize) {
+        let span = Span { start: TSBS_START, end: TSBS_START + 30 };
+        let config = CpuConfig { hosts, span, interval_seconds: 10, seed: 1 };
+        let (target, server) = stub(answers);
+        let settings = LoadSettings {
+            target,
+            dialect: Dialect::Influx,
+            database: "x".to_owned(),
+            workers: 1,
+            gzip: false,
+            rows_per_second: None,
+            timeout: Duration::from_secs(5),
+            time_limit: Duration::from_secs(20),
+        };
+        let stop = AtomicBool::new(false);
+        let result = load(&CpuWorkload::new(config, 10), &settings, &ServerProbe::default(), &stop, None);
+        (result, server.join().unwrap())
+    }
+
+    const TAKEN: &str = "HTTP/1.1 204 No Content\r\n\r\n";
+    const TAKEN_AND_CLOSED: &str = "HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n";
+    const BUSY: &str = "HTTP/1.1 503 Busy\r\nRetry-After: 0\r\nContent-Length: 4\r\n\r\nbusy";
+    const BAD: &str = "HTTP/1.1 400 Bad\r\nContent-Length: 7\r\n\r\nnot so.";
+
+    #[test]
+    fn refused_batches_are_sent_again_and_closed_connections_opened_again() {
+        let (result, lines) = run(&[TAKEN_AND_CLOSED, BUSY, BUSY, TAKEN, TAKEN], 10);
+        let result = result.unwrap();
+        assert_eq!((result.rows, result.values, result.refused_requests), (30, 300, 2));
+        assert_eq!((lines, result.latency.unwrap().count), (30, 3));
+        assert_eq!(result.text_bytes, result.sent_bytes);
+    }
+
+    #[test]
+    fn any_other_refusal_ends_the_load() {
+        let (result, lines) = run(&[TAKEN, BAD], 10);
+        let error = result.unwrap_err();
+        assert!(
+            matches!(&error, BenchError::Server { status: 400, message } if message == "not so."),
+            "{error}"
+        );
+        assert_eq!(lines, 10);
+    }
+}
