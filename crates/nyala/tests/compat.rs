@@ -85,13 +85,7 @@ fn expected_answers_are_influxdbs() {
     for outcome in outcomes {
         let script = all.iter().find(|s| s.name == outcome.name);
         let script = script.expect("outcomes are of these scripts");
-        assert_eq!(
-            outcome.answers.len(),
-            script.steps.len(),
-            "{}: {}",
-            outcome.name,
-            outcome.failures.join("\n")
-        );
+        assert!(outcome.errors.is_empty(), "{}", outcome.errors.join("\n"));
         let text = script.rewritten(&outcome.answers);
         std::fs::write(&script.path, text).expect("the script is writable");
     }

@@ -47,6 +47,12 @@ pub(crate) fn render(response: &Response, asked: &[String]) -> Vec<String> {
             (None, Some(_)) if name == "Content-Type" && response.body.is_empty() => {}
             (None, Some(_)) => lines.push(format!("-{name}")),
             (Some(value), Some(usual)) if value == usual => {}
+            // InfluxDB lists the methods in the order of a hash table.
+            (Some(value), _) if name == "Allow" => {
+                let mut methods: Vec<&str> = value.split(", ").collect();
+                methods.sort_unstable();
+                lines.push(header_line(name, &methods.join(", ")));
+            }
             (Some(value), _) => lines.push(header_line(name, value)),
             (None, None) => {}
         }

@@ -19,6 +19,8 @@ pub(crate) struct Outcome {
     pub(crate) steps: usize,
     /// One text per step that differed.
     pub(crate) failures: Vec<String>,
+    /// One text per step that got no answer at all; these are among the failures too.
+    pub(crate) errors: Vec<String>,
     /// The answers, step by step; `None` where a step has none.
     pub(crate) answers: Vec<Option<Vec<String>>>,
 }
@@ -48,12 +50,14 @@ fn play(program: &Program, script: &Script) -> Outcome {
         name: script.name.clone(),
         steps: script.steps.len(),
         failures: Vec::new(),
+        errors: Vec::new(),
         answers: Vec::new(),
     };
     let mut server = match Server::start(program) {
         Ok(server) => server,
         Err(error) => {
             outcome.failures.push(format!("{}: {error}", script.name));
+            outcome.errors = outcome.failures.clone();
             return outcome;
         }
     };
@@ -70,6 +74,7 @@ fn play(program: &Program, script: &Script) -> Outcome {
             }
             Err(error) => {
                 outcome.failures.push(format!("{place}\n    {error}"));
+                outcome.errors.push(format!("{place}\n    {error}"));
                 outcome.answers.push(None);
             }
         }
