@@ -56,7 +56,8 @@ Examples:
   nyala bench tsbs --target http://127.0.0.1:8086       the same against an InfluxDB that runs there
   nyala bench tsbs --target http://127.0.0.1:8428 --dialect victoriametrics
   nyala bench tsbs --scale 50 --duration 1d --verify    check every answer against a computed one
-  nyala bench tsbs --queries 'lastpoint,single-*' --query-count 5000";
+  nyala bench tsbs --queries 'lastpoint,single-*' --query-count 5000
+  nyala bench tsbs --data-file data.gz --query-file queries.gz     replay files of TSBS' own tools";
 
 /// Which server, and how to talk to it.
 #[derive(Clone, Debug, Args)]
@@ -186,6 +187,12 @@ pub struct TsbsArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub data: DataArgs,
+    /// Load the lines of this file, plain or gzipped, as tsbs_generate_data writes them for InfluxDB
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["query_only", "verify"])]
+    pub data_file: Option<PathBuf>,
+    /// Ask the queries of these files as tsbs_generate_queries writes them
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["queries", "verify", "load_only"])]
+    pub query_file: Vec<PathBuf>,
     /// Only load
     #[arg(long, conflicts_with_all = ["query_only", "verify"])]
     pub load_only: bool,

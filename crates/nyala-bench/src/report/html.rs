@@ -81,13 +81,14 @@ fn introduction(runs: &[RunResult]) -> String {
 /// A row of the load's table: its title, the value and how to write it.
 type Measure = (&'static str, fn(&LoadResult) -> Option<f64>, fn(f64) -> String);
 
-const LOAD_MEASURES: [Measure; 8] = [
+const LOAD_MEASURES: [Measure; 9] = [
     ("values per second", |load| Some(load.values_per_second), count),
     ("server CPU s per million values", LoadResult::cpu_seconds_per_million_values, |v| format!("{v:.4}")),
     ("disk bytes per value", LoadResult::disk_bytes_per_value, |v| format!("{v:.3}")),
     ("server peak memory", |load| Some(load.peak_resident_bytes? as f64), bytes),
     ("write amplification", LoadResult::write_amplification, |v| format!("{v:.2}")),
     ("request p99 ms", |load| Some(load.latency.as_ref()?.p99_ms), milliseconds),
+    ("slowest second / median", LoadResult::steadiness, |v| format!("{v:.2}")),
     ("values", |load| Some(load.values as f64), count),
     ("seconds", |load| Some(load.seconds), |v| format!("{v:.1}")),
 ];

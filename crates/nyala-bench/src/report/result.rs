@@ -111,6 +111,17 @@ impl LoadResult {
         Some(seconds / (self.values as f64 / 1e6))
     }
 
+    /// The slowest second's throughput as a share of the median second's; `None` for short loads.
+    pub fn steadiness(&self) -> Option<f64> {
+        const FEWEST_SAMPLES: usize = 5;
+        // The last sample may be of less than a second.
+        let (_, whole) = self.timeline.split_last()?;
+        let mut rates: Vec<f64> = whole.iter().map(|sample| sample.values_per_second).collect();
+        rates.sort_unstable_by(f64::total_cmp);
+        let median = rates.get(rates.len() / 2).copied().filter(|&median| median > 0.0)?;
+        (rates.len() >= FEWEST_SAMPLES).then(|| rates[0] / median)
+    }
+
     /// Bytes on disk for a value, settled if that was awaited.
     pub fn disk_bytes_per_value(&self) -> Option<f64> {
         Some(self.settled_disk_bytes.or(self.disk_bytes)? as f64 / self.values as f64)

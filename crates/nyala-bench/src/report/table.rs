@@ -37,6 +37,7 @@ fn load_rows(load: &LoadResult) -> Vec<Vec<String>> {
     let mut add = |name: &str, value: Option<String>| {
         rows.extend(value.map(|value| vec![name.to_owned(), value]));
     };
+    add("slowest second / median", load.steadiness().map(|v| format!("{v:.2}")));
     add("server CPU-s per million values", load.cpu_seconds_per_million_values().map(|v| format!("{v:.4}")));
     add(
         "server CPU-s",

@@ -100,7 +100,7 @@ fn writers(args: &DevopsArgs) -> Vec<usize> {
 fn gzip_share(config: &DevopsConfig, batch_rows: usize) -> Result<f64> {
     let mut progress = Progress::start("gzip of the input");
     let workload = DevopsWorkload::new(*config, batch_rows);
-    let every = (workload.total_rows() / batch_rows as u64 / GZIP_SAMPLES).max(1);
+    let every = (config.rows() / batch_rows as u64 / GZIP_SAMPLES).max(1);
     let (mut block, mut text) = (DevopsBlock::default(), Vec::new());
     let (mut number, mut rows, mut text_bytes, mut gzip_bytes) = (0, 0, 0, 0);
     while let Some(batch) = workload.claim(&mut block) {
@@ -113,7 +113,7 @@ fn gzip_share(config: &DevopsConfig, batch_rows: usize) -> Result<f64> {
             text_bytes += text.len();
         }
         number += 1;
-        progress.update(rows as f64 / workload.total_rows() as f64, String::new);
+        progress.update(rows as f64 / config.rows() as f64, String::new);
     }
     let share = gzip_bytes as f64 / text_bytes.max(1) as f64;
     progress.finish(&format!("{:.1} % of it", share * 100.0));

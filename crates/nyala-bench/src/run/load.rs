@@ -244,7 +244,8 @@ impl<W: Workload> Shared<'_, W> {
                 return timeline;
             }
             if let Some(progress) = progress {
-                let by_rows = self.rows.load(Relaxed) as f64 / self.workload.total_rows() as f64;
+                let rows = self.rows.load(Relaxed) as f64;
+                let by_rows = self.workload.total_rows().map_or(0.0, |total| rows / total as f64);
                 let by_time = seconds / self.settings.time_limit.as_secs_f64();
                 let rate = values as f64 / seconds;
                 progress.update(by_rows.max(by_time), || format!("{} values/s", table::count(rate)));

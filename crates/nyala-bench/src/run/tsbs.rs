@@ -1,15 +1,21 @@
 //! `tsbs`: load the cpu-only data set, then ask each type of query.
 
-use super::session::Session;
+use super::queries::QueryName;
+use super::session::{Session, worker_counts};
 use super::verification::verify;
 use crate::cli::{DataArgs, TsbsArgs};
+use crate::client::target::Dialect;
 use crate::error::{BenchError, Result};
+use crate::query::file::read_queries;
 use crate::query::generator::QueryGenerator;
 use crate::query::kind::{QueryKind, TSBS, TSBS_LAST_FIVE, parse_kinds};
-use crate::report::result::RunResult;
+use crate::query::text::Request;
+use crate::report::result::{LoadResult, QueryResult, RunResult};
 use crate::server::Launch;
 use crate::time::{Span, TSBS_START};
 use crate::workload::cpu::{CpuConfig, CpuWorkload};
+use crate::workload::file::FileWorkload;
+use std::path::Path;
 
 /// Runs the benchmark and gives its results.
 pub fn run(args: &TsbsArgs, launch: Launch<'_>) -> Result<RunResult> {
@@ -21,12 +27,17 @@ pub fn run(args: &TsbsArgs, launch: Launch<'_>) -> Result<RunResult> {
     result.parameters.splice(0..0, parameters(&args.data));
     if !args.query_only {
         session.prepare_database()?;
-        let workload = CpuWorkload::new(config, args.load.batch_size as usize);
-        let mut load = session.load("load", &workload, args.load.rate)?;
+        let batch_rows = args.load.batch_size as usize;
+        let mut load = match &args.data_file {
+            Some(path) => load_file(path, batch_rows, &session, args)?,
+            None => session.load("load", &CpuWorkload::new(config, batch_rows), args.load.rate)?,
+        };
         session.settle(&mut load);
         result.loads.push(load);
     }
-    if !args.load_only {
+    if !args.query_file.is_empty() {
+        result.queries = ask_files(&session, args)?;
+    } else if !args.load_only {
         let draw = |kind: &QueryKind| QueryGenerator::new(*kind, config.hosts, config.span, args.data.seed);
         if args.query.verify {
             let mut connection = session.connection();
@@ -36,6 +47,40 @@ pub fn run(args: &TsbsArgs, launch: Launch<'_>) -> Result<RunResult> {
         result.queries = session.ask_kinds(&kinds, draw, &args.query, "")?;
     }
     Ok(result)
+}
+
+fn load_file(path: &Path, batch_rows: usize, session: &Session<'_>, args: &TsbsArgs) -> Result<LoadResult> {
+    let workload = FileWorkload::open(path, batch_rows)?;
+    let loaded = session.load("load", &workload, args.load.rate)?;
+    match workload.failure() {
+        Some(source) => Err(BenchError::Io { context: format!("reading {}", path.display()), source }),
+        None => Ok(loaded),
+    }
+}
+
+/// Asks the queries of files, those of one label together.
+fn ask_files(session: &Session<'_>, args: &TsbsArgs) -> Result<Vec<QueryResult>> {
+    let suffix = match args.server.dialect {
+        Dialect::Influx => format!("&db={}", args.server.database),
+        Dialect::Victoriametrics => String::new(),
+    };
+    let mut by_label: Vec<(String, Vec<Request>)> = Vec::new();
+    for path in &args.query_file {
+        for query in read_queries(path, &suffix)? {
+            match by_label.iter_mut().find(|(label, _)| *label == query.label) {
+                Some((_, requests)) => requests.push(query.request),
+                None => by_label.push((query.label, vec![query.request])),
+            }
+        }
+    }
+    let mut results = Vec::new();
+    for (label, requests) in by_label {
+        let name = QueryName { name: label, heavy: false };
+        for workers in worker_counts(false, &args.query) {
+            results.push(session.ask(&name, &requests, workers, args.query.query_limit)?);
+        }
+    }
+    Ok(results)
 }
 
 /// The types of queries that the option names.

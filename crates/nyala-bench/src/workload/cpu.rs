@@ -167,8 +167,8 @@ impl CpuWorkload {
 impl Workload for CpuWorkload {
     type Block = CpuBlock;
 
-    fn total_rows(&self) -> u64 {
-        self.end_row.load(Relaxed)
+    fn total_rows(&self) -> Option<u64> {
+        Some(self.end_row.load(Relaxed))
     }
 
     fn claim(&self, block: &mut CpuBlock) -> Option<Batch> {

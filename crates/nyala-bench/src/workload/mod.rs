@@ -3,6 +3,7 @@
 pub mod cpu;
 mod cpu_lines;
 pub mod devops;
+pub mod file;
 pub mod host;
 pub mod narrow;
 
@@ -20,8 +21,8 @@ pub trait Workload: Sync {
     /// A claimed batch, not yet text; reused from batch to batch.
     type Block: Default + Send;
 
-    /// Rows that it gives until it ends, from its first on.
-    fn total_rows(&self) -> u64;
+    /// Rows that it gives until it ends, from its first on, as far as it knows.
+    fn total_rows(&self) -> Option<u64>;
 
     /// Takes the next batch; `None` when the data set is complete. Calls are serialised inside.
     fn claim(&self, block: &mut Self::Block) -> Option<Batch>;

@@ -133,9 +133,9 @@ impl NarrowWorkload {
 impl Workload for NarrowWorkload {
     type Block = NarrowBlock;
 
-    fn total_rows(&self) -> u64 {
+    fn total_rows(&self) -> Option<u64> {
         let passes = self.end_stretch.load(Relaxed) / self.stretches_per_pass();
-        self.config.slots * passes.min(self.config.ticks())
+        Some(self.config.slots * passes.min(self.config.ticks()))
     }
 
     fn claim(&self, block: &mut NarrowBlock) -> Option<Batch> {

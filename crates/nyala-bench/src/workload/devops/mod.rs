@@ -45,6 +45,11 @@ impl DevopsConfig {
         self.hosts * self.ticks()
     }
 
+    /// Lines of the data set.
+    pub fn rows(&self) -> u64 {
+        self.reports() * MEASUREMENTS.len() as u64
+    }
+
     fn time_of(&self, tick: u64) -> i64 {
         self.span.start + tick as i64 * self.interval_seconds
     }
@@ -110,8 +115,8 @@ impl DevopsWorkload {
 impl Workload for DevopsWorkload {
     type Block = DevopsBlock;
 
-    fn total_rows(&self) -> u64 {
-        self.config.reports() * MEASUREMENTS.len() as u64
+    fn total_rows(&self) -> Option<u64> {
+        Some(self.config.rows())
     }
 
     fn claim(&self, block: &mut DevopsBlock) -> Option<Batch> {
@@ -255,7 +260,7 @@ mod tests {
         let lines = text(100);
         let lines: Vec<&str> = lines.lines().filter(|line| line.starts_with("cpu,")).collect();
         for host in 0..3 {
-            for (tick, (time, values)) in config.rows(host, config.span).into_iter().enumerate() {
+            for (tick, (time, values)) in CpuModel::rows(&config, host, config.span).into_iter().enumerate() {
                 let line = lines[tick * 3 + host as usize];
                 assert!(line.starts_with(&format!("cpu,hostname=host_{host},")));
                 assert!(line.ends_with(&format!(" {time}000000000")));
