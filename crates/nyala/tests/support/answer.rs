@@ -133,6 +133,23 @@ fn fold(line: &str, lines: &mut Vec<String>) {
     lines.push(piece);
 }
 
+/// A long text as its ends, and a hash (FNV-1a) of what is between.
+pub(crate) fn brief(lines: Vec<String>) -> Vec<String> {
+    const KEPT: usize = 8;
+    if lines.len() <= 2 * KEPT {
+        return lines;
+    }
+    let between = &lines[KEPT..lines.len() - KEPT];
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for byte in between.join("\n").bytes() {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    }
+    let mut brief = lines[..KEPT].to_vec();
+    brief.push(format!("… {} lines, hash {hash:016x}", between.len()));
+    brief.extend_from_slice(&lines[lines.len() - KEPT..]);
+    brief
+}
+
 /// A readable difference of two texts: what they share at both ends is cut to some lines.
 pub(crate) fn difference(expected: &[String], actual: &[String]) -> String {
     const CONTEXT: usize = 2;

@@ -130,6 +130,9 @@ fn perform(server: &mut Server, step: &Step, clock: &mut Clock) -> Result<Option
             *line = mask.replace_all(line, "<masked>").into_owned();
         }
     }
+    if step.option("brief").is_some() {
+        lines = answer::brief(lines);
+    }
     Ok(Some(lines))
 }
 
