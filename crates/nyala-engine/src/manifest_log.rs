@@ -1,0 +1,239 @@
+//! A small log of edits with a checkpoint in front: what the store consists of.
+//!
+//! A file is one generation: the whole state when it was begun, then edits, each synced before it counts. When
+//! the edits outgrow the checkpoint the caller writes the next generation: a new file, synced, renamed into place,
+//! its directory synced. The highest number in the directory is the manifest; lower ones are leftovers.
+//!
+//! Invariants: a file with the name of a generation is whole (it got its name after its sync), so one without a
+//! readable checkpoint is damaged. After a failed write or sync the log takes no edit until the caller has
+//! written a checkpoint: its state decides what became of the edit in doubt. Opening for writing always begins
+//! a generation, so nothing is ever appended behind what a crash left. Payloads are opaque. The bytes are drawn in
+//! `docs/format/manifest.md`.
+
+use std::io::IoSlice;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use nyala_core::{Error, ErrorKind, Result};
+
+use crate::fs::{Access, FileRef, FsRef};
+use crate::record_log::{
+    Authority, Damage, FILE_HEADER_BYTES, FileHeader, FrameHeader, FrameKind, MAX_FILE_BYTES, Scanned,
+    Scanner, frame_bytes, padding,
+};
+
+const MAGIC: [u8; 8] = *b"nyalaMAN";
+const PREFIX: &str = "manifest-";
+const UNNAMED: &str = "manifest.new";
+/// Edits that are not worth a checkpoint however small the state is: reading them takes a millisecond.
+const MIN_EDIT_BYTES: u64 = 1 << 20;
+
+/// What a manifest says.
+#[derive(Debug, Clone)]
+pub struct LoadedManifest {
+    /// The state when the generation was begun.
+    pub checkpoint: Bytes,
+    /// The edits since, in order.
+    pub edits: Vec<Bytes>,
+    /// An unfinished edit follows, as a crash leaves it; it was not acknowledged.
+    pub torn: bool,
+}
+
+/// A manifest open for writing.
+#[derive(Debug)]
+pub struct ManifestLog {
+    fs: FsRef,
+    dir: PathBuf,
+    number: u64,
+    file: FileRef,
+    length: u64,
+    sequence: u64,
+    checkpoint_bytes: u64,
+    /// False after a failure, until the next checkpoint.
+    usable: bool,
+}
+
+/// Reads the manifest of a directory; nothing if there is none. Damage is an error: a store that does not know
+/// what it consists of must not guess.
+pub fn load(fs: &FsRef, dir: &Path) -> Result<Option<LoadedManifest>> {
+    let Some(number) = generations(fs, dir)?.pop() else { return Ok(None) };
+    let path = path(dir, number);
+    let damaged = |offset: u64, message: String| Damage { file: path.clone(), offset, message };
+    let file = fs.open(&path, Access::Read)?;
+    let mut header = [0; FILE_HEADER_BYTES as usize];
+    file.read_exact_at(&mut header, 0)?;
+    FileHeader::decode(&header, MAGIC, number)?.map_err(|message| damaged(0, message))?;
+    let mut scanner = Scanner::new(file, number, 0, Authority::Open)?;
+    let mut checkpoint = None;
+    let mut edits = Vec::new();
+    while let Some(scanned) = scanner.next() {
+        match (scanned, &checkpoint) {
+            (Scanned::Frame { kind: FrameKind::Checkpoint, payload, .. }, None) => checkpoint = Some(payload),
+            (Scanned::Frame { kind: FrameKind::Record, payload, .. }, Some(_)) => edits.push(payload),
+            (Scanned::Frame { .. }, _) => {
+                return Err(
+                    damaged(scanner.position(), "before this is a frame out of place".to_owned()).into()
+                );
+            }
+            (Scanned::Damage(damage), _) => return Err(damage.into()),
+        }
+    }
+    let torn = scanner.torn();
+    match checkpoint {
+        Some(checkpoint) => Ok(Some(LoadedManifest { checkpoint, edits, torn })),
+        None => Err(damaged(FILE_HEADER_BYTES, "the checkpoint cannot be read".to_owned()).into()),
+    }
+}
+
+impl ManifestLog {
+    /// Begins a generation with `checkpoint` as the whole state: for a new store, and each time one is opened,
+    /// after [`load`]. The directory must exist and belong to this process.
+    pub fn begin(fs: FsRef, dir: &Path, checkpoint: &[u8]) -> Result<Self> {
+        let number = generations(&fs, dir)?.pop().unwrap_or(0) + 1;
+        let (file, length) = begin_generation(&fs, dir, number, checkpoint)?;
+        Ok(Self {
+            fs,
+            dir: dir.to_path_buf(),
+            number,
+            file,
+            length,
+            sequence: 1,
+            checkpoint_bytes: length,
+            usable: true,
+        })
+    }
+
+    /// Appends an edit; it is on disk when this returns.
+    ///
+    /// An error of kind [`ErrorKind::Unknown`] says that it may or may not be there after a restart; after any
+    /// other it is not. Both call for [`ManifestLog::checkpoint`] before the next edit.
+    pub fn append(&mut self, edit: &[u8]) -> Result<()> {
+        if !self.usable {
+            return Err(Error::retry("the manifest takes no edit before its next checkpoint"));
+        }
+        let frame = frame_bytes(edit.len() as u64);
+        if self.length + frame > MAX_FILE_BYTES {
+            self.usable = false;
+            return Err(Error::retry("the manifest is full and takes no edit before its next checkpoint"));
+        }
+        let unknown = |error: Error| {
+            Error::new(ErrorKind::Unknown, format!("an edit of the manifest may be lost: {error}"))
+        };
+        // Until it has succeeded.
+        self.usable = false;
+        let sequence = self.sequence + 1;
+        write_frame(&self.file, FrameKind::Record, self.number, sequence, self.length, edit)
+            .map_err(unknown)?;
+        self.file.sync_data().map_err(unknown)?;
+        self.usable = true;
+        self.length += frame;
+        self.sequence = sequence;
+        mark_end(&self.file, self.number, self.sequence, self.length);
+        Ok(())
+    }
+
+    /// Replaces checkpoint and edits by the state now. If it fails the old ones stay, and with them a doubt about
+    /// the edit that failed last, if one did.
+    pub fn checkpoint(&mut self, state: &[u8]) -> Result<()> {
+        // Where a failure leaves both generations in the directory, the new one counts: nothing may be appended to
+        // the old one any more.
+        self.usable = false;
+        let (file, length) = begin_generation(&self.fs, &self.dir, self.number + 1, state)?;
+        self.number += 1;
+        self.file = file;
+        self.length = length;
+        self.sequence = 1;
+        self.checkpoint_bytes = length;
+        self.usable = true;
+        Ok(())
+    }
+
+    /// Whether a checkpoint should be written: it must after a failure, and is worth it when reading the edits
+    /// takes longer than reading the state.
+    pub fn wants_checkpoint(&self) -> bool {
+        let edits = self.length - self.checkpoint_bytes;
+        !self.usable || edits > self.checkpoint_bytes.max(MIN_EDIT_BYTES)
+    }
+}
+
+impl Drop for ManifestLog {
+    /// Puts the last end mark on disk, so that a rotten last edit is not taken for an unfinished one.
+    fn drop(&mut self) {
+        if self.usable {
+            // Every edit was synced already.
+            let _ = self.file.sync_data();
+        }
+    }
+}
+
+fn path(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("{PREFIX}{number:020}"))
+}
+
+/// The numbers of the generations in a directory, ascending.
+fn generations(fs: &FsRef, dir: &Path) -> Result<Vec<u64>> {
+    let mut numbers: Vec<u64> = (fs.list(dir)?.iter())
+        .filter_map(|entry| {
+            let number = entry.name.strip_prefix(PREFIX)?.parse().ok()?;
+            (path(Path::new(""), number) == Path::new(&entry.name)).then_some(number)
+        })
+        .collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// Writes a generation; when this returns it is the manifest.
+fn begin_generation(fs: &FsRef, dir: &Path, number: u64, checkpoint: &[u8]) -> Result<(FileRef, u64)> {
+    let length = FILE_HEADER_BYTES + frame_bytes(checkpoint.len() as u64);
+    if length > MAX_FILE_BYTES {
+        return Err(Error::limit(format!("a manifest of {} bytes", checkpoint.len())));
+    }
+    let unnamed = dir.join(UNNAMED);
+    if fs.exists(&unnamed)? {
+        fs.remove(&unnamed)?;
+    }
+    let file = fs.open(&unnamed, Access::Create)?;
+    let header =
+        FileHeader { magic: MAGIC, number, first_sequence: 1, previous_length: 0, previous_last_sequence: 0 };
+    file.write_at(&header.encode(), 0)?;
+    write_frame(&file, FrameKind::Checkpoint, number, 1, FILE_HEADER_BYTES, checkpoint)?;
+    // With the mark: the checkpoint is known to be whole from the moment the file has its name.
+    mark_end(&file, number, 1, length);
+    file.sync_all()?;
+    let named = path(dir, number);
+    fs.rename(&unnamed, &named)?;
+    fs.sync_dir(dir)?;
+    for old in generations(fs, dir)?.into_iter().filter(|old| *old < number) {
+        // A leftover is ignored, and removed with the next generation.
+        let _ = fs.remove(&path(dir, old));
+    }
+    Ok((fs.open(&named, Access::Write)?, length))
+}
+
+/// Writes a frame behind everything that was synced.
+fn write_frame(
+    file: &FileRef,
+    kind: FrameKind,
+    number: u64,
+    sequence: u64,
+    offset: u64,
+    payload: &[u8],
+) -> Result<()> {
+    let header = FrameHeader {
+        kind,
+        length: payload.len() as u32,
+        sequence,
+        number: number as u32,
+        synced_length: offset as u32,
+        payload_crc: crc32fast::hash(payload),
+    }
+    .encode();
+    let zeros = padding(payload.len() as u64);
+    let mut slices = [IoSlice::new(&header), IoSlice::new(payload), IoSlice::new(zeros)];
+    file.write_slices_at(&mut slices, offset)
+}
+
+/// Says that nothing follows. Without it the manifest is as safe, and only less sure of what it reads.
+fn mark_end(file: &FileRef, number: u64, sequence: u64, offset: u64) {
+    let _ = write_frame(file, FrameKind::End, number, sequence, offset, &[]);
+}
