@@ -21,8 +21,8 @@ use super::series_cache::{FoundSeries, SeriesCache, SeriesHandle};
 
 /// A group is closed when it has this many cells a value, …
 const MAX_PADDING: usize = 8;
-/// … not counting its first cells.
-const FREE_CELLS: usize = 65_536;
+/// … not counting its first cells. The worst case, each row with a field of its own, so takes 512 bytes a row.
+const FREE_CELLS: usize = 4_096;
 /// Most layouts of a group; rows of further shapes go the careful way.
 const MAX_LAYOUTS: usize = 16;
 /// Groups with more columns find them through a table.
@@ -232,6 +232,20 @@ impl RowGroup {
         !self.sparse && self.row_count() > 0 && self.layouts.iter().all(regular)
     }
 
+    fn memory_bytes(&self) -> usize {
+        let row_vectors =
+            self.series_ids.capacity() * 4 + self.times_ns.capacity() * 8 + self.lines.capacity() * 4;
+        let unresolved = self.unresolved.capacity() * size_of::<UnresolvedRow>();
+        let columns = self.columns.iter().map(FieldColumn::memory_bytes).sum::<usize>();
+        size_of::<Self>()
+            + self.measurement.len()
+            + row_vectors
+            + unresolved
+            + columns
+            + self.column_table.allocation_size()
+            + self.layouts.iter().map(Layout::memory_bytes).sum::<usize>()
+    }
+
     fn clear(&mut self) {
         self.series_ids.clear();
         self.times_ns.clear();
@@ -283,6 +297,11 @@ impl ParsedBatch {
         self.row_count
     }
 
+    /// Bytes held.
+    pub fn memory_bytes(&self) -> usize {
+        self.groups.iter().map(RowGroup::memory_bytes).sum::<usize>() + self.group_of.capacity() * 4
+    }
+
     /// The groups, in the order in which to apply them.
     pub fn groups(&self) -> impl Iterator<Item = &RowGroup> {
         self.groups.iter().filter(|group| group.row_count() > 0)
@@ -314,7 +333,7 @@ impl ParsedBatch {
         self.groups.retain_mut(|group| {
             column_count += group.columns.len();
             let measurement = cache.find_measurement(&group.measurement);
-            let keep = group.is_reusable() && column_count <= max_columns / 2;
+            let keep = group.is_reusable() && column_count <= max_columns / 8;
             match measurement.map(|measurement| &mut group_of[measurement]) {
                 Some(slot) if keep && *slot == NO_GROUP => {
                     *slot = kept;

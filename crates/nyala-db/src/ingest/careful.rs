@@ -240,6 +240,10 @@ fn cut_fields<'a>(
             let text = [b"invalid value: field-key=", name].concat();
             return Err(Failure::with_text(LineErrorKind::InvalidFieldFormat, at, text));
         }
+        if name.is_empty() {
+            // Behind a tab; InfluxDB stores a field without a name, which nobody can ask for.
+            return Err(Failure::new(LineErrorKind::MissingFieldKey, at));
+        }
         let value = &rest[equals + 1..];
         let value = &value[..value_length(value)];
         // As InfluxDB counts: its index puts four bytes between series and field.

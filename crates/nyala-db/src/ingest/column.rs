@@ -371,6 +371,19 @@ impl FieldColumn {
         values.push(value);
     }
 
+    /// Bytes held.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let values = match &self.values {
+            FieldValues::Float(values) => values.capacity() * 8,
+            FieldValues::Integer(values) => values.capacity() * 8,
+            FieldValues::Unsigned(values) => values.capacity() * 8,
+            FieldValues::Boolean(values) => values.words.capacity() * 8,
+            FieldValues::String(values) => values.offsets.capacity() * 4 + values.bytes.capacity(),
+        };
+        let presence = self.presence.as_ref().map_or(0, |presence| presence.words.capacity() * 8);
+        size_of::<Self>() + self.name.len() + values + presence
+    }
+
     /// Forgets all rows, keeps name, type and memory.
     pub(super) fn clear(&mut self) {
         self.values.clear();

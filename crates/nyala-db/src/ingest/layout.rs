@@ -90,6 +90,12 @@ impl Layout {
         self.fields.len()
     }
 
+    /// Bytes held.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let names = self.fields.iter().map(|field| field.written.len()).sum::<usize>();
+        size_of::<Self>() + self.fields.capacity() * size_of::<LayoutField>() + names
+    }
+
     /// Whether `other` stands for the same rows.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.fields.len() == other.fields.len()

@@ -71,6 +71,8 @@ pub struct LineLimits {
     /// Most columns (of all groups) in one batch. The batch ends early when the next line would exceed them,
     /// and the rest of the body goes into the next batch, so nothing is refused for it.
     pub max_columns: usize,
+    /// Most rows in one batch, likewise.
+    pub max_rows: usize,
     /// Most errors kept with their text; further ones are only counted.
     pub max_errors: usize,
     /// Most bytes of error text kept.
@@ -79,14 +81,15 @@ pub struct LineLimits {
 
 impl Default for LineLimits {
     /// `max_line_bytes` is InfluxDB's default limit of a body; `max_tags` what its longest key can hold at four
-    /// bytes a tag: neither refuses a line that InfluxDB takes. A column costs some 200 bytes, so `max_columns`
-    /// stands for about 50 MB.
+    /// bytes a tag: neither refuses a line that InfluxDB takes. A column costs some 200 bytes and up to 512 of
+    /// padding, a row 16 bytes and its values, so that hostile batches stay below some 150 MB.
     fn default() -> Self {
         Self {
             max_line_bytes: 25_000_000,
             max_tags: 16_384,
             max_fields: 65_536,
-            max_columns: 262_144,
+            max_columns: 131_072,
+            max_rows: 500_000,
             max_errors: 256,
             max_error_bytes: 256 * 1024,
         }

@@ -76,7 +76,7 @@ impl<'a> LineRequest<'a> {
             default_time_ns: self.options.precision.truncate(self.options.now_ns),
             max_line_bytes: self.options.limits.max_line_bytes,
         };
-        while self.position < self.body.len() {
+        while self.position < self.body.len() && batch.row_count() < self.options.limits.max_rows {
             if !self.quick_line(cache, batch, &rules) && !self.careful_line(cache, batch, &rules) {
                 break;
             }
