@@ -7,6 +7,7 @@
 //! - [`encode_integers`] / [`IntegerBlock`]: integers, times, ids.
 //! - [`encode_floats`] / [`FloatBlock`]: floats, bit by bit; [`FloatSum`] for sums that no layout can change.
 //! - [`encode_booleans`] / [`BooleanBlock`]: truth values.
+//! - [`encode_bytes`] / [`BytesBlock`]: strings and binary.
 //! - [`encode_states`] / [`StatesBlock`]: which rows of a column have a value, NULL, or nothing.
 //!
 //! The layout is drawn to the byte in `docs/format/column.md`. Checksums are the caller's; bytes that passed
@@ -16,9 +17,11 @@
 //! Unsafe code is confined to functions that carry `#[allow(unsafe_code)]` with a reason: per-level dispatch
 //! ([`Level`]), and intrinsics in `kernels`, each judged by a naive twin in its tests.
 
+mod arbitrary;
 mod bitmap;
 mod bits;
 mod boolean;
+mod bytes;
 mod directory;
 mod error;
 mod filter;
@@ -33,8 +36,10 @@ mod scratch;
 mod states;
 mod wire;
 
+pub use arbitrary::decode_arbitrary;
 pub use bitmap::Bitmap;
 pub use boolean::{BooleanBlock, encode_booleans};
+pub use bytes::{BLOCK_BYTES, ByteValues, BytesBlock, BytesBounds, BytesDictionary, encode_bytes};
 pub use directory::{BLOCK_VALUES, Kind, VECTOR_VALUES};
 pub use error::{CorruptBlock, Result};
 pub use float::{FloatBlock, FloatEncoding, FloatSum, FloatVectorSummary, encode_floats};

@@ -114,7 +114,7 @@ proptest! {
                         prop_assert_eq!(value.to_bits(), values[rows.start as usize].to_bits());
                     }
                 }
-                if block.len() > 0 {
+                if !block.is_empty() {
                     let mut rows: Vec<u32> = edges.iter().map(|edge| edge % block.len()).collect();
                     rows.sort_unstable();
                     for rows in [&rows[..], &rows[..rows.len().min(3)]] {

@@ -136,7 +136,7 @@ proptest! {
                         runs.iter().flat_map(|(rows, value)| vec![*value; rows.len()]).collect();
                     prop_assert_eq!(&from_runs[..], expected);
                 }
-                if block.len() > 0 {
+                if !block.is_empty() {
                     let mut rows: Vec<u32> = edges.iter().map(|edge| edge % block.len()).collect();
                     rows.sort_unstable();
                     for rows in [&rows[..], &rows[..rows.len().min(3)]] {

@@ -139,14 +139,16 @@ impl<'a> Exceptions<'a> {
             let middle = (low + high) / 2;
             if self.position(middle) < rows.start { low = middle + 1 } else { high = middle }
         }
+        let mut next = rows.start;
         for index in low..self.count {
             let position = self.position(index);
+            if position < next {
+                return Err(CorruptBlock::new("exception positions do not rise"));
+            }
             if position >= rows.end {
                 break;
             }
-            if position < rows.start {
-                return Err(CorruptBlock::new("exception positions do not rise"));
-            }
+            next = position + 1;
             exception(position, load(&self.values[index * self.value_bytes..][..self.value_bytes]));
         }
         Ok(())

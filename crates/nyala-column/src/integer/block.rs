@@ -7,7 +7,7 @@ use crate::directory::{Directory, Kind, VECTOR_VALUES};
 use crate::error::Result;
 use crate::kernels::window::{min_max_narrow, min_max_windows, sum_narrow, sum_windows};
 use crate::level::Level;
-use crate::narrow::{Narrow, with_narrow};
+use crate::narrow::{Narrow, narrowed, with_narrow};
 use crate::part::Part;
 
 /// A parsed integer block: borrowed bytes, nothing decoded yet.
@@ -97,7 +97,7 @@ impl<'a> IntegerBlock<'a> {
         assert!(row < self.len(), "row {row} of {}", self.len());
         let vector = self.directory.vector_of(row);
         let row = (row - self.directory.rows(vector).start) as usize;
-        let offset = self.vector(vector)?.get(self.level, row)?;
+        let offset = narrowed(self.directory.range(vector), self.vector(vector)?.get(self.level, row)?);
         Ok(self.directory.min(vector).wrapping_add_unsigned(offset))
     }
 
@@ -115,7 +115,7 @@ impl<'a> IntegerBlock<'a> {
             if here.len() <= 4 {
                 let vector = piece.vector()?;
                 for row in here {
-                    let offset = vector.get(self.level, (row - start) as usize)?;
+                    let offset = narrowed(piece.range, vector.get(self.level, (row - start) as usize)?);
                     out.push(piece.min.wrapping_add_unsigned(offset));
                 }
                 continue;
@@ -255,12 +255,18 @@ impl<'a> Piece<'a> {
     /// `(first value, step)` where the wanted rows lie on a line.
     pub(super) fn line(&self, level: Level) -> Result<Option<(i64, i64)>> {
         let vector = self.vector()?;
-        let first_row = self.part.rows.start;
+        let (start, end) = (self.part.rows.start as u64, self.part.rows.end as u64);
         if self.part.len() == 1 {
-            return Ok(Some((self.min.wrapping_add_unsigned(vector.get(level, first_row)?), 0)));
+            let offset = narrowed(self.range, vector.get(level, self.part.rows.start)?);
+            return Ok(Some((self.min.wrapping_add_unsigned(offset), 0)));
         }
         let Some((anchor, step)) = vector.line(self.part.rows.clone()) else { return Ok(None) };
-        let first = anchor.wrapping_add(step.wrapping_mul(first_row as u64));
-        Ok(Some((self.min.wrapping_add_unsigned(first), step as i64)))
+        let offset = |row: u64| anchor.wrapping_add(step.wrapping_mul(row));
+        // Always so in a valid vector; a line that leaves the range wraps when decoded, and is none.
+        let inside = offset(start) <= self.range && offset(end - 1) <= self.range;
+        let climbs =
+            u128::from(step.min(step.wrapping_neg())) * u128::from(end - 1 - start) <= u128::from(self.range);
+        let first = self.min.wrapping_add_unsigned(offset(start));
+        Ok((inside && climbs).then_some((first, step as i64)))
     }
 }

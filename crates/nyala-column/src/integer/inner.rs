@@ -9,7 +9,7 @@ use super::vector::{Offsets, Vector};
 use crate::directory::VECTOR_VALUES;
 use crate::error::{Result, ensure};
 use crate::level::Level;
-use crate::narrow::{Narrow, with_narrow};
+use crate::narrow::{Narrow, narrowed, with_narrow};
 use crate::preference::Preference;
 use crate::scratch::IntegerScratch;
 use crate::wire::{Reader, push, signed_width, unsigned_width};
@@ -50,7 +50,8 @@ impl<'a> Inner<'a> {
     }
 
     pub(crate) fn get(&self, level: Level, row: usize) -> Result<i64> {
-        Ok(self.min.wrapping_add_unsigned(self.vector.get(level, row)?))
+        let offset = narrowed(self.range, self.vector.get(level, row)?);
+        Ok(self.min.wrapping_add_unsigned(offset))
     }
 }
 

@@ -47,16 +47,16 @@ impl<'a> Patches<'a> {
     #[inline]
     pub(super) fn for_each(&self, rows: Range<usize>, mut patch: impl FnMut(usize, u64)) -> Result<()> {
         let first = self.first_from(rows.start);
-        let mut last = None;
+        let mut next = rows.start;
         for index in first..self.count {
             let position = self.position(index);
+            if position < next {
+                return Err(CorruptBlock::new("patch positions do not rise"));
+            }
             if position >= rows.end {
                 break;
             }
-            if last.is_some_and(|last| position <= last) || position < rows.start {
-                return Err(CorruptBlock::new("patch positions do not rise"));
-            }
-            last = Some(position);
+            next = position + 1;
             let folded = get(self.values, self.value_bits, index);
             patch(position, (folded >> 1) ^ (folded & 1).wrapping_neg());
         }

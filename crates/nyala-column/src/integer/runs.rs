@@ -69,7 +69,9 @@ impl<'a> Runs<'a> {
             run(start..end, self.value(index));
             (start, index) = (end, index + 1);
         }
-        Ok(())
+        // The last run ends with the last row (checked when parsed); runs beyond it would mislead bisection.
+        let is_last = start == self.end(self.count - 1);
+        ensure(!is_last || index == self.count, "runs beyond the last row")
     }
 
     pub(super) fn decode<T: Narrow>(&self, rows: Range<usize>, out: &mut Offsets<T>) -> Result<()> {

@@ -1,0 +1,200 @@
+//! Choosing how to store a block of strings.
+
+use std::collections::HashMap;
+
+use super::heap::{HeapForm, is_plausible};
+use super::symbols::push_symbols;
+use super::{BLOCK_BYTES, BOUND_BYTES, DICTIONARY};
+use crate::directory::{Kind, VECTOR_VALUES, push_start};
+use crate::integer::encode_integers;
+use crate::preference::Preference;
+use crate::scratch::Scratch;
+use crate::wire::{bit_width, push};
+
+/// Heaps shorter than this are not worth a table or a frame.
+const TINY_BYTES: usize = 256;
+/// Strings that are looked at to judge general compression.
+const SAMPLE_BYTES: usize = 32 << 10;
+
+/// Appends a block of `values` (at most 8192, at most 64 MiB together) to `out`.
+///
+/// # Panics
+/// If there are too many values or bytes.
+pub fn encode_bytes(values: &[&[u8]], preference: Preference, scratch: &mut Scratch, out: &mut Vec<u8>) {
+    let total: usize = values.iter().map(|value| value.len()).sum();
+    assert!(total <= BLOCK_BYTES, "a block holds at most {BLOCK_BYTES} bytes of strings, not {total}");
+    let Some((entries, codes)) = distinct(values) else {
+        push_heap_block(values, total, preference, scratch, out);
+        return;
+    };
+    push_start(out, Kind::Bytes, values.len());
+    out.push(DICTIONARY);
+    push_bounds(values, out);
+    push_nested(&codes, preference, scratch, out);
+    let total = entries.iter().map(|entry| entry.len()).sum();
+    push_heap_block(&entries, total, preference, scratch, out);
+}
+
+/// The sorted distinct strings and each row's code, if a dictionary is smaller than strings one by one.
+fn distinct<'a>(values: &[&'a [u8]]) -> Option<(Vec<&'a [u8]>, Vec<i64>)> {
+    let mut numbers: HashMap<&[u8], u32> = HashMap::new();
+    let mut entries = Vec::new();
+    let mut rows = Vec::with_capacity(values.len());
+    let (mut bytes, mut distinct_bytes) = (0, 0);
+    for (row, value) in values.iter().enumerate() {
+        let number = *numbers.entry(value).or_insert_with(|| {
+            entries.push(*value);
+            distinct_bytes += value.len() + 1;
+            entries.len() as u32 - 1
+        });
+        bytes += value.len() + 1;
+        rows.push(number);
+        // Mostly new strings in a first look: unlikely to repeat further on.
+        if row == 1000 && entries.len() > 800 {
+            return None;
+        }
+    }
+    let code_bytes = values.len() * bit_width(entries.len().saturating_sub(1) as u64) as usize / 8;
+    if values.is_empty() || distinct_bytes + code_bytes + 32 >= bytes {
+        return None;
+    }
+    let mut order: Vec<u32> = (0..entries.len() as u32).collect();
+    order.sort_unstable_by_key(|number| entries[*number as usize]);
+    let mut codes = vec![0; entries.len()];
+    order.iter().zip(0..).for_each(|(number, code)| codes[*number as usize] = code);
+    let sorted = order.iter().map(|number| entries[*number as usize]).collect();
+    Some((sorted, rows.iter().map(|number| codes[*number as usize]).collect()))
+}
+
+fn push_bounds(values: &[&[u8]], out: &mut Vec<u8>) {
+    let low = values.iter().min().copied().unwrap_or_default();
+    let high = values.iter().max().copied().unwrap_or_default();
+    let low = &low[..low.len().min(BOUND_BYTES)];
+    out.push(low.len() as u8);
+    out.extend_from_slice(low);
+    let cut = &high[..high.len().min(BOUND_BYTES)];
+    out.push(cut.len() as u8 | if cut.len() < high.len() { 0x80 } else { 0 });
+    out.extend_from_slice(cut);
+}
+
+/// Appends integers as a block with its length in front.
+fn push_nested(values: &[i64], preference: Preference, scratch: &mut Scratch, out: &mut Vec<u8>) {
+    let start = out.len();
+    push(out, 0, 4);
+    encode_integers(values, &[], preference, scratch, out);
+    let length = (out.len() - start - 4) as u32;
+    out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+}
+
+/// Appends a whole block without a dictionary.
+fn push_heap_block(
+    values: &[&[u8]],
+    total: usize,
+    preference: Preference,
+    scratch: &mut Scratch,
+    out: &mut Vec<u8>,
+) {
+    push_start(out, Kind::Bytes, values.len());
+    let form_at = out.len();
+    out.push(HeapForm::Raw as u8);
+    push_bounds(values, out);
+    let lengths: Vec<i64> = values.iter().map(|value| value.len() as i64).collect();
+    push_nested(&lengths, preference, scratch, out);
+    if total >= TINY_BYTES {
+        let by_symbols = Coded::new(values);
+        let symbols_bytes = by_symbols.bytes();
+        let compress = match preference {
+            Preference::Speed => None,
+            // A compressed chunk is unpacked whole for any of its strings: it must save a lot.
+            Preference::Balanced => compression(values, total, 1, symbols_bytes.min(total) * 6 / 10),
+            Preference::Size => compression(values, total, 9, symbols_bytes.min(total)),
+        };
+        if let Some(chunks) = compress {
+            out[form_at] = HeapForm::Compressed as u8;
+            let mut end = 0;
+            for chunk in &chunks {
+                end += chunk.len();
+                push(out, end as u64, 4);
+            }
+            chunks.iter().for_each(|chunk| out.extend_from_slice(chunk));
+            return;
+        }
+        let worth = match preference {
+            Preference::Speed => total * 7 / 10,
+            Preference::Balanced => total * 9 / 10,
+            Preference::Size => total,
+        };
+        if symbols_bytes < worth {
+            out[form_at] = HeapForm::Symbols as u8;
+            push_nested(&by_symbols.lengths(), preference, scratch, out);
+            push_symbols(&by_symbols.compressor, out);
+            out.extend_from_slice(&by_symbols.coded);
+            return;
+        }
+    }
+    values.iter().for_each(|value| out.extend_from_slice(value));
+}
+
+/// Strings coded by symbols.
+struct Coded {
+    compressor: fsst::Compressor,
+    coded: Vec<u8>,
+    ends: Vec<u64>,
+}
+
+impl Coded {
+    fn new(values: &[&[u8]]) -> Self {
+        let compressor = fsst::Compressor::train(&values.to_vec());
+        let (mut coded, mut ends) = (Vec::new(), Vec::new());
+        compressor
+            .compress_bulk_into::<{ fsst::Compressor::DEFAULT_BULK_LANES }>(values, &mut coded, &mut ends);
+        Self { compressor, coded, ends }
+    }
+
+    fn lengths(&self) -> Vec<i64> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, end)| (end - start) as i64).collect()
+    }
+
+    /// Estimate: codes, table, and a byte per length.
+    fn bytes(&self) -> usize {
+        let table: usize = self.compressor.symbol_lengths().iter().map(|length| 1 + *length as usize).sum();
+        self.coded.len() + table + self.ends.len()
+    }
+}
+
+/// The strings compressed vector by vector, if that takes fewer than `worth` bytes.
+fn compression(values: &[&[u8]], total: usize, level: i32, worth: usize) -> Option<Vec<Vec<u8>>> {
+    let mut compressor = zstd::bulk::Compressor::new(level).ok()?;
+    if total > 2 * SAMPLE_BYTES {
+        let sample = concatenate(values.iter().copied(), SAMPLE_BYTES);
+        let compressed = compressor.compress(&sample).ok()?;
+        // A little slack: the whole may do better than its beginning.
+        if compressed.len() * 9 / 10 * total > worth * sample.len() {
+            return None;
+        }
+    }
+    let mut bytes = 0;
+    let mut chunks = Vec::new();
+    for piece in values.chunks(VECTOR_VALUES) {
+        let raw = concatenate(piece.iter().copied(), usize::MAX);
+        let chunk = compressor.compress(&raw).ok()?;
+        bytes += chunk.len() + 4;
+        if bytes >= worth || !is_plausible(raw.len() as u64, chunk.len()) {
+            return None;
+        }
+        chunks.push(chunk);
+    }
+    Some(chunks)
+}
+
+fn concatenate<'a>(values: impl Iterator<Item = &'a [u8]>, enough: usize) -> Vec<u8> {
+    let mut all = Vec::new();
+    for value in values {
+        all.extend_from_slice(value);
+        if all.len() >= enough {
+            break;
+        }
+    }
+    all
+}
