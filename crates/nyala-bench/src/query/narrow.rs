@@ -50,10 +50,16 @@ pub const NARROW: [NarrowKind; 7] = [
     kind("distinct-all", true, "SELECT count(distinct(value)) FROM narrow"),
 ];
 
-/// `count` requests of one type.
-pub fn requests(kind: &NarrowKind, config: &NarrowConfig, database: &str, count: u32) -> Vec<Request> {
+/// `count` requests of one type; others in each round.
+pub fn requests(
+    kind: &NarrowKind,
+    config: &NarrowConfig,
+    database: &str,
+    round: u64,
+    count: u32,
+) -> Vec<Request> {
     let stream = kind.name.bytes().fold(3 << 40, |sum: u64, byte| sum.wrapping_mul(31) ^ u64::from(byte));
-    let mut random = Random::new(config.seed, stream);
+    let mut random = Random::new(config.seed, stream.wrapping_add(round));
     (0..count).map(|_| request(&text(kind, config, &mut random), database)).collect()
 }
 
@@ -97,7 +103,7 @@ mod tests {
              time >= '2016-01-01T00:00:00Z' AND time < '2016-01-01T00:02:00Z' GROUP BY time(1m)"
         );
         for kind in NARROW {
-            assert!(requests(&kind, &config, "db", 2).iter().all(|request| !request.path.contains("%7B")));
+            assert!(requests(&kind, &config, "db", 0, 2).iter().all(|request| !request.path.contains("%7B")));
         }
     }
 }

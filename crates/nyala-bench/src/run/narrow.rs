@@ -51,9 +51,10 @@ pub fn run(args: &NarrowArgs, launch: Launch<'_>) -> Result<RunResult> {
     if !args.load_only && args.server.dialect == Dialect::Influx {
         for kind in kinds {
             let count = if kind.heavy { args.query.heavy_count } else { args.query.query_count };
-            let asked = requests(kind, &config, &args.server.database, count);
             let name = QueryName { name: kind.name.to_owned(), heavy: kind.heavy };
-            for workers in worker_counts(kind.heavy, &args.query) {
+            for (round, workers) in worker_counts(kind.heavy, &args.query).into_iter().enumerate() {
+                // New queries each time: a server may remember its answers.
+                let asked = requests(kind, &config, &args.server.database, round as u64, count);
                 result.queries.push(session.ask(&name, &asked, workers, args.query.query_limit)?);
             }
         }
