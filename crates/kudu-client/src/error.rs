@@ -1,0 +1,340 @@
+//! What can go wrong, told by the caller's next step.
+//!
+//! A Kudu answer can fail on three levels: the transport (no answer), the RPC layer (`ErrorStatusPB`: the
+//! server would not run the call) and the application (`MasterErrorPB` or `TabletServerErrorPB` inside a
+//! normal response). All three become one [`Error`]: its [`ErrorKind`] says what to do, [`Error::code`] keeps
+//! the number Kudu sent, and the server and tablet are named where they are known.
+
+use std::fmt;
+
+use crate::pb;
+
+/// The result of this crate's operations.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What kind of failure it was; the question it answers is "what now?".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The server could not be reached, or the connection broke before an answer.
+    Network,
+    /// The deadline passed. The outcome of a write is unknown.
+    TimedOut,
+    /// The server is overloaded or throttles this client: slow down.
+    Busy,
+    /// The server cannot serve this just now (starting, stopping, no leader yet).
+    Unavailable,
+    /// The replica asked is not the leader.
+    NotLeader,
+    /// The server does not hold this tablet (any more).
+    TabletNotFound,
+    /// The server forgot the scanner (idle too long, or restarted).
+    ScannerExpired,
+    /// The table, row or partition does not exist.
+    NotFound,
+    /// The table or row already exists.
+    AlreadyPresent,
+    /// The request makes no sense to the server, or was refused by this client before sending.
+    InvalidArgument,
+    /// The table's schema changed since it was opened.
+    SchemaMismatch,
+    /// The user may not do this.
+    NotAuthorized,
+    /// The server does not believe who we are, and new credentials of the same sort will not help.
+    NotAuthenticated,
+    /// The authentication token was refused or has expired.
+    InvalidAuthenticationToken,
+    /// The authorization token of the table was refused or has expired.
+    InvalidAuthorizationToken,
+    /// The server or this client does not support it.
+    NotSupported,
+    /// The server no longer knows how an earlier attempt of this write ended.
+    OutcomeUnknown,
+    /// The snapshot asked for is too old or too far in the future.
+    InvalidSnapshot,
+    /// A configured bound was reached (buffer space, message size).
+    Limit,
+    /// The peer's bytes do not follow the protocol.
+    Protocol,
+    /// Anything else the server reported.
+    Server,
+}
+
+/// The number Kudu sent, with the table it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Code {
+    /// `ErrorStatusPB.RpcErrorCodePB`.
+    Rpc(i32),
+    /// `MasterErrorPB.Code`, and the code of the `AppStatusPB` beside it.
+    Master(i32, i32),
+    /// `TabletServerErrorPB.Code`, and the code of the `AppStatusPB` beside it.
+    TabletServer(i32, i32),
+    /// `AppStatusPB.ErrorCode` of a single row.
+    Row(i32),
+}
+
+/// A failure, with its cause and place.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Error(Box<Parts>);
+
+#[derive(Clone, PartialEq, Eq)]
+struct Parts {
+    kind: ErrorKind,
+    code: Option<Code>,
+    message: String,
+    server: Option<String>,
+    tablet: Option<String>,
+}
+
+impl Error {
+    /// A failure of this kind, not (yet) tied to a server.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self(Box::new(Parts { kind, code: None, message: message.into(), server: None, tablet: None }))
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::InvalidArgument, message)
+    }
+
+    pub(crate) fn protocol(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Protocol, message)
+    }
+
+    pub(crate) fn timed_out(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::TimedOut, message)
+    }
+
+    /// What to do about it.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The code Kudu sent, if the failure came from a server.
+    pub fn code(&self) -> Option<Code> {
+        self.0.code
+    }
+
+    /// The server's (or this client's) words.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// `host:port` of the server that failed or refused, where known.
+    pub fn server(&self) -> Option<&str> {
+        self.0.server.as_deref()
+    }
+
+    /// The id of the tablet concerned, where known.
+    pub fn tablet(&self) -> Option<&str> {
+        self.0.tablet.as_deref()
+    }
+
+    /// Whether the same request can succeed when it is tried again later. The client has already retried
+    /// until the operation's deadline when such an error reaches the caller.
+    pub fn can_retry(&self) -> bool {
+        use ErrorKind::*;
+        matches!(
+            self.0.kind,
+            Network
+                | TimedOut
+                | Busy
+                | Unavailable
+                | NotLeader
+                | TabletNotFound
+                | ScannerExpired
+                | InvalidAuthenticationToken
+                | InvalidAuthorizationToken
+        )
+    }
+
+    pub(crate) fn at_server(mut self, server: &str) -> Self {
+        self.0.server.get_or_insert_with(|| server.to_owned());
+        self
+    }
+
+    pub(crate) fn at_tablet(mut self, tablet: &str) -> Self {
+        self.0.tablet.get_or_insert_with(|| tablet.to_owned());
+        self
+    }
+
+    pub(crate) fn with_kind(mut self, kind: ErrorKind) -> Self {
+        self.0.kind = kind;
+        self
+    }
+
+    pub(crate) fn context(mut self, what: &str) -> Self {
+        self.0.message = format!("{what}: {}", self.0.message);
+        self
+    }
+
+    /// The RPC layer's refusal.
+    pub(crate) fn from_rpc(status: &pb::rpc::ErrorStatus) -> Self {
+        use ErrorKind::*;
+        let code = status.code.unwrap_or(0);
+        let kind = match code {
+            2 | 3 => NotSupported,
+            4 => Busy,
+            5 if !status.unsupported_feature_flags.is_empty() => NotSupported,
+            5 | 12 | 13 => InvalidArgument,
+            6 => OutcomeUnknown,
+            7 | 11 => Unavailable,
+            10 => Network,
+            14 => NotSupported,
+            15 => NotAuthorized,
+            16 => InvalidAuthenticationToken,
+            17 => InvalidAuthorizationToken,
+            18 => NotAuthenticated,
+            _ => Server,
+        };
+        let mut error = Self::new(kind, status.message.clone());
+        if !status.unsupported_feature_flags.is_empty() {
+            error = error.context(&format!(
+                "the server is too old for feature flags {:?}",
+                status.unsupported_feature_flags
+            ));
+        }
+        error.0.code = Some(Code::Rpc(code));
+        error
+    }
+
+    /// An error inside a master's answer.
+    pub(crate) fn from_master(error: &pb::ServiceError) -> Self {
+        use ErrorKind::*;
+        let (status, message) = status_of(error);
+        let kind = match error.code {
+            2 | 10 | 11 => InvalidArgument,
+            3 => NotFound,
+            4 => AlreadyPresent,
+            6 | 7 => NotLeader,
+            9 => Unavailable,
+            14 => NotAuthorized,
+            _ => kind_of_status(status),
+        };
+        let mut result = Self::new(kind, message);
+        result.0.code = Some(Code::Master(error.code, status));
+        result
+    }
+
+    /// An error inside a tablet server's answer.
+    pub(crate) fn from_tablet_server(error: &pb::ServiceError) -> Self {
+        use ErrorKind::*;
+        let (status, message) = status_of(error);
+        let kind = match error.code {
+            5 | 11 => SchemaMismatch,
+            6 | 20 => TabletNotFound,
+            7 => ScannerExpired,
+            12 => Unavailable,
+            13 => InvalidSnapshot,
+            15 => NotLeader,
+            16 => TabletNotFound,
+            19 => Busy,
+            21 => NotAuthorized,
+            25 => Busy,
+            // A follower refuses a write with an unspecific code and this status.
+            1 if matches!(status, 9 | 11) => NotLeader,
+            _ => kind_of_status(status),
+        };
+        let mut result = Self::new(kind, message);
+        result.0.code = Some(Code::TabletServer(error.code, status));
+        result
+    }
+
+    /// The verdict on one row of a write.
+    pub(crate) fn from_row(status: &pb::AppStatus) -> Self {
+        let kind = match status.code {
+            13 => ErrorKind::Unavailable,
+            code => kind_of_status(code),
+        };
+        let mut result = Self::new(kind, status.message.clone().unwrap_or_default());
+        result.0.code = Some(Code::Row(status.code));
+        result
+    }
+}
+
+fn status_of(error: &pb::ServiceError) -> (i32, String) {
+    match &error.status {
+        Some(status) => (status.code, status.message.clone().unwrap_or_default()),
+        None => (0, String::new()),
+    }
+}
+
+fn kind_of_status(code: i32) -> ErrorKind {
+    use ErrorKind::*;
+    match code {
+        1 => NotFound,
+        3 => NotSupported,
+        4 => InvalidArgument,
+        6 => AlreadyPresent,
+        8 => Network,
+        10 => NotAuthorized,
+        13 | 15 => Unavailable,
+        14 => TimedOut,
+        _ => Server,
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        Self::new(ErrorKind::Network, error.to_string())
+    }
+}
+
+impl From<prost::DecodeError> for Error {
+    fn from(error: prost::DecodeError) -> Self {
+        Self::protocol(error.to_string())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{self}")
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:?}: {}", self.0.kind, self.0.message)?;
+        if let Some(code) = self.0.code {
+            write!(formatter, " [{code:?}]")?;
+        }
+        if let Some(tablet) = &self.0.tablet {
+            write!(formatter, " (tablet {tablet})")?;
+        }
+        if let Some(server) = &self.0.server {
+            write!(formatter, " (server {server})")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn service_error(code: i32, status: i32) -> pb::ServiceError {
+        pb::ServiceError { code, status: Some(pb::AppStatus { code: status, message: Some("x".into()) }) }
+    }
+
+    #[test]
+    fn a_follower_is_recognised_by_its_status() {
+        assert_eq!(Error::from_tablet_server(&service_error(1, 9)).kind(), ErrorKind::NotLeader);
+        assert_eq!(Error::from_tablet_server(&service_error(1, 13)).kind(), ErrorKind::Unavailable);
+        assert_eq!(Error::from_tablet_server(&service_error(2, 9)).kind(), ErrorKind::Server);
+    }
+
+    #[test]
+    fn codes_unknown_to_this_client_are_kept_and_not_retried() {
+        let error = Error::from_tablet_server(&service_error(4711, 999));
+        assert_eq!(error.code(), Some(Code::TabletServer(4711, 999)));
+        assert!(!error.can_retry());
+    }
+
+    #[test]
+    fn the_innermost_server_is_the_one_named() {
+        let error = Error::protocol("bad").at_server("a:1").at_server("b:2").at_tablet("t");
+        assert_eq!(error.server(), Some("a:1"));
+        assert_eq!(error.to_string(), "Protocol: bad (tablet t) (server a:1)");
+    }
+}

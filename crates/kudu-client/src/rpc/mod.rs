@@ -1,0 +1,11 @@
+//! Kudu's RPC layer: frames, negotiation, connections and the pool of them.
+
+pub(crate) mod connection;
+pub(crate) mod credentials;
+pub(crate) mod frame;
+pub(crate) mod messenger;
+pub(crate) mod negotiation;
+pub(crate) mod tls;
+
+pub(crate) use connection::CallOptions;
+pub(crate) use messenger::{Login, Messenger};

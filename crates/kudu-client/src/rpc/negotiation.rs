@@ -1,0 +1,240 @@
+//! Negotiation: from a fresh TCP connection to one that carries calls.
+//!
+//! 1. both sides name features and ways to authenticate; the server picks one way;
+//! 2. TLS, its handshake carried inside negotiation messages;
+//! 3. authentication: PLAIN user name, authentication token, or JSON web token;
+//! 4. a connection context, which nobody answers.
+//!
+//! A token or JWT is only shown to a server whose certificate chains to a trusted authority. Frames are read
+//! to the byte, never ahead: what follows the handshake already belongs to the TLS session.
+
+use bytes::Bytes;
+use prost::Message;
+use rustls::ClientConnection;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::credentials::Credentials;
+use super::frame::{encode_request, read_response};
+use super::tls::{TlsStream, client_session, tls_error};
+use crate::error::{Error, ErrorKind, Result};
+use crate::pb::rpc::*;
+
+const NEGOTIATION_CALL_ID: i32 = -33;
+const CONTEXT_CALL_ID: i32 = -3;
+
+/// "hrpc", version 9, service class and protocol 0.
+const GREETING: [u8; 7] = *b"hrpc\x09\0\0";
+
+/// Negotiation messages are small; certificates are the largest part.
+const MAX_NEGOTIATION_BYTES: usize = 1 << 20;
+
+/// How many handshake messages may go back and forth before a server is taken for broken.
+const MAX_HANDSHAKE_ROUNDS: usize = 16;
+
+/// How a connection must or may be protected and authenticated.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    /// Refuse servers that do not offer TLS.
+    pub(crate) require_encryption: bool,
+    /// Encrypt even between processes of one machine.
+    pub(crate) encrypt_loopback: bool,
+    /// Offer the authentication token, if there is one.
+    pub(crate) offer_token: bool,
+}
+
+/// A negotiated connection.
+pub(crate) enum Transport {
+    Plain(TcpStream),
+    Tls(Box<TlsStream>),
+}
+
+enum Chosen {
+    Sasl,
+    Token,
+    Jwt,
+}
+
+/// Negotiates over a fresh socket.
+pub(crate) async fn negotiate(
+    mut socket: TcpStream,
+    credentials: &Credentials,
+    terms: Terms,
+) -> Result<Transport> {
+    let granted = credentials.granted();
+    let trusted = &granted.trusted_certificates[..];
+    let token = granted.authentication_token.as_ref().filter(|_| terms.offer_token && !trusted.is_empty());
+    let jwt = credentials.jwt.as_ref().filter(|_| !trusted.is_empty());
+    let loopback = socket.peer_addr().is_ok_and(|address| address.ip().is_loopback());
+    let offer_clear_after_handshake = loopback && !terms.encrypt_loopback && !terms.require_encryption;
+
+    socket.write_all(&GREETING).await?;
+
+    let mut features = vec![FEATURE_APPLICATION_FLAGS, FEATURE_TLS];
+    if offer_clear_after_handshake {
+        features.push(FEATURE_TLS_AUTHENTICATION_ONLY);
+    }
+    let mut offered = vec![AuthenticationType { sasl: Some(Empty {}), ..Default::default() }];
+    if token.is_some() {
+        offered.push(AuthenticationType { token: Some(Empty {}), ..Default::default() });
+    }
+    if jwt.is_some() {
+        offered.push(AuthenticationType { jwt: Some(Empty {}), ..Default::default() });
+    }
+    let plain = SaslMechanism { mechanism: "PLAIN".into() };
+    let hello = Negotiate {
+        step: STEP_NEGOTIATE,
+        supported_features: features,
+        authn_types: offered,
+        sasl_mechanisms: vec![plain.clone()],
+        ..Default::default()
+    };
+    send(&mut socket, &hello).await?;
+    let answer = receive(&mut socket, STEP_NEGOTIATE).await?;
+
+    let chosen = match answer.authn_types.first() {
+        Some(AuthenticationType { token: Some(_), .. }) if token.is_some() => Chosen::Token,
+        Some(AuthenticationType { jwt: Some(_), .. }) if jwt.is_some() => Chosen::Jwt,
+        Some(AuthenticationType { sasl: Some(_), .. }) | None => Chosen::Sasl,
+        Some(_) => return Err(Error::protocol("the server chose an authentication that was not offered")),
+    };
+    let server_has = |feature| answer.supported_features.contains(&feature);
+    let verify = matches!(chosen, Chosen::Token | Chosen::Jwt);
+
+    let mut session = None;
+    if server_has(FEATURE_TLS) {
+        let tls = client_session(verify.then_some(trusted))?;
+        let tls = handshake(&mut socket, tls).await?;
+        let clear = offer_clear_after_handshake && server_has(FEATURE_TLS_AUTHENTICATION_ONLY);
+        session = (!clear).then_some(tls);
+    } else if verify || terms.require_encryption {
+        let message = "the server does not offer TLS, which this client requires";
+        return Err(Error::new(ErrorKind::NotAuthenticated, message));
+    }
+
+    let mut transport = match session {
+        Some(session) => Transport::Tls(Box::new(TlsStream::new(socket, session))),
+        None => Transport::Plain(socket),
+    };
+    match &mut transport {
+        Transport::Plain(stream) => authenticate(stream, credentials, chosen, token, &answer).await?,
+        Transport::Tls(stream) => authenticate(stream.as_mut(), credentials, chosen, token, &answer).await?,
+    }
+    Ok(transport)
+}
+
+async fn handshake(socket: &mut TcpStream, mut session: ClientConnection) -> Result<ClientConnection> {
+    for _ in 0..MAX_HANDSHAKE_ROUNDS {
+        let mut records = Vec::new();
+        while session.wants_write() {
+            session.write_tls(&mut records)?;
+        }
+        if !records.is_empty() {
+            let message = Negotiate {
+                step: STEP_TLS_HANDSHAKE,
+                tls_handshake: Some(Bytes::from(records)),
+                ..Default::default()
+            };
+            send(socket, &message).await?;
+        }
+        // TLS 1.3 ends with our message, 1.2 with theirs; either way nothing more is to come.
+        if !session.is_handshaking() {
+            return Ok(session);
+        }
+        let answer = receive(socket, STEP_TLS_HANDSHAKE).await?;
+        let mut records = answer.tls_handshake.as_deref().unwrap_or_default();
+        while !records.is_empty() {
+            session.read_tls(&mut records)?;
+            session.process_new_packets().map_err(tls_error)?;
+        }
+    }
+    Err(Error::protocol("the TLS handshake does not come to an end"))
+}
+
+async fn authenticate<S>(
+    stream: &mut S,
+    credentials: &Credentials,
+    chosen: Chosen,
+    token: Option<&SignedToken>,
+    answer: &Negotiate,
+) -> Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    match chosen {
+        Chosen::Token => {
+            let message =
+                Negotiate { step: STEP_TOKEN_EXCHANGE, authn_token: token.cloned(), ..Default::default() };
+            send(stream, &message).await?;
+            receive(stream, STEP_TOKEN_EXCHANGE).await?;
+        }
+        Chosen::Jwt => {
+            let jwt = credentials.jwt.clone().unwrap_or_default();
+            let message = Negotiate {
+                step: STEP_JWT_EXCHANGE,
+                jwt_raw: Some(JwtRaw { jwt_data: Some(Bytes::from(jwt)) }),
+                ..Default::default()
+            };
+            send(stream, &message).await?;
+            receive(stream, STEP_JWT_EXCHANGE).await?;
+        }
+        Chosen::Sasl => {
+            let mechanisms: Vec<&str> =
+                answer.sasl_mechanisms.iter().map(|item| item.mechanism.as_str()).collect();
+            if !mechanisms.is_empty() && !mechanisms.contains(&"PLAIN") {
+                let message = format!("the server only accepts {mechanisms:?}; this client can do PLAIN");
+                return Err(Error::new(ErrorKind::NotAuthenticated, message));
+            }
+            // Authorization id (empty: same user), user, password (which Kudu does not check).
+            let secret = format!("\0{}\0", credentials.user);
+            let message = Negotiate {
+                step: STEP_SASL_INITIATE,
+                sasl_mechanisms: vec![SaslMechanism { mechanism: "PLAIN".into() }],
+                token: Some(Bytes::from(secret)),
+                ..Default::default()
+            };
+            send(stream, &message).await?;
+            receive(stream, STEP_SASL_SUCCESS).await?;
+        }
+    }
+    let header = RequestHeader { call_id: CONTEXT_CALL_ID, ..Default::default() };
+    stream.write_all(&encode_request(&header, &ConnectionContext::default())).await?;
+    stream.flush().await?;
+    Ok(())
+}
+
+async fn send<S>(stream: &mut S, message: &Negotiate) -> Result<()>
+where
+    S: AsyncWrite + Unpin,
+{
+    let header = RequestHeader { call_id: NEGOTIATION_CALL_ID, ..Default::default() };
+    stream.write_all(&encode_request(&header, message)).await?;
+    stream.flush().await?;
+    Ok(())
+}
+
+async fn receive<S>(stream: &mut S, step: i32) -> Result<Negotiate>
+where
+    S: AsyncRead + Unpin,
+{
+    let response = read_response(stream, MAX_NEGOTIATION_BYTES).await?;
+    let response = response.ok_or_else(|| {
+        Error::new(ErrorKind::Network, "the server closed the connection during negotiation")
+    })?;
+    if response.is_error {
+        let error = Error::from_rpc(&ErrorStatus::decode(response.body)?);
+        // The same code means "no privilege" once a connection stands; here it is about who we are.
+        return Err(match error.kind() {
+            ErrorKind::NotAuthorized => error.with_kind(ErrorKind::NotAuthenticated),
+            _ => error,
+        });
+    }
+    if response.call_id != NEGOTIATION_CALL_ID {
+        return Err(Error::protocol(format!("call id {} during negotiation", response.call_id)));
+    }
+    let message = Negotiate::decode(response.body)?;
+    if message.step != step {
+        return Err(Error::protocol(format!("negotiation step {} where {step} was due", message.step)));
+    }
+    Ok(message)
+}

@@ -1,0 +1,417 @@
+//! Reading: what to scan, and how.
+
+mod columnar;
+mod prune;
+mod scanner;
+mod tablet;
+mod token;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use arrow_schema::{DataType as ArrowType, Field, SchemaRef};
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use crate::clock::Timestamp;
+use crate::error::{Error, Result};
+use crate::pb;
+use crate::pb::tserver::*;
+use crate::predicate::{Filters, Predicate};
+use crate::schema::DataType;
+use crate::table::{Table, TableInner};
+use crate::tablets::Tablet;
+use columnar::Projected;
+use prune::Pruner;
+pub use scanner::Scanner;
+pub use token::ScanToken;
+
+const IS_DELETED: i32 = 18;
+
+/// Which state of the table a scan sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadMode {
+    /// Whatever each replica has applied; not repeatable, no waiting.
+    Latest,
+    /// One state of the whole table: at this time, or (without one) at the time the scan begins.
+    Snapshot(Option<Timestamp>),
+    /// At least everything this client has written or read; may be later in one tablet than in another.
+    YourWrites,
+}
+
+/// Which replica a scan reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplicaSelection {
+    /// The leader.
+    Leader,
+    /// A replica at the client's location if there is one, else any.
+    Closest,
+}
+
+/// How servers lay out their answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Column by column, as Arrow wants it; falls back to rows where a server is too old.
+    Columnar,
+    /// Row by row.
+    Rowwise,
+}
+
+/// A scan to be opened; from [`Table::scan`].
+///
+/// ```no_run
+/// # async fn example(table: kudu_client::Table) -> kudu_client::Result<()> {
+/// use kudu_client::Predicate;
+///
+/// let mut scanner = table
+///     .scan()
+///     .project(["host", "value"])
+///     .filter(Predicate::ge("time", 1_700_000_000_000_000_i64))
+///     .open()
+///     .await?;
+/// while let Some(batch) = scanner.next_batch().await? {
+///     println!("{} rows", batch.num_rows());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct ScanBuilder {
+    table: Table,
+    projection: Option<Vec<String>>,
+    predicates: Vec<Predicate>,
+    limit: Option<u64>,
+    read_mode: ReadMode,
+    diff_from: Option<(Timestamp, String)>,
+    ordered: bool,
+    replica: ReplicaSelection,
+    layout: Layout,
+    strings_as_binary: bool,
+    cache_blocks: bool,
+    batch_bytes: u32,
+    parallelism: usize,
+    prefetch: usize,
+    timeout: Duration,
+    split_bytes: Option<u64>,
+}
+
+impl ScanBuilder {
+    pub(crate) fn new(table: Table) -> Self {
+        Self {
+            table,
+            projection: None,
+            predicates: Vec::new(),
+            limit: None,
+            read_mode: ReadMode::Latest,
+            diff_from: None,
+            ordered: false,
+            replica: ReplicaSelection::Leader,
+            layout: Layout::Columnar,
+            strings_as_binary: false,
+            cache_blocks: true,
+            batch_bytes: 1 << 20,
+            parallelism: 4,
+            prefetch: 2,
+            timeout: Duration::from_secs(60),
+            split_bytes: None,
+        }
+    }
+
+    /// The columns wanted, in this order; by default all. None at all counts rows.
+    #[must_use]
+    pub fn project(mut self, columns: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.projection = Some(columns.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Wants only rows that satisfy this (and all other) predicates.
+    #[must_use]
+    pub fn filter(mut self, predicate: Predicate) -> Self {
+        self.predicates.push(predicate);
+        self
+    }
+
+    /// Ends after this many rows.
+    #[must_use]
+    pub fn limit(mut self, rows: u64) -> Self {
+        self.limit = Some(rows);
+        self
+    }
+
+    /// Which state of the table to see.
+    #[must_use]
+    pub fn read_mode(mut self, mode: ReadMode) -> Self {
+        self.read_mode = mode;
+        self
+    }
+
+    /// Reads a snapshot, each tablet in key order, one tablet after the other; a scan then survives the loss of a
+    /// server between any two batches. The order is that of the primary key within a tablet.
+    #[must_use]
+    pub fn fault_tolerant(mut self) -> Self {
+        self.ordered = true;
+        if self.read_mode == ReadMode::Latest {
+            self.read_mode = ReadMode::Snapshot(None);
+        }
+        self
+    }
+
+    /// Returns only rows that changed after `from` and up to `to`, each as it is at `to`, with a Boolean column
+    /// of the given name that tells whether the row was deleted.
+    #[must_use]
+    pub fn changes(mut self, from: Timestamp, to: Timestamp, deleted_column: impl Into<String>) -> Self {
+        self.diff_from = Some((from, deleted_column.into()));
+        self.ordered = true;
+        self.read_mode = ReadMode::Snapshot(Some(to));
+        self
+    }
+
+    /// Which replica to read.
+    #[must_use]
+    pub fn replica(mut self, selection: ReplicaSelection) -> Self {
+        self.replica = selection;
+        self
+    }
+
+    /// How servers lay out their answers; the result is the same.
+    #[must_use]
+    pub fn layout(mut self, layout: Layout) -> Self {
+        self.layout = layout;
+        self
+    }
+
+    /// Returns text as bytes, unchecked; for tables written by clients that do not keep to UTF-8.
+    #[must_use]
+    pub fn strings_as_binary(mut self) -> Self {
+        self.strings_as_binary = true;
+        self
+    }
+
+    /// Leaves the servers' block caches alone; for large scans of cold data.
+    #[must_use]
+    pub fn bypass_cache(mut self) -> Self {
+        self.cache_blocks = false;
+        self
+    }
+
+    /// How much a server sends at once, about (1 MiB; servers cap it at 8 MiB).
+    #[must_use]
+    pub fn batch_bytes(mut self, bytes: u32) -> Self {
+        self.batch_bytes = bytes.max(1);
+        self
+    }
+
+    /// How many tablets are read at the same time (4). Ordered scans read one.
+    #[must_use]
+    pub fn parallelism(mut self, tablets: usize) -> Self {
+        self.parallelism = tablets.max(1);
+        self
+    }
+
+    /// How many batches may wait to be taken (2). With [`Self::parallelism`] and [`Self::batch_bytes`] this
+    /// bounds the memory of a scan: (parallelism + prefetch) batches.
+    #[must_use]
+    pub fn prefetch(mut self, batches: usize) -> Self {
+        self.prefetch = batches.max(1);
+        self
+    }
+
+    /// How long one batch may take, retries included (60 s).
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// For [`Self::into_tokens`]: also splits tablets into key ranges of about this size.
+    #[must_use]
+    pub fn split_bytes(mut self, bytes: u64) -> Self {
+        self.split_bytes = Some(bytes);
+        self
+    }
+
+    /// Opens the scan.
+    ///
+    /// # Errors
+    /// When a column does not exist, a value does not fit, or the tablets cannot be found.
+    pub async fn open(self) -> Result<Scanner> {
+        let (spec, filters) = self.spec()?;
+        let tablets = wanted_tablets(&spec.table, &filters, spec.timeout).await?;
+        let parts = tablets.into_iter().map(Part::whole).collect();
+        Ok(Scanner::start(spec, parts))
+    }
+
+    /// Counts the rows.
+    ///
+    /// # Errors
+    /// As [`Self::open`] and the scan itself.
+    pub async fn count(mut self) -> Result<u64> {
+        self.projection = Some(Vec::new());
+        let mut scanner = self.open().await?;
+        let mut rows = 0;
+        while let Some(batch) = scanner.next_batch().await? {
+            rows += batch.num_rows() as u64;
+        }
+        Ok(rows)
+    }
+
+    /// Describes the scan in pieces (one per tablet, or finer with [`Self::split_bytes`]) that other processes
+    /// can run. A snapshot scan without a time gets the present one, so that all pieces see the same state.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub async fn into_tokens(mut self) -> Result<Vec<ScanToken>> {
+        if self.read_mode == ReadMode::Snapshot(None) {
+            self.read_mode = ReadMode::Snapshot(Some(token::now(&self.table)));
+        }
+        let split_bytes = self.split_bytes;
+        let (spec, filters) = self.spec()?;
+        let tablets = wanted_tablets(&spec.table, &filters, spec.timeout).await?;
+        token::tokens(&spec, tablets, split_bytes).await
+    }
+
+    fn spec(self) -> Result<(Arc<Spec>, Filters)> {
+        let table = self.table.inner.clone();
+        let schema = &table.schema;
+        let filters = Filters::fold(schema, &self.predicates)?;
+        let mut columns = Vec::new();
+        let mut wire = Vec::new();
+        let indices: Vec<usize> = match &self.projection {
+            Some(names) => names.iter().map(|name| schema.find(name)).collect::<Result<_>>()?,
+            None => (0..schema.columns().len()).collect(),
+        };
+        for index in indices {
+            let column = &schema.columns()[index];
+            if let DataType::Unknown(code) = column.data_type {
+                let message = format!("column {:?} is of type {code}; project others", column.name);
+                return Err(Error::new(crate::ErrorKind::NotSupported, message));
+            }
+            columns.push(Projected {
+                name: column.name.clone(),
+                data_type: column.data_type,
+                is_nullable: column.is_nullable,
+            });
+            wire.push(column.to_plain_pb());
+        }
+        if let Some((_, name)) = &self.diff_from {
+            columns.push(Projected { name: name.clone(), data_type: DataType::Bool, is_nullable: false });
+            wire.push(pb::ColumnSchema {
+                name: name.clone(),
+                data_type: IS_DELETED,
+                is_key: Some(false),
+                is_nullable: Some(false),
+                read_default_value: Some(Bytes::from_static(&[0])),
+                ..Default::default()
+            });
+        }
+        let (read_mode, snapshot) = match self.read_mode {
+            ReadMode::Latest => (READ_LATEST, None),
+            ReadMode::Snapshot(at) => (READ_AT_SNAPSHOT, at.map(|at| at.0)),
+            ReadMode::YourWrites if self.ordered => {
+                return Err(Error::invalid("fault-tolerant scans read a snapshot"));
+            }
+            ReadMode::YourWrites => (READ_YOUR_WRITES, None),
+        };
+        let mut template = NewScanRequest {
+            projected_columns: wire,
+            read_mode: Some(read_mode),
+            snap_timestamp: snapshot,
+            order_mode: Some(if self.ordered { ORDERED } else { UNORDERED }),
+            cache_blocks: Some(self.cache_blocks),
+            snap_start_timestamp: self.diff_from.as_ref().map(|(from, _)| from.0),
+            column_predicates: filters.to_pb(schema),
+            ..Default::default()
+        };
+        if self.layout == Layout::Columnar {
+            template.row_format_flags = Some(COLUMNAR_LAYOUT);
+        }
+        let arrow_schema = arrow_schema_of(&columns, self.strings_as_binary);
+        let spec = Spec {
+            uses_bloom_filters: filters.use_bloom_filters(),
+            template,
+            columns,
+            arrow_schema,
+            limit: self.limit,
+            replica: self.replica,
+            batch_bytes: self.batch_bytes,
+            parallelism: if self.ordered { 1 } else { self.parallelism },
+            prefetch: self.prefetch,
+            timeout: self.timeout,
+            rowwise: AtomicBool::new(self.layout == Layout::Rowwise),
+            snapshot: tokio::sync::Mutex::new(snapshot),
+            table,
+        };
+        Ok((Arc::new(spec), filters))
+    }
+}
+
+fn arrow_schema_of(columns: &[Projected], strings_as_binary: bool) -> SchemaRef {
+    let field = |column: &Projected| {
+        let arrow = match column.data_type.arrow_type() {
+            ArrowType::Utf8 if strings_as_binary => ArrowType::Binary,
+            other => other,
+        };
+        Field::new(&column.name, arrow, column.is_nullable)
+    };
+    Arc::new(arrow_schema::Schema::new(columns.iter().map(field).collect::<Vec<_>>()))
+}
+
+/// Everything that the scans of single tablets have in common.
+#[derive(Debug)]
+struct Spec {
+    table: Arc<TableInner>,
+    /// Without tablet, snapshot and token.
+    template: NewScanRequest,
+    columns: Vec<Projected>,
+    arrow_schema: SchemaRef,
+    limit: Option<u64>,
+    replica: ReplicaSelection,
+    batch_bytes: u32,
+    parallelism: usize,
+    prefetch: usize,
+    timeout: Duration,
+    uses_bloom_filters: bool,
+    /// Set once a server turns out not to know the columnar layout.
+    rowwise: AtomicBool,
+    /// The time all tablets are read at; learnt from the first that is opened.
+    snapshot: tokio::sync::Mutex<Option<u64>>,
+}
+
+impl Spec {
+    fn is_ordered(&self) -> bool {
+        self.template.order_mode == Some(ORDERED)
+    }
+
+    fn needs_common_snapshot(&self) -> bool {
+        self.template.read_mode == Some(READ_AT_SNAPSHOT)
+    }
+}
+
+/// A tablet, or a range of its keys.
+#[derive(Clone, Debug)]
+struct Part {
+    tablet: Arc<Tablet>,
+    start_primary_key: Option<Bytes>,
+    stop_primary_key: Option<Bytes>,
+}
+
+impl Part {
+    fn whole(tablet: Arc<Tablet>) -> Self {
+        Self { tablet, start_primary_key: None, stop_primary_key: None }
+    }
+}
+
+async fn wanted_tablets(
+    table: &TableInner,
+    filters: &Filters,
+    timeout: Duration,
+) -> Result<Vec<Arc<Tablet>>> {
+    if filters.none {
+        return Ok(Vec::new());
+    }
+    let mut tablets = table.tablets.all(&table.client.inner, Instant::now() + timeout).await?;
+    let mut pruner = Pruner::new(&table.schema, &table.partitions, filters);
+    tablets.retain(|tablet| pruner.may_match(tablet));
+    Ok(tablets)
+}

@@ -1,0 +1,241 @@
+//! Scans in pieces that can be sent to other processes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use prost::Message;
+use tokio::time::Instant;
+
+use super::columnar::Projected;
+use super::{IS_DELETED, Part, ReplicaSelection, Scanner, Spec, arrow_schema_of};
+use crate::backoff::Backoff;
+use crate::client::Client;
+use crate::clock::Timestamp;
+use crate::error::{Error, ErrorKind, Result};
+use crate::pb::tserver::*;
+use crate::rpc::{CallOptions, Login};
+use crate::schema::DataType;
+use crate::table::Table;
+use crate::tablets::{Found, Tablet};
+
+const FORMAT: u32 = 1;
+
+/// The form that is sent: this client's own, versioned; not that of other clients.
+#[derive(Clone, PartialEq, Message)]
+struct Wire {
+    #[prost(uint32, tag = "1")]
+    format: u32,
+    #[prost(bytes = "bytes", tag = "2")]
+    table_id: Bytes,
+    #[prost(message, optional, tag = "3")]
+    template: Option<NewScanRequest>,
+    #[prost(bytes = "bytes", tag = "4")]
+    partition_key_start: Bytes,
+    #[prost(uint64, optional, tag = "5")]
+    limit: Option<u64>,
+    #[prost(uint32, tag = "6")]
+    batch_bytes: u32,
+    #[prost(bool, tag = "7")]
+    closest_replica: bool,
+    #[prost(uint64, tag = "8")]
+    timeout_ms: u64,
+    #[prost(bool, tag = "9")]
+    strings_as_binary: bool,
+    #[prost(bool, tag = "10")]
+    rowwise: bool,
+    #[prost(bool, tag = "11")]
+    uses_bloom_filters: bool,
+}
+
+/// One piece of a scan, from [`ScanBuilder::into_tokens`](super::ScanBuilder::into_tokens).
+///
+/// A limit holds for each piece by itself.
+#[derive(Clone, Debug)]
+pub struct ScanToken {
+    wire: Wire,
+    servers: Vec<String>,
+}
+
+impl ScanToken {
+    /// `host:port` of the servers which hold the piece, to run it near one of them.
+    pub fn servers(&self) -> &[String] {
+        &self.servers
+    }
+
+    /// The token as bytes. Contains no credentials.
+    pub fn serialize(&self) -> Vec<u8> {
+        self.wire.encode_to_vec()
+    }
+
+    /// Opens a piece described by [`Self::serialize`].
+    ///
+    /// # Errors
+    /// When the bytes are no token, or table or tablet are gone.
+    pub async fn open_serialized(client: &Client, token: &[u8]) -> Result<Scanner> {
+        let wire = Wire::decode(token)?;
+        if wire.format != FORMAT {
+            return Err(Error::new(
+                ErrorKind::NotSupported,
+                format!("a scan token of format {}", wire.format),
+            ));
+        }
+        open(client, wire).await
+    }
+
+    /// Opens the piece.
+    ///
+    /// # Errors
+    /// When table or tablet are gone.
+    pub async fn open(&self, client: &Client) -> Result<Scanner> {
+        open(client, self.wire.clone()).await
+    }
+}
+
+async fn open(client: &Client, wire: Wire) -> Result<Scanner> {
+    let id =
+        std::str::from_utf8(&wire.table_id).map_err(|_| Error::protocol("a table id that is no text"))?;
+    let table = client.open_table_by_id(id).await?;
+    let template = wire.template.ok_or_else(|| Error::protocol("a scan token without request"))?;
+    let timeout = Duration::from_millis(wire.timeout_ms);
+    let deadline = Instant::now() + timeout;
+    let tablets = &table.inner.tablets;
+    let tablet = match tablets.find(&client.inner, &wire.partition_key_start, deadline).await? {
+        Found::Tablet(tablet) if tablet.id == template.tablet_id => tablet,
+        Found::Tablet(_) | Found::Gap { .. } => {
+            return Err(Error::new(ErrorKind::NotFound, "the partition of the scan token is gone"));
+        }
+    };
+    let columns: Vec<Projected> = template
+        .projected_columns
+        .iter()
+        .map(|column| Projected {
+            name: column.name.clone(),
+            data_type: if column.data_type == IS_DELETED {
+                DataType::Bool
+            } else {
+                DataType::from_pb(column.data_type, column.type_attributes.as_ref())
+            },
+            is_nullable: column.is_nullable.unwrap_or(false),
+        })
+        .collect();
+    let part = Part {
+        tablet,
+        start_primary_key: template.start_primary_key.clone(),
+        stop_primary_key: template.stop_primary_key.clone(),
+    };
+    let spec = Spec {
+        arrow_schema: arrow_schema_of(&columns, wire.strings_as_binary),
+        columns,
+        limit: wire.limit,
+        replica: if wire.closest_replica { ReplicaSelection::Closest } else { ReplicaSelection::Leader },
+        batch_bytes: wire.batch_bytes,
+        parallelism: 1,
+        prefetch: 2,
+        timeout,
+        uses_bloom_filters: wire.uses_bloom_filters,
+        rowwise: AtomicBool::new(wire.rowwise),
+        snapshot: tokio::sync::Mutex::new(template.snap_timestamp),
+        template,
+        table: table.inner.clone(),
+    };
+    Ok(Scanner::start(Arc::new(spec), vec![part]))
+}
+
+/// The present, and not before anything this client has seen.
+pub(super) fn now(table: &Table) -> Timestamp {
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
+    let wall = Timestamp::from_micros(wall as u64);
+    table.client().last_timestamp().map_or(wall, |seen| seen.max(wall))
+}
+
+pub(super) async fn tokens(
+    spec: &Spec,
+    tablets: Vec<Arc<Tablet>>,
+    split_bytes: Option<u64>,
+) -> Result<Vec<ScanToken>> {
+    let mut tokens = Vec::new();
+    for tablet in tablets {
+        let ranges = match split_bytes {
+            Some(bytes) => split(spec, &tablet, bytes).await?,
+            None => vec![KeyRange::default()],
+        };
+        for range in ranges {
+            let some = |key: Option<Bytes>| key.filter(|key| !key.is_empty());
+            let template = NewScanRequest {
+                tablet_id: tablet.id.clone(),
+                start_primary_key: some(range.start_primary_key),
+                stop_primary_key: some(range.stop_primary_key),
+                ..spec.template.clone()
+            };
+            let wire = Wire {
+                format: FORMAT,
+                table_id: spec.table.id.clone(),
+                template: Some(template),
+                partition_key_start: tablet.start.clone(),
+                limit: spec.limit,
+                batch_bytes: spec.batch_bytes,
+                closest_replica: spec.replica == ReplicaSelection::Closest,
+                timeout_ms: spec.timeout.as_millis() as u64,
+                strings_as_binary: spec
+                    .arrow_schema
+                    .fields()
+                    .iter()
+                    .zip(&spec.columns)
+                    .any(|(field, column)| *field.data_type() != column.data_type.arrow_type()),
+                rowwise: spec.rowwise.load(Ordering::Relaxed),
+                uses_bloom_filters: spec.uses_bloom_filters,
+            };
+            let servers = tablet.replicas.iter().map(|replica| replica.address.to_string()).collect();
+            tokens.push(ScanToken { wire, servers });
+        }
+    }
+    Ok(tokens)
+}
+
+/// Asks the tablet's leader to cut it into key ranges.
+async fn split(spec: &Spec, tablet: &Tablet, bytes: u64) -> Result<Vec<KeyRange>> {
+    let client = &spec.table.client.inner;
+    let deadline = Instant::now() + spec.timeout;
+    let mut backoff = Backoff::default();
+    loop {
+        let request = SplitKeyRangeRequest {
+            tablet_id: tablet.id.clone(),
+            target_chunk_size_bytes: Some(bytes.max(1)),
+            authz_token: spec.table.authorization(deadline).await?,
+        };
+        let options = CallOptions::until(client.rpc_deadline(deadline));
+        let call = ("kudu.tserver.TabletServerService", "SplitKeyRange");
+        let index = tablet.leader();
+        let address = index.and_then(|index| tablet.replicas.get(index)).map(|replica| &replica.address);
+        let error = match address {
+            None => Error::new(ErrorKind::Unavailable, "no replica can split the tablet"),
+            Some(address) => {
+                let answer = client
+                    .messenger
+                    .call::<SplitKeyRangeResponse>(address, Login::Token, call, &request, &options)
+                    .await;
+                match answer {
+                    Ok((SplitKeyRangeResponse { error: None, ranges }, _)) => return Ok(ranges),
+                    Ok((answer, _)) => answer
+                        .error
+                        .as_ref()
+                        .map_or_else(|| Error::protocol("no answer"), Error::from_tablet_server),
+                    Err(error) => error,
+                }
+            }
+        };
+        match error.kind() {
+            ErrorKind::InvalidAuthenticationToken => client.renew_authentication_token(deadline).await?,
+            ErrorKind::InvalidAuthorizationToken => drop(spec.table.renew_authorization(deadline).await?),
+            // Splitting is only a help: a whole tablet can be scanned too.
+            _ if error.can_retry() && address.is_none() => return Ok(vec![KeyRange::default()]),
+            _ if error.can_retry() => index.into_iter().for_each(|index| tablet.refused_by(index)),
+            _ => return Err(error),
+        }
+        if !backoff.wait(deadline).await {
+            return Err(error);
+        }
+    }
+}

@@ -1,0 +1,558 @@
+//! Columns and their order.
+//!
+//! Key columns come first. Arrow types: integers, floats and dates map one to one; `UnixtimeMicros` becomes a
+//! UTC timestamp, decimals become `Decimal128` whatever their width on the wire.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_schema::{DataType as ArrowType, Field, TimeUnit};
+
+use crate::error::{Error, Result};
+use crate::pb;
+use crate::value::Value;
+
+/// The type of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DataType {
+    /// Signed, 8 bits.
+    Int8,
+    /// Signed, 16 bits.
+    Int16,
+    /// Signed, 32 bits.
+    Int32,
+    /// Signed, 64 bits.
+    Int64,
+    /// UTF-8 text, up to 64 KiB.
+    String,
+    /// UTF-8 text, cut to this many characters when written (1 to 65535).
+    Varchar {
+        /// The largest number of characters.
+        length: u16,
+    },
+    /// Bytes, up to 64 KiB.
+    Binary,
+    /// True or false.
+    Bool,
+    /// 32 bits, IEEE.
+    Float,
+    /// 64 bits, IEEE.
+    Double,
+    /// Microseconds since 1970, UTC.
+    UnixtimeMicros,
+    /// Days since 1970, in the years 0001 to 9999.
+    Date,
+    /// A decimal number.
+    Decimal {
+        /// Digits in all, 1 to 38.
+        precision: u8,
+        /// Digits behind the point, at most the precision.
+        scale: u8,
+    },
+    /// A type this client does not know; such columns can be neither read nor written.
+    Unknown(i32),
+}
+
+impl DataType {
+    pub(crate) fn from_pb(code: i32, attributes: Option<&pb::ColumnTypeAttributes>) -> Self {
+        let attributes = attributes.copied().unwrap_or_default();
+        match code {
+            1 => Self::Int8,
+            3 => Self::Int16,
+            5 => Self::Int32,
+            7 => Self::Int64,
+            8 => Self::String,
+            9 => Self::Bool,
+            10 => Self::Float,
+            11 => Self::Double,
+            12 => Self::Binary,
+            13 => Self::UnixtimeMicros,
+            15..=17 => {
+                let (most, least) = [(9, 1), (18, 10), (38, 19)][(code - 15) as usize];
+                let precision = attributes.precision.unwrap_or(most);
+                let scale = attributes.scale.unwrap_or(0);
+                if !(least.min(1)..=most).contains(&precision) || !(0..=precision).contains(&scale) {
+                    return Self::Unknown(code);
+                }
+                Self::Decimal { precision: precision as u8, scale: scale as u8 }
+            }
+            19 => match u16::try_from(attributes.length.unwrap_or(i32::from(u16::MAX))) {
+                Ok(length) => Self::Varchar { length },
+                Err(_) => Self::Unknown(code),
+            },
+            20 => Self::Date,
+            other => Self::Unknown(other),
+        }
+    }
+
+    pub(crate) fn code(self) -> i32 {
+        match self {
+            Self::Int8 => 1,
+            Self::Int16 => 3,
+            Self::Int32 => 5,
+            Self::Int64 => 7,
+            Self::String => 8,
+            Self::Bool => 9,
+            Self::Float => 10,
+            Self::Double => 11,
+            Self::Binary => 12,
+            Self::UnixtimeMicros => 13,
+            Self::Decimal { precision: ..=9, .. } => 15,
+            Self::Decimal { precision: 10..=18, .. } => 16,
+            Self::Decimal { .. } => 17,
+            Self::Varchar { .. } => 19,
+            Self::Date => 20,
+            Self::Unknown(code) => code,
+        }
+    }
+
+    fn attributes(self) -> Option<pb::ColumnTypeAttributes> {
+        match self {
+            Self::Decimal { precision, scale } => Some(pb::ColumnTypeAttributes {
+                precision: Some(precision.into()),
+                scale: Some(scale.into()),
+                length: None,
+            }),
+            Self::Varchar { length } => {
+                Some(pb::ColumnTypeAttributes { length: Some(length.into()), ..Default::default() })
+            }
+            _ => None,
+        }
+    }
+
+    /// The size of a cell, `None` for text and bytes.
+    pub(crate) fn fixed_bytes(self) -> Option<usize> {
+        match self {
+            Self::Bool | Self::Int8 => Some(1),
+            Self::Int16 => Some(2),
+            Self::Int32 | Self::Float | Self::Date | Self::Decimal { precision: ..=9, .. } => Some(4),
+            Self::Int64 | Self::Double | Self::UnixtimeMicros | Self::Decimal { precision: 10..=18, .. } => {
+                Some(8)
+            }
+            Self::Decimal { .. } => Some(16),
+            Self::String | Self::Varchar { .. } | Self::Binary | Self::Unknown(_) => None,
+        }
+    }
+
+    /// The Arrow type in which scans return this type.
+    pub fn arrow_type(self) -> ArrowType {
+        match self {
+            Self::Int8 => ArrowType::Int8,
+            Self::Int16 => ArrowType::Int16,
+            Self::Int32 => ArrowType::Int32,
+            Self::Int64 => ArrowType::Int64,
+            Self::String | Self::Varchar { .. } => ArrowType::Utf8,
+            Self::Binary => ArrowType::Binary,
+            Self::Bool => ArrowType::Boolean,
+            Self::Float => ArrowType::Float32,
+            Self::Double => ArrowType::Float64,
+            Self::UnixtimeMicros => ArrowType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+            Self::Date => ArrowType::Date32,
+            Self::Decimal { precision, scale } => ArrowType::Decimal128(precision, scale as i8),
+            Self::Unknown(_) => ArrowType::Null,
+        }
+    }
+}
+
+/// How the values of a column are encoded on disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Encoding {
+    /// Kudu's choice for the type.
+    #[default]
+    Auto,
+    /// As they are.
+    Plain,
+    /// Common prefixes once; for text and bytes.
+    Prefix,
+    /// Run lengths; for integers, dates, times and booleans.
+    RunLength,
+    /// Distinct values once; for text and bytes.
+    Dictionary,
+    /// Bits transposed, then LZ4; for integers, floats and decimals.
+    BitShuffle,
+}
+
+impl Encoding {
+    pub(crate) fn code(self) -> i32 {
+        match self {
+            Self::Auto => 0,
+            Self::Plain => 1,
+            Self::Prefix => 2,
+            Self::RunLength => 4,
+            Self::Dictionary => 5,
+            Self::BitShuffle => 6,
+        }
+    }
+
+    fn from_code(code: Option<i32>) -> Self {
+        match code {
+            Some(1) => Self::Plain,
+            Some(2) => Self::Prefix,
+            Some(4) => Self::RunLength,
+            Some(5) => Self::Dictionary,
+            Some(6) => Self::BitShuffle,
+            _ => Self::Auto,
+        }
+    }
+}
+
+/// How blocks of a column are compressed on disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Compression {
+    /// The server's default.
+    #[default]
+    Default,
+    /// Not at all.
+    None,
+    /// Snappy.
+    Snappy,
+    /// LZ4.
+    Lz4,
+    /// Zlib.
+    Zlib,
+}
+
+impl Compression {
+    pub(crate) fn code(self) -> i32 {
+        match self {
+            Self::Default => 0,
+            Self::None => 1,
+            Self::Snappy => 2,
+            Self::Lz4 => 3,
+            Self::Zlib => 4,
+        }
+    }
+
+    fn from_code(code: Option<i32>) -> Self {
+        match code {
+            Some(1) => Self::None,
+            Some(2) => Self::Snappy,
+            Some(3) => Self::Lz4,
+            Some(4) => Self::Zlib,
+            _ => Self::Default,
+        }
+    }
+}
+
+/// One column: its type and how it is kept.
+///
+/// ```
+/// use kudu_client::{Column, Compression, DataType, Encoding};
+///
+/// let column = Column::new("city", DataType::String)
+///     .nullable()
+///     .default_value("Berlin")
+///     .encoding(Encoding::Dictionary)
+///     .compression(Compression::Lz4);
+/// assert_eq!(column.name(), "city");
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    pub(crate) name: String,
+    pub(crate) data_type: DataType,
+    pub(crate) is_key: bool,
+    pub(crate) is_nullable: bool,
+    pub(crate) default_value: Option<Value>,
+    pub(crate) encoding: Encoding,
+    pub(crate) compression: Compression,
+    pub(crate) block_size_bytes: i32,
+    pub(crate) comment: String,
+    pub(crate) is_immutable: bool,
+    pub(crate) is_auto_incrementing: bool,
+}
+
+impl Column {
+    /// A NOT NULL column that is no part of the key.
+    pub fn new(name: impl Into<String>, data_type: DataType) -> Self {
+        Self {
+            name: name.into(),
+            data_type,
+            is_key: false,
+            is_nullable: false,
+            default_value: None,
+            encoding: Encoding::Auto,
+            compression: Compression::Default,
+            block_size_bytes: 0,
+            comment: String::new(),
+            is_immutable: false,
+            is_auto_incrementing: false,
+        }
+    }
+
+    /// Makes it part of the primary key.
+    #[must_use]
+    pub fn key(mut self) -> Self {
+        self.is_key = true;
+        self
+    }
+
+    /// Allows NULL.
+    #[must_use]
+    pub fn nullable(mut self) -> Self {
+        self.is_nullable = true;
+        self
+    }
+
+    /// The value of rows that do not name the column.
+    #[must_use]
+    pub fn default_value(mut self, value: impl Into<Value>) -> Self {
+        self.default_value = Some(value.into());
+        self
+    }
+
+    /// Sets the encoding on disk.
+    #[must_use]
+    pub fn encoding(mut self, encoding: Encoding) -> Self {
+        self.encoding = encoding;
+        self
+    }
+
+    /// Sets the compression on disk.
+    #[must_use]
+    pub fn compression(mut self, compression: Compression) -> Self {
+        self.compression = compression;
+        self
+    }
+
+    /// Sets the size of a block on disk, before encoding; 0 leaves it to the server.
+    #[must_use]
+    pub fn block_size_bytes(mut self, bytes: i32) -> Self {
+        self.block_size_bytes = bytes;
+        self
+    }
+
+    /// Sets a comment, up to 256 bytes.
+    #[must_use]
+    pub fn comment(mut self, comment: impl Into<String>) -> Self {
+        self.comment = comment.into();
+        self
+    }
+
+    /// Forbids to change a value once it is written.
+    #[must_use]
+    pub fn immutable(mut self) -> Self {
+        self.is_immutable = true;
+        self
+    }
+
+    /// The column's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The column's type.
+    pub fn data_type(&self) -> DataType {
+        self.data_type
+    }
+
+    /// Whether it is part of the primary key.
+    pub fn is_key(&self) -> bool {
+        self.is_key
+    }
+
+    /// Whether it may hold NULL.
+    pub fn is_nullable(&self) -> bool {
+        self.is_nullable
+    }
+
+    /// Whether the servers fill it with rising numbers.
+    pub fn is_auto_incrementing(&self) -> bool {
+        self.is_auto_incrementing
+    }
+
+    /// The value of rows that do not name the column.
+    pub fn default(&self) -> Option<&Value> {
+        self.default_value.as_ref()
+    }
+
+    /// The comment; empty if there is none.
+    pub fn comment_text(&self) -> &str {
+        &self.comment
+    }
+
+    /// Encoding and compression as the server keeps them.
+    pub fn storage(&self) -> (Encoding, Compression) {
+        (self.encoding, self.compression)
+    }
+
+    /// The form for creating and altering tables.
+    pub(crate) fn to_pb(&self) -> Result<pb::ColumnSchema> {
+        let default = match &self.default_value {
+            None => None,
+            Some(value) => {
+                let bytes = value.to_wire(self.data_type);
+                Some(bytes.map_err(|error| error.context(&format!("default of column {:?}", self.name)))?)
+            }
+        };
+        Ok(pb::ColumnSchema {
+            read_default_value: default,
+            encoding: Some(self.encoding.code()),
+            compression: Some(self.compression.code()),
+            cfile_block_size: (self.block_size_bytes > 0).then_some(self.block_size_bytes),
+            comment: (!self.comment.is_empty()).then(|| self.comment.clone()),
+            immutable: self.is_immutable.then_some(true),
+            ..self.to_plain_pb()
+        })
+    }
+
+    /// The form for writes and scans: without id, default and storage.
+    pub(crate) fn to_plain_pb(&self) -> pb::ColumnSchema {
+        pb::ColumnSchema {
+            name: self.name.clone(),
+            data_type: self.data_type.code(),
+            is_key: Some(self.is_key),
+            is_nullable: Some(self.is_nullable),
+            type_attributes: self.data_type.attributes(),
+            is_auto_incrementing: self.is_auto_incrementing.then_some(true),
+            ..Default::default()
+        }
+    }
+
+    pub(crate) fn from_pb(column: &pb::ColumnSchema) -> Result<Self> {
+        let data_type = DataType::from_pb(column.data_type, column.type_attributes.as_ref());
+        let default = column.write_default_value.as_ref().or(column.read_default_value.as_ref());
+        let default_value = match (default, data_type) {
+            (None, _) | (_, DataType::Unknown(_)) => None,
+            (Some(bytes), data_type) => Some(Value::from_bytes(data_type, bytes)?),
+        };
+        Ok(Self {
+            name: column.name.clone(),
+            data_type,
+            is_key: column.is_key.unwrap_or(false),
+            is_nullable: column.is_nullable.unwrap_or(false),
+            default_value,
+            encoding: Encoding::from_code(column.encoding),
+            compression: Compression::from_code(column.compression),
+            block_size_bytes: column.cfile_block_size.unwrap_or(0),
+            comment: column.comment.clone().unwrap_or_default(),
+            is_immutable: column.immutable.unwrap_or(false),
+            is_auto_incrementing: column.is_auto_incrementing.unwrap_or(false),
+        })
+    }
+
+    pub(crate) fn arrow_field(&self) -> Field {
+        Field::new(&self.name, self.data_type.arrow_type(), self.is_nullable)
+    }
+}
+
+/// The columns of a table, key columns first.
+#[derive(Clone, Debug)]
+pub struct Schema {
+    columns: Vec<Column>,
+    ids: Vec<u32>,
+    index_of: HashMap<String, usize>,
+    key_columns: usize,
+    has_nullable: bool,
+}
+
+impl PartialEq for Schema {
+    fn eq(&self, other: &Self) -> bool {
+        self.columns == other.columns
+    }
+}
+
+impl Schema {
+    /// A schema of these columns; key columns must come first and there must be at least one.
+    ///
+    /// # Errors
+    /// When the columns cannot form a table; the servers check the rest.
+    pub fn new(columns: Vec<Column>) -> Result<Self> {
+        let ids = Vec::new();
+        Self::with_ids(columns, ids)
+    }
+
+    fn with_ids(columns: Vec<Column>, ids: Vec<u32>) -> Result<Self> {
+        let key_columns = columns.iter().take_while(|column| column.is_key).count();
+        if key_columns == 0 || columns[key_columns..].iter().any(|column| column.is_key) {
+            return Err(Error::invalid("the key columns must come first, and there must be at least one"));
+        }
+        let mut index_of = HashMap::with_capacity(columns.len());
+        for (index, column) in columns.iter().enumerate() {
+            if index_of.insert(column.name.clone(), index).is_some() {
+                return Err(Error::invalid(format!("two columns are named {:?}", column.name)));
+            }
+            if column.is_key && column.is_nullable {
+                return Err(Error::invalid(format!("the key column {:?} cannot be nullable", column.name)));
+            }
+        }
+        let has_nullable = columns.iter().any(|column| column.is_nullable);
+        Ok(Self { columns, ids, index_of, key_columns, has_nullable })
+    }
+
+    /// All columns.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// The columns of the primary key.
+    pub fn key_columns(&self) -> &[Column] {
+        &self.columns[..self.key_columns]
+    }
+
+    /// The place of a column.
+    pub fn index_of(&self, name: &str) -> Option<usize> {
+        self.index_of.get(name).copied()
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Result<usize> {
+        self.index_of(name).ok_or_else(|| Error::invalid(format!("there is no column {name:?}")))
+    }
+
+    pub(crate) fn index_of_id(&self, id: u32) -> Option<usize> {
+        self.ids.iter().position(|&known| known == id)
+    }
+
+    pub(crate) fn has_nullable(&self) -> bool {
+        self.has_nullable
+    }
+
+    /// The Arrow schema of a scan of all columns.
+    pub fn to_arrow(&self) -> arrow_schema::Schema {
+        arrow_schema::Schema::new(self.columns.iter().map(Column::arrow_field).collect::<Vec<_>>())
+    }
+
+    pub(crate) fn to_pb(&self) -> Result<pb::Schema> {
+        Ok(pb::Schema { columns: self.columns.iter().map(Column::to_pb).collect::<Result<_>>()? })
+    }
+
+    pub(crate) fn to_plain_pb(&self) -> pb::Schema {
+        pb::Schema { columns: self.columns.iter().map(Column::to_plain_pb).collect() }
+    }
+
+    pub(crate) fn from_pb(schema: &pb::Schema) -> Result<Arc<Self>> {
+        let columns = schema.columns.iter().map(Column::from_pb).collect::<Result<Vec<_>>>()?;
+        let ids = schema.columns.iter().enumerate();
+        let ids = ids.map(|(index, column)| column.id.unwrap_or(index as u32)).collect();
+        Self::with_ids(columns, ids)
+            .map(Arc::new)
+            .map_err(|error| error.with_kind(crate::ErrorKind::Protocol))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_come_first_and_names_differ() {
+        let key = || Column::new("k", DataType::Int32).key();
+        assert!(Schema::new(vec![]).is_err());
+        assert!(Schema::new(vec![Column::new("v", DataType::Int32), key()]).is_err());
+        assert!(Schema::new(vec![key(), Column::new("k", DataType::Int8)]).is_err());
+        assert!(Schema::new(vec![key().nullable()]).is_err());
+        assert_eq!(
+            Schema::new(vec![key(), Column::new("v", DataType::Int32)]).unwrap().key_columns().len(),
+            1
+        );
+    }
+
+    #[test]
+    fn types_of_newer_servers_are_kept_aside() {
+        assert_eq!(DataType::from_pb(21, None), DataType::Unknown(21));
+        let wrong = pb::ColumnTypeAttributes { precision: Some(77), scale: Some(0), length: None };
+        assert_eq!(DataType::from_pb(15, Some(&wrong)), DataType::Unknown(15));
+    }
+}

@@ -1,0 +1,345 @@
+//! Where a table's tablets are.
+//!
+//! A cache of intervals of partition keys: each is a tablet, or a gap that no range partition covers (gaps are
+//! remembered too, or every row for one would ask the master). Entries live as long as the master said.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::{Mutex, RwLock};
+use tokio::time::Instant;
+
+use crate::client::Inner;
+use crate::error::{Error, Result};
+use crate::metrics::Metrics;
+use crate::pb::master::{GetTableLocationsRequest, GetTableLocationsResponse, ROLE_LEADER, TableIdentifier};
+use crate::rpc::messenger::Address;
+
+/// How many tablets one look-up brings.
+const TABLETS_PER_LOOKUP: u32 = 200;
+
+/// One copy of a tablet.
+#[derive(Clone, Debug)]
+pub(crate) struct Replica {
+    pub(crate) address: Address,
+    pub(crate) location: String,
+}
+
+/// A tablet, its interval of partition keys and its replicas.
+#[derive(Debug)]
+pub(crate) struct Tablet {
+    pub(crate) id: Bytes,
+    pub(crate) start: Bytes,
+    /// Exclusive; empty means unbounded.
+    pub(crate) end: Bytes,
+    pub(crate) hash_buckets: Vec<u32>,
+    pub(crate) replicas: Vec<Replica>,
+    expires_at: Instant,
+    belief: Mutex<Belief>,
+}
+
+/// What we think of the replicas; starts with the master's word and learns from refusals.
+#[derive(Debug)]
+struct Belief {
+    leader: Option<usize>,
+    refused: Vec<bool>,
+}
+
+impl Tablet {
+    pub(crate) fn id_text(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(&self.id)
+    }
+
+    /// The replica to write to; `None` when all have refused and the master must be asked.
+    pub(crate) fn leader(&self) -> Option<usize> {
+        let belief = self.belief.lock();
+        let untried = || belief.refused.iter().position(|refused| !refused);
+        belief.leader.filter(|&leader| !belief.refused[leader]).or_else(untried)
+    }
+
+    /// This replica does not lead or does not answer.
+    pub(crate) fn refused_by(&self, replica: usize) {
+        let mut belief = self.belief.lock();
+        belief.refused[replica] = true;
+        if belief.leader == Some(replica) {
+            belief.leader = None;
+        }
+    }
+
+    pub(crate) fn led_by(&self, replica: usize) {
+        let mut belief = self.belief.lock();
+        belief.leader = Some(replica);
+        belief.refused[replica] = false;
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Entry {
+    Tablet(Arc<Tablet>),
+    Gap { end: Bytes, expires_at: Instant },
+}
+
+impl Entry {
+    fn end(&self) -> &Bytes {
+        match self {
+            Entry::Tablet(tablet) => &tablet.end,
+            Entry::Gap { end, .. } => end,
+        }
+    }
+
+    fn expires_at(&self) -> Instant {
+        match self {
+            Entry::Tablet(tablet) => tablet.expires_at,
+            Entry::Gap { expires_at, .. } => *expires_at,
+        }
+    }
+}
+
+/// What lies at a partition key.
+#[derive(Clone, Debug)]
+pub(crate) enum Found {
+    Tablet(Arc<Tablet>),
+    /// No range partition covers the key; the gap ends here (empty: never).
+    Gap {
+        end: Bytes,
+    },
+}
+
+/// The tablets of one table, as far as they were looked up.
+#[derive(Debug)]
+pub(crate) struct Tablets {
+    table_id: Bytes,
+    entries: RwLock<BTreeMap<Bytes, Entry>>,
+    looking_up: tokio::sync::Mutex<()>,
+}
+
+impl Tablets {
+    pub(crate) fn new(table_id: Bytes) -> Self {
+        Self { table_id, entries: RwLock::default(), looking_up: tokio::sync::Mutex::new(()) }
+    }
+
+    /// What the cache knows of a key.
+    pub(crate) fn cached(&self, key: &[u8]) -> Option<Found> {
+        let entries = self.entries.read();
+        let (_, entry) = entries.range::<[u8], _>((Bound::Unbounded, Bound::Included(key))).next_back()?;
+        let covers = entry.end().is_empty() || key < &entry.end()[..];
+        if !covers || entry.expires_at() <= Instant::now() {
+            return None;
+        }
+        Some(match entry {
+            Entry::Tablet(tablet) => Found::Tablet(tablet.clone()),
+            Entry::Gap { end, .. } => Found::Gap { end: end.clone() },
+        })
+    }
+
+    /// What lies at a key, asking the master if need be.
+    pub(crate) async fn find(&self, client: &Inner, key: &[u8], deadline: Instant) -> Result<Found> {
+        if let Some(found) = self.cached(key) {
+            return Ok(found);
+        }
+        // One look-up at a time brings many tablets; those who waited mostly find theirs.
+        let Ok(_guard) = tokio::time::timeout_at(deadline, self.looking_up.lock()).await else {
+            return Err(Error::timed_out("waiting for tablet locations"));
+        };
+        if let Some(found) = self.cached(key) {
+            return Ok(found);
+        }
+        self.look_up(client, key, deadline).await?;
+        self.cached(key)
+            .ok_or_else(|| Error::protocol("the master's tablet locations do not say what lies at the key"))
+    }
+
+    /// Every tablet, in key order.
+    pub(crate) async fn all(&self, client: &Inner, deadline: Instant) -> Result<Vec<Arc<Tablet>>> {
+        let mut tablets = Vec::new();
+        let mut key = Bytes::new();
+        loop {
+            let end = match self.find(client, &key, deadline).await? {
+                Found::Tablet(tablet) => {
+                    let end = tablet.end.clone();
+                    tablets.push(tablet);
+                    end
+                }
+                Found::Gap { end } => end,
+            };
+            if end.is_empty() {
+                return Ok(tablets);
+            }
+            key = end;
+        }
+    }
+
+    /// Forgets a tablet, so that its next use asks the master.
+    pub(crate) fn forget(&self, tablet: &Tablet) {
+        let mut entries = self.entries.write();
+        if let Some(Entry::Tablet(known)) = entries.get(&tablet.start)
+            && known.id == tablet.id
+        {
+            entries.remove(&tablet.start);
+        }
+    }
+
+    /// Forgets everything; for when partitions were added or dropped.
+    pub(crate) fn forget_all(&self) {
+        self.entries.write().clear();
+    }
+
+    async fn look_up(&self, client: &Inner, key: &[u8], deadline: Instant) -> Result<()> {
+        Metrics::count(&client.metrics.location_lookups);
+        let request = GetTableLocationsRequest {
+            table: Some(TableIdentifier { table_id: Some(self.table_id.clone()), table_name: None }),
+            partition_key_start: Some(Bytes::copy_from_slice(key)),
+            max_returned_locations: Some(TABLETS_PER_LOOKUP),
+            intern_ts_infos_in_response: Some(true),
+        };
+        let answer: GetTableLocationsResponse =
+            client.call_master("GetTableLocations", &request, &[], deadline).await?;
+        let life = Duration::from_millis(answer.ttl_millis.unwrap_or(60_000).into());
+        self.insert(key, &tablets_of(&answer, life)?, life);
+        Ok(())
+    }
+
+    fn insert(&self, key: &[u8], tablets: &[Arc<Tablet>], life: Duration) {
+        let expires_at = Instant::now() + life;
+        let complete = tablets.len() < TABLETS_PER_LOOKUP as usize;
+        let mut entries = self.entries.write();
+        // From where to where the answer speaks: a first tablet that starts after the key has nothing before it.
+        let mut at = match tablets.first() {
+            Some(first) if &first.start[..] <= key => first.start.clone(),
+            _ => Bytes::new(),
+        };
+        let to = if complete {
+            Bytes::new()
+        } else {
+            tablets.last().map(|last| last.end.clone()).unwrap_or_default()
+        };
+        let stale: Vec<Bytes> = entries
+            .range::<Bytes, _>(&at..)
+            .map(|(start, _)| start.clone())
+            .take_while(|start| to.is_empty() || *start < to)
+            .collect();
+        for start in stale {
+            entries.remove(&start);
+        }
+        let mut ended = false;
+        for tablet in tablets {
+            if at < tablet.start {
+                entries.insert(at, Entry::Gap { end: tablet.start.clone(), expires_at });
+            }
+            at = tablet.end.clone();
+            ended = at.is_empty();
+            entries.insert(tablet.start.clone(), Entry::Tablet(tablet.clone()));
+        }
+        if complete && !ended {
+            entries.insert(at, Entry::Gap { end: Bytes::new(), expires_at });
+        }
+    }
+}
+
+fn tablets_of(answer: &GetTableLocationsResponse, life: Duration) -> Result<Vec<Arc<Tablet>>> {
+    let expires_at = Instant::now() + life;
+    let mut tablets = Vec::with_capacity(answer.tablet_locations.len());
+    let mut last_end: Option<Bytes> = None;
+    for location in &answer.tablet_locations {
+        let partition = location.partition.clone().unwrap_or_default();
+        let mut replicas = Vec::new();
+        let mut leader = None;
+        for replica in &location.interned_replicas {
+            let server = answer.ts_infos.get(replica.ts_info_index as usize);
+            let server = server.ok_or_else(|| Error::protocol("a replica on a server that is not listed"))?;
+            let Some(address) = server.rpc_addresses.first() else { continue };
+            if replica.role == ROLE_LEADER {
+                leader = Some(replicas.len());
+            }
+            let location = server.location.clone().unwrap_or_default();
+            replicas.push(Replica { address: Address::from_pb(address)?, location });
+        }
+        let start = partition.partition_key_start.unwrap_or_default();
+        let end = partition.partition_key_end.unwrap_or_default();
+        let in_order = last_end.as_ref().is_none_or(|last| !last.is_empty() && *last <= start);
+        if !in_order || !end.is_empty() && end <= start {
+            return Err(Error::protocol("tablet locations out of order"));
+        }
+        last_end = Some(end.clone());
+        let refused = vec![false; replicas.len()];
+        tablets.push(Arc::new(Tablet {
+            id: location.tablet_id.clone(),
+            start,
+            end,
+            hash_buckets: partition.hash_buckets.iter().map(|&bucket| bucket as u32).collect(),
+            replicas,
+            expires_at,
+            belief: Mutex::new(Belief { leader, refused }),
+        }));
+    }
+    Ok(tablets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pb::Partition;
+    use crate::pb::master::TabletLocations;
+
+    fn answer(intervals: &[(&'static str, &'static str)]) -> GetTableLocationsResponse {
+        let tablet = |(start, end): &(&'static str, &'static str)| TabletLocations {
+            tablet_id: Bytes::from_static(start.as_bytes()),
+            partition: Some(Partition {
+                hash_buckets: vec![],
+                partition_key_start: Some(Bytes::from_static(start.as_bytes())),
+                partition_key_end: Some(Bytes::from_static(end.as_bytes())),
+            }),
+            interned_replicas: vec![],
+        };
+        GetTableLocationsResponse {
+            tablet_locations: intervals.iter().map(tablet).collect(),
+            ..Default::default()
+        }
+    }
+
+    fn fill(cache: &Tablets, key: &str, intervals: &[(&'static str, &'static str)]) {
+        let life = Duration::from_secs(60);
+        cache.insert(key.as_bytes(), &tablets_of(&answer(intervals), life).unwrap(), life);
+    }
+
+    fn at(cache: &Tablets, key: &str) -> String {
+        match cache.cached(key.as_bytes()) {
+            None => "?".into(),
+            Some(Found::Tablet(tablet)) => tablet.id_text().into_owned(),
+            Some(Found::Gap { end }) => format!("gap to {}", String::from_utf8_lossy(&end)),
+        }
+    }
+
+    #[tokio::test]
+    async fn gaps_are_remembered_between_around_and_without_tablets() {
+        let cache = Tablets::new(Bytes::new());
+        assert_eq!(at(&cache, "c"), "?");
+        fill(&cache, "a", &[("b", "d"), ("f", "h")]);
+        assert_eq!(
+            ["a", "b", "c", "d", "e", "f", "h", "z"].map(|key| at(&cache, key)),
+            ["gap to b", "b", "b", "gap to f", "gap to f", "f", "gap to ", "gap to "]
+        );
+        let empty = Tablets::new(Bytes::new());
+        fill(&empty, "x", &[]);
+        assert_eq!(at(&empty, ""), "gap to ");
+    }
+
+    #[tokio::test]
+    async fn a_later_answer_replaces_what_it_covers_and_nothing_else() {
+        let cache = Tablets::new(Bytes::new());
+        fill(&cache, "", &[("", "c"), ("c", "f"), ("f", "")]);
+        fill(&cache, "d", &[("c", "d"), ("e", "")]);
+        assert_eq!(["a", "c", "d", "e", "x"].map(|key| at(&cache, key)), ["", "c", "gap to e", "e", "e"]);
+    }
+
+    #[test]
+    fn locations_out_of_order_are_refused() {
+        let life = Duration::from_secs(1);
+        for bad in [&[("c", "d"), ("a", "b")][..], &[("a", ""), ("b", "c")], &[("b", "a")]] {
+            assert!(tablets_of(&answer(bad), life).is_err(), "{bad:?}");
+        }
+    }
+}
