@@ -142,11 +142,25 @@ impl Display for CreateDatabase {
         write!(f, "CREATE DATABASE {}", Identifier(&self.name))?;
         let Some(policy) = &self.retention_policy else { return Ok(()) };
         f.write_str(" WITH")?;
-        write_duration(f, "DURATION", policy.duration_ns)?;
+        write_clause(f, "DURATION", policy.duration_ns.map(clock_duration))?;
         write_clause(f, "REPLICATION", policy.replication)?;
-        write_duration(f, "SHARD DURATION", Some(policy.shard_duration_ns).filter(|duration| *duration > 0))?;
+        let shard_duration_ns = Some(policy.shard_duration_ns).filter(|duration| *duration > 0);
+        write_clause(f, "SHARD DURATION", shard_duration_ns.map(clock_duration))?;
         policy.limits.fmt(f)?;
         write_clause(f, "NAME", policy.name.as_deref().map(Identifier))
+    }
+}
+
+/// A duration in hours, minutes and seconds, which InfluxDB writes in this one statement; as everywhere else where
+/// there is a fraction of a second.
+fn clock_duration(nanoseconds: i64) -> String {
+    const SECOND_NS: i64 = 1_000_000_000;
+    let seconds = nanoseconds / SECOND_NS;
+    match (seconds / 3_600, seconds / 60 % 60) {
+        _ if nanoseconds % SECOND_NS != 0 => format_duration(nanoseconds),
+        (0, 0) => format!("{seconds}s"),
+        (0, minutes) => format!("{minutes}m{}s", seconds % 60),
+        (hours, minutes) => format!("{hours}h{minutes}m{}s", seconds % 60),
     }
 }
 

@@ -67,7 +67,9 @@ impl<'a> Parser<'a> {
                 break;
             };
             let right = if matches!(op, BinaryOperator::Matches | BinaryOperator::NotMatches) {
-                Tree::leaf(Expr::Regex(self.required_regex()?))
+                let regex = self.required_regex()?;
+                self.refuse_arithmetic_on_regex()?;
+                Tree::leaf(Expr::Regex(regex))
             } else if op.precedence() == 5 {
                 self.unary()?
             } else {
@@ -90,6 +92,18 @@ impl<'a> Parser<'a> {
         match chain {
             Some(chain) => join_chain(chain.op, chain.operands),
             None => Ok(left),
+        }
+    }
+
+    /// `a =~ /b/ + 1` would apply the operator to the regular expression. InfluxDB parses that and then crashes.
+    fn refuse_arithmetic_on_regex(&mut self) -> Result<()> {
+        let token = self.next();
+        match token.kind.binary_operator() {
+            Some(op) if op.precedence() > 3 => Err(self.unexpected(&token, &["AND", "OR"])),
+            _ => {
+                self.unscan();
+                Ok(())
+            }
         }
     }
 
