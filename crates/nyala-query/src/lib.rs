@@ -1,3 +1,9 @@
 //! InfluxQL: parse, plan, execute over nyala-db.
+//!
+//! `influxql` turns text into statements, `plan` resolves every name of a SELECT, `exec` computes it;
+//! `statement` is where all of them are executed.
 
+pub mod exec;
 pub mod influxql;
+pub mod plan;
+pub mod statement;

@@ -1,2 +1,13 @@
-//! The nyala program.
-fn main() {}
+//! The nyala program: `cli` reads the command, `assemble` puts store, database and server together.
+
+mod assemble;
+mod cli;
+mod config;
+mod server;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> std::process::ExitCode {
+    cli::run()
+}

@@ -7,7 +7,9 @@
 
 use super::column::{Column, Scalar};
 use crate::influxql::BinaryOperator;
-use arrow_array::{Array, ArrowPrimitiveType, BooleanArray, Float64Array, PrimitiveArray, StringArray, UInt64Array};
+use arrow_array::{
+    Array, ArrowPrimitiveType, BooleanArray, Float64Array, PrimitiveArray, StringArray, UInt64Array,
+};
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 use nyala_core::{Error, Result};
 use regex::Regex;
@@ -103,8 +105,10 @@ impl Expression {
                 _ => no_match(rows),
             },
             Expression::Math(function, arguments) => {
-                let arguments: Vec<Column> =
-                    arguments.iter().map(|argument| argument.evaluate(columns, rows)).collect::<Result<_>>()?;
+                let arguments: Vec<Column> = arguments
+                    .iter()
+                    .map(|argument| argument.evaluate(columns, rows))
+                    .collect::<Result<_>>()?;
                 math(*function, &arguments, rows)
             }
         })
@@ -132,7 +136,9 @@ fn repeat(value: Option<&Scalar>, rows: usize) -> Column {
         Some(Scalar::Float(value)) => Column::Float(Float64Array::from_value(*value, rows)),
         Some(Scalar::Integer(value)) => Column::Integer(PrimitiveArray::from_value(*value, rows)),
         Some(Scalar::Unsigned(value)) => Column::Unsigned(PrimitiveArray::from_value(*value, rows)),
-        Some(Scalar::String(value)) => Column::String(StringArray::from_iter_values(vec![value.as_str(); rows])),
+        Some(Scalar::String(value)) => {
+            Column::String(StringArray::from_iter_values(vec![value.as_str(); rows]))
+        }
         Some(Scalar::Boolean(true)) => Column::Boolean(BooleanBuffer::new_set(rows).into()),
         Some(Scalar::Boolean(false)) => no_match(rows),
     }
@@ -153,7 +159,9 @@ fn binary(operator: BinaryOperator, left: &Column, right: &Column) -> Result<Col
             floats(operator, &left.to_floats(), &right.to_floats())
         }
         (Integer(_), Unsigned(_)) | (Unsigned(_), Integer(_)) => {
-            return Err(Error::invalid("cannot use a negative integer with an unsigned integer in an operation"));
+            return Err(Error::invalid(
+                "cannot use a negative integer with an unsigned integer in an operation",
+            ));
         }
         (Float(_) | Integer(_) | Unsigned(_), Float(_) | Integer(_) | Unsigned(_)) => {
             floats(operator, &left.to_floats(), &right.to_floats())
@@ -254,7 +262,11 @@ fn floats(operator: BinaryOperator, a: &Float64Array, b: &Float64Array) -> Colum
     })
 }
 
-fn integers(operator: BinaryOperator, a: &arrow_array::Int64Array, b: &arrow_array::Int64Array) -> Result<Column> {
+fn integers(
+    operator: BinaryOperator,
+    a: &arrow_array::Int64Array,
+    b: &arrow_array::Int64Array,
+) -> Result<Column> {
     use BinaryOperator as Op;
     if let Some(column) = comparisons!(operator, a, b) {
         return Ok(column);
@@ -264,7 +276,11 @@ fn integers(operator: BinaryOperator, a: &arrow_array::Int64Array, b: &arrow_arr
         Op::Subtract => arithmetic(a, b, i64::wrapping_sub),
         Op::Multiply => arithmetic(a, b, i64::wrapping_mul),
         Op::Divide => {
-            return Ok(Column::Float(arithmetic(a, b, |a, b| if b == 0 { 0.0 } else { a as f64 / b as f64 })));
+            return Ok(Column::Float(arithmetic(
+                a,
+                b,
+                |a, b| if b == 0 { 0.0 } else { a as f64 / b as f64 },
+            )));
         }
         Op::Modulo => arithmetic(a, b, |a, b| if b == 0 { 0 } else { a.wrapping_rem(b) }),
         Op::BitwiseAnd => arithmetic(a, b, |a, b| a & b),
@@ -305,7 +321,9 @@ fn strings(operator: BinaryOperator, a: &StringArray, b: &StringArray) -> Column
 
 fn math(function: MathFunction, arguments: &[Column], rows: usize) -> Column {
     use MathFunction::*;
-    let Some(first) = arguments.first().filter(|column| column.is_number()) else { return Column::Null(rows) };
+    let Some(first) = arguments.first().filter(|column| column.is_number()) else {
+        return Column::Null(rows);
+    };
     let of_float = |compute: fn(f64) -> f64| Column::Float(first.to_floats().unary(compute));
     match (function, first, arguments.get(1)) {
         (Floor | Ceil | Round, Column::Integer(_) | Column::Unsigned(_), _) => first.clone(),

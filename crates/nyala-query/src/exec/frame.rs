@@ -10,12 +10,24 @@ pub struct Frame {
     pub name: Arc<str>,
     /// The tags it is grouped by, sorted by key; empty values included.
     pub tags: Arc<[(String, String)]>,
+    /// What the time column is called; `None`: rows have no times.
+    pub time_column: Option<Arc<str>>,
     /// The names of the columns, time not among them.
     pub column_names: Arc<[String]>,
     /// The names that outer queries know the columns by.
     pub reference_names: Arc<[String]>,
-    /// Times, ns.
+    /// Times, ns; none where there is no time column.
     pub times_ns: Vec<i64>,
     /// The columns.
     pub columns: Vec<Column>,
+}
+
+impl Frame {
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        match &self.time_column {
+            Some(_) => self.times_ns.len(),
+            None => self.columns.first().map_or(0, Column::len),
+        }
+    }
 }

@@ -65,7 +65,9 @@ impl Input {
     /// Times between which its rows lie, if it has any.
     pub fn time_bounds(&self, plan: &Plan) -> Result<Option<TimeRange>> {
         match self {
-            Input::Measurement(rows) => rows.snapshot().time_bounds(rows.measurement().table(), time_range(plan)),
+            Input::Measurement(rows) => {
+                rows.snapshot().time_bounds(rows.measurement().table(), time_range(plan))
+            }
             Input::Frame(frame) => {
                 let times = || frame.times_ns.iter().copied();
                 Ok(times().min().zip(times().max()).map(|(first, last)| TimeRange::new(first, last + 1)))

@@ -42,7 +42,8 @@ impl Points {
                 Self { times_ns, values: reduction.values, references }
             }
             Some(_) if plan.fill == Fill::None || function == Function::Distinct => {
-                let times_ns = reduction.windows.iter().map(|index| start_of(windows, *index as usize)).collect();
+                let times_ns =
+                    reduction.windows.iter().map(|index| start_of(windows, *index as usize)).collect();
                 Self { times_ns, values: reduction.values, references }
             }
             Some(_) => filled(plan, function, windows, &reduction, &references),

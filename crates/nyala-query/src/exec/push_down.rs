@@ -7,11 +7,11 @@ use crate::influxql::{Fill, MINIMUM_TIME_NS};
 use crate::plan::condition::only_column;
 use crate::plan::{Function, Plan};
 use arrow_array::{BooleanArray, Float64Array, Int64Array, StringArray, UInt64Array};
+use nyala_core::store::aggregate::SelectedValues;
 use nyala_core::store::{
     AggregateFunction, AggregateRequest, AggregateStates, Measure, MeasureState, Predicate, Windows,
 };
 use nyala_core::{ColumnType, Result, SeriesId};
-use nyala_core::store::aggregate::SelectedValues;
 use std::ops::Range;
 
 /// The most states asked for at once.
@@ -119,7 +119,13 @@ impl PushDown {
         Ok(found)
     }
 
-    fn reductions(&self, states: &AggregateStates, group: usize, windows: usize, first: usize) -> Vec<Reduction> {
+    fn reductions(
+        &self,
+        states: &AggregateStates,
+        group: usize,
+        windows: usize,
+        first: usize,
+    ) -> Vec<Reduction> {
         let slots = group * windows..(group + 1) * windows;
         self.calls
             .iter()
@@ -133,7 +139,8 @@ impl PushDown {
 
 /// Whether windows that were not computed cannot change what a limit lets through.
 fn limit_reached(plan: &Plan, reduction: &Reduction, all: usize, done: usize, needed: usize) -> bool {
-    let Some(first) = (if plan.ascending { reduction.windows.first() } else { reduction.windows.last() }) else {
+    let Some(first) = (if plan.ascending { reduction.windows.first() } else { reduction.windows.last() })
+    else {
         return false;
     };
     if plan.fill == Fill::None {
@@ -164,7 +171,9 @@ fn reduction(
     first_window: usize,
 ) -> Reduction {
     let start = slots.start;
-    let of = |present: &dyn Fn(usize) -> bool| -> Vec<usize> { slots.clone().filter(|slot| present(*slot)).collect() };
+    let of = |present: &dyn Fn(usize) -> bool| -> Vec<usize> {
+        slots.clone().filter(|slot| present(*slot)).collect()
+    };
     let (present, values, times_ns): (Vec<usize>, Column, Vec<i64>) = match &measures[0] {
         MeasureState::Count(counts) => {
             let present = of(&|slot| counts[slot] > 0);
@@ -253,7 +262,12 @@ impl Reduction {
     fn append(&mut self, more: Reduction, ascending: bool) {
         let own = std::mem::replace(
             self,
-            Reduction { windows: Vec::new(), values: Column::Null(0), times_ns: Vec::new(), rows: Vec::new() },
+            Reduction {
+                windows: Vec::new(),
+                values: Column::Null(0),
+                times_ns: Vec::new(),
+                rows: Vec::new(),
+            },
         );
         let (earlier, later) = if ascending { (own, more) } else { (more, own) };
         *self = Reduction {

@@ -71,7 +71,8 @@ impl Reducer {
                 if let States::$variant(state) = states {
                     for row in 0..times_ns.len() {
                         if windows[row] != NO_WINDOW && $array.is_valid(row) {
-                            let item = Item { value: $value(row), time_ns: times_ns[row], row: (feed, row as u32) };
+                            let item =
+                                Item { value: $value(row), time_ns: times_ns[row], row: (feed, row as u32) };
                             state.add(windows[row] as usize, item, &self.memory)?;
                         }
                     }
@@ -93,9 +94,12 @@ impl Reducer {
     pub fn finish(self) -> Reduction {
         let function = self.function;
         match self.states {
-            None => {
-                Reduction { windows: Vec::new(), values: Column::Null(0), times_ns: Vec::new(), rows: Vec::new() }
-            }
+            None => Reduction {
+                windows: Vec::new(),
+                values: Column::Null(0),
+                times_ns: Vec::new(),
+                rows: Vec::new(),
+            },
             Some(States::Float(state)) => state.finish(function),
             Some(States::Integer(state)) => state.finish(function),
             Some(States::Unsigned(state)) => state.finish(function),
@@ -214,8 +218,8 @@ fn slot<S: Default>(states: &mut Vec<S>, window: usize) -> &mut S {
 impl<T: Datum> State<T> {
     fn new(function: Function) -> Self {
         use Function::{
-            Count, CountDistinct, Distinct, First, Last, Max, Mean, Median, Min, Mode, Percentile, Spread, Stddev,
-            Sum,
+            Count, CountDistinct, Distinct, First, Last, Max, Mean, Median, Min, Mode, Percentile, Spread,
+            Stddev, Sum,
         };
         match function {
             Count => State::Count(Vec::new()),
@@ -296,11 +300,13 @@ impl<T: Datum> State<T> {
             State::Values(values) => {
                 let values = enumerate(values).filter(|(_, items)| !items.is_empty());
                 match function {
-                    Function::Median => collect(values.map(|(window, items)| plain(window, Some(median(items))))),
+                    Function::Median => {
+                        collect(values.map(|(window, items)| plain(window, Some(median(items)))))
+                    }
                     Function::Stddev => collect(values.map(|(window, items)| plain(window, stddev(&items)))),
-                    Function::Percentile(percentage) => collect(
-                        values.filter_map(|(window, items)| Some(selected(window, percentile(items, percentage)?))),
-                    ),
+                    Function::Percentile(percentage) => collect(values.filter_map(|(window, items)| {
+                        Some(selected(window, percentile(items, percentage)?))
+                    })),
                     _ => collect(values.map(|(window, items)| plain(window, Some(mode(items))))),
                 }
             }

@@ -12,13 +12,13 @@ use crate::plan::condition::{predicates, split_tags};
 use crate::plan::rewrite::condition_type;
 use crate::plan::types::data_type;
 use crate::plan::{self, Plan, binary_expression, literal_value};
-use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
 use arrow_buffer::{BooleanBuffer, ScalarBuffer};
 use nyala_core::schema::TIME_COLUMN;
 use nyala_core::store::{
-    Batch, Direction, Order, Predicate, RowSelection, RowStream, ScanRequest, SeriesRun, SeriesSet, SnapshotRef,
+    Batch, Direction, Order, Predicate, RowSelection, RowStream, ScanRequest, SeriesRun, SeriesSet,
+    SnapshotRef,
 };
 use nyala_core::{ColumnId, Result, SeriesId, TimeRange};
 use nyala_db::catalog::Measurement;
@@ -109,7 +109,12 @@ impl MeasurementRows {
     }
 
     /// Reads the rows of a group in order of time.
-    pub async fn read(&self, group: usize, wanted: &ReadColumns, ascending: bool) -> Result<MeasurementReader> {
+    pub async fn read(
+        &self,
+        group: usize,
+        wanted: &ReadColumns,
+        ascending: bool,
+    ) -> Result<MeasurementReader> {
         let mut members = self.group_series[group].clone();
         members.sort_unstable();
         let direction = if ascending { Direction::Forward } else { Direction::Backward };
@@ -335,9 +340,9 @@ impl MeasurementReader {
                 Column::concatenate(&parts)
             }
             Cell::Field(positions, wanted) => {
-                let casts = positions.iter().map(|position| {
-                    cast(Column::from_array(&batch.columns[position + 1]), *wanted)
-                });
+                let casts = positions
+                    .iter()
+                    .map(|position| cast(Column::from_array(&batch.columns[position + 1]), *wanted));
                 coalesce(casts.collect())
             }
         }
@@ -442,8 +447,9 @@ pub fn rows_of_frame(frame: &Frame, wanted: &ReadColumns, condition: Option<&Exp
         None => None,
         Some(condition) => {
             let mut references = Vec::new();
-            let expression =
-                row_condition(condition, &mut |reference| plan::position(&mut references, reference) + outputs)?;
+            let expression = row_condition(condition, &mut |reference| {
+                plan::position(&mut references, reference) + outputs
+            })?;
             columns.extend(references.iter().map(column));
             Some(expression.filter(&columns, rows)?)
         }

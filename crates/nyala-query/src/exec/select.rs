@@ -11,7 +11,7 @@ use super::reduce::{NO_WINDOW, Reducer, Reduction, RowId};
 use super::rows::{ReadColumns, Rows, rows_of_frame, time_range};
 use crate::influxql::{Fill, MINIMUM_TIME_NS};
 use crate::plan::{Plan, PlanSource};
-use arrow_array::{Array, Float64Array};
+use arrow_array::Float64Array;
 use nyala_core::store::{SnapshotRef, Windows};
 use nyala_core::{Result, TimeRange};
 use std::collections::VecDeque;
@@ -26,6 +26,7 @@ pub struct SelectStream {
     /// Measurements not yet begun.
     waiting: VecDeque<Inputs>,
     current: Option<Current>,
+    time_column: Arc<str>,
     column_names: Arc<[String]>,
     reference_names: Arc<[String]>,
 }
@@ -65,7 +66,8 @@ impl SelectStream {
             let column_names = plan.columns.iter().map(|column| column.name.clone()).collect();
             let reference_names = plan.columns.iter().map(|column| column.reference_name.clone()).collect();
             let waiting = Inputs::by_name(&plan, inputs);
-            Ok(Self { plan, memory, waiting, current: None, column_names, reference_names })
+            let time_column = plan.time_column.as_str().into();
+            Ok(Self { plan, memory, waiting, current: None, time_column, column_names, reference_names })
         })
     }
 
@@ -77,7 +79,11 @@ impl SelectStream {
                 self.current =
                     Some(Current { inputs, next: 0, windows: None, ready: VecDeque::new(), raw: None });
             }
-            let frame = if self.plan.calls.is_empty() { self.next_raw().await? } else { self.next_aggregate().await? };
+            let frame = if self.plan.calls.is_empty() {
+                self.next_raw().await?
+            } else {
+                self.next_aggregate().await?
+            };
             match frame {
                 Some(frame) => return Ok(Some(frame)),
                 None => self.current = None,
@@ -147,8 +153,10 @@ impl SelectStream {
                 (Some(push_down), Some(rows)) => {
                     // Groups stand in the order of the answer, the groups of the rows in rising order.
                     let count = push_down.groups_at_once(windows).min(current.inputs.groups.len() - first);
-                    let members: Vec<usize> =
-                        current.inputs.groups[first..first + count].iter().map(|group| group.members[0].1).collect();
+                    let members: Vec<usize> = current.inputs.groups[first..first + count]
+                        .iter()
+                        .map(|group| group.members[0].1)
+                        .collect();
                     let lowest = *members.iter().min().expect("at least one group");
                     let highest = *members.iter().max().expect("at least one group");
                     let mut computed: Vec<Option<Vec<Reduction>>> = push_down
@@ -205,6 +213,7 @@ impl SelectStream {
         Ok(Frame {
             name: name.clone(),
             tags: tags.clone(),
+            time_column: Some(self.time_column.clone()),
             column_names: self.column_names.clone(),
             reference_names: self.reference_names.clone(),
             times_ns,
@@ -216,9 +225,9 @@ impl SelectStream {
 /// NaN is shown as NULL.
 fn without_nan(column: Column) -> Column {
     match column {
-        Column::Float(array) if array.values().iter().any(|value| value.is_nan()) => {
-            Column::Float(array.iter().map(|value| value.filter(|value| !value.is_nan())).collect::<Float64Array>())
-        }
+        Column::Float(array) if array.values().iter().any(|value| value.is_nan()) => Column::Float(
+            array.iter().map(|value| value.filter(|value| !value.is_nan())).collect::<Float64Array>(),
+        ),
         other => other,
     }
 }
@@ -228,7 +237,9 @@ async fn collect(plan: &Plan, snapshot: SnapshotRef, memory: &QueryMemory) -> Re
     let mut stream = SelectStream::open(Arc::new(plan.clone()), snapshot, memory.clone()).await?;
     let mut frames = Vec::new();
     while let Some(frame) = stream.next().await? {
-        memory.charge(frame.columns.iter().map(Column::memory_bytes).sum::<usize>() + 8 * frame.times_ns.len())?;
+        memory.charge(
+            frame.columns.iter().map(Column::memory_bytes).sum::<usize>() + 8 * frame.times_ns.len(),
+        )?;
         frames.push(frame);
     }
     Ok(frames)
@@ -311,7 +322,8 @@ async fn reduce_group(
     let reductions = reducers.into_iter().map(Reducer::finish);
     Ok(reductions
         .map(|reduction| {
-            let references = (0..plan.references.len()).map(|index| gather(&fed, index, &reduction.rows)).collect();
+            let references =
+                (0..plan.references.len()).map(|index| gather(&fed, index, &reduction.rows)).collect();
             (reduction, references)
         })
         .collect())
@@ -329,7 +341,9 @@ fn merge_calls(plan: &Plan, windows: &Windows, calls: Vec<ReducedCall>) -> Optio
     let points: Vec<Points> = calls
         .into_iter()
         .zip(&plan.calls)
-        .map(|((reduction, references), call)| Points::of(plan, call.function, windows, reduction, references))
+        .map(|((reduction, references), call)| {
+            Points::of(plan, call.function, windows, reduction, references)
+        })
         .collect();
     if points.iter().all(|points| points.times_ns.is_empty()) {
         return None;

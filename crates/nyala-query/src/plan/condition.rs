@@ -115,7 +115,9 @@ fn tag_comparison(measurement: &Measurement, binary: &Binary) -> Result<Option<T
     Ok(match (binary.op, other) {
         (BinaryOperator::Equal, Expr::String(value)) => Some(TagFilter::Equal(key, value.clone())),
         (BinaryOperator::NotEqual, Expr::String(value)) => Some(TagFilter::NotEqual(key, value.clone())),
-        (BinaryOperator::Matches, Expr::Regex(regex)) => Some(TagFilter::Matches(key, bytes_regex(regex.as_str())?)),
+        (BinaryOperator::Matches, Expr::Regex(regex)) => {
+            Some(TagFilter::Matches(key, bytes_regex(regex.as_str())?))
+        }
         (BinaryOperator::NotMatches, Expr::Regex(regex)) => {
             Some(TagFilter::MatchesNot(key, bytes_regex(regex.as_str())?))
         }
@@ -170,14 +172,19 @@ fn predicate(measurement: &Measurement, binary: &Binary) -> Option<Predicate> {
         (DataType::Unsigned, Scalar::Unsigned(value)) => Value::UInt(value),
         (DataType::Unsigned, Scalar::Integer(value)) => Value::UInt(u64::try_from(value).ok()?),
         (DataType::String, Scalar::String(value)) if is_equality(operator) => Value::String(value),
-        (DataType::Boolean, Scalar::Boolean(value)) if operator == BinaryOperator::Equal => Value::Bool(value),
+        (DataType::Boolean, Scalar::Boolean(value)) if operator == BinaryOperator::Equal => {
+            Value::Bool(value)
+        }
         _ => return None,
     };
     Some(Predicate { column: column.0, comparison: comparison(operator, value)? })
 }
 
 /// The column of a field that has only ever had one type, and is not cast to another.
-pub fn only_column(measurement: &Measurement, reference: &VarRef) -> Option<(nyala_core::ColumnId, DataType)> {
+pub fn only_column(
+    measurement: &Measurement,
+    reference: &VarRef,
+) -> Option<(nyala_core::ColumnId, DataType)> {
     let fields = measurement.fields();
     let mut of_name = fields.iter().filter(|field| field.name == reference.name);
     let (field, None) = (of_name.next()?, of_name.next()) else { return None };
@@ -216,7 +223,11 @@ fn comparison(operator: BinaryOperator, value: Value) -> Option<Comparison> {
 }
 
 /// An integer column against a float: only where integers up to the bound are exact as floats.
-fn integer_with_float(column: nyala_core::ColumnId, operator: BinaryOperator, bound: f64) -> Option<Predicate> {
+fn integer_with_float(
+    column: nyala_core::ColumnId,
+    operator: BinaryOperator,
+    bound: f64,
+) -> Option<Predicate> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if bound.is_nan() || bound.abs() >= EXACT {
         return None;

@@ -14,7 +14,7 @@ pub use window::WindowRule;
 
 use crate::exec::column::Scalar;
 use crate::exec::expression::{Expression, MathFunction};
-use crate::influxql::{Fill, Select, Binary, BinaryOperator, Call, DataType, Expr, VarRef};
+use crate::influxql::{Binary, BinaryOperator, Call, DataType, Expr, Fill, Select, VarRef};
 use crate::influxql::{MAXIMUM_TIME_NS, MINIMUM_TIME_NS};
 use nyala_core::{Error, Result};
 use nyala_db::catalog::{Catalog, Measurement};
@@ -190,7 +190,9 @@ fn symbols_in_place(columns: &mut [OutputColumn], calls: usize) {
                 place(right, calls);
             }
             Expression::Matches { text, .. } => place(text, calls),
-            Expression::Math(_, arguments) => arguments.iter_mut().for_each(|argument| place(argument, calls)),
+            Expression::Math(_, arguments) => {
+                arguments.iter_mut().for_each(|argument| place(argument, calls))
+            }
         }
     }
     columns.iter_mut().for_each(|column| place(&mut column.expression, calls));
@@ -209,10 +211,13 @@ struct Symbols {
 impl Symbols {
     fn map(&mut self, expr: &Expr) -> Result<Expression> {
         Ok(match expr {
-            Expr::VarRef(reference) => Expression::Column(REFERENCES_FROM + position(&mut self.references, reference)),
+            Expr::VarRef(reference) => {
+                Expression::Column(REFERENCES_FROM + position(&mut self.references, reference))
+            }
             Expr::Call(call) => match MathFunction::named(&call.name) {
                 Some(function) => {
-                    let arguments = call.args.iter().map(|argument| self.map(argument)).collect::<Result<_>>()?;
+                    let arguments =
+                        call.args.iter().map(|argument| self.map(argument)).collect::<Result<_>>()?;
                     Expression::Math(function, arguments)
                 }
                 None => Expression::Column(self.call(call)?),
@@ -250,7 +255,10 @@ pub fn position(references: &mut Vec<VarRef>, reference: &VarRef) -> usize {
 }
 
 /// An operation on operands that `map` translates.
-pub fn binary_expression(binary: &Binary, map: &mut impl FnMut(&Expr) -> Result<Expression>) -> Result<Expression> {
+pub fn binary_expression(
+    binary: &Binary,
+    map: &mut impl FnMut(&Expr) -> Result<Expression>,
+) -> Result<Expression> {
     if let BinaryOperator::Matches | BinaryOperator::NotMatches = binary.op {
         let Expr::Regex(regex) = &binary.rhs else {
             return Err(Error::invalid(format!("{} needs a regular expression", binary.op.as_str())));

@@ -4,8 +4,8 @@
 
 use super::QueryContext;
 use super::types::{data_type, stronger, type_in_measurement, type_of, type_of_name};
-use crate::influxql::{Field, MeasurementName, Select, Source};
 use crate::influxql::{Call, DataType, Expr, VarRef, Wildcard};
+use crate::influxql::{Field, MeasurementName, Select, Source};
 use nyala_core::{Error, Result};
 use nyala_db::catalog::Measurement;
 use std::collections::{BTreeMap, BTreeSet};

@@ -64,11 +64,23 @@ pub fn type_of(sources: &[RewrittenSource], expr: &Expr) -> Option<DataType> {
             let first = || call.args.first().and_then(|argument| type_of(sources, argument));
             match call.name.as_str() {
                 "count" | "elapsed" => Some(DataType::Integer),
-                "mean" | "median" | "stddev" | "integral" | "derivative" | "non_negative_derivative"
-                | "moving_average" | "exponential_moving_average" | "double_exponential_moving_average"
-                | "triple_exponential_moving_average" | "relative_strength_index" | "triple_exponential_derivative"
-                | "kaufmans_efficiency_ratio" | "kaufmans_adaptive_moving_average" | "chande_momentum_oscillator"
-                | "holt_winters" | "holt_winters_with_fit" => Some(DataType::Float),
+                "mean"
+                | "median"
+                | "stddev"
+                | "integral"
+                | "derivative"
+                | "non_negative_derivative"
+                | "moving_average"
+                | "exponential_moving_average"
+                | "double_exponential_moving_average"
+                | "triple_exponential_moving_average"
+                | "relative_strength_index"
+                | "triple_exponential_derivative"
+                | "kaufmans_efficiency_ratio"
+                | "kaufmans_adaptive_moving_average"
+                | "chande_momentum_oscillator"
+                | "holt_winters"
+                | "holt_winters_with_fit" => Some(DataType::Float),
                 "abs" | "floor" | "ceil" | "round" => first(),
                 name if MathFunction::named(name).is_some() => Some(DataType::Float),
                 _ => first(),
@@ -91,7 +103,9 @@ fn type_of_binary(sources: &[RewrittenSource], binary: &Binary) -> Option<DataTy
     }
     let (left, right) = (type_of(sources, &binary.lhs)?, type_of(sources, &binary.rhs)?);
     match (left, right) {
-        (DataType::Integer, DataType::Integer) if binary.op == BinaryOperator::Divide => Some(DataType::Float),
+        (DataType::Integer, DataType::Integer) if binary.op == BinaryOperator::Divide => {
+            Some(DataType::Float)
+        }
         _ => stronger(Some(left), Some(right)),
     }
 }

@@ -23,7 +23,8 @@ impl WindowRule {
     pub fn window_of(&self, time_ns: i64) -> (i64, i64) {
         let time_ns = time_ns.saturating_sub(self.offset_ns);
         let zone_ns = self.zone_offset_ns(time_ns);
-        let since_start_ns = (i128::from(time_ns) + i128::from(zone_ns)).rem_euclid(self.interval_ns.into()) as i64;
+        let since_start_ns =
+            (i128::from(time_ns) + i128::from(zone_ns)).rem_euclid(self.interval_ns.into()) as i64;
         let mut start_ns = time_ns.saturating_sub(since_start_ns).max(MINIMUM_TIME_NS);
         start_ns = start_ns.saturating_add(self.offset_ns);
         // Clocks may have been changed between the start and `time_ns`; a change larger than the window
@@ -54,13 +55,17 @@ impl WindowRule {
     /// All windows from the one that holds `first_ns` to the one that holds `last_ns`.
     pub fn windows(&self, first_ns: i64, last_ns: i64) -> Result<Windows> {
         let (start_ns, _) = self.window_of(first_ns);
-        let too_many =
-            || Error::limit(format!("more than {WINDOWS_MAX} windows of time in one query: narrow its time range"));
+        let too_many = || {
+            Error::limit(format!(
+                "more than {WINDOWS_MAX} windows of time in one query: narrow its time range"
+            ))
+        };
         if self.zone.is_none() {
             let (last_start_ns, _) = self.window_of(last_ns);
             let span = i128::from(last_start_ns) - i128::from(start_ns);
             let count = (span / i128::from(self.interval_ns)).max(-1) + 1;
-            let count = usize::try_from(count).ok().filter(|count| *count <= WINDOWS_MAX).ok_or_else(too_many)?;
+            let count =
+                usize::try_from(count).ok().filter(|count| *count <= WINDOWS_MAX).ok_or_else(too_many)?;
             return Ok(Windows::Regular { start_ns, width_ns: self.interval_ns, count });
         }
         let mut bounds = vec![start_ns];

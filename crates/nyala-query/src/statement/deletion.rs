@@ -1,0 +1,80 @@
+//! DELETE, DROP SERIES, DROP MEASUREMENT.
+
+use super::{Answer, database_of};
+use crate::influxql::{Deletion, MeasurementName, split_condition};
+use crate::plan::QueryContext;
+use crate::plan::condition::split_tags;
+use crate::plan::rewrite::compile_regex;
+use nyala_core::{Error, Result, TimeRange};
+use nyala_db::catalog::Measurement;
+use std::sync::Arc;
+
+pub(super) async fn drop_measurement(name: &str, context: &QueryContext) -> Result<Answer> {
+    let database = database_of(None, context)?;
+    context.catalog.drop_measurement(database, name).await?;
+    Ok(Answer::Done)
+}
+
+pub(super) async fn delete(deletion: &Deletion, context: &QueryContext) -> Result<Answer> {
+    remove(deletion, context, true).await
+}
+
+pub(super) async fn drop_series(deletion: &Deletion, context: &QueryContext) -> Result<Answer> {
+    remove(deletion, context, false).await
+}
+
+async fn remove(deletion: &Deletion, context: &QueryContext, by_time: bool) -> Result<Answer> {
+    let database = database_of(None, context)?;
+    let (mut time, mut condition) = (TimeRange::ALL, None);
+    if let Some(written) = &deletion.condition {
+        let split = split_condition(written, context.now_ns, None)
+            .map_err(|error| Error::invalid(error.to_string()))?;
+        let (first, last) = (split.range.minimum, split.range.maximum);
+        if !by_time && (first.is_some() || last.is_some()) {
+            return Err(Error::invalid("DROP SERIES doesn't support time in WHERE clause"));
+        }
+        time = TimeRange::new(
+            first.unwrap_or(i64::MIN),
+            last.map_or(i64::MAX, |last_ns| last_ns.saturating_add(1)),
+        );
+        condition = split.condition;
+    }
+    for measurement in measurements_of(deletion, database, context).await? {
+        let split = split_tags(&measurement, condition.as_ref())?;
+        if split.rows.is_some() {
+            return Err(Error::invalid("fields not supported in WHERE clause during deletion"));
+        }
+        context.catalog.delete_points(&measurement, &split.tags, time).await?;
+    }
+    Ok(Answer::Done)
+}
+
+/// The measurements a deletion names, of all retention policies.
+async fn measurements_of(
+    deletion: &Deletion,
+    database: &str,
+    context: &QueryContext,
+) -> Result<Vec<Arc<Measurement>>> {
+    let known = context.catalog.existing_database(database)?;
+    let mut found = Vec::new();
+    for policy in &known.policies {
+        let all = context.catalog.measurements(database, &policy.name).await?;
+        if deletion.sources.is_empty() {
+            found.extend(all);
+            continue;
+        }
+        for source in &deletion.sources {
+            let regex = match &source.name {
+                MeasurementName::Regex(regex) => Some(compile_regex(regex.as_str())?),
+                MeasurementName::Name(_) => None,
+            };
+            let wanted = |measurement: &&Arc<Measurement>| match (&source.name, &regex) {
+                (_, Some(regex)) => regex.is_match(measurement.name()),
+                (MeasurementName::Name(name), None) => measurement.name() == name,
+                (MeasurementName::Regex(_), None) => false,
+            };
+            found.extend(all.iter().filter(wanted).cloned());
+        }
+    }
+    Ok(found)
+}

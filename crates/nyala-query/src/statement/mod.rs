@@ -1,0 +1,84 @@
+//! Executing statements: what InfluxQL can ask of a server, one statement at a time.
+
+mod definition;
+mod deletion;
+mod show;
+
+use crate::exec::{Frame, QueryMemory, SelectStream};
+use crate::influxql::{Statement, compile};
+use crate::plan::rewrite::rewrite;
+use crate::plan::{Plan, QueryContext};
+use nyala_core::{Error, Result};
+use std::sync::Arc;
+
+/// The answer to a statement.
+pub enum Answer {
+    /// It is done and has nothing to show.
+    Done,
+    /// Rows, all at once.
+    Rows(Vec<Frame>),
+    /// Rows, as they are computed.
+    Stream(Box<SelectStream>),
+}
+
+/// Executes a statement. Rows of a SELECT are computed as the caller takes them.
+pub async fn execute(statement: &Statement, context: &QueryContext, memory: QueryMemory) -> Result<Answer> {
+    match statement {
+        Statement::Select(select) if select.target.is_some() => unsupported("SELECT INTO"),
+        Statement::Select(select) => {
+            let compiled =
+                compile(select, context.now_ns).map_err(|error| Error::invalid(error.to_string()))?;
+            let mut rewritten = rewrite(&compiled.select, context).await?;
+            if rewritten.time_column == "time" {
+                rewritten.time_column.clone_from(&compiled.time_column);
+            }
+            let plan = Plan::build(rewritten, context)?;
+            let snapshot = context.catalog.store().snapshot();
+            SelectStream::open(Arc::new(plan), snapshot, memory)
+                .await
+                .map(|stream| Answer::Stream(Box::new(stream)))
+        }
+        Statement::CreateDatabase(create) => definition::create_database(create, context).await,
+        Statement::DropDatabase { name } => {
+            context.catalog.drop_database(name).await?;
+            Ok(Answer::Done)
+        }
+        Statement::CreateRetentionPolicy(create) => definition::create_policy(create, context).await,
+        Statement::AlterRetentionPolicy(alter) => definition::alter_policy(alter, context).await,
+        Statement::DropRetentionPolicy { name, database } => {
+            context.catalog.drop_policy(database, name).await?;
+            Ok(Answer::Done)
+        }
+        Statement::DropMeasurement { name } => deletion::drop_measurement(name, context).await,
+        Statement::Delete(deletion) => deletion::delete(deletion, context).await,
+        Statement::DropSeries(deletion) => deletion::drop_series(deletion, context).await,
+        Statement::ShowDatabases => Ok(Answer::Rows(vec![show::databases(context)])),
+        Statement::ShowRetentionPolicies { database } => {
+            show::retention_policies(database.as_deref(), context)
+        }
+        Statement::ShowMeasurements(statement) => show::measurements(statement, context).await,
+        Statement::ShowSeries(statement) => show::series(statement, context).await,
+        Statement::ShowTagKeys(statement) => show::tag_keys(statement, context).await,
+        Statement::ShowTagValues(statement) => show::tag_values(statement, context).await,
+        Statement::ShowFieldKeys(statement) => show::field_keys(statement, context).await,
+        other => unsupported(&first_words(&other.to_string())),
+    }
+}
+
+/// What kind of statement a text is: its words in capitals, which hold no names or secrets.
+fn first_words(text: &str) -> String {
+    let is_keyword = |word: &&str| word.chars().all(|letter| letter.is_ascii_uppercase());
+    text.split(' ').take_while(is_keyword).collect::<Vec<_>>().join(" ")
+}
+
+fn unsupported(what: &str) -> Result<Answer> {
+    Err(Error::unsupported(format!("{what} is not supported by this version of nyala")))
+}
+
+/// The database that a statement names, else the request's.
+fn database_of<'a>(named: Option<&'a str>, context: &'a QueryContext) -> Result<&'a str> {
+    match named.unwrap_or(&context.database) {
+        "" => Err(Error::invalid("database name required")),
+        name => Ok(name),
+    }
+}

@@ -1,0 +1,307 @@
+//! SHOW: what there is.
+
+use super::{Answer, database_of};
+use crate::exec::Frame;
+use crate::exec::column::Column;
+use crate::influxql::{
+    Expr, MeasurementName, ShowFieldKeys, ShowMeasurements, ShowSeries, ShowTagKeys, ShowTagValues, TagKeys,
+    split_condition,
+};
+use crate::plan::QueryContext;
+use crate::plan::condition::split_tags;
+use crate::plan::rewrite::compile_regex;
+use arrow_array::{BooleanArray, Int64Array, StringArray};
+use nyala_core::schema::TIME_COLUMN;
+use nyala_core::store::{Direction, Order, RowSelection, ScanRequest, SeriesSet};
+use nyala_core::time::truncate_to_width;
+use nyala_core::{Error, Result, SeriesId, TimeRange};
+use nyala_db::catalog::Measurement;
+use roaring::RoaringBitmap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A table without times.
+fn table(name: &str, columns: Vec<(&str, Column)>) -> Frame {
+    let names: Arc<[String]> = columns.iter().map(|(name, _)| (*name).to_owned()).collect();
+    Frame {
+        name: name.into(),
+        tags: Arc::new([]),
+        time_column: None,
+        column_names: names.clone(),
+        reference_names: names,
+        times_ns: Vec::new(),
+        columns: columns.into_iter().map(|(_, column)| column).collect(),
+    }
+}
+
+fn text_column<T: AsRef<str>>(values: impl IntoIterator<Item = T>) -> Column {
+    Column::String(StringArray::from_iter_values(values))
+}
+
+fn page<T>(rows: Vec<T>, limit: u64, offset: u64) -> Vec<T> {
+    let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    let limit = if limit == 0 { usize::MAX } else { count(limit) };
+    rows.into_iter().skip(count(offset)).take(limit).collect()
+}
+
+pub(super) fn databases(context: &QueryContext) -> Frame {
+    let names = context.catalog.databases();
+    table("databases", vec![("name", text_column(names.iter().map(|database| &database.name)))])
+}
+
+pub(super) fn retention_policies(database: Option<&str>, context: &QueryContext) -> Result<Answer> {
+    let database = context.catalog.existing_database(database_of(database, context)?)?;
+    let policies = &database.policies;
+    let texts =
+        |text: &dyn Fn(&nyala_db::catalog::RetentionPolicy) -> String| text_column(policies.iter().map(text));
+    let replication = policies.iter().map(|policy| i64::from(policy.replication));
+    let default: Vec<bool> = policies.iter().map(|policy| policy.name == database.default_policy).collect();
+    Ok(Answer::Rows(vec![table(
+        "",
+        vec![
+            ("name", texts(&|policy| policy.name.clone())),
+            ("duration", texts(&|policy| go_duration(policy.duration_ns))),
+            ("shardGroupDuration", texts(&|policy| go_duration(policy.shard_duration_ns))),
+            ("replicaN", Column::Integer(Int64Array::from_iter_values(replication))),
+            ("default", Column::Boolean(BooleanArray::from(default))),
+        ],
+    )]))
+}
+
+/// A duration of whole seconds as Go writes it: `168h0m0s`.
+fn go_duration(duration_ns: i64) -> String {
+    let seconds = duration_ns / 1_000_000_000;
+    let fraction = match duration_ns % 1_000_000_000 {
+        0 => String::new(),
+        rest => format!(".{rest:09}").trim_end_matches('0').to_owned(),
+    };
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds}{fraction}s"),
+        (0, minutes, seconds) => format!("{minutes}m{seconds}{fraction}s"),
+        (hours, minutes, seconds) => format!("{hours}h{minutes}m{seconds}{fraction}s"),
+    }
+}
+
+/// A measurement and those of its series that a SHOW statement is about.
+struct Found {
+    measurement: Arc<Measurement>,
+    series: RoaringBitmap,
+}
+
+/// The measurements and series that sources and a condition select, by name; one of several retention
+/// policies may be there more than once.
+async fn find(
+    database: Option<&str>,
+    sources: &[crate::influxql::Measurement],
+    condition: Option<&Expr>,
+    context: &QueryContext,
+) -> Result<BTreeMap<String, Vec<Found>>> {
+    let (mut time, mut rest) = (TimeRange::ALL, None);
+    if let Some(condition) = condition {
+        let split = split_condition(condition, context.now_ns, None)
+            .map_err(|error| Error::invalid(error.to_string()))?;
+        time = TimeRange::new(
+            split.range.minimum.unwrap_or(i64::MIN),
+            split.range.maximum.map_or(i64::MAX, |last_ns| last_ns.saturating_add(1)),
+        );
+        rest = split.condition;
+    }
+    let default_database = database_of(database, context)?;
+    let mut found: BTreeMap<String, Vec<Found>> = BTreeMap::new();
+    let everything = [crate::influxql::Measurement::default()];
+    let sources = if sources.is_empty() { &everything } else { sources };
+    for source in sources {
+        let database =
+            context.catalog.existing_database(source.database.as_deref().unwrap_or(default_database))?;
+        let regex = match &source.name {
+            MeasurementName::Regex(regex) => Some(compile_regex(regex.as_str())?),
+            MeasurementName::Name(_) => None,
+        };
+        for policy in &database.policies {
+            if source.retention_policy.as_ref().is_some_and(|wanted| *wanted != policy.name) {
+                continue;
+            }
+            // InfluxDB answers from the shards that a time range touches.
+            let shards = TimeRange::new(
+                truncate_to_width(
+                    time.start_ns.max(i64::MIN + policy.shard_duration_ns),
+                    policy.shard_duration_ns,
+                ),
+                truncate_to_width(time.end_ns.saturating_sub(1), policy.shard_duration_ns)
+                    .saturating_add(policy.shard_duration_ns),
+            );
+            for measurement in context.catalog.measurements(&database.name, &policy.name).await? {
+                let wanted = match (&source.name, &regex) {
+                    (_, Some(regex)) => regex.is_match(measurement.name()),
+                    (MeasurementName::Name(name), None) => name.is_empty() || measurement.name() == name,
+                    (MeasurementName::Regex(_), None) => false,
+                };
+                if !wanted {
+                    continue;
+                }
+                let split = split_tags(&measurement, rest.as_ref())?;
+                if split.rows.is_some() {
+                    // A condition on fields selects no series, as in InfluxDB.
+                    continue;
+                }
+                let mut series = measurement.series().select(&split.tags);
+                if time != TimeRange::ALL {
+                    series = having_rows(&measurement, &series, shards, context).await?;
+                }
+                if !series.is_empty() {
+                    found
+                        .entry(measurement.name().to_owned())
+                        .or_default()
+                        .push(Found { measurement, series });
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+async fn having_rows(
+    measurement: &Measurement,
+    series: &RoaringBitmap,
+    time: TimeRange,
+    context: &QueryContext,
+) -> Result<RoaringBitmap> {
+    let request = ScanRequest {
+        table: measurement.table(),
+        rows: RowSelection::Series { series: SeriesSet::Ids(series.iter().map(SeriesId).collect()), time },
+        columns: vec![TIME_COLUMN],
+        predicates: Vec::new(),
+        skip_empty_rows: false,
+        order: Order::Key(Direction::Forward),
+        limit: None,
+        limit_per_prefix: Some(1),
+    };
+    let mut rows = context.catalog.store().snapshot().scan(request).await?;
+    let mut found = RoaringBitmap::new();
+    while let Some(batch) = rows.next().await? {
+        found.extend(batch.series.iter().map(|run| run.series.0));
+    }
+    Ok(found)
+}
+
+pub(super) async fn measurements(statement: &ShowMeasurements, context: &QueryContext) -> Result<Answer> {
+    let sources: Vec<_> = statement.source.iter().cloned().collect();
+    let found = find(statement.database.as_deref(), &sources, statement.condition.as_ref(), context).await?;
+    let names = page(found.into_keys().collect(), statement.limit, statement.offset);
+    if names.is_empty() {
+        return Ok(Answer::Rows(Vec::new()));
+    }
+    Ok(Answer::Rows(vec![table("measurements", vec![("name", text_column(names))])]))
+}
+
+pub(super) async fn series(statement: &ShowSeries, context: &QueryContext) -> Result<Answer> {
+    let found =
+        find(statement.database.as_deref(), &statement.sources, statement.condition.as_ref(), context)
+            .await?;
+    let mut keys = BTreeSet::new();
+    for (name, places) in &found {
+        for Found { measurement, series } in places {
+            let index = measurement.series();
+            keys.extend(series.iter().map(|id| series_key(name, &index.tags_of(SeriesId(id)))));
+        }
+    }
+    let keys = page(keys.into_iter().collect(), statement.limit, statement.offset);
+    if keys.is_empty() {
+        return Ok(Answer::Rows(Vec::new()));
+    }
+    Ok(Answer::Rows(vec![table("", vec![("key", text_column(keys))])]))
+}
+
+/// A series in the form of line protocol.
+fn series_key(name: &str, tags: &[(String, String)]) -> String {
+    let mut key = escape(name, ", ");
+    for (tag, value) in tags {
+        key.push(',');
+        key.push_str(&escape(tag, ",= "));
+        key.push('=');
+        key.push_str(&escape(value, ",= "));
+    }
+    key
+}
+
+fn escape(text: &str, special: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if special.contains(letter) {
+            escaped.push('\\');
+        }
+        escaped.push(letter);
+    }
+    escaped
+}
+
+pub(super) async fn tag_keys(statement: &ShowTagKeys, context: &QueryContext) -> Result<Answer> {
+    let found =
+        find(statement.database.as_deref(), &statement.sources, statement.condition.as_ref(), context)
+            .await?;
+    let mut frames = Vec::new();
+    for (name, places) in &found {
+        let mut keys = BTreeSet::new();
+        for Found { measurement, series } in places {
+            keys.extend(measurement.series().keys_of(series).into_iter().map(str::to_owned));
+        }
+        let keys = page(keys.into_iter().collect(), statement.limit, statement.offset);
+        if !keys.is_empty() {
+            frames.push(table(name, vec![("tagKey", text_column(keys))]));
+        }
+    }
+    Ok(Answer::Rows(page(frames, statement.slimit, statement.soffset)))
+}
+
+pub(super) async fn tag_values(statement: &ShowTagValues, context: &QueryContext) -> Result<Answer> {
+    let found =
+        find(statement.database.as_deref(), &statement.sources, statement.condition.as_ref(), context)
+            .await?;
+    let regex = match &statement.keys {
+        TagKeys::Matches(regex) | TagKeys::NotMatches(regex) => Some(compile_regex(regex.as_str())?),
+        _ => None,
+    };
+    let wanted = |key: &str| match &statement.keys {
+        TagKeys::In(keys) => keys.iter().any(|wanted| wanted == key),
+        TagKeys::Equal(wanted) => wanted == key,
+        TagKeys::NotEqual(unwanted) => unwanted != key,
+        TagKeys::Matches(_) => regex.as_ref().is_some_and(|regex| regex.is_match(key)),
+        TagKeys::NotMatches(_) => regex.as_ref().is_some_and(|regex| !regex.is_match(key)),
+    };
+    let mut frames = Vec::new();
+    for (name, places) in &found {
+        let mut pairs = BTreeSet::new();
+        for Found { measurement, series } in places {
+            let index = measurement.series();
+            for key in index.keys_of(series).into_iter().filter(|key| wanted(key)) {
+                pairs.extend(index.values_of(key, series).into_iter().map(|value| (key.to_owned(), value)));
+            }
+        }
+        let pairs = page(pairs.into_iter().collect(), statement.limit, statement.offset);
+        if !pairs.is_empty() {
+            let keys = text_column(pairs.iter().map(|(key, _)| key));
+            let values = text_column(pairs.iter().map(|(_, value)| value));
+            frames.push(table(name, vec![("key", keys), ("value", values)]));
+        }
+    }
+    Ok(Answer::Rows(frames))
+}
+
+pub(super) async fn field_keys(statement: &ShowFieldKeys, context: &QueryContext) -> Result<Answer> {
+    let found = find(statement.database.as_deref(), &statement.sources, None, context).await?;
+    let mut frames = Vec::new();
+    for (name, places) in &found {
+        let mut fields = BTreeSet::new();
+        for Found { measurement, .. } in places {
+            let own = measurement.fields();
+            fields.extend(own.iter().map(|field| (field.name.clone(), field.field_type.name())));
+        }
+        let fields = page(fields.into_iter().collect(), statement.limit, statement.offset);
+        if !fields.is_empty() {
+            let names = text_column(fields.iter().map(|(name, _)| name));
+            let types = text_column(fields.iter().map(|(_, field_type)| *field_type));
+            frames.push(table(name, vec![("fieldKey", names), ("fieldType", types)]));
+        }
+    }
+    Ok(Answer::Rows(frames))
+}

@@ -1,0 +1,105 @@
+//! `nyala bench`: a server of its own in a process of its own, unless a target is given.
+
+use nyala_bench::{BenchCommand, ServerUnderTest};
+use std::error::Error;
+use std::fs::File;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
+
+pub(super) fn run(command: &BenchCommand) -> Result<(), String> {
+    nyala_bench::run(command, &mut launch).map_err(|error| error.to_string())
+}
+
+/// A server process; stopped in order when dropped, and its data removed.
+struct Process {
+    child: Child,
+    directory: tempfile::TempDir,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // There is nobody to tell, and the directory goes anyway.
+        drop(stop(&mut self.child));
+    }
+}
+
+fn launch() -> Result<ServerUnderTest, Box<dyn Error>> {
+    let directory = tempfile::Builder::new().prefix("nyala-bench-").tempdir_in(".")?;
+    let address = free_address()?;
+    let data_dir = directory.path().join("data");
+    let child = start(directory.path(), &data_dir, address)?;
+    let pid = child.id();
+    let process = Arc::new(Mutex::new(Process { child, directory }));
+    let restarted = process.clone();
+    let restart_dir = data_dir.clone();
+    let restart = move || {
+        let mut process = restarted.lock().unwrap_or_else(PoisonError::into_inner);
+        stop(&mut process.child)?;
+        process.child = start(process.directory.path(), &restart_dir, address)?;
+        Ok(process.child.id())
+    };
+    Ok(ServerUnderTest {
+        url: format!("http://{address}"),
+        pid: Some(pid),
+        data_dir: Some(data_dir),
+        restart: Some(Box::new(restart)),
+        guard: Box::new(process),
+    })
+}
+
+fn free_address() -> std::io::Result<SocketAddr> {
+    TcpListener::bind(("127.0.0.1", 0))?.local_addr()
+}
+
+fn start(directory: &Path, data_dir: &PathBuf, address: SocketAddr) -> Result<Child, Box<dyn Error>> {
+    let log_path = directory.join("log");
+    let log = File::options().create(true).append(true).open(&log_path)?;
+    let mut child = Command::new(std::env::current_exe()?)
+        .arg("serve")
+        .arg("--data-dir")
+        .arg(data_dir)
+        .args(["--http-bind", &address.to_string()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()?;
+    let deadline = Instant::now() + START_TIMEOUT;
+    // It listens only once it is ready.
+    while TcpStream::connect(address).is_err() {
+        if let Some(status) = child.try_wait()? {
+            let log = std::fs::read_to_string(&log_path).unwrap_or_default();
+            return Err(format!("the server ended with {status}:\n{log}").into());
+        }
+        if Instant::now() > deadline {
+            drop(stop(&mut child));
+            return Err(format!("the server was not ready within {START_TIMEOUT:?}").into());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(child)
+}
+
+/// Asks a server to stop, and waits for it; one that does not is killed.
+fn stop(child: &mut Child) -> Result<(), Box<dyn Error>> {
+    if child.try_wait()?.is_some() {
+        return Ok(());
+    }
+    let pid = rustix::process::Pid::from_child(child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
+    let deadline = Instant::now() + STOP_TIMEOUT;
+    while child.try_wait()?.is_none() {
+        if Instant::now() > deadline {
+            child.kill()?;
+            child.wait()?;
+            return Err(format!("the server did not stop within {STOP_TIMEOUT:?} and was killed").into());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}

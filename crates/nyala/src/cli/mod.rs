@@ -1,0 +1,61 @@
+//! The command line.
+
+mod bench;
+mod demo;
+mod serve;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// A time-series database that takes the place of InfluxDB 1.x.
+#[derive(Debug, Parser)]
+#[command(version, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  nyala demo                                  see it work on a sample of benchmark data
+  nyala serve                                 serve on 127.0.0.1:8086, data in ./nyala-data
+  nyala config --memory-limit 2GiB            print the settings in force
+  nyala bench tsbs --scale 100 --duration 6h  measure it";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve until SIGTERM or Ctrl-C
+    #[command(after_help = serve::EXAMPLES)]
+    Serve(serve::ServeArgs),
+    /// Print the settings in force as TOML
+    #[command(after_help = serve::CONFIG_EXAMPLES)]
+    Config(serve::ServeArgs),
+    /// Serve a sample: write it, query it, print answers and timings, and go on serving
+    #[command(after_help = demo::EXAMPLES)]
+    Demo(demo::DemoArgs),
+    /// Measure nyala or another server
+    #[command(subcommand)]
+    Bench(nyala_bench::BenchCommand),
+}
+
+/// Runs the program.
+pub fn run() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Serve(args) => serve::run(args),
+        Command::Config(args) => serve::print_config(args),
+        Command::Demo(args) => demo::run(&args),
+        Command::Bench(command) => bench::run(&command),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            print_error(&message);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[allow(clippy::print_stderr, reason = "the one place that speaks of failures to a person")]
+fn print_error(message: &str) {
+    eprintln!("nyala: {message}");
+}

@@ -1,0 +1,76 @@
+//! `nyala serve` and `nyala config`.
+
+use crate::assemble::Running;
+use crate::config::{Config, GivenConfig};
+use clap::Args;
+use std::io::Write;
+use std::path::PathBuf;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  nyala serve --data-dir /var/lib/nyala --memory-limit 4GiB
+  NYALA_HTTP_BIND=127.0.0.1:9999 nyala serve
+  nyala serve --config /etc/nyala.toml";
+
+pub(super) const CONFIG_EXAMPLES: &str = "\
+Examples:
+  nyala config > nyala.toml                 a file to start from
+  nyala config --config nyala.toml          check a file";
+
+/// Settings of the server.
+#[derive(Debug, Args)]
+pub(super) struct ServeArgs {
+    /// A TOML file with settings of the same names
+    #[arg(long, env = "NYALA_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    given: GivenConfig,
+}
+
+impl ServeArgs {
+    fn resolve(self) -> Result<Config, String> {
+        self.given.resolve(self.config.as_deref())
+    }
+}
+
+pub(super) fn print_config(args: ServeArgs) -> Result<(), String> {
+    let text = toml::to_string(&args.resolve()?).map_err(|error| error.to_string())?;
+    std::io::stdout().write_all(text.as_bytes()).map_err(|error| error.to_string())
+}
+
+pub(super) fn run(args: ServeArgs) -> Result<(), String> {
+    let config = args.resolve()?;
+    log_to_standard_error("info");
+    let running = Running::start(&config).map_err(|error| error.to_string())?;
+    tracing::info!(address = %running.address(), data_dir = %config.data_dir.display(), "ready");
+    wait_for_stop()?;
+    tracing::info!("stopping: letting requests end");
+    running.stop();
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Logs to standard error: what `NYALA_LOG` names, else `level` and above.
+pub(super) fn log_to_standard_error(level: &str) {
+    let filter = EnvFilter::try_from_env("NYALA_LOG").unwrap_or_else(|_| EnvFilter::new(level));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+}
+
+/// Returns on SIGTERM or Ctrl-C.
+pub(super) fn wait_for_stop() -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| format!("waiting for signals: {error}"))?;
+    runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,228 @@
+//! Settings: a TOML file, `NYALA_*` variables and flags, in rising precedence, under the same names.
+
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Settings as they are given: what is left out takes its default.
+#[derive(Debug, Clone, Default, Args, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct GivenConfig {
+    /// Where data is kept [default: ./nyala-data]
+    #[arg(long, env = "NYALA_DATA_DIR", value_name = "DIRECTORY")]
+    pub data_dir: Option<PathBuf>,
+    /// Address and port of the HTTP interface [default: 127.0.0.1:8086]
+    #[arg(long, env = "NYALA_HTTP_BIND", value_name = "ADDRESS:PORT")]
+    pub http_bind: Option<SocketAddr>,
+    /// Memory for everything: memtables, caches, indexes, queries [default: 512MiB]
+    #[arg(long, env = "NYALA_MEMORY_LIMIT", value_name = "SIZE")]
+    pub memory_limit: Option<ByteSize>,
+    /// When the log is synced to disk: always (before a write is acknowledged), interval:1s, or never [default: always]
+    #[arg(long, env = "NYALA_WAL_SYNC", value_name = "WHEN")]
+    pub wal_sync: Option<WalSync>,
+    /// What encodings of settled data favour [default: balanced]
+    #[arg(long, env = "NYALA_ENCODING", value_name = "PREFERENCE")]
+    pub encoding: Option<Encoding>,
+    /// Threads that flush and compact [default: 2]
+    #[arg(long, env = "NYALA_MAINTENANCE_THREADS", value_name = "NUMBER")]
+    pub maintenance_threads: Option<usize>,
+    /// The largest request body, packed or unpacked [default: 25MB]
+    #[arg(long, env = "NYALA_MAX_BODY_SIZE", value_name = "SIZE")]
+    pub max_body_size: Option<ByteSize>,
+    /// Serve other machines although there is no authentication
+    #[arg(long, env = "NYALA_ALLOW_UNAUTHENTICATED", num_args = 0..=1, default_missing_value = "true")]
+    pub allow_unauthenticated: Option<bool>,
+}
+
+/// The settings in force.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[allow(missing_docs, reason = "see the members of GivenConfig")]
+pub struct Config {
+    pub data_dir: PathBuf,
+    pub http_bind: SocketAddr,
+    pub memory_limit: ByteSize,
+    pub wal_sync: WalSync,
+    pub encoding: Encoding,
+    pub maintenance_threads: usize,
+    pub max_body_size: ByteSize,
+    pub allow_unauthenticated: bool,
+}
+
+/// What encodings of settled data favour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Encoding {
+    /// Fast queries.
+    Speed,
+    /// Something between.
+    Balanced,
+    /// Few bytes.
+    Size,
+}
+
+/// When the log is synced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WalSync {
+    /// Before a write is acknowledged.
+    Always,
+    /// That often: a power cut may lose what was acknowledged since.
+    Interval(Duration),
+    /// When the operating system likes to.
+    Never,
+}
+
+impl FromStr for WalSync {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "always" => return Ok(WalSync::Always),
+            "never" => return Ok(WalSync::Never),
+            _ => {}
+        }
+        let interval = text
+            .strip_prefix("interval:")
+            .and_then(|text| nyala_query::influxql::parse_duration(text).ok())
+            .and_then(|interval_ns| u64::try_from(interval_ns).ok())
+            .filter(|interval_ns| *interval_ns > 0);
+        match interval {
+            Some(interval_ns) => Ok(WalSync::Interval(Duration::from_nanos(interval_ns))),
+            None => Err(format!("{text:?} is not always, never or interval:DURATION (such as interval:500ms)")),
+        }
+    }
+}
+
+impl fmt::Display for WalSync {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WalSync::Always => f.write_str("always"),
+            WalSync::Interval(interval) => write!(f, "interval:{}ms", interval.as_millis()),
+            WalSync::Never => f.write_str("never"),
+        }
+    }
+}
+
+/// A number of bytes, written as `512MiB`, `25MB` or `1073741824`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ByteSize(pub usize);
+
+const UNITS: [(&str, usize); 6] =
+    [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("KB", 1_000), ("MB", 1_000_000), ("GB", 1_000_000_000)];
+
+impl FromStr for ByteSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let unit = UNITS.iter().find_map(|(unit, bytes)| Some((text.strip_suffix(unit)?, *bytes)));
+        let (number, bytes) = unit.unwrap_or((text.strip_suffix('B').unwrap_or(text), 1));
+        let size = number.trim().parse::<usize>().ok().and_then(|number| number.checked_mul(bytes));
+        size.map(ByteSize).ok_or_else(|| format!("{text:?} is not a size such as 512MiB"))
+    }
+}
+
+impl fmt::Display for ByteSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whole = UNITS[..3].iter().rev().find(|(_, bytes)| self.0 >= *bytes && self.0.is_multiple_of(*bytes));
+        match whole {
+            Some((unit, bytes)) => write!(f, "{}{unit}", self.0 / bytes),
+            None => write!(f, "{}", self.0),
+        }
+    }
+}
+
+macro_rules! serde_as_text {
+    ($type:ty) => {
+        impl Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+serde_as_text!(ByteSize);
+serde_as_text!(WalSync);
+
+impl GivenConfig {
+    /// The settings of flags and variables, then those of a file, then defaults.
+    pub fn resolve(self, file: Option<&Path>) -> Result<Config, String> {
+        let in_file = match file {
+            None => GivenConfig::default(),
+            Some(path) => {
+                let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+                toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?
+            }
+        };
+        let config = Config {
+            data_dir: self.data_dir.or(in_file.data_dir).unwrap_or_else(|| "./nyala-data".into()),
+            http_bind: self.http_bind.or(in_file.http_bind).unwrap_or(([127, 0, 0, 1], 8086).into()),
+            memory_limit: self.memory_limit.or(in_file.memory_limit).unwrap_or(ByteSize(512 << 20)),
+            wal_sync: self.wal_sync.or(in_file.wal_sync).unwrap_or(WalSync::Always),
+            encoding: self.encoding.or(in_file.encoding).unwrap_or(Encoding::Balanced),
+            maintenance_threads: self.maintenance_threads.or(in_file.maintenance_threads).unwrap_or(2),
+            max_body_size: self.max_body_size.or(in_file.max_body_size).unwrap_or(ByteSize(25_000_000)),
+            allow_unauthenticated: self
+                .allow_unauthenticated
+                .or(in_file.allow_unauthenticated)
+                .unwrap_or(false),
+        };
+        config.check()?;
+        Ok(config)
+    }
+}
+
+impl Config {
+    fn check(&self) -> Result<(), String> {
+        if !self.http_bind.ip().is_loopback() && !self.allow_unauthenticated {
+            return Err(format!(
+                "http-bind {} is reachable from other machines, and there is no authentication yet: bind to 127.0.0.1, or say --allow-unauthenticated if the network is trusted",
+                self.http_bind
+            ));
+        }
+        if self.memory_limit.0 < 64 << 20 {
+            return Err(format!("memory-limit {} is less than 64MiB", self.memory_limit));
+        }
+        if !(1..=64).contains(&self.maintenance_threads) {
+            return Err("maintenance-threads must be from 1 to 64".into());
+        }
+        if !(1..1 << 31).contains(&self.max_body_size.0) {
+            return Err("max-body-size must be below 2GiB".into());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_sync_policies_read_as_they_are_written() {
+        for text in ["512MiB", "3GiB", "1000", "7KiB"] {
+            assert_eq!(text.parse::<ByteSize>().unwrap().to_string(), text);
+        }
+        assert_eq!("25MB".parse::<ByteSize>(), Ok(ByteSize(25_000_000)));
+        assert!("-1MB".parse::<ByteSize>().is_err());
+        assert_eq!("interval:1s".parse::<WalSync>().unwrap().to_string(), "interval:1000ms");
+        assert!("interval:0s".parse::<WalSync>().is_err());
+    }
+
+    #[test]
+    fn the_world_is_not_served_by_accident() {
+        let open = GivenConfig { http_bind: Some(([0, 0, 0, 0], 8086).into()), ..GivenConfig::default() };
+        assert!(open.clone().resolve(None).is_err());
+        let meant = GivenConfig { allow_unauthenticated: Some(true), ..open };
+        assert!(meant.resolve(None).is_ok());
+    }
+}

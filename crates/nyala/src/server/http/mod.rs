@@ -1,0 +1,123 @@
+//! HTTP: which path is answered by what, and the headers every answer has.
+
+mod body;
+mod params;
+mod query;
+mod response;
+mod write;
+
+use super::metrics::Metrics;
+use hyper::body::Incoming;
+use hyper::header::{ALLOW, HeaderName, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+use nyala_core::env::ClockRef;
+use nyala_db::catalog::Catalog;
+use nyala_db::write::LineWriter;
+use response::{Answer, empty, failure, whole};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The version that clients are told: the one whose behaviour they get.
+pub const INFLUXDB_VERSION: &str = "1.8.10";
+
+/// What requests are answered with.
+pub struct Context {
+    /// All databases.
+    pub catalog: Arc<Catalog>,
+    /// Writes line protocol.
+    pub writer: Arc<LineWriter>,
+    /// The time of day.
+    pub clock: ClockRef,
+    /// Threads for what takes long or waits for the disk.
+    pub work: tokio::runtime::Handle,
+    /// Bounds on requests.
+    pub limits: HttpLimits,
+    /// Counts for people.
+    pub metrics: Arc<Metrics>,
+    /// Whether the store is open and no shutdown has begun.
+    pub ready: Arc<AtomicBool>,
+    /// Numbers requests.
+    pub requests: AtomicU64,
+}
+
+/// Bounds on requests.
+#[derive(Debug, Clone, Copy)]
+pub struct HttpLimits {
+    /// The largest body, packed and unpacked, bytes.
+    pub body_bytes: usize,
+    /// What one query may hold in memory, bytes.
+    pub query_bytes: usize,
+}
+
+/// Answers a request.
+pub async fn answer(context: Arc<Context>, request: Request<Incoming>) -> Result<Response<Answer>, Infallible> {
+    let path = request.uri().path().to_owned();
+    let method = request.method().clone();
+    let asked_id = ["request-id", "x-request-id"].into_iter().find_map(|name| request.headers().get(name).cloned());
+    let mut response = match (method.clone(), path.as_str()) {
+        (Method::POST, "/write") => write::handle(&context, request).await.unwrap_or_else(|failure| *failure),
+        (Method::GET | Method::POST, "/query") => {
+            query::handle(&context, request).await.unwrap_or_else(|failure| *failure)
+        }
+        (Method::GET | Method::HEAD, "/ping") => ping(&request),
+        (Method::GET | Method::HEAD, "/status") => empty(StatusCode::NO_CONTENT),
+        (Method::GET | Method::HEAD, "/health" | "/ready") => health(&context),
+        (Method::GET, "/metrics") => {
+            whole(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", context.metrics.text())
+        }
+        (Method::OPTIONS, "/write" | "/query" | "/ping") => empty(StatusCode::NO_CONTENT),
+        (_, path) => match allowed(path) {
+            Some(allowed) => {
+                let mut refused = *failure(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed");
+                refused.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+                refused
+            }
+            None => whole(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n"),
+        },
+    };
+    context.metrics.request(&path, response.status());
+    let number = context.requests.fetch_add(1, Ordering::Relaxed);
+    let headers = response.headers_mut();
+    headers.insert(HeaderName::from_static("x-influxdb-version"), HeaderValue::from_static(INFLUXDB_VERSION));
+    headers.insert(HeaderName::from_static("x-influxdb-build"), HeaderValue::from_static("OSS"));
+    let id = asked_id.unwrap_or_else(|| request_id(number));
+    headers.insert(HeaderName::from_static("request-id"), id.clone());
+    headers.insert(HeaderName::from_static("x-request-id"), id);
+    Ok(response)
+}
+
+fn allowed(path: &str) -> Option<&'static str> {
+    match path {
+        "/write" => Some("OPTIONS, POST"),
+        "/query" => Some("GET, OPTIONS, POST"),
+        "/ping" | "/status" | "/health" | "/ready" => Some("GET, HEAD"),
+        "/metrics" => Some("GET"),
+        _ => None,
+    }
+}
+
+/// An id in the form of a UUID, distinct within a run of the server.
+fn request_id(number: u64) -> HeaderValue {
+    let text = format!("{:08x}-{:04x}-11f0-8000-{:012x}", number >> 16, number & 0xffff, std::process::id());
+    HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("0"))
+}
+
+fn ping(request: &Request<Incoming>) -> Response<Answer> {
+    let params = params::Params::parse(request.uri().query().unwrap_or(""));
+    match params.get("verbose") {
+        "" | "0" | "false" => empty(StatusCode::NO_CONTENT),
+        _ => whole(StatusCode::OK, "application/json", format!("{{\"version\":\"{INFLUXDB_VERSION}\"}}\n")),
+    }
+}
+
+fn health(context: &Context) -> Response<Answer> {
+    let (status, word, message) = match context.ready.load(Ordering::Acquire) {
+        true => (StatusCode::OK, "pass", "ready for queries and writes"),
+        false => (StatusCode::SERVICE_UNAVAILABLE, "fail", "starting or stopping"),
+    };
+    let body = format!(
+        "{{\"checks\":[],\"message\":\"{message}\",\"name\":\"influxdb\",\"status\":\"{word}\",\"version\":\"{INFLUXDB_VERSION}\"}}"
+    );
+    whole(status, "application/json", body)
+}

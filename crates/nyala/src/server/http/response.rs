@@ -1,0 +1,114 @@
+//! Responses: a body at once or in pieces, errors in InfluxDB's form.
+
+use crate::server::format::push_string;
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use hyper::{Response, StatusCode};
+use nyala_core::{Error, ErrorKind};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::sync::mpsc;
+
+/// A body that is sent at once, or as its pieces come.
+pub(crate) enum Answer {
+    /// At once.
+    Whole(Option<Bytes>),
+    /// As they come; an error breaks the connection off, so that nobody takes the answer for whole.
+    Pieces(mpsc::Receiver<Result<Bytes, Broken>>),
+}
+
+/// An answer that could not be finished.
+#[derive(Debug)]
+pub(crate) struct Broken(pub(crate) String);
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "answer broken off: {}", self.0)
+    }
+}
+
+impl std::error::Error for Broken {}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        match self.get_mut() {
+            Answer::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Answer::Pieces(pieces) => pieces.poll_recv(context).map(|piece| piece.map(|piece| piece.map(Frame::data))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Answer::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Answer::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Answer::Pieces(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// A response that says what went wrong.
+pub(crate) type Failure = Box<Response<Answer>>;
+
+/// A response without a body.
+pub(crate) fn empty(status: StatusCode) -> Response<Answer> {
+    let mut response = Response::new(Answer::Whole(None));
+    *response.status_mut() = status;
+    response
+}
+
+/// A response with a body.
+pub(crate) fn whole(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Answer> {
+    let body: Bytes = body.into();
+    let mut response = Response::new(Answer::Whole((!body.is_empty()).then_some(body)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+/// A failure with InfluxDB's body: `{"error":"…"}`.
+pub(crate) fn failure(status: StatusCode, message: impl AsRef<str>) -> Failure {
+    failure_with(status, message.as_ref(), b"")
+}
+
+/// A failure whose body has further members, written as `,"name":value…`.
+pub(crate) fn failure_with(status: StatusCode, message: &str, members: &[u8]) -> Failure {
+    let mut body = b"{\"error\":".to_vec();
+    push_string(&mut body, message);
+    body.extend_from_slice(members);
+    body.extend_from_slice(b"}\n");
+    let mut response = whole(status, "application/json", body);
+    // Bytes that no header can hold are left out: the body has them all.
+    let visible: String =
+        message.chars().filter(|letter| (' '..='~').contains(letter)).take(1024).collect();
+    if let Ok(value) = HeaderValue::from_str(&visible) {
+        response.headers_mut().insert("X-Influxdb-Error", value);
+    }
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    Box::new(response)
+}
+
+/// The status code of an error of a write.
+pub(crate) fn status_of(error: &Error) -> StatusCode {
+    match error.kind() {
+        ErrorKind::Missing => StatusCode::NOT_FOUND,
+        ErrorKind::Invalid | ErrorKind::Conflict => StatusCode::BAD_REQUEST,
+        ErrorKind::Unsupported => StatusCode::NOT_IMPLEMENTED,
+        ErrorKind::Limit => StatusCode::UNPROCESSABLE_ENTITY,
+        ErrorKind::Retry => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorKind::Cancelled | ErrorKind::Unknown | ErrorKind::Corrupt | ErrorKind::Io => {
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! `POST /write`: line protocol in.
+
+use super::response::{Answer, Failure, empty, failure, failure_with, status_of};
+use super::{Context, body, params::Params};
+use crate::server::format::push_string;
+use hyper::body::Incoming;
+use hyper::{Request, Response, StatusCode};
+use nyala_core::{Error, ErrorKind};
+use nyala_db::ingest::{LineLimits, ParseErrors, ParseOptions, Precision};
+use nyala_db::write::WriteReport;
+
+/// Refused lines described in an answer.
+const DETAILS_MAX: usize = 100;
+
+pub(super) async fn handle(context: &Context, request: Request<Incoming>) -> Result<Response<Answer>, Failure> {
+    let params = Params::parse(request.uri().query().unwrap_or(""));
+    let precision = match params.get("precision") {
+        "" => Precision::default(),
+        text => Precision::from_parameter(text).ok_or_else(|| {
+            let words = format!("invalid precision \"{text}\" (use n, ns, u, ms, s, m or h)");
+            failure(StatusCode::BAD_REQUEST, words)
+        })?,
+    };
+    if !matches!(params.get("consistency"), "" | "any" | "one" | "quorum" | "all") {
+        return Err(failure(StatusCode::BAD_REQUEST, "invalid consistency level"));
+    }
+    let database = params.get("db").to_owned();
+    if database.is_empty() {
+        return Err(failure(StatusCode::BAD_REQUEST, "database is required"));
+    }
+    if context.catalog.database(&database).is_none() {
+        return Err(failure(StatusCode::NOT_FOUND, format!("database not found: \"{database}\"")));
+    }
+    let policy = params.get("rp").to_owned();
+    let (head, incoming) = request.into_parts();
+    let body = body::read(incoming, &head.headers, context.limits.body_bytes).await?;
+    let options = ParseOptions { precision, now_ns: context.clock.now_ns(), limits: LineLimits::default() };
+    let writer = context.writer.clone();
+    // Syncing the log blocks its thread, so it is done beside the threads that serve connections.
+    let written = context
+        .work
+        .spawn(async move { writer.write(&database, &policy, options, &body).await })
+        .await
+        .map_err(|_| failure(StatusCode::INTERNAL_SERVER_ERROR, "the write was broken off"))?;
+    match written {
+        Ok(report) => answer(&report),
+        Err(error) => Err(failure(write_status(&error), error.to_string())),
+    }
+}
+
+/// Clients drop a batch for good on any 4xx and send it again on 5xx; an unknown retention policy is 500 in
+/// InfluxDB.
+fn write_status(error: &Error) -> StatusCode {
+    match error.kind() {
+        ErrorKind::Missing if error.message().starts_with("retention policy") => StatusCode::INTERNAL_SERVER_ERROR,
+        ErrorKind::Limit => StatusCode::INTERNAL_SERVER_ERROR,
+        _ => status_of(error),
+    }
+}
+
+fn answer(report: &WriteReport) -> Result<Response<Answer>, Failure> {
+    if let Some(dropped) = &report.dropped {
+        let message = format!("partial write: {} dropped={}", dropped.reason, dropped.count);
+        return Err(failure_with(StatusCode::BAD_REQUEST, &message, &details(&report.unreadable)));
+    }
+    if report.unreadable.is_empty() {
+        return Ok(empty(StatusCode::NO_CONTENT));
+    }
+    let text = report.unreadable.text();
+    let text = String::from_utf8_lossy(&text);
+    let message = match report.written {
+        0 => text.into_owned(),
+        _ => format!("partial write: {text} dropped=0"),
+    };
+    Err(failure_with(StatusCode::BAD_REQUEST, &message, &details(&report.unreadable)))
+}
+
+/// Where refused lines are wrong, for people and programs: `,"refused":n,"lines":[…]`.
+fn details(errors: &ParseErrors) -> Vec<u8> {
+    let mut out = Vec::new();
+    if errors.is_empty() {
+        return out;
+    }
+    out.extend_from_slice(format!(",\"refused\":{},\"lines\":[", errors.count()).as_bytes());
+    for (position, error) in errors.details().iter().take(DETAILS_MAX).enumerate() {
+        if position > 0 {
+            out.push(b',');
+        }
+        let place = format!("{{\"line\":{},\"column\":{},\"expected\":", error.line, error.column);
+        out.extend_from_slice(place.as_bytes());
+        push_string(&mut out, error.kind.expected());
+        out.push(b'}');
+    }
+    out.push(b']');
+    out
+}

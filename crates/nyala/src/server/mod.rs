@@ -1,0 +1,172 @@
+//! The server: one thread and runtime per core for connections, dealt out in turn, and a pool of threads
+//! for what takes long or waits for the disk.
+
+pub mod format;
+pub mod http;
+pub mod metrics;
+
+use http::Context;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+
+/// How long a client may take to send its headers.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long requests may go on after a shutdown has begun.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
+/// The most connections at once; further ones wait to be accepted.
+const CONNECTIONS_MAX: usize = 16_384;
+
+/// Threads that serve connections.
+pub struct Server {
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    threads: Vec<std::thread::JoinHandle<()>>,
+}
+
+impl Server {
+    /// Begins to listen and serve, with `cores` threads.
+    pub fn start(bind: SocketAddr, cores: usize, context: Arc<Context>) -> io::Result<Self> {
+        let listener = std::net::TcpListener::bind(bind)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let (stop, stopped) = watch::channel(false);
+        let open = Arc::new(AtomicUsize::new(0));
+        let mut threads = Vec::with_capacity(cores + 1);
+        let mut lanes = Vec::with_capacity(cores);
+        for number in 0..cores.max(1) {
+            let (lane, connections) = mpsc::channel(64);
+            lanes.push(lane);
+            let (context, stopped, open) = (context.clone(), stopped.clone(), open.clone());
+            let name = format!("connections-{number}");
+            threads.push(spawn(name, move || serve_lane(connections, context, stopped, open))?);
+        }
+        threads.push(spawn("accept".into(), move || accept(listener, lanes, stopped, open))?);
+        Ok(Self { address, stop, threads })
+    }
+
+    /// The address it listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Stops to listen, lets requests end within a bound, and returns when all threads have.
+    pub fn stop(self) {
+        self.stop.send_replace(true);
+        for thread in self.threads {
+            if thread.join().is_err() {
+                tracing::error!("a connection thread panicked");
+            }
+        }
+    }
+}
+
+fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> io::Result<std::thread::JoinHandle<()>> {
+    std::thread::Builder::new().name(name).spawn(body)
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    built.expect("a runtime needs only file descriptors that were there at the start")
+}
+
+fn accept(
+    listener: std::net::TcpListener,
+    lanes: Vec<mpsc::Sender<TcpStreamParts>>,
+    mut stopped: watch::Receiver<bool>,
+    open: Arc<AtomicUsize>,
+) {
+    runtime().block_on(async move {
+        let listener = match TcpListener::from_std(listener) {
+            Ok(listener) => listener,
+            Err(error) => return tracing::error!(%error, "cannot listen"),
+        };
+        let mut turn = 0;
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                _ = stopped.wait_for(|stopped| *stopped) => return,
+            };
+            let stream = match accepted.and_then(|(stream, _)| stream.into_std()) {
+                Ok(stream) => stream,
+                Err(error) => {
+                    // Too many open files: wait for some to close.
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            };
+            while open.load(Ordering::Relaxed) >= CONNECTIONS_MAX {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            open.fetch_add(1, Ordering::Relaxed);
+            if lanes[turn].send(TcpStreamParts(stream)).await.is_err() {
+                return;
+            }
+            turn = (turn + 1) % lanes.len();
+        }
+    });
+}
+
+/// A connection that belongs to no runtime yet.
+struct TcpStreamParts(std::net::TcpStream);
+
+fn serve_lane(
+    mut connections: mpsc::Receiver<TcpStreamParts>,
+    context: Arc<Context>,
+    mut stopped: watch::Receiver<bool>,
+    open: Arc<AtomicUsize>,
+) {
+    let runtime = runtime();
+    runtime.block_on(async move {
+        let mut serving = tokio::task::JoinSet::new();
+        let handed_on = stopped.clone();
+        loop {
+            tokio::select! {
+                connection = connections.recv() => {
+                    let Some(TcpStreamParts(stream)) = connection else { break };
+                    let (context, stopped, open) = (context.clone(), handed_on.clone(), open.clone());
+                    serving.spawn(async move {
+                        if let Err(error) = serve(stream, context, stopped).await {
+                            tracing::debug!(%error, "connection ended");
+                        }
+                        open.fetch_sub(1, Ordering::Relaxed);
+                    });
+                }
+                Some(_) = serving.join_next() => {}
+                _ = stopped.wait_for(|stopped| *stopped) => break,
+            }
+        }
+        let all = async { while serving.join_next().await.is_some() {} };
+        if tokio::time::timeout(DRAIN_TIMEOUT, all).await.is_err() {
+            tracing::warn!("some requests were broken off after {DRAIN_TIMEOUT:?}");
+        }
+    });
+}
+
+async fn serve(
+    stream: std::net::TcpStream,
+    context: Arc<Context>,
+    mut stopped: watch::Receiver<bool>,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let stream = TcpStream::from_std(stream)?;
+    stream.set_nodelay(true)?;
+    let service = service_fn(move |request| http::answer(context.clone(), request));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    tokio::select! {
+        ended = connection.as_mut() => return Ok(ended?),
+        _ = stopped.wait_for(|stopped| *stopped) => connection.as_mut().graceful_shutdown(),
+    }
+    Ok(connection.await?)
+}
