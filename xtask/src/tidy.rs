@@ -1,0 +1,143 @@
+//! The layout check: what a compiler does not see.
+//!
+//! A new edge between crates fails here until it is argued for in `ARCHITECTURE.md` and added below.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Which crates of ours each crate may use.
+const EDGES: [(&str, &[&str]); 9] = [
+    ("nyala-column", &[]),
+    ("nyala-core", &[]),
+    ("nyala-engine", &["nyala-column", "nyala-core"]),
+    ("kudu-client", &[]),
+    ("nyala-db", &["nyala-core"]),
+    ("nyala-query", &["nyala-core", "nyala-db"]),
+    ("nyala-bench", &[]),
+    ("nyala", &["nyala-bench", "nyala-core", "nyala-db", "nyala-engine", "nyala-query"]),
+    ("xtask", &["kudu-client"]),
+];
+
+/// Imports that a part of a crate must not have: (files below, text, why).
+const FOREIGN: [(&str, &str, &str); 4] = [
+    ("crates/nyala-query/src/influxql", "crate::exec", "the language does not know how it is executed"),
+    ("crates/nyala-query/src/influxql", "crate::plan", "the language does not know how it is planned"),
+    ("crates/nyala-query/src/influxql", "nyala_db", "the language does not know what is stored"),
+    ("crates/nyala/src/server", "nyala_engine", "only assemble.rs names a concrete store"),
+];
+
+/// The only crate with unsafe code.
+const UNSAFE_CRATE: &str = "nyala-column";
+/// A longer file is two things.
+const LINES_MAX: usize = 600;
+
+/// The workspace this program was built from.
+pub(crate) fn workspace_root() -> PathBuf {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.parent().expect("xtask lies in the workspace").to_owned()
+}
+
+/// All complaints about the workspace at `root`.
+pub(crate) fn check(root: &Path) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for (name, allowed) in EDGES {
+        let folder = if name == "xtask" { root.join("xtask") } else { root.join("crates").join(name) };
+        check_edges(name, allowed, &folder, &mut complaints);
+        for file in rust_files(&folder) {
+            let shown = file.strip_prefix(root).unwrap_or(&file).display().to_string();
+            match std::fs::read_to_string(&file) {
+                Ok(text) => check_file(name, &shown, &text, &mut complaints),
+                Err(error) => complaints.push(format!("{shown}: {error}")),
+            }
+        }
+    }
+    let known: BTreeSet<&str> = EDGES.iter().map(|(name, _)| *name).collect();
+    let folders = std::fs::read_dir(root.join("crates")).into_iter().flatten().flatten();
+    for name in folders.filter_map(|entry| entry.file_name().into_string().ok()) {
+        if !known.contains(name.as_str()) {
+            complaints.push(format!("crates/{name} is not in the layout check: add its edges to xtask/src/tidy.rs"));
+        }
+    }
+    complaints
+}
+
+fn check_edges(name: &str, allowed: &[&str], folder: &Path, complaints: &mut Vec<String>) {
+    let path = folder.join("Cargo.toml");
+    let manifest = std::fs::read_to_string(&path).map_err(|error| error.to_string());
+    let manifest = manifest.and_then(|text| text.parse::<toml::Table>().map_err(|error| error.to_string()));
+    let manifest = match manifest {
+        Ok(manifest) => manifest,
+        Err(error) => return complaints.push(format!("{}: {error}", path.display())),
+    };
+    let used = manifest.get("dependencies").and_then(toml::Value::as_table).into_iter().flat_map(toml::Table::keys);
+    let ours = |dependency: &&String| EDGES.iter().any(|(ours, _)| ours == dependency);
+    for dependency in used.filter(ours) {
+        if !allowed.contains(&dependency.as_str()) {
+            complaints.push(format!("{name} must not depend on {dependency}"));
+        }
+    }
+}
+
+fn check_file(name: &str, shown: &str, text: &str, complaints: &mut Vec<String>) {
+    let lines = text.lines().count();
+    if lines > LINES_MAX {
+        complaints.push(format!("{shown} has {lines} lines, more than {LINES_MAX}: it is two things"));
+    }
+    let is_test = shown.contains("/tests/") || shown.ends_with("/tests.rs") || shown.contains("/benches/");
+    if !is_test && !text.starts_with("//!") {
+        complaints.push(format!("{shown} has no header that says what it is"));
+    }
+    if name != UNSAFE_CRATE && name != "xtask" && text.lines().any(has_unsafe) {
+        complaints.push(format!("{shown} has unsafe code, which belongs in {UNSAFE_CRATE}"));
+    }
+    for (folder, import, reason) in FOREIGN {
+        if shown.starts_with(folder) && text.lines().any(|line| !line.trim_start().starts_with("//") && line.contains(import)) {
+            complaints.push(format!("{shown} uses {import}: {reason}"));
+        }
+    }
+}
+
+fn has_unsafe(line: &str) -> bool {
+    let code = line.split("//").next().unwrap_or("");
+    ["unsafe {", "unsafe fn", "unsafe impl", "unsafe trait"].iter().any(|word| code.contains(word))
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let hidden = entry.file_name().to_string_lossy().starts_with('.');
+            if path.is_dir() && !hidden && !path.ends_with("target") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_layout_is_in_order() {
+        assert_eq!(check(&workspace_root()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn faults_are_found() {
+        let mut complaints = Vec::new();
+        check_file("nyala-db", "crates/nyala-db/src/x.rs", "fn f() { unsafe { g() } }\n", &mut complaints);
+        assert_eq!(complaints.len(), 2, "{complaints:?}");
+        let long = format!("//! x\n{}", "\n".repeat(LINES_MAX));
+        check_file("nyala-db", "crates/nyala-db/src/x.rs", &long, &mut complaints);
+        let import = "//! x\nuse crate::exec::Frame;\n";
+        check_file("nyala-query", "crates/nyala-query/src/influxql/x.rs", import, &mut complaints);
+        assert_eq!(complaints.len(), 4, "{complaints:?}");
+    }
+}
