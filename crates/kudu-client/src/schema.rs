@@ -282,6 +282,11 @@ impl Column {
         }
     }
 
+    /// The last key column of a table whose other key columns need not be unique: servers number its rows.
+    pub fn auto_incrementing() -> Self {
+        Self { is_auto_incrementing: true, ..Self::new("auto_incrementing_id", DataType::Int64).key() }
+    }
+
     /// Makes it part of the primary key.
     #[must_use]
     pub fn key(mut self) -> Self {

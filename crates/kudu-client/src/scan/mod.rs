@@ -34,7 +34,8 @@ const IS_DELETED: i32 = 18;
 pub enum ReadMode {
     /// Whatever each replica has applied; not repeatable, no waiting.
     Latest,
-    /// One state of the whole table: at this time, or (without one) at the time the scan begins.
+    /// One state of the whole table: with all that was written up to and at this time, or (without one) as it is
+    /// when the scan begins.
     Snapshot(Option<Timestamp>),
     /// At least everything this client has written or read; may be later in one tablet than in another.
     YourWrites,
@@ -292,7 +293,12 @@ impl ScanBuilder {
                 data_type: column.data_type,
                 is_nullable: column.is_nullable,
             });
-            wire.push(column.to_plain_pb());
+            // As plain columns: keys would have to come first and all together.
+            wire.push(pb::ColumnSchema {
+                is_key: Some(false),
+                is_auto_incrementing: None,
+                ..column.to_plain_pb()
+            });
         }
         if let Some((_, name)) = &self.diff_from {
             columns.push(Projected { name: name.clone(), data_type: DataType::Bool, is_nullable: false });
@@ -307,7 +313,8 @@ impl ScanBuilder {
         }
         let (read_mode, snapshot) = match self.read_mode {
             ReadMode::Latest => (READ_LATEST, None),
-            ReadMode::Snapshot(at) => (READ_AT_SNAPSHOT, at.map(|at| at.0)),
+            // Servers show what is before the time they are given.
+            ReadMode::Snapshot(at) => (READ_AT_SNAPSHOT, at.map(just_after)),
             ReadMode::YourWrites if self.ordered => {
                 return Err(Error::invalid("fault-tolerant scans read a snapshot"));
             }
@@ -319,7 +326,7 @@ impl ScanBuilder {
             snap_timestamp: snapshot,
             order_mode: Some(if self.ordered { ORDERED } else { UNORDERED }),
             cache_blocks: Some(self.cache_blocks),
-            snap_start_timestamp: self.diff_from.as_ref().map(|(from, _)| from.0),
+            snap_start_timestamp: self.diff_from.as_ref().map(|(from, _)| just_after(*from)),
             column_predicates: filters.to_pb(schema),
             ..Default::default()
         };
@@ -344,6 +351,10 @@ impl ScanBuilder {
         };
         Ok((Arc::new(spec), filters))
     }
+}
+
+fn just_after(timestamp: Timestamp) -> u64 {
+    timestamp.0.saturating_add(1)
 }
 
 fn arrow_schema_of(columns: &[Projected], strings_as_binary: bool) -> SchemaRef {

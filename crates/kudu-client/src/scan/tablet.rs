@@ -156,7 +156,10 @@ impl TabletScan {
 
     async fn open_scanner(&mut self, limit: Option<u64>, deadline: Instant) -> Result<RecordBatch> {
         let spec = self.spec.clone();
-        let replica = self.choose_replica(deadline).await?;
+        let Some(replica) = self.choose_replica(deadline).await? else {
+            self.is_done = true;
+            return Ok(RecordBatch::new_empty(spec.arrow_schema.clone()));
+        };
         let client = &spec.table.client.inner;
         // Until one tablet has told the time of the snapshot the others wait.
         let mut common = None;
@@ -288,17 +291,25 @@ impl TabletScan {
         Ok(batch)
     }
 
-    async fn choose_replica(&mut self, deadline: Instant) -> Result<usize> {
+    /// The replica to open a scanner at; `None` when the partition is gone and with it its rows.
+    async fn choose_replica(&mut self, deadline: Instant) -> Result<Option<usize>> {
         let client = self.spec.table.client.inner.clone();
         if self.excluded.iter().all(|excluded| *excluded) {
             let table = &self.spec.table;
             table.tablets.forget(&self.part.tablet);
-            match table.tablets.find(&client, &self.part.tablet.start, deadline).await? {
-                Found::Tablet(found) if found.id == self.part.tablet.id => {
+            let found = table.tablets.find(&client, &self.part.tablet.start, deadline).await?;
+            match found {
+                // Dropped and added again since the locations were fetched, and nothing read yet.
+                Found::Tablet(found)
+                    if found.id == self.part.tablet.id
+                        || !self.handed_out
+                            && found.start == self.part.tablet.start
+                            && found.end == self.part.tablet.end =>
+                {
                     self.excluded = vec![false; found.replicas.len()];
                     self.part.tablet = found;
                 }
-                // Dropped in the middle of the scan; what it held is gone.
+                Found::Gap { .. } if !self.handed_out => return Ok(None),
                 Found::Tablet(_) | Found::Gap { .. } => {
                     return Err(Error::new(ErrorKind::NotFound, "the partition was dropped during the scan"));
                 }
@@ -311,7 +322,7 @@ impl TabletScan {
         let usable = |index: &usize| !self.excluded[*index];
         let candidates: Vec<usize> = (0..tablet.replicas.len()).filter(usable).collect();
         let leader = tablet.leader().filter(usable);
-        Ok(match self.spec.replica {
+        Ok(Some(match self.spec.replica {
             ReplicaSelection::Leader => leader.unwrap_or(candidates[0]),
             ReplicaSelection::Closest => {
                 let here = client.masters.client_location().unwrap_or_default();
@@ -319,7 +330,7 @@ impl TabletScan {
                 let near = candidates.iter().copied().find(near);
                 near.unwrap_or_else(|| candidates[rand::rng().random_range(0..candidates.len())])
             }
-        })
+        }))
     }
 
     /// Keeps the scanner alive while the caller is busy.

@@ -5,8 +5,13 @@
 use std::io::Write;
 use std::sync::OnceLock;
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::*;
+use arrow_array::{Array, RecordBatch};
+use arrow_schema::DataType as ArrowType;
+
 use kudu_client::test_cluster::{ClusterOptions, TestCluster, kudu_home};
-use kudu_client::{Client, Column, DataType, HashPartition, Operation, Row, Schema, Table};
+use kudu_client::{Client, Column, DataType, HashPartition, Operation, Row, Schema, Table, Value};
 
 /// Whether the binaries are there. If not: fails when peers are required, else says so where nobody can
 /// overlook it.
@@ -73,4 +78,81 @@ pub async fn insert_range(table: &Table, keys: std::ops::Range<i64>) {
         session.apply(&small_row(table, Operation::Insert, key)).await.unwrap();
     }
     session.flush().await.unwrap();
+}
+
+/// One cluster of a master and a tablet server for all tests of a file.
+pub fn shared() -> Option<&'static TestCluster> {
+    static CLUSTER: OnceLock<Option<TestCluster>> = OnceLock::new();
+    let start_one = || have_kudu().then(|| start(&ClusterOptions::new(1, 1)));
+    CLUSTER.get_or_init(start_one).as_ref()
+}
+
+/// Runs a test on the shared cluster, in which other tests have tables of other names.
+pub fn with_shared<F: AsyncFnOnce(Client)>(test: F) {
+    let Some(cluster) = shared() else { return };
+    run(async { test(connect(cluster).await).await });
+}
+
+/// Numbers that look random and are the same each time.
+pub struct Numbers(pub u64);
+
+impl Numbers {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+}
+
+/// All rows of some batches, one text per row, sorted: to compare results whatever their order and layout.
+pub fn rows_of(batches: &[RecordBatch]) -> Vec<String> {
+    let mut rows = Vec::new();
+    for batch in batches {
+        for row in 0..batch.num_rows() {
+            let cells: Vec<String> =
+                batch.columns().iter().map(|array| cell_text(array.as_ref(), row)).collect();
+            rows.push(cells.join("|"));
+        }
+    }
+    rows.sort();
+    rows
+}
+
+pub fn cell_text(array: &dyn Array, row: usize) -> String {
+    if array.is_null(row) {
+        return "NULL".into();
+    }
+    match array.data_type() {
+        ArrowType::Boolean => array.as_boolean().value(row).to_string(),
+        ArrowType::Int8 => array.as_primitive::<Int8Type>().value(row).to_string(),
+        ArrowType::Int16 => array.as_primitive::<Int16Type>().value(row).to_string(),
+        ArrowType::Int32 => array.as_primitive::<Int32Type>().value(row).to_string(),
+        ArrowType::Int64 => array.as_primitive::<Int64Type>().value(row).to_string(),
+        ArrowType::Float32 => format!("{:?}", array.as_primitive::<Float32Type>().value(row)),
+        ArrowType::Float64 => format!("{:?}", array.as_primitive::<Float64Type>().value(row)),
+        ArrowType::Date32 => array.as_primitive::<Date32Type>().value(row).to_string(),
+        ArrowType::Timestamp(_, _) => array.as_primitive::<TimestampMicrosecondType>().value(row).to_string(),
+        ArrowType::Decimal128(_, _) => array.as_primitive::<Decimal128Type>().value(row).to_string(),
+        ArrowType::Utf8 => format!("{:?}", array.as_string::<i32>().value(row)),
+        ArrowType::Binary => format!("{:?}", array.as_binary::<i32>().value(row)),
+        other => panic!("no text for {other}"),
+    }
+}
+
+/// The same text for a value given to a row.
+pub fn value_text(value: &Value) -> String {
+    match value {
+        Value::Null => "NULL".into(),
+        Value::Float(value) => format!("{value:?}"),
+        Value::Double(value) => format!("{value:?}"),
+        Value::String(value) => format!("{value:?}"),
+        Value::Binary(value) => format!("{value:?}"),
+        other => other.to_string(),
+    }
 }

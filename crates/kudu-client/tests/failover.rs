@@ -1,0 +1,331 @@
+//! Three masters, three tablet servers, and servers that die, freeze and come back.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::{Duration, Instant};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use kudu_client::test_cluster::{ClusterOptions, Daemon, TestCluster};
+use kudu_client::*;
+use support::*;
+
+fn options() -> ClusterOptions {
+    // Elections soon after a loss, so that a test is not mostly waiting.
+    ClusterOptions::new(3, 3)
+        .flag("--raft_heartbeat_interval_ms=100")
+        .flag("--leader_failure_max_missed_heartbeat_periods=3")
+}
+
+async fn impatient(cluster: &TestCluster) -> Client {
+    let builder = Client::builder(cluster.masters()).rpc_timeout(Duration::from_secs(2));
+    builder.connect_timeout(Duration::from_secs(1)).connect().await.unwrap()
+}
+
+/// Keys of a scan that must not contain any twice.
+async fn distinct_keys(scan: ScanBuilder) -> Result<BTreeSet<i64>> {
+    let mut scanner = scan.project(["key"]).open().await?;
+    let mut keys = BTreeSet::new();
+    while let Some(batch) = scanner.next_batch().await? {
+        for key in batch.column(0).as_primitive::<Int64Type>().values() {
+            assert!(keys.insert(*key), "key {key} came twice");
+        }
+    }
+    Ok(keys)
+}
+
+/// Writes rising keys until told to stop.
+struct Load {
+    acknowledged: Arc<AtomicI64>,
+    stop: Arc<AtomicBool>,
+    task: tokio::task::JoinHandle<i64>,
+}
+
+impl Load {
+    fn start(table: &Table, first: i64) -> Self {
+        let acknowledged = Arc::new(AtomicI64::new(first));
+        let stop = Arc::new(AtomicBool::new(false));
+        let (table, told, stopped) = (table.clone(), acknowledged.clone(), stop.clone());
+        let task = tokio::spawn(async move {
+            let session = table.session().timeout(Duration::from_secs(60)).batch_bytes(4000).open();
+            let mut next = first;
+            while !stopped.load(Ordering::Relaxed) {
+                for _ in 0..200 {
+                    session.apply(&small_row(&table, Operation::Insert, next)).await.unwrap();
+                    next += 1;
+                }
+                session.flush().await.expect("no row is lost or doubled");
+                told.store(next, Ordering::Relaxed);
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+            next
+        });
+        Self { acknowledged, stop, task }
+    }
+
+    /// Everything below has been written.
+    fn acknowledged(&self) -> i64 {
+        self.acknowledged.load(Ordering::Relaxed)
+    }
+
+    async fn progress(&self) {
+        let before = self.acknowledged();
+        let started = Instant::now();
+        while self.acknowledged() <= before + 400 {
+            assert!(started.elapsed() < Duration::from_secs(40), "the writer is stuck at {before}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    async fn finish(self) -> i64 {
+        self.stop.store(true, Ordering::Relaxed);
+        self.task.await.unwrap()
+    }
+}
+
+async fn check_complete(table: &Table, upto: i64) {
+    let keys = distinct_keys(table.scan().fault_tolerant()).await.unwrap();
+    assert!(keys.iter().copied().eq(0..upto), "{} keys where 0..{upto} are due", keys.len());
+}
+
+#[test]
+fn writes_and_scans_outlive_their_servers() {
+    if !have_kudu() {
+        return;
+    }
+    let mut cluster = start(&options());
+    run(async {
+        let client = impatient(&cluster).await;
+        let table = small_table(&client, "outlived", 4, 3).await;
+        let load = Load::start(&table, 0);
+        load.progress().await;
+        for server in 0..3 {
+            cluster.kill(Daemon::TabletServer(server)).unwrap();
+            load.progress().await;
+            let atleast = load.acknowledged();
+            let keys = distinct_keys(table.scan().fault_tolerant().batch_bytes(2000)).await.unwrap();
+            assert!((0..atleast).all(|key| keys.contains(&key)), "{} of at least {atleast}", keys.len());
+            cluster.restart(Daemon::TabletServer(server)).unwrap();
+            load.progress().await;
+        }
+        // A frozen server: connections stay open, nobody answers.
+        cluster.pause(Daemon::TabletServer(1)).unwrap();
+        load.progress().await;
+        let atleast = load.acknowledged();
+        let keys = distinct_keys(table.scan().fault_tolerant()).await.unwrap();
+        assert!((0..atleast).all(|key| keys.contains(&key)));
+        cluster.resume(Daemon::TabletServer(1)).unwrap();
+        load.progress().await;
+        let upto = load.finish().await;
+        check_complete(&table, upto).await;
+    });
+}
+
+#[test]
+fn a_scan_in_the_middle_goes_on_elsewhere() {
+    if !have_kudu() {
+        return;
+    }
+    let mut cluster = start(&options());
+    run(async {
+        let client = impatient(&cluster).await;
+        let table = small_table(&client, "resumed", 1, 3).await;
+        insert_range(&table, 0..20_000).await;
+        let server = |error: &Error| error.server().map(str::to_owned);
+        // A scan without order cannot be resumed once it gave rows: it must say so.
+        let read = table.scan().batch_bytes(5_000).prefetch(1);
+        let mut plain = read.clone().open().await.unwrap();
+        let mut ordered = read.fault_tolerant().project(["key"]).open().await.unwrap();
+        assert!(plain.next_batch().await.unwrap().is_some());
+        let mut keys: Vec<i64> = Vec::new();
+        let first = ordered.next_batch().await.unwrap().unwrap();
+        keys.extend(first.column(0).as_primitive::<Int64Type>().values());
+        for index in 0..3 {
+            cluster.kill(Daemon::TabletServer(index)).unwrap();
+            if let Some(batch) = ordered.next_batch().await.unwrap() {
+                keys.extend(batch.column(0).as_primitive::<Int64Type>().values());
+            }
+            cluster.restart(Daemon::TabletServer(index)).unwrap();
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        let failure = loop {
+            match plain.next_batch().await {
+                Ok(Some(_)) => {}
+                Ok(None) => panic!("the scan ended as if it were complete"),
+                Err(error) => break error,
+            }
+        };
+        assert!(server(&failure).is_some() && failure.tablet().is_some(), "{failure}");
+        while let Some(batch) = ordered.next_batch().await.unwrap() {
+            keys.extend(batch.column(0).as_primitive::<Int64Type>().values());
+        }
+        assert!(keys.iter().copied().eq(0..20_000), "{} keys", keys.len());
+        assert!(client.metrics().scans_resumed > 0);
+    });
+}
+
+#[test]
+fn masters_change_and_the_whole_cluster_restarts() {
+    if !have_kudu() {
+        return;
+    }
+    let mut cluster = start(&options());
+    run(async {
+        let client = impatient(&cluster).await;
+        let table = small_table(&client, "masters", 3, 3).await;
+        let load = Load::start(&table, 0);
+        for master in 0..3 {
+            cluster.kill(Daemon::Master(master)).unwrap();
+            client.list_tables("").await.unwrap();
+            let name = format!("made_without_{master}");
+            small_table(&client, &name, 2, 3).await;
+            client.delete_table(&name).await.unwrap();
+            cluster.restart(Daemon::Master(master)).unwrap();
+        }
+        cluster.pause(Daemon::Master(0)).unwrap();
+        client.list_tables("").await.unwrap();
+        // A client that is told of one live master finds the others.
+        let one = Client::builder([cluster.masters()[1].clone(), "127.0.0.1:1".to_owned()]);
+        one.connect_timeout(Duration::from_secs(1)).connect().await.unwrap();
+        cluster.resume(Daemon::Master(0)).unwrap();
+        load.progress().await;
+
+        for index in 0..3 {
+            cluster.kill(Daemon::Master(index)).unwrap();
+            cluster.kill(Daemon::TabletServer(index)).unwrap();
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        for index in 0..3 {
+            cluster.restart(Daemon::Master(index)).unwrap();
+            cluster.restart(Daemon::TabletServer(index)).unwrap();
+        }
+        load.progress().await;
+        let upto = load.finish().await;
+        check_complete(&table, upto).await;
+        assert!(client.metrics().leader_changes > 1);
+    });
+}
+
+#[test]
+fn ranges_come_and_go_under_load() {
+    if !have_kudu() {
+        return;
+    }
+    let cluster = start(&options());
+    run(async {
+        let client = impatient(&cluster).await;
+        let range = |from: i64, to: i64| {
+            RangePartition::new(RangeBound::inclusive("key", from), RangeBound::exclusive("key", to))
+        };
+        let creator = client.create_table("moving", small_schema()).hash(HashPartition::new(["key"], 2));
+        let creator = creator.range_columns(["key"]).range(range(0, 1_000_000)).range(range(-1000, 0));
+        let table = creator.create().await.unwrap();
+        let load = Load::start(&table, 0);
+        let reader = {
+            let table = table.clone();
+            let stop = load.stop.clone();
+            tokio::spawn(async move {
+                let (mut scans, mut refused) = (0, 0);
+                while !stop.load(Ordering::Relaxed) {
+                    // Rows of the range that is dropped may be missed or the scan be refused; never doubled.
+                    match distinct_keys(table.scan()).await {
+                        Ok(_) => scans += 1,
+                        Err(error) => {
+                            assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+                            refused += 1;
+                        }
+                    }
+                }
+                (scans, refused)
+            })
+        };
+        for round in 0..4 {
+            let session = table.session().mode(FlushMode::Sync).open();
+            session.apply(&small_row(&table, Operation::Upsert, -5 - round)).await.unwrap();
+            table.alter().drop_range(&range(-1000, 0)).apply().await.unwrap();
+            table.alter().add_range(&range(-1000, 0)).apply().await.unwrap();
+            load.progress().await;
+        }
+        let upto = load.finish().await;
+        let (scans, refused) = reader.await.unwrap();
+        assert!(scans > 3, "{scans} scans, {refused} refused");
+        let keys =
+            distinct_keys(table.scan().filter(Predicate::ge("key", 0_i64)).fault_tolerant()).await.unwrap();
+        assert!(keys.iter().copied().eq(0..upto));
+    });
+}
+
+/// The long proof: `KUDU_CHAOS_ROUNDS=50 cargo test -p kudu-client --release --test failover chaos`.
+#[test]
+fn chaos() {
+    if !have_kudu() {
+        return;
+    }
+    let rounds = std::env::var("KUDU_CHAOS_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(3);
+    let mut cluster = start(&options());
+    run(async {
+        let client = impatient(&cluster).await;
+        let table = small_table(&client, "chaos", 6, 3).await;
+        let load = Load::start(&table, 0);
+        let scans = Arc::new(AtomicI64::new(0));
+        let reader = {
+            let (table, stop, scans) = (table.clone(), load.stop.clone(), scans.clone());
+            let acknowledged = load.acknowledged.clone();
+            tokio::spawn(async move {
+                while !stop.load(Ordering::Relaxed) {
+                    let atleast = acknowledged.load(Ordering::Relaxed);
+                    let scan =
+                        table.scan().fault_tolerant().batch_bytes(30_000).timeout(Duration::from_secs(60));
+                    let keys = distinct_keys(scan).await.expect("the scan outlives its servers");
+                    let missing = (0..atleast).find(|key| !keys.contains(key));
+                    assert_eq!(missing, None, "a scan of {} keys lacks an acknowledged one", keys.len());
+                    scans.fetch_add(1, Ordering::Relaxed);
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            })
+        };
+        let seed = std::env::var("KUDU_CHAOS_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+        let mut numbers = Numbers(seed);
+        for round in 0..rounds {
+            let index = numbers.below(3) as usize;
+            let victim =
+                if numbers.below(4) == 0 { Daemon::Master(index) } else { Daemon::TabletServer(index) };
+            let freeze = numbers.below(4) == 0;
+            let before = load.acknowledged();
+            if freeze {
+                cluster.pause(victim).unwrap();
+            } else {
+                cluster.kill(victim).unwrap();
+            }
+            tokio::time::sleep(Duration::from_millis(200 + numbers.below(1000))).await;
+            load.progress().await;
+            if freeze {
+                cluster.resume(victim).unwrap();
+            } else {
+                cluster.restart(victim).unwrap();
+            }
+            // The next victim must not be needed for a majority yet.
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            load.progress().await;
+            let (rows, scans) = (load.acknowledged() - before, scans.load(Ordering::Relaxed));
+            println_uncaptured(&format!(
+                "round {round}: {victim:?} frozen={freeze}, {rows} rows, {scans} scans so far"
+            ));
+        }
+        let upto = load.finish().await;
+        reader.await.unwrap();
+        check_complete(&table, upto).await;
+        assert!(scans.load(Ordering::Relaxed) > 0);
+        println_uncaptured(&format!("{upto} rows, none lost, none doubled; {:?}", client.metrics()));
+    });
+}
+
+fn println_uncaptured(line: &str) {
+    if std::env::var_os("KUDU_CHAOS_ROUNDS").is_some() {
+        use std::io::Write;
+        let _ = writeln!(std::io::stderr(), "{line}");
+    }
+}

@@ -1,0 +1,217 @@
+//! Writes: flush modes, verdicts on single rows, bounds, and servers that throttle.
+
+mod support;
+
+use std::time::Duration;
+
+use kudu_client::test_cluster::ClusterOptions;
+use kudu_client::*;
+use support::*;
+
+fn key_only(table: &Table, operation: Operation, key: i64) -> Row {
+    let mut row = table.row(operation);
+    row.set("key", key).unwrap();
+    row
+}
+
+#[test]
+fn every_operation_does_what_it_says() {
+    with_shared(async |client| {
+        let table = small_table(&client, "operations", 2, 1).await;
+        let session = table.session().mode(FlushMode::Sync).open();
+        let with_value = |operation, key: i64, value: i32| {
+            let mut row = key_only(&table, operation, key);
+            row.set("value", value).unwrap();
+            row
+        };
+        let rows = async || rows_of(&table.scan().open().await.unwrap().collect().await.unwrap());
+        session.apply(&with_value(Operation::Insert, 1, 10)).await.unwrap();
+        let again = session.apply(&with_value(Operation::Insert, 1, 11)).await.unwrap_err();
+        assert_eq!((again.kind(), again.code()), (ErrorKind::AlreadyPresent, Some(Code::Row(6))));
+        session.apply(&with_value(Operation::InsertIgnore, 1, 11)).await.unwrap();
+        assert_eq!(rows().await, ["1|10|NULL"]);
+        let mut text_only = key_only(&table, Operation::Upsert, 1);
+        text_only.set("text", "t").unwrap();
+        session.apply(&text_only).await.unwrap();
+        assert_eq!(rows().await, ["1|10|\"t\""], "an upsert leaves unset columns alone");
+        session.apply(&with_value(Operation::Update, 1, 12)).await.unwrap();
+        let missing = session.apply(&with_value(Operation::Update, 2, 1)).await.unwrap_err();
+        assert_eq!(missing.kind(), ErrorKind::NotFound);
+        session.apply(&with_value(Operation::UpdateIgnore, 2, 1)).await.unwrap();
+        session.apply(&key_only(&table, Operation::DeleteIgnore, 2)).await.unwrap();
+        let missing = session.apply(&key_only(&table, Operation::Delete, 2)).await.unwrap_err();
+        assert_eq!(missing.kind(), ErrorKind::NotFound);
+        let mut to_null = key_only(&table, Operation::Update, 1);
+        to_null.set("text", Cell::Null).unwrap();
+        session.apply(&to_null).await.unwrap();
+        assert_eq!(rows().await, ["1|12|NULL"]);
+        session.apply(&key_only(&table, Operation::Delete, 1)).await.unwrap();
+        assert!(rows().await.is_empty());
+    });
+}
+
+#[test]
+fn failed_rows_come_back_with_their_reasons() {
+    with_shared(async |client| {
+        let table = small_table(&client, "failures", 3, 1).await;
+        insert_range(&table, 0..100).await;
+        let session = table.session().max_errors(30).open();
+        for key in 50..150 {
+            session.apply(&small_row(&table, Operation::Insert, key)).await.unwrap();
+        }
+        let error = session.flush().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyPresent);
+        let errors = session.take_errors();
+        assert_eq!((errors.errors.len(), errors.dropped), (30, 20));
+        for failed in &errors.errors {
+            assert_eq!(failed.error.kind(), ErrorKind::AlreadyPresent);
+            let Some(Value::Int64(key)) = failed.row.get("key") else { panic!("the row has a key") };
+            assert!((50..100).contains(&key));
+            assert_eq!(failed.row.operation(), Operation::Insert);
+        }
+        session.flush().await.unwrap();
+        assert_eq!(table.scan().count().await.unwrap(), 150);
+        // A cell that is too large fails alone.
+        let mut large = key_only(&table, Operation::Insert, 1000);
+        large.set("text", &"x".repeat(70_000)).unwrap();
+        session.apply(&large).await.unwrap();
+        session.apply(&small_row(&table, Operation::Insert, 1001)).await.unwrap();
+        assert!(session.flush().await.is_err());
+        assert_eq!(session.take_errors().count(), 1);
+        assert_eq!(table.scan().count().await.unwrap(), 151);
+        assert_eq!(session.used_bytes(), 0);
+    });
+}
+
+#[test]
+fn operations_on_one_key_keep_their_order() {
+    with_shared(async |client| {
+        let table = small_table(&client, "order", 2, 1).await;
+        let session = table.session().batch_bytes(200).open();
+        for value in 0..2000 {
+            let mut row = key_only(&table, Operation::Upsert, (value % 4).into());
+            row.set("value", value).unwrap();
+            session.apply(&row).await.unwrap();
+            if value % 500 == 499 {
+                session.apply(&key_only(&table, Operation::Delete, 0)).await.unwrap();
+            }
+        }
+        session.flush().await.unwrap();
+        let rows = rows_of(&table.scan().open().await.unwrap().collect().await.unwrap());
+        assert_eq!(rows, ["1|1997|NULL", "2|1998|NULL", "3|1999|NULL"]);
+    });
+}
+
+#[test]
+fn modes_differ_in_when_rows_are_sent() {
+    with_shared(async |client| {
+        let table = small_table(&client, "modes", 2, 1).await;
+        let manual = table.session().mode(FlushMode::Manual).buffer_bytes(5000).open();
+        let mut full = None;
+        for key in 0..1000 {
+            if let Err(error) = manual.apply(&small_row(&table, Operation::Insert, key)).await {
+                full = Some((key, error));
+                break;
+            }
+        }
+        let (count, error) = full.expect("the buffer is small");
+        assert_eq!(error.kind(), ErrorKind::Limit);
+        assert_eq!(table.scan().count().await.unwrap(), 0);
+        manual.flush().await.unwrap();
+        assert_eq!(table.scan().count().await.unwrap() as i64, count);
+
+        let background = table.session().flush_interval(Duration::from_millis(50)).open();
+        background.apply(&small_row(&table, Operation::Insert, 5000)).await.unwrap();
+        for _ in 0..100 {
+            if background.used_bytes() == 0 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!(table.scan().count().await.unwrap() as i64, count + 1, "sent without a flush");
+
+        let incomplete = table.row(Operation::Insert);
+        assert_eq!(background.apply(&incomplete).await.unwrap_err().kind(), ErrorKind::InvalidArgument);
+        let other = small_table(&client, "modes_other", 1, 1).await;
+        let fuzz = client
+            .create_table("modes_third", Schema::new(vec![Column::new("x", DataType::Int8).key()]).unwrap());
+        let third = fuzz.replicas(1).create().await.unwrap();
+        background.apply(&small_row(&other, Operation::Insert, 9999)).await.unwrap();
+        let mut foreign = third.row(Operation::Insert);
+        foreign.set("x", 1_i8).unwrap();
+        assert!(background.apply(&foreign).await.is_err(), "the row of a table with other columns");
+        background.flush().await.unwrap();
+    });
+}
+
+#[test]
+fn a_small_buffer_bounds_what_is_under_way() {
+    with_shared(async |client| {
+        let table = small_table(&client, "bounded", 4, 1).await;
+        let session = table.session().buffer_bytes(50_000).batch_bytes(8_000).open();
+        let mut most = 0;
+        for key in 0..30_000 {
+            session.apply(&small_row(&table, Operation::Insert, key)).await.unwrap();
+            most = most.max(session.used_bytes());
+        }
+        session.flush().await.unwrap();
+        assert!(most <= 51_000, "{most} bytes");
+        assert_eq!(table.scan().count().await.unwrap(), 30_000);
+    });
+}
+
+#[test]
+fn rows_without_a_unique_key_are_numbered_by_the_servers() {
+    with_shared(async |client| {
+        let columns = vec![
+            Column::new("name", DataType::String).key(),
+            Column::auto_incrementing(),
+            Column::new("value", DataType::Int32),
+        ];
+        let creator = client.create_table("numbered", Schema::new(columns).unwrap()).replicas(1);
+        let table = creator.create().await.unwrap();
+        assert!(table.schema().columns()[1].is_auto_incrementing());
+        let session = table.session().mode(FlushMode::Sync).open();
+        let mut row = table.row(Operation::Insert);
+        row.set("name", "same").unwrap().set("value", 5).unwrap();
+        session.apply(&row).await.unwrap();
+        session.apply(&row).await.unwrap();
+        let rows = rows_of(&table.scan().open().await.unwrap().collect().await.unwrap());
+        assert_eq!(rows, ["\"same\"|1|5", "\"same\"|2|5"]);
+        row.set("auto_incrementing_id", 7_i64).unwrap();
+        assert_eq!(session.apply(&row).await.unwrap_err().kind(), ErrorKind::InvalidArgument);
+    });
+}
+
+#[test]
+fn throttling_and_a_tiny_queue_slow_writers_but_lose_nothing() {
+    if !have_kudu() {
+        return;
+    }
+    let options = ClusterOptions::new(1, 1)
+        .tablet_server_flag("--rpc_service_queue_length=1")
+        .tablet_server_flag("--rpc_num_service_threads=1")
+        .tablet_server_flag("--tablet_throttler_bytes_per_sec=300000")
+        .tablet_server_flag("--tablet_throttler_burst_factor=2");
+    let cluster = start(&options);
+    run(async {
+        let client = connect(&cluster).await;
+        let table = small_table(&client, "throttled", 8, 1).await;
+        let mut writers = Vec::new();
+        for writer in 0..4_i64 {
+            let table = table.clone();
+            writers.push(tokio::spawn(async move {
+                let session = table.session().batch_bytes(20_000).open();
+                for key in writer * 20_000..(writer + 1) * 20_000 {
+                    session.apply(&small_row(&table, Operation::Insert, key)).await.unwrap();
+                }
+                session.flush().await.unwrap();
+            }));
+        }
+        for writer in writers {
+            writer.await.unwrap();
+        }
+        assert!(client.metrics().busy_answers > 0, "the servers never throttled: {:?}", client.metrics());
+        assert_eq!(table.scan().count().await.unwrap(), 80_000);
+    });
+}
