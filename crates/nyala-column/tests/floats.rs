@@ -103,7 +103,7 @@ proptest! {
                     prop_assert_eq!(pair_bits(vector.min_max), naive_min_max(values));
                     prop_assert_eq!(vector.has_nan, values.iter().any(|value| value.is_nan()));
                 }
-                for rows in ranges.iter().map(|pair| range(values.len(), *pair)).chain([0..block.len()]) {
+                for rows in ranges.iter().map(|pair| range(values.len(), *pair)).chain(std::iter::once(0..block.len())) {
                     let expected = &values[rows.start as usize..rows.end as usize];
                     let mut decoded = vec![5.0];
                     block.decode_range(rows.clone(), &mut decoded).unwrap();
