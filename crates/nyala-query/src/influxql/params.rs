@@ -50,6 +50,9 @@ fn boolean(value: bool) -> Param {
 fn number(value: &serde_json::Number) -> Param {
     match value.as_i64() {
         Some(integer) => param(Kind::Integer, integer.to_string()),
+        None if value.is_u64() => {
+            refused(format!("strconv.ParseInt: parsing \"{value}\": value out of range"))
+        }
         None => float(value),
     }
 }

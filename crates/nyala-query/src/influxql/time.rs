@@ -237,9 +237,10 @@ impl Clock<'_> {
             b'-' => -1,
             _ => return None,
         };
+        // Go allows this much.
         let hours = self.two_digits(25)?;
         self.expect(b':')?;
-        let minutes = self.two_digits(60)?;
+        let minutes = self.two_digits(61)?;
         i32::try_from(sign * (hours * 3_600 + minutes * 60)).ok()
     }
 }

@@ -162,12 +162,11 @@ impl<'a> Parser<'a> {
         Ok(Tree { expr: Expr::Paren(Box::new(inner.expr)), height: inner.height + 1 })
     }
 
+    /// A parameter that has no value, or whose value says why it cannot be bound.
     fn unbound(&self, token: &Token<'_>) -> ParseError {
-        let name = &token.text[1..];
-        match self.params.get(name) {
-            _ if name.is_empty() => ParseError::new("empty bound parameter"),
-            Some(param) => ParseError::new(&param.text),
-            None => ParseError::new(format!("missing parameter: {name}")),
+        match token.text.strip_prefix('$').unwrap_or(&token.text) {
+            "" => ParseError::new("empty bound parameter"),
+            name => ParseError::new(format!("missing parameter: {name}")),
         }
     }
 

@@ -119,17 +119,14 @@ impl<'a> Parser<'a> {
         self.ring[index].clone()
     }
 
-    /// Puts the value of a bound parameter into its place; one that has none stays and is refused where it is used.
+    /// Puts the value of a bound parameter into its place; without one it stays and is refused where it is used.
     fn bind(&self, token: Token<'a>) -> Token<'a> {
         if token.kind != Kind::BoundParameter {
             return token;
         }
-        let name = &token.text[1..];
-        match self.params.get(name) {
-            Some(param) if !name.is_empty() && param.kind != Kind::BoundParameter => {
-                Token { kind: param.kind, offset: token.offset, text: Cow::Borrowed(&param.text) }
-            }
-            _ => token,
+        match self.params.get(&token.text[1..]) {
+            Some(param) => Token { kind: param.kind, offset: token.offset, text: Cow::Borrowed(&param.text) },
+            None => token,
         }
     }
 

@@ -39,6 +39,7 @@ pub fn compile(select: &Select, now_ns: i64) -> Result<Compiled> {
     let mut checker = Checker::new(now_ns);
     checker.prepare(&mut select)?;
     checker.check(&mut select)?;
+    check_offsets(&select)?;
     select.fields.retain(|field| !is_time(&field.expr));
     for field in &mut select.fields {
         if let Expr::Distinct(name) = &field.expr {
@@ -60,6 +61,17 @@ pub(crate) fn group_by_interval(select: &Select) -> Result<i64> {
         Expr::Duration(nanoseconds) => Ok(nanoseconds),
         _ => refuse("time dimension must have duration argument"),
     }
+}
+
+/// Refuses strings as offsets of windows, also in subqueries.
+fn check_offsets(select: &Select) -> Result<()> {
+    if let Some(offset @ Expr::String(_)) = select.time_dimension().and_then(|call| call.args.get(1)) {
+        return refuse(format!("invalid time dimension offset: {offset}"));
+    }
+    select.sources.iter().try_for_each(|source| match source {
+        Source::Subquery(inner) => check_offsets(inner),
+        Source::Measurement(_) => Ok(()),
+    })
 }
 
 /// Unlike elsewhere, the case of the name matters among fields.
@@ -220,10 +232,13 @@ impl Checker {
                 return refuse("time dimension offset now() function requires no arguments");
             }
             Expr::Call(_) => offset_in_window(self.now_ns.into(), interval_ns),
-            Expr::String(text) if looks_like_time(text) => match parse_time(text, zone) {
-                Some(time) => offset_in_window(time.unix_ns, interval_ns),
-                None => return refuse("invalid timestamp string"),
-            },
+            // A time is refused as well, but only after everything else has been checked.
+            Expr::String(text) if looks_like_time(text) => {
+                return match parse_time(text, zone) {
+                    Some(_) => Ok(()),
+                    None => refuse("invalid timestamp string"),
+                };
+            }
             _ => return refuse("time dimension offset must be duration or now()"),
         };
         *offset = Expr::Duration(offset_ns);
