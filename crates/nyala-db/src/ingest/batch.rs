@@ -6,7 +6,7 @@
 //!
 //! Memory follows the input: columns of a group with irregular rows are padded, so a group whose cells outgrow
 //! its values ([`MAX_PADDING`]) is closed and the next row of the measurement opens another. Groups of regular
-//! rows survive into the next batch, empty, with their memory and layouts.
+//! rows survive into the next batch, empty, with their columns and memory.
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
@@ -14,7 +14,7 @@ use std::hash::BuildHasher;
 
 use super::careful::CarefulField;
 use super::column::{FieldColumn, FieldKind};
-use super::layout::Layout;
+use super::matcher::{NameMatcher, append_fields, take_back};
 use super::number::quick_digits;
 use super::options::{MAX_TIME_NS, MIN_TIME_NS};
 use super::series_cache::{FoundSeries, SeriesCache, SeriesHandle};
@@ -23,8 +23,6 @@ use super::series_cache::{FoundSeries, SeriesCache, SeriesHandle};
 const MAX_PADDING: usize = 8;
 /// … not counting its first cells. The worst case, each row with a field of its own, so takes 512 bytes a row.
 const FREE_CELLS: usize = 4_096;
-/// Most layouts of a group; rows of further shapes go the careful way.
-const MAX_LAYOUTS: usize = 16;
 /// Groups with more columns find them through a table.
 const MAX_SEARCHED_COLUMNS: usize = 16;
 
@@ -50,8 +48,8 @@ pub struct RowGroup {
     /// The fields.
     pub columns: Vec<FieldColumn>,
     unresolved: Vec<UnresolvedRow>,
-    layouts: Vec<Layout>,
-    last_layout: usize,
+    /// How the name of each column is written.
+    matchers: Vec<NameMatcher>,
     /// Some row lacks a column; then `value_count` is kept.
     sparse: bool,
     value_count: usize,
@@ -75,8 +73,7 @@ impl RowGroup {
             lines: Vec::new(),
             columns: Vec::new(),
             unresolved: Vec::new(),
-            layouts: Vec::new(),
-            last_layout: 0,
+            matchers: Vec::new(),
             sparse: false,
             value_count: 0,
             column_table: HashTable::new(),
@@ -103,30 +100,24 @@ impl RowGroup {
         line_number: u64,
         rules: &RowRules,
     ) -> Option<(usize, u64)> {
-        let layout_index = self.layouts.get(self.last_layout)?.next;
-        let layout = self.layouts.get(layout_index)?;
+        if self.sparse && self.is_too_sparse(0, 1) {
+            return None;
+        }
         let row = self.times_ns.len();
-        let (end, newlines) = if self.sparse || layout.len() != self.columns.len() {
-            if self.is_too_sparse(0, layout.len()) {
-                return None;
-            }
-            layout.append::<true>(line, found.key_bytes, &mut self.columns, row)?
-        } else {
-            layout.append::<false>(line, found.key_bytes, &mut self.columns, row)?
-        };
-        let Some((time_ns, end)) =
-            quick_time(line, end, rules).filter(|(_, end)| *end <= rules.max_line_bytes)
-        else {
-            layout.take_back(layout.len(), &mut self.columns);
+        let matched = append_fields(line, found.key_bytes, &self.matchers, &mut self.columns, row)?;
+        let irregular = matched.count != self.columns.len();
+        let time = quick_time(line, matched.end, rules).filter(|(_, end)| *end <= rules.max_line_bytes);
+        // The columns of a group without rows are a guess from the last batch, which the first row confirms.
+        let (Some((time_ns, end)), false) = (time, irregular && row == 0) else {
+            take_back(&mut self.columns, row);
             return None;
         };
-        if self.sparse || layout.len() != self.columns.len() {
-            self.value_count = self.count_values() + layout.len();
+        if irregular || self.sparse {
+            self.value_count = self.count_values() + matched.count;
             self.sparse = true;
         }
-        self.last_layout = layout_index;
         self.push_row(found, time_ns, line_number);
-        Some((end, newlines))
+        Some((end, matched.newlines))
     }
 
     /// Appends a row that the careful way has read.
@@ -140,10 +131,7 @@ impl RowGroup {
     ) {
         let row = self.times_ns.len();
         let (old_values, old_columns) = (self.count_values(), self.columns.len());
-        let columns: Vec<usize> = fields
-            .iter()
-            .map(|field| self.find_or_add_column(&field.name, field.value.kind(), hasher))
-            .collect();
+        let columns: Vec<usize> = fields.iter().map(|field| self.find_or_add_column(field, hasher)).collect();
         for (field, &column) in fields.iter().zip(&columns) {
             self.columns[column].set(row, field.value);
         }
@@ -152,7 +140,6 @@ impl RowGroup {
             self.value_count = old_values + values;
             self.sparse = true;
         }
-        self.learn_layout(fields, &columns);
         self.push_row(found, time_ns, line_number);
     }
 
@@ -194,12 +181,14 @@ impl RowGroup {
         found.map(|&index| index as usize)
     }
 
-    fn find_or_add_column(&mut self, name: &[u8], kind: FieldKind, hasher: &RandomState) -> usize {
-        if let Some(index) = self.find_column(name, kind, hasher) {
+    fn find_or_add_column(&mut self, field: &CarefulField<'_>, hasher: &RandomState) -> usize {
+        let kind = field.value.kind();
+        if let Some(index) = self.find_column(&field.name, kind, hasher) {
             return index;
         }
         let index = self.columns.len();
-        self.columns.push(FieldColumn::new(name, kind));
+        self.columns.push(FieldColumn::new(&field.name, kind));
+        self.matchers.push(NameMatcher::new(field.written_name));
         let columns = &self.columns;
         let hash = |&index: &u32| {
             let column: &FieldColumn = &columns[index as usize];
@@ -210,26 +199,10 @@ impl RowGroup {
         index
     }
 
-    fn learn_layout(&mut self, fields: &[CarefulField<'_>], columns: &[usize]) {
-        let Some(layout) = Layout::of_row(fields, columns, self.layouts.len()) else { return };
-        let index = match self.layouts.iter().position(|known| known.is_same(&layout)) {
-            Some(index) => index,
-            None if self.layouts.len() < MAX_LAYOUTS => {
-                self.layouts.push(layout);
-                self.layouts.len() - 1
-            }
-            None => return,
-        };
-        if let Some(last) = self.layouts.get_mut(self.last_layout) {
-            last.next = index;
-        }
-        self.last_layout = index;
-    }
-
     /// Whether the group may serve the next batch.
     fn is_reusable(&self) -> bool {
-        let regular = |layout: &Layout| layout.len() == self.columns.len();
-        !self.sparse && self.row_count() > 0 && self.layouts.iter().all(regular)
+        // A caller may have taken the columns.
+        !self.sparse && self.row_count() > 0 && self.columns.len() == self.matchers.len()
     }
 
     fn memory_bytes(&self) -> usize {
@@ -243,7 +216,7 @@ impl RowGroup {
             + unresolved
             + columns
             + self.column_table.allocation_size()
-            + self.layouts.iter().map(Layout::memory_bytes).sum::<usize>()
+            + self.matchers.iter().map(NameMatcher::memory_bytes).sum::<usize>()
     }
 
     fn clear(&mut self) {

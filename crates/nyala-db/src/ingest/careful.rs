@@ -79,6 +79,10 @@ pub(super) fn parse_line<'a>(
     let mut wrong_value = None;
     cut_fields(block, section.clone(), key_bytes, options.limits.max_fields, |written_name, value, at| {
         match read_value(value) {
+            // Possible behind a tab; InfluxDB stores it, but nobody can ask for it.
+            _ if written_name.is_empty() => {
+                wrong_value = Some(Failure::new(LineErrorKind::MissingFieldKey, at - 1));
+            }
             Ok(value) => fields.push(CarefulField { written_name, name: unescape_name(written_name), value }),
             Err((kind, text)) => wrong_value = Some(Failure::with_text(kind, at, text)),
         }
@@ -239,10 +243,6 @@ fn cut_fields<'a>(
         if equals + 2 > rest.len() {
             let text = [b"invalid value: field-key=", name].concat();
             return Err(Failure::with_text(LineErrorKind::InvalidFieldFormat, at, text));
-        }
-        if name.is_empty() {
-            // Behind a tab; InfluxDB stores a field without a name, which nobody can ask for.
-            return Err(Failure::new(LineErrorKind::MissingFieldKey, at));
         }
         let value = &rest[equals + 1..];
         let value = &value[..value_length(value)];

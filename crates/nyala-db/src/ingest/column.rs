@@ -73,7 +73,7 @@ impl Bitmap {
     }
 
     #[inline]
-    fn push(&mut self, bit: bool) {
+    pub(super) fn push(&mut self, bit: bool) {
         let offset = self.len % 64;
         if offset == 0 {
             self.words.push(u64::from(bit));
@@ -149,14 +149,9 @@ impl Strings {
         self.offsets.push(i32::try_from(self.bytes.len()).expect("strings of a body below 2 GiB"));
     }
 
-    /// Forgets bytes that were appended without ending the string.
-    pub(super) fn drop_open_string(&mut self) {
-        self.bytes.truncate(self.offsets[self.len()] as usize);
-    }
-
     fn pop(&mut self) {
         self.offsets.pop();
-        self.drop_open_string();
+        self.bytes.truncate(self.offsets[self.len()] as usize);
     }
 }
 
@@ -198,6 +193,7 @@ impl FieldValues {
     }
 
     /// Number of values.
+    #[inline(always)]
     pub fn len(&self) -> usize {
         match self {
             Self::Float(values) => values.len(),
@@ -329,6 +325,12 @@ impl FieldColumn {
         }
     }
 
+    /// Whether pushing a value for `row` takes more than that: the column lags, has presence or has the row.
+    #[inline(always)]
+    pub(super) fn needs_care(&self, row: usize) -> bool {
+        self.presence.is_some() || self.values.len() != row
+    }
+
     /// Notes that a value was pushed, where presence is recorded.
     #[inline]
     pub(super) fn mark_present(&mut self) {
@@ -363,12 +365,6 @@ impl FieldColumn {
             (values, value) => panic!("a {:?} for a column of {:?}", value.kind(), values.kind()),
         }
         self.mark_present();
-    }
-
-    /// Appends a boolean on the quick way.
-    #[inline]
-    pub(super) fn push_boolean(values: &mut Bitmap, value: bool) {
-        values.push(value);
     }
 
     /// Bytes held.

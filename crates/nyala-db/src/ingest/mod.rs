@@ -6,8 +6,8 @@
 //!
 //! * **Series** ([`SeriesCache`]): the bytes of `measurement,tags` are compared with the key that followed the
 //!   previous one last time; only on a miss they are hashed. Tags are parsed once per series, not per row.
-//! * **Fields** (`layout`): the names of the previous row are compared word by word; only a row of another
-//!   shape looks names up.
+//! * **Fields** (`matcher`): the names of the known columns are compared word by word, in the order of the
+//!   previous row; only a new name is looked up.
 //! * **Numbers** (`number`): eight digits at a time.
 //!
 //! A line that is not plain, or not yet known, takes the careful way (`careful`), which decides every quirk of
@@ -23,7 +23,7 @@ mod careful;
 mod column;
 mod error;
 mod key;
-mod layout;
+mod matcher;
 mod number;
 mod options;
 mod request;

@@ -17,7 +17,7 @@ use hashbrown::HashTable;
 use std::hash::BuildHasher;
 
 use super::key::{NAME_ESCAPES, TagSet, guess_key_end, raw_measurement, unescape};
-use super::layout::MAX_PLAIN_NAME_BYTES;
+use super::matcher::MAX_PLAIN_NAME_BYTES;
 use super::options::MAX_KEY_BYTES;
 
 /// Series id of a row whose series the caller has not resolved yet.
