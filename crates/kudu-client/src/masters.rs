@@ -14,7 +14,7 @@ use rustls::pki_types::CertificateDer;
 use tokio::time::Instant;
 
 use crate::backoff::Backoff;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Code, Error, ErrorKind, Result};
 use crate::metrics::Metrics;
 use crate::pb::master::{
     ConnectToMasterRequest, ConnectToMasterResponse, FEATURE_CONNECT_TO_MASTER, MasterAnswer, ROLE_LEADER,
@@ -92,6 +92,8 @@ impl Masters {
                 Err(error) => error,
             };
             match error.kind() {
+                // Unavailable: the leader answers, what was asked for (a new tablet, say) is just not ready.
+                ErrorKind::Unavailable if matches!(error.code(), Some(Code::Master(..))) => {}
                 ErrorKind::Busy => {}
                 ErrorKind::Network | ErrorKind::TimedOut => {
                     *repeated = true;
