@@ -35,7 +35,8 @@ struct UnresolvedRow {
     handle: SeriesHandle,
 }
 
-/// Rows of one measurement. All vectors, and the values of each column, are of equal length.
+/// Rows of one measurement. All vectors, and the values of each column, are of equal length; each column has a
+/// value in some row.
 #[derive(Debug)]
 pub struct RowGroup {
     measurement: Box<[u8]>,
@@ -248,7 +249,8 @@ fn quick_time(line: &[u8], at: usize, rules: &RowRules) -> Option<(i64, usize)> 
     (MIN_TIME_NS..=MAX_TIME_NS).contains(&time_ns).then_some((time_ns, end))
 }
 
-/// The rows of a request, or of as much of it as fits. Made to be used again and again.
+/// The rows of a request, or of as much of it as fits. Made to be used again and again; it keeps its memory, so
+/// whoever sees [`Self::memory_bytes`] grow too large takes a new one.
 #[derive(Debug, Default)]
 pub struct ParsedBatch {
     groups: Vec<RowGroup>,

@@ -13,7 +13,7 @@
 //! A line that is not plain, or not yet known, takes the careful way (`careful`), which decides every quirk of
 //! 1.8.10 and words its errors; the quick way (`request`) accepts only lines which the careful way would read
 //! identically, and gives up without a trace otherwise. Invariant: the two agree on every input
-//! (`tests/line_protocol.rs`).
+//! (`tests/line_protocol/`).
 //!
 //! Next stop: `write.rs` resolves the pending series, checks field types and hands the columns to the store.
 //! Not here: rules that need the catalogue (fields and tags named `time`, type conflicts, retention).

@@ -55,9 +55,10 @@ pub struct SeriesCacheLimits {
 }
 
 impl Default for SeriesCacheLimits {
-    /// Room for 200 000 series of TSBS' size: about 40 MB.
+    /// Room for a million short keys or 400 000 of TSBS' size: at most some 100 MB. A client that writes more
+    /// series than fit in turn finds none of them, so size it by what the workers may hold.
     fn default() -> Self {
-        Self { max_entries: 1_000_000, max_key_bytes: 32 << 20 }
+        Self { max_entries: 1_000_000, max_key_bytes: 64 << 20 }
     }
 }
 

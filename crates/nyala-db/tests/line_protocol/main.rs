@@ -42,6 +42,7 @@ impl Reader {
     fn collect(&self, rows: &mut Vec<Row>) {
         for group in self.batch.groups() {
             for column in &group.columns {
+                assert!((0..group.row_count()).any(|row| column.is_present(row)), "a column without a value");
                 assert_eq!(column.values().len(), group.row_count());
                 assert!(column.presence().is_none_or(|presence| presence.len() == group.row_count()));
             }
