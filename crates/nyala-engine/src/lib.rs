@@ -1,6 +1,45 @@
 //! The embedded store: log, memtable, column rowsets, compaction.
+//!
+//! [`Engine`] implements the store contract of `nyala-core`. A batch is written: `write` → `record` → `wal`
+//! → `memtable` → `watermark`. It becomes durable columns: `flush` → `rowset` → `catalog`. Rows are read:
+//! `snapshot` → `scan` → `merge` over `memtable` and `rowset`. What runs in the background is in
+//! `maintenance`, `flush` and `compaction`. The engine knows no query language and no protocol.
 
+mod block_on;
+mod catalog;
+mod cells;
+mod compaction;
+mod demand;
+mod engine;
+mod flush;
 pub mod fs;
+mod key;
+mod maintenance;
 pub mod manifest_log;
+mod memory;
+mod memtable;
+mod merge;
+mod modify;
+mod options;
+mod record;
 mod record_log;
+mod rowset;
+mod scan;
+mod shared;
+mod snapshot;
+mod stats;
+mod timer;
+mod tombstone;
+mod version;
 pub mod wal;
+mod watermark;
+mod wire;
+mod write;
+
+pub use block_on::block_on;
+pub use engine::Engine;
+pub use maintenance::QueuedWork;
+pub use memory::{COMPONENTS, Charge, Component, MemoryBudget};
+pub use options::{EngineOptions, Preference};
+pub use stats::EngineStats;
+pub use wal::SyncPolicy;

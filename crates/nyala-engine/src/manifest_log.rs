@@ -12,11 +12,12 @@
 
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use nyala_core::{Error, ErrorKind, Result};
 
-use crate::fs::{Access, FileRef, FsRef};
+use crate::fs::{Access, FileRef, FileSystem, FsRef, SimulatedFs};
 use crate::record_log::{
     Authority, Damage, FILE_HEADER_BYTES, FileHeader, FrameHeader, FrameKind, MAX_FILE_BYTES, Scanned,
     Scanner, frame_bytes, padding,
@@ -83,6 +84,15 @@ pub fn load(fs: &FsRef, dir: &Path) -> Result<Option<LoadedManifest>> {
         Some(checkpoint) => Ok(Some(LoadedManifest { checkpoint, edits, torn })),
         None => Err(damaged(FILE_HEADER_BYTES, "the checkpoint cannot be read".to_owned()).into()),
     }
+}
+
+/// Reads arbitrary bytes as a manifest: what a fuzzer calls. No bytes are a panic.
+pub fn decode(bytes: &[u8]) -> Result<LoadedManifest> {
+    let fs = SimulatedFs::new();
+    let dir = Path::new("");
+    fs.open(&path(dir, 1), Access::Create)?.write_at(bytes, 0)?;
+    let fs: FsRef = Arc::new(fs);
+    Ok(load(&fs, dir)?.expect("it was just written"))
 }
 
 impl ManifestLog {

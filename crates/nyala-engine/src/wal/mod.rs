@@ -33,7 +33,7 @@ use nyala_core::{Error, Result};
 use parking_lot::Mutex;
 
 pub use queue::Ticket;
-pub use replay::{Record, ReplayReport, replay, verify};
+pub use replay::{Record, ReplayReport, decode, replay, verify};
 pub use stats::{SYNC_BUCKETS, WalStats};
 
 use crate::fs::FsRef;
@@ -100,7 +100,7 @@ impl Wal {
             return Err(Error::invalid(format!("a log segment of {} bytes", options.segment_bytes)));
         }
         let (report, end) = replay::read(&fs, dir, from, visit)?;
-        let next_sequence = (end.last_sequence + 1).max(options.first_sequence);
+        let next_sequence = end.next_sequence.max(options.first_sequence);
         let queue = Arc::new(Queue::new(next_sequence, options.queue_bytes));
         let writer = Writer::open(fs, dir, &options, end, queue.stats().clone())?;
         let segments = writer.segments().clone();
@@ -128,7 +128,7 @@ impl Wal {
         self.submit(parts)?.wait()
     }
 
-    /// Puts everything that was acknowledged on disk, whatever the policy.
+    /// Puts everything that was submitted before on disk, whatever the policy.
     pub fn sync(&self) -> Result<()> {
         self.queue.request_sync()?.wait().map(|_| ())
     }

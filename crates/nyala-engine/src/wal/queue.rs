@@ -350,8 +350,10 @@ pub(super) fn run(queue: &Queue, mut writer: Writer, policy: SyncPolicy) {
                 }
             }
             Work::Sync(mut promise) => {
-                promise.keep(writer.sync());
+                let outcome = writer.sync();
                 deadline = None;
+                writer.mark_end();
+                promise.keep(outcome);
             }
             Work::Reopen(mut promise) => promise.keep(writer.reopen(queue.next_sequence())),
             Work::Timeout => {

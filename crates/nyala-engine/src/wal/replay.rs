@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use nyala_core::Result;
 
 use super::segment::{self, Closed};
-use crate::fs::{Access, FsRef};
+use crate::fs::{Access, FileSystem, FsRef, SimulatedFs};
 use crate::record_log::{Authority, Damage, FILE_HEADER_BYTES, FileHeader, FrameKind, Scanned, Scanner};
 
 /// Damaged places that a report lists; more are only counted.
@@ -47,6 +48,8 @@ pub(super) struct LogEnd {
     pub(super) closed: VecDeque<Closed>,
     pub(super) last: Option<LastSegment>,
     pub(super) last_sequence: u64,
+    /// The lowest that may be given out.
+    pub(super) next_sequence: u64,
 }
 
 /// The segment written last.
@@ -115,10 +118,8 @@ pub(super) fn read(
                     ),
                 });
             }
-            end.last_sequence = end
-                .last_sequence
-                .max(header.previous_last_sequence)
-                .max(header.first_sequence.saturating_sub(1));
+            end.last_sequence = end.last_sequence.max(header.previous_last_sequence);
+            end.next_sequence = end.next_sequence.max(header.first_sequence);
         }
         let next = numbers.get(index + 1).copied();
         let next_header = match next {
@@ -177,6 +178,7 @@ pub(super) fn read(
         }
     }
     report.last_sequence = end.last_sequence;
+    end.next_sequence = end.next_sequence.max(end.last_sequence + 1);
     Ok((report, end))
 }
 
@@ -194,4 +196,13 @@ fn read_header(fs: &FsRef, dir: &Path, number: u64, report: &mut ReplayReport) -
     };
     report.add_damage(Damage { file: path, offset: 0, message });
     Ok(None)
+}
+
+/// Reads arbitrary bytes as the first segment of a log: what a fuzzer calls. No bytes are a panic.
+pub fn decode(bytes: &[u8]) -> Result<ReplayReport> {
+    let fs = SimulatedFs::new();
+    let dir = Path::new("");
+    fs.open(&segment::path(dir, 1), Access::Create)?.write_at(bytes, 0)?;
+    let fs: FsRef = Arc::new(fs);
+    verify(&fs, dir, 1)
 }

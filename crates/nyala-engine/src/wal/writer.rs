@@ -64,7 +64,7 @@ impl Writer {
         end: LogEnd,
         counters: Arc<Counters>,
     ) -> Result<Self> {
-        let LogEnd { closed, last, last_sequence } = end;
+        let LogEnd { closed, last, last_sequence, .. } = end;
         let mut segments = Segments::open(fs.clone(), dir, options.segment_bytes, closed)?;
         let active = match last {
             None => None,

@@ -226,7 +226,9 @@ impl SimulatedFs {
 
 impl Disk {
     fn used_bytes(&self) -> u64 {
-        self.inodes.values().map(|inode| inode.seen.allocated()).sum()
+        let named: HashSet<u64> = self.names.seen.values().filter_map(Node::file).collect();
+        let taken = self.inodes.iter().filter(|(id, inode)| inode.handles > 0 || named.contains(id));
+        taken.map(|(_, inode)| inode.seen.allocated()).sum()
     }
 
     fn free_bytes(&self) -> u64 {
@@ -254,14 +256,7 @@ impl Disk {
 
     /// Drops the contents that no name and no handle reaches, now or after a crash.
     fn forget_unnamed(&mut self) {
-        let reachable: HashSet<u64> = self
-            .names
-            .reachable()
-            .filter_map(|node| match node {
-                Node::File(inode) => Some(inode),
-                Node::Dir => None,
-            })
-            .collect();
+        let reachable: HashSet<u64> = self.names.reachable().filter_map(|node| node.file()).collect();
         self.inodes.retain(|id, inode| inode.handles > 0 || reachable.contains(id));
     }
 

@@ -15,6 +15,15 @@ pub(super) enum Node {
     File(u64),
 }
 
+impl Node {
+    pub(super) fn file(&self) -> Option<u64> {
+        match self {
+            Self::Dir => None,
+            Self::File(inode) => Some(*inode),
+        }
+    }
+}
+
 /// A change of names since the last sync of their directory.
 #[derive(Debug, Clone)]
 pub(super) enum NameChange {
