@@ -1,5 +1,7 @@
-//! Project chores: `cargo xtask tidy` checks that the layout is what `ARCHITECTURE.md` says.
+//! Project chores: `cargo xtask tidy` checks that the layout is what `ARCHITECTURE.md` says;
+//! `cargo xtask kudu-cluster` starts a real Kudu cluster on this machine.
 
+mod kudu_cluster;
 mod tidy;
 
 use std::process::ExitCode;
@@ -7,7 +9,9 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  tidy    check dependency directions, file sizes, module headers and where unsafe code stands";
+  tidy    check dependency directions, file sizes, module headers and where unsafe code stands
+  kudu-cluster [MASTERS [TSERVERS]] [--flag=value]...
+          start a Kudu cluster on this machine (1 + 1 unless said otherwise) until the input ends";
 
 #[allow(clippy::print_stderr, clippy::print_stdout, reason = "this program speaks to a person")]
 fn main() -> ExitCode {
@@ -19,6 +23,13 @@ fn main() -> ExitCode {
             }
             complaints => {
                 complaints.iter().for_each(|complaint| eprintln!("tidy: {complaint}"));
+                ExitCode::FAILURE
+            }
+        },
+        Some("kudu-cluster") => match kudu_cluster::run(&std::env::args().skip(2).collect::<Vec<_>>()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(complaint) => {
+                eprintln!("kudu-cluster: {complaint}");
                 ExitCode::FAILURE
             }
         },

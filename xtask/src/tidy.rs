@@ -55,7 +55,9 @@ pub(crate) fn check(root: &Path) -> Vec<String> {
     let folders = std::fs::read_dir(root.join("crates")).into_iter().flatten().flatten();
     for name in folders.filter_map(|entry| entry.file_name().into_string().ok()) {
         if !known.contains(name.as_str()) {
-            complaints.push(format!("crates/{name} is not in the layout check: add its edges to xtask/src/tidy.rs"));
+            complaints.push(format!(
+                "crates/{name} is not in the layout check: add its edges to xtask/src/tidy.rs"
+            ));
         }
     }
     complaints
@@ -69,7 +71,8 @@ fn check_edges(name: &str, allowed: &[&str], folder: &Path, complaints: &mut Vec
         Ok(manifest) => manifest,
         Err(error) => return complaints.push(format!("{}: {error}", path.display())),
     };
-    let used = manifest.get("dependencies").and_then(toml::Value::as_table).into_iter().flat_map(toml::Table::keys);
+    let used =
+        manifest.get("dependencies").and_then(toml::Value::as_table).into_iter().flat_map(toml::Table::keys);
     let ours = |dependency: &&String| EDGES.iter().any(|(ours, _)| ours == dependency);
     for dependency in used.filter(ours) {
         if !allowed.contains(&dependency.as_str()) {
@@ -91,7 +94,9 @@ fn check_file(name: &str, shown: &str, text: &str, complaints: &mut Vec<String>)
         complaints.push(format!("{shown} has unsafe code, which belongs in {UNSAFE_CRATE}"));
     }
     for (folder, import, reason) in FOREIGN {
-        if shown.starts_with(folder) && text.lines().any(|line| !line.trim_start().starts_with("//") && line.contains(import)) {
+        if shown.starts_with(folder)
+            && text.lines().any(|line| !line.trim_start().starts_with("//") && line.contains(import))
+        {
             complaints.push(format!("{shown} uses {import}: {reason}"));
         }
     }

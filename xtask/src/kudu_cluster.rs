@@ -1,0 +1,71 @@
+//! `cargo xtask kudu-cluster`: a real Kudu cluster on this machine, for people.
+//!
+//! Uses the harness of the client's tests, compiled in from its source: depending on the client itself would
+//! make every chore wait for its build. The cluster ends with this process; its data is removed.
+
+use std::io::BufRead;
+
+#[path = "../../crates/kudu-client/src/test_cluster/mod.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the tests of the client use more of it")]
+mod test_cluster;
+
+use test_cluster::{ClusterOptions, Daemon, TestCluster};
+
+const HELP: &str = "\
+commands: kill, restart, pause, resume, each with master N or tserver N (from 0);
+          flag (master|tserver) N NAME VALUE; quit (or end of input)";
+
+/// Starts a cluster, prints where it is, and obeys commands from the standard input.
+#[allow(clippy::print_stdout, reason = "this program speaks to a person")]
+pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+    let mut counts = Vec::new();
+    let mut flags = Vec::new();
+    for argument in arguments {
+        match argument.parse::<usize>() {
+            Ok(count) => counts.push(count),
+            Err(_) if argument.starts_with("--") => flags.push(argument.as_str()),
+            Err(_) => {
+                return Err(format!(
+                    "what is {argument:?}? kudu-cluster [MASTERS [TSERVERS]] [--flag=value]…"
+                ));
+            }
+        }
+    }
+    let masters = counts.first().copied().unwrap_or(1);
+    let servers = counts.get(1).copied().unwrap_or(masters);
+    let options = flags.into_iter().fold(ClusterOptions::new(masters, servers), ClusterOptions::flag);
+    let started = std::time::Instant::now();
+    let mut cluster = TestCluster::start(&options)?;
+    println!("started in {:.1?}", started.elapsed());
+    println!("masters: {}", cluster.masters().join(","));
+    println!("tablet servers: {}", cluster.tablet_servers().join(","));
+    println!("web: http://{}", cluster.master_web().join(" http://"));
+    println!("{HELP}");
+    for line in std::io::stdin().lock().lines() {
+        let line = line.map_err(|error| error.to_string())?;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let result = match words[..] {
+            [] => continue,
+            ["quit"] => break,
+            ["kill", kind, number] => daemon(kind, number).and_then(|daemon| cluster.kill(daemon)),
+            ["restart", kind, number] => daemon(kind, number).and_then(|daemon| cluster.restart(daemon)),
+            ["pause", kind, number] => daemon(kind, number).and_then(|daemon| cluster.pause(daemon)),
+            ["resume", kind, number] => daemon(kind, number).and_then(|daemon| cluster.resume(daemon)),
+            ["flag", kind, number, name, value] => {
+                daemon(kind, number).and_then(|daemon| cluster.set_flag(daemon, name, value))
+            }
+            _ => Err(HELP.to_owned()),
+        };
+        println!("{}", result.map_or_else(|error| error, |()| "done".to_owned()));
+    }
+    Ok(())
+}
+
+fn daemon(kind: &str, number: &str) -> Result<Daemon, String> {
+    let number = number.parse().map_err(|_| format!("{number:?} is no number"))?;
+    match kind {
+        "master" => Ok(Daemon::Master(number)),
+        "tserver" => Ok(Daemon::TabletServer(number)),
+        other => Err(format!("{other:?} is neither master nor tserver")),
+    }
+}
