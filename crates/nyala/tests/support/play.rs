@@ -138,6 +138,9 @@ fn perform(server: &mut Server, step: &Step, clock: &mut Clock) -> Result<Option
         Kind::Generate => generate_all(server, step)?,
         _ => server.send(&request_of(step, clock)?)?,
     };
+    if response.status == 400 {
+        response.body = without_further_members(response.body);
+    }
     let asked: Vec<String> =
         step.option("show").map(|names| names.split(',').map(str::to_owned).collect()).unwrap_or_default();
     let mut lines = answer::render(&response, &asked);
