@@ -1,4 +1,18 @@
-//! A native asynchronous client for Apache Kudu.
+#![doc = include_str!("../README.md")]
+//!
+//! ## Where to start
+//!
+//! [`Client::builder`] connects; [`Client::create_table`] and [`Client::open_table`] give a [`Table`];
+//! [`Table::session`] writes, [`Table::scan`] reads, [`Table::alter`] changes it.
+//!
+//! ## Map of the source
+//!
+//! - `rpc/`: frames with sidecars, negotiation and TLS, connections with calls in flight, the pool of them.
+//! - `masters`: who leads; `tablets`: where a table's tablets are; `table`, `create`, `alter`: the catalogue.
+//! - `schema`, `value`, `row`, `key`, `partition`: from values to wire bytes, keys and tablets.
+//! - `write/`: sessions, batches, exactly-once retries; `backoff`: how long to wait, and how much at once.
+//! - `predicate`, `bloom`, `scan/`: what is wanted, which tablets have it, and Arrow arrays of it.
+//! - `pb/`: the protocol's messages, by hand.
 
 mod alter;
 mod backoff;
