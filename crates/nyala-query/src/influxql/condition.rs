@@ -3,6 +3,8 @@
 //! Comparisons of `time` are taken out wherever they stand and all apply together, under OR too; that is what
 //! InfluxDB does, whatever the text seems to say. The rest is folded.
 
+use std::borrow::Cow;
+
 use super::error::SemanticError;
 use super::expr::{Binary, BinaryOperator, Expr};
 use super::reduce::{Context, fold, fold_binary, fold_paren, reduce};
@@ -57,21 +59,31 @@ pub fn split_condition(
 ) -> Result<SplitCondition, SemanticError> {
     let context = Context { now_ns: Some(now_ns), zone, mathematics: false };
     let (rest, range) = split(condition, &context)?;
-    let condition = match rest {
-        Some(Expr::Paren(inner)) => Some(*inner),
+    let condition = rest.map(|rest| match rest.into_owned() {
+        Expr::Paren(inner) => *inner,
         rest => rest,
-    };
+    });
     // A condition that always holds is none.
     Ok(SplitCondition { range, condition: condition.filter(|rest| *rest != Expr::Boolean(true)) })
 }
 
-fn split(condition: &Expr, context: &Context) -> Result<(Option<Expr>, TimeRange), SemanticError> {
+/// What is left of a condition, and the bounds on time in it.
+type Split<'a> = (Option<Cow<'a, Expr>>, TimeRange);
+
+pub(super) fn split<'a>(condition: &'a Expr, context: &Context) -> Result<Split<'a>, SemanticError> {
     match condition {
         Expr::Binary(binary) => match binary.op {
             BinaryOperator::And | BinaryOperator::Or => {
                 let (left, left_range) = split(&binary.lhs, context)?;
                 let (right, right_range) = split(&binary.rhs, context)?;
                 let rest = match (left, right) {
+                    (Some(Cow::Borrowed(left)), Some(Cow::Borrowed(right)))
+                        if std::ptr::eq(left, &binary.lhs)
+                            && std::ptr::eq(right, &binary.rhs)
+                            && !matches!((left, right), (Expr::Boolean(_), _) | (_, Expr::Boolean(_))) =>
+                    {
+                        Some(Cow::Borrowed(condition))
+                    }
                     (Some(left), Some(right)) => Some(fold_binary(binary.op, left, right, None)),
                     (left, right) => left.or(right),
                 };
@@ -84,9 +96,15 @@ fn split(condition: &Expr, context: &Context) -> Result<(Option<Expr>, TimeRange
         },
         Expr::Paren(inner) => {
             let (rest, range) = split(inner, context)?;
-            Ok((rest.map(fold_paren), range))
+            let rest = rest.map(|rest| match rest {
+                Cow::Borrowed(rest) if std::ptr::eq(rest, &**inner) && matches!(rest, Expr::Binary(_)) => {
+                    Cow::Borrowed(condition)
+                }
+                rest => fold_paren(rest),
+            });
+            Ok((rest, range))
         }
-        Expr::Boolean(_) => Ok((Some(condition.clone()), TimeRange::default())),
+        Expr::Boolean(_) => Ok((Some(Cow::Borrowed(condition)), TimeRange::default())),
         _ => Err(SemanticError::new(format!("invalid condition expression: {condition}"))),
     }
 }
@@ -115,12 +133,12 @@ fn time_range(op: BinaryOperator, bound: &Expr, context: &Context) -> Result<Tim
             Some(time) => within_range(time)?,
             None => return Err(SemanticError::new("invalid timestamp string")),
         },
-        _ => match reduce(bound, context) {
-            Expr::Time(time) => within_range(time)?,
-            Expr::Duration(unix_ns) | Expr::Integer(unix_ns) => unix_ns,
-            Expr::Number(unix_ns) => unix_ns as i64,
+        _ => match reduce(bound, context).as_ref() {
+            Expr::Time(time) => within_range(*time)?,
+            Expr::Duration(unix_ns) | Expr::Integer(unix_ns) => *unix_ns,
+            Expr::Number(unix_ns) => *unix_ns as i64,
             other => {
-                let kind = go_type(&other);
+                let kind = go_type(other);
                 return Err(SemanticError::new(format!(
                     "invalid operation: time and {kind} are not compatible"
                 )));

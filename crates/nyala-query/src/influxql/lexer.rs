@@ -10,20 +10,75 @@ use std::borrow::Cow;
 use super::error::Position;
 use super::token::{Kind, keyword};
 
-/// A token. The text is that of identifiers and literals, unescaped; of others it is empty.
-#[derive(Clone, Debug)]
+/// A token, which borrows from the query's text.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Token<'a> {
     pub(crate) kind: Kind,
     /// Where it starts, in bytes; past the end of the text at its end.
     pub(crate) offset: usize,
-    pub(crate) text: Cow<'a, str>,
+    /// That of identifiers and literals, without quotes; of others it is empty.
+    raw: &'a str,
+    escapes: Escapes,
+    /// Whether error messages put a `$` in front.
+    dollar: bool,
 }
 
-impl Token<'_> {
-    /// How error messages name the token.
-    pub(crate) fn found(&self) -> &str {
-        if self.text.is_empty() { self.kind.text() } else { &self.text }
+/// How a token's text differs from what was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Escapes {
+    None,
+    /// `\n`, `\\`, `\'` and `\"` stand for one character each.
+    String,
+    /// `\/` stands for a slash.
+    Regex,
+    /// Line breaks may be carriage returns.
+    Whitespace,
+}
+
+impl<'a> Token<'a> {
+    pub(crate) fn new(kind: Kind, offset: usize, text: &'a str) -> Self {
+        Token { kind, offset, raw: text, escapes: Escapes::None, dollar: false }
     }
+
+    /// The text of an identifier or a literal, unescaped.
+    pub(crate) fn text(&self) -> Cow<'a, str> {
+        match self.escapes {
+            Escapes::None => Cow::Borrowed(self.raw),
+            Escapes::String => unescape(self.raw).into(),
+            Escapes::Regex => self.raw.replace("\\/", "/").into(),
+            Escapes::Whitespace => self.raw.replace("\r\n", "\n").replace('\r', "\n").into(),
+        }
+    }
+
+    /// The text of a token that cannot contain escapes.
+    pub(crate) fn digits(&self) -> &'a str {
+        self.raw
+    }
+
+    /// How error messages name the token.
+    pub(crate) fn found(&self) -> Cow<'a, str> {
+        match self.dollar {
+            true => format!("${}", self.text()).into(),
+            false if self.raw.is_empty() => Cow::Borrowed(self.kind.text()),
+            false => self.text(),
+        }
+    }
+}
+
+fn unescape(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        plain.push(match character {
+            '\\' => match characters.next() {
+                Some('n') => '\n',
+                // The lexer has let nothing else through.
+                escaped => escaped.unwrap_or('\\'),
+            },
+            _ => character,
+        });
+    }
+    plain
 }
 
 pub(crate) struct Lexer<'a> {
@@ -99,7 +154,7 @@ impl<'a> Lexer<'a> {
     }
 
     fn token(&self, kind: Kind, offset: usize) -> Token<'a> {
-        Token { kind, offset, text: Cow::Borrowed("") }
+        Token::new(kind, offset, "")
     }
 
     fn symbol(&mut self, kind: Kind, length: usize) -> Token<'a> {
@@ -127,11 +182,9 @@ impl<'a> Lexer<'a> {
             b'.' => self.symbol(Kind::Dot, 1),
             b'$' => {
                 self.at += 1;
-                let mut token = self.identifier(false);
-                if token.kind == Kind::Identifier {
-                    token.kind = Kind::BoundParameter;
-                }
-                Token { kind: token.kind, offset, text: format!("${}", token.text).into() }
+                let token = self.identifier(false);
+                let kind = if token.kind == Kind::Identifier { Kind::BoundParameter } else { token.kind };
+                Token { kind, offset, dollar: true, ..token }
             }
             b'+' => self.symbol(Kind::Plus, 1),
             b'-' if self.byte(1) == Some(b'-') => self.line_comment(),
@@ -161,7 +214,7 @@ impl<'a> Lexer<'a> {
             _ => {
                 let length = self.text[offset..].chars().next().map_or(1, char::len_utf8);
                 self.at += length;
-                Token { kind: Kind::Illegal, offset, text: Cow::Borrowed(&self.text[offset..self.at]) }
+                Token::new(Kind::Illegal, offset, &self.text[offset..self.at])
             }
         }
     }
@@ -170,13 +223,8 @@ impl<'a> Lexer<'a> {
         let offset = self.at;
         self.at += self.run(offset, is_whitespace);
         self.ended |= self.at == self.text.len();
-        let text = &self.text[offset..self.at];
-        let text = if text.contains('\r') {
-            text.replace("\r\n", "\n").replace('\r', "\n").into()
-        } else {
-            Cow::Borrowed(text)
-        };
-        Token { kind: Kind::Whitespace, offset, text }
+        let raw = &self.text[offset..self.at];
+        Token { escapes: Escapes::Whitespace, ..Token::new(Kind::Whitespace, offset, raw) }
     }
 
     fn line_comment(&mut self) -> Token<'a> {
@@ -223,7 +271,7 @@ impl<'a> Lexer<'a> {
         let text = &self.text[offset..self.at];
         match keyword(text) {
             Some(kind) if keywords => self.token(kind, offset),
-            _ => Token { kind: Kind::Identifier, offset, text: Cow::Borrowed(text) },
+            _ => Token::new(Kind::Identifier, offset, text),
         }
     }
 
@@ -232,41 +280,29 @@ impl<'a> Lexer<'a> {
         let bytes = self.text.as_bytes();
         let quote = bytes[self.at];
         self.at += 1;
-        let mut unescaped: Option<String> = None;
-        let mut start = self.at;
+        let start = self.at;
+        let mut escapes = Escapes::None;
         loop {
             self.at += self.run(self.at, |byte| byte != quote && byte != b'\\' && !is_line_break(byte));
-            let part = &self.text[start..self.at];
+            let raw = &self.text[start..self.at];
             match self.byte(0) {
                 Some(byte) if byte == quote => {
                     self.at += 1;
-                    let text = match unescaped {
-                        Some(text) => (text + part).into(),
-                        None => Cow::Borrowed(part),
-                    };
-                    return Token { kind: Kind::String, offset, text };
+                    return Token { escapes, ..Token::new(Kind::String, offset, raw) };
                 }
                 Some(b'\\') => {
                     let escaped = self.text[self.at + 1..].chars().next();
-                    let character = match escaped {
-                        Some('n') => '\n',
-                        Some(character @ ('\\' | '"' | '\'')) => character,
-                        _ => {
-                            let text =
-                                escaped.map_or("\\\0".to_string(), |character| format!("\\{character}"));
-                            return Token { kind: Kind::BadEscape, offset: self.at + 1, text: text.into() };
-                        }
-                    };
-                    let text = unescaped.get_or_insert_default();
-                    text.push_str(part);
-                    text.push(character);
+                    if !matches!(escaped, Some('n' | '\\' | '"' | '\'')) {
+                        let text =
+                            escaped.map_or("\\\0", |c| &self.text[self.at..self.at + 1 + c.len_utf8()]);
+                        return Token::new(Kind::BadEscape, self.at + 1, text);
+                    }
+                    escapes = Escapes::String;
                     self.at += 2;
-                    start = self.at;
                 }
                 _ => {
                     self.ended |= self.at == bytes.len();
-                    let text = unescaped.unwrap_or_default() + part;
-                    return Token { kind: Kind::BadString, offset, text: text.into() };
+                    return Token { escapes, ..Token::new(Kind::BadString, offset, raw) };
                 }
             }
         }
@@ -279,9 +315,8 @@ impl<'a> Lexer<'a> {
         if self.byte(0) == Some(b'.') {
             let fraction = self.run(self.at + 1, |byte| byte.is_ascii_digit());
             let end = if fraction > 0 { self.at + 1 + fraction } else { self.at };
-            let text = Cow::Borrowed(&self.text[offset..end]);
             self.at += 1 + fraction;
-            return Token { kind: Kind::Number, offset, text };
+            return Token::new(Kind::Number, offset, &self.text[offset..end]);
         }
         let is_unit = |character: char| character.is_ascii_alphabetic() || character == 'µ';
         let rest = &self.text[self.at..];
@@ -291,7 +326,7 @@ impl<'a> Lexer<'a> {
         } else {
             Kind::Integer
         };
-        Token { kind, offset, text: Cow::Borrowed(&self.text[offset..self.at]) }
+        Token::new(kind, offset, &self.text[offset..self.at])
     }
 
     /// A regular expression between slashes; only the parser knows where one can stand.
@@ -317,7 +352,7 @@ impl<'a> Lexer<'a> {
         }
         let text = &self.text[self.at + 1..end];
         self.at = end + 1;
-        let text = if escaped_slash { text.replace("\\/", "/").into() } else { Cow::Borrowed(text) };
-        Token { kind: Kind::Regex, offset, text }
+        let escapes = if escaped_slash { Escapes::Regex } else { Escapes::None };
+        Token { escapes, ..Token::new(Kind::Regex, offset, text) }
     }
 }

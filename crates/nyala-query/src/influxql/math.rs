@@ -1,5 +1,7 @@
 //! Mathematical functions: which there are, and their value for constants.
 
+use std::borrow::Cow;
+
 use super::expr::Expr;
 
 /// Whether a function computes one value from one row's values.
@@ -30,7 +32,7 @@ pub fn is_math_function(name: &str) -> bool {
 /// The value of a function of constants: nil for what is no number, `None` for what is no such function.
 ///
 /// Also nil for an unsigned result, which only numbers above the greatest signed one give: so does InfluxDB.
-pub(super) fn call(name: &str, args: &[Expr]) -> Option<Expr> {
+pub(super) fn call(name: &str, args: &[Cow<'_, Expr>]) -> Option<Expr> {
     if !is_math_function(name) {
         return None;
     }
@@ -41,11 +43,13 @@ pub(super) fn call(name: &str, args: &[Expr]) -> Option<Expr> {
         _ => None,
     };
     let value = match args {
-        [Expr::Integer(value)] if matches!(name, "floor" | "ceil" | "round") => {
-            return Some(Expr::Integer(*value));
+        [arg] if matches!(name, "abs" | "floor" | "ceil" | "round") && !matches!(**arg, Expr::Number(_)) => {
+            return Some(match **arg {
+                Expr::Integer(value) if name == "abs" => Expr::Integer(value.wrapping_abs()),
+                Expr::Integer(value) => Expr::Integer(value),
+                _ => Expr::Nil,
+            });
         }
-        [Expr::Integer(value)] if name == "abs" => return Some(Expr::Integer(value.wrapping_abs())),
-        [Expr::Unsigned(_)] if matches!(name, "abs" | "floor" | "ceil" | "round") => None,
         [arg] => match (one_argument(name), number(arg)) {
             (Some(function), arg) => arg.map(function),
             (None, _) => return None,

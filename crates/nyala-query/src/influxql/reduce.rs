@@ -4,7 +4,9 @@
 //! reads as a time becomes one where only a time makes sense, a division of integers gives a fraction, a division by
 //! zero gives zero. What the rules do not cover stays an operation.
 
-use super::expr::{Binary, BinaryOperator as Op, Call, Expr};
+use std::borrow::Cow;
+
+use super::expr::{BinaryOperator as Op, Call, Expr};
 use super::time::{TimeLiteral, Zone, looks_like_time, parse_time};
 
 /// What is known when an expression is folded.
@@ -18,63 +20,118 @@ pub struct Context {
     pub mathematics: bool,
 }
 
-/// Folds what is constant, and takes parentheses off the outside.
-pub fn reduce(expr: &Expr, context: &Context) -> Expr {
+/// Folds what is constant, and takes parentheses off the outside. What there is nothing to fold in is borrowed.
+pub fn reduce<'a>(expr: &'a Expr, context: &Context) -> Cow<'a, Expr> {
     match fold(expr, context) {
-        Expr::Paren(inner) => *inner,
+        Cow::Borrowed(Expr::Paren(inner)) => Cow::Borrowed(&**inner),
+        Cow::Owned(Expr::Paren(inner)) => Cow::Owned(*inner),
         folded => folded,
     }
 }
 
 /// [`reduce`] that leaves the outermost parentheses on.
-pub(super) fn fold(expr: &Expr, context: &Context) -> Expr {
+pub(super) fn fold<'a>(expr: &'a Expr, context: &Context) -> Cow<'a, Expr> {
     match expr {
         Expr::Binary(binary) => {
-            fold_binary(binary.op, fold(&binary.lhs, context), fold(&binary.rhs, context), context.zone)
+            let (lhs, rhs) = (fold(&binary.lhs, context), fold(&binary.rhs, context));
+            match (&lhs, &rhs) {
+                (Cow::Borrowed(left), Cow::Borrowed(right)) => {
+                    match value(binary.op, left, right, context.zone) {
+                        Value::Lhs => lhs,
+                        Value::Rhs => rhs,
+                        Value::Constant(constant) => Cow::Owned(constant),
+                        // Parentheses may have been taken off an operand.
+                        Value::None
+                            if std::ptr::eq(*left, &binary.lhs) && std::ptr::eq(*right, &binary.rhs) =>
+                        {
+                            Cow::Borrowed(expr)
+                        }
+                        Value::None => {
+                            Cow::Owned(Expr::binary(binary.op, lhs.into_owned(), rhs.into_owned()))
+                        }
+                    }
+                }
+                _ => fold_binary(binary.op, lhs, rhs, context.zone),
+            }
         }
-        Expr::Call(call) => fold_call(call, context),
-        Expr::Paren(inner) => fold_paren(fold(inner, context)),
-        _ => expr.clone(),
+        Expr::Call(call) => fold_call(expr, call, context),
+        Expr::Paren(inner) => match fold(inner, context) {
+            Cow::Borrowed(folded) if std::ptr::eq(folded, &**inner) && matches!(folded, Expr::Binary(_)) => {
+                Cow::Borrowed(expr)
+            }
+            folded => fold_paren(folded),
+        },
+        _ => Cow::Borrowed(expr),
     }
 }
 
 /// Parentheses around something that was folded: only around an operation they say anything.
-pub(super) fn fold_paren(inner: Expr) -> Expr {
-    match inner {
-        Expr::Binary(_) => Expr::Paren(Box::new(inner)),
+pub(super) fn fold_paren(inner: Cow<'_, Expr>) -> Cow<'_, Expr> {
+    match inner.as_ref() {
+        Expr::Binary(_) => Cow::Owned(Expr::Paren(Box::new(inner.into_owned()))),
         _ => inner,
     }
 }
 
-fn fold_call(call: &Call, context: &Context) -> Expr {
-    let args: Vec<Expr> = call.args.iter().map(|arg| fold(arg, context)).collect();
-    match (call.name.as_str(), context.now_ns) {
-        ("now", Some(now_ns)) if args.is_empty() => return Expr::Time(TimeLiteral::utc(now_ns.into())),
-        _ => {}
+fn fold_call<'a>(expr: &'a Expr, call: &Call, context: &Context) -> Cow<'a, Expr> {
+    if let (true, true, Some(now_ns)) = (call.args.is_empty(), call.name == "now", context.now_ns) {
+        return Cow::Owned(Expr::Time(TimeLiteral::utc(now_ns.into())));
     }
+    let args: Vec<Cow<'_, Expr>> = call.args.iter().map(|arg| fold(arg, context)).collect();
+    let unchanged = |(folded, arg): (&Cow<'_, Expr>, &Expr)| match folded {
+        Cow::Borrowed(folded) => std::ptr::eq(*folded, arg),
+        Cow::Owned(_) => false,
+    };
     if context.mathematics
-        && args.iter().all(Expr::is_literal)
+        && args.iter().all(|arg| arg.is_literal())
         && let Some(value) = super::math::call(&call.name, &args)
     {
-        return value;
+        return Cow::Owned(value);
     }
-    Expr::call(call.name.clone(), args)
+    if args.iter().zip(&call.args).all(unchanged) {
+        return Cow::Borrowed(expr);
+    }
+    let args = args.into_iter().map(Cow::into_owned).collect();
+    Cow::Owned(Expr::call(call.name.clone(), args))
 }
 
 /// Folds an operation on folded operands.
-pub(super) fn fold_binary(op: Op, lhs: Expr, rhs: Expr, zone: Option<Zone>) -> Expr {
-    match (op, &lhs, &rhs) {
-        (Op::And, Expr::Boolean(false), _) | (Op::And, _, Expr::Boolean(false)) => {
-            return Expr::Boolean(false);
-        }
-        (Op::Or, Expr::Boolean(true), _) | (Op::Or, _, Expr::Boolean(true)) => return Expr::Boolean(true),
-        (Op::And, Expr::Boolean(true), _) | (Op::Or, Expr::Boolean(false), _) => return rhs,
-        (Op::And, _, Expr::Boolean(true)) | (Op::Or, _, Expr::Boolean(false)) => return lhs,
-        _ => {}
+pub(super) fn fold_binary<'a>(
+    op: Op,
+    lhs: Cow<'a, Expr>,
+    rhs: Cow<'a, Expr>,
+    zone: Option<Zone>,
+) -> Cow<'a, Expr> {
+    match value(op, &lhs, &rhs, zone) {
+        Value::Lhs => lhs,
+        Value::Rhs => rhs,
+        Value::Constant(constant) => Cow::Owned(constant),
+        Value::None => Cow::Owned(Expr::binary(op, lhs.into_owned(), rhs.into_owned())),
     }
-    match constant(op, &lhs, &rhs, zone) {
-        Some(value) => value,
-        None => Expr::Binary(Box::new(Binary { op, lhs, rhs })),
+}
+
+/// What an operation comes to.
+enum Value {
+    /// The same as its left operand.
+    Lhs,
+    /// The same as its right operand.
+    Rhs,
+    Constant(Expr),
+    /// It stays an operation.
+    None,
+}
+
+fn value(op: Op, lhs: &Expr, rhs: &Expr, zone: Option<Zone>) -> Value {
+    match (op, lhs, rhs) {
+        (Op::And, Expr::Boolean(false), _) | (Op::And, _, Expr::Boolean(false)) => {
+            Value::Constant(Expr::Boolean(false))
+        }
+        (Op::Or, Expr::Boolean(true), _) | (Op::Or, _, Expr::Boolean(true)) => {
+            Value::Constant(Expr::Boolean(true))
+        }
+        (Op::And, Expr::Boolean(true), _) | (Op::Or, Expr::Boolean(false), _) => Value::Rhs,
+        (Op::And, _, Expr::Boolean(true)) | (Op::Or, _, Expr::Boolean(false)) => Value::Lhs,
+        _ => constant(op, lhs, rhs, zone).map_or(Value::None, Value::Constant),
     }
 }
 

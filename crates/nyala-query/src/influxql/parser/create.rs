@@ -91,7 +91,7 @@ impl<'a> Parser<'a> {
         if token.kind != Kind::DurationValue {
             return Err(self.unexpected(&token, &["duration"]));
         }
-        parse_duration(&token.text).map_err(|message| self.error_at(&token, message))
+        parse_duration(token.digits()).map_err(|message| self.error_at(&token, message))
     }
 
     fn create_database(&mut self) -> Result<Statement> {
@@ -103,7 +103,7 @@ impl<'a> Parser<'a> {
         self.unscan();
         let described = match token.kind {
             Kind::Duration | Kind::Name | Kind::Replication | Kind::Shard => true,
-            Kind::Identifier => ["future", "past"].iter().any(|word| token.text.eq_ignore_ascii_case(word)),
+            Kind::Identifier => ["future", "past"].iter().any(|word| token.text().eq_ignore_ascii_case(word)),
             _ => false,
         };
         if !described {
@@ -231,7 +231,7 @@ impl<'a> Parser<'a> {
         let token = self.next();
         let name = match token.kind {
             Kind::Default => "default".to_string(),
-            Kind::Identifier => token.text.into_owned(),
+            Kind::Identifier => token.text().into_owned(),
             _ => return Err(self.unexpected(&token, &["identifier"])),
         };
         self.expect(Kind::On)?;
@@ -247,7 +247,7 @@ impl<'a> Parser<'a> {
         let mut changes = 0;
         loop {
             let token = self.next();
-            let word = |text: &str| token.kind == Kind::Identifier && token.text.eq_ignore_ascii_case(text);
+            let word = |text: &str| token.kind == Kind::Identifier && token.text().eq_ignore_ascii_case(text);
             let (name, repeated) = match token.kind {
                 Kind::Duration => ("DURATION", alter.duration_ns.is_some()),
                 Kind::Replication => ("REPLICATION", alter.replication.is_some()),

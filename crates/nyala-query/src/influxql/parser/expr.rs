@@ -35,6 +35,11 @@ fn join(op: BinaryOperator, lhs: Tree, rhs: Tree) -> Result<Tree> {
     Ok(Tree { expr: Expr::binary(op, lhs.expr, rhs.expr), height })
 }
 
+/// Names of functions are nearly always ASCII.
+fn lower_case(name: &str) -> String {
+    if name.is_ascii() { name.to_ascii_lowercase() } else { name.to_lowercase() }
+}
+
 /// Joins the operands of a chain of ANDs or ORs into a tree of the least height.
 fn join_chain(op: BinaryOperator, mut operands: Vec<Tree>) -> Result<Tree> {
     match operands.len() {
@@ -46,11 +51,14 @@ fn join_chain(op: BinaryOperator, mut operands: Vec<Tree>) -> Result<Tree> {
     }
 }
 
-/// A chain of one operator while it grows.
+/// The end of a chain of one operator, while it grows.
 struct Chain {
     op: BinaryOperator,
     operands: Vec<Tree>,
 }
+
+/// How many ANDs or ORs in a row are joined as they come, without collecting them for a tree of the least height.
+const SHORT_CHAIN: usize = 16;
 
 impl<'a> Parser<'a> {
     pub(crate) fn expression(&mut self) -> Result<Expr> {
@@ -61,6 +69,7 @@ impl<'a> Parser<'a> {
     fn binary(&mut self, weakest: u8) -> Result<Tree> {
         let mut left = self.unary()?;
         let mut chain: Option<Chain> = None;
+        let (mut previous, mut in_a_row) = (None, 0);
         loop {
             let Some(op) = self.next().kind.binary_operator().filter(|op| op.precedence() >= weakest) else {
                 self.unscan();
@@ -75,6 +84,8 @@ impl<'a> Parser<'a> {
             } else {
                 self.binary(op.precedence() + 1)?
             };
+            in_a_row = if previous == Some(op) { in_a_row + 1 } else { 1 };
+            previous = Some(op);
             if let Some(chain) = chain.as_mut().filter(|chain| chain.op == op) {
                 chain.operands.push(right);
                 continue;
@@ -82,7 +93,7 @@ impl<'a> Parser<'a> {
             if let Some(finished) = chain.take() {
                 left = join_chain(finished.op, finished.operands)?;
             }
-            if matches!(op, BinaryOperator::And | BinaryOperator::Or) {
+            if in_a_row > SHORT_CHAIN && matches!(op, BinaryOperator::And | BinaryOperator::Or) {
                 let empty = Tree::leaf(Expr::Nil);
                 chain = Some(Chain { op, operands: vec![std::mem::replace(&mut left, empty), right] });
             } else {
@@ -124,26 +135,26 @@ impl<'a> Parser<'a> {
             Kind::LeftParenthesis => return self.nested(Self::parenthesised),
             Kind::Identifier => {
                 if self.scan().kind == Kind::LeftParenthesis {
-                    return self.nested(|parser| parser.call(&token.text));
+                    return self.nested(|parser| parser.call(&token.text()));
                 }
                 self.unscan();
                 self.unscan();
                 Expr::VarRef(self.reference()?)
             }
             Kind::Distinct => return self.distinct(),
-            Kind::String => Expr::String(token.text.into_owned()),
-            Kind::Number => match token.text.parse::<f64>() {
+            Kind::String => Expr::String(token.text().into_owned()),
+            Kind::Number => match token.digits().parse::<f64>() {
                 Ok(number) if number.is_finite() => Expr::Number(number),
                 _ => return Err(self.error_at(&token, "unable to parse number")),
             },
-            Kind::Integer => match (token.text.parse::<i64>(), token.text.parse::<u64>()) {
+            Kind::Integer => match (token.digits().parse::<i64>(), token.digits().parse::<u64>()) {
                 (Ok(integer), _) => Expr::Integer(integer),
                 (_, Ok(unsigned)) => Expr::Unsigned(unsigned),
                 _ => return Err(self.error_at(&token, "unable to parse integer")),
             },
             Kind::True => Expr::Boolean(true),
             Kind::False => Expr::Boolean(false),
-            Kind::DurationValue => Expr::Duration(parse_duration(&token.text).map_err(ParseError::new)?),
+            Kind::DurationValue => Expr::Duration(parse_duration(token.digits()).map_err(ParseError::new)?),
             Kind::Star => Expr::Wildcard(self.wildcard()?),
             Kind::Regex => Expr::Regex(self.compile(&token)?),
             Kind::BoundParameter => return Err(self.unbound(&token)),
@@ -164,7 +175,7 @@ impl<'a> Parser<'a> {
 
     /// A parameter that has no value, or whose value says why it cannot be bound.
     fn unbound(&self, token: &Token<'_>) -> ParseError {
-        match token.text.strip_prefix('$').unwrap_or(&token.text) {
+        match token.text().as_ref() {
             "" => ParseError::new("empty bound parameter"),
             name => ParseError::new(format!("missing parameter: {name}")),
         }
@@ -235,7 +246,7 @@ impl<'a> Parser<'a> {
         let data_type = match token.kind {
             Kind::Field => DataType::AnyField,
             Kind::Tag => DataType::Tag,
-            Kind::Identifier => match token.text.to_ascii_lowercase().as_str() {
+            Kind::Identifier => match token.text().to_ascii_lowercase().as_str() {
                 "float" => DataType::Float,
                 "integer" => DataType::Integer,
                 "unsigned" => DataType::Unsigned,
@@ -284,7 +295,7 @@ impl<'a> Parser<'a> {
             Some(regex) => args.push(Expr::Regex(regex)),
             None => {
                 if self.scan().kind == Kind::RightParenthesis {
-                    return Ok(Tree { expr: Expr::call(name.to_lowercase(), args), height });
+                    return Ok(Tree { expr: Expr::call(lower_case(name), args), height });
                 }
                 self.unscan();
                 let arg = self.binary(1)?;
@@ -308,7 +319,7 @@ impl<'a> Parser<'a> {
         if height > MAXIMUM_DEPTH {
             return Err(too_deep());
         }
-        Ok(Tree { expr: Expr::call(name.to_lowercase(), args), height })
+        Ok(Tree { expr: Expr::call(lower_case(name), args), height })
     }
 
     /// A regular expression, if one starts here. White space before it is taken in any case.
@@ -344,6 +355,6 @@ impl<'a> Parser<'a> {
     }
 
     fn compile(&self, token: &Token<'_>) -> Result<Regex> {
-        Regex::new(&token.text).map_err(|message| self.error_at(token, message))
+        Regex::new(&token.text()).map_err(|message| self.error_at(token, message))
     }
 }

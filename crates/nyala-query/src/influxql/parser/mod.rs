@@ -11,8 +11,6 @@ mod select;
 mod show;
 mod source;
 
-use std::borrow::Cow;
-
 use super::duration::parse_duration;
 use super::error::ParseError;
 use super::expr::Expr;
@@ -37,11 +35,11 @@ pub(crate) struct Parser<'a> {
 
 impl<'a> Parser<'a> {
     pub(crate) fn new(text: &'a str, params: &'a Params) -> Self {
-        let nothing = || Token { kind: Kind::EndOfInput, offset: 0, text: Cow::Borrowed("") };
+        let nothing = Token::new(Kind::EndOfInput, 0, "");
         Parser {
             lexer: Lexer::new(text),
             params,
-            ring: [nothing(), nothing(), nothing()],
+            ring: [nothing; 3],
             newest: 0,
             put_back: 0,
             depth: 0,
@@ -116,16 +114,17 @@ impl<'a> Parser<'a> {
             self.ring[self.newest] = self.bind(token);
         }
         let index = (self.newest + self.ring.len() - self.put_back) % self.ring.len();
-        self.ring[index].clone()
+        self.ring[index]
     }
 
     /// Puts the value of a bound parameter into its place; without one it stays and is refused where it is used.
+    #[inline]
     fn bind(&self, token: Token<'a>) -> Token<'a> {
         if token.kind != Kind::BoundParameter {
             return token;
         }
-        match self.params.get(&token.text[1..]) {
-            Some(param) => Token { kind: param.kind, offset: token.offset, text: Cow::Borrowed(&param.text) },
+        match self.params.get(&token.text()) {
+            Some(param) => Token::new(param.kind, token.offset, &param.text),
             None => token,
         }
     }
@@ -164,7 +163,7 @@ impl<'a> Parser<'a> {
     /// Takes an identifier that is a keyword only in its place, such as `FUTURE`.
     fn take_word(&mut self, word: &str) -> bool {
         let token = self.next();
-        let taken = token.kind == Kind::Identifier && token.text.eq_ignore_ascii_case(word);
+        let taken = token.kind == Kind::Identifier && token.text().eq_ignore_ascii_case(word);
         if !taken {
             self.unscan();
         }
@@ -181,7 +180,7 @@ impl<'a> Parser<'a> {
     }
 
     fn unexpected(&self, token: &Token<'_>, expected: &[&str]) -> ParseError {
-        ParseError::expected(token.found(), expected, self.lexer.position(token.offset))
+        ParseError::expected(&token.found(), expected, self.lexer.position(token.offset))
     }
 
     fn error_at(&self, token: &Token<'_>, message: impl Into<String>) -> ParseError {
@@ -191,7 +190,7 @@ impl<'a> Parser<'a> {
     fn identifier(&mut self) -> Result<String> {
         let token = self.next();
         match token.kind {
-            Kind::Identifier => Ok(token.text.into_owned()),
+            Kind::Identifier => Ok(token.text().into_owned()),
             _ => Err(self.unexpected(&token, &["identifier"])),
         }
     }
@@ -199,7 +198,7 @@ impl<'a> Parser<'a> {
     fn string(&mut self) -> Result<String> {
         let token = self.next();
         match token.kind {
-            Kind::String => Ok(token.text.into_owned()),
+            Kind::String => Ok(token.text().into_owned()),
             _ => Err(self.unexpected(&token, &["string"])),
         }
     }
@@ -219,7 +218,7 @@ impl<'a> Parser<'a> {
         match token.kind {
             Kind::Inf => Ok(0),
             Kind::DurationValue => {
-                parse_duration(&token.text).map_err(|message| self.error_at(&token, message))
+                parse_duration(token.digits()).map_err(|message| self.error_at(&token, message))
             }
             _ => Err(self.unexpected(&token, &["duration"])),
         }
@@ -228,10 +227,10 @@ impl<'a> Parser<'a> {
     fn unsigned(&mut self) -> Result<u64> {
         let token = self.next();
         match token.kind {
-            Kind::Integer => token.text.parse().map_err(|_| {
+            Kind::Integer => token.digits().parse().map_err(|_| {
                 self.error_at(
                     &token,
-                    format!("strconv.ParseUint: parsing \"{}\": {}", token.text, why_not(&token.text)),
+                    format!("strconv.ParseUint: parsing \"{}\": {}", token.digits(), why_not(token.digits())),
                 )
             }),
             _ => Err(self.unexpected(&token, &["integer"])),
@@ -245,14 +244,14 @@ impl<'a> Parser<'a> {
         if token.kind != Kind::Integer {
             return Err(self.unexpected(&token, &["integer"]));
         }
-        match token.text.parse::<i64>() {
+        match token.digits().parse::<i64>() {
             Ok(number @ 1..=MAXIMUM) => Ok(number as u32),
             Ok(number) => {
                 Err(self.error_at(&token, format!("invalid value {number}: must be 1 <= n <= {MAXIMUM}")))
             }
             Err(_) => Err(self.error_at(
                 &token,
-                format!("strconv.Atoi: parsing \"{}\": {}", token.text, why_not(&token.text)),
+                format!("strconv.Atoi: parsing \"{}\": {}", token.digits(), why_not(token.digits())),
             )),
         }
     }
@@ -267,7 +266,7 @@ impl<'a> Parser<'a> {
             return Err(self.unexpected(&token, &["integer"]));
         }
         // A count beyond 64 bits is no limit that could be reached.
-        let number = token.text.parse::<i64>().unwrap_or(i64::MAX);
+        let number = token.digits().parse::<i64>().unwrap_or(i64::MAX);
         u64::try_from(number).map_err(|_| self.error_at(&token, format!("{} must be >= 0", keyword.text())))
     }
 }

@@ -115,7 +115,7 @@ impl<'a> Parser<'a> {
     fn at_word(&mut self, word: &str) -> bool {
         let token = self.next();
         self.unscan();
-        token.kind == Kind::Identifier && token.text.eq_ignore_ascii_case(word)
+        token.kind == Kind::Identifier && token.text().eq_ignore_ascii_case(word)
     }
 
     fn fill(&mut self) -> Result<Fill> {
@@ -174,7 +174,7 @@ impl<'a> Parser<'a> {
             Kind::Identifier => {
                 self.unscan();
                 let field = self.sort_field()?;
-                if token.text != "time" {
+                if token.text() != "time" {
                     return Err(ParseError::new(ONLY_TIME));
                 }
                 field

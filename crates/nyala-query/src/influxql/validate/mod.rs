@@ -6,8 +6,10 @@
 
 mod call;
 
+use std::borrow::Cow;
+
 use super::ast::{Fill, Select, Source};
-use super::condition::split_condition;
+use super::condition::split;
 use super::error::SemanticError;
 use super::expr::{Call, Expr};
 use super::math::is_math_function;
@@ -99,6 +101,15 @@ fn call_distinct(expr: &mut Expr) {
     }
 }
 
+fn fold_in_place(expr: &mut Expr, context: &Context) {
+    let folded = match reduce(expr, context) {
+        // Nothing to fold, unless it is in parentheses.
+        Cow::Borrowed(folded) if std::ptr::eq(folded, expr) => return,
+        folded => folded.into_owned(),
+    };
+    *expr = folded;
+}
+
 /// What is known of a statement while its parts are checked.
 struct Checker {
     now_ns: i64,
@@ -147,8 +158,12 @@ impl Checker {
         self.has_target = select.target.is_some();
         self.fill = select.fill;
         if let Some(condition) = &select.condition {
-            let split = split_condition(condition, self.now_ns, select.zone)?;
-            split.condition.as_ref().map_or(Ok(()), check_condition)?;
+            let context = Context { now_ns: Some(self.now_ns), zone: select.zone, mathematics: false };
+            match split(condition, &context)?.0.as_deref() {
+                Some(Expr::Paren(inner)) => check_condition(inner)?,
+                Some(rest) => check_condition(rest)?,
+                None => {}
+            }
         }
         self.dimensions(select)
     }
@@ -161,7 +176,7 @@ impl Checker {
                     field.alias.clone().unwrap_or_else(|| std::mem::take(&mut self.time_column));
                 continue;
             }
-            field.expr = reduce(&field.expr, &context);
+            fold_in_place(&mut field.expr, &context);
             self.fields += 1;
             call::FieldChecker::new(self).expression(&field.expr)?;
         }
@@ -193,7 +208,7 @@ impl Checker {
 
     fn dimensions(&mut self, select: &mut Select) -> Result<()> {
         for dimension in &mut select.dimensions {
-            *dimension = reduce(dimension, &Context::default());
+            fold_in_place(dimension, &Context::default());
             match dimension {
                 Expr::VarRef(reference) if reference.is_time() => {
                     return refuse("time() is a function and expects at least one argument");
