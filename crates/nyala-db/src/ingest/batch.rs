@@ -203,7 +203,7 @@ impl RowGroup {
     /// Whether the group may serve the next batch.
     fn is_reusable(&self) -> bool {
         // A caller may have taken the columns.
-        !self.sparse && self.row_count() > 0 && self.columns.len() == self.matchers.len()
+        !self.sparse && self.columns.len() == self.matchers.len()
     }
 
     fn memory_bytes(&self) -> usize {
@@ -299,7 +299,8 @@ impl ParsedBatch {
 
     /// Begins a batch: keeps the groups that the last one used, if they are regular.
     pub(super) fn begin(&mut self, cache: &SeriesCache, max_columns: usize) {
-        self.row_count = 0;
+        // A batch without rows, as the end of each request brings one, says nothing about what comes next.
+        let keep_unused = std::mem::take(&mut self.row_count) == 0;
         self.group_of.clear();
         self.group_of.resize(cache.measurement_count(), NO_GROUP);
         let mut column_count = 0;
@@ -308,7 +309,8 @@ impl ParsedBatch {
         self.groups.retain_mut(|group| {
             column_count += group.columns.len();
             let measurement = cache.find_measurement(&group.measurement);
-            let keep = group.is_reusable() && column_count <= max_columns / 8;
+            let used = keep_unused || group.row_count() > 0;
+            let keep = used && group.is_reusable() && column_count <= max_columns / 8;
             match measurement.map(|measurement| &mut group_of[measurement]) {
                 Some(slot) if keep && *slot == NO_GROUP => {
                     *slot = kept;
