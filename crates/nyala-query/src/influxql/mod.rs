@@ -47,8 +47,8 @@ pub use validate::{Compiled, compile};
 
 use parser::Parser;
 
-/// The longest text that is parsed, in bytes.
-pub const MAXIMUM_LENGTH: usize = 16 << 20;
+/// The longest text that is parsed, in bytes. What it is parsed into may take sixty times as much memory.
+pub const MAXIMUM_LENGTH: usize = 2 << 20;
 
 /// How deep an expression may be nested, so that recursion over it cannot exhaust a stack. Chains of AND and OR
 /// count with the logarithm of their length.

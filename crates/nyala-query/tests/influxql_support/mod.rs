@@ -1,5 +1,8 @@
 //! A real InfluxDB to compare with, and scripts of queries with its answers.
 
+// Each test program uses a part of it.
+#![allow(dead_code)]
+
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,9 +11,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A query and what is answered to it.
-struct Case {
-    query: String,
-    answer: String,
+pub(crate) struct Case {
+    pub(crate) query: String,
+    pub(crate) answer: String,
 }
 
 /// Scripts hold `> query` and `< answer` lines; a line break in either is written `\n`. Anything else is comment.
@@ -45,7 +48,7 @@ impl Script {
         Script { path, lines }
     }
 
-    fn cases(&self) -> impl Iterator<Item = &Case> {
+    pub(crate) fn cases(&self) -> impl Iterator<Item = &Case> {
         self.lines.iter().filter_map(|line| match line {
             Line::Case(case) => Some(case),
             Line::Comment(_) => None,
