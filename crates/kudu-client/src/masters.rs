@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use prost::Message;
 use rustls::pki_types::CertificateDer;
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use crate::backoff::Backoff;
 use crate::error::{Code, Error, ErrorKind, Result};
@@ -39,7 +40,12 @@ struct State {
     known: Vec<Address>,
     cluster_id: Option<String>,
     client_location: Option<String>,
+    /// When the authentication token was last renewed.
+    renewed_at: Option<Instant>,
 }
+
+/// Callers that saw their token refused at about the same time share one renewal.
+const RENEWAL_LASTS: Duration = Duration::from_millis(500);
 
 impl Masters {
     pub(crate) fn new(configured: Vec<Address>, rpc_timeout: Duration) -> Self {
@@ -64,7 +70,10 @@ impl Masters {
         features: &[u32],
         deadline: Instant,
     ) -> Result<Answer> {
-        self.call_noting_repeats(messenger, method, request, features, deadline, &mut false).await
+        let span = tracing::debug_span!("kudu_master", method);
+        let mut repeated = false;
+        let call = self.call_noting_repeats(messenger, method, request, features, deadline, &mut repeated);
+        call.instrument(span).await
     }
 
     /// Like [`Self::call`]; `repeated` becomes true when an earlier attempt may have taken effect unseen.
@@ -113,10 +122,17 @@ impl Masters {
 
     /// Logs in afresh and so gets a new authentication token.
     pub(crate) async fn renew_token(&self, messenger: &Messenger, deadline: Instant) -> Result<()> {
+        {
+            let mut state = self.state.lock();
+            if state.renewed_at.is_some_and(|at| at.elapsed() < RENEWAL_LASTS) {
+                return Ok(());
+            }
+            state.renewed_at = Some(Instant::now());
+            state.leader = None;
+        }
         // A token is given to those who logged in with their primary identity, once per connection.
         messenger.forget(Login::Token);
         messenger.forget(Login::Primary);
-        self.state.lock().leader = None;
         self.leader(messenger, deadline).await.map(drop)
     }
 
@@ -184,6 +200,8 @@ impl Masters {
                 Ok((answer, _)) => {
                     let error = answer.error.as_ref().map(Error::from_master);
                     tracing::debug!(%address, role = answer.role, ?error, "a master that does not lead");
+                    // It knows the others, of which one may lead; they are asked in the next round.
+                    self.learn(&answer);
                 }
                 // A refusal says more than a silence.
                 Err(error) if !error.can_retry() || worst.kind() == ErrorKind::Unavailable => worst = error,
@@ -193,13 +211,22 @@ impl Masters {
         Err(worst)
     }
 
+    fn learn(&self, answer: &ConnectToMasterResponse) {
+        let mut state = self.state.lock();
+        for address in addresses_of(answer) {
+            if !state.known.contains(&address) && state.known.len() < MOST_MASTERS {
+                state.known.push(address);
+            }
+        }
+    }
+
     fn accept(&self, messenger: &Messenger, address: &Address, answer: ConnectToMasterResponse) {
         let certificates = answer.ca_cert_der.iter().map(|der| CertificateDer::from(der.to_vec())).collect();
-        messenger.credentials.grant(answer.authn_token, certificates);
+        messenger.credentials.grant(answer.authn_token.clone(), certificates);
         Metrics::count(&messenger.metrics.leader_changes);
         let mut state = self.state.lock();
         state.leader = Some(address.clone());
-        state.known = answer.master_addrs.iter().filter_map(|known| Address::from_pb(known).ok()).collect();
+        state.known = addresses_of(&answer);
         state.cluster_id = answer.cluster_id;
         state.client_location = answer.client_location;
         if state.known.len() > self.configured.len() {
@@ -211,4 +238,11 @@ impl Masters {
         }
         tracing::debug!(leader = %address, "found the leading master");
     }
+}
+
+/// More than any cluster has; a broken master must not make every search ask the world.
+const MOST_MASTERS: usize = 16;
+
+fn addresses_of(answer: &ConnectToMasterResponse) -> Vec<Address> {
+    answer.master_addrs.iter().filter_map(|known| Address::from_pb(known).ok()).take(MOST_MASTERS).collect()
 }

@@ -43,6 +43,8 @@ pub(crate) struct TableInner {
     replicas: i32,
     extra_configs: HashMap<String, String>,
     authorization: Mutex<Option<SignedToken>>,
+    /// Held while the token is renewed, so that many writers ask once.
+    renewing: tokio::sync::Mutex<()>,
 }
 
 /// Sizes of a table as the masters last heard of them.
@@ -75,6 +77,7 @@ impl Table {
             replicas: answer.num_replicas.unwrap_or(0),
             extra_configs: answer.extra_configs,
             authorization: Mutex::new(answer.authz_token),
+            renewing: tokio::sync::Mutex::new(()),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -179,13 +182,22 @@ impl TableInner {
 
     /// A token that lets this user touch this table; renewed when it is about to end.
     pub(crate) async fn authorization(&self, deadline: Instant) -> Result<Option<SignedToken>> {
+        // A cluster that issues none does not ask for any.
+        let usable = |token: &Option<SignedToken>| {
+            token.as_ref().is_none_or(|token| lives_beyond(token, RENEW_BEFORE))
+        };
         let kept = self.authorization.lock().clone();
-        match kept {
-            Some(token) if lives_beyond(&token, RENEW_BEFORE) => Ok(Some(token)),
-            Some(_) => self.renew_authorization(deadline).await,
-            // A cluster that issues none does not ask for any.
-            None => Ok(None),
+        if usable(&kept) {
+            return Ok(kept);
         }
+        let Ok(_renewing) = tokio::time::timeout_at(deadline, self.renewing.lock()).await else {
+            return Err(Error::timed_out("waiting for a new authorization token"));
+        };
+        let kept = self.authorization.lock().clone();
+        if usable(&kept) {
+            return Ok(kept);
+        }
+        self.renew_authorization(deadline).await
     }
 
     pub(crate) async fn renew_authorization(&self, deadline: Instant) -> Result<Option<SignedToken>> {

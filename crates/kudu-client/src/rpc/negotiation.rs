@@ -238,3 +238,101 @@ where
     }
     Ok(message)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rpc::frame::tests::encode_response;
+    use proptest::prelude::*;
+    use std::time::Duration;
+    use tokio::io::AsyncReadExt;
+    use tokio::net::TcpListener;
+
+    const TERMS: Terms = Terms { require_encryption: false, encrypt_loopback: false, offer_token: true };
+
+    fn frame(is_error: bool, message: &impl Message) -> Vec<u8> {
+        let header =
+            ResponseHeader { call_id: NEGOTIATION_CALL_ID, is_error: Some(is_error), ..Default::default() };
+        encode_response(&header, &message.encode_to_vec())
+    }
+
+    /// Negotiates with a server that says these bytes, whatever it hears, and then closes.
+    fn against(bytes: Vec<u8>, terms: Terms) -> Result<Transport> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            tokio::spawn(async move {
+                let (mut socket, _) = listener.accept().await.unwrap();
+                let _ = socket.write_all(&bytes).await;
+                let _ = socket.shutdown().await;
+                // Reading what is said keeps the kernel from resetting before all was heard.
+                let _ =
+                    tokio::time::timeout(Duration::from_secs(5), socket.read_to_end(&mut Vec::new())).await;
+            });
+            let socket = TcpStream::connect(address).await.unwrap();
+            let credentials = Credentials::new("me".into(), None, Vec::new());
+            let negotiation = negotiate(socket, &credentials, terms);
+            tokio::time::timeout(Duration::from_secs(5), negotiation).await.expect("it comes to an end")
+        })
+    }
+
+    fn hello(features: Vec<i32>) -> Negotiate {
+        let mechanism = SaslMechanism { mechanism: "PLAIN".into() };
+        let sasl = AuthenticationType { sasl: Some(Empty {}), ..Default::default() };
+        Negotiate {
+            step: STEP_NEGOTIATE,
+            supported_features: features,
+            sasl_mechanisms: vec![mechanism],
+            authn_types: vec![sasl],
+            ..Default::default()
+        }
+    }
+
+    fn success() -> Negotiate {
+        Negotiate { step: STEP_SASL_SUCCESS, ..Default::default() }
+    }
+
+    #[test]
+    fn a_plain_server_is_accepted_unless_encryption_is_required() {
+        let words = [frame(false, &hello(vec![1])), frame(false, &success())].concat();
+        assert!(matches!(against(words.clone(), TERMS), Ok(Transport::Plain(_))));
+        let strict = Terms { require_encryption: true, ..TERMS };
+        assert_eq!(against(words, strict).err().unwrap().kind(), ErrorKind::NotAuthenticated);
+    }
+
+    #[test]
+    fn refusals_and_strange_choices_are_told_apart() {
+        let refusal = ErrorStatus { message: "no".into(), code: Some(15), unsupported_feature_flags: vec![] };
+        let refused = [frame(false, &hello(vec![1])), frame(true, &refusal)].concat();
+        assert_eq!(against(refused, TERMS).err().unwrap().kind(), ErrorKind::NotAuthenticated);
+        let mut only_kerberos = hello(vec![1]);
+        only_kerberos.sasl_mechanisms[0].mechanism = "GSSAPI".into();
+        let error = against(frame(false, &only_kerberos), TERMS).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::NotAuthenticated);
+        let mut token = hello(vec![1]);
+        token.authn_types = vec![AuthenticationType { token: Some(Empty {}), ..Default::default() }];
+        assert_eq!(against(frame(false, &token), TERMS).err().unwrap().kind(), ErrorKind::Protocol);
+        assert_eq!(against(Vec::new(), TERMS).err().unwrap().kind(), ErrorKind::Network);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(60))]
+
+        #[test]
+        fn no_server_makes_the_negotiation_panic_or_hang(
+            features in proptest::collection::vec(0i32..5, 0..4),
+            steps in proptest::collection::vec((0i32..9, proptest::collection::vec(any::<u8>(), 0..60)), 0..5),
+            tail in proptest::collection::vec(any::<u8>(), 0..30),
+        ) {
+            let mut words = frame(false, &hello(features));
+            for (step, bytes) in steps {
+                let bytes = Some(Bytes::from(bytes));
+                let message = Negotiate { step, tls_handshake: bytes.clone(), token: bytes, ..Default::default() };
+                words.extend(frame(false, &message));
+            }
+            words.extend(tail);
+            let _ = against(words, TERMS);
+        }
+    }
+}

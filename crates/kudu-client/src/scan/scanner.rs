@@ -11,6 +11,7 @@ use futures::Stream;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tracing::Instrument;
 
 use super::tablet::TabletScan;
 use super::{Part, Spec};
@@ -138,13 +139,15 @@ struct Shared {
 async fn work(spec: Arc<Spec>, shared: Arc<Shared>, sender: mpsc::Sender<Result<RecordBatch>>) {
     loop {
         let Some(part) = shared.parts.lock().pop_front() else { return };
+        let span = tracing::debug_span!("kudu_scan", tablet = %part.tablet.id_text());
         let mut scan = TabletScan::new(spec.clone(), part);
         loop {
             let left = shared.rows_left.load(Ordering::Relaxed);
             if left == 0 {
                 return;
             }
-            let batch = match scan.next(spec.limit.map(|_| left)).await {
+            let next = scan.next(spec.limit.map(|_| left)).instrument(span.clone());
+            let batch = match next.await {
                 Ok(Some(batch)) if batch.num_rows() == 0 => continue,
                 Ok(Some(batch)) => Ok(batch),
                 Ok(None) => break,

@@ -11,7 +11,7 @@ use rand::Rng;
 use tokio::time::{Instant, sleep};
 
 use super::batch::Outcome;
-use crate::backoff::Backoff;
+use crate::backoff::{Backoff, Turn};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::Metrics;
 use crate::pb::tserver::{WriteRequest, WriteResponse};
@@ -32,6 +32,8 @@ pub(super) struct Payload {
     pub(super) rows: Bytes,
     pub(super) indirect: Bytes,
     pub(super) count: usize,
+    /// Instead of the server's pace a fixed pause after each refusal; only to measure what that costs.
+    pub(super) fixed_pause: Option<Duration>,
 }
 
 /// Sends until the batch is applied, refused for good, or the deadline has passed.
@@ -80,8 +82,12 @@ async fn attempt_until_settled(
             continue;
         };
         let address = &tablet.replicas[index].address;
-        let Some(turn) = client.pace(address).turn(deadline).await else {
-            return Err(give_up(&last_error).at_server(&address.to_string()));
+        let turn = match payload.fixed_pause {
+            Some(_) => None,
+            None => match client.pace(address).turn(deadline).await {
+                Some(turn) => Some(turn),
+                None => return Err(give_up(&last_error).at_server(&address.to_string())),
+            },
         };
         let request = WriteRequest {
             tablet_id: tablet.id.clone(),
@@ -104,7 +110,7 @@ async fn attempt_until_settled(
         let error = match answer {
             Ok((answer, _)) => match &answer.error {
                 None => {
-                    turn.accepted();
+                    turn.into_iter().for_each(Turn::accepted);
                     tablet.led_by(index);
                     client.clock.observe(answer.timestamp);
                     let failed = answer.per_row_errors.len().min(payload.count);
@@ -118,14 +124,14 @@ async fn attempt_until_settled(
                 Some(error) => {
                     let error = Error::from_tablet_server(error).at_server(&address.to_string());
                     if error.kind() == ErrorKind::Busy {
-                        turn.refused();
+                        turn.into_iter().for_each(Turn::refused);
                     }
                     error
                 }
             },
             Err(error) => {
                 if error.kind() == ErrorKind::Busy {
-                    turn.refused();
+                    turn.into_iter().for_each(Turn::refused);
                 }
                 error
             }
@@ -136,7 +142,8 @@ async fn attempt_until_settled(
         match error.kind() {
             // The server's pace already spaces what is sent to it; this only breaks up lockstep.
             ErrorKind::Busy => {
-                let pause = Duration::from_micros(rand::rng().random_range(500..3_000));
+                let jitter = || Duration::from_micros(rand::rng().random_range(500..3_000));
+                let pause = payload.fixed_pause.unwrap_or_else(jitter);
                 sleep(pause.min(deadline.saturating_duration_since(Instant::now()))).await;
                 last_error = Some(error);
                 continue;

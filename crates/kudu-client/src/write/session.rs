@@ -13,6 +13,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use super::batch::{Batch, Outcome, PendingErrors, failed_rows};
 use super::send::{Payload, send_batch};
@@ -46,6 +47,7 @@ pub struct SessionBuilder {
     flush_interval: Duration,
     timeout: Duration,
     max_errors: usize,
+    fixed_pause: Option<Duration>,
 }
 
 impl SessionBuilder {
@@ -58,6 +60,7 @@ impl SessionBuilder {
             flush_interval: Duration::from_millis(500),
             timeout: Duration::from_secs(60),
             max_errors: 10_000,
+            fixed_pause: None,
         }
     }
 
@@ -100,6 +103,15 @@ impl SessionBuilder {
     #[must_use]
     pub fn max_errors(mut self, errors: usize) -> Self {
         self.max_errors = errors;
+        self
+    }
+
+    /// Pauses this long after each refusal instead of adapting; to measure what that costs.
+    #[cfg(feature = "test-cluster")]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn fixed_pause_when_busy(mut self, pause: Duration) -> Self {
+        self.fixed_pause = Some(pause);
         self
     }
 
@@ -389,13 +401,15 @@ impl Inner {
             count: rows.count,
             rows: Bytes::from(rows.rows),
             indirect: Bytes::from(rows.indirect),
+            fixed_pause: self.settings.fixed_pause,
         }
     }
 
     async fn send_one(&self, batch: Batch) {
         let deadline = Instant::now() + self.settings.timeout;
         let payload = self.payload(batch.rows);
-        let outcome = send_batch(&self.table, batch.tablet, &payload, deadline).await;
+        let span = tracing::debug_span!("kudu_write", tablet = %batch.tablet.id_text(), rows = payload.count);
+        let outcome = send_batch(&self.table, batch.tablet, &payload, deadline).instrument(span).await;
         match &outcome {
             Outcome::Applied { row_errors } if row_errors.is_empty() => {}
             Outcome::Moved => self.route_again(&payload, deadline).await,
@@ -468,6 +482,15 @@ impl Inner {
             }
             Outcome::Failed(error) => Err(error),
             Outcome::Moved => Err(Error::new(ErrorKind::NotFound, "the partition of the row is gone")),
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let bytes = *self.used_bytes.get_mut();
+        if bytes > 0 {
+            tracing::warn!(bytes, "a write session was dropped with rows that were not flushed");
         }
     }
 }
