@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::vector::{Encoding, Offsets, Vector};
 use crate::directory::{Directory, Kind, VECTOR_VALUES};
 use crate::error::Result;
+use crate::kernels::line::append_values;
 use crate::kernels::window::{min_max_narrow, min_max_windows, sum_narrow, sum_windows};
 use crate::level::Level;
 use crate::narrow::{Narrow, narrowed, with_narrow};
@@ -82,11 +83,10 @@ impl<'a> IntegerBlock<'a> {
                 out.extend(rows.map(|row| first.wrapping_add(step.wrapping_mul(row))));
                 continue;
             }
-            let min = piece.min;
             with_narrow!(piece.range, T => {
                 let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
                 let offsets = piece.decode(self.level, &mut offsets)?;
-                out.extend(offsets.iter().map(|offset| min.wrapping_add_unsigned(offset.widen())));
+                append_values(self.level, offsets, piece.min, out);
             });
         }
         Ok(())

@@ -69,10 +69,7 @@ impl<'a> Delta<'a> {
         let piece = &mut out[start..rows.end];
         unpack(level, self.packed, self.width, start, piece);
         if !self.patches.is_empty() {
-            let add = |row: usize, amount| {
-                piece[row - start] = piece[row - start].wrapping_add(T::truncate(amount));
-            };
-            self.patches.for_each(start..rows.end, add)?;
+            self.patches.add_to(level, start..rows.end, start, piece)?;
         }
         for (group, values) in (first_group..).zip(piece.chunks_mut(GROUP_ROWS)) {
             running_sum(level, values, T::truncate(self.base(group)), T::truncate(self.step));

@@ -89,14 +89,14 @@ fn choose(
 ) -> Candidate {
     let first = values[0];
     if profile.difference_min == profile.difference_max {
-        let plan = Plan { width: 0, low: 0, bytes: 0 };
+        let plan = Plan { width: 0, low: 0, cost: 0 };
         return Candidate::Frame { slope: profile.difference_min, first, plan };
     }
     let mut best = Best { preference, candidate: None, cost: usize::MAX };
     take_sample(values, &mut scratch.sample);
-    let framed = plan(level, values, (profile.min, profile.max), &scratch.sample);
+    let framed = plan(level, values, (profile.min, profile.max), &scratch.sample, preference);
     let anchor_bytes = signed_width(framed.low.wrapping_sub(profile.min));
-    best.offer(Candidate::Frame { slope: 0, first: 0, plan: framed }, 3 + anchor_bytes + framed.bytes);
+    best.offer(Candidate::Frame { slope: 0, first: 0, plan: framed }, 3 + anchor_bytes + framed.cost);
     if values.len() < TINY {
         return best.candidate.expect("a frame was offered");
     }
@@ -145,9 +145,9 @@ fn offer_differences(
     take_sample(&scratch.differences, &mut scratch.sample);
     let median = scratch.sample[scratch.sample.len() / 2];
     let spread = extremes(level, &scratch.differences);
-    let planned = plan(level, &scratch.differences, spread, &scratch.sample);
+    let planned = plan(level, &scratch.differences, spread, &scratch.sample, best.preference);
     let (line, groups) = base_line(values, profile);
-    let bytes = header_bytes(planned.low, line, groups) + planned.bytes;
+    let bytes = header_bytes(planned.low, line, groups) + planned.cost;
     best.offer(Candidate::Delta { plan: planned, line }, bytes);
     // A line is worth a pass over the values only where one step dominates or the values keep rising.
     let repeated = scratch.sample.iter().filter(|difference| **difference == median).count();
@@ -170,8 +170,8 @@ fn offer_line(level: Level, values: &[i64], slope: i64, scratch: &mut IntegerScr
     residuals(level, values, first, slope, &mut scratch.residuals);
     take_sample(&scratch.residuals, &mut scratch.sample);
     let spread = extremes(level, &scratch.residuals);
-    let planned = plan(level, &scratch.residuals, spread, &scratch.sample);
-    let bytes = 3 + signed_width(slope) + signed_width(planned.low) + planned.bytes;
+    let planned = plan(level, &scratch.residuals, spread, &scratch.sample, best.preference);
+    let bytes = 3 + signed_width(slope) + signed_width(planned.low) + planned.cost;
     best.offer(Candidate::Frame { slope, first, plan: planned }, bytes);
 }
 

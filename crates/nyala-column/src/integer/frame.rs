@@ -57,7 +57,7 @@ impl<'a> Frame<'a> {
         if self.patches.is_empty() {
             return Ok(());
         }
-        self.patches.for_each(rows, |row, amount| out[row] = out[row].wrapping_add(T::truncate(amount)))
+        self.patches.add_to(level, rows, 0, out)
     }
 
     pub(super) fn get(&self, row: usize) -> Result<u64> {

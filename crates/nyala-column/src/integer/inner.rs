@@ -8,8 +8,9 @@ use super::encode::encode_vector;
 use super::vector::{Offsets, Vector};
 use crate::directory::VECTOR_VALUES;
 use crate::error::{Result, ensure};
+use crate::kernels::line::write_values;
 use crate::level::Level;
-use crate::narrow::{Narrow, narrowed, with_narrow};
+use crate::narrow::{narrowed, with_narrow};
 use crate::preference::Preference;
 use crate::scratch::IntegerScratch;
 use crate::wire::{Reader, push, signed_width, unsigned_width};
@@ -42,9 +43,7 @@ impl<'a> Inner<'a> {
         with_narrow!(self.range, T => {
             let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
             self.vector.decode(level, rows.clone(), &mut offsets)?;
-            for (out, offset) in out[rows.clone()].iter_mut().zip(&offsets[rows]) {
-                *out = self.min.wrapping_add_unsigned(offset.widen());
-            }
+            write_values(level, &offsets[rows.clone()], self.min, &mut out[rows]);
         });
         Ok(())
     }

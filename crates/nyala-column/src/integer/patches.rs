@@ -6,11 +6,15 @@
 use std::ops::Range;
 
 use crate::error::{CorruptBlock, Result, ensure};
-use crate::kernels::pack::{get, is_storable, pack, packed_bytes, storable_width};
+use crate::kernels::pack::{get, is_storable, pack, packed_bytes, storable_width, unpack};
+use crate::level::Level;
+use crate::narrow::Narrow;
 use crate::wire::{Reader, bit_width};
 
 /// The count is one byte in the headers.
 pub(super) const PATCH_LIMIT: usize = 255;
+/// From so many on, patches are unpacked at once.
+const BULK: usize = 12;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patches<'a> {
@@ -57,8 +61,48 @@ impl<'a> Patches<'a> {
                 break;
             }
             next = position + 1;
-            let folded = get(self.values, self.value_bits, index);
-            patch(position, (folded >> 1) ^ (folded & 1).wrapping_neg());
+            patch(position, unfold_sign(get(self.values, self.value_bits, index)));
+        }
+        Ok(())
+    }
+
+    /// Adds each patch in `rows` to its row of `out`, whose first is row `start` (not after `rows`).
+    pub(super) fn add_to<T: Narrow>(
+        &self,
+        level: Level,
+        rows: Range<usize>,
+        start: usize,
+        out: &mut [T],
+    ) -> Result<()> {
+        let add = |row: usize, amount| out[row - start] = out[row - start].wrapping_add(T::truncate(amount));
+        if self.count < BULK {
+            return self.for_each(rows, add);
+        }
+        self.for_each_unpacked(level, rows, add)
+    }
+
+    /// As `for_each`, but unpacked at once: cheaper from some patches on.
+    fn for_each_unpacked(
+        &self,
+        level: Level,
+        rows: Range<usize>,
+        mut patch: impl FnMut(usize, u64),
+    ) -> Result<()> {
+        let mut positions = [0_u16; PATCH_LIMIT];
+        let mut values = [0_u64; PATCH_LIMIT];
+        let (positions, values) = (&mut positions[..self.count], &mut values[..self.count]);
+        unpack(level, self.positions, self.position_bits, 0, positions);
+        unpack(level, self.values, self.value_bits, 0, values);
+        let first = positions.partition_point(|position| usize::from(*position) < rows.start);
+        let mut next = rows.start;
+        for (position, folded) in positions[first..].iter().zip(&values[first..]) {
+            let position = usize::from(*position);
+            ensure(position >= next, "patch positions do not rise")?;
+            if position >= rows.end {
+                break;
+            }
+            next = position + 1;
+            patch(position, unfold_sign(*folded));
         }
         Ok(())
     }
@@ -93,6 +137,11 @@ pub(super) fn patches_bytes(count: usize, rows: usize, widest: u64) -> usize {
 #[inline(always)]
 pub(super) fn fold_sign(value: u64) -> u64 {
     (value << 1) ^ ((value as i64 >> 63) as u64)
+}
+
+#[inline(always)]
+fn unfold_sign(folded: u64) -> u64 {
+    (folded >> 1) ^ (folded & 1).wrapping_neg()
 }
 
 /// Appends patches; `amounts` are folded.

@@ -4,19 +4,28 @@ use super::patches::{PATCH_LIMIT, fold_sign, patches_bytes};
 use crate::kernels::pack::{is_storable, packed_bytes, storable_width};
 use crate::kernels::profile::count_outside;
 use crate::level::Level;
+use crate::preference::Preference;
 use crate::scratch::IntegerScratch;
 use crate::wire::bit_width;
 
 /// Values looked at to guess how all are spread.
-const SAMPLE: usize = 128;
+const SAMPLE: usize = 64;
 
 /// A width and the window of values it covers; the rest becomes patches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) width: u32,
     pub(super) low: i64,
-    /// Packed residuals and patches, headers apart.
-    pub(super) bytes: usize,
+    /// Bytes of packed residuals and patches, headers apart, and what reading the patches is worth in bytes.
+    pub(super) cost: usize,
+}
+
+/// What reading one patch is worth, in bits: a patch costs about as much time as unpacking tens of values.
+pub(super) fn patch_penalty_bits(preference: Preference) -> usize {
+    match preference {
+        Preference::Speed => 40,
+        Preference::Balanced | Preference::Size => 0,
+    }
 }
 
 impl Plan {
@@ -38,12 +47,22 @@ pub(super) fn take_sample(values: &[i64], sample: &mut Vec<i64>) {
 }
 
 /// The cheapest packing of `values`, whose extremes are `min` and `max`, judged by their sorted sample.
-pub(super) fn plan(level: Level, values: &[i64], (min, max): (i64, i64), sample: &[i64]) -> Plan {
+pub(super) fn plan(
+    level: Level,
+    values: &[i64],
+    (min, max): (i64, i64),
+    sample: &[i64],
+    preference: Preference,
+) -> Plan {
     let rows = values.len();
     let range = max.wrapping_sub(min) as u64;
     let full = storable_width(bit_width(range));
-    let mut best = Plan { width: full, low: min, bytes: packed_bytes(rows, full) };
-    let Some((guess, _)) = guess_width(rows, range, full, sample) else { return best };
+    let mut best = Plan { width: full, low: min, cost: packed_bytes(rows, full) };
+    let cost = |width, outside| {
+        let penalty = outside * patch_penalty_bits(preference) / 8;
+        packed_bytes(rows, width) + patches_bytes(outside, rows, patch_bound(range)) + penalty
+    };
+    let Some(guess) = guess_width(rows, full, sample, cost) else { return best };
     // The sample may be off by a little: the guess and its neighbours are counted on all values.
     for width in guess.saturating_sub(1)..=(guess + 1).min(full.saturating_sub(1)) {
         if !is_storable(width) {
@@ -58,9 +77,9 @@ pub(super) fn plan(level: Level, values: &[i64], (min, max): (i64, i64), sample:
         let below = (slack / 2).max(slack.saturating_sub(room_above)).min(room_below);
         let low = from.wrapping_sub_unsigned(below);
         let outside = count_outside(level, values, low, span);
-        let bytes = packed_bytes(rows, width) + patches_bytes(outside, rows, patch_bound(range));
-        if outside <= PATCH_LIMIT && bytes < best.bytes {
-            best = Plan { width, low, bytes };
+        let cost = cost(width, outside);
+        if outside <= PATCH_LIMIT && cost < best.cost {
+            best = Plan { width, low, cost };
         }
     }
     best
@@ -71,19 +90,19 @@ fn patch_bound(range: u64) -> u64 {
     range.saturating_mul(2)
 }
 
-/// The cheapest width below `full` by the sample, with its estimated bytes.
-fn guess_width(rows: usize, range: u64, full: u32, sample: &[i64]) -> Option<(u32, usize)> {
+/// The cheapest width below `full` by the sample.
+fn guess_width(rows: usize, full: u32, sample: &[i64], cost: impl Fn(u32, usize) -> usize) -> Option<u32> {
     let mut best = None;
-    let mut best_bytes = packed_bytes(rows, full);
+    let mut best_cost = cost(full, 0);
     for width in (0..full).rev().filter(|width| is_storable(*width)) {
         let (_, _, covered) = densest_window(sample, Plan::span(width));
         let outside = (sample.len() - covered) * rows / sample.len();
         if outside > PATCH_LIMIT {
             break;
         }
-        let bytes = packed_bytes(rows, width) + patches_bytes(outside, rows, patch_bound(range));
-        if bytes < best_bytes {
-            (best, best_bytes) = (Some((width, bytes)), bytes);
+        let cost = cost(width, outside);
+        if cost < best_cost {
+            (best, best_cost) = (Some(width), cost);
         }
     }
     best
@@ -140,13 +159,13 @@ mod tests {
         let mut sample = Vec::new();
         take_sample(values, &mut sample);
         let extremes = (*values.iter().min().unwrap(), *values.iter().max().unwrap());
-        plan(Level::best(), values, extremes, &sample)
+        plan(Level::best(), values, extremes, &sample, Preference::Balanced)
     }
 
     #[test]
     fn an_even_spread_is_packed_whole() {
         let values: Vec<i64> = (0..1024).map(|index| index * 37 % 100).collect();
-        assert_eq!(planned(&values), Plan { width: 7, low: 0, bytes: 896 });
+        assert_eq!(planned(&values), Plan { width: 7, low: 0, cost: 896 });
     }
 
     #[test]

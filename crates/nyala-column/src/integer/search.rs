@@ -1,8 +1,9 @@
 //! Finding rows by value: lines, bounds in sorted blocks, window edges, runs.
 
+use std::iter::Peekable;
 use std::ops::Range;
 
-use super::block::IntegerBlock;
+use super::block::{IntegerBlock, Piece};
 use super::vector::{Offsets, Vector};
 use crate::directory::VECTOR_VALUES;
 use crate::error::Result;
@@ -43,20 +44,8 @@ impl IntegerBlock<'_> {
     /// In a block whose `rows` do not fall: the first of them that is not below `value`, or `rows.end`.
     pub fn lower_bound(&self, rows: Range<u32>, value: i64) -> Result<u32> {
         self.directory.check_rows(&rows);
-        if rows.is_empty() {
-            return Ok(rows.end);
-        }
-        // The first vector whose largest value is not below: only it can hold the border.
-        let (mut low, last) = (self.directory.vector_of(rows.start), self.directory.vector_of(rows.end - 1));
-        let mut high = last + 1;
-        while low < high {
-            let middle = (low + high) / 2;
-            if self.directory.max(middle) < value { low = middle + 1 } else { high = middle }
-        }
-        if low > last {
-            return Ok(rows.end);
-        }
-        let piece = self.piece(self.directory.part(low, &rows));
+        let Some(vector) = self.first_reaching(rows.clone(), value) else { return Ok(rows.end) };
+        let piece = self.piece(self.directory.part(vector, &rows));
         let start = piece.part.block_rows().start;
         if value <= piece.min {
             return Ok(start);
@@ -78,48 +67,79 @@ impl IntegerBlock<'_> {
     ///
     /// What turns the edges of time windows into row bounds: arithmetic on a regular clock, else one merge.
     pub fn lower_bounds(&self, rows: Range<u32>, edges: &[i64], out: &mut Vec<u32>) -> Result<()> {
+        self.directory.check_rows(&rows);
         debug_assert!(edges.is_sorted(), "edges must not fall");
         out.reserve(edges.len());
-        if let Some((first, step)) = self.as_linear(rows.clone())?
-            && (step > 0 || rows.len() == 1)
-        {
-            let count = rows.len() as u32;
-            out.extend(edges.iter().map(|edge| rows.start + line_lower_bound(first, step, count, *edge)));
-            return Ok(());
-        }
-        if edges.len() <= 2 {
-            for edge in edges {
-                out.push(self.lower_bound(rows.clone(), *edge)?);
-            }
-            return Ok(());
-        }
         let mut edges = edges.iter().copied().peekable();
-        for piece in self.pieces(rows.clone()) {
-            let max = self.directory.max(piece.part.vector);
+        let mut from = rows.start;
+        while let Some(edge) = edges.peek().copied() {
+            let Some(vector) = self.first_reaching(from..rows.end, edge) else { break };
+            let piece = self.piece(self.directory.part(vector, &(from..rows.end)));
+            let max = self.directory.max(vector);
             let start = piece.part.block_rows().start;
-            // Edges at or below the minimum lie before the vector: no need to decode it for them.
+            // Edges at or below the minimum lie before the vector: no need to look into it for them.
             while edges.next_if(|edge| *edge <= piece.min).is_some() {
                 out.push(start);
             }
-            if edges.peek().is_none_or(|edge| *edge > max) {
-                continue;
+            if edges.peek().is_some_and(|edge| *edge <= max) {
+                self.lower_bounds_in(&piece, &mut edges, out)?;
             }
-            with_narrow!(piece.range, T => {
-                let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
-                let offsets = piece.decode(self.level, &mut offsets)?;
-                let mut from = 0;
-                while let Some(edge) = edges.peek().copied() {
-                    let below = edge.wrapping_sub(piece.min) as u64;
-                    from += gallop(&offsets[from..], |offset| offset.widen() < below);
-                    if from == offsets.len() {
-                        break;
-                    }
-                    edges.next();
-                    out.push(start + from as u32);
-                }
-            });
+            from = piece.part.block_rows().end;
+            if from == rows.end {
+                break;
+            }
         }
         out.extend(edges.map(|_| rows.end));
+        Ok(())
+    }
+
+    /// The first vector that `rows` touch whose largest value is not below `value`: only it can hold the border.
+    fn first_reaching(&self, rows: Range<u32>, value: i64) -> Option<u32> {
+        if rows.is_empty() {
+            return None;
+        }
+        let (first, last) = (self.directory.vector_of(rows.start), self.directory.vector_of(rows.end - 1));
+        let (mut low, mut high) = (first, last + 1);
+        while low < high {
+            let middle = (low + high) / 2;
+            if self.directory.max(middle) < value { low = middle + 1 } else { high = middle }
+        }
+        (low <= last).then_some(low)
+    }
+
+    /// Takes from `edges` those that the rows of one vector reach.
+    fn lower_bounds_in(
+        &self,
+        piece: &Piece<'_>,
+        edges: &mut Peekable<impl Iterator<Item = i64>>,
+        out: &mut Vec<u32>,
+    ) -> Result<()> {
+        let start = piece.part.block_rows().start;
+        let count = piece.part.len() as u32;
+        if let Some((first, step)) = piece.line(self.level)?
+            && (step > 0 || count == 1)
+        {
+            let last = first.wrapping_add(step.wrapping_mul(i64::from(count) - 1));
+            while let Some(edge) = edges.next_if(|edge| *edge <= last) {
+                out.push(start + line_lower_bound(first, step, count, edge));
+            }
+            return Ok(());
+        }
+        with_narrow!(piece.range, T => {
+            let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
+            let offsets = piece.decode(self.level, &mut offsets)?;
+            let mut from = 0;
+            while let Some(edge) = edges.peek().copied() {
+                let below = edge.wrapping_sub(piece.min) as u64;
+                // An edge below the minimum was taken before, so this does not wrap; one beyond ends the vector.
+                from += gallop(&offsets[from..], |offset| offset.widen() < below);
+                if from == offsets.len() {
+                    break;
+                }
+                edges.next();
+                out.push(start + from as u32);
+            }
+        });
         Ok(())
     }
 

@@ -61,22 +61,33 @@ pub(crate) fn from_ordered(ordered: i64) -> f64 {
 fn add_to_lanes_body(lanes: &mut [f64; LANES], phase: usize, values: &[f64]) {
     let head = if phase == 0 { 0 } else { (LANES - phase).min(values.len()) };
     let (head, rest) = values.split_at(head);
-    for (lane, value) in lanes[phase..].iter_mut().zip(head) {
-        *lane += value;
-    }
     // A copy, so that the lanes live in registers.
     let mut sums = *lanes;
-    let chunks = rest.chunks_exact(LANES);
-    let tail = chunks.remainder();
+    if !head.is_empty() {
+        add_padded(&mut sums, phase, head);
+    }
+    let (chunks, tail) = rest.as_chunks::<LANES>();
     for chunk in chunks {
         for (sum, value) in sums.iter_mut().zip(chunk) {
             *sum += value;
         }
     }
-    for (sum, value) in sums.iter_mut().zip(tail) {
-        *sum += value;
+    if !tail.is_empty() {
+        add_padded(&mut sums, 0, tail);
     }
     *lanes = sums;
+}
+
+/// Adds fewer values than lanes; what is missing is −0.0, which changes no number.
+#[inline(always)]
+fn add_padded(sums: &mut [f64; LANES], phase: usize, values: &[f64]) {
+    let mut padded = [-0.0; LANES];
+    for (slot, value) in padded[phase..].iter_mut().zip(values) {
+        *slot = *value;
+    }
+    for (sum, value) in sums.iter_mut().zip(padded) {
+        *sum += value;
+    }
 }
 
 #[inline(always)]

@@ -1,4 +1,4 @@
-//! Adding a straight line to unpacked residuals.
+//! Adding a straight line to unpacked residuals, and from offsets to values.
 
 use crate::level::dispatched;
 use crate::narrow::Narrow;
@@ -6,6 +6,12 @@ use crate::narrow::Narrow;
 dispatched! {
     /// Adds `first + step · i` to each value, wrapping.
     pub(crate) fn add_line<T: Narrow>(values: &mut [T], first: T, step: T) = add_line_body;
+
+    /// Appends `min` plus each offset.
+    pub(crate) fn append_values<T: Narrow>(offsets: &[T], min: i64, out: &mut Vec<i64>) = append_values_body;
+
+    /// Writes `min` plus each offset.
+    pub(crate) fn write_values<T: Narrow>(offsets: &[T], min: i64, out: &mut [i64]) = write_values_body;
 }
 
 #[inline(always)]
@@ -19,6 +25,18 @@ fn add_line_body<T: Narrow>(values: &mut [T], first: T, step: T) {
     for (index, value) in values.iter_mut().enumerate() {
         let line = first.wrapping_add(step.wrapping_mul(T::truncate(index as u64)));
         *value = value.wrapping_add(line);
+    }
+}
+
+#[inline(always)]
+fn append_values_body<T: Narrow>(offsets: &[T], min: i64, out: &mut Vec<i64>) {
+    out.extend(offsets.iter().map(|offset| min.wrapping_add_unsigned(offset.widen())));
+}
+
+#[inline(always)]
+fn write_values_body<T: Narrow>(offsets: &[T], min: i64, out: &mut [i64]) {
+    for (out, offset) in out.iter_mut().zip(offsets) {
+        *out = min.wrapping_add_unsigned(offset.widen());
     }
 }
 
@@ -37,6 +55,20 @@ mod tests {
                     assert_eq!(value, index.wrapping_add(5).wrapping_add(step.wrapping_mul(index)));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn every_level_adds_the_minimum() {
+        let offsets: Vec<u16> = (0..100).map(|index| index * 600).collect();
+        for level in Level::available() {
+            let mut appended = vec![1];
+            append_values(level, &offsets, i64::MIN + 5, &mut appended);
+            let expected: Vec<i64> = offsets.iter().map(|offset| i64::MIN + 5 + i64::from(*offset)).collect();
+            assert_eq!(appended[1..], expected);
+            let mut written = vec![0; 100];
+            write_values(level, &offsets, i64::MIN + 5, &mut written);
+            assert_eq!(written, expected);
         }
     }
 }

@@ -168,23 +168,44 @@ fn unpack_natural<N: Narrow>(level: Level, packed: &[u8], width: u32, first: usi
 }
 
 fn unpack_portable<N: Narrow>(packed: &[u8], width: u32, first: usize, out: &mut [N]) {
+    unpack_words(packed, width, first, out, |word, mask, out| {
+        for (lane, value) in out.iter_mut().enumerate() {
+            *value = N::truncate((word >> (lane as u32 * width)) & mask);
+        }
+    });
+}
+
+/// Loads eight bytes for as many values as their type puts into eight bytes, which `spread` takes apart.
+///
+/// Storable widths keep these values and the bit offset of the first (0 or 4 below 64-bit types, whose values
+/// come one at a time) within the word.
+#[inline(always)]
+fn unpack_words<N: Narrow>(
+    packed: &[u8],
+    width: u32,
+    first: usize,
+    out: &mut [N],
+    spread: impl Fn(u64, u64, &mut [N]),
+) {
     let mask = mask(width);
-    let width = width as usize;
-    // Values whose eight bytes lie wholly inside the stream need no end-of-stream check.
+    let per_word = 64 / N::BITS as usize;
+    let step_bits = per_word * width as usize;
+    let mut bit = first * width as usize;
+    // Words that lie wholly inside the stream need no end-of-stream check.
     let whole = match packed.len().checked_sub(8) {
-        Some(last_word) => (last_word * 8 / width + 1).saturating_sub(first).min(out.len()),
-        None => 0,
+        Some(last_word) if last_word * 8 >= bit => (last_word * 8 - bit) / step_bits + 1,
+        _ => 0,
     };
-    let (body, tail) = out.split_at_mut(whole);
-    let mut bit = first * width;
-    for value in body {
+    let words = whole.min(out.len() / per_word);
+    let (body, tail) = out.split_at_mut(words * per_word);
+    for out in body.chunks_exact_mut(per_word) {
         let word = u64::from_le_bytes(packed[bit / 8..bit / 8 + 8].try_into().expect("eight bytes"));
-        *value = N::truncate((word >> (bit % 8)) & mask);
-        bit += width;
+        spread(word >> (bit % 8), mask, out);
+        bit += step_bits;
     }
     for value in tail {
         *value = N::truncate((load_word(packed, bit / 8) >> (bit % 8)) & mask);
-        bit += width;
+        bit += width as usize;
     }
 }
 
@@ -193,7 +214,7 @@ fn unpack_portable<N: Narrow>(packed: &[u8], width: u32, first: usize, out: &mut
 mod x86 {
     use std::arch::x86_64::*;
 
-    use super::{mask, unpack_portable};
+    use super::{mask, unpack_words};
     use crate::narrow::Narrow;
 
     /// For one width: where each output byte's qword starts in the 64 input bytes, and by how much to shift.
@@ -269,28 +290,15 @@ mod x86 {
     /// For types below 64 bits: eight bytes of output per bit deposit.
     #[target_feature(enable = "bmi1,bmi2")]
     pub(super) fn unpack_bmi2<N: Narrow>(packed: &[u8], width: u32, first: usize, out: &mut [N]) {
-        let per_word = 64 / N::BITS as usize;
-        let step_bits = per_word * width as usize;
         let mut deposit = 0_u64;
-        for lane in 0..per_word {
-            deposit |= mask(width) << (lane as u32 * N::BITS);
+        for lane in 0..64 / N::BITS {
+            deposit |= mask(width) << (lane * N::BITS);
         }
-        // Words that can be read and written whole; the storable widths keep offset + bits within 64.
-        let readable = match packed.len().checked_sub(8) {
-            Some(last_word) => (last_word * 8 / step_bits + 1).saturating_sub(first / per_word),
-            None => 0,
-        };
-        let words = readable.min(out.len() / per_word);
-        let (body, tail) = out.split_at_mut(words * per_word);
-        let mut bit = first * width as usize;
-        for out in body.chunks_exact_mut(per_word) {
-            let word = u64::from_le_bytes(packed[bit / 8..bit / 8 + 8].try_into().expect("eight bytes"));
-            let values = _pdep_u64(word >> (bit % 8), deposit);
-            // SAFETY: `out` is `per_word` values of N, eight bytes.
+        unpack_words(packed, width, first, out, |word, _, out| {
+            let values = _pdep_u64(word, deposit);
+            // SAFETY: `out` is as many values of N as eight bytes hold.
             unsafe { out.as_mut_ptr().cast::<u64>().write_unaligned(values) };
-            bit += step_bits;
-        }
-        unpack_portable(packed, width, first + words * per_word, tail);
+        });
     }
 }
 

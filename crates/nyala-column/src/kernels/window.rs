@@ -5,19 +5,53 @@
 
 use std::ops::Range;
 
-use crate::level::dispatched;
+use crate::level::{Feature, Level, dispatched};
 use crate::narrow::Narrow;
 
 /// Rows of the block that a slice of decoded values holds.
 pub(crate) type Rows = Range<u32>;
 
+/// Adds to each window's sum: its rows' offsets, and `min` once per row.
+#[allow(unsafe_code, reason = "calls of the per-level copies, see SAFETY")]
+pub(crate) fn sum_windows<T: Narrow>(
+    level: Level,
+    values: &[T],
+    rows: Rows,
+    bounds: &[u32],
+    min: i64,
+    out: &mut [i128],
+) {
+    match level.feature() {
+        // SAFETY: level; it is only handed out where the processor has these instructions.
+        #[cfg(target_arch = "x86_64")]
+        Feature::Avx512 => unsafe { x86::sum_windows_avx512(values, rows, bounds, min, out) },
+        _ => sum_windows_by_level(level, values, rows, bounds, min, out),
+    }
+}
+
+/// Widens each window's `(min, max)` by its rows.
+#[allow(unsafe_code, reason = "calls of the per-level copies, see SAFETY")]
+pub(crate) fn min_max_windows<T: Narrow>(
+    level: Level,
+    values: &[T],
+    rows: Rows,
+    bounds: &[u32],
+    min: i64,
+    out: &mut [(i64, i64)],
+) {
+    match level.feature() {
+        // SAFETY: level; it is only handed out where the processor has these instructions.
+        #[cfg(target_arch = "x86_64")]
+        Feature::Avx512 => unsafe { x86::min_max_windows_avx512(values, rows, bounds, min, out) },
+        _ => min_max_windows_by_level(level, values, rows, bounds, min, out),
+    }
+}
+
 dispatched! {
-    /// Adds to each window's sum: its rows' offsets, and `min` once per row.
-    pub(crate) fn sum_windows<T: Narrow>(values: &[T], rows: Rows, bounds: &[u32], min: i64, out: &mut [i128])
+    fn sum_windows_by_level<T: Narrow>(values: &[T], rows: Rows, bounds: &[u32], min: i64, out: &mut [i128])
         = sum_windows_body;
 
-    /// Widens each window's `(min, max)` by its rows.
-    pub(crate) fn min_max_windows<T: Narrow>(
+    fn min_max_windows_by_level<T: Narrow>(
         values: &[T], rows: Rows, bounds: &[u32], min: i64, out: &mut [(i64, i64)]
     ) = min_max_windows_body;
 
@@ -36,9 +70,21 @@ fn clip<'a, T>(values: &'a [T], rows: &Rows, start: u32, end: u32) -> &'a [T] {
 
 #[inline(always)]
 fn sum_windows_body<T: Narrow>(values: &[T], rows: Rows, bounds: &[u32], min: i64, out: &mut [i128]) {
+    sum_windows_with(values, rows, bounds, min, out, |values| sum_body(values));
+}
+
+#[inline(always)]
+fn sum_windows_with<T: Narrow>(
+    values: &[T],
+    rows: Rows,
+    bounds: &[u32],
+    min: i64,
+    out: &mut [i128],
+    sum: impl Fn(&[T]) -> u128,
+) {
     for (pair, out) in bounds.windows(2).zip(out) {
         let values = clip(values, &rows, pair[0], pair[1]);
-        *out += i128::from(min) * values.len() as i128 + sum_body(values) as i128;
+        *out += i128::from(min) * i128::from(values.len() as i64) + sum(values) as i128;
     }
 }
 
@@ -50,31 +96,192 @@ fn min_max_windows_body<T: Narrow>(
     min: i64,
     out: &mut [(i64, i64)],
 ) {
+    min_max_windows_with(values, rows, bounds, min, out, |values| {
+        let (min, max) = min_max_body(values);
+        (min.widen(), max.widen())
+    });
+}
+
+#[inline(always)]
+fn min_max_windows_with<T: Narrow>(
+    values: &[T],
+    rows: Rows,
+    bounds: &[u32],
+    min: i64,
+    out: &mut [(i64, i64)],
+    min_max: impl Fn(&[T]) -> (u64, u64),
+) {
     for (pair, out) in bounds.windows(2).zip(out) {
         let values = clip(values, &rows, pair[0], pair[1]);
         if !values.is_empty() {
-            let (least, most) = min_max_body(values);
-            out.0 = out.0.min(min.wrapping_add_unsigned(least.widen()));
-            out.1 = out.1.max(min.wrapping_add_unsigned(most.widen()));
+            let (least, most) = min_max(values);
+            out.0 = out.0.min(min.wrapping_add_unsigned(least));
+            out.1 = out.1.max(min.wrapping_add_unsigned(most));
         }
     }
 }
 
 #[inline(always)]
 fn sum_body<T: Narrow>(values: &[T]) -> u128 {
-    if T::BITS < 64 {
-        return u128::from(values.iter().map(|value| value.widen()).fold(0, u64::wrapping_add));
+    match T::BITS {
+        // In 32-bit lanes: a vector's 1024 values cannot overflow them.
+        8 | 16 if values.len() <= 1 << 16 => {
+            u128::from(values.iter().map(|value| value.widen() as u32).fold(0, u32::wrapping_add))
+        }
+        8 | 16 | 32 => u128::from(values.iter().map(|value| value.widen()).fold(0, u64::wrapping_add)),
+        // Halves apart, so that 64-bit lanes cannot overflow.
+        _ => {
+            let halves =
+                values.iter().map(|value| value.widen()).fold((0_u64, 0_u64), |(low, high), value| {
+                    (low.wrapping_add(value & u64::from(u32::MAX)), high.wrapping_add(value >> 32))
+                });
+            u128::from(halves.0) + (u128::from(halves.1) << 32)
+        }
     }
-    // Halves apart, so that 64-bit lanes cannot overflow (a slice here is at most a few thousand values).
-    let (low, high) = values.iter().map(|value| value.widen()).fold((0_u64, 0_u64), |(low, high), value| {
-        (low + (value & u64::from(u32::MAX)), high + (value >> 32))
-    });
-    u128::from(low) + (u128::from(high) << 32)
 }
 
 #[inline(always)]
 fn min_max_body<T: Narrow>(values: &[T]) -> (T, T) {
     values.iter().fold((T::MAX, T::default()), |(min, max), value| (min.min(*value), max.max(*value)))
+}
+
+/// Bytes and halfwords by hand: windows are often shorter than a register, where what the compiler makes of
+/// the plain loops is mostly loop ends. Loads are masked instead.
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code, reason = "masked loads inside a slice, see SAFETY")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use super::{Rows, min_max_body, min_max_windows_with, sum_body, sum_windows_with};
+    use crate::narrow::Narrow;
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,bmi2,popcnt,lzcnt")]
+    pub(super) fn sum_windows_avx512<T: Narrow>(
+        values: &[T],
+        rows: Rows,
+        bounds: &[u32],
+        min: i64,
+        out: &mut [i128],
+    ) {
+        if T::BITS > 16 {
+            return sum_windows_with(values, rows, bounds, min, out, |values| sum_body(values));
+        }
+        sum_windows_with(values, rows, bounds, min, out, |values| sum_small(values));
+    }
+
+    /// Sums bytes; of halfwords the low and high bytes apart.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,sse4.1")]
+    #[inline]
+    fn sum_small<T: Narrow>(values: &[T]) -> u128 {
+        if T::BITS == 8 && values.len() <= 16 {
+            let mask = u32::MAX.checked_shr(32 - values.len() as u32).unwrap_or(0) as u16;
+            // SAFETY: the mask keeps the load inside `values` (0..=16 bytes).
+            let loaded = unsafe { _mm_maskz_loadu_epi8(mask, values.as_ptr().cast()) };
+            let sums = _mm_sad_epu8(loaded, _mm_setzero_si128());
+            return (_mm_cvtsi128_si64(sums) + _mm_extract_epi64::<1>(sums)) as u128;
+        }
+        let zero = _mm512_setzero_si512();
+        let (mut low, mut high) = (zero, zero);
+        for piece in values.chunks(512 / T::BITS as usize) {
+            let mask = u64::MAX >> (64 - size_of_val(piece) as u32);
+            // SAFETY: the mask keeps the load inside `piece` (1..=64 bytes).
+            let loaded = unsafe { _mm512_maskz_loadu_epi8(mask, piece.as_ptr().cast()) };
+            if T::BITS == 8 {
+                low = _mm512_add_epi64(low, _mm512_sad_epu8(loaded, zero));
+            } else {
+                let low_bytes = _mm512_and_si512(loaded, _mm512_set1_epi16(0xff));
+                low = _mm512_add_epi64(low, _mm512_sad_epu8(low_bytes, zero));
+                high = _mm512_add_epi64(high, _mm512_sad_epu8(_mm512_srli_epi16::<8>(loaded), zero));
+            }
+        }
+        let sums = _mm512_add_epi64(low, _mm512_slli_epi64::<8>(high));
+        _mm512_reduce_add_epi64(sums) as u64 as u128
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,bmi2,popcnt,lzcnt")]
+    pub(super) fn min_max_windows_avx512<T: Narrow>(
+        values: &[T],
+        rows: Rows,
+        bounds: &[u32],
+        min: i64,
+        out: &mut [(i64, i64)],
+    ) {
+        if T::BITS > 16 {
+            return min_max_windows_with(values, rows, bounds, min, out, |values| {
+                let (min, max) = min_max_body(values);
+                (min.widen(), max.widen())
+            });
+        }
+        min_max_windows_with(values, rows, bounds, min, out, |values| min_max_small(values));
+    }
+
+    /// Extremes of bytes or halfwords, of which there are some.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,sse4.1")]
+    #[inline]
+    fn min_max_small<T: Narrow>(values: &[T]) -> (u64, u64) {
+        if size_of_val(values) <= 16 {
+            let mask = (u32::MAX >> (32 - size_of_val(values) as u32)) as u16;
+            // SAFETY: the mask keeps the loads inside `values` (1..=16 bytes).
+            let (for_min, for_max) = unsafe {
+                let pointer = values.as_ptr().cast();
+                (_mm_mask_loadu_epi8(_mm_set1_epi8(-1), mask, pointer), _mm_maskz_loadu_epi8(mask, pointer))
+            };
+            return (least::<T>(for_min), most::<T>(for_max));
+        }
+        let mut min = _mm512_set1_epi8(-1);
+        let mut max = _mm512_setzero_si512();
+        for piece in values.chunks(512 / T::BITS as usize) {
+            let mask = u64::MAX >> (64 - size_of_val(piece) as u32);
+            // SAFETY: the mask keeps the loads inside `piece` (1..=64 bytes).
+            let (for_min, for_max) = unsafe {
+                let pointer = piece.as_ptr().cast();
+                (
+                    _mm512_mask_loadu_epi8(_mm512_set1_epi8(-1), mask, pointer),
+                    _mm512_maskz_loadu_epi8(mask, pointer),
+                )
+            };
+            if T::BITS == 8 {
+                min = _mm512_min_epu8(min, for_min);
+                max = _mm512_max_epu8(max, for_max);
+            } else {
+                min = _mm512_min_epu16(min, for_min);
+                max = _mm512_max_epu16(max, for_max);
+            }
+        }
+        let half = |both: __m512i| (_mm512_castsi512_si256(both), _mm512_extracti64x4_epi64::<1>(both));
+        let quarter = |both: __m256i| (_mm256_castsi256_si128(both), _mm256_extracti128_si256::<1>(both));
+        let ((min_low, min_high), (max_low, max_high)) = (half(min), half(max));
+        if T::BITS == 8 {
+            let min = quarter(_mm256_min_epu8(min_low, min_high));
+            let max = quarter(_mm256_max_epu8(max_low, max_high));
+            (least::<T>(_mm_min_epu8(min.0, min.1)), most::<T>(_mm_max_epu8(max.0, max.1)))
+        } else {
+            let min = quarter(_mm256_min_epu16(min_low, min_high));
+            let max = quarter(_mm256_max_epu16(max_low, max_high));
+            (least::<T>(_mm_min_epu16(min.0, min.1)), most::<T>(_mm_max_epu16(max.0, max.1)))
+        }
+    }
+
+    /// The least element of a register.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,sse4.1")]
+    #[inline]
+    fn least<T: Narrow>(values: __m128i) -> u64 {
+        let halfwords = if T::BITS == 8 {
+            // The lesser byte of each pair, zero-extended: what is shifted in from above is zero.
+            _mm_min_epu8(_mm_and_si128(values, _mm_set1_epi16(0xff)), _mm_srli_epi16::<8>(values))
+        } else {
+            values
+        };
+        (_mm_cvtsi128_si32(_mm_minpos_epu16(halfwords)) & 0xffff) as u64
+    }
+
+    /// The greatest element of a register: the complement of the least complement.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,sse4.1")]
+    #[inline]
+    fn most<T: Narrow>(values: __m128i) -> u64 {
+        let complement = least::<T>(_mm_xor_si128(values, _mm_set1_epi8(-1)));
+        !complement & (u64::MAX >> (64 - T::BITS))
+    }
 }
 
 #[cfg(test)]
