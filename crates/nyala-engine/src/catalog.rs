@@ -1,0 +1,428 @@
+//! What the store consists of, and how that becomes durable: tables, partitions, rowsets, tombstones.
+//!
+//! The state is changed by edits; an edit is in the manifest, synced, before the store acts on it. A
+//! checkpoint is the whole state written as edits, so there is one encoding. The bytes are drawn in
+//! `docs/format/manifest.md` and here:
+//! ```text
+//! edits: kind (8 bits) | members in the order of their declaration, little-endian, texts and lists with
+//! their length (32 bits) in front
+//! ```
+
+use crate::fs::FsRef;
+use crate::manifest_log::{self, ManifestLog};
+use crate::rowset::RowsetMeta;
+use crate::rowset::format::StoredType;
+use crate::tombstone::Tombstone;
+use crate::wire::{Reader, put_bytes};
+use nyala_core::schema::Partitioning;
+use nyala_core::{ColumnId, ColumnSchema, Error, Result, TableId, TableSchema, TimeRange};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// A table in the catalog.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CatalogTable {
+    pub(crate) schema: TableSchema,
+    /// Columns that were dropped: rowsets may still hold cells of theirs.
+    pub(crate) dropped_columns: Vec<ColumnId>,
+    pub(crate) partitions: BTreeMap<u64, TimeRange>,
+    pub(crate) rowsets: BTreeMap<u64, RowsetMeta>,
+    pub(crate) tombstones: Vec<Tombstone>,
+}
+
+/// Everything the manifest says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct CatalogState {
+    pub(crate) next_table: u32,
+    pub(crate) next_partition: u64,
+    pub(crate) next_rowset: u64,
+    /// Batches up to here are in rowsets: the log is replayed from the next.
+    pub(crate) flushed_sequence: u64,
+    pub(crate) tables: BTreeMap<TableId, CatalogTable>,
+}
+
+/// A change of the state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Edit {
+    /// The numbers given out next are at least these.
+    Counters {
+        next_table: u32,
+        next_partition: u64,
+        next_rowset: u64,
+    },
+    PutTable {
+        id: TableId,
+        schema: TableSchema,
+        dropped_columns: Vec<ColumnId>,
+    },
+    DropTable(TableId),
+    PutPartition {
+        table: TableId,
+        id: u64,
+        range: TimeRange,
+    },
+    /// With the rowsets in it.
+    DropPartition {
+        table: TableId,
+        id: u64,
+    },
+    PutRowset(RowsetMeta),
+    DropRowset {
+        table: TableId,
+        id: u64,
+    },
+    /// All tombstones of a table from now on.
+    SetTombstones {
+        table: TableId,
+        tombstones: Vec<Tombstone>,
+    },
+    /// Batches up to here are in rowsets.
+    Flushed(u64),
+}
+
+impl CatalogState {
+    fn table_mut(&mut self, id: TableId) -> Result<&mut CatalogTable> {
+        self.tables.get_mut(&id).ok_or_else(|| Error::missing(format!("table {id}")))
+    }
+
+    pub(crate) fn apply(&mut self, edit: Edit) -> Result<()> {
+        match edit {
+            Edit::Counters { next_table, next_partition, next_rowset } => {
+                self.next_table = self.next_table.max(next_table);
+                self.next_partition = self.next_partition.max(next_partition);
+                self.next_rowset = self.next_rowset.max(next_rowset);
+            }
+            Edit::PutTable { id, schema, dropped_columns } => {
+                self.next_table = self.next_table.max(id.0 + 1);
+                match self.tables.get_mut(&id) {
+                    Some(table) => (table.schema, table.dropped_columns) = (schema, dropped_columns),
+                    None => {
+                        let table = CatalogTable {
+                            schema,
+                            dropped_columns,
+                            partitions: BTreeMap::new(),
+                            rowsets: BTreeMap::new(),
+                            tombstones: Vec::new(),
+                        };
+                        self.tables.insert(id, table);
+                    }
+                }
+            }
+            Edit::DropTable(id) => drop(self.tables.remove(&id)),
+            Edit::PutPartition { table, id, range } => {
+                self.next_partition = self.next_partition.max(id + 1);
+                self.table_mut(table)?.partitions.insert(id, range);
+            }
+            Edit::DropPartition { table, id } => {
+                let table = self.table_mut(table)?;
+                table.partitions.remove(&id);
+                table.rowsets.retain(|_, rowset| rowset.partition != id);
+            }
+            Edit::PutRowset(meta) => {
+                self.next_rowset = self.next_rowset.max(meta.id + 1);
+                let table = self.table_mut(meta.table)?;
+                if !table.partitions.contains_key(&meta.partition) {
+                    return Err(Error::missing(format!("partition {}", meta.partition)));
+                }
+                table.rowsets.insert(meta.id, meta);
+            }
+            Edit::DropRowset { table, id } => drop(self.table_mut(table)?.rowsets.remove(&id)),
+            Edit::SetTombstones { table, tombstones } => self.table_mut(table)?.tombstones = tombstones,
+            Edit::Flushed(sequence) => self.flushed_sequence = self.flushed_sequence.max(sequence),
+        }
+        Ok(())
+    }
+
+    /// The state as edits of an empty one.
+    fn edits(&self) -> Vec<Edit> {
+        let mut edits = vec![
+            Edit::Counters {
+                next_table: self.next_table,
+                next_partition: self.next_partition,
+                next_rowset: self.next_rowset,
+            },
+            Edit::Flushed(self.flushed_sequence),
+        ];
+        for (id, table) in &self.tables {
+            edits.push(Edit::PutTable {
+                id: *id,
+                schema: table.schema.clone(),
+                dropped_columns: table.dropped_columns.clone(),
+            });
+            edits.extend(table.partitions.iter().map(|(partition, range)| Edit::PutPartition {
+                table: *id,
+                id: *partition,
+                range: *range,
+            }));
+            edits.extend(table.rowsets.values().cloned().map(Edit::PutRowset));
+            if !table.tombstones.is_empty() {
+                edits.push(Edit::SetTombstones { table: *id, tombstones: table.tombstones.clone() });
+            }
+        }
+        edits
+    }
+}
+
+/// The state and its manifest.
+pub(crate) struct Catalog {
+    pub(crate) state: CatalogState,
+    log: ManifestLog,
+}
+
+/// Reads the state of a directory; nothing if there is no store in it.
+pub(crate) fn load(fs: &FsRef, dir: &Path) -> Result<Option<CatalogState>> {
+    let Some(loaded) = manifest_log::load(fs, dir)? else { return Ok(None) };
+    let mut state = CatalogState::default();
+    for bytes in [&loaded.checkpoint].into_iter().chain(&loaded.edits) {
+        let mut reader = Reader::new(bytes);
+        while !reader.is_empty() {
+            let edit = Edit::decode(&mut reader).and_then(|edit| state.apply(edit));
+            edit.map_err(|error| Error::corrupt(dir, 0, format!("the manifest: {error}")))?;
+        }
+    }
+    Ok(Some(state))
+}
+
+impl Catalog {
+    /// Begins a generation of the manifest with a state.
+    pub(crate) fn begin(fs: FsRef, dir: &Path, state: CatalogState) -> Result<Self> {
+        let log = ManifestLog::begin(fs, dir, &encode(&state.edits()))?;
+        Ok(Self { state, log })
+    }
+
+    /// Makes edits durable together, then applies them. After an error none is applied.
+    pub(crate) fn commit(&mut self, edits: Vec<Edit>) -> Result<()> {
+        // Numbers given out are not given out again, whatever fails.
+        if self.log.wants_checkpoint() {
+            self.log.checkpoint(&encode(&self.state.edits()))?;
+        }
+        let mut changed = self.state.clone();
+        let bytes = encode(&edits);
+        edits.into_iter().try_for_each(|edit| changed.apply(edit))?;
+        if let Err(error) = self.log.append(&bytes) {
+            // Only the next checkpoint says for sure that the edit is not there.
+            self.log.checkpoint(&encode(&self.state.edits())).map_err(|_| error.clone())?;
+            return Err(error);
+        }
+        self.state = changed;
+        Ok(())
+    }
+}
+
+fn encode(edits: &[Edit]) -> Vec<u8> {
+    let mut out = Vec::new();
+    edits.iter().for_each(|edit| edit.encode(&mut out));
+    out
+}
+
+fn put_u32(out: &mut Vec<u8>, value: u32) {
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
+fn put_u64(out: &mut Vec<u8>, value: u64) {
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
+impl Edit {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Edit::Counters { next_table, next_partition, next_rowset } => {
+                out.push(0);
+                put_u32(out, *next_table);
+                put_u64(out, *next_partition);
+                put_u64(out, *next_rowset);
+            }
+            Edit::PutTable { id, schema, dropped_columns } => {
+                out.push(1);
+                put_u32(out, id.0);
+                put_schema(out, schema);
+                put_ids(out, dropped_columns);
+            }
+            Edit::DropTable(id) => {
+                out.push(2);
+                put_u32(out, id.0);
+            }
+            Edit::PutPartition { table, id, range } => {
+                out.push(3);
+                put_u32(out, table.0);
+                put_u64(out, *id);
+                put_u64(out, range.start_ns as u64);
+                put_u64(out, range.end_ns as u64);
+            }
+            Edit::DropPartition { table, id } => {
+                out.push(4);
+                put_u32(out, table.0);
+                put_u64(out, *id);
+            }
+            Edit::PutRowset(meta) => {
+                out.push(5);
+                put_u64(out, meta.id);
+                put_u32(out, meta.table.0);
+                let numbers = [
+                    meta.partition,
+                    meta.min_sequence,
+                    meta.max_sequence,
+                    meta.rows,
+                    meta.length_bytes,
+                    meta.min_time_ns as u64,
+                    meta.max_time_ns as u64,
+                ];
+                numbers.iter().for_each(|number| put_u64(out, *number));
+            }
+            Edit::DropRowset { table, id } => {
+                out.push(6);
+                put_u32(out, table.0);
+                put_u64(out, *id);
+            }
+            Edit::SetTombstones { table, tombstones } => {
+                out.push(7);
+                put_u32(out, table.0);
+                put_u32(out, tombstones.len() as u32);
+                tombstones.iter().for_each(|tombstone| tombstone.encode(out));
+            }
+            Edit::Flushed(sequence) => {
+                out.push(8);
+                put_u64(out, *sequence);
+            }
+        }
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+        Ok(match reader.u8()? {
+            0 => Edit::Counters {
+                next_table: reader.u32()?,
+                next_partition: reader.u64()?,
+                next_rowset: reader.u64()?,
+            },
+            1 => Edit::PutTable {
+                id: TableId(reader.u32()?),
+                schema: take_schema(reader)?,
+                dropped_columns: take_ids(reader)?,
+            },
+            2 => Edit::DropTable(TableId(reader.u32()?)),
+            3 => Edit::PutPartition {
+                table: TableId(reader.u32()?),
+                id: reader.u64()?,
+                range: TimeRange::new(reader.i64()?, reader.i64()?),
+            },
+            4 => Edit::DropPartition { table: TableId(reader.u32()?), id: reader.u64()? },
+            5 => Edit::PutRowset(RowsetMeta {
+                id: reader.u64()?,
+                table: TableId(reader.u32()?),
+                partition: reader.u64()?,
+                min_sequence: reader.u64()?,
+                max_sequence: reader.u64()?,
+                rows: reader.u64()?,
+                length_bytes: reader.u64()?,
+                min_time_ns: reader.i64()?,
+                max_time_ns: reader.i64()?,
+            }),
+            6 => Edit::DropRowset { table: TableId(reader.u32()?), id: reader.u64()? },
+            7 => {
+                let table = TableId(reader.u32()?);
+                let count = reader.u32()?;
+                let tombstones = (0..count).map(|_| Tombstone::decode(reader)).collect::<Result<_>>()?;
+                Edit::SetTombstones { table, tombstones }
+            }
+            8 => Edit::Flushed(reader.u64()?),
+            other => return Err(Error::invalid(format!("unknown edit {other}"))),
+        })
+    }
+}
+
+fn put_ids(out: &mut Vec<u8>, ids: &[ColumnId]) {
+    put_u32(out, ids.len() as u32);
+    ids.iter().for_each(|id| put_u32(out, id.0));
+}
+
+fn take_ids(reader: &mut Reader<'_>) -> Result<Vec<ColumnId>> {
+    (0..reader.u32()?).map(|_| Ok(ColumnId(reader.u32()?))).collect()
+}
+
+fn put_schema(out: &mut Vec<u8>, schema: &TableSchema) {
+    put_bytes(out, schema.name.as_bytes());
+    put_u32(out, schema.columns.len() as u32);
+    for column in &schema.columns {
+        put_u32(out, column.id.0);
+        put_bytes(out, column.name.as_bytes());
+        StoredType(column.column_type).put(out);
+        out.push(column.nullable.into());
+    }
+    put_ids(out, &schema.key);
+    put_u32(out, schema.partitioning.hash.len() as u32);
+    for (columns, buckets) in &schema.partitioning.hash {
+        put_ids(out, columns);
+        put_u32(out, *buckets);
+    }
+    // No width is negative or zero.
+    put_u64(out, schema.partitioning.time_width_ns.unwrap_or(0) as u64);
+}
+
+fn take_schema(reader: &mut Reader<'_>) -> Result<TableSchema> {
+    let name = reader.text()?;
+    let columns = (0..reader.u32()?)
+        .map(|_| {
+            Ok(ColumnSchema {
+                id: ColumnId(reader.u32()?),
+                name: reader.text()?,
+                column_type: StoredType::take(reader)?.0,
+                nullable: reader.u8()? != 0,
+            })
+        })
+        .collect::<Result<_>>()?;
+    let key = take_ids(reader)?;
+    let hash = (0..reader.u32()?).map(|_| Ok((take_ids(reader)?, reader.u32()?))).collect::<Result<_>>()?;
+    let width_ns = reader.i64()?;
+    let partitioning = Partitioning { hash, time_width_ns: (width_ns > 0).then_some(width_ns) };
+    let schema = TableSchema { name, columns, key, partitioning };
+    schema.validate()?;
+    Ok(schema)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tombstone::DeletedRange;
+
+    #[test]
+    fn a_state_survives_its_encoding() {
+        let mut state = CatalogState::default();
+        let mut schema = TableSchema::measurement("cpu", 1000);
+        schema.partitioning.hash = vec![(vec![ColumnId(0)], 4)];
+        let table = TableId(7);
+        let edits = [
+            Edit::PutTable { id: table, schema, dropped_columns: vec![ColumnId(9)] },
+            Edit::PutPartition { table, id: 3, range: TimeRange::new(-5, 5) },
+            Edit::PutRowset(RowsetMeta {
+                id: 11,
+                table,
+                partition: 3,
+                min_sequence: 1,
+                max_sequence: 9,
+                rows: 5,
+                length_bytes: 100,
+                min_time_ns: -5,
+                max_time_ns: 4,
+            }),
+            Edit::SetTombstones {
+                table,
+                tombstones: vec![Tombstone { sequence: 4, range: DeletedRange::Times(TimeRange::ALL) }],
+            },
+            Edit::Flushed(9),
+        ];
+        for edit in edits {
+            state.apply(edit).expect("applies");
+        }
+        let bytes = encode(&state.edits());
+        let (mut reader, mut copy) = (Reader::new(&bytes), CatalogState::default());
+        while !reader.is_empty() {
+            copy.apply(Edit::decode(&mut reader).expect("decodes")).expect("applies");
+        }
+        assert_eq!(copy, state);
+        assert_eq!((copy.next_table, copy.next_partition, copy.next_rowset), (8, 4, 12));
+        for length in 0..bytes.len() {
+            let mut reader = Reader::new(&bytes[..length]);
+            while !reader.is_empty() && Edit::decode(&mut reader).is_ok() {}
+        }
+    }
+}

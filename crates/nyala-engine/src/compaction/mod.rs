@@ -1,0 +1,121 @@
+//! Compaction: adjacent rowsets of a partition become one.
+//!
+//! Only rowsets next to each other in sequence are merged, so sequence ranges stay disjoint and newest-wins
+//! stays decidable. Rows that tombstones hide, versions that newer ones replace, and (where nothing older
+//! is left in the partition) deletes are left out. Readers keep the old rowsets until they are done.
+
+mod pick;
+
+pub(crate) use pick::{Candidate, pick};
+
+use crate::catalog::Edit;
+use crate::flush::{Sources, durable_tombstones, needed_tombstones};
+use crate::rowset::Rowset;
+use crate::shared::Shared;
+use crate::stats::add;
+use crate::version::{PartitionVersion, TableVersion};
+use nyala_core::Result;
+use std::ops::Range;
+use std::sync::Arc;
+
+impl Shared {
+    /// Merges every partition's rowsets into one; false if there was nothing to merge. Blocks.
+    pub(crate) fn compact_all(&self) -> Result<bool> {
+        let version = self.version();
+        let mut any = false;
+        for table in version.tables.values() {
+            for partition in table.partitions.iter().filter(|partition| partition.rowsets.len() > 1) {
+                let rowsets = 0..partition.rowsets.len();
+                let candidate = Candidate { table: table.id, partition: partition.id, rowsets, score: 0.0 };
+                any |= self.compact(&candidate)?;
+            }
+        }
+        Ok(any)
+    }
+
+    /// Does one compaction; false if its partition changed or another thread is at it.
+    pub(crate) fn compact(&self, candidate: &Candidate) -> Result<bool> {
+        {
+            let mut busy = self.compacting.lock();
+            if busy.contains(&candidate.partition) {
+                return Ok(false);
+            }
+            busy.push(candidate.partition);
+        }
+        let outcome = self.compact_partition(candidate);
+        self.compacting.lock().retain(|id| *id != candidate.partition);
+        if outcome.is_err() {
+            add(&self.counters.compaction_failures, 1);
+        }
+        outcome
+    }
+
+    fn compact_partition(&self, candidate: &Candidate) -> Result<bool> {
+        let version = self.version();
+        let Some((table, partition)) = find(version.tables.get(&candidate.table), candidate.partition) else {
+            return Ok(false);
+        };
+        let Some(inputs) = partition.rowsets.get(candidate.rowsets.clone()).filter(|inputs| inputs.len() > 1)
+        else {
+            return Ok(false);
+        };
+        let sources = Sources {
+            rowsets: inputs,
+            memtables: &[],
+            oldest: candidate.rowsets.start == 0,
+            sequence: u64::MAX,
+        };
+        let sequences = (inputs[0].meta.min_sequence, inputs[inputs.len() - 1].meta.max_sequence);
+        let written = self.write_rowset(table, partition, &sources, sequences)?;
+        self.options.fs.sync_dir(&self.rowset_dir())?;
+        let mut catalog = self.catalog.lock();
+        let version = self.version();
+        let Some((table, partition)) = find(version.tables.get(&candidate.table), candidate.partition) else {
+            if let Some((meta, _)) = written {
+                let _ = self.options.fs.remove(&self.rowset_dir().join(meta.file_name()));
+            }
+            return Ok(false);
+        };
+        let mut edits: Vec<Edit> =
+            inputs.iter().map(|rowset| Edit::DropRowset { table: table.id, id: rowset.meta.id }).collect();
+        let is_input = |rowset: &Arc<Rowset>| inputs.iter().any(|input| Arc::ptr_eq(input, rowset));
+        let place: Range<usize> = position_of(&partition.rowsets, &inputs[0]);
+        let mut rowsets: Vec<Arc<Rowset>> = partition.rowsets.clone();
+        rowsets.retain(|rowset| !is_input(rowset));
+        if let Some((meta, written)) = &written {
+            edits.push(Edit::PutRowset(meta.clone()));
+            rowsets.insert(place.start, Rowset::new(meta.clone(), self.source.clone()));
+            add(&self.counters.compacted_bytes_written, written.length_bytes);
+        }
+        let partition = partition.with_rowsets(rowsets, &[]);
+        let mut table = table.with_partition(partition.id, Some(partition));
+        table.tombstones = needed_tombstones(&table, catalog.state.flushed_sequence);
+        let durable = durable_tombstones(&table.tombstones, catalog.state.flushed_sequence);
+        if catalog.state.tables.get(&table.id).is_some_and(|known| known.tombstones != durable) {
+            edits.push(Edit::SetTombstones { table: table.id, tombstones: durable });
+        }
+        catalog.commit(edits)?;
+        self.publish(version.with_table(table));
+        Self::set_obsolete(inputs.iter());
+        add(&self.counters.compactions, 1);
+        let read: u64 = inputs.iter().map(|rowset| rowset.meta.length_bytes).sum();
+        add(&self.counters.compacted_bytes_read, read);
+        Ok(true)
+    }
+}
+
+fn find(
+    table: Option<&Arc<TableVersion>>,
+    partition: u64,
+) -> Option<(&Arc<TableVersion>, &Arc<PartitionVersion>)> {
+    let table = table?;
+    let partition = table.partitions.iter().find(|other| other.id == partition)?;
+    Some((table, partition))
+}
+
+fn position_of(rowsets: &[Arc<Rowset>], wanted: &Arc<Rowset>) -> Range<usize> {
+    // Flushes only append, and no other compaction works on the partition.
+    let position = rowsets.iter().position(|rowset| Arc::ptr_eq(rowset, wanted));
+    let position = position.expect("the inputs of a compaction stay until it is done");
+    position..position + 1
+}

@@ -1,0 +1,110 @@
+//! Conditional upserts: whether keys exist or not, as the batch demands.
+
+use crate::cells::CellSource;
+use crate::key::KeyRange;
+use crate::memtable::{PreparedKeys, PreparedUpsert};
+use crate::merge;
+use crate::scan::keyed::KeyedMerge;
+use crate::scan::partition::PartitionReader;
+use crate::snapshot::{EngineSnapshot, no_cells};
+use crate::version::TableVersion;
+use arrow_array::Array;
+use hashbrown::HashMap;
+use nyala_core::store::{Operation, WriteBatch, WriteMode};
+use nyala_core::{Error, Result, SeriesId, TableId, TimeRange};
+use std::sync::Arc;
+
+/// Checks the demands of a validated batch against a snapshot and the operations before each.
+pub(crate) fn check(snapshot: &EngineSnapshot, batch: &WriteBatch) -> Result<()> {
+    // What earlier operations of the batch made of a key.
+    let mut changed: HashMap<(TableId, Vec<u8>), bool> = HashMap::new();
+    for operation in &batch.operations {
+        let (id, mode) = match operation {
+            Operation::Upsert(upsert) => (upsert.table, upsert.mode),
+            Operation::DeleteKeys { table, .. } => (*table, WriteMode::Upsert),
+        };
+        let table = snapshot.version.table(id)?;
+        let keys = keys_of(table, operation);
+        let mut lookup = Lookup { snapshot, table, readers: HashMap::new() };
+        let deletes = matches!(operation, Operation::DeleteKeys { .. });
+        for row in 0..keys.rows {
+            let mut key = Vec::new();
+            keys.encode(row, &mut key);
+            if mode != WriteMode::Upsert {
+                let known = changed.get(&(id, key.clone())).copied();
+                let exists = match known {
+                    Some(exists) => exists,
+                    None => lookup.exists(&keys, row, &key)?,
+                };
+                let demanded = mode == WriteMode::Update;
+                if exists != demanded {
+                    let words = if exists { "exists" } else { "does not exist" };
+                    let name = &table.schema.name;
+                    return Err(Error::conflict(format!("table {name:?}: a key of row {row} {words}")));
+                }
+            }
+            changed.insert((id, key), !deletes);
+        }
+    }
+    Ok(())
+}
+
+fn keys_of<'a>(table: &TableVersion, operation: &'a Operation) -> PreparedKeys<'a> {
+    match operation {
+        Operation::Upsert(upsert) => PreparedUpsert::new(upsert, &table.schema).keys,
+        Operation::DeleteKeys { keys, .. } => {
+            let columns = table.schema.key.iter().zip(keys).map(|(id, array)| {
+                let column_type = table.schema.column(*id).expect("schemas are validated").column_type;
+                (CellSource::of(array, column_type), column_type)
+            });
+            PreparedKeys { columns: columns.collect(), rows: keys.first().map_or(0, |array| array.len()) }
+        }
+    }
+}
+
+struct Lookup<'a> {
+    snapshot: &'a EngineSnapshot,
+    table: &'a Arc<TableVersion>,
+    /// Readers of partitions looked into, by position.
+    readers: HashMap<usize, PartitionReader>,
+}
+
+impl Lookup<'_> {
+    fn exists(&mut self, keys: &PreparedKeys<'_>, row: usize, key: &[u8]) -> Result<bool> {
+        let time_ns = self.table.time_key().map(|position| keys.columns[position].0.word(row) as i64);
+        let Some(position) = self.table.partition_at(time_ns.unwrap_or(0)) else { return Ok(false) };
+        let partition = &self.table.partitions[position];
+        let sequence = self.snapshot.sequence;
+        if let (true, Some(time_ns)) = (self.table.schema.is_series_keyed(), time_ns) {
+            let series = SeriesId(keys.columns[0].0.word(row) as u32);
+            let time = TimeRange::new(time_ns, time_ns.saturating_add(1));
+            let reader = match self.readers.entry(position) {
+                hashbrown::hash_map::Entry::Occupied(entry) => entry.into_mut(),
+                hashbrown::hash_map::Entry::Vacant(entry) => entry.insert(PartitionReader::new(
+                    partition,
+                    &self.table.tombstones,
+                    sequence,
+                    TimeRange::ALL,
+                    no_cells(),
+                )?),
+            };
+            for segment in reader.segments(series, time)? {
+                if reader.read(series, segment)?.rows() > 0 {
+                    return Ok(true);
+                }
+            }
+            return Ok(false);
+        }
+        let mut end = key.to_vec();
+        end.push(0);
+        let range = KeyRange { start: key.to_vec(), end: Some(end) };
+        let mut merged = KeyedMerge::new(self.table, sequence, no_cells(), false);
+        merged.add(&self.table.schema, &partition.rowsets, partition.memtables(), &range, 1)?;
+        while let Some(piece) = merged.next_piece()? {
+            if merge::finish(piece, &[]).rows() > 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}

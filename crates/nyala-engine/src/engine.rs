@@ -1,0 +1,338 @@
+//! The engine: opening and closing, tables, and the store contract.
+
+use crate::catalog::{self, Catalog, CatalogState, Edit};
+use crate::flush::durable_tombstones;
+use crate::maintenance::{Maintenance, QueuedWork, Signal};
+use crate::memory::{COMPONENTS, MemoryBudget};
+use crate::options::EngineOptions;
+use crate::rowset::cache::BlockCache;
+use crate::rowset::{Rowset, RowsetSource};
+use crate::shared::{ROWSET_DIR, Shared, WAL_DIR};
+use crate::stats::{Counters, EngineStats};
+use crate::timer::Timer;
+use crate::tombstone::{DeletedRange, Tombstone};
+use crate::version::{PartitionVersion, TableVersion, Version};
+use crate::wal::{ReplayReport, Wal, WalOptions};
+use crate::watermark::Watermark;
+use async_trait::async_trait;
+use nyala_core::store::{
+    Alteration, Capabilities, Delete, PartitionInfo, SnapshotRef, Store, Update, WriteBatch,
+};
+use nyala_core::{Error, Result, Sequence, TableId, TableSchema, TimeRange};
+use parking_lot::{Mutex, RwLock};
+use std::collections::HashSet;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
+
+/// The embedded store.
+pub struct Engine {
+    shared: Arc<Shared>,
+    maintenance: Mutex<Maintenance>,
+    recovery: ReplayReport,
+}
+
+impl Engine {
+    /// Opens the store of a directory, or makes one; replays what the log has beyond the rowsets. Blocks
+    /// until it is ready.
+    pub fn open(options: EngineOptions) -> Result<Self> {
+        let (fs, dir) = (options.fs.clone(), options.data_dir.clone());
+        fs.create_dirs(&dir)?;
+        let lock = fs.lock_dir(&dir)?;
+        for part in [ROWSET_DIR, WAL_DIR] {
+            fs.create_dirs(&dir.join(part))?;
+        }
+        let state = catalog::load(&fs, &dir)?.unwrap_or_default();
+        let budget = MemoryBudget::new(options.memory_limit_bytes);
+        let source = Arc::new(RowsetSource {
+            fs: fs.clone(),
+            dir: dir.join(ROWSET_DIR),
+            cache: BlockCache::new(&budget),
+            budget: budget.clone(),
+        });
+        let next_rowset = remove_orphans(&options, &state)?;
+        let version = version_of(&state, &source);
+        let flushed = state.flushed_sequence;
+        let catalog = Catalog::begin(fs.clone(), &dir, state)?;
+        let wal_options = WalOptions {
+            sync: options.wal_sync,
+            segment_bytes: options.wal_segment_bytes,
+            queue_bytes: options.memory_limit_bytes / 8,
+            first_sequence: flushed + 1,
+        };
+        // Replay needs an engine to apply to, and the engine needs the log that replay opens: records are
+        // applied to an engine whose log is put in right after.
+        let shared = Arc::new(Shared {
+            budget,
+            source,
+            wal: OnceLock::new(),
+            catalog: Mutex::new(catalog),
+            version: RwLock::new(Arc::new(version)),
+            gate: Arc::default(),
+            watermark: Watermark::new(flushed),
+            next_rowset: AtomicU64::new(next_rowset),
+            counters: Counters::default(),
+            flushing: Mutex::new(()),
+            compacting: Mutex::new(Vec::new()),
+            signal: Arc::new(Signal::default()),
+            timer: Timer::start()?,
+            options,
+            _lock: lock,
+        });
+        let mut last_sequence = flushed;
+        let (wal, recovery) = Wal::open(fs, &dir.join(WAL_DIR), wal_options, flushed + 1, &mut |record| {
+            last_sequence = last_sequence.max(record.sequence);
+            let context = |error: Error| error.context(format!("log record {}", record.sequence));
+            shared.replay(record.sequence, &record.payload).map_err(context)
+        })?;
+        let entry = shared.watermark.begin(last_sequence);
+        shared.watermark.finish(entry, Some(last_sequence.max(wal.next_sequence() - 1)));
+        assert!(shared.wal.set(wal).is_ok(), "the log is opened once");
+        let maintenance = Maintenance::start(&shared, shared.options.maintenance_threads)?;
+        Ok(Self { shared, maintenance: Mutex::new(maintenance), recovery })
+    }
+
+    /// What the replay of the log came across when the engine was opened.
+    pub fn recovery(&self) -> &ReplayReport {
+        &self.recovery
+    }
+
+    /// The account of memory, for others to charge.
+    pub fn memory(&self) -> &Arc<MemoryBudget> {
+        &self.shared.budget
+    }
+
+    /// Writes everything in memory to rowsets; false if there was nothing. Blocks: not for a thread that
+    /// runs futures of writers.
+    pub fn flush(&self) -> Result<bool> {
+        self.shared.flush()
+    }
+
+    /// Merges the rowsets of every partition into one; false if there was nothing to merge. Blocks.
+    pub fn compact(&self) -> Result<bool> {
+        self.shared.compact_all()
+    }
+
+    /// Flushes and ends the background threads. Writes after this are accepted but nothing flushes them.
+    pub fn close(&self) -> Result<()> {
+        self.maintenance.lock().stop();
+        self.shared.flush()?;
+        self.shared.wal().sync()
+    }
+
+    /// What could be flushed or compacted now, most urgent first.
+    pub fn maintenance_queue(&self) -> Vec<QueuedWork> {
+        self.shared.queue()
+    }
+
+    /// Counters and sizes, for metrics.
+    pub fn stats(&self) -> EngineStats {
+        let shared = &self.shared;
+        let version = shared.version();
+        let partitions = || version.tables.values().flat_map(|table| &table.partitions);
+        let metas = || partitions().flat_map(|partition| &partition.rowsets).map(|rowset| &rowset.meta);
+        let memtables = || partitions().flat_map(|partition| partition.memtables());
+        let (cache_hits, cache_misses) = shared.source.cache.counts();
+        let component = |component| (crate::Component::name(component), shared.budget.used_bytes(component));
+        EngineStats {
+            cache_hits,
+            cache_misses,
+            memory_bytes: COMPONENTS.iter().map(|each| component(*each)).collect(),
+            memory_limit_bytes: shared.budget.limit_bytes(),
+            rowsets: metas().count() as u64,
+            rowset_bytes: metas().map(|meta| meta.length_bytes).sum(),
+            rowset_rows: metas().map(|meta| meta.rows).sum(),
+            memtable_rows: memtables().map(|memtable| memtable.rows()).sum(),
+            watermark: shared.watermark.get(),
+            flushed_sequence: shared.catalog.lock().state.flushed_sequence,
+            wal: Some(shared.wal().stats()),
+            ..shared.counters.snapshot()
+        }
+    }
+
+    /// Changes tables with no batch under way: `change` gives the edits and the version after them.
+    async fn change_tables<T>(
+        &self,
+        change: impl FnOnce(&Catalog, &Version) -> Result<(Vec<Edit>, Version, T)>,
+    ) -> Result<T> {
+        let _alone = self.shared.gate.clone().write_owned().await;
+        let mut catalog = self.shared.catalog.lock();
+        let (edits, version, answer) = change(&catalog, &self.shared.version())?;
+        catalog.commit(edits)?;
+        self.shared.publish(version);
+        Ok(answer)
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.maintenance.lock().stop();
+    }
+}
+
+/// Removes files of rowsets that the manifest does not name; returns the next number for a rowset.
+fn remove_orphans(options: &EngineOptions, state: &CatalogState) -> Result<u64> {
+    let metas = || state.tables.values().flat_map(|table| table.rowsets.values());
+    let named: HashSet<String> = metas().map(|meta| meta.file_name()).collect();
+    let dir = options.data_dir.join(ROWSET_DIR);
+    for entry in options.fs.list(&dir)? {
+        if entry.name.ends_with(".rowset") && !named.contains(&entry.name) {
+            options.fs.remove(&dir.join(&entry.name))?;
+        }
+    }
+    Ok(state.next_rowset)
+}
+
+fn version_of(state: &CatalogState, source: &Arc<RowsetSource>) -> Version {
+    let mut version = Version::default();
+    for (id, table) in &state.tables {
+        let mut partitions: Vec<_> = table
+            .partitions
+            .iter()
+            .map(|(partition, range)| {
+                let metas = table.rowsets.values().filter(|meta| meta.partition == *partition);
+                let mut rowsets: Vec<_> =
+                    metas.map(|meta| Rowset::new(meta.clone(), source.clone())).collect();
+                rowsets.sort_by_key(|rowset| rowset.meta.min_sequence);
+                let base = state.flushed_sequence + 1;
+                Arc::new(PartitionVersion::new(*partition, *range, base).with_rowsets(rowsets, &[]))
+            })
+            .collect();
+        partitions.sort_by_key(|partition| partition.range.start_ns);
+        let tombstones = table.tombstones.iter().cloned().map(Arc::new).collect();
+        let schema = Arc::new(table.schema.clone());
+        version.tables.insert(*id, Arc::new(TableVersion { id: *id, schema, partitions, tombstones }));
+    }
+    version
+}
+
+fn names(version: &Version) -> Vec<String> {
+    version.tables.values().map(|table| table.schema.name.clone()).collect()
+}
+
+#[async_trait]
+impl Store for Engine {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            atomic_batches: true,
+            reverse_scans: true,
+            range_deletes: true,
+            aggregates: true,
+            columns_max: 1 << 16,
+        }
+    }
+
+    fn tables(&self) -> Vec<(TableId, Arc<TableSchema>)> {
+        let version = self.shared.version();
+        version.tables.values().map(|table| (table.id, table.schema.clone())).collect()
+    }
+
+    fn schema(&self, table: TableId) -> Result<Arc<TableSchema>> {
+        Ok(self.shared.version().table(table)?.schema.clone())
+    }
+
+    async fn create_table(&self, schema: TableSchema) -> Result<TableId> {
+        schema.validate()?;
+        self.change_tables(|catalog, version| {
+            if names(version).contains(&schema.name) {
+                return Err(Error::conflict(format!("table {:?} exists", schema.name)));
+            }
+            let id = TableId(catalog.state.next_table);
+            let edit = Edit::PutTable { id, schema: schema.clone(), dropped_columns: Vec::new() };
+            let table =
+                TableVersion { id, schema: Arc::new(schema), partitions: Vec::new(), tombstones: Vec::new() };
+            Ok((vec![edit], version.with_table(table), id))
+        })
+        .await
+    }
+
+    async fn alter_table(&self, table: TableId, alterations: Vec<Alteration>) -> Result<Arc<TableSchema>> {
+        self.change_tables(|catalog, version| {
+            let names = names(version);
+            let mut changed = TableVersion::clone(version.table(table)?);
+            let mut schema = TableSchema::clone(&changed.schema);
+            let mut dropped_columns =
+                catalog.state.tables.get(&table).map_or_else(Vec::new, |table| table.dropped_columns.clone());
+            for alteration in alterations {
+                match &alteration {
+                    // Rowsets still hold cells of dropped columns, which would come back under the id.
+                    Alteration::AddColumn { id, .. } if dropped_columns.contains(id) => {
+                        let name = &schema.name;
+                        return Err(Error::conflict(format!("table {name:?} had a column {id} before")));
+                    }
+                    Alteration::DropColumn(id) => dropped_columns.push(*id),
+                    _ => {}
+                }
+                schema.alter(alteration, &names)?;
+            }
+            changed.schema = Arc::new(schema.clone());
+            let answer = changed.schema.clone();
+            let edit = Edit::PutTable { id: table, schema, dropped_columns };
+            Ok((vec![edit], version.with_table(changed), answer))
+        })
+        .await
+    }
+
+    async fn drop_table(&self, table: TableId) -> Result<()> {
+        let dropped = self
+            .change_tables(|_, version| {
+                let mut changed = version.clone();
+                let dropped =
+                    changed.tables.remove(&table).ok_or_else(|| Error::missing(format!("table {table}")))?;
+                Ok((vec![Edit::DropTable(table)], changed, dropped))
+            })
+            .await?;
+        Shared::set_obsolete(dropped.partitions.iter().flat_map(|partition| &partition.rowsets));
+        Ok(())
+    }
+
+    fn partitions(&self, table: TableId) -> Result<Vec<PartitionInfo>> {
+        let version = self.shared.version();
+        Ok(version.table(table)?.partitions.iter().map(|partition| partition.info()).collect())
+    }
+
+    async fn drop_partitions(&self, table: TableId, range: TimeRange) -> Result<Vec<PartitionInfo>> {
+        let sequence = |shared: &Shared| shared.watermark.get();
+        let dropped = self
+            .change_tables(|catalog, version| {
+                let mut changed = TableVersion::clone(version.table(table)?);
+                let (dropped, kept): (Vec<_>, Vec<_>) =
+                    changed.partitions.into_iter().partition(|partition| range.covers(partition.range));
+                changed.partitions = kept;
+                if dropped.is_empty() {
+                    return Ok((Vec::new(), version.clone(), dropped));
+                }
+                let mut edits: Vec<_> =
+                    dropped.iter().map(|partition| Edit::DropPartition { table, id: partition.id }).collect();
+                // The log may still have their rows; it must not bring them back.
+                let gone = dropped.iter().map(|partition| {
+                    let range = DeletedRange::Times(partition.range);
+                    Arc::new(Tombstone { sequence: sequence(&self.shared), range })
+                });
+                changed.tombstones.extend(gone);
+                changed.tombstones.sort_by_key(|tombstone| tombstone.sequence);
+                let flushed = catalog.state.flushed_sequence;
+                let tombstones = durable_tombstones(&changed.tombstones, flushed);
+                edits.push(Edit::SetTombstones { table, tombstones });
+                Ok((edits, version.with_table(changed), dropped))
+            })
+            .await?;
+        Shared::set_obsolete(dropped.iter().flat_map(|partition| &partition.rowsets));
+        Ok(dropped.iter().map(|partition| partition.info()).collect())
+    }
+
+    async fn write(&self, batch: WriteBatch) -> Result<Sequence> {
+        self.shared.write(batch).await
+    }
+
+    async fn delete(&self, delete: Delete) -> Result<Sequence> {
+        self.shared.delete(delete).await
+    }
+
+    async fn update(&self, update: Update) -> Result<u64> {
+        self.shared.update(update).await
+    }
+
+    fn snapshot(&self) -> SnapshotRef {
+        Arc::new(self.shared.snapshot())
+    }
+}

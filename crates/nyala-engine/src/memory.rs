@@ -1,0 +1,177 @@
+//! One account for all memory that grows with data: who holds how much, and whether more may be taken.
+//!
+//! Charges are made before memory is taken and given back by dropping the [`Charge`], so the account
+//! cannot drift. Other parts of the program (series index, queries) charge the same budget: the limit
+//! is one number for the whole process. What is accounted is less than what is resident (allocator,
+//! code, sockets), so the shares handed out by [`MemoryBudget::memtable_bytes_max`] and its like add up to less
+//! than the limit.
+
+use nyala_core::{Error, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What memory is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Component {
+    /// Rows not flushed yet.
+    Memtable,
+    /// Blocks of rowsets.
+    BlockCache,
+    /// Batches between arrival and acknowledgement, pieces of scans, output of compactions.
+    InFlight,
+    /// Footers and Bloom filters of open rowsets.
+    RowsetIndex,
+    /// Series index of the database above.
+    SeriesIndex,
+    /// States of running queries.
+    Query,
+}
+
+/// All components, in the order of their numbers.
+pub const COMPONENTS: [Component; 6] = [
+    Component::Memtable,
+    Component::BlockCache,
+    Component::InFlight,
+    Component::RowsetIndex,
+    Component::SeriesIndex,
+    Component::Query,
+];
+
+impl Component {
+    /// Its name in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Component::Memtable => "memtable",
+            Component::BlockCache => "block_cache",
+            Component::InFlight => "in_flight",
+            Component::RowsetIndex => "rowset_index",
+            Component::SeriesIndex => "series_index",
+            Component::Query => "query",
+        }
+    }
+}
+
+/// The shared account.
+#[derive(Debug)]
+pub struct MemoryBudget {
+    limit_bytes: u64,
+    used_bytes: [AtomicU64; COMPONENTS.len()],
+}
+
+impl MemoryBudget {
+    /// An account with a limit.
+    pub fn new(limit_bytes: u64) -> Arc<Self> {
+        Arc::new(Self { limit_bytes, used_bytes: Default::default() })
+    }
+
+    /// The limit.
+    pub fn limit_bytes(&self) -> u64 {
+        self.limit_bytes
+    }
+
+    /// What a component holds.
+    pub fn used_bytes(&self, component: Component) -> u64 {
+        self.used_bytes[component as usize].load(Ordering::Relaxed)
+    }
+
+    /// What all hold.
+    pub fn total_bytes(&self) -> u64 {
+        COMPONENTS.iter().map(|component| self.used_bytes(*component)).sum()
+    }
+
+    /// The most memtables may hold: past it writes are refused. Flushing memtables count until their
+    /// rowset is published, so a flush begins at [`Self::flush_bytes`] already.
+    pub fn memtable_bytes_max(&self) -> u64 {
+        self.limit_bytes / 100 * 35
+    }
+
+    /// Where writers begin to be slowed.
+    pub fn memtable_bytes_soft(&self) -> u64 {
+        self.limit_bytes / 100 * 25
+    }
+
+    /// Active memtables this large are flushed.
+    pub fn flush_bytes(&self) -> u64 {
+        self.limit_bytes / 100 * 16
+    }
+
+    /// The most the block cache may hold.
+    pub fn cache_bytes_max(&self) -> u64 {
+        self.limit_bytes / 100 * 25
+    }
+
+    /// Takes memory, or says retry when the limit would be passed.
+    pub fn try_charge(self: &Arc<Self>, component: Component, bytes: u64) -> Result<Charge> {
+        if self.total_bytes().saturating_add(bytes) > self.limit_bytes {
+            return Err(Error::retry(format!(
+                "memory limit of {} bytes reached ({} asks for {bytes} more)",
+                self.limit_bytes,
+                component.name()
+            )));
+        }
+        Ok(self.charge(component, bytes))
+    }
+
+    /// Takes memory that is needed to make progress, whatever the limit.
+    pub fn charge(self: &Arc<Self>, component: Component, bytes: u64) -> Charge {
+        let mut charge = Charge { budget: self.clone(), component, bytes: 0 };
+        charge.grow(bytes);
+        charge
+    }
+}
+
+/// Memory taken; dropping gives it back.
+#[derive(Debug)]
+pub struct Charge {
+    budget: Arc<MemoryBudget>,
+    component: Component,
+    bytes: u64,
+}
+
+impl Charge {
+    /// How much.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Takes more.
+    pub fn grow(&mut self, bytes: u64) {
+        self.budget.used_bytes[self.component as usize].fetch_add(bytes, Ordering::Relaxed);
+        self.bytes += bytes;
+    }
+
+    /// Sets how much is held.
+    pub fn set(&mut self, bytes: u64) {
+        if bytes >= self.bytes {
+            self.grow(bytes - self.bytes);
+        } else {
+            let less = self.bytes - bytes;
+            self.budget.used_bytes[self.component as usize].fetch_sub(less, Ordering::Relaxed);
+            self.bytes = bytes;
+        }
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn charges_are_given_back_and_the_limit_holds() {
+        let budget = MemoryBudget::new(1000);
+        let mut first = budget.try_charge(Component::Query, 600).expect("fits");
+        assert!(budget.try_charge(Component::InFlight, 500).is_err());
+        first.set(100);
+        let second = budget.try_charge(Component::InFlight, 500).expect("fits now");
+        assert_eq!(budget.total_bytes(), 600);
+        drop((first, second));
+        assert_eq!(budget.total_bytes(), 0);
+    }
+}

@@ -1,0 +1,124 @@
+//! Growing stores of words and bytes addressed by 32 bits.
+//!
+//! Space is given out in order and only freed all at once. Chunks are fixed in size, except that the
+//! first grows from little by doubling (most memtables are small) and that an item larger than a chunk
+//! gets its own.
+
+/// Words in a chunk.
+const CHUNK_WORDS: usize = 8192;
+const CHUNK_WORDS_LOG: u32 = CHUNK_WORDS.trailing_zeros();
+/// Bytes in a chunk.
+const CHUNK_BYTES: usize = 65536;
+const CHUNK_BYTES_LOG: u32 = CHUNK_BYTES.trailing_zeros();
+
+/// Words.
+#[derive(Default)]
+pub(crate) struct WordArena {
+    chunks: Vec<Vec<u64>>,
+    memory_bytes: usize,
+}
+
+impl WordArena {
+    /// Zeroed words; their address stays good for the life of the arena.
+    pub(crate) fn allocate(&mut self, count: usize) -> u32 {
+        let fits = self.chunks.last().is_some_and(|chunk| chunk.len() + count <= CHUNK_WORDS);
+        if !fits {
+            self.chunks.push(Vec::new());
+        }
+        let index = self.chunks.len() - 1;
+        let chunk = &mut self.chunks[index];
+        let start = chunk.len();
+        let before = chunk.capacity();
+        if before < start + count {
+            let wanted = if index > 0 { CHUNK_WORDS } else { (before * 2).clamp(64, CHUNK_WORDS) };
+            chunk.reserve_exact(wanted.max(start + count) - start);
+            self.memory_bytes += (chunk.capacity() - before) * 8;
+        }
+        chunk.resize(start + count, 0);
+        (index << CHUNK_WORDS_LOG | start) as u32
+    }
+
+    pub(crate) fn get(&self, address: u32, count: usize) -> &[u64] {
+        let start = address as usize & (CHUNK_WORDS - 1);
+        &self.chunks[(address >> CHUNK_WORDS_LOG) as usize][start..start + count]
+    }
+
+    pub(crate) fn get_mut(&mut self, address: u32, count: usize) -> &mut [u64] {
+        let start = address as usize & (CHUNK_WORDS - 1);
+        &mut self.chunks[(address >> CHUNK_WORDS_LOG) as usize][start..start + count]
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.memory_bytes
+    }
+}
+
+/// Bytes.
+#[derive(Default)]
+pub(crate) struct ByteArena {
+    chunks: Vec<Vec<u8>>,
+    memory_bytes: usize,
+}
+
+impl ByteArena {
+    /// Keeps bytes; the word finds them again.
+    pub(crate) fn insert(&mut self, bytes: &[u8]) -> u64 {
+        if bytes.is_empty() {
+            return 0;
+        }
+        let fits = self.chunks.last().is_some_and(|chunk| chunk.len() + bytes.len() <= CHUNK_BYTES);
+        if !fits {
+            self.chunks.push(Vec::new());
+        }
+        let index = self.chunks.len() - 1;
+        let chunk = &mut self.chunks[index];
+        let start = chunk.len();
+        let before = chunk.capacity();
+        if before < start + bytes.len() {
+            let wanted = if index > 0 { CHUNK_BYTES } else { (before * 2).clamp(256, CHUNK_BYTES) };
+            chunk.reserve_exact(wanted.max(start + bytes.len()) - start);
+            self.memory_bytes += chunk.capacity() - before;
+        }
+        chunk.extend_from_slice(bytes);
+        let address = (index << CHUNK_BYTES_LOG | start) as u64;
+        address << 32 | bytes.len() as u64
+    }
+
+    pub(crate) fn get(&self, place: u64) -> &[u8] {
+        if place as u32 == 0 {
+            return &[];
+        }
+        let address = (place >> 32) as usize;
+        let start = address & (CHUNK_BYTES - 1);
+        &self.chunks[address >> CHUNK_BYTES_LOG][start..start + (place as u32) as usize]
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.memory_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_put_in_is_found_again() {
+        let mut words = WordArena::default();
+        let mut bytes = ByteArena::default();
+        let sizes = [1, 63, 5000, 4000, 20_000, 2, 8192, 1];
+        let places: Vec<_> = sizes
+            .iter()
+            .map(|size| {
+                let address = words.allocate(*size);
+                words.get_mut(address, *size).fill(*size as u64);
+                (address, bytes.insert(&vec![*size as u8; *size * 10]))
+            })
+            .collect();
+        for (size, (address, place)) in sizes.iter().zip(places) {
+            assert!(words.get(address, *size).iter().all(|word| *word == *size as u64));
+            assert_eq!(bytes.get(place), vec![*size as u8; *size * 10]);
+        }
+        assert!(words.memory_bytes() >= 8 * sizes.iter().sum::<usize>());
+    }
+}

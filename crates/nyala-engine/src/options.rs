@@ -1,0 +1,45 @@
+//! Settings of an engine.
+
+use crate::fs::{FsRef, RealFs};
+use crate::wal::SyncPolicy;
+pub use nyala_column::Preference;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Settings of an engine.
+#[derive(Debug, Clone)]
+pub struct EngineOptions {
+    /// Where everything is; created if missing.
+    pub data_dir: PathBuf,
+    /// The file system.
+    pub fs: FsRef,
+    /// The most memory everything together may use: see [`crate::MemoryBudget`].
+    pub memory_limit_bytes: u64,
+    /// When the log is synced.
+    pub wal_sync: SyncPolicy,
+    /// Length of a segment of the log.
+    pub wal_segment_bytes: u64,
+    /// A log this long is flushed: it bounds recovery.
+    pub wal_bytes_max: u64,
+    /// What encodings lean to.
+    pub encoding: Preference,
+    /// Threads for flushes and compactions. With none, only [`crate::Engine::flush`] and
+    /// [`crate::Engine::compact`] do them: what tests want.
+    pub maintenance_threads: usize,
+}
+
+impl EngineOptions {
+    /// The defaults for a directory.
+    pub fn new(data_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            data_dir: data_dir.into(),
+            fs: Arc::new(RealFs),
+            memory_limit_bytes: 512 << 20,
+            wal_sync: SyncPolicy::Always,
+            wal_segment_bytes: 64 << 20,
+            wal_bytes_max: 512 << 20,
+            encoding: Preference::Balanced,
+            maintenance_threads: 2,
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! An open rowset: footer, pages and blocks through the cache.
+
+use super::block::{BlockError, ColumnBlock};
+use super::cache::BlockCache;
+use super::format::{
+    BlockRef, ColumnEntry, Footer, GroupEntry, GroupRuns, HEADER_BYTES, MAGIC, PageEntry, TAIL_BYTES,
+    VERSION, check_group_page,
+};
+use crate::fs::{Access, FileRef, FsRef};
+use crate::memory::{Charge, Component, MemoryBudget};
+use bytes::Bytes;
+use nyala_column::IntegerBlock;
+use nyala_core::{ColumnType, Error, Result, TableId, TimeRange};
+use parking_lot::Mutex;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What the manifest knows of a rowset.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RowsetMeta {
+    /// Its number, unique in the store and never reused.
+    pub(crate) id: u64,
+    pub(crate) table: TableId,
+    pub(crate) partition: u64,
+    /// The sequences its rows come from.
+    pub(crate) min_sequence: u64,
+    pub(crate) max_sequence: u64,
+    pub(crate) rows: u64,
+    pub(crate) length_bytes: u64,
+    /// Times between which all rows of a series-keyed table lie.
+    pub(crate) min_time_ns: i64,
+    pub(crate) max_time_ns: i64,
+}
+
+impl RowsetMeta {
+    /// The name of its file.
+    pub(crate) fn file_name(&self) -> String {
+        format!("{:016x}.rowset", self.id)
+    }
+
+    pub(crate) fn time(&self) -> TimeRange {
+        TimeRange::new(self.min_time_ns, self.max_time_ns.saturating_add(1))
+    }
+}
+
+/// What all rowsets of a store share.
+pub(crate) struct RowsetSource {
+    pub(crate) fs: FsRef,
+    pub(crate) dir: PathBuf,
+    pub(crate) cache: BlockCache,
+    pub(crate) budget: Arc<MemoryBudget>,
+}
+
+/// A rowset. Its file is removed with the last reference once it is obsolete.
+pub(crate) struct Rowset {
+    pub(crate) meta: RowsetMeta,
+    source: Arc<RowsetSource>,
+    open: Mutex<Option<Open>>,
+    obsolete: AtomicBool,
+}
+
+#[derive(Clone)]
+struct Open {
+    file: FileRef,
+    footer: Arc<LoadedFooter>,
+}
+
+/// A footer, accounted.
+pub(crate) struct LoadedFooter {
+    pub(crate) footer: Footer,
+    _charge: Charge,
+}
+
+impl std::ops::Deref for LoadedFooter {
+    type Target = Footer;
+
+    fn deref(&self) -> &Footer {
+        &self.footer
+    }
+}
+
+impl Drop for Rowset {
+    fn drop(&mut self) {
+        if self.obsolete.load(Ordering::Acquire) {
+            self.source.cache.forget(self.meta.id);
+            // What cannot be removed now is an orphan that the next start removes.
+            let _ = self.source.fs.remove(&self.path());
+        }
+    }
+}
+
+impl Rowset {
+    /// A rowset whose file is opened when it is first read.
+    pub(crate) fn new(meta: RowsetMeta, source: Arc<RowsetSource>) -> Arc<Self> {
+        Arc::new(Self { meta, source, open: Mutex::new(None), obsolete: AtomicBool::new(false) })
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.source.dir.join(self.meta.file_name())
+    }
+
+    /// Says that the manifest does not name it any more.
+    pub(crate) fn set_obsolete(&self) {
+        self.obsolete.store(true, Ordering::Release);
+    }
+
+    fn open(&self) -> Result<Open> {
+        let mut open = self.open.lock();
+        if let Some(open) = &*open {
+            return Ok(open.clone());
+        }
+        let file = self.source.fs.open(&self.path(), Access::Read)?;
+        let footer = read_footer(&file, self.meta.length_bytes)?;
+        let columns = footer.columns.len();
+        let bytes = footer.pages.len() * (size_of::<PageEntry>() + columns * BlockRef::BYTES) + 512;
+        let charge = self.source.budget.charge(Component::RowsetIndex, bytes as u64);
+        let opened = Open { file, footer: Arc::new(LoadedFooter { footer, _charge: charge }) };
+        *open = Some(opened.clone());
+        Ok(opened)
+    }
+
+    pub(crate) fn footer(&self) -> Result<Arc<LoadedFooter>> {
+        Ok(self.open()?.footer)
+    }
+
+    /// Verified bytes.
+    pub(crate) fn block(&self, place: BlockRef) -> Result<Bytes> {
+        if let Some(block) = self.source.cache.get(self.meta.id, place.offset) {
+            return Ok(block);
+        }
+        let block = read_block(&self.open()?.file, place)?;
+        self.source.cache.insert(self.meta.id, place.offset, block.clone());
+        Ok(block)
+    }
+
+    /// A page of group entries.
+    pub(crate) fn group_page(&self, page: &PageEntry) -> Result<Bytes> {
+        let bytes = self.block(page.group_page)?;
+        check_group_page(&bytes, page.groups as usize)
+            .map_err(|error| self.corrupt(page.group_page, &error))?;
+        Ok(bytes)
+    }
+
+    /// A page of entries of a column, by its position in the footer; `None`: absent in all its groups.
+    pub(crate) fn column_page(&self, page: &PageEntry, column: usize) -> Result<Option<Bytes>> {
+        let place = page.column_pages[column];
+        if place.length == 0 {
+            return Ok(None);
+        }
+        let bytes = self.block(place)?;
+        if bytes.len() < page.groups as usize * ColumnEntry::BYTES {
+            return Err(self.corrupt(place, &Error::invalid("an index page is too short")));
+        }
+        Ok(Some(bytes))
+    }
+
+    /// Which rows of a group belong to which series.
+    pub(crate) fn runs(&self, entry: &GroupEntry) -> Result<GroupRuns> {
+        if entry.directory.length == 0 {
+            return Ok(GroupRuns::single(entry.first_series, entry.rows));
+        }
+        let bytes = self.block(entry.directory)?;
+        let decode = || -> std::result::Result<GroupRuns, BlockError> {
+            let short = || BlockError("a directory is too short");
+            let (length, rest) = bytes.split_first_chunk::<4>().ok_or_else(short)?;
+            let (series, ends) =
+                rest.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or_else(short)?;
+            let integers = |bytes| -> std::result::Result<Vec<u32>, BlockError> {
+                let block = IntegerBlock::parse(bytes)?;
+                let mut values = Vec::new();
+                block.decode_range(0..block.len(), &mut values)?;
+                Ok(values.into_iter().map(|value| value as u32).collect())
+            };
+            Ok(GroupRuns { series: integers(series)?, ends: integers(ends)? })
+        };
+        let runs = decode().map_err(|error| self.corrupt_block(entry.directory, error))?;
+        runs.check(entry).map_err(|error| self.corrupt(entry.directory, &error))?;
+        Ok(runs)
+    }
+
+    /// Parses a column's block.
+    pub(crate) fn parse<'a>(
+        &self,
+        bytes: &'a [u8],
+        place: BlockRef,
+        column_type: ColumnType,
+        rows: u32,
+    ) -> Result<ColumnBlock<'a>> {
+        ColumnBlock::parse(bytes, column_type, rows).map_err(|error| self.corrupt_block(place, error))
+    }
+
+    /// The error of a block that passed its checksum and contradicts itself.
+    pub(crate) fn corrupt_block(&self, place: BlockRef, error: BlockError) -> Error {
+        Error::corrupt(self.path(), place.offset, format!("corrupt block: {}", error.0))
+    }
+
+    /// The error of a page that passed its checksum and contradicts itself.
+    pub(crate) fn corrupt(&self, place: BlockRef, error: &Error) -> Error {
+        Error::corrupt(self.path(), place.offset, error.message())
+    }
+}
+
+/// Reads and verifies a block.
+pub(crate) fn read_block(file: &FileRef, place: BlockRef) -> Result<Bytes> {
+    let mut bytes = vec![0; place.length as usize];
+    file.read_exact_at(&mut bytes, place.offset)?;
+    if crc32fast::hash(&bytes) != place.crc {
+        return Err(Error::corrupt(file.path(), place.offset, "checksum of a block does not match"));
+    }
+    Ok(Bytes::from(bytes))
+}
+
+/// Reads and verifies header, tail and footer of a file that must be `length` bytes long.
+pub(crate) fn read_footer(file: &FileRef, length: u64) -> Result<Footer> {
+    let path: &Path = file.path();
+    let found = file.length()?;
+    if found != length || length < HEADER_BYTES + TAIL_BYTES {
+        return Err(Error::corrupt(path, found, format!("the file is {found} bytes long, not {length}")));
+    }
+    let mut header = [0; HEADER_BYTES as usize];
+    file.read_exact_at(&mut header, 0)?;
+    if header[..8] != MAGIC || header[8..12] != VERSION.to_le_bytes() || header[12..] != [0; 4] {
+        return Err(Error::corrupt(path, 0, "not a rowset file of a known version"));
+    }
+    let mut tail = [0; TAIL_BYTES as usize];
+    let tail_offset = length - TAIL_BYTES;
+    file.read_exact_at(&mut tail, tail_offset)?;
+    if tail[16..] != MAGIC {
+        return Err(Error::corrupt(path, tail_offset, "the file does not end as a rowset does"));
+    }
+    let place = BlockRef::take(&mut crate::wire::Reader::new(&tail[..16]))?;
+    if place.offset.checked_add(place.length.into()) != Some(tail_offset) {
+        return Err(Error::corrupt(path, tail_offset, "the footer is not where it should be"));
+    }
+    let bytes = read_block(file, place)?;
+    Footer::decode(&bytes).map_err(|error| Error::corrupt(path, place.offset, error.message()))
+}

@@ -1,0 +1,419 @@
+//! Writes a rowset file: rows come in order of their keys and leave as groups of column blocks.
+//!
+//! Memory is bounded by one group and one index page per column. Nothing is synced here: the file becomes
+//! part of the store with the manifest edit that names it, and is synced right before.
+
+use super::block;
+use super::bloom;
+use super::format::{
+    BlockRef, ColumnEntry, Footer, GroupEntry, GroupRuns, HEADER_BYTES, MAGIC, MARKER_COLUMN, PageEntry,
+    StoredType, VERSION,
+};
+use super::{GROUP_ROWS, KEYED_GROUP_ROWS, LONG_RUN_ROWS, PAGE_GROUPS};
+use crate::cells::{ByteVec, Column, Kind, Values};
+use crate::fs::{Access, FileRef, FileSystem};
+use crate::key;
+use crate::merge::{Keys, Piece};
+use nyala_column::{Preference, Scratch, encode_integers};
+use nyala_core::{ColumnId, ColumnType, Result, SeriesId, TableSchema};
+use std::path::Path;
+
+/// Bytes gathered before they are handed to the file.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// Bytes of strings of one column in a group, unless one string alone is longer. Far below what a block
+/// may hold, because a reader has to hold it too.
+const GROUP_STRING_BYTES: usize = 4 << 20;
+
+/// What was written.
+#[derive(Debug, Clone)]
+pub(crate) struct Written {
+    pub(crate) file: FileRef,
+    pub(crate) rows: u64,
+    pub(crate) length_bytes: u64,
+    pub(crate) min_time_ns: i64,
+    pub(crate) max_time_ns: i64,
+}
+
+/// Columns of a rowset: those outside the key that pieces bring, in their order.
+pub(crate) fn value_columns(schema: &TableSchema) -> Vec<(ColumnId, ColumnType)> {
+    let outside = schema.columns.iter().filter(|column| !schema.is_key(column.id));
+    outside.map(|column| (column.id, column.column_type)).collect()
+}
+
+/// A rowset being written.
+pub(crate) struct RowsetWriter {
+    out: Output,
+    footer: Footer,
+    key_types: Vec<ColumnType>,
+    /// How many of the footer's columns are the key's.
+    key_columns: usize,
+    kinds: Vec<Kind>,
+    preference: Preference,
+    scratch: Scratch,
+    pending: Pending,
+    page: Page,
+    hashes: Vec<u64>,
+    min_time_ns: i64,
+    max_time_ns: i64,
+}
+
+enum Pending {
+    Series { runs: GroupRuns, piece: Piece<Vec<i64>> },
+    Keyed { piece: Piece<ByteVec> },
+}
+
+/// The index page at hand.
+#[derive(Default)]
+struct Page {
+    groups: Vec<GroupEntry>,
+    columns: Vec<Vec<u8>>,
+    /// Whether a column has a block in the page.
+    present: Vec<bool>,
+    first_keys: Vec<Vec<u8>>,
+}
+
+struct Output {
+    file: FileRef,
+    buffer: Vec<u8>,
+    written: u64,
+}
+
+impl Output {
+    fn position(&self) -> u64 {
+        self.written + self.buffer.len() as u64
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<BlockRef> {
+        let block = BlockRef {
+            offset: self.position(),
+            length: u32::try_from(bytes.len()).expect("a block is far below 4 GiB"),
+            crc: crc32fast::hash(bytes),
+        };
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= BUFFER_BYTES {
+            self.flush()?;
+        }
+        Ok(block)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.file.write_at(&self.buffer, self.written)?;
+        self.written += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+impl RowsetWriter {
+    /// Creates the file. Pieces must bring [`value_columns`] of the schema.
+    pub(crate) fn create(
+        fs: &dyn FileSystem,
+        path: &Path,
+        schema: &TableSchema,
+        preference: Preference,
+    ) -> Result<Self> {
+        let file = fs.open(path, Access::Create)?;
+        let mut header = MAGIC.to_vec();
+        header.extend_from_slice(&VERSION.to_le_bytes());
+        header.resize(HEADER_BYTES as usize, 0);
+        let series_keyed = schema.is_series_keyed();
+        let key = if series_keyed { &schema.key[1..] } else { &schema.key[..] };
+        let type_of = |id: &ColumnId| schema.column(*id).expect("schemas are validated").column_type;
+        let mut columns: Vec<_> = key.iter().map(|id| (*id, StoredType(type_of(id)))).collect();
+        let key_columns = columns.len();
+        let values = value_columns(schema);
+        columns.extend(values.iter().map(|(id, column_type)| (*id, StoredType(*column_type))));
+        columns.push((MARKER_COLUMN, StoredType(ColumnType::Int8)));
+        let kinds: Vec<_> = values.iter().map(|(_, column_type)| Kind::of(*column_type)).collect();
+        let pending = if series_keyed {
+            Pending::Series { runs: GroupRuns::default(), piece: Piece::empty(&kinds) }
+        } else {
+            Pending::Keyed { piece: Piece::empty(&kinds) }
+        };
+        let page = Page::new(columns.len());
+        Ok(Self {
+            out: Output { file, buffer: header, written: 0 },
+            footer: Footer { series_keyed, columns, ..Footer::default() },
+            key_types: schema.key.iter().map(type_of).collect(),
+            key_columns,
+            kinds,
+            preference,
+            scratch: Scratch::new(),
+            pending,
+            page,
+            hashes: Vec::new(),
+            min_time_ns: i64::MAX,
+            max_time_ns: i64::MIN,
+        })
+    }
+
+    /// Adds rows of a series; series come in ascending order, the rows of one in order of time, in any
+    /// number of pieces.
+    pub(crate) fn push_series(&mut self, series: SeriesId, piece: &Piece<Vec<i64>>) -> Result<()> {
+        let mut start = 0;
+        while start < piece.rows() {
+            let Pending::Series { runs, piece: pending } = &mut self.pending else {
+                unreachable!("a table keyed by series")
+            };
+            let (held, left) = (pending.rows(), piece.rows() - start);
+            // A run that fits in a group of its own is not cut to fill up the one before it.
+            if held == GROUP_ROWS || (held > 0 && held + left > GROUP_ROWS && left <= GROUP_ROWS) {
+                self.end_group()?;
+                continue;
+            }
+            let end = rows_that_fit(pending, piece, start, start + left.min(GROUP_ROWS - held));
+            if end == start {
+                self.end_group()?;
+                continue;
+            }
+            pending.append(piece, start..end);
+            match runs.series.last() {
+                Some(last) if *last == series.0 => {
+                    *runs.ends.last_mut().expect("as many ends") = pending.rows() as u32
+                }
+                last => {
+                    assert!(last.is_none_or(|last| *last < series.0), "series come in order");
+                    runs.series.push(series.0);
+                    runs.ends.push(pending.rows() as u32);
+                }
+            }
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// Adds rows of a table with another key, in order.
+    pub(crate) fn push_keyed(&mut self, piece: &Piece<ByteVec>) -> Result<()> {
+        let mut start = 0;
+        while start < piece.rows() {
+            let Pending::Keyed { piece: pending } = &mut self.pending else {
+                unreachable!("a table not keyed by series")
+            };
+            let end = piece.rows().min(start + KEYED_GROUP_ROWS - pending.rows());
+            let end = rows_that_fit(pending, piece, start, end);
+            let full = end == start;
+            pending.append(piece, start..end);
+            start = end;
+            if full || pending.rows() == KEYED_GROUP_ROWS {
+                self.end_group()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn end_group(&mut self) -> Result<()> {
+        match &mut self.pending {
+            Pending::Series { runs, piece } => {
+                let runs = std::mem::take(runs);
+                let piece = std::mem::replace(piece, Piece::empty(&self.kinds));
+                self.write_series_group(&runs, piece)?;
+            }
+            Pending::Keyed { piece } => {
+                let piece = std::mem::replace(piece, Piece::empty(&self.kinds));
+                self.write_keyed_group(piece)?;
+            }
+        }
+        if self.page.groups.len() == PAGE_GROUPS { self.end_page() } else { Ok(()) }
+    }
+
+    fn write_series_group(&mut self, runs: &GroupRuns, piece: Piece<Vec<i64>>) -> Result<()> {
+        let rows = piece.rows() as u32;
+        if rows == 0 {
+            return Ok(());
+        }
+        let mut entry = GroupEntry {
+            first_series: runs.series[0],
+            last_series: *runs.series.last().expect("has rows"),
+            min_time_ns: *piece.keys.iter().min().expect("has rows"),
+            max_time_ns: *piece.keys.iter().max().expect("has rows"),
+            rows,
+            directory: BlockRef::default(),
+        };
+        self.min_time_ns = self.min_time_ns.min(entry.min_time_ns);
+        self.max_time_ns = self.max_time_ns.max(entry.max_time_ns);
+        if runs.series.len() > 1 {
+            let mut bytes = vec![0; 4];
+            let integers = |values: &[u32]| values.iter().map(|value| (*value).into()).collect::<Vec<i64>>();
+            encode_integers(
+                &integers(&runs.series),
+                &[],
+                Preference::Balanced,
+                &mut self.scratch,
+                &mut bytes,
+            );
+            let length = (bytes.len() - 4) as u32;
+            bytes[..4].copy_from_slice(&length.to_le_bytes());
+            encode_integers(&integers(&runs.ends), &[], Preference::Balanced, &mut self.scratch, &mut bytes);
+            entry.directory = self.out.append(&bytes)?;
+        }
+        let breaks = breaks_of(runs);
+        let times = Column::words(piece.keys.iter().map(|time| *time as u64).collect());
+        let mut columns = vec![times];
+        columns.extend(piece.columns);
+        self.write_columns(columns, piece.markers, rows, &breaks)?;
+        self.page.groups.push(entry);
+        self.footer.rows += u64::from(rows);
+        Ok(())
+    }
+
+    fn write_keyed_group(&mut self, piece: Piece<ByteVec>) -> Result<()> {
+        let rows = piece.rows();
+        if rows == 0 {
+            return Ok(());
+        }
+        let mut columns: Vec<Column> =
+            self.key_types.iter().map(|column_type| Column::new(Kind::of(*column_type))).collect();
+        for row in 0..rows {
+            let key = piece.keys.get(row);
+            self.hashes.push(bloom::hash(key));
+            let mut decoded: Vec<Option<&mut Column>> = columns.iter_mut().map(Some).collect();
+            key::decode_into(key, &self.key_types, &mut decoded);
+        }
+        debug_assert_eq!(columns.len(), self.key_columns);
+        columns.extend(piece.columns);
+        self.write_columns(columns, piece.markers, rows as u32, &[])?;
+        self.page.groups.push(GroupEntry { rows: rows as u32, ..GroupEntry::default() });
+        self.page.first_keys.push(piece.keys.get(0).to_vec());
+        self.footer.last_key = piece.keys.get(rows - 1).to_vec();
+        self.footer.rows += rows as u64;
+        Ok(())
+    }
+
+    fn write_columns(
+        &mut self,
+        columns: Vec<Column>,
+        markers: Option<Vec<u8>>,
+        rows: u32,
+        breaks: &[u32],
+    ) -> Result<()> {
+        let mut bytes = Vec::new();
+        let markers = markers.filter(|markers| markers.iter().any(|marker| *marker != 0));
+        let markers = markers.map(|markers| Column::words(markers.into_iter().map(u64::from).collect()));
+        let all = columns.iter().map(Some).chain([markers.as_ref()]);
+        for (position, column) in all.enumerate() {
+            let mut entry = ColumnEntry { min: i64::MAX, max: i64::MIN, ..ColumnEntry::default() };
+            if let Some(column) = column {
+                assert_eq!(column.len(), rows as usize, "columns of a group are equally long");
+                bytes.clear();
+                let column_type = self.footer.columns[position].1.0;
+                entry = block::encode(
+                    column,
+                    column_type,
+                    breaks,
+                    self.preference,
+                    &mut self.scratch,
+                    &mut bytes,
+                );
+                if !bytes.is_empty() {
+                    entry.block = self.out.append(&bytes)?;
+                    self.page.present[position] = true;
+                }
+            }
+            entry.put(&mut self.page.columns[position]);
+        }
+        Ok(())
+    }
+
+    fn end_page(&mut self) -> Result<()> {
+        let page = std::mem::replace(&mut self.page, Page::new(self.footer.columns.len()));
+        let (Some(first), Some(last)) = (page.groups.first(), page.groups.last()) else { return Ok(()) };
+        let mut bytes = Vec::new();
+        page.groups.iter().for_each(|group| group.put(&mut bytes));
+        let mut end = 0;
+        for key in &page.first_keys {
+            end += key.len() as u32;
+            bytes.extend_from_slice(&end.to_le_bytes());
+        }
+        page.first_keys.iter().for_each(|key| bytes.extend_from_slice(key));
+        let group_page = self.out.append(&bytes)?;
+        let mut column_pages = Vec::with_capacity(page.columns.len());
+        for (entries, present) in page.columns.iter().zip(&page.present) {
+            column_pages.push(if *present { self.out.append(entries)? } else { BlockRef::default() });
+        }
+        self.footer.pages.push(PageEntry {
+            groups: page.groups.len() as u32,
+            first_series: first.first_series,
+            last_series: last.last_series,
+            min_time_ns: page.groups.iter().map(|group| group.min_time_ns).min().expect("has groups"),
+            max_time_ns: page.groups.iter().map(|group| group.max_time_ns).max().expect("has groups"),
+            first_key: page.first_keys.first().cloned().unwrap_or_default(),
+            group_page,
+            column_pages,
+        });
+        Ok(())
+    }
+
+    /// Rows handed in so far are in the file or pending; this is how many bytes they took.
+    pub(crate) fn length_bytes(&self) -> u64 {
+        self.out.position()
+    }
+
+    /// Writes what is pending and the footer. The file is not synced.
+    pub(crate) fn finish(mut self) -> Result<Written> {
+        self.end_group()?;
+        self.end_page()?;
+        if !self.footer.series_keyed {
+            let filter = bloom::build(&self.hashes);
+            self.footer.bloom = self.out.append(&filter)?;
+        }
+        let footer = self.out.append(&self.footer.encode())?;
+        let mut tail = Vec::new();
+        footer.put(&mut tail);
+        tail.extend_from_slice(&MAGIC);
+        self.out.append(&tail)?;
+        self.out.flush()?;
+        Ok(Written {
+            rows: self.footer.rows,
+            length_bytes: self.out.written,
+            min_time_ns: self.min_time_ns,
+            max_time_ns: self.max_time_ns,
+            file: self.out.file,
+        })
+    }
+}
+
+impl Page {
+    fn new(columns: usize) -> Self {
+        Self {
+            groups: Vec::new(),
+            columns: vec![Vec::new(); columns],
+            present: vec![false; columns],
+            first_keys: Vec::new(),
+        }
+    }
+}
+
+/// How far rows from `start` on fit into a group with its strings: `start` itself only where the group
+/// holds rows already.
+fn rows_that_fit<K: Keys>(pending: &Piece<K>, piece: &Piece<K>, start: usize, end: usize) -> usize {
+    let mut fitting = end;
+    for (held, column) in pending.columns.iter().zip(&piece.columns) {
+        if let (Values::Bytes(held), Values::Bytes(bytes)) = (&held.values, &column.values) {
+            let begin = if start == 0 { 0 } else { bytes.ends[start - 1] as usize };
+            let room = GROUP_STRING_BYTES.saturating_sub(held.data.len());
+            let fits = bytes.ends[start..end].partition_point(|end| *end as usize - begin <= room);
+            fitting = fitting.min(start + fits);
+        }
+    }
+    if fitting == start && pending.rows() == 0 { start + 1 } else { fitting }
+}
+
+/// Where vectors begin anew: around runs of long series.
+fn breaks_of(runs: &GroupRuns) -> Vec<u32> {
+    let rows = *runs.ends.last().expect("a group has rows");
+    let mut breaks = Vec::new();
+    let mut start = 0;
+    for end in &runs.ends {
+        if (*end - start) as usize >= LONG_RUN_ROWS {
+            if start > 0 && breaks.last() != Some(&start) {
+                breaks.push(start);
+            }
+            if *end < rows {
+                breaks.push(*end);
+            }
+        }
+        start = *end;
+    }
+    breaks
+}

@@ -1,0 +1,294 @@
+//! One partition of a series-keyed table, series by series: its sources made one.
+
+use crate::cells::Kind;
+use crate::memtable::{Memtable, Visibility, Wanted};
+use crate::merge::{self, Piece, keep_rows};
+use crate::rowset::Rowset;
+use crate::rowset::format::ColumnEntry;
+use crate::rowset::series::{Part, RowsetCursor};
+use crate::tombstone::Tombstone;
+use crate::version::PartitionVersion;
+use nyala_core::{Result, SeriesId, TimeRange};
+use std::sync::Arc;
+
+/// Rows merged at once, about: what a step of a scan holds in memory.
+const MERGE_ROWS: u64 = 16_384;
+
+/// Sources of a partition, from oldest to newest.
+pub(crate) struct PartitionReader {
+    pub(crate) cursors: Vec<RowsetCursor>,
+    memtables: Vec<Arc<Memtable>>,
+    tombstones: Vec<Arc<Tombstone>>,
+    sequence: u64,
+    pub(crate) wanted: Wanted,
+    /// Series of the memtables, sorted, when all are read.
+    memtable_series: Option<Vec<Vec<SeriesId>>>,
+}
+
+/// Rows of one series at times that no other segment has.
+#[derive(Debug)]
+pub(crate) enum Segment {
+    /// Rows of one rowset; nothing hides any of them.
+    Single { cursor: usize, part: Part, time: TimeRange },
+    /// Rows of one memtable.
+    Rows(Piece<Vec<i64>>),
+    /// Rows of several sources.
+    Merged(TimeRange),
+}
+
+enum Item {
+    Part { cursor: usize, part: Part },
+    Rows(Piece<Vec<i64>>),
+}
+
+struct Bounded {
+    first_ns: i64,
+    last_ns: i64,
+    rows: u64,
+    exact: bool,
+    item: Item,
+}
+
+impl PartitionReader {
+    pub(crate) fn new(
+        partition: &PartitionVersion,
+        tombstones: &[Arc<Tombstone>],
+        sequence: u64,
+        time: TimeRange,
+        wanted: Wanted,
+    ) -> Result<Self> {
+        let within = partition.range.intersect(time);
+        Self::of(&partition.rowsets, partition.memtables(), tombstones, sequence, within, wanted)
+    }
+
+    /// The same of some sources of a partition.
+    pub(crate) fn of<'a>(
+        rowsets: &[Arc<Rowset>],
+        memtables: impl Iterator<Item = &'a Arc<Memtable>>,
+        tombstones: &[Arc<Tombstone>],
+        sequence: u64,
+        within: TimeRange,
+        wanted: Wanted,
+    ) -> Result<Self> {
+        let overlaps = |range: TimeRange| range.overlaps(within);
+        let cursors = rowsets
+            .iter()
+            .filter(|rowset| overlaps(rowset.meta.time()))
+            .map(|rowset| RowsetCursor::new(rowset.clone(), wanted.clone()))
+            .collect::<Result<_>>()?;
+        let memtables =
+            memtables.filter(|memtable| memtable.time_bounds().is_some_and(overlaps)).cloned().collect();
+        let tombstones = tombstones
+            .iter()
+            .filter(|tombstone| tombstone.sequence <= sequence && tombstone.times().is_some_and(overlaps))
+            .cloned()
+            .collect();
+        Ok(Self { cursors, memtables, tombstones, sequence, wanted, memtable_series: None })
+    }
+
+    /// The first series with rows (perhaps hidden ones) that is not below `least`.
+    pub(crate) fn next_series(&mut self, least: u32) -> Result<Option<u32>> {
+        let mut next: Option<u32> = None;
+        for cursor in &mut self.cursors {
+            let found = cursor.next_series(least)?;
+            next = next.into_iter().chain(found).min();
+        }
+        if self.memtable_series.is_none() {
+            let series = |memtable: &Arc<Memtable>| memtable.series().map_or_else(Vec::new, |m| m.series());
+            self.memtable_series = Some(self.memtables.iter().map(series).collect());
+        }
+        for series in self.memtable_series.iter().flatten() {
+            let found = series.get(series.partition_point(|series| series.0 < least)).map(|series| series.0);
+            next = next.into_iter().chain(found).min();
+        }
+        Ok(next)
+    }
+
+    /// Ranges of times of a series that tombstones hide in a rowset.
+    fn hidden(&self, cursor: usize, series: SeriesId, time: TimeRange) -> Vec<TimeRange> {
+        let max_sequence = self.cursors[cursor].rowset.meta.max_sequence;
+        self.tombstones
+            .iter()
+            .filter(|tombstone| max_sequence <= tombstone.sequence)
+            .filter_map(|tombstone| tombstone.times_of(series))
+            .filter(|range| range.overlaps(time))
+            .collect()
+    }
+
+    /// Cuts the rows of a series in a range of times into segments, in order of time.
+    pub(crate) fn segments(&mut self, series: SeriesId, time: TimeRange) -> Result<Vec<Segment>> {
+        let mut items = Vec::new();
+        let mut parts = Vec::new();
+        for (cursor, reader) in self.cursors.iter_mut().enumerate() {
+            reader.parts(series, time, &mut parts)?;
+            items.extend(parts.drain(..).map(|part| Bounded {
+                first_ns: part.min_time_ns,
+                last_ns: part.max_time_ns,
+                rows: part.rows.len() as u64,
+                exact: false,
+                item: Item::Part { cursor, part },
+            }));
+        }
+        for memtable in self.memtables.iter().filter_map(|memtable| memtable.series()) {
+            let visibility = Visibility { sequence: self.sequence, tombstones: &self.tombstones };
+            let piece = memtable.read(series, time, &self.wanted, &visibility);
+            if let (Some(first), Some(last)) = (piece.keys.first(), piece.keys.last()) {
+                items.push(Bounded {
+                    first_ns: *first,
+                    last_ns: *last,
+                    rows: piece.rows() as u64,
+                    exact: true,
+                    item: Item::Rows(piece),
+                });
+            }
+        }
+        if items.len() > 1 {
+            self.sharpen(&mut items)?;
+            items.sort_by_key(|item| (item.first_ns, item.last_ns));
+        }
+        let mut segments = Vec::with_capacity(items.len());
+        let mut items = items.into_iter().peekable();
+        while let Some(item) = items.next() {
+            let mut last_ns = item.last_ns;
+            let mut group = vec![item];
+            while let Some(next) = items.next_if(|next| next.first_ns <= last_ns) {
+                last_ns = last_ns.max(next.last_ns);
+                group.push(next);
+            }
+            if group.len() == 1 {
+                let item = group.pop().expect("has one");
+                self.push_single(series, time, item, &mut segments)?;
+            } else {
+                push_merged(&group, time, &mut segments);
+            }
+        }
+        Ok(segments)
+    }
+
+    /// Bounds of parts that only know those of their group are looked up where groups seem to overlap.
+    fn sharpen(&mut self, items: &mut [Bounded]) -> Result<()> {
+        for index in 0..items.len() {
+            let (first_ns, last_ns) = (items[index].first_ns, items[index].last_ns);
+            let overlaps = |other: &Bounded| other.first_ns <= last_ns && first_ns <= other.last_ns;
+            let alone = items.iter().enumerate().all(|(at, other)| at == index || !overlaps(other));
+            let item = &mut items[index];
+            if alone || item.exact {
+                continue;
+            }
+            if let Item::Part { cursor, part } = &mut item.item {
+                let times = self.cursors[*cursor].time_ends(part)?;
+                (item.first_ns, item.last_ns, item.exact) = (times.0, times.1, true);
+                (part.min_time_ns, part.max_time_ns) = times;
+            }
+        }
+        Ok(())
+    }
+
+    fn push_single(
+        &mut self,
+        series: SeriesId,
+        time: TimeRange,
+        item: Bounded,
+        segments: &mut Vec<Segment>,
+    ) -> Result<()> {
+        match item.item {
+            Item::Rows(piece) => segments.push(Segment::Rows(piece)),
+            Item::Part { cursor, part } => {
+                let touched = !self.hidden(cursor, series, part.time()).is_empty()
+                    || self.cursors[cursor].has_markers(&part)?;
+                segments.push(if touched {
+                    Segment::Merged(time.intersect(part.time()))
+                } else {
+                    Segment::Single { cursor, part, time }
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows of a segment, nothing hidden and nothing doubled.
+    pub(crate) fn read(&mut self, series: SeriesId, segment: Segment) -> Result<Piece<Vec<i64>>> {
+        let piece = self.read_with_deletes(series, segment)?;
+        Ok(merge::finish(piece, &self.wanted.kinds))
+    }
+
+    /// The same with deletes still in.
+    pub(crate) fn read_with_deletes(
+        &mut self,
+        series: SeriesId,
+        segment: Segment,
+    ) -> Result<Piece<Vec<i64>>> {
+        match segment {
+            Segment::Rows(piece) => Ok(piece),
+            Segment::Single { cursor, part, time } => {
+                let rows = self.cursors[cursor].rows_at(&part, time)?;
+                self.cursors[cursor].piece(&part, rows)
+            }
+            Segment::Merged(time) => self.merged(series, time),
+        }
+    }
+
+    /// The rows of all sources in a range of times, merged, deletes still in.
+    fn merged(&mut self, series: SeriesId, time: TimeRange) -> Result<Piece<Vec<i64>>> {
+        let mut pieces = Vec::new();
+        let mut parts = Vec::new();
+        for cursor in 0..self.cursors.len() {
+            let reader = &mut self.cursors[cursor];
+            reader.parts(series, time, &mut parts)?;
+            let mut all: Piece<Vec<i64>> = Piece::empty(&self.wanted.kinds);
+            for part in parts.drain(..) {
+                let rows = reader.rows_at(&part, time)?;
+                let piece = reader.piece(&part, rows)?;
+                all.append(&piece, 0..piece.rows());
+            }
+            let hidden = self.hidden(cursor, series, time);
+            pieces.push(without(all, &hidden, &self.wanted.kinds));
+        }
+        for memtable in self.memtables.iter().filter_map(|memtable| memtable.series()) {
+            let visibility = Visibility { sequence: self.sequence, tombstones: &self.tombstones };
+            pieces.push(memtable.read(series, time, &self.wanted, &visibility));
+        }
+        Ok(merge::merge(pieces, &self.wanted.kinds))
+    }
+
+    /// What the index knows of a column in a single segment's group.
+    pub(crate) fn column_entry(
+        &mut self,
+        cursor: usize,
+        part: &Part,
+        column: usize,
+    ) -> Result<Option<ColumnEntry>> {
+        self.cursors[cursor].column_entry(part, column)
+    }
+}
+
+/// The rows at times that are not hidden.
+fn without(piece: Piece<Vec<i64>>, hidden: &[TimeRange], kinds: &[Kind]) -> Piece<Vec<i64>> {
+    if hidden.is_empty() {
+        return piece;
+    }
+    keep_rows(&piece, |row| !hidden.iter().any(|range| range.contains(piece.keys[row])), kinds)
+}
+
+/// Cuts overlapping rows into slices of bounded size.
+fn push_merged(group: &[Bounded], time: TimeRange, segments: &mut Vec<Segment>) {
+    let first_ns = group.iter().map(|item| item.first_ns).min().expect("has items").max(time.start_ns);
+    let last_ns = group.iter().map(|item| item.last_ns).max().expect("has items");
+    let end_ns = last_ns.saturating_add(1).min(time.end_ns);
+    let rows: u64 = group.iter().map(|item| item.rows).sum();
+    let mut start_ns = first_ns;
+    if rows > MERGE_ROWS {
+        let mut ends: Vec<(i64, u64)> = group.iter().map(|item| (item.last_ns, item.rows)).collect();
+        ends.sort_unstable();
+        let mut gathered = 0;
+        for (end, rows) in ends {
+            gathered += rows;
+            let cut_ns = end.saturating_add(1);
+            if gathered >= MERGE_ROWS / 2 && start_ns < cut_ns && cut_ns < end_ns {
+                segments.push(Segment::Merged(TimeRange::new(start_ns, cut_ns)));
+                (start_ns, gathered) = (cut_ns, 0);
+            }
+        }
+    }
+    segments.push(Segment::Merged(TimeRange::new(start_ns, end_ns)));
+}

@@ -1,0 +1,103 @@
+//! Which columns a request reads and which it returns.
+
+use crate::cells::Column;
+use crate::memtable::Wanted;
+use arrow_array::ArrayRef;
+use nyala_core::store::Predicate;
+use nyala_core::{ColumnId, ColumnType, Result, TableSchema};
+
+/// Where a returned or tested column comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// From the key: this key column.
+    Key(usize),
+    /// From the cells read: this position.
+    Cell(usize),
+}
+
+/// Columns of a request, resolved.
+#[derive(Debug, Clone)]
+pub(crate) struct Projection {
+    /// Cells to read, those of predicates first.
+    pub(crate) wanted: Wanted,
+    /// How many of them predicates need.
+    pub(crate) tested: usize,
+    /// The columns to return.
+    pub(crate) output: Vec<(Place, ColumnType)>,
+    /// Conditions by place.
+    pub(crate) predicates: Vec<(Place, ColumnType, Predicate)>,
+    /// Leave out rows whose returned cells outside the key are all without a value.
+    pub(crate) skip_empty_rows: bool,
+}
+
+impl Projection {
+    /// Resolves columns that were validated.
+    pub(crate) fn new(
+        schema: &TableSchema,
+        columns: &[ColumnId],
+        predicates: &[Predicate],
+        skip_empty_rows: bool,
+    ) -> Self {
+        let mut read: Vec<(ColumnId, ColumnType)> = Vec::new();
+        let mut place = |id: ColumnId| {
+            let column_type = schema.column(id).expect("requests are validated").column_type;
+            let place = match schema.key.iter().position(|key| *key == id) {
+                Some(position) => Place::Key(position),
+                None => Place::Cell(read.iter().position(|(other, _)| *other == id).unwrap_or_else(|| {
+                    read.push((id, column_type));
+                    read.len() - 1
+                })),
+            };
+            (place, column_type)
+        };
+        let predicates: Vec<_> = predicates
+            .iter()
+            .map(|predicate| {
+                let (place, column_type) = place(predicate.column);
+                (place, column_type, predicate.clone())
+            })
+            .collect();
+        let cells = predicates.iter().filter_map(|(place, ..)| match place {
+            Place::Cell(position) => Some(position + 1),
+            Place::Key(_) => None,
+        });
+        let tested = cells.max().unwrap_or(0);
+        let output = columns.iter().map(|id| place(*id)).collect();
+        Self { wanted: Wanted::new(read), tested, output, predicates, skip_empty_rows }
+    }
+
+    /// Whether rows are tested at all.
+    pub(crate) fn filters(&self) -> bool {
+        !self.predicates.is_empty() || self.skip_empty_rows
+    }
+
+    /// The returned columns out of cells and key columns.
+    pub(crate) fn arrays(
+        &self,
+        cells: Vec<Column>,
+        mut key: impl FnMut(usize) -> Column,
+    ) -> Result<Vec<ArrayRef>> {
+        let mut cells: Vec<Option<Column>> = cells.into_iter().map(Some).collect();
+        let mut uses: Vec<usize> = vec![0; cells.len()];
+        for (place, _) in &self.output {
+            if let Place::Cell(position) = place {
+                uses[*position] += 1;
+            }
+        }
+        self.output
+            .iter()
+            .map(|(place, column_type)| {
+                let column = match place {
+                    Place::Key(position) => key(*position),
+                    Place::Cell(position) => {
+                        uses[*position] -= 1;
+                        let cells = &mut cells[*position];
+                        if uses[*position] == 0 { cells.take() } else { cells.clone() }
+                            .expect("taken with its last use")
+                    }
+                };
+                column.into_array(*column_type)
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,281 @@
+//! Scans of series-keyed tables in key order: series ascending, times up or down.
+
+use super::BATCH_ROWS;
+use super::filter::{test, test_empty};
+use super::partition::{PartitionReader, Segment};
+use super::projection::Projection;
+use crate::cells::Column;
+use crate::key::SeriesKeys;
+use crate::merge::{Piece, keep_rows};
+use crate::tombstone::Tombstone;
+use crate::version::{PartitionVersion, TableVersion};
+use async_trait::async_trait;
+use nyala_core::store::{Batch, Direction, RowStream, SeriesRun, SeriesSet};
+use nyala_core::{Result, SeriesId, TimeRange};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// What to read, resolved.
+#[derive(Clone)]
+pub(crate) struct SeriesRequest {
+    pub(crate) table: Arc<TableVersion>,
+    pub(crate) sequence: u64,
+    pub(crate) series: SeriesSet,
+    /// Only keys in this range.
+    pub(crate) keys: SeriesKeys,
+    pub(crate) time: TimeRange,
+    pub(crate) projection: Arc<Projection>,
+    pub(crate) direction: Direction,
+    pub(crate) limit: Option<usize>,
+    pub(crate) limit_per_series: Option<usize>,
+}
+
+/// A scan under way.
+pub(crate) struct SeriesScan {
+    request: SeriesRequest,
+    /// In the order they are read.
+    partitions: Vec<PartitionSlot>,
+    ids: Ids,
+    current: Option<Current>,
+    rows_left: usize,
+}
+
+enum PartitionSlot {
+    Closed(Arc<PartitionVersion>),
+    Open(Box<PartitionReader>),
+}
+
+enum Ids {
+    /// Position in the list.
+    Listed(usize),
+    /// The least series not read yet.
+    All(Option<u32>),
+}
+
+/// The series at hand.
+struct Current {
+    series: SeriesId,
+    partition: usize,
+    segments: VecDeque<Segment>,
+    rows_left: usize,
+}
+
+/// Rows gathered for a batch.
+pub(crate) struct Gathered {
+    pub(crate) runs: Vec<SeriesRun>,
+    pub(crate) piece: Piece<Vec<i64>>,
+}
+
+impl SeriesScan {
+    pub(crate) fn new(request: SeriesRequest) -> Self {
+        let mut partitions: Vec<_> =
+            request.table.partitions_in(request.time).cloned().map(PartitionSlot::Closed).collect();
+        if request.direction == Direction::Backward {
+            partitions.reverse();
+        }
+        let ids = match &request.series {
+            SeriesSet::All => Ids::All(Some(request.keys.start.0)),
+            SeriesSet::Ids(_) => Ids::Listed(0),
+        };
+        let rows_left = request.limit.unwrap_or(usize::MAX);
+        Self { request, partitions, ids, current: None, rows_left }
+    }
+
+    fn reader(&mut self, partition: usize) -> Result<&mut PartitionReader> {
+        let slot = &mut self.partitions[partition];
+        if let PartitionSlot::Closed(version) = slot {
+            let request = &self.request;
+            let tombstones: &[Arc<Tombstone>] = &request.table.tombstones;
+            let reader = PartitionReader::new(
+                version,
+                tombstones,
+                request.sequence,
+                request.time,
+                request.projection.wanted.clone(),
+            )?;
+            *slot = PartitionSlot::Open(Box::new(reader));
+        }
+        match slot {
+            PartitionSlot::Open(reader) => Ok(reader),
+            PartitionSlot::Closed(_) => unreachable!("was opened"),
+        }
+    }
+
+    fn next_series(&mut self) -> Result<Option<SeriesId>> {
+        match (&mut self.ids, &self.request.series) {
+            (Ids::Listed(position), SeriesSet::Ids(ids)) => {
+                let series = ids.get(*position).copied();
+                *position += 1;
+                Ok(series)
+            }
+            (Ids::All(least), _) => {
+                let Some(least) = *least else { return Ok(None) };
+                let mut next: Option<u32> = None;
+                for partition in 0..self.partitions.len() {
+                    let found = self.reader(partition)?.next_series(least)?;
+                    next = next.into_iter().chain(found).min();
+                }
+                let next = next.filter(|next| *next <= self.request.keys.end.0);
+                self.ids = Ids::All(next.and_then(|next| next.checked_add(1)));
+                Ok(next.map(SeriesId))
+            }
+            (Ids::Listed(_), SeriesSet::All) => unreachable!("all series are not listed"),
+        }
+    }
+
+    /// Appends the next rows; false at the end.
+    pub(crate) fn step(&mut self, gathered: &mut Gathered) -> Result<bool> {
+        if self.rows_left == 0 {
+            return Ok(false);
+        }
+        let mut current = match self.current.take() {
+            Some(current) => current,
+            None => {
+                let Some(series) = self.next_series()? else { return Ok(false) };
+                let rows_left = self.request.limit_per_series.unwrap_or(usize::MAX);
+                Current { series, partition: 0, segments: VecDeque::new(), rows_left }
+            }
+        };
+        while current.segments.is_empty() {
+            if current.partition == self.partitions.len() || current.rows_left == 0 {
+                return Ok(true);
+            }
+            let within = self.request.keys.times_of(current.series.0);
+            let time = within.map_or(TimeRange::new(0, 0), |within| within.intersect(self.request.time));
+            if time.is_empty() {
+                return Ok(true);
+            }
+            let segments = self.reader(current.partition)?.segments(current.series, time)?;
+            current.segments = segments.into();
+            current.partition += 1;
+        }
+        let backward = self.request.direction == Direction::Backward;
+        let segment = if backward { current.segments.pop_back() } else { current.segments.pop_front() };
+        let segment = segment.expect("was filled");
+        let rows_max = current.rows_left.min(self.rows_left);
+        let piece = self.read(current.partition - 1, current.series, segment, rows_max)?;
+        let rows = piece.rows().min(current.rows_left).min(self.rows_left);
+        if rows > 0 {
+            gathered.piece.append(&piece, 0..rows);
+            match gathered.runs.last_mut() {
+                Some(run) if run.series == current.series => run.rows += rows as u32,
+                _ => gathered.runs.push(SeriesRun { series: current.series, rows: rows as u32 }),
+            }
+            self.rows_left -= rows;
+            current.rows_left -= rows;
+        }
+        if current.rows_left > 0 {
+            self.current = Some(current);
+        }
+        Ok(true)
+    }
+
+    /// The rows of a segment that satisfy the request, in its direction.
+    fn read(
+        &mut self,
+        partition: usize,
+        series: SeriesId,
+        segment: Segment,
+        rows_max: usize,
+    ) -> Result<Piece<Vec<i64>>> {
+        let projection = self.request.projection.clone();
+        let backward = self.request.direction == Direction::Backward;
+        let reader = self.reader(partition)?;
+        let kinds = projection.wanted.kinds.clone();
+        let piece = match segment {
+            Segment::Single { cursor, part, time } => {
+                let reader = &mut reader.cursors[cursor];
+                let mut rows = reader.rows_at(&part, time)?;
+                if !projection.filters() && rows.len() > rows_max {
+                    // Only the end that is wanted.
+                    let rows_max = rows_max as u32;
+                    rows = if backward {
+                        rows.end - rows_max..rows.end
+                    } else {
+                        rows.start..rows.start + rows_max
+                    };
+                }
+                if rows.is_empty() {
+                    return Ok(Piece::empty(&kinds));
+                }
+                let keys = reader.times(&part, rows.clone())?;
+                let mut columns = (0..projection.tested)
+                    .map(|column| reader.column(&part, column, rows.clone()))
+                    .collect::<Result<Vec<_>>>()?;
+                let keep = test(&projection, keys.len(), &columns, |key| key_column(key, series, &keys));
+                if keep.as_ref().is_some_and(|keep| !keep.contains(&true)) {
+                    return Ok(Piece::empty(&kinds));
+                }
+                for column in projection.tested..projection.wanted.columns.len() {
+                    columns.push(reader.column(&part, column, rows.clone())?);
+                }
+                filtered(&projection, Piece { keys, markers: None, columns }, keep)
+            }
+            segment => {
+                let piece = reader.read(series, segment)?;
+                let keep = test(&projection, piece.rows(), &piece.columns, |key| {
+                    key_column(key, series, &piece.keys)
+                });
+                filtered(&projection, piece, keep)
+            }
+        };
+        if !backward {
+            return Ok(piece);
+        }
+        Ok(Piece {
+            keys: piece.keys.iter().rev().copied().collect(),
+            markers: None,
+            columns: piece.columns.iter().map(Column::reversed).collect(),
+        })
+    }
+
+    /// The next rows, about a batch of them.
+    pub(crate) fn gather(&mut self, rows_max: usize) -> Result<Gathered> {
+        let kinds = &self.request.projection.wanted.kinds;
+        let mut gathered = Gathered { runs: Vec::new(), piece: Piece::empty(kinds) };
+        while gathered.piece.rows() < rows_max && self.step(&mut gathered)? {}
+        Ok(gathered)
+    }
+}
+
+fn filtered(
+    projection: &Projection,
+    mut piece: Piece<Vec<i64>>,
+    mut keep: Option<Vec<bool>>,
+) -> Piece<Vec<i64>> {
+    piece.markers = None;
+    test_empty(projection, piece.rows(), &piece.columns, &mut keep);
+    match keep {
+        None => piece,
+        Some(keep) => keep_rows(&piece, |row| keep[row], &projection.wanted.kinds),
+    }
+}
+
+fn key_column(position: usize, series: SeriesId, times: &[i64]) -> Column {
+    if position == 0 {
+        Column::words(vec![series.0.into(); times.len()])
+    } else {
+        Column::words(times.iter().map(|time| *time as u64).collect())
+    }
+}
+
+/// Makes a batch of gathered rows.
+pub(crate) fn batch_of(projection: &Projection, gathered: Gathered) -> Result<Option<Batch>> {
+    let Gathered { runs, piece } = gathered;
+    let rows = piece.rows();
+    if rows == 0 {
+        return Ok(None);
+    }
+    let Piece { keys, columns, .. } = piece;
+    let columns =
+        projection.arrays(columns, |_| Column::words(keys.iter().map(|time| *time as u64).collect()))?;
+    Ok(Some(Batch { rows, series: runs, columns }))
+}
+
+#[async_trait]
+impl RowStream for SeriesScan {
+    async fn next(&mut self) -> Result<Option<Batch>> {
+        let gathered = self.gather(BATCH_ROWS)?;
+        batch_of(&self.request.projection.clone(), gathered)
+    }
+}

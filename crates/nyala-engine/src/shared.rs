@@ -1,0 +1,83 @@
+//! What the parts of an engine share.
+
+use crate::catalog::Catalog;
+use crate::fs::DirLock;
+use crate::maintenance::Signal;
+use crate::memory::MemoryBudget;
+use crate::options::EngineOptions;
+use crate::rowset::{Rowset, RowsetSource};
+use crate::snapshot::EngineSnapshot;
+use crate::stats::Counters;
+use crate::timer::Timer;
+use crate::version::Version;
+use crate::wal::Wal;
+use crate::watermark::Watermark;
+use parking_lot::{Mutex, RwLock};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
+
+/// An open engine.
+pub(crate) struct Shared {
+    pub(crate) options: EngineOptions,
+    pub(crate) budget: Arc<MemoryBudget>,
+    pub(crate) source: Arc<RowsetSource>,
+    /// Empty while the log is replayed.
+    pub(crate) wal: OnceLock<Wal>,
+    /// Held for every change of the manifest and of the version. Order of locks: gate, catalog, version.
+    pub(crate) catalog: Mutex<Catalog>,
+    pub(crate) version: RwLock<Arc<Version>>,
+    /// Writers share it from before their batch has a sequence until it is applied. Held alone, no batch
+    /// is under way: every sequence given out is applied, or failed.
+    pub(crate) gate: Arc<tokio::sync::RwLock<()>>,
+    pub(crate) watermark: Watermark,
+    pub(crate) next_rowset: AtomicU64,
+    pub(crate) counters: Counters,
+    /// One flush at a time.
+    pub(crate) flushing: Mutex<()>,
+    /// Partitions being compacted.
+    pub(crate) compacting: Mutex<Vec<u64>>,
+    pub(crate) signal: Arc<Signal>,
+    pub(crate) timer: Timer,
+    /// Held for the life of the engine.
+    pub(crate) _lock: DirLock,
+}
+
+impl Shared {
+    /// The version now.
+    pub(crate) fn version(&self) -> Arc<Version> {
+        self.version.read().clone()
+    }
+
+    /// The log.
+    pub(crate) fn wal(&self) -> &Wal {
+        self.wal.get().expect("the log is open once it is replayed")
+    }
+
+    /// Puts another version in place; the catalog is locked.
+    pub(crate) fn publish(&self, version: Version) {
+        *self.version.write() = Arc::new(version);
+    }
+
+    /// A view of everything acknowledged.
+    pub(crate) fn snapshot(&self) -> EngineSnapshot {
+        // The sequence is read while the version cannot change: rowsets hold rows up to the watermark at
+        // their publication, so a version with an older watermark could show rows after it.
+        let version = self.version.read();
+        EngineSnapshot { sequence: self.watermark.get(), version: version.clone() }
+    }
+
+    pub(crate) fn rowset_dir(&self) -> PathBuf {
+        self.options.data_dir.join(ROWSET_DIR)
+    }
+
+    /// Marks rowsets that the manifest does not name any more.
+    pub(crate) fn set_obsolete<'a>(rowsets: impl Iterator<Item = &'a Arc<Rowset>>) {
+        rowsets.for_each(|rowset| rowset.set_obsolete());
+    }
+}
+
+/// Where rowset files are, in the data directory.
+pub(crate) const ROWSET_DIR: &str = "rowsets";
+/// Where the log is, in the data directory.
+pub(crate) const WAL_DIR: &str = "wal";
