@@ -144,7 +144,11 @@ impl Row {
                         self.bytes[start as usize..][..cell.len()].copy_from_slice(cell);
                         Place::At { start, length }
                     }
-                    _ => {
+                    replaced => {
+                        if replaced != Place::Unset {
+                            self.places[index] = Place::Unset;
+                            self.drop_replaced_bytes();
+                        }
                         let start = u32::try_from(self.bytes.len());
                         let start =
                             start.map_err(|_| Error::new(crate::ErrorKind::Limit, "a row beyond 4 GiB"))?;
@@ -158,10 +162,33 @@ impl Row {
         Ok(self)
     }
 
-    /// Unsets all columns, to fill the row anew.
-    pub(crate) fn clear(&mut self) {
+    /// Unsets all columns, to fill the row anew without allocating.
+    pub fn clear(&mut self) {
         self.places.fill(Place::Unset);
         self.bytes.clear();
+    }
+
+    /// Values that were replaced by longer or shorter ones leave holes; a row that is set again and again must not
+    /// grow by them.
+    fn drop_replaced_bytes(&mut self) {
+        const FEW_BYTES: usize = 1024;
+        let lengths = self.places.iter().map(|place| match place {
+            Place::At { length, .. } => *length as usize,
+            Place::Unset | Place::Null => 0,
+        });
+        let live: usize = lengths.sum();
+        if self.bytes.len() < FEW_BYTES.max(4 * live) {
+            return;
+        }
+        let mut packed = Vec::with_capacity(live);
+        for place in &mut self.places {
+            if let Place::At { start, length } = place {
+                let from = *start as usize;
+                *start = packed.len() as u32;
+                packed.extend_from_slice(&self.bytes[from..from + *length as usize]);
+            }
+        }
+        self.bytes = packed;
     }
 
     /// The value of a column; `None` if it is not set.
@@ -383,6 +410,20 @@ mod tests {
         assert_eq!(row.get("host"), Some(Value::String("cd".into())));
         row.set("host", "longer").unwrap();
         assert_eq!(row.get("host"), Some(Value::String("longer".into())));
+    }
+
+    #[test]
+    fn a_row_used_again_and_again_does_not_grow() {
+        let mut row = Row::new(schema(), Operation::Insert);
+        row.set("id", 5).unwrap().set("note", &b"kept"[..]).unwrap();
+        for length in 0..5000 {
+            let text = "x".repeat(length % 100);
+            row.set("host", &text).unwrap();
+            assert_eq!(row.get("host"), Some(Value::String(text)));
+        }
+        assert!(row.bytes.len() < 3000, "{} bytes", row.bytes.len());
+        assert_eq!(row.get("id"), Some(Value::Int32(5)));
+        assert_eq!(row.get("note"), Some(Value::Binary(b"kept".to_vec())));
     }
 
     #[test]

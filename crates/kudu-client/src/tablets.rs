@@ -19,7 +19,7 @@ use crate::pb::master::{GetTableLocationsRequest, GetTableLocationsResponse, ROL
 use crate::rpc::messenger::Address;
 
 /// How many tablets one look-up brings.
-const TABLETS_PER_LOOKUP: u32 = 200;
+const TABLETS_PER_LOOKUP: u32 = 50;
 
 /// One copy of a tablet.
 #[derive(Clone, Debug)]

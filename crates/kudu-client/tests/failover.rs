@@ -134,6 +134,11 @@ fn a_scan_in_the_middle_goes_on_elsewhere() {
         let client = impatient(&cluster).await;
         let table = small_table(&client, "resumed", 1, 3).await;
         insert_range(&table, 0..20_000).await;
+        // Any replica serves, and all the same state.
+        for _ in 0..6 {
+            let closest = table.scan().replica(ReplicaSelection::Closest).read_mode(ReadMode::YourWrites);
+            assert_eq!(distinct_keys(closest).await.unwrap().len(), 20_000);
+        }
         let server = |error: &Error| error.server().map(str::to_owned);
         // A scan without order cannot be resumed once it gave rows: it must say so.
         let read = table.scan().batch_bytes(5_000).prefetch(1);

@@ -193,3 +193,49 @@ fn ranges_are_added_and_dropped_and_gaps_refuse_rows() {
         assert!(!error.can_retry(), "{error}");
     });
 }
+
+#[test]
+fn tables_of_more_tablets_than_one_look_up_brings() {
+    if !have_kudu() {
+        return;
+    }
+    let options = kudu_client::test_cluster::ClusterOptions::new(1, 1)
+        .master_flag("--max_create_tablets_per_ts=200")
+        .tablet_server_flag("--log_preallocate_segments=false");
+    let cluster = start(&options);
+    run(async {
+        let client = connect(&cluster).await;
+        let schema = Schema::new(vec![Column::new("key", DataType::Int64).key()]).unwrap();
+        let creator = client.create_table("many", schema).replicas(1).hash(HashPartition::new(["key"], 2));
+        let creator = creator.range_columns(["key"]);
+        // 120 tablets, with a gap of ten between all ranges.
+        let creator = (0..60_i64).fold(creator, |creator, number| {
+            let lower = RangeBound::inclusive("key", number * 20);
+            creator.range(RangePartition::new(lower, RangeBound::exclusive("key", number * 20 + 10)))
+        });
+        let table = creator.create().await.unwrap();
+        let fill = async |table: &Table| {
+            let session = table.session().open();
+            let mut refused = 0;
+            for key in (0..1200_i64).rev() {
+                let mut row = table.row(Operation::Upsert);
+                row.set("key", key).unwrap();
+                refused += usize::from(session.apply(&row).await.is_err());
+            }
+            session.flush().await.unwrap();
+            refused
+        };
+        assert_eq!(fill(&table).await, 600, "half of the keys lie in gaps");
+        let lookups = client.metrics().location_lookups;
+        assert!(lookups < 200, "{lookups} look-ups");
+        assert_eq!(table.tablet_count().await.unwrap(), 120);
+        assert_eq!(table.scan().count().await.unwrap(), 600);
+        // From the front, with nothing known.
+        let fresh = client.open_table("many").await.unwrap();
+        assert_eq!(fresh.tablet_count().await.unwrap(), 120);
+        let walked = client.metrics().location_lookups - lookups;
+        assert!(walked <= 4, "{walked} look-ups for 120 tablets");
+        let scan = fresh.scan().filter(Predicate::lt("key", 30_i64)).open().await.unwrap();
+        assert_eq!(scan.tablets(), 4);
+    });
+}

@@ -60,6 +60,22 @@ fn encryption_and_tokens_where_they_are_required() {
 }
 
 #[test]
+fn servers_of_tls_1_2_are_understood() {
+    if !have_kudu() {
+        return;
+    }
+    let options = ClusterOptions::new(1, 1)
+        .flag("--rpc_encryption=required")
+        .flag("--rpc_encrypt_loopback_connections=true")
+        .flag("--rpc_tls_excluded_protocols=TLSv1.3");
+    let cluster = start(&options);
+    run(async {
+        let client = Client::builder(cluster.masters()).require_encryption().connect().await.unwrap();
+        work(&client, "older_tls").await;
+    });
+}
+
+#[test]
 fn expired_tokens_are_replaced() {
     if !have_kudu() {
         return;

@@ -37,6 +37,9 @@ pub enum FlushMode {
 /// Servers remember outcomes for about ten minutes; a retry after that could be applied twice.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(8 * 60);
 
+/// Servers drop connections that send more than 50 MiB at once; a last row of the largest size must still fit.
+const LARGEST_BATCH_BYTES: usize = 16 << 20;
+
 /// Settings of a session, from [`Table::session`].
 #[derive(Clone, Debug)]
 pub struct SessionBuilder {
@@ -78,10 +81,10 @@ impl SessionBuilder {
         self
     }
 
-    /// The size at which a batch is sent (1 MiB).
+    /// The size at which a batch is sent (1 MiB, at most 16 MiB).
     #[must_use]
     pub fn batch_bytes(mut self, bytes: usize) -> Self {
-        self.batch_bytes = bytes.max(1);
+        self.batch_bytes = bytes.clamp(1, LARGEST_BATCH_BYTES);
         self
     }
 
