@@ -44,7 +44,7 @@ fn main() -> std::result::Result<(), Failure> {
             let ours = measure(Cpu::OwnProcess, || runtime.block_on(scan(&cluster, &table, layout, rows)))?;
             report(round, &format!("scan, kudu-client {name}"), rows, ours);
         }
-        println!("load is {}", load_average());
+        println!("load is {}, largest memory so far {}", load_average(), peak_memory());
     }
     Ok(())
 }
@@ -84,6 +84,12 @@ fn cpu_seconds(cpu: Cpu) -> std::result::Result<f64, Failure> {
 
 fn load_average() -> String {
     std::fs::read_to_string("/proc/loadavg").unwrap_or_default().trim().to_owned()
+}
+
+fn peak_memory() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.unwrap_or("unknown").trim().to_owned()
 }
 
 fn run(command: &mut Command) -> std::result::Result<String, Failure> {

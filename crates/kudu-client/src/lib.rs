@@ -1,3 +1,5 @@
+//! A native asynchronous client for Apache Kudu.
+//!
 #![doc = include_str!("../README.md")]
 //!
 //! ## Where to start

@@ -178,6 +178,9 @@ pub(crate) struct PartitionSchema {
 /// Bytes that one hash dimension takes at the front of a partition key.
 pub(crate) const BUCKET_BYTES: usize = 4;
 
+/// Far more than a cluster has tablets; pruning keeps a flag for each.
+const MOST_BUCKETS: u32 = 1 << 20;
+
 impl PartitionSchema {
     pub(crate) fn from_pb(schema: &Arc<Schema>, partitions: &pb::PartitionSchema) -> Result<Self> {
         let range_columns = match &partitions.range_schema {
@@ -239,8 +242,11 @@ fn dimensions(schema: &Schema, hash: &[pb::HashBucketSchema]) -> Result<Vec<Hash
             // Hash input is in column order, whatever the order they were named in.
             columns.sort_unstable();
             let buckets = u32::try_from(dimension.num_buckets).unwrap_or(0);
-            if buckets == 0 {
-                return Err(Error::protocol("a hash dimension without buckets"));
+            if !(1..=MOST_BUCKETS).contains(&buckets) {
+                return Err(Error::protocol(format!(
+                    "a hash dimension of {} buckets",
+                    dimension.num_buckets
+                )));
             }
             Ok(HashDimension { columns, buckets, seed: dimension.seed.unwrap_or(0) })
         })

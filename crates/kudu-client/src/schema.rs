@@ -72,7 +72,7 @@ impl DataType {
                 let (most, least) = [(9, 1), (18, 10), (38, 19)][(code - 15) as usize];
                 let precision = attributes.precision.unwrap_or(most);
                 let scale = attributes.scale.unwrap_or(0);
-                if !(least.min(1)..=most).contains(&precision) || !(0..=precision).contains(&scale) {
+                if !(least..=most).contains(&precision) || !(0..=precision).contains(&scale) {
                     return Self::Unknown(code);
                 }
                 Self::Decimal { precision: precision as u8, scale: scale as u8 }
@@ -559,5 +559,40 @@ mod tests {
         assert_eq!(DataType::from_pb(21, None), DataType::Unknown(21));
         let wrong = pb::ColumnTypeAttributes { precision: Some(77), scale: Some(0), length: None };
         assert_eq!(DataType::from_pb(15, Some(&wrong)), DataType::Unknown(15));
+        let narrow = pb::ColumnTypeAttributes { precision: Some(5), scale: Some(0), length: None };
+        assert_eq!(
+            DataType::from_pb(16, Some(&narrow)),
+            DataType::Unknown(16),
+            "its cells would be 4 bytes here"
+        );
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_schema_of_a_master_makes_us_panic(
+            columns in proptest::collection::vec(proptest::prelude::any::<([i32; 4], bool, bool, Vec<u8>)>(), 0..6),
+        ) {
+            let column = |(index, (numbers, key, nullable, default)): (usize, ([i32; 4], bool, bool, Vec<u8>))| {
+                let small = |number: i32, bound: i32| Some(number.rem_euclid(bound) - 1);
+                pb::ColumnSchema {
+                    name: index.to_string(),
+                    data_type: numbers[0].rem_euclid(24),
+                    is_key: Some(key),
+                    is_nullable: Some(nullable),
+                    write_default_value: Some(default.into()),
+                    type_attributes: Some(pb::ColumnTypeAttributes {
+                        precision: small(numbers[1], 45),
+                        scale: small(numbers[2], 45),
+                        length: Some(numbers[3]),
+                    }),
+                    ..Default::default()
+                }
+            };
+            let columns = columns.into_iter().enumerate().map(column).collect();
+            if let Ok(schema) = Schema::from_pb(&pb::Schema { columns }) {
+                schema.to_arrow();
+                schema.to_plain_pb();
+            }
+        }
     }
 }
