@@ -1,28 +1,30 @@
 //! Puts the parts together: the only place that names a concrete store.
 
-use crate::config::Config;
+use crate::config::{Config, Encoding, WalSync};
 use crate::server::Server;
 use crate::server::http::{Context, HttpLimits};
 use crate::server::metrics::Metrics;
 use nyala_core::Result;
 use nyala_core::env::{ClockRef, SystemClock};
-use nyala_core::store::StoreRef;
-use nyala_core::store::memory::MemoryStore;
 use nyala_db::catalog::Catalog;
 use nyala_db::ingest::SeriesCacheLimits;
 use nyala_db::write::LineWriter;
+use nyala_engine::wal::SyncPolicy;
+use nyala_engine::{Component, Engine, EngineOptions, EngineStats, Preference};
+use std::fmt::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How often expired partitions are looked for.
-const RETENTION_INTERVAL: Duration = Duration::from_secs(60);
+/// How often expired partitions are looked for, and the size of the series indexes is taken.
+const UPKEEP_INTERVAL: Duration = Duration::from_secs(30);
 
 /// A running nyala.
 pub struct Running {
     server: Server,
     work: tokio::runtime::Runtime,
+    engine: Arc<Engine>,
     ready: Arc<AtomicBool>,
 }
 
@@ -35,23 +37,28 @@ impl Running {
             .thread_name("work")
             .enable_all()
             .build()?;
+        let engine = Arc::new(Engine::open(engine_options(config))?);
+        for damage in &engine.recovery().damage {
+            tracing::error!(%damage, "the log is damaged: what it held there is lost");
+        }
         let clock: ClockRef = Arc::new(SystemClock);
-        let store: StoreRef = Arc::new(MemoryStore::default());
-        let catalog = Arc::new(work.block_on(Catalog::open(store))?);
+        let catalog = Arc::new(work.block_on(Catalog::open(engine.clone()))?);
         let ready = Arc::new(AtomicBool::new(true));
+        let measured = engine.clone();
+        let metrics = Metrics::new(vec![Box::new(move |text| engine_metrics(&measured.stats(), text))]);
         let context = Context {
             catalog: catalog.clone(),
             writer: Arc::new(LineWriter::new(catalog.clone(), SeriesCacheLimits::default())),
             clock: clock.clone(),
             work: work.handle().clone(),
             limits: HttpLimits { body_bytes: config.max_body_size.0, query_bytes: config.memory_limit.0 / 4 },
-            metrics: Arc::new(Metrics::new(Vec::new())),
+            metrics: Arc::new(metrics),
             ready: ready.clone(),
             requests: AtomicU64::new(0),
         };
-        work.spawn(enforce_retention(catalog, clock));
+        work.spawn(upkeep(catalog, engine.clone(), clock));
         let server = Server::start(config.http_bind, cores, Arc::new(context))?;
-        Ok(Self { server, work, ready })
+        Ok(Self { server, work, engine, ready })
     }
 
     /// The address of the HTTP interface.
@@ -60,15 +67,36 @@ impl Running {
     }
 
     /// Lets requests end, flushes, closes.
-    pub fn stop(self) {
+    pub fn stop(self) -> Result<()> {
         self.ready.store(false, Ordering::Release);
         self.server.stop();
         self.work.shutdown_timeout(Duration::from_secs(30));
+        self.engine.close()
     }
 }
 
-async fn enforce_retention(catalog: Arc<Catalog>, clock: ClockRef) {
-    let mut ticks = tokio::time::interval(RETENTION_INTERVAL);
+fn engine_options(config: &Config) -> EngineOptions {
+    EngineOptions {
+        memory_limit_bytes: config.memory_limit.0 as u64,
+        wal_sync: match config.wal_sync {
+            WalSync::Always => SyncPolicy::Always,
+            WalSync::Interval(interval) => SyncPolicy::Interval(interval),
+            WalSync::Never => SyncPolicy::Never,
+        },
+        encoding: match config.encoding {
+            Encoding::Speed => Preference::Speed,
+            Encoding::Balanced => Preference::Balanced,
+            Encoding::Size => Preference::Size,
+        },
+        maintenance_threads: config.maintenance_threads,
+        ..EngineOptions::new(&config.data_dir)
+    }
+}
+
+/// Drops what has expired, and tells the account of memory how large the series indexes are.
+async fn upkeep(catalog: Arc<Catalog>, engine: Arc<Engine>, clock: ClockRef) {
+    let mut ticks = tokio::time::interval(UPKEEP_INTERVAL);
+    let mut index_memory = engine.memory().charge(Component::SeriesIndex, 0);
     loop {
         ticks.tick().await;
         match catalog.enforce_retention(clock.now_ns()).await {
@@ -76,5 +104,47 @@ async fn enforce_retention(catalog: Arc<Catalog>, clock: ClockRef) {
             Ok(dropped) => tracing::info!(dropped, "partitions outlived their retention policy"),
             Err(error) => tracing::error!(%error, "enforcing retention"),
         }
+        index_memory.set(catalog.series_memory_bytes() as u64);
     }
+}
+
+/// What the engine did and holds, in Prometheus' text format.
+fn engine_metrics(stats: &EngineStats, text: &mut String) {
+    let counters = [
+        ("batches_total", "Batches written.", stats.batches),
+        ("rows_written_total", "Rows written.", stats.rows_written),
+        ("writes_refused_total", "Batches refused for want of memory.", stats.writes_refused),
+        ("write_stalls_total", "Batches slowed for want of memory.", stats.write_stalls),
+        ("flushes_total", "Flushes done.", stats.flushes),
+        ("flush_failures_total", "Flushes that failed.", stats.flush_failures),
+        ("flushed_bytes_total", "Bytes that flushes wrote.", stats.flushed_bytes),
+        ("compactions_total", "Compactions done.", stats.compactions),
+        ("compaction_failures_total", "Compactions that failed.", stats.compaction_failures),
+        ("compacted_bytes_total", "Bytes that compactions wrote.", stats.compacted_bytes_written),
+        ("cache_hits_total", "Blocks found in the cache.", stats.cache_hits),
+        ("cache_misses_total", "Blocks read from files.", stats.cache_misses),
+        ("log_bytes_total", "Bytes written to the log.", stats.wal.as_ref().map_or(0, |log| log.written_bytes)),
+        ("log_syncs_total", "Syncs of the log.", stats.wal.as_ref().map_or(0, |log| log.syncs)),
+        ("log_sync_failures_total", "Syncs of the log that failed.", stats.wal.as_ref().map_or(0, |log| log.failed_syncs)),
+    ];
+    let gauges = [
+        ("rowsets", "Rowsets.", stats.rowsets),
+        ("rowset_bytes", "Bytes of rowsets.", stats.rowset_bytes),
+        ("rowset_rows", "Rows in rowsets, versions counted apart.", stats.rowset_rows),
+        ("memtable_rows", "Rows not in rowsets yet.", stats.memtable_rows),
+        ("log_bytes", "Bytes of the log now.", stats.wal.as_ref().map_or(0, |log| log.size_bytes)),
+        ("memory_limit_bytes", "The memory limit.", stats.memory_limit_bytes),
+    ];
+    let kinds = counters.iter().map(|each| (each, "counter")).chain(gauges.iter().map(|each| (each, "gauge")));
+    let written = kinds.into_iter().try_for_each(|((name, help, value), kind)| {
+        writeln!(text, "# HELP nyala_{name} {help}\n# TYPE nyala_{name} {kind}\nnyala_{name} {value}")
+    });
+    let mut memory = || -> std::fmt::Result {
+        writeln!(text, "# HELP nyala_memory_bytes Memory by what it is used for.\n# TYPE nyala_memory_bytes gauge")?;
+        stats
+            .memory_bytes
+            .iter()
+            .try_for_each(|(component, bytes)| writeln!(text, "nyala_memory_bytes{{component=\"{component}\"}} {bytes}"))
+    };
+    written.and_then(|()| memory()).expect("writing to memory does not fail");
 }

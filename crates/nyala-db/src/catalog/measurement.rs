@@ -151,6 +151,11 @@ impl Measurement {
         self.loaded().series.write()
     }
 
+    /// Bytes its series take in memory, about; none before they are loaded.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.loaded.get().map_or(0, |loaded| loaded.series.read().memory_bytes())
+    }
+
     fn loaded(&self) -> &Loaded {
         self.loaded.get().expect("a measurement is handed out only after it was loaded")
     }

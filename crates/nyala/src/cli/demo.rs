@@ -58,6 +58,5 @@ pub(super) fn run(args: &DemoArgs) -> Result<(), String> {
         out.write_all(invitation.as_bytes()).map_err(|error| error.to_string())?;
         wait_for_stop()?;
     }
-    running.stop();
-    Ok(())
+    running.stop().map_err(|error| error.to_string())
 }

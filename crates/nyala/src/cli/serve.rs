@@ -47,7 +47,7 @@ pub(super) fn run(args: ServeArgs) -> Result<(), String> {
     tracing::info!(address = %running.address(), data_dir = %config.data_dir.display(), "ready");
     wait_for_stop()?;
     tracing::info!("stopping: letting requests end");
-    running.stop();
+    running.stop().map_err(|error| format!("stopping: {error}"))?;
     tracing::info!("stopped");
     Ok(())
 }
