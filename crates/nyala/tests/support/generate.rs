@@ -68,6 +68,24 @@ fn hash(row: u64) -> u64 {
     z ^ (z >> 31)
 }
 
+/// Replaces `${a*70000}` by that many `a`.
+pub(crate) fn repeat(text: &str) -> Result<String, String> {
+    let mut repeated = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${") {
+        let end = after.find('}').ok_or("no end of ${…}")?;
+        let Some((unit, count)) = after[..end].split_once('*') else {
+            return Err(format!("not a repetition: {}", &after[..end]));
+        };
+        let count: usize = count.parse().map_err(|_| format!("not a count: {count}"))?;
+        repeated.push_str(before);
+        repeated.push_str(&unit.repeat(count));
+        rest = &after[end + 1..];
+    }
+    repeated.push_str(rest);
+    Ok(repeated)
+}
+
 /// The times near now that one run of a script has used.
 pub(crate) struct Clock {
     hour_ns: i64,

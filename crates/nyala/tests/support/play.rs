@@ -191,7 +191,7 @@ fn request_of(step: &Step, clock: &mut Clock) -> Result<Request, String> {
             input = rest;
         }
     }
-    let text = clock.fill(&input.join("\n"))?;
+    let text = generate::repeat(&clock.fill(&input.join("\n"))?)?;
     let mut body = match step.option("percent") {
         Some(_) => percent_decode(&text),
         None => text.clone().into_bytes(),
