@@ -1,0 +1,200 @@
+//! A second reader of integer blocks, written from `docs/format/column.md` alone: slow, bit by bit, and sharing
+//! no code with the crate. If the two disagree, the document or the crate is wrong.
+
+use nyala_column::*;
+use proptest::prelude::*;
+
+struct Naive<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Naive<'_> {
+    fn unsigned(&mut self, width: usize) -> u64 {
+        let value = (0..width).map(|index| u64::from(self.bytes[self.at + index]) << (8 * index)).sum();
+        self.at += width;
+        value
+    }
+
+    fn signed(&mut self, width: usize) -> i64 {
+        let value = self.unsigned(width);
+        if width == 0 { 0 } else { (value << (64 - 8 * width)) as i64 >> (64 - 8 * width) }
+    }
+
+    fn packed(&mut self, count: usize, width: usize) -> Vec<u64> {
+        let bit = |bit: usize| u64::from(self.bytes[self.at + bit / 8] >> (bit % 8) & 1);
+        let values =
+            (0..count).map(|index| (0..width).map(|at| bit(index * width + at) << at).sum()).collect();
+        self.at += (count * width).div_ceil(8);
+        values
+    }
+
+    fn patches(&mut self, count: usize, rows: usize) -> Vec<(usize, u64)> {
+        if count == 0 {
+            return Vec::new();
+        }
+        let width = self.unsigned(1) as usize;
+        let positions = self.packed(count, bits(rows as u64 - 1));
+        let amounts = self.packed(count, width);
+        let unfold = |folded: u64| if folded.is_multiple_of(2) { folded / 2 } else { !(folded / 2) };
+        positions.into_iter().zip(amounts).map(|(row, folded)| (row as usize, unfold(folded))).collect()
+    }
+
+    fn offsets(&mut self, tag: u8, rows: usize) -> Vec<u64> {
+        match tag {
+            0 => vec![0; rows],
+            1 => {
+                let (width, widths, patches) = (self.unsigned(1), self.unsigned(1), self.unsigned(1));
+                let slope = self.signed((widths & 15) as usize) as u64;
+                let anchor = self.signed((widths >> 4) as usize) as u64;
+                let mut offsets = self.packed(rows, width as usize);
+                for (row, amount) in self.patches(patches as usize, rows) {
+                    offsets[row] = offsets[row].wrapping_add(amount);
+                }
+                let line = |row: u64| anchor.wrapping_add(slope.wrapping_mul(row));
+                offsets.iter().zip(0..).map(|(rest, row)| rest.wrapping_add(line(row))).collect()
+            }
+            2 => {
+                let (width, widths, anchor_width) = (self.unsigned(1), self.unsigned(1), self.unsigned(1));
+                let (base_width, patches) = (self.unsigned(1), self.unsigned(1));
+                let step = self.signed((widths & 15) as usize) as u64;
+                let slope = self.signed((widths >> 4) as usize) as u64;
+                let anchor = self.signed(anchor_width as usize) as u64;
+                let bases = self.packed(rows.div_ceil(128), base_width as usize);
+                let mut differences = self.packed(rows, width as usize);
+                for (row, amount) in self.patches(patches as usize, rows) {
+                    differences[row] = differences[row].wrapping_add(amount);
+                }
+                let mut last = 0_u64;
+                (0..rows)
+                    .map(|row| {
+                        let group = row / 128;
+                        last = if row % 128 == 0 {
+                            anchor.wrapping_add(slope.wrapping_mul(group as u64)).wrapping_add(bases[group])
+                        } else {
+                            last.wrapping_add(step).wrapping_add(differences[row])
+                        };
+                        last
+                    })
+                    .collect()
+            }
+            3 => {
+                let (runs, width) = (self.unsigned(2) as usize + 1, self.unsigned(1) as usize);
+                let values = self.packed(runs, width);
+                let ends = self.packed(runs, bits(rows as u64 - 1));
+                let run = |row: usize| ends.iter().position(|end| row as u64 <= *end).unwrap();
+                (0..rows).map(|row| values[run(row)]).collect()
+            }
+            4 => {
+                let (count, width) = (self.unsigned(1) as usize + 1, self.unsigned(1) as usize);
+                let entries = self.packed(count, width);
+                assert!(entries.is_sorted_by(|left, right| left < right));
+                let codes = self.packed(rows, bits(count as u64 - 1));
+                codes.into_iter().map(|code| entries[code as usize]).collect()
+            }
+            _ => panic!("entropy coding is pco's"),
+        }
+    }
+}
+
+fn bits(value: u64) -> usize {
+    64 - value.leading_zeros() as usize
+}
+
+/// The values of an integer block, and each vector's tag.
+fn read(bytes: &[u8]) -> (Vec<i64>, Vec<u8>) {
+    let mut naive = Naive { bytes, at: 0 };
+    assert_eq!((naive.unsigned(1), naive.unsigned(1)), (1, 1));
+    let (count, vectors) = (naive.unsigned(2) as usize, naive.unsigned(2) as usize);
+    let (shape, widths, more) = (naive.unsigned(1), naive.unsigned(1) as usize, naive.unsigned(1) as usize);
+    let base = naive.signed(more >> 4);
+    let mut column = |width| (0..vectors).map(|_| naive.unsigned(width)).collect::<Vec<u64>>();
+    let tags = column(1);
+    let row_ends = if shape & 1 == 1 {
+        column(2)
+    } else {
+        (1..=vectors).map(|vector| (vector * 1024).min(count) as u64).collect()
+    };
+    let payload_ends = column((shape >> 1) as usize + 1);
+    let mins = column(widths & 15);
+    let ranges = column(widths >> 4);
+    naive.at += vectors * (more & 15);
+    let payload = naive.at;
+    let (mut values, mut row, mut start) = (Vec::new(), 0, 0);
+    for vector in 0..vectors {
+        naive.at = payload + start as usize;
+        let offsets = naive.offsets(tags[vector] as u8, (row_ends[vector] - row) as usize);
+        assert_eq!(naive.at, payload + payload_ends[vector] as usize);
+        assert!(offsets.iter().all(|offset| *offset <= ranges[vector]));
+        let min = base.wrapping_add_unsigned(mins[vector]);
+        values.extend(offsets.iter().map(|offset| min.wrapping_add_unsigned(*offset)));
+        (row, start) = (row_ends[vector], payload_ends[vector]);
+    }
+    assert_eq!(naive.at, bytes.len());
+    (values, tags.iter().map(|tag| *tag as u8).collect())
+}
+
+fn shape(length: usize, shape: u32, seed: u64) -> Vec<i64> {
+    let mut state = seed | 1;
+    let mut random = move |bound: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((state >> 33) % bound) as i64
+    };
+    let mut walk = random(1 << 30);
+    (0..length as i64)
+        .map(|row| match shape {
+            0 => 7,
+            1 => row * 10_000_000_000 + i64::from(row % 97 == 13) * random(1 << 30),
+            2 => random(100) - 50,
+            3 => {
+                walk += random(7) - 3 + i64::from(random(100) == 0) * 10_000;
+                walk
+            }
+            4 => {
+                walk += random(900);
+                walk
+            }
+            5 => row / 40 * 999_999_937,
+            6 => [i64::MIN, 1 << 40, -(1 << 50)][random(3) as usize],
+            _ => random(1 << 31) << 33 ^ random(1 << 31),
+        })
+        .collect()
+}
+
+proptest! {
+    #[test]
+    fn the_document_and_the_crate_agree(
+        length in 1..2500_usize,
+        kind in 0..8_u32,
+        seed in any::<u64>(),
+        cut in 1..2500_u32,
+        speed in any::<bool>(),
+    ) {
+        let values = shape(length, kind, seed);
+        let breaks: Vec<u32> = Some(cut).filter(|cut| (*cut as usize) < length).into_iter().collect();
+        let preference = if speed { Preference::Speed } else { Preference::Balanced };
+        let mut bytes = Vec::new();
+        encode_integers(&values, &breaks, preference, &mut Scratch::new(), &mut bytes);
+        prop_assert_eq!(read(&bytes).0, values);
+    }
+}
+
+#[test]
+fn every_encoding_is_read() {
+    let mut tags: Vec<u8> = (0..8)
+        .flat_map(|kind| {
+            let mut bytes = Vec::new();
+            encode_integers(
+                &shape(1000, kind, 3),
+                &[],
+                Preference::Balanced,
+                &mut Scratch::new(),
+                &mut bytes,
+            );
+            read(&bytes).1
+        })
+        .collect();
+    tags.sort_unstable();
+    tags.dedup();
+    assert_eq!(tags, [0, 1, 2, 3, 4]);
+}
