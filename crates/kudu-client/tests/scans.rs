@@ -332,3 +332,29 @@ fn a_slow_reader_keeps_its_scanner_and_memory_stays_bounded() {
         assert!(rows > 10_000);
     });
 }
+
+#[test]
+fn tablets_are_split_into_ranges_of_their_keys() {
+    if !have_kudu() {
+        return;
+    }
+    let cluster = start(&flushing_options());
+    run(async {
+        let client = connect(&cluster).await;
+        let table = small_table(&client, "split", 2, 1).await;
+        for part in 0..4_i64 {
+            insert_range(&table, part * 5000..(part + 1) * 5000).await;
+            wait_for_flush(&cluster, 1).await;
+        }
+        let tokens = table.scan().project(["key"]).split_bytes(10_000).into_tokens().await.unwrap();
+        assert!(tokens.len() > 2, "{} pieces", tokens.len());
+        let mut keys = Vec::new();
+        for token in &tokens {
+            for batch in token.open(&client).await.unwrap().collect().await.unwrap() {
+                keys.extend(batch.column(0).as_primitive::<Int64Type>().values().to_vec());
+            }
+        }
+        keys.sort_unstable();
+        assert!(keys.into_iter().eq(0..20_000), "every key in one piece");
+    });
+}

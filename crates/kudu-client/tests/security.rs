@@ -2,8 +2,6 @@
 
 mod support;
 
-use std::io::{Read, Write};
-
 use kudu_client::test_cluster::{ClusterOptions, TestCluster};
 use kudu_client::*;
 use support::*;
@@ -161,11 +159,5 @@ fn a_cluster_in_the_clear_serves_only_those_who_accept_it() {
 
 /// The cluster's authority, from the master's web page.
 fn certificate_of(cluster: &TestCluster) -> Vec<u8> {
-    let address = &cluster.master_web()[0];
-    let mut socket = std::net::TcpStream::connect(address).unwrap();
-    write!(socket, "GET /ipki-ca-cert-der HTTP/1.0\r\nHost: {address}\r\n\r\n").unwrap();
-    let mut answer = Vec::new();
-    socket.read_to_end(&mut answer).unwrap();
-    let body = answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap() + 4;
-    answer.split_off(body)
+    page(&cluster.master_web()[0], "/ipki-ca-cert-der")
 }

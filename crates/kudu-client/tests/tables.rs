@@ -63,7 +63,12 @@ fn all_types() -> Vec<(DataType, Vec<Encoding>, Vec<Value>)> {
 
 #[test]
 fn every_type_and_encoding_round_trips_in_both_layouts() {
-    with_shared(async |client| {
+    if !have_kudu() {
+        return;
+    }
+    let cluster = start(&flushing_options());
+    run(async {
+        let client = connect(&cluster).await;
         let types = all_types();
         let mut columns = vec![Column::new("id", DataType::Int32).key()];
         for (number, (data_type, encodings, _)) in types.iter().enumerate() {
@@ -106,7 +111,16 @@ fn every_type_and_encoding_round_trips_in_both_layouts() {
         }
         session.flush().await.unwrap();
         expected.sort();
-        for layout in [Layout::Columnar, Layout::Rowwise] {
+        for (layout, on_disk) in [
+            (Layout::Columnar, false),
+            (Layout::Rowwise, false),
+            // Only what was flushed has gone through the encodings.
+            (Layout::Columnar, true),
+            (Layout::Rowwise, true),
+        ] {
+            if on_disk {
+                wait_for_flush(&cluster, 1).await;
+            }
             let scan = table.scan().layout(layout).batch_bytes(100_000);
             let batches = scan.open().await.unwrap().collect().await.unwrap();
             assert_eq!(*batches[0].schema(), table.schema().to_arrow());

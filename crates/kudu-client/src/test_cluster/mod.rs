@@ -85,6 +85,7 @@ pub struct TestCluster {
     masters: Vec<String>,
     master_web: Vec<String>,
     tablet_servers: Vec<String>,
+    tablet_server_web: Vec<String>,
 }
 
 impl TestCluster {
@@ -119,6 +120,7 @@ impl TestCluster {
             masters: Vec::new(),
             master_web: Vec::new(),
             tablet_servers: Vec::new(),
+            tablet_server_web: Vec::new(),
         };
         // The shell's own defaults are keys of 768 bits, which no TLS library of today accepts.
         let strong = ["--ipki_ca_key_size=2048", "--ipki_server_key_size=2048"];
@@ -143,6 +145,7 @@ impl TestCluster {
         cluster.master_web = addresses(&masters["getMasters"]["masters"], "boundHttpAddress");
         let servers = cluster.ask(json!({ "getTservers": {} }))?;
         cluster.tablet_servers = addresses(&servers["getTservers"]["tservers"], "boundRpcAddress");
+        cluster.tablet_server_web = addresses(&servers["getTservers"]["tservers"], "boundHttpAddress");
         if cluster.masters.len() != options.masters || cluster.tablet_servers.len() != options.tablet_servers
         {
             return Err(format!("the shell started {masters} and {servers}"));
@@ -163,6 +166,11 @@ impl TestCluster {
     /// `host:port` of every tablet server.
     pub fn tablet_servers(&self) -> &[String] {
         &self.tablet_servers
+    }
+
+    /// `host:port` of every tablet server's web pages.
+    pub fn tablet_server_web(&self) -> &[String] {
+        &self.tablet_server_web
     }
 
     /// Kills a daemon (SIGKILL).

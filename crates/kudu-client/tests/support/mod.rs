@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::sync::OnceLock;
 
 use arrow_array::cast::AsArray;
@@ -155,4 +155,46 @@ pub fn value_text(value: &Value) -> String {
         Value::Binary(value) => format!("{value:?}"),
         other => other.to_string(),
     }
+}
+
+/// Fetches a page of a daemon.
+pub fn page(address: &str, path: &str) -> Vec<u8> {
+    let mut socket = std::net::TcpStream::connect(address).unwrap();
+    write!(socket, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    socket.read_to_end(&mut answer).unwrap();
+    let body = answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap() + 4;
+    answer.split_off(body)
+}
+
+/// A cluster that writes to disk soon.
+pub fn flushing_options() -> ClusterOptions {
+    ClusterOptions::new(1, 1)
+        .tablet_server_flag("--flush_threshold_mb=1")
+        .tablet_server_flag("--flush_threshold_secs=1")
+        .tablet_server_flag("--enable_rowset_compaction=false")
+        .tablet_server_flag("--maintenance_manager_polling_interval_ms=50")
+}
+
+/// Waits until the tablet server holds at least this many rowsets on disk and nothing in memory.
+pub async fn wait_for_flush(cluster: &TestCluster, rowsets: u64) {
+    for _ in 0..400 {
+        let metrics =
+            page(&cluster.tablet_server_web()[0], "/metrics?metrics=num_rowsets_on_disk,memrowset_size");
+        let metrics = String::from_utf8(metrics).unwrap();
+        let values = |name: &str| -> Vec<u64> {
+            let named = metrics.split("\"name\": \"").skip(1).filter(|part| part.starts_with(name));
+            let digits = |part: &str| part.chars().filter(char::is_ascii_digit).collect::<String>();
+            named
+                .filter_map(|part| digits(part.split("\"value\":").nth(1)?.split('}').next()?).parse().ok())
+                .collect()
+        };
+        // An empty memrowset is still some hundred bytes large.
+        let in_memory = values("memrowset_size").into_iter().max().unwrap_or(u64::MAX);
+        if values("num_rowsets_on_disk").into_iter().sum::<u64>() >= rowsets && in_memory < 2000 {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(25)).await;
+    }
+    panic!("the tablet server does not flush");
 }
