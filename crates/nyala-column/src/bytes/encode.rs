@@ -16,7 +16,7 @@ const TINY_BYTES: usize = 256;
 /// Strings that are looked at to judge general compression.
 const SAMPLE_BYTES: usize = 32 << 10;
 
-/// Appends a block of `values` (at most 8192, at most 64 MiB together) to `out`.
+/// Appends a block of `values` (at most 8192, at most 1 GiB together) to `out`.
 ///
 /// # Panics
 /// If there are too many values or bytes.

@@ -17,8 +17,8 @@ pub use block::{BytesBlock, BytesBounds, BytesDictionary};
 pub use encode::encode_bytes;
 pub use values::ByteValues;
 
-/// Bytes of a block's strings together, at most: bounds what decoding may allocate.
-pub const BLOCK_BYTES: usize = 64 << 20;
+/// Bytes of a block's strings together, at most: 8192 strings of 128 KiB. Bounds what decoding may allocate.
+pub const BLOCK_BYTES: usize = 1 << 30;
 /// Bytes that are kept of the smallest and largest string.
 const BOUND_BYTES: usize = 32;
 /// The form of a dictionary block.

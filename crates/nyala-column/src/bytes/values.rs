@@ -48,7 +48,7 @@ impl ByteValues {
     /// Appends a value.
     ///
     /// # Panics
-    /// If the buffer would pass 2 GiB; a block adds at most 64 MiB, so callers bound how many they append.
+    /// If the buffer would pass 2 GiB; a block adds at most 1 GiB, so callers bound how many they append.
     pub fn push(&mut self, value: &[u8]) {
         self.data.extend_from_slice(value);
         self.end_value();

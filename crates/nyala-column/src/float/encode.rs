@@ -7,8 +7,7 @@ use super::decimal::{Decimals, EXPONENT_LIMIT, exceptions_bytes, push_decimal_st
 use super::split::{plan_split, push_split};
 use super::vector::FloatEncoding;
 use crate::integer::push_inner;
-use crate::kernels::float::{scale_down, scale_down_one, to_ordered};
-use crate::kernels::profile::profile;
+use crate::kernels::float::{count_changes, scale_down, scale_down_one, to_ordered};
 use crate::level::Level;
 use crate::preference::Preference;
 use crate::scratch::{FloatScratch, IntegerScratch};
@@ -32,18 +31,20 @@ pub(super) fn encode_floats_vector(
         push_inner(level, bits, preference, integers, out);
         return FloatEncoding::Ordered;
     }
-    let mut sample: Vec<u64> = spread(values).map(f64::to_bits).collect();
-    sample.sort_unstable();
-    let split = plan_split(&sample, values.len());
-    let alternative = split.map_or(values.len() * 8, |split| split.bytes);
-    if let Some(decimals) = find_decimals(values, floats.decimals)
-        && push_decimals(level, values, decimals, preference, alternative, floats, integers, out)
-    {
-        floats.decimals = Some(decimals);
-        return FloatEncoding::Decimal;
+    if let Some(decimals) = find_decimals(values, floats.decimals) {
+        let scaled = scale_all(level, values, decimals, floats);
+        // Without exceptions decimals are about as small as it gets; with some, the alternative is looked at.
+        let limit = if scaled == 0 { usize::MAX } else { alternative_bytes(values) };
+        if exceptions_bytes(scaled, values.len(), 8) < limit {
+            push_decimals(level, values.len(), decimals, preference, floats, integers, out);
+            if out.len() - start < limit {
+                floats.decimals = Some(decimals);
+                return FloatEncoding::Decimal;
+            }
+            out.truncate(start);
+        }
     }
-    out.truncate(start);
-    match split {
+    match plan_split(&bit_sample(values), values.len()) {
         Some(plan) => {
             push_split(values, plan, out);
             FloatEncoding::Split
@@ -55,6 +56,17 @@ pub(super) fn encode_floats_vector(
     }
 }
 
+/// What the vector takes without decimals.
+fn alternative_bytes(values: &[f64]) -> usize {
+    plan_split(&bit_sample(values), values.len()).map_or(values.len() * 8, |split| split.bytes)
+}
+
+fn bit_sample(values: &[f64]) -> Vec<u64> {
+    let mut sample: Vec<u64> = spread(values).map(f64::to_bits).collect();
+    sample.sort_unstable();
+    sample
+}
+
 fn spread(values: &[f64]) -> impl Iterator<Item = f64> + '_ {
     let count = values.len().min(SAMPLE);
     (0..count).map(move |index| values[index * values.len() / count])
@@ -63,10 +75,12 @@ fn spread(values: &[f64]) -> impl Iterator<Item = f64> + '_ {
 /// The bit patterns as ordered integers, if all are equal or runs are long; decimals would keep the runs too, but
 /// not the patterns that are no decimals.
 fn repeated<'a>(level: Level, values: &[f64], scratch: &'a mut FloatScratch) -> Option<&'a [i64]> {
+    if count_changes(level, values) * 8 > values.len() {
+        return None;
+    }
     scratch.integers.clear();
     scratch.integers.extend(values.iter().map(|value| to_ordered(*value)));
-    let profile = profile(level, &scratch.integers);
-    (profile.changes * 8 <= values.len()).then_some(&scratch.integers[..])
+    Some(&scratch.integers)
 }
 
 /// A power of ten under which nearly all of a sample are integers.
@@ -95,27 +109,13 @@ fn find_decimals(values: &[f64], last: Option<Decimals>) -> Option<Decimals> {
         .or(Some(divided))
 }
 
-/// Appends decimals unless `alternative` is smaller.
-#[allow(clippy::too_many_arguments, reason = "two scratches and an output beside what is encoded")]
-fn push_decimals(
-    level: Level,
-    values: &[f64],
-    decimals: Decimals,
-    preference: Preference,
-    alternative: usize,
-    floats: &mut FloatScratch,
-    integers: &mut IntegerScratch,
-    out: &mut Vec<u8>,
-) -> bool {
-    let start = out.len();
+/// Scales all values down, sets apart those that do not come back, and answers how many these are.
+fn scale_all(level: Level, values: &[f64], decimals: Decimals, floats: &mut FloatScratch) -> usize {
     let (powers, scale) = (decimals.powers(), decimals.scale());
     floats.integers.resize(values.len(), 0);
-    let lost = scale_down(level, values, powers, scale, &mut floats.integers);
-    if exceptions_bytes(lost, values.len(), 8) >= alternative {
-        return false;
-    }
     floats.positions.clear();
     floats.exceptions.clear();
+    let lost = scale_down(level, values, powers, scale, &mut floats.integers);
     if lost > 0 {
         // An exception repeats the integer before it, which costs least in every encoding.
         let is_exact = |value: &&f64| scale_down_one(**value, powers, scale).1;
@@ -131,7 +131,19 @@ fn push_decimals(
             }
         }
     }
-    push_decimal_start(decimals, &floats.positions, &floats.exceptions, values.len(), out);
+    lost
+}
+
+/// Appends what [`scale_all`] made.
+fn push_decimals(
+    level: Level,
+    rows: usize,
+    decimals: Decimals,
+    preference: Preference,
+    floats: &FloatScratch,
+    integers: &mut IntegerScratch,
+    out: &mut Vec<u8>,
+) {
+    push_decimal_start(decimals, &floats.positions, &floats.exceptions, rows, out);
     push_inner(level, &floats.integers, preference, integers, out);
-    out.len() - start < alternative
 }

@@ -20,7 +20,7 @@ pub(crate) use decimal::Decimals;
 use encode::encode_floats_vector;
 
 use crate::directory::{Entry, Kind, pieces, push_block};
-use crate::kernels::float::{min_max_floats, to_ordered};
+use crate::kernels::float::{min_max_floats, some_and_all_nan, to_ordered};
 use crate::preference::Preference;
 use crate::scratch::Scratch;
 
@@ -51,12 +51,13 @@ pub fn encode_floats(
         let (floats, integers) = (&mut scratch.float, &mut scratch.integer);
         let encoding = encode_floats_vector(level, values, preference, floats, integers, payload);
         let mut tag = encoding as u8;
-        if values.iter().any(|value| value.is_nan()) {
+        let (some_nan, all_nan) = some_and_all_nan(level, values);
+        if some_nan {
             tag |= TAG_SOME_NAN;
         }
         let (min, max) = min_max_floats(level, values);
         let (mut min, mut range) = (to_ordered(min), to_ordered(max).wrapping_sub(to_ordered(min)) as u64);
-        if values.iter().all(|value| value.is_nan()) {
+        if all_nan {
             tag |= TAG_ALL_NAN;
             (min, range) = (0, 0);
         }

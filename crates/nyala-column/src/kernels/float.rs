@@ -39,6 +39,12 @@ dispatched! {
     /// Offsets from `min` to the floats they stand for.
     pub(crate) fn scale_up<T: Narrow>(offsets: &[T], min: i64, scale: Scale, out: &mut [f64]) = scale_up_body;
 
+    /// Neighbours whose bits differ.
+    pub(crate) fn count_changes(values: &[f64]) -> usize = count_changes_body;
+
+    /// Whether some value is NaN, and whether all are.
+    pub(crate) fn some_and_all_nan(values: &[f64]) -> (bool, bool) = some_and_all_nan_body;
+
     /// The integers that `values` come from under `scale`; answers how many do not come back bit by bit.
     pub(crate) fn scale_down(values: &[f64], powers: (f64, f64), scale: Scale, out: &mut [i64]) -> usize
         = scale_down_body;
@@ -128,6 +134,18 @@ fn min_max_body(values: &[f64]) -> (f64, f64) {
         max = max.max(if is_nan { LOWEST } else { ordered });
     }
     (from_ordered(min), from_ordered(max))
+}
+
+#[inline(always)]
+fn count_changes_body(values: &[f64]) -> usize {
+    let pairs = values.iter().zip(values.iter().skip(1));
+    pairs.map(|(left, right)| u64::from(left.to_bits() != right.to_bits())).sum::<u64>() as usize
+}
+
+#[inline(always)]
+fn some_and_all_nan_body(values: &[f64]) -> (bool, bool) {
+    let count = values.iter().map(|value| u64::from(value.is_nan())).sum::<u64>() as usize;
+    (count > 0, count == values.len())
 }
 
 #[inline(always)]
@@ -225,6 +243,18 @@ mod tests {
             assert_eq!(min_max_floats(level, &[f64::NAN]), (f64::INFINITY, f64::NEG_INFINITY));
             let zeroes = min_max_floats(level, &[0.0, -0.0]);
             assert_eq!((zeroes.0.to_bits(), zeroes.1.to_bits()), ((-0.0_f64).to_bits(), 0));
+        }
+    }
+
+    #[test]
+    fn changes_and_nan_are_counted_at_every_level() {
+        let values = [1.0, 1.0, f64::NAN, f64::NAN, 0.0, -0.0];
+        for level in Level::available() {
+            assert_eq!(count_changes(level, &values), 3);
+            assert_eq!(count_changes(level, &[]), 0);
+            assert_eq!(some_and_all_nan(level, &values), (true, false));
+            assert_eq!(some_and_all_nan(level, &values[..2]), (false, false));
+            assert_eq!(some_and_all_nan(level, &values[2..4]), (true, true));
         }
     }
 
