@@ -8,7 +8,7 @@ use nyala_engine::fs::{Access, Fault, FileSystem, SimulatedFs};
 use nyala_engine::manifest_log::{self, ManifestLog};
 use parking_lot::Mutex;
 
-use crate::support::{DIR, Random, disk, fs_ref};
+use crate::support::{DIR, Random, disk, fs_ref, seeds};
 
 /// A state is the list of edits that made it; a checkpoint is that list in bytes.
 type State = Vec<u32>;
@@ -129,12 +129,12 @@ fn run(seed: u64, with_faults: bool) {
 
 #[test]
 fn edits_survive_a_power_cut_at_every_moment() {
-    (0..40).for_each(|seed| run(seed, false));
+    seeds(0, 15).for_each(|seed| run(seed, false));
 }
 
 #[test]
 fn edits_survive_failures_and_then_a_power_cut() {
-    (100..160).for_each(|seed| run(seed, true));
+    seeds(100, 30).for_each(|seed| run(seed, true));
 }
 
 fn path(number: u64) -> PathBuf {

@@ -13,6 +13,12 @@ use parking_lot::Mutex;
 
 pub(crate) const DIR: &str = "log";
 
+/// Seeds of a random test: a few from `first` on, or as many as `NYALA_CRASH_ROUNDS` says.
+pub(crate) fn seeds(first: u64, few: u64) -> std::ops::Range<u64> {
+    let rounds = std::env::var("NYALA_CRASH_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
+    first..first + rounds.unwrap_or(few)
+}
+
 /// A seeded generator (xorshift), other than the one of the disk.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);

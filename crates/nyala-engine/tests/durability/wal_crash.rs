@@ -6,7 +6,7 @@ use std::time::Duration;
 use nyala_engine::fs::{Access, FileSystem};
 use nyala_engine::wal::SyncPolicy;
 
-use crate::support::{DIR, Knowledge, Workload, disk, eventually, open, options, payload, replay};
+use crate::support::{DIR, Knowledge, Workload, disk, eventually, open, options, payload, replay, seeds};
 
 fn run(seed: u64, sync: SyncPolicy) {
     let mut workload = Workload::new(seed, sync);
@@ -26,14 +26,14 @@ fn run(seed: u64, sync: SyncPolicy) {
 
 #[test]
 fn acknowledged_records_survive_a_power_cut_at_every_moment() {
-    for seed in 0..40 {
+    for seed in seeds(0, 12) {
         run(seed, SyncPolicy::Always);
     }
 }
 
 #[test]
 fn relaxed_policies_lose_only_the_end() {
-    for seed in 100..115 {
+    for seed in seeds(100, 5) {
         run(seed, SyncPolicy::Never);
         run(seed, SyncPolicy::Interval(Duration::from_millis(1)));
     }

@@ -4,11 +4,11 @@ use nyala_core::ErrorKind;
 use nyala_engine::fs::{Fault, SimulatedFs};
 use nyala_engine::wal::{SyncPolicy, Wal};
 
-use crate::support::{Knowledge, Workload, disk, open, options, payload, replay};
+use crate::support::{Knowledge, Workload, disk, open, options, payload, replay, seeds};
 
 #[test]
 fn failures_of_every_kind_and_then_a_crash() {
-    for seed in 0..40 {
+    for seed in seeds(0, 12) {
         let mut workload = Workload::new(seed, SyncPolicy::Always);
         workload.crash_everywhere();
         for _ in 0..40 {
@@ -59,7 +59,7 @@ fn append(wal: &Wal, index: u64) -> nyala_core::Result<u64> {
 }
 
 fn crash_often(fs: &SimulatedFs, check: impl Fn(&SimulatedFs)) {
-    (0..50).for_each(|seed| check(&fs.crash(seed)));
+    (0..20).for_each(|seed| check(&fs.crash(seed)));
 }
 
 #[test]
