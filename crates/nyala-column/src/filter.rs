@@ -29,16 +29,21 @@ impl IntegerBlock<'_> {
     }
 
     fn filter(&self, rows: Range<u32>, interval: Interval, out: &mut Bitmap) -> Result<()> {
-        for piece in self.pieces(rows) {
-            let max = piece.min.wrapping_add_unsigned(piece.range);
-            if let Some(answer) = interval.decide(piece.min, max) {
-                out.extend_filled(piece.part.len(), answer);
+        for part in self.directory.parts(rows) {
+            let (min, max) = (self.directory.min(part.vector), self.directory.max(part.vector));
+            if let Some(answer) = interval.decide(min, max) {
+                out.extend_filled(part.len(), answer);
                 continue;
             }
+            let piece = self.piece(part)?;
             // Clipped to the vector's values, the interval's ends are offsets.
-            let low = interval.low.max(piece.min).wrapping_sub(piece.min) as u64;
-            let high = interval.high.min(max).wrapping_sub(piece.min) as u64;
-            with_narrow!(piece.range, T => {
+            let low = piece.first_offset_from(interval.low.max(min));
+            let high = interval.high.min(max).wrapping_sub(min) as u64 / piece.unit.divisor;
+            if low > high {
+                out.extend_filled(piece.part.len(), interval.negated);
+                continue;
+            }
+            with_narrow!(piece.largest, T => {
                 let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
                 let offsets = piece.decode(self.level, &mut offsets)?;
                 let span = T::truncate(high - low);

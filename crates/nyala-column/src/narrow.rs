@@ -1,9 +1,31 @@
 //! The unsigned types that decoded values live in.
 //!
-//! A vector's values are decoded as offsets from the vector's minimum, in the narrowest type that holds the
-//! vector's range. Because every offset fits, all arithmetic on the way (deltas, slopes, patches) may wrap in
-//! that type: only the final offset counts. One byte per value instead of eight is what makes the sums and
+//! A vector's values are decoded as offsets from the vector's minimum, counted in the vector's divisor, in the
+//! narrowest type that holds the largest offset. Because every offset fits, all arithmetic on the way (deltas,
+//! slopes, patches) may wrap in that type: only the final offset counts. One byte per value instead of eight is what makes the sums and
 //! comparisons that follow fast.
+
+/// How offsets become values: `min + divisor · offset`, wrapping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unit {
+    pub(crate) min: i64,
+    /// What all values of the vector less the minimum are multiples of; not 0.
+    pub(crate) divisor: u64,
+}
+
+impl Unit {
+    #[inline(always)]
+    pub(crate) fn value(self, offset: u64) -> i64 {
+        self.min.wrapping_add_unsigned(self.divisor.wrapping_mul(offset))
+    }
+
+    /// The sum of `count` values whose offsets sum to `offsets`.
+    #[inline(always)]
+    pub(crate) fn sum(self, count: usize, offsets: u128) -> i128 {
+        // At most 1024 offsets below 2³² times the largest true one: far from overflow even on hostile bytes.
+        i128::from(self.min) * i128::from(count as i64) + offsets as i128 * i128::from(self.divisor)
+    }
+}
 
 /// An unsigned type for offsets from a vector's minimum.
 pub(crate) trait Narrow: Copy + Ord + Default + std::fmt::Debug + Send + Sync + 'static {
@@ -41,10 +63,10 @@ macro_rules! narrow {
 }
 narrow!(u8, u16, u32, u64);
 
-/// Runs `$body` with `$T` bound to the narrowest type that holds `$range` (a `u64`).
+/// Runs `$body` with `$T` bound to the narrowest type that holds `$largest` (a `u64`).
 macro_rules! with_narrow {
-    ($range:expr, $T:ident => $body:expr) => {
-        match $range {
+    ($largest:expr, $T:ident => $body:expr) => {
+        match $largest {
             0..=0xff => {
                 type $T = u8;
                 $body
@@ -66,10 +88,10 @@ macro_rules! with_narrow {
 }
 pub(crate) use with_narrow;
 
-/// What decoding `offset` in the narrowest type for `range` leaves of it.
+/// What decoding `offset` in the narrowest type for `largest` leaves of it.
 ///
 /// Nothing is lost of a valid vector; on hostile bytes it makes reading one row agree with reading many.
 #[inline]
-pub(crate) fn narrowed(range: u64, offset: u64) -> u64 {
-    with_narrow!(range, T => T::truncate(offset).widen())
+pub(crate) fn narrowed(largest: u64, offset: u64) -> u64 {
+    with_narrow!(largest, T => T::truncate(offset).widen())
 }

@@ -23,6 +23,7 @@ pub(crate) struct BlockScratch {
 /// One integer vector being encoded.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct IntegerScratch {
+    pub(crate) quotients: Vec<i64>,
     pub(crate) differences: Vec<i64>,
     pub(crate) residuals: Vec<i64>,
     pub(crate) sample: Vec<i64>,

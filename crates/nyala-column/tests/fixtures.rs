@@ -86,6 +86,11 @@ fn fixtures() -> Vec<(&'static str, Preference, Column)> {
             integers(Encoding::Entropy, (0..900).map(|_| random.below(30) * random.below(30))),
         ),
         (
+            "1-integer-divisor",
+            balanced,
+            integers(Encoding::Frame, (0..300).map(|row| (row * 10_000 + row * row % 19) * 1_000_000)),
+        ),
+        (
             "1-integer-breaks",
             balanced,
             Column::Integers {

@@ -21,7 +21,7 @@ const OPS: [(CompareOp, Holds); 6] = [
 /// Shapes that lead to every encoding, and the shapes between them.
 fn shapes() -> impl Strategy<Value = Vec<i64>> {
     let length = prop_oneof![0..20_usize, 100..140_usize, 1000..2100_usize];
-    let shape = 0..11_u32;
+    let shape = 0..14_u32;
     (length, shape, any::<u64>(), any::<i64>()).prop_map(|(length, shape, seed, base)| {
         let mut state = seed | 1;
         let mut random = move |bound: u64| {
@@ -53,7 +53,11 @@ fn shapes() -> impl Strategy<Value = Vec<i64>> {
                 7 => (random(9) as i64).wrapping_mul(base),
                 8 => (random(1 << 31) as i64) << 33 | random(1 << 31) as i64,
                 9 => [i64::MIN, i64::MAX, 0, -1, base][random(5) as usize],
-                _ => base.wrapping_add(index * 1000 + random(30) as i64),
+                10 => base.wrapping_add(index * 1000 + random(30) as i64),
+                // Multiples: a clock of milliseconds in nanoseconds, pages, the widest there are.
+                11 => base.wrapping_add((index * 10_000 + random(20) as i64) * 1_000_000),
+                12 => (random(1 << 20) as i64 - 1000) * 4096,
+                _ => (base | 1 << 40).wrapping_mul(random(3) as i64),
             })
             .collect()
     })

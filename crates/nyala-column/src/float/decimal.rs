@@ -15,7 +15,7 @@ use crate::integer::{Inner, Offsets};
 use crate::kernels::float::{Scale, scale_up};
 use crate::kernels::pack::{get, pack, packed_bytes};
 use crate::level::Level;
-use crate::narrow::with_narrow;
+use crate::narrow::{Unit, with_narrow};
 use crate::wire::{Reader, bit_width, load, push};
 
 const DIVIDE: u8 = 255;
@@ -80,17 +80,18 @@ impl<'a> Decimal<'a> {
         rows: Range<usize>,
         out: &mut [f64; VECTOR_VALUES],
     ) -> Result<()> {
-        with_narrow!(self.integers.range, T => {
+        with_narrow!(self.integers.largest, T => {
             let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
             self.integers.vector.decode(level, rows.clone(), &mut offsets)?;
-            scale_up(level, &offsets[rows.clone()], self.integers.min, self.scale, &mut out[rows.clone()]);
+            scale_up(level, &offsets[rows.clone()], self.integers.unit, self.scale, &mut out[rows.clone()]);
         });
         self.exceptions.for_each(rows, |row, bits| out[row] = f64::from_bits(bits))
     }
 
     pub(super) fn get(&self, level: Level, row: usize) -> Result<f64> {
         let mut value = [0.0];
-        scale_up(level, &[0_u64], self.integers.get(level, row)?, self.scale, &mut value);
+        let unit = Unit { min: self.integers.get(level, row)?, divisor: 1 };
+        scale_up(level, &[0_u64], unit, self.scale, &mut value);
         self.exceptions.for_each(row..row + 1, |_, bits| value[0] = f64::from_bits(bits))?;
         Ok(value[0])
     }

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::kernels::line::append_values;
 use crate::kernels::window::{min_max_narrow, min_max_windows, sum_narrow, sum_windows};
 use crate::level::Level;
-use crate::narrow::{Narrow, narrowed, with_narrow};
+use crate::narrow::{Narrow, Unit, narrowed, with_narrow};
 use crate::part::Part;
 
 /// A parsed integer block: borrowed bytes, nothing decoded yet.
@@ -77,16 +77,17 @@ impl<'a> IntegerBlock<'a> {
     pub fn decode_range(&self, rows: Range<u32>, out: &mut Vec<i64>) -> Result<()> {
         self.directory.check_rows(&rows);
         out.reserve(rows.len());
-        for piece in self.pieces(rows) {
+        for part in self.directory.parts(rows) {
+            let piece = self.piece(part)?;
             if let Some((first, step)) = piece.line(self.level)? {
                 let rows = 0..piece.part.len() as i64;
                 out.extend(rows.map(|row| first.wrapping_add(step.wrapping_mul(row))));
                 continue;
             }
-            with_narrow!(piece.range, T => {
+            with_narrow!(piece.largest, T => {
                 let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
                 let offsets = piece.decode(self.level, &mut offsets)?;
-                append_values(self.level, offsets, piece.min, out);
+                append_values(self.level, offsets, piece.unit, out);
             });
         }
         Ok(())
@@ -95,10 +96,8 @@ impl<'a> IntegerBlock<'a> {
     /// The value of one row.
     pub fn value_at(&self, row: u32) -> Result<i64> {
         assert!(row < self.len(), "row {row} of {}", self.len());
-        let vector = self.directory.vector_of(row);
-        let row = (row - self.directory.rows(vector).start) as usize;
-        let offset = narrowed(self.directory.range(vector), self.vector(vector)?.get(self.level, row)?);
-        Ok(self.directory.min(vector).wrapping_add_unsigned(offset))
+        let piece = self.piece(self.directory.part(self.directory.vector_of(row), &(row..row + 1)))?;
+        piece.get(self.level, piece.part.rows.start)
     }
 
     /// Appends the values of the rising `rows`: what first and last of windows are.
@@ -107,23 +106,22 @@ impl<'a> IntegerBlock<'a> {
         let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(()) };
         let mut rows = rows;
         out.reserve(rows.len());
-        for piece in self.pieces(*first..*last + 1) {
+        for part in self.directory.parts(*first..*last + 1) {
+            let piece = self.piece(part)?;
             let start = piece.part.all_rows.start;
             let here;
             (here, rows) = rows.split_at(rows.partition_point(|row| *row < piece.part.all_rows.end));
             // A row alone costs up to a group of 128: from a few rows on, decoding all between is cheaper.
             if here.len() <= 4 {
-                let vector = piece.vector()?;
                 for row in here {
-                    let offset = narrowed(piece.range, vector.get(self.level, (row - start) as usize)?);
-                    out.push(piece.min.wrapping_add_unsigned(offset));
+                    out.push(piece.get(self.level, (row - start) as usize)?);
                 }
                 continue;
             }
-            with_narrow!(piece.range, T => {
+            with_narrow!(piece.largest, T => {
                 let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
                 piece.decode(self.level, &mut offsets)?;
-                let value = |row: &u32| piece.min.wrapping_add_unsigned(offsets[(row - start) as usize].widen());
+                let value = |row: &u32| piece.unit.value(offsets[(row - start) as usize].widen());
                 out.extend(here.iter().map(value));
             });
         }
@@ -133,15 +131,16 @@ impl<'a> IntegerBlock<'a> {
     /// Exact sum of `rows`.
     pub fn sum(&self, rows: Range<u32>) -> Result<i128> {
         let mut sum = 0;
-        for piece in self.pieces(rows) {
-            if piece.part.is_whole() {
-                sum += self.directory.sum(piece.part.vector);
+        for part in self.directory.parts(rows) {
+            if part.is_whole() {
+                sum += self.directory.sum(part.vector);
                 continue;
             }
-            with_narrow!(piece.range, T => {
+            let piece = self.piece(part)?;
+            with_narrow!(piece.largest, T => {
                 let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
                 let offsets = piece.decode(self.level, &mut offsets)?;
-                sum += i128::from(piece.min) * offsets.len() as i128 + sum_narrow(self.level, offsets) as i128;
+                sum += piece.unit.sum(offsets.len(), sum_narrow(self.level, offsets));
             });
         }
         Ok(sum)
@@ -154,16 +153,18 @@ impl<'a> IntegerBlock<'a> {
             return Ok(None);
         }
         let (mut min, mut max) = (i64::MAX, i64::MIN);
-        for piece in self.pieces(rows) {
-            if piece.part.is_whole() {
-                (min, max) = (min.min(piece.min), max.max(self.directory.max(piece.part.vector)));
+        for part in self.directory.parts(rows) {
+            if part.is_whole() {
+                min = min.min(self.directory.min(part.vector));
+                max = max.max(self.directory.max(part.vector));
                 continue;
             }
-            with_narrow!(piece.range, T => {
+            let piece = self.piece(part)?;
+            with_narrow!(piece.largest, T => {
                 let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
                 let (least, most) = min_max_narrow(self.level, piece.decode(self.level, &mut offsets)?);
-                min = min.min(piece.min.wrapping_add_unsigned(least.widen()));
-                max = max.max(piece.min.wrapping_add_unsigned(most.widen()));
+                min = min.min(piece.unit.value(least.widen()));
+                max = max.max(piece.unit.value(most.widen()));
             });
         }
         Ok(Some((min, max)))
@@ -172,17 +173,17 @@ impl<'a> IntegerBlock<'a> {
     /// Adds the sum of rows `bounds[i]..bounds[i + 1]` to `out[i]`.
     pub fn sum_windows(&self, bounds: &[u32], out: &mut [i128]) -> Result<()> {
         self.directory.for_each_part_of_windows(bounds, out, |part, windows, out| {
-            let piece = self.piece(part);
             if let [out] = out
-                && piece.part.is_whole()
+                && part.is_whole()
             {
-                *out += self.directory.sum(piece.part.vector);
+                *out += self.directory.sum(part.vector);
                 return Ok(());
             }
-            with_narrow!(piece.range, T => {
+            let piece = self.piece(part)?;
+            with_narrow!(piece.largest, T => {
                 let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
                 let offsets = piece.decode(self.level, &mut offsets)?;
-                sum_windows(self.level, offsets, piece.part.block_rows(), windows, piece.min, out);
+                sum_windows(self.level, offsets, piece.part.block_rows(), windows, piece.unit, out);
             });
             Ok(())
         })
@@ -191,42 +192,29 @@ impl<'a> IntegerBlock<'a> {
     /// Widens `out[i]` (start with `(i64::MAX, i64::MIN)`) by rows `bounds[i]..bounds[i + 1]`.
     pub fn min_max_windows(&self, bounds: &[u32], out: &mut [(i64, i64)]) -> Result<()> {
         self.directory.for_each_part_of_windows(bounds, out, |part, windows, out| {
-            let piece = self.piece(part);
             if let [(min, max)] = out
-                && piece.part.is_whole()
+                && part.is_whole()
             {
-                (*min, *max) = ((*min).min(piece.min), (*max).max(self.directory.max(piece.part.vector)));
+                *min = (*min).min(self.directory.min(part.vector));
+                *max = (*max).max(self.directory.max(part.vector));
                 return Ok(());
             }
-            with_narrow!(piece.range, T => {
+            let piece = self.piece(part)?;
+            with_narrow!(piece.largest, T => {
                 let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
                 let offsets = piece.decode(self.level, &mut offsets)?;
-                min_max_windows(self.level, offsets, piece.part.block_rows(), windows, piece.min, out);
+                min_max_windows(self.level, offsets, piece.part.block_rows(), windows, piece.unit, out);
             });
             Ok(())
         })
     }
 
-    fn vector(&self, vector: u32) -> Result<Vector<'a>> {
-        let rows = self.directory.rows(vector);
-        Vector::parse(self.directory.tag(vector), rows.len(), self.directory.payload(vector))
-    }
-
-    /// The vectors that `rows` touch, in order.
-    pub(crate) fn pieces(&self, rows: Range<u32>) -> impl Iterator<Item = Piece<'a>> + use<'a> {
-        let block = *self;
-        self.directory.parts(rows).map(move |part| block.piece(part))
-    }
-
-    pub(super) fn piece(&self, part: Part) -> Piece<'a> {
-        let directory = self.directory;
-        Piece {
-            min: directory.min(part.vector),
-            range: directory.range(part.vector),
-            tag: directory.tag(part.vector),
-            payload: directory.payload(part.vector),
-            part,
-        }
+    pub(crate) fn piece(&self, part: Part) -> Result<Piece<'a>> {
+        let directory = &self.directory;
+        let (tag, payload) = (directory.tag(part.vector), directory.payload(part.vector));
+        let vector = Vector::parse(tag, part.all_rows.len(), payload)?;
+        let unit = Unit { min: directory.min(part.vector), divisor: vector.divisor };
+        Ok(Piece { largest: directory.range(part.vector) / vector.divisor, part, vector, unit })
     }
 }
 
@@ -234,39 +222,37 @@ impl<'a> IntegerBlock<'a> {
 #[derive(Debug)]
 pub(crate) struct Piece<'a> {
     pub(crate) part: Part,
-    pub(crate) min: i64,
-    pub(crate) range: u64,
-    tag: u8,
-    payload: &'a [u8],
+    pub(super) vector: Vector<'a>,
+    pub(crate) unit: Unit,
+    /// No true offset is larger.
+    pub(crate) largest: u64,
 }
 
-impl<'a> Piece<'a> {
-    pub(super) fn vector(&self) -> Result<Vector<'a>> {
-        Vector::parse(self.tag, self.part.all_rows.len(), self.payload)
-    }
-
+impl Piece<'_> {
     /// Decodes the wanted rows.
     #[inline]
     pub(crate) fn decode<'b, T: Narrow>(&self, level: Level, out: &'b mut Offsets<T>) -> Result<&'b [T]> {
-        self.vector()?.decode(level, self.part.rows.clone(), out)?;
+        self.vector.decode(level, self.part.rows.clone(), out)?;
         Ok(&out[self.part.rows.clone()])
+    }
+
+    /// The value of one of the vector's rows.
+    pub(super) fn get(&self, level: Level, row: usize) -> Result<i64> {
+        Ok(self.unit.value(narrowed(self.largest, self.vector.get(level, row)?)))
     }
 
     /// `(first value, step)` where the wanted rows lie on a line.
     pub(super) fn line(&self, level: Level) -> Result<Option<(i64, i64)>> {
-        let vector = self.vector()?;
         let (start, end) = (self.part.rows.start as u64, self.part.rows.end as u64);
         if self.part.len() == 1 {
-            let offset = narrowed(self.range, vector.get(level, self.part.rows.start)?);
-            return Ok(Some((self.min.wrapping_add_unsigned(offset), 0)));
+            return Ok(Some((self.get(level, self.part.rows.start)?, 0)));
         }
-        let Some((anchor, step)) = vector.line(self.part.rows.clone()) else { return Ok(None) };
+        let Some((anchor, step)) = self.vector.line(self.part.rows.clone()) else { return Ok(None) };
         let offset = |row: u64| anchor.wrapping_add(step.wrapping_mul(row));
         // Always so in a valid vector; a line that leaves the range wraps when decoded, and is none.
-        let inside = offset(start) <= self.range && offset(end - 1) <= self.range;
-        let climbs =
-            u128::from(step.min(step.wrapping_neg())) * u128::from(end - 1 - start) <= u128::from(self.range);
-        let first = self.min.wrapping_add_unsigned(offset(start));
-        Ok((inside && climbs).then_some((first, step as i64)))
+        let inside = offset(start) <= self.largest && offset(end - 1) <= self.largest;
+        let climb = u128::from(step.min(step.wrapping_neg())) * u128::from(end - 1 - start);
+        let line = (self.unit.value(offset(start)), self.unit.divisor.wrapping_mul(step) as i64);
+        Ok((inside && climb <= u128::from(self.largest)).then_some(line))
     }
 }

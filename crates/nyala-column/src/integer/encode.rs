@@ -10,14 +10,16 @@ use super::entropy::push_entropy;
 use super::frame::push_frame;
 use super::plan::{Plan, cut, plan, take_sample};
 use super::runs::{push_runs, runs_bytes};
-use super::vector::Encoding;
+use super::vector::{Encoding, TAG_DIVISOR};
 use crate::directory::VECTOR_VALUES;
 use crate::kernels::pack::storable_width;
-use crate::kernels::profile::{Profile, differences, extremes, profile, residuals};
+use crate::kernels::profile::{
+    Profile, differences, divide_exactly, extremes, profile as profile_of, residuals,
+};
 use crate::level::Level;
 use crate::preference::Preference;
 use crate::scratch::IntegerScratch;
-use crate::wire::{bit_width, signed_width};
+use crate::wire::{bit_width, push, signed_width, unsigned_width};
 
 /// Vectors shorter than this are framed without looking further.
 const TINY: usize = 8;
@@ -27,7 +29,8 @@ const ENTROPY_BYTES_WORTH: usize = 48;
 /// What the directory needs of an encoded vector.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Encoded {
-    pub(crate) encoding: Encoding,
+    /// The encoding, and whether a divisor precedes it.
+    pub(crate) tag: u8,
     pub(crate) profile: Profile,
 }
 
@@ -60,16 +63,81 @@ pub(crate) fn encode_vector(
     out: &mut Vec<u8>,
 ) -> Encoded {
     assert!((1..=VECTOR_VALUES).contains(&values.len()));
-    let profile = profile(level, values);
+    let profile = profile_of(level, values);
     if profile.range() == 0 {
-        return Encoded { encoding: Encoding::Constant, profile };
+        return Encoded { tag: Encoding::Constant as u8, profile };
     }
+    let divisor = match profile.difference_min == profile.difference_max {
+        // A line is as small as it gets.
+        true => 1,
+        false => common_divisor(values, profile.min),
+    };
+    if divisor == 1 {
+        let encoding = encode_offsets(level, values, &profile, preference, scratch, out);
+        return Encoded { tag: encoding as u8, profile };
+    }
+    let width = unsigned_width(divisor);
+    out.push(width as u8);
+    push(out, divisor, width);
+    let mut quotients = std::mem::take(&mut scratch.quotients);
+    quotients.resize(values.len(), 0);
+    divide_exactly(level, values, profile.min, divisor, &mut quotients);
+    let divided = profile_of(level, &quotients);
+    let encoding = encode_offsets(level, &quotients, &divided, preference, scratch, out);
+    scratch.quotients = quotients;
+    Encoded { tag: encoding as u8 | TAG_DIVISOR, profile }
+}
+
+/// What all `values` less `min` are multiples of. Mostly 1, which a few values show.
+fn common_divisor(values: &[i64], min: i64) -> u64 {
+    let offset = |value: i64| value.wrapping_sub(min) as u64;
+    let spread = values.iter().step_by(values.len().div_ceil(16));
+    let mut divisor = 0;
+    for value in spread {
+        divisor = greatest_common_divisor(divisor, offset(*value));
+        if divisor == 1 {
+            return 1;
+        }
+    }
+    for value in values {
+        if divisor == 0 || !offset(*value).is_multiple_of(divisor) {
+            divisor = greatest_common_divisor(divisor, offset(*value));
+            if divisor == 1 {
+                return 1;
+            }
+        }
+    }
+    divisor.max(1)
+}
+
+fn greatest_common_divisor(mut left: u64, mut right: u64) -> u64 {
+    if left == 0 || right == 0 {
+        return left | right;
+    }
+    let shared_twos = (left | right).trailing_zeros();
+    left >>= left.trailing_zeros();
+    while right != 0 {
+        right >>= right.trailing_zeros();
+        (left, right) = (left.min(right), left.abs_diff(right));
+    }
+    left << shared_twos
+}
+
+/// Appends the payload of `values` in the encoding that suits them.
+fn encode_offsets(
+    level: Level,
+    values: &[i64],
+    profile: &Profile,
+    preference: Preference,
+    scratch: &mut IntegerScratch,
+    out: &mut Vec<u8>,
+) -> Encoding {
     let start = out.len();
-    let candidate = choose(level, values, &profile, preference, scratch);
-    let mut encoding = write(values, &profile, candidate, scratch, out);
+    let candidate = choose(level, values, profile, preference, scratch);
+    let mut encoding = write(values, profile, candidate, scratch, out);
     if preference == Preference::Size && out.len() - start > ENTROPY_BYTES_WORTH {
         scratch.trial.clear();
-        offsets(values, &profile, &mut scratch.packed);
+        offsets(values, profile, &mut scratch.packed);
         let coded = push_entropy(&scratch.packed, &mut scratch.trial).is_some();
         // Reading takes ten times as long: not for a percent or two.
         if coded && scratch.trial.len() * 100 < (out.len() - start) * 97 {
@@ -78,7 +146,7 @@ pub(crate) fn encode_vector(
             encoding = Encoding::Entropy;
         }
     }
-    Encoded { encoding, profile }
+    encoding
 }
 
 fn choose(

@@ -10,7 +10,7 @@ use crate::directory::VECTOR_VALUES;
 use crate::error::{Result, ensure};
 use crate::kernels::line::write_values;
 use crate::level::Level;
-use crate::narrow::{narrowed, with_narrow};
+use crate::narrow::{Unit, narrowed, with_narrow};
 use crate::preference::Preference;
 use crate::scratch::IntegerScratch;
 use crate::wire::{Reader, push, signed_width, unsigned_width};
@@ -18,8 +18,9 @@ use crate::wire::{Reader, push, signed_width, unsigned_width};
 /// A parsed inner vector.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Inner<'a> {
-    pub(crate) min: i64,
-    pub(crate) range: u64,
+    pub(crate) unit: Unit,
+    /// No true offset is larger.
+    pub(crate) largest: u64,
     pub(crate) vector: Vector<'a>,
 }
 
@@ -30,7 +31,9 @@ impl<'a> Inner<'a> {
         let min = reader.signed((widths & 0xf) as usize)?;
         let range = reader.unsigned((widths >> 4) as usize)?;
         ensure(min.checked_add_unsigned(range).is_some(), "inner maximum beyond the integers")?;
-        Ok(Self { min, range, vector: Vector::parse(tag, rows, reader.rest())? })
+        let vector = Vector::parse(tag, rows, reader.rest())?;
+        let unit = Unit { min, divisor: vector.divisor };
+        Ok(Self { unit, largest: range / vector.divisor, vector })
     }
 
     /// Decodes `rows` to their places in `out`.
@@ -40,17 +43,16 @@ impl<'a> Inner<'a> {
         rows: Range<usize>,
         out: &mut [i64; VECTOR_VALUES],
     ) -> Result<()> {
-        with_narrow!(self.range, T => {
+        with_narrow!(self.largest, T => {
             let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
             self.vector.decode(level, rows.clone(), &mut offsets)?;
-            write_values(level, &offsets[rows.clone()], self.min, &mut out[rows]);
+            write_values(level, &offsets[rows.clone()], self.unit, &mut out[rows]);
         });
         Ok(())
     }
 
     pub(crate) fn get(&self, level: Level, row: usize) -> Result<i64> {
-        let offset = narrowed(self.range, self.vector.get(level, row)?);
-        Ok(self.min.wrapping_add_unsigned(offset))
+        Ok(self.unit.value(narrowed(self.largest, self.vector.get(level, row)?)))
     }
 }
 
@@ -67,7 +69,7 @@ pub(crate) fn push_inner(
     let encoded = encode_vector(level, values, preference, scratch, &mut payload);
     let (min, range) = (encoded.profile.min, encoded.profile.range());
     let (min_width, range_width) = (signed_width(min), unsigned_width(range));
-    out.extend_from_slice(&[encoded.encoding as u8, (min_width | range_width << 4) as u8]);
+    out.extend_from_slice(&[encoded.tag, (min_width | range_width << 4) as u8]);
     push(out, min as u64, min_width);
     push(out, range, range_width);
     out.extend_from_slice(&payload);

@@ -48,7 +48,7 @@ pub fn encode_integers(
         let row_end = piece.end as u32;
         let encoded = encode_vector(scratch.level, &values[piece], preference, &mut scratch.integer, payload);
         entries.push(Entry {
-            tag: encoded.encoding as u8,
+            tag: encoded.tag,
             row_end,
             payload_end: payload.len(),
             min: encoded.profile.min,

@@ -4,7 +4,7 @@ use std::iter::Peekable;
 use std::ops::Range;
 
 use super::block::{IntegerBlock, Piece};
-use super::vector::{Offsets, Vector};
+use super::vector::{Form, Offsets};
 use crate::directory::VECTOR_VALUES;
 use crate::error::Result;
 use crate::narrow::{Narrow, with_narrow};
@@ -16,7 +16,8 @@ impl IntegerBlock<'_> {
     /// of `None` only means that it is not evident from the encodings.
     pub fn as_linear(&self, rows: Range<u32>) -> Result<Option<(i64, i64)>> {
         let mut line: Option<(i64, i64)> = None;
-        for piece in self.pieces(rows.clone()) {
+        for part in self.directory.parts(rows.clone()) {
+            let piece = self.piece(part)?;
             let Some((first, step)) = piece.line(self.level)? else { return Ok(None) };
             let before = i64::from(piece.part.block_rows().start - rows.start);
             let alone = piece.part.len() == 1;
@@ -45,9 +46,9 @@ impl IntegerBlock<'_> {
     pub fn lower_bound(&self, rows: Range<u32>, value: i64) -> Result<u32> {
         self.directory.check_rows(&rows);
         let Some(vector) = self.first_reaching(rows.clone(), value) else { return Ok(rows.end) };
-        let piece = self.piece(self.directory.part(vector, &rows));
+        let piece = self.piece(self.directory.part(vector, &rows))?;
         let start = piece.part.block_rows().start;
-        if value <= piece.min {
+        if value <= piece.unit.min {
             return Ok(start);
         }
         if let Some((first, step)) = piece.line(self.level)?
@@ -55,8 +56,8 @@ impl IntegerBlock<'_> {
         {
             return Ok(start + line_lower_bound(first, step, piece.part.len() as u32, value));
         }
-        let below = value.wrapping_sub(piece.min) as u64;
-        with_narrow!(piece.range, T => {
+        let below = piece.first_offset_from(value);
+        with_narrow!(piece.largest, T => {
             let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
             let offsets = piece.decode(self.level, &mut offsets)?;
             Ok(start + offsets.partition_point(|offset| offset.widen() < below) as u32)
@@ -74,17 +75,17 @@ impl IntegerBlock<'_> {
         let mut from = rows.start;
         while let Some(edge) = edges.peek().copied() {
             let Some(vector) = self.first_reaching(from..rows.end, edge) else { break };
-            let piece = self.piece(self.directory.part(vector, &(from..rows.end)));
-            let max = self.directory.max(vector);
-            let start = piece.part.block_rows().start;
+            let part = self.directory.part(vector, &(from..rows.end));
+            let (min, max) = (self.directory.min(vector), self.directory.max(vector));
+            let start = part.block_rows().start;
+            from = part.block_rows().end;
             // Edges at or below the minimum lie before the vector: no need to look into it for them.
-            while edges.next_if(|edge| *edge <= piece.min).is_some() {
+            while edges.next_if(|edge| *edge <= min).is_some() {
                 out.push(start);
             }
             if edges.peek().is_some_and(|edge| *edge <= max) {
-                self.lower_bounds_in(&piece, &mut edges, out)?;
+                self.lower_bounds_in(&self.piece(part)?, &mut edges, out)?;
             }
-            from = piece.part.block_rows().end;
             if from == rows.end {
                 break;
             }
@@ -125,13 +126,13 @@ impl IntegerBlock<'_> {
             }
             return Ok(());
         }
-        with_narrow!(piece.range, T => {
+        with_narrow!(piece.largest, T => {
             let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
             let offsets = piece.decode(self.level, &mut offsets)?;
             let mut from = 0;
             while let Some(edge) = edges.peek().copied() {
-                let below = edge.wrapping_sub(piece.min) as u64;
-                // An edge below the minimum was taken before, so this does not wrap; one beyond ends the vector.
+                // An edge below the minimum was taken before; one beyond the largest ends the vector.
+                let below = piece.first_offset_from(edge);
                 from += gallop(&offsets[from..], |offset| offset.widen() < below);
                 if from == offsets.len() {
                     break;
@@ -154,20 +155,21 @@ impl IntegerBlock<'_> {
                 }
             }
         };
-        for piece in self.pieces(rows) {
+        for part in self.directory.parts(rows) {
+            let piece = self.piece(part)?;
             let start = piece.part.all_rows.start;
             let block_rows = |rows: Range<usize>| start + rows.start as u32..start + rows.end as u32;
-            match piece.vector()? {
-                Vector::Constant => add(piece.part.block_rows(), piece.min),
-                Vector::Runs(runs) => runs.for_each(piece.part.rows.clone(), |rows, offset| {
-                    add(block_rows(rows), piece.min.wrapping_add_unsigned(offset));
+            match piece.vector.form {
+                Form::Constant => add(piece.part.block_rows(), piece.unit.min),
+                Form::Runs(runs) => runs.for_each(piece.part.rows.clone(), |rows, offset| {
+                    add(block_rows(rows), piece.unit.value(offset));
                 })?,
-                _ => with_narrow!(piece.range, T => {
+                _ => with_narrow!(piece.largest, T => {
                     let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
                     let offsets = piece.decode(self.level, &mut offsets)?;
                     let mut row = piece.part.rows.start;
                     for equal in offsets.chunk_by(|left, right| left == right) {
-                        let value = piece.min.wrapping_add_unsigned(equal[0].widen());
+                        let value = piece.unit.value(equal[0].widen());
                         add(block_rows(row..row + equal.len()), value);
                         row += equal.len();
                     }
@@ -178,6 +180,13 @@ impl IntegerBlock<'_> {
             run(rows, value);
         }
         Ok(())
+    }
+}
+
+impl Piece<'_> {
+    /// The least offset whose value is not below `value`, which is not below the minimum.
+    pub(crate) fn first_offset_from(&self, value: i64) -> u64 {
+        (value.wrapping_sub(self.unit.min) as u64).div_ceil(self.unit.divisor)
     }
 }
 

@@ -1,6 +1,7 @@
 //! One integer vector: its encoding's bytes, read back as offsets from the vector's minimum.
 //!
-//! Every encoding decodes any range of rows into a caller's buffer of the narrowest fitting type (see
+//! Offsets are counted in the vector's divisor (a clock of milliseconds stored in nanoseconds has one of a
+//! million), which precedes the encoding's bytes where it is not 1. Every encoding decodes any range of rows into a caller's buffer of the narrowest fitting type (see
 //! [`Narrow`]) and finds single values. Parsing a vector checks its header; what only the data can show
 //! (codes beyond a dictionary, positions that do not rise) is checked while decoding.
 
@@ -15,6 +16,7 @@ use crate::directory::VECTOR_VALUES;
 use crate::error::{CorruptBlock, Result, ensure};
 use crate::level::Level;
 use crate::narrow::Narrow;
+use crate::wire::Reader;
 
 /// How a vector is encoded; the numbers are the tags on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,7 +38,7 @@ pub enum Encoding {
 
 impl Encoding {
     pub(crate) fn of(tag: u8) -> Result<Encoding> {
-        Ok(match tag {
+        Ok(match tag & !TAG_DIVISOR {
             0 => Encoding::Constant,
             1 => Encoding::Frame,
             2 => Encoding::Delta,
@@ -51,8 +53,17 @@ impl Encoding {
 /// A decoded vector: offsets by row; only the rows asked for are meaningful.
 pub(crate) type Offsets<T> = [T; VECTOR_VALUES];
 
+/// Set in a vector's tag where a divisor precedes the encoding's bytes.
+pub(crate) const TAG_DIVISOR: u8 = 0x80;
+
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Vector<'a> {
+pub(crate) struct Vector<'a> {
+    pub(crate) divisor: u64,
+    pub(crate) form: Form<'a>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Form<'a> {
     Constant,
     Frame(Frame<'a>),
     Delta(Delta<'a>),
@@ -64,56 +75,65 @@ pub(crate) enum Vector<'a> {
 impl<'a> Vector<'a> {
     pub(crate) fn parse(tag: u8, rows: usize, payload: &'a [u8]) -> Result<Self> {
         debug_assert!(rows <= VECTOR_VALUES);
-        Ok(match Encoding::of(tag)? {
+        let (mut divisor, mut payload) = (1, payload);
+        if tag & TAG_DIVISOR != 0 {
+            let mut reader = Reader::new(payload);
+            let width = reader.u8()? as usize;
+            divisor = reader.unsigned(width)?;
+            ensure(divisor > 0, "divisor of zero")?;
+            payload = reader.rest();
+        }
+        let form = match Encoding::of(tag)? {
             Encoding::Constant => {
                 ensure(payload.is_empty(), "constant vector with bytes")?;
-                Vector::Constant
+                Form::Constant
             }
-            Encoding::Frame => Vector::Frame(Frame::parse(rows, payload)?),
-            Encoding::Delta => Vector::Delta(Delta::parse(rows, payload)?),
-            Encoding::Runs => Vector::Runs(Runs::parse(rows, payload)?),
-            Encoding::Dictionary => Vector::Dictionary(Dictionary::parse(rows, payload)?),
-            Encoding::Entropy => Vector::Entropy(Entropy::parse(rows, payload)),
-        })
+            Encoding::Frame => Form::Frame(Frame::parse(rows, payload)?),
+            Encoding::Delta => Form::Delta(Delta::parse(rows, payload)?),
+            Encoding::Runs => Form::Runs(Runs::parse(rows, payload)?),
+            Encoding::Dictionary => Form::Dictionary(Dictionary::parse(rows, payload)?),
+            Encoding::Entropy => Form::Entropy(Entropy::parse(rows, payload)),
+        };
+        Ok(Self { divisor, form })
     }
 
-    /// Decodes `rows` to their places in `out`; other places may be overwritten too.
+    /// Decodes the offsets of `rows` to their places in `out`; other places may be overwritten too.
     pub(crate) fn decode<T: Narrow>(
         &self,
         level: Level,
         rows: Range<usize>,
         out: &mut Offsets<T>,
     ) -> Result<()> {
-        match self {
-            Vector::Constant => {
+        match &self.form {
+            Form::Constant => {
                 out[rows].fill(T::default());
                 Ok(())
             }
-            Vector::Frame(frame) => frame.decode(level, rows, out),
-            Vector::Delta(delta) => delta.decode(level, rows, out),
-            Vector::Runs(runs) => runs.decode(rows, out),
-            Vector::Dictionary(dictionary) => dictionary.decode(level, rows, out),
-            Vector::Entropy(entropy) => entropy.decode(rows, out),
+            Form::Frame(frame) => frame.decode(level, rows, out),
+            Form::Delta(delta) => delta.decode(level, rows, out),
+            Form::Runs(runs) => runs.decode(rows, out),
+            Form::Dictionary(dictionary) => dictionary.decode(level, rows, out),
+            Form::Entropy(entropy) => entropy.decode(rows, out),
         }
     }
 
     /// The offset of one row.
     pub(crate) fn get(&self, level: Level, row: usize) -> Result<u64> {
-        match self {
-            Vector::Constant => Ok(0),
-            Vector::Frame(frame) => frame.get(row),
-            Vector::Delta(delta) => delta.get(level, row),
-            Vector::Runs(runs) => runs.get(row),
-            Vector::Dictionary(dictionary) => dictionary.get(row),
-            Vector::Entropy(entropy) => entropy.get(row),
+        match &self.form {
+            Form::Constant => Ok(0),
+            Form::Frame(frame) => frame.get(row),
+            Form::Delta(delta) => delta.get(level, row),
+            Form::Runs(runs) => runs.get(row),
+            Form::Dictionary(dictionary) => dictionary.get(row),
+            Form::Entropy(entropy) => entropy.get(row),
         }
     }
 
-    /// `(offset of row 0, step)` where `rows` lie on a straight line.
+    /// `(offset of row 0, step in offsets)` where `rows` lie on a straight line.
     pub(crate) fn line(&self, rows: Range<usize>) -> Option<(u64, u64)> {
-        match self {
-            Vector::Constant => Some((0, 0)),
-            Vector::Frame(frame) => frame.line(rows),
+        match &self.form {
+            Form::Constant => Some((0, 0)),
+            Form::Frame(frame) => frame.line(rows),
             _ => None,
         }
     }

@@ -5,7 +5,7 @@
 use crate::float::{FloatSum, LANES};
 use crate::kernels::window::Rows;
 use crate::level::dispatched;
-use crate::narrow::Narrow;
+use crate::narrow::{Narrow, Unit};
 
 /// 1.5 · 2⁵²: adding it to a float below 2⁵¹ leaves the rounded integer in the low bits.
 const ROUNDING: f64 = 6_755_399_441_055_744.0;
@@ -36,8 +36,8 @@ dispatched! {
     /// Smallest and largest that is not NaN; `(∞, −∞)` if there is none.
     pub(crate) fn min_max_floats(values: &[f64]) -> (f64, f64) = min_max_body;
 
-    /// Offsets from `min` to the floats they stand for.
-    pub(crate) fn scale_up<T: Narrow>(offsets: &[T], min: i64, scale: Scale, out: &mut [f64]) = scale_up_body;
+    /// Offsets to the floats they stand for.
+    pub(crate) fn scale_up<T: Narrow>(offsets: &[T], unit: Unit, scale: Scale, out: &mut [f64]) = scale_up_body;
 
     /// Neighbours whose bits differ.
     pub(crate) fn count_changes(values: &[f64]) -> usize = count_changes_body;
@@ -154,16 +154,25 @@ fn to_float(integer: i64) -> f64 {
 }
 
 #[inline(always)]
-fn scale_up_body<T: Narrow>(offsets: &[T], min: i64, scale: Scale, out: &mut [f64]) {
+fn scale_up_body<T: Narrow>(offsets: &[T], unit: Unit, scale: Scale, out: &mut [f64]) {
+    if unit.divisor == 1 {
+        // So that the multiplication by the divisor is gone from the loop.
+        return scale_up_by(offsets, Unit { divisor: 1, ..unit }, scale, out);
+    }
+    scale_up_by(offsets, unit, scale, out);
+}
+
+#[inline(always)]
+fn scale_up_by<T: Narrow>(offsets: &[T], unit: Unit, scale: Scale, out: &mut [f64]) {
     match scale {
         Scale::Multiply { factor, fraction } => {
             for (out, offset) in out.iter_mut().zip(offsets) {
-                *out = to_float(min.wrapping_add_unsigned(offset.widen())) * factor * fraction;
+                *out = to_float(unit.value(offset.widen())) * factor * fraction;
             }
         }
         Scale::Divide { divisor } => {
             for (out, offset) in out.iter_mut().zip(offsets) {
-                *out = to_float(min.wrapping_add_unsigned(offset.widen())) / divisor;
+                *out = to_float(unit.value(offset.widen())) / divisor;
             }
         }
     }
@@ -268,7 +277,10 @@ mod tests {
             let offsets: Vec<u64> =
                 integers.iter().map(|integer| integer.wrapping_add(14800) as u64).collect();
             let mut back = vec![0.0; values.len()];
-            scale_up(level, &offsets, -14800, scale, &mut back);
+            scale_up(level, &offsets, Unit { min: -14800, divisor: 1 }, scale, &mut back);
+            assert_eq!(back, values);
+            let thirds: Vec<u64> = offsets.iter().map(|offset| offset / 37).collect();
+            scale_up(level, &thirds, Unit { min: -14800, divisor: 37 }, scale, &mut back);
             assert_eq!(back, values);
             let odd = [f64::NAN, f64::INFINITY, -0.0, 1e300, 0.123_456];
             assert_eq!(scale_down(level, &odd, (100.0, 1.0), scale, &mut [0; 5]), 5);

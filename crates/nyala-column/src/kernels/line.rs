@@ -1,17 +1,17 @@
 //! Adding a straight line to unpacked residuals, and from offsets to values.
 
 use crate::level::dispatched;
-use crate::narrow::Narrow;
+use crate::narrow::{Narrow, Unit};
 
 dispatched! {
     /// Adds `first + step · i` to each value, wrapping.
     pub(crate) fn add_line<T: Narrow>(values: &mut [T], first: T, step: T) = add_line_body;
 
-    /// Appends `min` plus each offset.
-    pub(crate) fn append_values<T: Narrow>(offsets: &[T], min: i64, out: &mut Vec<i64>) = append_values_body;
+    /// Appends the value of each offset.
+    pub(crate) fn append_values<T: Narrow>(offsets: &[T], unit: Unit, out: &mut Vec<i64>) = append_values_body;
 
-    /// Writes `min` plus each offset.
-    pub(crate) fn write_values<T: Narrow>(offsets: &[T], min: i64, out: &mut [i64]) = write_values_body;
+    /// Writes the value of each offset.
+    pub(crate) fn write_values<T: Narrow>(offsets: &[T], unit: Unit, out: &mut [i64]) = write_values_body;
 }
 
 #[inline(always)]
@@ -29,14 +29,19 @@ fn add_line_body<T: Narrow>(values: &mut [T], first: T, step: T) {
 }
 
 #[inline(always)]
-fn append_values_body<T: Narrow>(offsets: &[T], min: i64, out: &mut Vec<i64>) {
-    out.extend(offsets.iter().map(|offset| min.wrapping_add_unsigned(offset.widen())));
+fn append_values_body<T: Narrow>(offsets: &[T], unit: Unit, out: &mut Vec<i64>) {
+    // Apart, because vector multiplications of 64 bits are slow or missing.
+    if unit.divisor == 1 {
+        out.extend(offsets.iter().map(|offset| unit.min.wrapping_add_unsigned(offset.widen())));
+    } else {
+        out.extend(offsets.iter().map(|offset| unit.value(offset.widen())));
+    }
 }
 
 #[inline(always)]
-fn write_values_body<T: Narrow>(offsets: &[T], min: i64, out: &mut [i64]) {
+fn write_values_body<T: Narrow>(offsets: &[T], unit: Unit, out: &mut [i64]) {
     for (out, offset) in out.iter_mut().zip(offsets) {
-        *out = min.wrapping_add_unsigned(offset.widen());
+        *out = unit.value(offset.widen());
     }
 }
 
@@ -59,16 +64,20 @@ mod tests {
     }
 
     #[test]
-    fn every_level_adds_the_minimum() {
+    fn every_level_makes_the_same_values() {
         let offsets: Vec<u16> = (0..100).map(|index| index * 600).collect();
         for level in Level::available() {
-            let mut appended = vec![1];
-            append_values(level, &offsets, i64::MIN + 5, &mut appended);
-            let expected: Vec<i64> = offsets.iter().map(|offset| i64::MIN + 5 + i64::from(*offset)).collect();
-            assert_eq!(appended[1..], expected);
-            let mut written = vec![0; 100];
-            write_values(level, &offsets, i64::MIN + 5, &mut written);
-            assert_eq!(written, expected);
+            for divisor in [1, 1000] {
+                let unit = Unit { min: i64::MIN + 5, divisor };
+                let value = |offset: &u16| i64::MIN + 5 + i64::from(*offset) * divisor as i64;
+                let expected: Vec<i64> = offsets.iter().map(value).collect();
+                let mut appended = vec![1];
+                append_values(level, &offsets, unit, &mut appended);
+                assert_eq!(appended[1..], expected);
+                let mut written = vec![0; 100];
+                write_values(level, &offsets, unit, &mut written);
+                assert_eq!(written, expected);
+            }
         }
     }
 }

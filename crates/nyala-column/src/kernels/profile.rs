@@ -36,6 +36,10 @@ dispatched! {
     /// `values[i] - first - step · i`, wrapping.
     pub(crate) fn residuals(values: &[i64], first: i64, step: i64, out: &mut [i64]) = residuals_body;
 
+    /// `(values[i] - min) ÷ divisor`, which leave no remainder.
+    pub(crate) fn divide_exactly(values: &[i64], min: i64, divisor: u64, out: &mut [i64])
+        = divide_exactly_body;
+
     /// Smallest and largest of `values`, which are not empty.
     pub(crate) fn extremes(values: &[i64]) -> (i64, i64) = extremes_body;
 }
@@ -88,10 +92,42 @@ fn residuals_body(values: &[i64], first: i64, step: i64, out: &mut [i64]) {
     }
 }
 
+#[inline(always)]
+fn divide_exactly_body(values: &[i64], min: i64, divisor: u64, out: &mut [i64]) {
+    let twos = divisor.trailing_zeros();
+    let odd = divisor >> twos;
+    // Newton's iteration: an odd number is its own inverse in the low 3 bits, and each step doubles them.
+    let mut inverse = odd;
+    for _ in 0..5 {
+        inverse = inverse.wrapping_mul(2_u64.wrapping_sub(odd.wrapping_mul(inverse)));
+    }
+    for (out, value) in out.iter_mut().zip(values) {
+        let offset = value.wrapping_sub(min) as u64;
+        *out = (offset >> twos).wrapping_mul(inverse) as i64;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::level::Level;
+
+    #[test]
+    fn every_level_divides_exactly() {
+        for divisor in [2, 3, 1000, 1_000_000, 4096, 10_000_000_000, (1 << 62) - 1] {
+            let quotients: Vec<i64> = (0..4)
+                .chain([i64::MAX / divisor])
+                .filter(|quotient| *quotient <= i64::MAX / divisor)
+                .collect();
+            let values: Vec<i64> =
+                quotients.iter().map(|quotient| (quotient * divisor).wrapping_add(i64::MIN + 7)).collect();
+            for level in Level::available() {
+                let mut divided = vec![0; values.len()];
+                divide_exactly(level, &values, i64::MIN + 7, divisor as u64, &mut divided);
+                assert_eq!(divided, quotients, "{divisor}");
+            }
+        }
+    }
 
     #[test]
     fn every_level_profiles_alike() {

@@ -6,26 +6,26 @@
 use std::ops::Range;
 
 use crate::level::{Feature, Level, dispatched};
-use crate::narrow::Narrow;
+use crate::narrow::{Narrow, Unit};
 
 /// Rows of the block that a slice of decoded values holds.
 pub(crate) type Rows = Range<u32>;
 
-/// Adds to each window's sum: its rows' offsets, and `min` once per row.
+/// Adds the values of its rows to each window's sum.
 #[allow(unsafe_code, reason = "calls of the per-level copies, see SAFETY")]
 pub(crate) fn sum_windows<T: Narrow>(
     level: Level,
     values: &[T],
     rows: Rows,
     bounds: &[u32],
-    min: i64,
+    unit: Unit,
     out: &mut [i128],
 ) {
     match level.feature() {
         // SAFETY: level; it is only handed out where the processor has these instructions.
         #[cfg(target_arch = "x86_64")]
-        Feature::Avx512 => unsafe { x86::sum_windows_avx512(values, rows, bounds, min, out) },
-        _ => sum_windows_by_level(level, values, rows, bounds, min, out),
+        Feature::Avx512 => unsafe { x86::sum_windows_avx512(values, rows, bounds, unit, out) },
+        _ => sum_windows_by_level(level, values, rows, bounds, unit, out),
     }
 }
 
@@ -36,23 +36,23 @@ pub(crate) fn min_max_windows<T: Narrow>(
     values: &[T],
     rows: Rows,
     bounds: &[u32],
-    min: i64,
+    unit: Unit,
     out: &mut [(i64, i64)],
 ) {
     match level.feature() {
         // SAFETY: level; it is only handed out where the processor has these instructions.
         #[cfg(target_arch = "x86_64")]
-        Feature::Avx512 => unsafe { x86::min_max_windows_avx512(values, rows, bounds, min, out) },
-        _ => min_max_windows_by_level(level, values, rows, bounds, min, out),
+        Feature::Avx512 => unsafe { x86::min_max_windows_avx512(values, rows, bounds, unit, out) },
+        _ => min_max_windows_by_level(level, values, rows, bounds, unit, out),
     }
 }
 
 dispatched! {
-    fn sum_windows_by_level<T: Narrow>(values: &[T], rows: Rows, bounds: &[u32], min: i64, out: &mut [i128])
+    fn sum_windows_by_level<T: Narrow>(values: &[T], rows: Rows, bounds: &[u32], unit: Unit, out: &mut [i128])
         = sum_windows_body;
 
     fn min_max_windows_by_level<T: Narrow>(
-        values: &[T], rows: Rows, bounds: &[u32], min: i64, out: &mut [(i64, i64)]
+        values: &[T], rows: Rows, bounds: &[u32], unit: Unit, out: &mut [(i64, i64)]
     ) = min_max_windows_body;
 
     /// Sum of all offsets.
@@ -69,8 +69,8 @@ fn clip<'a, T>(values: &'a [T], rows: &Rows, start: u32, end: u32) -> &'a [T] {
 }
 
 #[inline(always)]
-fn sum_windows_body<T: Narrow>(values: &[T], rows: Rows, bounds: &[u32], min: i64, out: &mut [i128]) {
-    sum_windows_with(values, rows, bounds, min, out, |values| sum_body(values));
+fn sum_windows_body<T: Narrow>(values: &[T], rows: Rows, bounds: &[u32], unit: Unit, out: &mut [i128]) {
+    sum_windows_with(values, rows, bounds, unit, out, |values| sum_body(values));
 }
 
 #[inline(always)]
@@ -78,13 +78,13 @@ fn sum_windows_with<T: Narrow>(
     values: &[T],
     rows: Rows,
     bounds: &[u32],
-    min: i64,
+    unit: Unit,
     out: &mut [i128],
     sum: impl Fn(&[T]) -> u128,
 ) {
     for (pair, out) in bounds.windows(2).zip(out) {
         let values = clip(values, &rows, pair[0], pair[1]);
-        *out += i128::from(min) * i128::from(values.len() as i64) + sum(values) as i128;
+        *out += unit.sum(values.len(), sum(values));
     }
 }
 
@@ -93,10 +93,10 @@ fn min_max_windows_body<T: Narrow>(
     values: &[T],
     rows: Rows,
     bounds: &[u32],
-    min: i64,
+    unit: Unit,
     out: &mut [(i64, i64)],
 ) {
-    min_max_windows_with(values, rows, bounds, min, out, |values| {
+    min_max_windows_with(values, rows, bounds, unit, out, |values| {
         let (min, max) = min_max_body(values);
         (min.widen(), max.widen())
     });
@@ -107,7 +107,7 @@ fn min_max_windows_with<T: Narrow>(
     values: &[T],
     rows: Rows,
     bounds: &[u32],
-    min: i64,
+    unit: Unit,
     out: &mut [(i64, i64)],
     min_max: impl Fn(&[T]) -> (u64, u64),
 ) {
@@ -115,8 +115,7 @@ fn min_max_windows_with<T: Narrow>(
         let values = clip(values, &rows, pair[0], pair[1]);
         if !values.is_empty() {
             let (least, most) = min_max(values);
-            out.0 = out.0.min(min.wrapping_add_unsigned(least));
-            out.1 = out.1.max(min.wrapping_add_unsigned(most));
+            *out = (out.0.min(unit.value(least)), out.1.max(unit.value(most)));
         }
     }
 }
@@ -153,20 +152,20 @@ mod x86 {
     use std::arch::x86_64::*;
 
     use super::{Rows, min_max_body, min_max_windows_with, sum_body, sum_windows_with};
-    use crate::narrow::Narrow;
+    use crate::narrow::{Narrow, Unit};
 
     #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,bmi2,popcnt,lzcnt")]
     pub(super) fn sum_windows_avx512<T: Narrow>(
         values: &[T],
         rows: Rows,
         bounds: &[u32],
-        min: i64,
+        unit: Unit,
         out: &mut [i128],
     ) {
         if T::BITS > 16 {
-            return sum_windows_with(values, rows, bounds, min, out, |values| sum_body(values));
+            return sum_windows_with(values, rows, bounds, unit, out, |values| sum_body(values));
         }
-        sum_windows_with(values, rows, bounds, min, out, |values| sum_small(values));
+        sum_windows_with(values, rows, bounds, unit, out, |values| sum_small(values));
     }
 
     /// Sums bytes; of halfwords the low and high bytes apart.
@@ -203,16 +202,16 @@ mod x86 {
         values: &[T],
         rows: Rows,
         bounds: &[u32],
-        min: i64,
+        unit: Unit,
         out: &mut [(i64, i64)],
     ) {
         if T::BITS > 16 {
-            return min_max_windows_with(values, rows, bounds, min, out, |values| {
+            return min_max_windows_with(values, rows, bounds, unit, out, |values| {
                 let (min, max) = min_max_body(values);
                 (min.widen(), max.widen())
             });
         }
-        min_max_windows_with(values, rows, bounds, min, out, |values| min_max_small(values));
+        min_max_windows_with(values, rows, bounds, unit, out, |values| min_max_small(values));
     }
 
     /// Extremes of bytes or halfwords, of which there are some.
@@ -293,17 +292,18 @@ mod tests {
         let values: Vec<T> =
             (0..900_u64).map(|index| T::truncate(index.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
         let bounds = [90, 100, 100, 101, 108, 300, 700, 1000, 1200];
+        let unit = Unit { min: -3, divisor: 5 };
         for level in Level::available() {
             let mut sums = [7_i128; 8];
-            sum_windows(level, &values, 100..1000, &bounds, -3, &mut sums);
+            sum_windows(level, &values, 100..1000, &bounds, unit, &mut sums);
             let mut extremes = [(i64::MAX, i64::MIN); 8];
-            min_max_windows(level, &values, 100..1000, &bounds, -3, &mut extremes);
+            min_max_windows(level, &values, 100..1000, &bounds, unit, &mut extremes);
             for (index, pair) in bounds.windows(2).enumerate() {
                 // The twin: row by row.
                 let rows = (pair[0]..pair[1]).filter(|row| (100..1000).contains(row));
                 let window: Vec<i64> = rows
                     .map(|row| values[row as usize - 100].widen() as i64)
-                    .map(|value| value.wrapping_sub(3))
+                    .map(|value| value.wrapping_mul(5).wrapping_sub(3))
                     .collect();
                 if T::BITS < 64 {
                     assert_eq!(sums[index], 7 + window.iter().map(|value| i128::from(*value)).sum::<i128>());
