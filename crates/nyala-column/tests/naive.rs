@@ -159,7 +159,7 @@ fn shape(length: usize, shape: u32, seed: u64) -> Vec<i64> {
                 walk += random(900);
                 walk
             }
-            5 => row / 40 * 999_999_937,
+            5 => (row / 40 * 999_999_937) % 1_000_003,
             6 => [i64::MIN, 1 << 40, -(1 << 50)][random(3) as usize],
             7 => random(1 << 31) << 33 ^ random(1 << 31),
             _ => (row * 10_000 + random(20)) * 1_000_000,
