@@ -352,7 +352,7 @@ fn by_partition(
         })
     };
     let Some(times) = partition_times(table, keys) else {
-        if let Some(position) = table.partition_at(0) {
+        if let Some(position) = table.partition_at(0).filter(|_| !dropped(0)) {
             visit(&table.partitions[position], None);
         }
         return;

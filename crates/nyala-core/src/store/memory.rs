@@ -241,9 +241,8 @@ impl Store for MemoryStore {
                 .rows
                 .keys()
                 .filter(|key| {
-                    table
-                        .time_of(key)
-                        .is_some_and(|time| dropped.iter().any(|info| info.range.contains(time)))
+                    let time_ns = table.time_of(key).unwrap_or(0);
+                    dropped.iter().any(|info| info.range.contains(time_ns))
                 })
                 .cloned()
                 .collect();

@@ -13,6 +13,8 @@
 //! - a snapshot never changes while it is held.
 
 pub mod aggregate;
+#[cfg(feature = "battery")]
+pub mod battery;
 pub mod convert;
 pub mod memory;
 pub mod predicate;

@@ -1,10 +1,13 @@
 //! Syncs and writes that fail, disks that are full.
 
+use std::path::Path;
+use std::sync::{Arc, Barrier, Once};
+
 use nyala_core::ErrorKind;
-use nyala_engine::fs::{Fault, SimulatedFs};
+use nyala_engine::fs::{Fault, FileSystem, SimulatedFs};
 use nyala_engine::wal::{SyncPolicy, Wal};
 
-use crate::support::{Knowledge, Workload, disk, open, options, payload, replay, seeds};
+use crate::support::{DIR, Knowledge, Workload, disk, open, options, payload, replay, seeds};
 
 #[test]
 fn failures_of_every_kind_and_then_a_crash() {
@@ -210,18 +213,7 @@ fn too_much_at_once_is_refused() {
     let mut options = options(SyncPolicy::Always, 100_000);
     options.queue_bytes = 10_000;
     let wal = open(&fs, options);
-    let (entered, gate) =
-        (std::sync::Arc::new(std::sync::Barrier::new(2)), std::sync::Arc::new(std::sync::Barrier::new(2)));
-    let once = std::sync::Once::new();
-    fs.on_operation({
-        let (entered, gate) = (entered.clone(), gate.clone());
-        move |_, _| {
-            once.call_once(|| {
-                entered.wait();
-                gate.wait();
-            })
-        }
-    });
+    let (entered, gate) = stop_next_operation(&fs);
     let first = wal.submit(vec![vec![0; 10].into()]).unwrap();
     entered.wait();
     // The disk stands still now; `first` waits for its segment.
@@ -231,4 +223,67 @@ fn too_much_at_once_is_refused() {
     first.wait().unwrap();
     second.wait().unwrap();
     wal.append(vec![vec![0; 20_000].into()]).unwrap();
+}
+
+/// Holds the disk before its next change: the first barrier says that it stands, the second lets it go on.
+fn stop_next_operation(fs: &SimulatedFs) -> (Arc<Barrier>, Arc<Barrier>) {
+    let barriers = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+    let (entered, gate) = barriers.clone();
+    let once = Once::new();
+    fs.on_operation(move |_, _| {
+        once.call_once(|| {
+            entered.wait();
+            gate.wait();
+        });
+    });
+    barriers
+}
+
+#[test]
+fn after_a_segment_that_was_perhaps_begun_nothing_goes_into_the_one_before() {
+    // Its header may be on disk under its name, and says how much of the one before counts.
+    let fs = disk();
+    let wal = open(&fs, options(SyncPolicy::Always, 4096));
+    wal.append(vec![vec![1; 2000].into()]).unwrap();
+    fs.inject(Fault::SyncDir { skip: 0 });
+    assert_eq!(wal.append(vec![vec![2; 3000].into()]).unwrap_err().kind(), ErrorKind::Retry);
+    // This one would fit.
+    wal.append(vec![vec![3; 10].into()]).unwrap();
+    crash_often(&fs, |crashed| {
+        let (records, report) = replay(crashed, 1);
+        assert_eq!((records.keys().copied().collect::<Vec<_>>(), report.damage), (vec![1, 3], vec![]));
+    });
+}
+
+#[test]
+fn what_was_refused_stays_away_even_where_bytes_rot() {
+    let fs = disk();
+    let wal = open(&fs, options(SyncPolicy::Always, 4096));
+    wal.append(vec![vec![1; 40].into()]).unwrap();
+    wal.sync().unwrap();
+    let (entered, gate) = stop_next_operation(&fs);
+    let second = wal.submit(vec![vec![2; 40].into()]).unwrap();
+    entered.wait();
+    // These two make one group, which is written whole before the write fails.
+    let refused: Vec<_> = [3, 4].map(|byte| wal.submit(vec![vec![byte; 40].into()]).unwrap()).into();
+    fs.inject(Fault::Write { skip: 1, written: 1000 });
+    gate.wait();
+    second.wait().unwrap();
+    assert!(refused.into_iter().all(|ticket| ticket.wait().unwrap_err().kind() == ErrorKind::Retry));
+    assert_eq!(wal.append(vec![vec![5; 40].into()]).unwrap(), 5);
+    drop(wal);
+    let (records, _) = replay(&fs, 1);
+    assert_eq!(records.keys().copied().collect::<Vec<_>>(), [1, 2, 5]);
+    for segment in 1..=fs.list(Path::new(DIR)).unwrap().len() {
+        let path = Path::new(DIR).join(format!("{segment:020}.wal"));
+        for byte in 64..500 {
+            let rotten = fs.snapshot();
+            rotten.flip_bit(&path, byte * 8).unwrap();
+            let (records, _) = replay(&rotten, 1);
+            assert!(
+                !records.contains_key(&3) && !records.contains_key(&4),
+                "byte {byte} of segment {segment}"
+            );
+        }
+    }
 }

@@ -1,0 +1,186 @@
+//! Comparing what two stores answer.
+
+use super::super::aggregate::{MeasureState, SelectedValues};
+use super::super::convert::value_at;
+use super::super::{
+    AggregateRequest, AggregateStates, Direction, Order, RowSelection, ScanRequest, Snapshot, Store,
+};
+use crate::error::Result;
+use crate::ids::TableId;
+use crate::time::TimeRange;
+use crate::value::Value;
+
+type Row = Vec<Option<Value>>;
+type Outcome = std::result::Result<(), String>;
+
+/// The rows of a scan; of a series-keyed table with the series in front.
+async fn rows_of(snapshot: &dyn Snapshot, request: &ScanRequest) -> Result<Vec<Row>> {
+    let mut stream = snapshot.scan(request.clone()).await?;
+    let mut rows = Vec::new();
+    while let Some(batch) = stream.next().await? {
+        assert!(batch.rows > 0, "a batch of a stream has rows");
+        assert_eq!(batch.columns.len(), request.columns.len());
+        let runs = batch.series.iter().flat_map(|run| std::iter::repeat_n(run.series.0, run.rows as usize));
+        let mut series: Vec<Option<Value>> = runs.map(|id| Some(Value::UInt(id.into()))).collect();
+        assert!(series.is_empty() || series.len() == batch.rows, "runs cover the rows");
+        for row in 0..batch.rows {
+            let mut cells: Row = series.get_mut(row).map(Option::take).into_iter().collect();
+            cells.extend(batch.columns.iter().map(|column| value_at(column, row)));
+            rows.push(cells);
+        }
+    }
+    Ok(rows)
+}
+
+fn compare_outcomes<T: PartialEq>(
+    subject: Result<T>,
+    model: Result<T>,
+    differ: impl Fn(&T, &T) -> String,
+) -> Outcome {
+    match (subject, model) {
+        (Ok(subject), Ok(model)) if subject == model => Ok(()),
+        (Ok(subject), Ok(model)) => Err(differ(&subject, &model)),
+        (Err(subject), Err(model)) if subject.kind() == model.kind() => Ok(()),
+        (subject, model) => {
+            Err(format!("outcomes differ: {:?}, not {:?}", subject.map(drop), model.map(drop)))
+        }
+    }
+}
+
+/// A scan of both; `request` names the subject's table.
+pub(super) async fn compare_scan(
+    subject: &dyn Snapshot,
+    model: &dyn Snapshot,
+    model_table: TableId,
+    request: &ScanRequest,
+) -> Outcome {
+    let model_request = ScanRequest { table: model_table, ..request.clone() };
+    let found = rows_of(subject, request).await;
+    let expected = rows_of(model, &model_request).await;
+    compare_outcomes(found, expected, |found, expected| {
+        let first = (0..).find(|row| found.get(*row) != expected.get(*row)).unwrap_or(0);
+        format!(
+            "{} rows, not {}; row {first} is {:?}, not {:?}; of {request:?}",
+            found.len(),
+            expected.len(),
+            found.get(first),
+            expected.get(first)
+        )
+    })
+}
+
+/// States as text: floats by value, NaN equal to NaN, and nothing where nothing was selected.
+fn describe(states: AggregateStates) -> Vec<String> {
+    let describe = |state: MeasureState| match state {
+        MeasureState::Selected(selected) => {
+            let value = |slot: usize| match &selected.values {
+                SelectedValues::Int(values) => format!("{:?}", values[slot]),
+                SelectedValues::UInt(values) => format!("{:?}", values[slot]),
+                SelectedValues::Float(values) => format!("{:?}", values[slot]),
+                SelectedValues::Bool(values) => format!("{:?}", values[slot]),
+                SelectedValues::String(values) => format!("{:?}", values[slot]),
+            };
+            let slots =
+                selected.series.iter().enumerate().map(|(slot, series)| {
+                    series.map(|series| (series.0, selected.times_ns[slot], value(slot)))
+                });
+            format!("{:?}", slots.collect::<Vec<_>>())
+        }
+        other => format!("{other:?}"),
+    };
+    states.measures.into_iter().map(describe).collect()
+}
+
+/// An aggregate of both; `request` names the subject's table.
+pub(super) async fn compare_aggregate(
+    subject: &dyn Snapshot,
+    model: &dyn Snapshot,
+    model_table: TableId,
+    request: &AggregateRequest,
+) -> Outcome {
+    let model_request = AggregateRequest { table: model_table, ..request.clone() };
+    let found = subject.aggregate(request.clone()).await.map(describe);
+    let expected = model.aggregate(model_request).await.map(describe);
+    compare_outcomes(found, expected, |found, expected| {
+        let first = (0..).find(|at| found.get(*at) != expected.get(*at)).unwrap_or(0);
+        format!("{:?}, not {:?}; measure {first} of {request:?}", found.get(first), expected.get(first))
+    })
+}
+
+/// Times between which rows lie: the subject's may be wider.
+pub(super) fn compare_bounds(
+    subject: &dyn Snapshot,
+    subject_table: TableId,
+    model: &dyn Snapshot,
+    model_table: TableId,
+    within: TimeRange,
+) -> Outcome {
+    let error = |error: crate::Error| error.to_string();
+    let found = subject.time_bounds(subject_table, within).map_err(error)?;
+    let expected = model.time_bounds(model_table, within).map_err(error)?;
+    subject.estimate_rows(subject_table, within).map_err(error)?;
+    match (found, expected) {
+        (_, None) => Ok(()),
+        (Some(found), Some(expected)) if found.covers(expected) => Ok(()),
+        (found, Some(expected)) => Err(format!("times in {found:?} do not cover {expected:?}")),
+    }
+}
+
+/// All rows and columns of a table in both, in both directions.
+pub(super) async fn compare_tables(
+    subject: &dyn Snapshot,
+    subject_table: TableId,
+    model: &dyn Snapshot,
+    model_table: TableId,
+) -> Outcome {
+    let (schema, expected) = match (subject.schema(subject_table), model.schema(model_table)) {
+        (Ok(schema), Ok(expected)) => (schema, expected),
+        (Err(_), Err(_)) => return Ok(()),
+        (found, expected) => return Err(format!("schema {found:?}, not {expected:?}")),
+    };
+    if schema != expected {
+        return Err(format!("schema {schema:?}, not {expected:?}"));
+    }
+    let mut columns: Vec<_> = schema.columns.iter().map(|column| column.id).collect();
+    if schema.is_series_keyed() {
+        columns.retain(|id| *id != schema.key[0]);
+    }
+    for direction in [Direction::Forward, Direction::Backward] {
+        let request = ScanRequest {
+            table: subject_table,
+            rows: RowSelection::All,
+            columns: columns.clone(),
+            predicates: Vec::new(),
+            skip_empty_rows: false,
+            order: Order::Key(direction),
+            limit: None,
+            limit_per_prefix: None,
+        };
+        compare_scan(subject, model, model_table, &request).await?;
+    }
+    Ok(())
+}
+
+/// All tables of two snapshots; `tables` pairs their ids.
+pub async fn compare_snapshots(
+    subject: &dyn Snapshot,
+    model: &dyn Snapshot,
+    tables: &[(TableId, TableId)],
+) -> Outcome {
+    for (subject_table, model_table) in tables {
+        compare_tables(subject, *subject_table, model, *model_table).await?;
+    }
+    Ok(())
+}
+
+/// All tables of two stores; `tables` pairs their ids.
+pub async fn compare_stores(
+    subject: &dyn Store,
+    model: &dyn Store,
+    tables: &[(TableId, TableId)],
+) -> Outcome {
+    if subject.tables().len() != model.tables().len() {
+        return Err(format!("{} tables, not {}", subject.tables().len(), model.tables().len()));
+    }
+    compare_snapshots(&*subject.snapshot(), &*model.snapshot(), tables).await
+}

@@ -1,0 +1,222 @@
+//! A change of a store, to be applied to two.
+
+use super::super::{Alteration, Delete, Operation, Store, Update, WriteBatch};
+use super::generate::{Generator, KnownTable};
+use crate::error::Result;
+use crate::ids::{ColumnId, TableId};
+use crate::schema::TableSchema;
+use crate::time::{TimeRange, truncate_to_width};
+
+/// A change. Tables are those of the naive store.
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// Makes a table.
+    Create(TableSchema),
+    /// Changes a table.
+    Alter(TableId, Vec<Alteration>),
+    /// Drops a table.
+    DropTable(TableId),
+    /// Drops partitions.
+    DropPartitions(TableId, TimeRange),
+    /// Writes a batch.
+    Write(WriteBatch),
+    /// Deletes rows.
+    Delete(Delete),
+    /// Updates rows.
+    Update(Update),
+}
+
+/// What a step answers besides its success.
+#[derive(Debug, Clone, PartialEq)]
+enum Answer {
+    Nothing,
+    Table(TableId),
+    Schema(TableSchema),
+    Rows(u64),
+}
+
+impl Generator {
+    /// The next change.
+    pub fn step(&mut self) -> Step {
+        if self.wants_table() {
+            return Step::Create(self.new_table());
+        }
+        let table = self.any_table().expect("there are tables");
+        match self.below(40) {
+            0..4 => Step::Delete(Delete {
+                table: table.model,
+                rows: self.selection(&table.schema),
+                predicates: self.predicates(&table.schema),
+            }),
+            4..8 => {
+                let columns: Vec<_> = table.schema.columns.clone();
+                let assignments = (0..1 + self.below(2))
+                    .map(|_| {
+                        let column = &columns[self.below(columns.len() as u64) as usize];
+                        let value = (!self.chance(4)).then(|| self.value(column.column_type));
+                        (column.id, value)
+                    })
+                    .collect();
+                Step::Update(Update {
+                    table: table.model,
+                    rows: self.selection(&table.schema),
+                    predicates: self.predicates(&table.schema),
+                    assignments,
+                })
+            }
+            8..11 => Step::Alter(table.model, self.alterations(&table)),
+            11 if self.chance(3) => Step::DropTable(table.model),
+            12 | 13 => Step::DropPartitions(table.model, self.partition_range(&table)),
+            _ => self.batch().map_or_else(|| Step::Create(self.new_table()), Step::Write),
+        }
+    }
+
+    fn alterations(&mut self, table: &KnownTable) -> Vec<Alteration> {
+        let any = |generator: &mut Self| {
+            let columns = &table.schema.columns;
+            columns[generator.below(columns.len() as u64) as usize].id
+        };
+        let next = ColumnId(table.next_column);
+        let add = |generator: &mut Self, id| Alteration::AddColumn {
+            id,
+            name: format!("column {id}"),
+            column_type: generator.column_type(),
+        };
+        match self.below(10) {
+            0..4 => vec![add(self, next)],
+            4 => vec![add(self, next), add(self, ColumnId(next.0 + 1))],
+            5 | 6 => vec![Alteration::DropColumn(any(self))],
+            7 => vec![Alteration::RenameColumn(any(self), format!("renamed {}", self.below(100)))],
+            8 => {
+                self.names += 1;
+                vec![Alteration::Rename(format!("table {}", self.names))]
+            }
+            _ if table.schema.partitioning.time_width_ns.is_some() => {
+                vec![Alteration::SetPartitionWidth(200 + self.below(2000) as i64)]
+            }
+            _ => vec![Alteration::DropColumn(ColumnId(998))],
+        }
+    }
+
+    fn partition_range(&mut self, table: &KnownTable) -> TimeRange {
+        match table.schema.partitioning.time_width_ns {
+            Some(width_ns) if !table.width_changed && !self.chance(6) => {
+                let start_ns = truncate_to_width(self.time(), width_ns);
+                TimeRange::new(start_ns, start_ns + width_ns * (1 + self.below(3) as i64))
+            }
+            _ => TimeRange::ALL,
+        }
+    }
+}
+
+impl Step {
+    /// The same step with the tables renamed.
+    fn with_tables(&self, rename: impl Fn(TableId) -> TableId) -> Self {
+        let mut step = self.clone();
+        match &mut step {
+            Step::Create(_) => {}
+            Step::Alter(table, _) | Step::DropTable(table) | Step::DropPartitions(table, _) => {
+                *table = rename(*table);
+            }
+            Step::Write(batch) => {
+                for operation in &mut batch.operations {
+                    let (Operation::Upsert(super::super::Upsert { table, .. })
+                    | Operation::DeleteKeys { table, .. }) = operation;
+                    *table = rename(*table);
+                }
+            }
+            Step::Delete(delete) => delete.table = rename(delete.table),
+            Step::Update(update) => update.table = rename(update.table),
+        }
+        step
+    }
+
+    async fn apply(&self, store: &dyn Store) -> Result<Answer> {
+        Ok(match self.clone() {
+            Step::Create(schema) => Answer::Table(store.create_table(schema).await?),
+            Step::Alter(table, alterations) => {
+                Answer::Schema(TableSchema::clone(&*store.alter_table(table, alterations).await?))
+            }
+            Step::DropTable(table) => {
+                store.drop_table(table).await?;
+                Answer::Nothing
+            }
+            Step::DropPartitions(table, range) => {
+                store.drop_partitions(table, range).await?;
+                Answer::Nothing
+            }
+            Step::Write(batch) => {
+                store.write(batch).await?;
+                Answer::Nothing
+            }
+            Step::Delete(delete) => {
+                store.delete(delete).await?;
+                Answer::Nothing
+            }
+            Step::Update(update) => Answer::Rows(store.update(update).await?),
+        })
+    }
+
+    /// Applies the step to both stores and compares the answers; the generator learns what tables there are.
+    pub async fn apply_to_both(
+        &self,
+        generator: &mut Generator,
+        subject: &dyn Store,
+        model: &dyn Store,
+    ) -> std::result::Result<(), String> {
+        let expected = self.apply(model).await;
+        let found = self.apply_to_subject(generator, subject).await;
+        match (found, expected) {
+            (Ok(Answer::Table(subject)), Ok(Answer::Table(model))) => {
+                self.learn(generator, Some((subject, model)));
+                Ok(())
+            }
+            (Ok(found), Ok(expected)) if found == expected => {
+                self.learn(generator, None);
+                Ok(())
+            }
+            (Err(found), Err(expected)) if found.kind() == expected.kind() => Ok(()),
+            (found, expected) => Err(format!("answered {found:?}, not {expected:?}")),
+        }
+    }
+
+    async fn apply_to_subject(&self, generator: &Generator, subject: &dyn Store) -> Result<Answer> {
+        let rename = |model: TableId| {
+            let known = generator.tables.iter().find(|table| table.model == model);
+            known.map_or(TableId(u32::MAX), |table| table.subject)
+        };
+        self.with_tables(rename).apply(subject).await
+    }
+
+    fn learn(&self, generator: &mut Generator, made: Option<(TableId, TableId)>) {
+        match (self, made) {
+            (Step::Create(schema), Some((subject, model))) => {
+                let next_column = schema.next_column_id(ColumnId(0)).0;
+                generator.tables.push(KnownTable {
+                    subject,
+                    model,
+                    schema: schema.clone(),
+                    next_column,
+                    width_changed: false,
+                });
+            }
+            (Step::Alter(id, alterations), _) => {
+                let table = generator.tables.iter_mut().find(|table| table.model == *id);
+                let table = table.expect("known tables are altered");
+                for alteration in alterations {
+                    if let Alteration::AddColumn { id, .. } = alteration {
+                        table.next_column = table.next_column.max(id.0 + 1);
+                    }
+                    table.width_changed |= matches!(alteration, Alteration::SetPartitionWidth(_));
+                    table.schema.alter(alteration.clone(), &[]).expect("the stores took it");
+                }
+            }
+            (Step::DropTable(id), _) => {
+                let at = generator.tables.iter().position(|table| table.model == *id);
+                let table = generator.tables.remove(at.expect("known tables are dropped"));
+                generator.dropped.push((table.subject, table.model));
+            }
+            _ => {}
+        }
+    }
+}
