@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
+use kudu_client::test_cluster::ClusterOptions;
 use kudu_client::*;
 use support::*;
 
@@ -356,5 +357,41 @@ fn tablets_are_split_into_ranges_of_their_keys() {
         }
         keys.sort_unstable();
         assert!(keys.into_iter().eq(0..20_000), "every key in one piece");
+    });
+}
+
+#[test]
+fn scanners_that_servers_forgot_are_resumed_or_reported() {
+    if !have_kudu() {
+        return;
+    }
+    let options = ClusterOptions::new(1, 1)
+        .tablet_server_flag("--scanner_ttl_ms=150")
+        .tablet_server_flag("--scanner_gc_check_interval_us=20000");
+    let cluster = start(&options);
+    run(async {
+        let client = connect(&cluster).await;
+        let table = small_table(&client, "forgotten", 1, 1).await;
+        insert_range(&table, 0..20_000).await;
+        let scan = table.scan().project(["key"]).batch_bytes(20_000).prefetch(1);
+        let read_slowly = async |scan: ScanBuilder| {
+            let mut scanner = scan.open().await.unwrap();
+            let mut keys = Vec::new();
+            let mut pauses = 4;
+            while let Some(batch) = scanner.next_batch().await? {
+                keys.extend(batch.column(0).as_primitive::<Int64Type>().values().to_vec());
+                if pauses > 0 {
+                    pauses -= 1;
+                    tokio::time::sleep(Duration::from_millis(400)).await;
+                }
+            }
+            Ok::<_, Error>(keys)
+        };
+        let keys = read_slowly(scan.clone().fault_tolerant()).await.unwrap();
+        assert!(keys.into_iter().eq(0..20_000));
+        assert!(client.metrics().scans_resumed > 0);
+        let error = read_slowly(scan).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ScannerExpired, "{error}");
+        assert_eq!(error.code(), Some(Code::TabletServer(7, 1)));
     });
 }

@@ -4,7 +4,7 @@ mod support;
 
 use std::time::Duration;
 
-use kudu_client::test_cluster::ClusterOptions;
+use kudu_client::test_cluster::{ClusterOptions, Daemon};
 use kudu_client::*;
 use support::*;
 
@@ -213,5 +213,51 @@ fn throttling_and_a_tiny_queue_slow_writers_but_lose_nothing() {
         }
         assert!(client.metrics().busy_answers > 0, "the servers never throttled: {:?}", client.metrics());
         assert_eq!(table.scan().count().await.unwrap(), 80_000);
+    });
+}
+
+#[test]
+fn a_frozen_server_fills_no_memory_and_fails_rows_in_time() {
+    if !have_kudu() {
+        return;
+    }
+    let mut cluster = start(&ClusterOptions::new(1, 1));
+    run(async {
+        let client = connect(&cluster).await;
+        let table = small_table(&client, "frozen", 4, 1).await;
+        insert_range(&table, 0..100).await;
+        cluster.pause(Daemon::TabletServer(0)).unwrap();
+        let session =
+            table.session().buffer_bytes(100_000).batch_bytes(10_000).timeout(Duration::from_secs(2)).open();
+        let started = std::time::Instant::now();
+        let mut most = 0;
+        let mut given = 0;
+        for key in 1000..20_000 {
+            let row = small_row(&table, Operation::Insert, key);
+            given += 1;
+            if tokio::time::timeout(Duration::from_millis(200), session.apply(&row)).await.is_err() {
+                // The buffer is full: the writer waits instead of growing.
+                given -= 1;
+                break;
+            }
+            most = most.max(session.used_bytes());
+        }
+        assert!(given < 10_000 && most <= 101_000, "{given} rows, {most} bytes");
+        let error = session.flush().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
+        assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
+        let failed = session.take_errors();
+        assert_eq!(failed.count(), given);
+        assert!(failed.errors.iter().all(|failed| failed.error.tablet().is_some()));
+        assert_eq!(session.used_bytes(), 0);
+
+        cluster.resume(Daemon::TabletServer(0)).unwrap();
+        // Their outcome is unknown; writing them again settles it.
+        for failed in failed.errors {
+            let Some(Value::Int64(key)) = failed.row.get("key") else { panic!("the row has a key") };
+            session.apply(&small_row(&table, Operation::Upsert, key)).await.unwrap();
+        }
+        session.flush().await.unwrap();
+        assert_eq!(table.scan().count().await.unwrap(), 100 + given);
     });
 }

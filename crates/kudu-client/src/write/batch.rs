@@ -55,13 +55,15 @@ pub(super) struct Batch {
     pub(super) tablet: Arc<Tablet>,
     pub(super) rows: EncodedRows,
     pub(super) first_row_at: Instant,
+    /// When it must have been written; set when it is sealed.
+    pub(super) deadline: Option<Instant>,
     /// Rises with each batch of a session; what a flush waits for.
     pub(super) number: u64,
 }
 
 impl Batch {
     pub(super) fn new(tablet: Arc<Tablet>, number: u64) -> Self {
-        Self { tablet, rows: EncodedRows::default(), first_row_at: Instant::now(), number }
+        Self { tablet, rows: EncodedRows::default(), first_row_at: Instant::now(), deadline: None, number }
     }
 }
 

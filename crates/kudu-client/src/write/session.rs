@@ -95,7 +95,8 @@ impl SessionBuilder {
         self
     }
 
-    /// How long a batch is tried before its rows fail (60 s, at most 8 min).
+    /// How long after a batch was sealed (full, or flushed) its rows fail if they are not written, waiting behind
+    /// others included (60 s, at most 8 min).
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout.min(LONGEST_TIMEOUT);
@@ -360,7 +361,8 @@ impl Inner {
     }
 
     fn seal_lane(self: &Arc<Self>, lane: &mut Lane) {
-        let Some(batch) = lane.open.take() else { return };
+        let Some(mut batch) = lane.open.take() else { return };
+        batch.deadline = Some(Instant::now() + self.settings.timeout);
         let tablet_id = batch.tablet.id.clone();
         lane.queue.push_back(batch);
         if !lane.is_sending {
@@ -409,7 +411,7 @@ impl Inner {
     }
 
     async fn send_one(&self, batch: Batch) {
-        let deadline = Instant::now() + self.settings.timeout;
+        let deadline = batch.deadline.unwrap_or_else(|| Instant::now() + self.settings.timeout);
         let payload = self.payload(batch.rows);
         let span = tracing::debug_span!("kudu_write", tablet = %batch.tablet.id_text(), rows = payload.count);
         let outcome = send_batch(&self.table, batch.tablet, &payload, deadline).instrument(span).await;
