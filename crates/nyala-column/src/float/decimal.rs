@@ -10,7 +10,7 @@
 use std::ops::Range;
 
 use crate::directory::VECTOR_VALUES;
-use crate::error::{CorruptBlock, Result, ensure};
+use crate::error::{Result, ensure};
 use crate::integer::{Inner, Offsets};
 use crate::kernels::float::{Scale, scale_up};
 use crate::kernels::pack::{get, pack, packed_bytes};
@@ -112,6 +112,7 @@ pub(super) fn push_decimal_start(
 /// Values stored whole beside a coding that does not hold them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Exceptions<'a> {
+    rows: usize,
     count: usize,
     position_bits: u32,
     positions: &'a [u8],
@@ -126,7 +127,7 @@ impl<'a> Exceptions<'a> {
         let position_bits = bit_width(rows.saturating_sub(1) as u64);
         let positions = reader.take(packed_bytes(count, position_bits))?;
         let values = reader.take(count * value_bytes)?;
-        Ok(Self { count, position_bits, positions, value_bytes, values })
+        Ok(Self { rows, count, position_bits, positions, value_bytes, values })
     }
 
     fn position(&self, index: usize) -> usize {
@@ -143,9 +144,7 @@ impl<'a> Exceptions<'a> {
         let mut next = rows.start;
         for index in low..self.count {
             let position = self.position(index);
-            if position < next {
-                return Err(CorruptBlock::new("exception positions do not rise"));
-            }
+            ensure((next..self.rows).contains(&position), "exception positions do not rise to the last row")?;
             if position >= rows.end {
                 break;
             }

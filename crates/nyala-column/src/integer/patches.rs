@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::error::{CorruptBlock, Result, ensure};
+use crate::error::{Result, ensure};
 use crate::kernels::pack::{get, is_storable, pack, packed_bytes, storable_width, unpack};
 use crate::level::Level;
 use crate::narrow::Narrow;
@@ -18,6 +18,7 @@ const BULK: usize = 12;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patches<'a> {
+    rows: usize,
     count: usize,
     position_bits: u32,
     value_bits: u32,
@@ -30,13 +31,13 @@ impl<'a> Patches<'a> {
     pub(super) fn parse(reader: &mut Reader<'a>, count: usize, rows: usize) -> Result<Self> {
         let position_bits = position_bits(rows);
         if count == 0 {
-            return Ok(Self { count, position_bits, value_bits: 0, positions: &[], values: &[] });
+            return Ok(Self { rows, count, position_bits, value_bits: 0, positions: &[], values: &[] });
         }
         let value_bits = u32::from(reader.u8()?);
         ensure(is_storable(value_bits), "patch width not in use")?;
         let positions = reader.take(packed_bytes(count, position_bits))?;
         let values = reader.take(packed_bytes(count, value_bits))?;
-        Ok(Self { count, position_bits, value_bits, positions, values })
+        Ok(Self { rows, count, position_bits, value_bits, positions, values })
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -54,9 +55,7 @@ impl<'a> Patches<'a> {
         let mut next = rows.start;
         for index in first..self.count {
             let position = self.position(index);
-            if position < next {
-                return Err(CorruptBlock::new("patch positions do not rise"));
-            }
+            ensure((next..self.rows).contains(&position), "patch positions do not rise to the last row")?;
             if position >= rows.end {
                 break;
             }
@@ -97,7 +96,7 @@ impl<'a> Patches<'a> {
         let mut next = rows.start;
         for (position, folded) in positions[first..].iter().zip(&values[first..]) {
             let position = usize::from(*position);
-            ensure(position >= next, "patch positions do not rise")?;
+            ensure((next..self.rows).contains(&position), "patch positions do not rise to the last row")?;
             if position >= rows.end {
                 break;
             }
