@@ -43,9 +43,10 @@ pub(super) async fn send_batch(
     payload: &Payload,
     deadline: Instant,
 ) -> Outcome {
+    let named = first.clone();
     match attempt_until_settled(table, first, payload, deadline).await {
         Ok(outcome) => outcome,
-        Err(error) => Outcome::Failed(error),
+        Err(error) => Outcome::Failed(error.at_tablet(&named.id_text())),
     }
 }
 
@@ -67,12 +68,12 @@ async fn attempt_until_settled(
     };
     loop {
         if Instant::now() >= deadline {
-            return Err(give_up(&last_error).at_tablet(&tablet.id_text()));
+            return Err(give_up(&last_error));
         }
         let Some(index) = tablet.leader() else {
             table.tablets.forget(&tablet);
             if !backoff.wait(deadline).await {
-                return Err(give_up(&last_error).at_tablet(&tablet.id_text()));
+                return Err(give_up(&last_error));
             }
             match table.tablets.find(client, &tablet.start, deadline).await? {
                 Found::Tablet(found) if found.id == tablet.id => tablet = found,
@@ -176,7 +177,7 @@ async fn attempt_until_settled(
             _ => return Err(error),
         }
         if !backoff.wait(deadline).await {
-            return Err(give_up(&Some(error)).at_tablet(&tablet.id_text()));
+            return Err(give_up(&Some(error)));
         }
         last_error = Some(error);
     }
