@@ -7,6 +7,7 @@ use crate::compaction;
 use crate::memory::Component;
 use crate::shared::Shared;
 use parking_lot::{Condvar, Mutex};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -106,7 +107,10 @@ fn run(shared: &Shared, signal: &Signal) {
     let mut seen = 0;
     let mut last_flush = Instant::now();
     loop {
-        let outcome = step(shared, &mut last_flush);
+        // A broken invariant in one flush or compaction must not end all of them: it is reported by the panic
+        // itself, and tried again like any failure, while memory and log keep what was acknowledged.
+        let attempt = catch_unwind(AssertUnwindSafe(|| step(shared, &mut last_flush)));
+        let outcome = attempt.unwrap_or_else(|_| Err(nyala_core::Error::retry("maintenance panicked")));
         let wait = match outcome {
             Ok(true) => {
                 pause = PAUSE_MIN;
