@@ -67,6 +67,18 @@ fn two_digits() -> Vec<f64> {
     (0..VALUES).map(|_| (random() * 10_000.0).round() / 100.0).collect()
 }
 
+/// A temperature: two digits, close to the one before.
+fn drifting() -> Vec<f64> {
+    let mut random = random();
+    let mut value = 20.0;
+    (0..VALUES)
+        .map(|_| {
+            value += normal(&mut random) * 0.3;
+            (value * 100.0_f64).round() / 100.0
+        })
+        .collect()
+}
+
 fn full_precision() -> Vec<f64> {
     let mut random = random();
     let mut value = 20.0;
@@ -102,7 +114,9 @@ fn sizes() {
             IntegerBlock::parse(&block).expect("our own").vectors().next().map(|vector| vector.encoding);
         println!("  {name:16} {:.4} {:.4} {:.4} {encoding:?}", bytes[0], bytes[1], bytes[2]);
     }
-    for (name, values) in [("two digits", two_digits()), ("full precision", full_precision())] {
+    for (name, values) in
+        [("two digits", two_digits()), ("drifting", drifting()), ("full precision", full_precision())]
+    {
         let bytes = preferences.map(|preference| floats(&values, preference).len() as f64 / VALUES as f64);
         let block = floats(&values, Preference::Balanced);
         let encoding =
@@ -121,7 +135,11 @@ fn integer_column(name: &str) -> Vec<i64> {
 }
 
 fn float_column(name: &str) -> Vec<f64> {
-    if name == "two digits" { two_digits() } else { full_precision() }
+    match name {
+        "two digits" => two_digits(),
+        "drifting" => drifting(),
+        _ => full_precision(),
+    }
 }
 
 fn preference(name: &str) -> Preference {
@@ -133,7 +151,7 @@ fn preference(name: &str) -> Preference {
 }
 
 const INTEGERS: [&str; 4] = ["walk", "counter", "regular", "jitter"];
-const FLOATS: [&str; 2] = ["two digits", "full precision"];
+const FLOATS: [&str; 3] = ["two digits", "drifting", "full precision"];
 const MOST: [&str; 2] = ["speed", "balanced"];
 
 /// Window bounds of `size` rows over a whole block.
@@ -217,6 +235,7 @@ fn sum_windows_float(bencher: Bencher, size: usize) {
     let bounds = bounds(size);
     let mut sums = vec![FloatSum::new(); bounds.len() - 1];
     bencher.counter(ItemsCount::new(VALUES)).bench_local(|| {
+        sums.fill(FloatSum::new());
         black_box(&block).sum_windows(black_box(&bounds), &mut sums).expect("our own");
     });
 }

@@ -230,3 +230,22 @@ fn unsigned_numbers_keep_their_order() {
     assert!(mapped.is_sorted());
     assert_eq!(mapped.map(to_unsigned), numbers);
 }
+
+#[test]
+fn extremes_at_both_ends_of_the_range_do_not_suggest_a_level_line() {
+    // Found by a random workload: first and last value 2^64 - 1 apart make a mean step of 0.
+    let mut values: Vec<i64> = (0..700).map(|index| i64::MIN + (index * index) % 29).collect();
+    values.iter_mut().step_by(17).for_each(|value| *value = i64::MAX);
+    values[0] = i64::MIN;
+    *values.last_mut().unwrap() = i64::MAX;
+    let (mut scratch, mut bytes) = (nyala_column::Scratch::new(), Vec::new());
+    for breaks in [&[][..], &[438][..]] {
+        bytes.clear();
+        let preference = nyala_column::Preference::Balanced;
+        nyala_column::encode_integers(&values, breaks, preference, &mut scratch, &mut bytes);
+        let mut decoded = Vec::new();
+        let block = nyala_column::IntegerBlock::parse(&bytes).unwrap();
+        block.decode_range(0..700, &mut decoded).unwrap();
+        assert_eq!(decoded, values);
+    }
+}

@@ -7,9 +7,8 @@ use super::vector::{FloatEncoding, FloatVector, Floats};
 use super::{TAG_ALL_NAN, TAG_SOME_NAN};
 use crate::directory::{Directory, Kind, VECTOR_VALUES};
 use crate::error::{Result, ensure};
-use crate::kernels::float::{
-    from_ordered, min_max_float_windows, min_max_floats, sum_float_windows, to_ordered,
-};
+use crate::kernels::float::{from_ordered, min_max_float_windows, min_max_floats, to_ordered};
+use crate::kernels::lanes::sum_float_windows;
 use crate::level::Level;
 use crate::part::Part;
 

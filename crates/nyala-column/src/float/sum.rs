@@ -5,7 +5,7 @@
 //! order, and at the end the lanes are combined as `((0+4)+(2+6)) + ((1+5)+(3+7))`. Eight lanes are what one
 //! AVX-512 register holds; slices add to them at any phase.
 
-use crate::kernels::float::add_to_lanes;
+use crate::kernels::lanes::add_to_lanes;
 use crate::level::Level;
 
 /// Lanes of every float sum. Part of what a query answers: changing it changes results in the last bit.

@@ -226,7 +226,8 @@ fn offer_differences(
         let slopes =
             [median, (i128::from(values[rows - 1]) - i128::from(values[0])) as i64 / (rows - 1) as i64];
         let slopes = if repeated > scratch.sample.len() / 2 { &slopes[..1] } else { &slopes[..] };
-        for slope in slopes {
+        // A level line is the plain frame: written as such, its plan would be taken for one of plain values.
+        for slope in slopes.iter().filter(|slope| **slope != 0) {
             offer_line(level, values, *slope, scratch, best);
         }
     }

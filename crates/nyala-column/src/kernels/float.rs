@@ -1,8 +1,7 @@
-//! Kernels on floats: lane sums, extremes, decimals to floats.
+//! Kernels on floats: extremes, decimals to floats and back (sums: [`super::lanes`]).
 //!
 //! Extremes ignore NaN and order −0.0 below 0.0, so that they do not depend on the order of rows.
 
-use crate::float::{FloatSum, LANES};
 use crate::kernels::window::Rows;
 use crate::level::dispatched;
 use crate::narrow::{Narrow, Unit};
@@ -22,13 +21,6 @@ pub(crate) enum Scale {
 }
 
 dispatched! {
-    /// Adds `values` to lanes in turn, the first to lane `phase`.
-    pub(crate) fn add_to_lanes(lanes: &mut [f64; LANES], phase: usize, values: &[f64]) = add_to_lanes_body;
-
-    /// Adds each window's rows to its sum.
-    pub(crate) fn sum_float_windows(values: &[f64], rows: Rows, bounds: &[u32], out: &mut [FloatSum])
-        = sum_float_windows_body;
-
     /// Widens each window's `(min, max)` by its rows.
     pub(crate) fn min_max_float_windows(values: &[f64], rows: Rows, bounds: &[u32], out: &mut [(f64, f64)])
         = min_max_float_windows_body;
@@ -63,53 +55,11 @@ pub(crate) fn from_ordered(ordered: i64) -> f64 {
     f64::from_bits((ordered ^ ((ordered >> 63) as u64 >> 1) as i64) as u64)
 }
 
+/// The rows of one window that `values` holds.
 #[inline(always)]
-fn add_to_lanes_body(lanes: &mut [f64; LANES], phase: usize, values: &[f64]) {
-    let head = if phase == 0 { 0 } else { (LANES - phase).min(values.len()) };
-    let (head, rest) = values.split_at(head);
-    // A copy, so that the lanes live in registers.
-    let mut sums = *lanes;
-    if !head.is_empty() {
-        add_padded(&mut sums, phase, head);
-    }
-    let (chunks, tail) = rest.as_chunks::<LANES>();
-    for chunk in chunks {
-        for (sum, value) in sums.iter_mut().zip(chunk) {
-            *sum += value;
-        }
-    }
-    if !tail.is_empty() {
-        add_padded(&mut sums, 0, tail);
-    }
-    *lanes = sums;
-}
-
-/// Adds fewer values than lanes; what is missing is −0.0, which changes no number.
-#[inline(always)]
-fn add_padded(sums: &mut [f64; LANES], phase: usize, values: &[f64]) {
-    let mut padded = [-0.0; LANES];
-    for (slot, value) in padded[phase..].iter_mut().zip(values) {
-        *slot = *value;
-    }
-    for (sum, value) in sums.iter_mut().zip(padded) {
-        *sum += value;
-    }
-}
-
-#[inline(always)]
-fn window<'a>(values: &'a [f64], rows: &Rows, pair: &[u32]) -> &'a [f64] {
+pub(super) fn window<'a>(values: &'a [f64], rows: &Rows, pair: &[u32]) -> &'a [f64] {
     let (start, end) = (pair[0].max(rows.start), pair[1].min(rows.end));
     if start >= end { &[] } else { &values[(start - rows.start) as usize..(end - rows.start) as usize] }
-}
-
-#[inline(always)]
-fn sum_float_windows_body(values: &[f64], rows: Rows, bounds: &[u32], out: &mut [FloatSum]) {
-    for (pair, out) in bounds.windows(2).zip(out) {
-        let values = window(values, &rows, pair);
-        let (lanes, count) = out.parts();
-        add_to_lanes_body(lanes, (*count % LANES as u64) as usize, values);
-        *count += values.len() as u64;
-    }
 }
 
 #[inline(always)]
@@ -221,25 +171,6 @@ mod tests {
         sorted.sort_by(f64::total_cmp);
         assert!(sorted.iter().map(|value| to_ordered(*value)).is_sorted());
         assert!(sorted.iter().all(|value| from_ordered(to_ordered(*value)).to_bits() == value.to_bits()));
-    }
-
-    #[test]
-    fn sums_are_the_same_however_cut() {
-        let values: Vec<f64> = (0..1000).map(|index| (index as f64).sin() * 1e10 + 1e-7).collect();
-        let mut naive = [0.0; LANES];
-        values.iter().enumerate().for_each(|(index, value)| naive[index % LANES] += value);
-        let [a, b, c, d, e, f, g, h] = naive;
-        let expected = ((a + e) + (c + g)) + ((b + f) + (d + h));
-        for level in Level::available() {
-            for cut in [0, 1, 7, 8, 9, 500, 999] {
-                let mut sum = FloatSum::new();
-                sum.add_slice(level, &values[..cut]);
-                sum.add(values[cut]);
-                sum.add_slice(level, &values[cut + 1..]);
-                assert_eq!(sum.total().to_bits(), expected.to_bits(), "{level:?} {cut}");
-                assert_eq!(sum.count(), 1000);
-            }
-        }
     }
 
     #[test]

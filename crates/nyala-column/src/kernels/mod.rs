@@ -4,6 +4,7 @@
 
 pub(crate) mod compare;
 pub(crate) mod float;
+pub(crate) mod lanes;
 pub(crate) mod line;
 pub(crate) mod lookup;
 pub(crate) mod pack;

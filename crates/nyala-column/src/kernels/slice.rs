@@ -1,7 +1,8 @@
 //! The same kernels on plain decoded slices: what is in memory and not in a block.
 
 use super::compare::{CompareOp, Interval, compare_floats, in_interval};
-use super::float::{min_max_floats, sum_float_windows};
+use super::float::min_max_floats;
+use super::lanes::sum_float_windows;
 use crate::bitmap::Bitmap;
 use crate::float::FloatSum;
 use crate::level::{Level, dispatched};
