@@ -126,16 +126,6 @@ impl Column {
         }
     }
 
-    /// About how many bytes it takes.
-    pub(crate) fn memory_bytes(&self) -> usize {
-        let values = match &self.values {
-            Values::Word(words) => words.len() * 8,
-            Values::Wide(wides) => wides.len() * 16,
-            Values::Bytes(bytes) => bytes.ends.len() * 4 + bytes.data.len(),
-        };
-        values + self.states.as_ref().map_or(0, Vec::len)
-    }
-
     pub(crate) fn state(&self, row: usize) -> u8 {
         self.states.as_ref().map_or(VALUE, |states| states[row])
     }
@@ -252,21 +242,6 @@ impl Column {
         match (&self.values, &self.states) {
             (Values::Word(words), None) => Self::words(words.iter().rev().copied().collect()),
             _ => self.take(&(0..self.len() as u32).rev().collect::<Vec<_>>()),
-        }
-    }
-
-    /// Drops rows from `rows` on.
-    pub(crate) fn truncate(&mut self, rows: usize) {
-        if let Some(states) = &mut self.states {
-            states.truncate(rows);
-        }
-        match &mut self.values {
-            Values::Word(words) => words.truncate(rows),
-            Values::Wide(wides) => wides.truncate(rows),
-            Values::Bytes(bytes) => {
-                bytes.ends.truncate(rows);
-                bytes.data.truncate(bytes.ends.last().map_or(0, |end| *end as usize));
-            }
         }
     }
 

@@ -5,6 +5,7 @@
 //! `snapshot` → `scan` → `merge` over `memtable` and `rowset`. What runs in the background is in
 //! `maintenance`, `flush` and `compaction`. The engine knows no query language and no protocol.
 
+mod aggregate;
 mod block_on;
 mod catalog;
 mod cells;

@@ -104,11 +104,6 @@ impl<K: Keys> Piece<K> {
             mine.extend(theirs, rows.clone());
         }
     }
-
-    /// About how many bytes it takes, keys not counted.
-    pub(crate) fn memory_bytes(&self) -> usize {
-        self.columns.iter().map(Column::memory_bytes).sum()
-    }
 }
 
 enum Step {

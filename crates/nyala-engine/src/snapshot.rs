@@ -8,7 +8,6 @@ use crate::scan::series::{SeriesRequest, SeriesScan};
 use crate::scan::time_order::TimeScan;
 use crate::version::{TableVersion, Version};
 use async_trait::async_trait;
-use nyala_core::store::aggregate::aggregate_by_scan;
 use nyala_core::store::{
     AggregateRequest, AggregateStates, Direction, Order, RowSelection, RowStream, ScanRequest, SeriesSet,
     Snapshot,
@@ -126,7 +125,7 @@ impl Snapshot for EngineSnapshot {
     }
 
     async fn aggregate(&self, request: AggregateRequest) -> Result<AggregateStates> {
-        aggregate_by_scan(self, &request).await
+        crate::aggregate::aggregate(self, &request)
     }
 
     fn time_bounds(&self, table: TableId, within: TimeRange) -> Result<Option<TimeRange>> {

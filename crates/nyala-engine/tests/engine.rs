@@ -4,7 +4,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampNanosecondType};
 use arrow_array::{Int64Array, TimestampNanosecondArray, UInt32Array};
 use nyala_core::store::{
-    Alteration, CellColumn, Direction, Operation, Order, RowSelection, ScanRequest, Snapshot, Store, Upsert,
+    Alteration, CellColumn, Direction, Operation, Order, RowSelection, ScanRequest, Store, Upsert,
     WriteBatch, WriteMode,
 };
 use nyala_core::{ColumnId, ColumnType, Result, TableId, TableSchema};

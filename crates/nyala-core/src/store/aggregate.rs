@@ -290,6 +290,19 @@ impl FloatSum {
         self.count += 1;
     }
 
+    /// Adds the next values.
+    pub fn add_slice(&mut self, values: &[f64]) {
+        let until_lane_0 = self.count.wrapping_neg() as usize % FLOAT_SUM_LANES;
+        let (head, rest) = values.split_at(until_lane_0.min(values.len()));
+        head.iter().for_each(|value| self.add(*value));
+        let (rows, tail) = rest.as_chunks::<FLOAT_SUM_LANES>();
+        for row in rows {
+            self.lanes.iter_mut().zip(row).for_each(|(lane, value)| *lane += value);
+        }
+        self.count += (rows.len() * FLOAT_SUM_LANES) as u64;
+        tail.iter().for_each(|value| self.add(*value));
+    }
+
     /// How many values were added.
     pub fn count(&self) -> u64 {
         self.count
@@ -470,5 +483,24 @@ impl Cell<'_> {
             *selected = value;
         }
         preferred
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_add_up_as_single_values_do() {
+        let values: Vec<f64> = (0..100).map(|index| f64::from(index) * 0.1 + 1e9).collect();
+        let mut single = FloatSum::default();
+        values.iter().for_each(|value| single.add(*value));
+        for cut in 0..40 {
+            let mut sliced = FloatSum::default();
+            sliced.add_slice(&values[..cut]);
+            sliced.add_slice(&values[cut..cut + 5]);
+            sliced.add_slice(&values[cut + 5..]);
+            assert_eq!((sliced.sum(), sliced.count()), (single.sum(), 100));
+        }
     }
 }

@@ -26,7 +26,7 @@ pub(crate) struct Memtable {
 }
 
 pub(crate) enum MemtableRows {
-    Series(SeriesMemtable),
+    Series(Box<SeriesMemtable>),
     Keyed(KeyedMemtable),
 }
 
@@ -59,7 +59,7 @@ impl Memtable {
     /// An empty one for sequences from `base_sequence` on.
     pub(crate) fn new(schema: &TableSchema, base_sequence: u64, budget: &Arc<MemoryBudget>) -> Self {
         let rows = if schema.is_series_keyed() {
-            MemtableRows::Series(SeriesMemtable::new(base_sequence))
+            MemtableRows::Series(Box::new(SeriesMemtable::new(base_sequence)))
         } else {
             MemtableRows::Keyed(KeyedMemtable::default())
         };

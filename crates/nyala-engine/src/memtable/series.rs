@@ -19,7 +19,7 @@ use crate::merge::{DELETED, Piece, UPSERTED, collapse};
 use hashbrown::{HashMap, HashTable};
 use nyala_core::{SeriesId, TimeRange};
 use parking_lot::{Mutex, RwLock};
-use std::hash::{BuildHasher, Hash, Hasher};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -73,9 +73,7 @@ fn stripe_of(series: u32) -> usize {
 }
 
 fn hash(series: u32) -> u64 {
-    let mut hasher = foldhash::fast::FixedState::default().build_hasher();
-    series.hash(&mut hasher);
-    hasher.finish()
+    foldhash::fast::FixedState::default().hash_one(series)
 }
 
 impl SeriesMemtable {
@@ -231,12 +229,6 @@ impl SeriesMemtable {
         }
         series.sort_unstable();
         series
-    }
-
-    /// About how many rows a series has.
-    pub(crate) fn series_rows(&self, series: SeriesId) -> u32 {
-        let stripe = self.stripes[stripe_of(series.0)].lock();
-        stripe.find(series.0).map_or(0, |slot| slot.rows)
     }
 
     /// The rows of a series in a range of times, one per time.

@@ -89,11 +89,6 @@ impl GroupEntry {
         }
     }
 
-    /// First series of entry `index`, without the rest.
-    pub(crate) fn first_series_at(page: &[u8], index: usize) -> u32 {
-        u32_at(page, index * Self::BYTES)
-    }
-
     /// Last series of entry `index`, without the rest.
     pub(crate) fn last_series_at(page: &[u8], index: usize) -> u32 {
         u32_at(page, index * Self::BYTES + 4)

@@ -344,11 +344,6 @@ impl RowsetWriter {
         Ok(())
     }
 
-    /// Rows handed in so far are in the file or pending; this is how many bytes they took.
-    pub(crate) fn length_bytes(&self) -> u64 {
-        self.out.position()
-    }
-
     /// Writes what is pending and the footer. The file is not synced.
     pub(crate) fn finish(mut self) -> Result<Written> {
         self.end_group()?;

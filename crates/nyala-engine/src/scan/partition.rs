@@ -4,7 +4,6 @@ use crate::cells::Kind;
 use crate::memtable::{Memtable, Visibility, Wanted};
 use crate::merge::{self, Piece, keep_rows};
 use crate::rowset::Rowset;
-use crate::rowset::format::ColumnEntry;
 use crate::rowset::series::{Part, RowsetCursor};
 use crate::tombstone::Tombstone;
 use crate::version::PartitionVersion;
@@ -249,16 +248,6 @@ impl PartitionReader {
             pieces.push(memtable.read(series, time, &self.wanted, &visibility));
         }
         Ok(merge::merge(pieces, &self.wanted.kinds))
-    }
-
-    /// What the index knows of a column in a single segment's group.
-    pub(crate) fn column_entry(
-        &mut self,
-        cursor: usize,
-        part: &Part,
-        column: usize,
-    ) -> Result<Option<ColumnEntry>> {
-        self.cursors[cursor].column_entry(part, column)
     }
 }
 

@@ -251,7 +251,7 @@ fn filtered(
     }
 }
 
-fn key_column(position: usize, series: SeriesId, times: &[i64]) -> Column {
+pub(crate) fn key_column(position: usize, series: SeriesId, times: &[i64]) -> Column {
     if position == 0 {
         Column::words(vec![series.0.into(); times.len()])
     } else {

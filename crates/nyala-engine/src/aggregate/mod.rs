@@ -1,0 +1,118 @@
+//! Aggregates where the data is.
+//!
+//! Series are taken in ascending order, the segments of each in order of time: the order of a scan, so the
+//! answer is that of a scan to the bit. A segment that one rowset has alone is answered from its encoded blocks
+//! and their index; what is merged, hidden or filtered is answered from rows.
+
+mod encoded;
+mod rows;
+mod states;
+
+use crate::memtable::Wanted;
+use crate::scan::filter::test;
+use crate::scan::partition::{PartitionReader, Segment};
+use crate::scan::projection::{Place, Projection};
+use crate::scan::series::key_column;
+use crate::snapshot::EngineSnapshot;
+use crate::version::PartitionVersion;
+use encoded::EncodedScratch;
+use nyala_core::store::{AggregateRequest, AggregateStates, Windows};
+use nyala_core::{ColumnType, Result, TimeRange};
+use states::Accumulator;
+use std::sync::Arc;
+
+/// Where a measure's values are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// The time column.
+    Time,
+    /// The series column.
+    Series,
+    /// A cell, by position among those read.
+    Cell(usize, ColumnType),
+}
+
+/// Window bounds of rows: window `first + i` has the rows from `bounds[i]` to `bounds[i + 1]`.
+struct WindowRows {
+    first: usize,
+    bounds: Vec<u32>,
+}
+
+enum Slot {
+    Closed(Arc<PartitionVersion>),
+    Open(Box<PartitionReader>),
+}
+
+/// Computes a validated request.
+pub(crate) fn aggregate(snapshot: &EngineSnapshot, request: &AggregateRequest) -> Result<AggregateStates> {
+    let table = snapshot.version.table(request.table)?;
+    request.validate(&table.schema)?;
+    let measured: Vec<_> = request.measures.iter().map(|measure| measure.column).collect();
+    for predicate in &request.predicates {
+        if table.schema.column(predicate.column).is_none() {
+            let name = &table.schema.name;
+            return Err(nyala_core::Error::missing(format!(
+                "table {name:?} has no column {}",
+                predicate.column
+            )));
+        }
+    }
+    let projection = Projection::new(&table.schema, &measured, &request.predicates, false);
+    let sources: Vec<Source> = projection
+        .output
+        .iter()
+        .map(|(place, column_type)| match place {
+            Place::Key(0) => Source::Series,
+            Place::Key(_) => Source::Time,
+            Place::Cell(position) => Source::Cell(*position, *column_type),
+        })
+        .collect();
+    let mut accumulator = Accumulator::new(request, request.empty_states(&table.schema)?, sources);
+    let time = request.time.intersect(span(&request.windows));
+    if time.is_empty() {
+        return Ok(accumulator.finish());
+    }
+    let mut partitions: Vec<Slot> = table.partitions_in(time).cloned().map(Slot::Closed).collect();
+    let mut scratch = EncodedScratch::default();
+    for (series, group) in request.series.iter() {
+        accumulator.begin_series(*series, *group);
+        for slot in &mut partitions {
+            if let Slot::Closed(partition) = slot {
+                let wanted: Wanted = projection.wanted.clone();
+                let reader =
+                    PartitionReader::new(partition, &table.tombstones, snapshot.sequence, time, wanted)?;
+                *slot = Slot::Open(Box::new(reader));
+            }
+            let Slot::Open(reader) = slot else { unreachable!("was opened") };
+            for segment in reader.segments(*series, time)? {
+                match segment {
+                    Segment::Single { cursor, part, time } if request.predicates.is_empty() => {
+                        let cursor = &mut reader.cursors[cursor];
+                        accumulator.add_encoded(cursor, &part, time, &mut scratch)?;
+                    }
+                    segment => {
+                        let mut piece = reader.read(*series, segment)?;
+                        let keep = test(&projection, piece.rows(), &piece.columns, |key| {
+                            key_column(key, *series, &piece.keys)
+                        });
+                        if let Some(keep) = keep {
+                            let kinds = &projection.wanted.kinds;
+                            piece = crate::merge::keep_rows(&piece, |row| keep[row], kinds);
+                        }
+                        accumulator.add_rows(&piece);
+                    }
+                }
+            }
+        }
+        accumulator.end_series();
+    }
+    Ok(accumulator.finish())
+}
+
+/// The times that some window holds.
+fn span(windows: &Windows) -> TimeRange {
+    match windows.count() {
+        0 => TimeRange::new(0, 0),
+        count => TimeRange::new(windows.range(0).start_ns, windows.range(count - 1).end_ns),
+    }
+}

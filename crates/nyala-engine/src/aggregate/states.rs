@@ -1,0 +1,166 @@
+//! States of a request, and what is added to them for one series after the other.
+
+use super::Source;
+use nyala_core::SeriesId;
+use nyala_core::store::aggregate::{FloatSum, Selected, SelectedValues};
+use nyala_core::store::{AggregateFunction, AggregateRequest, AggregateStates, MeasureState};
+
+/// A candidate of a selecting function.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Candidate<'a> {
+    Int(i64),
+    UInt(u64),
+    Float(f64),
+    Bool(bool),
+    Text(&'a [u8]),
+}
+
+/// States under way.
+pub(super) struct Accumulator<'a> {
+    pub(super) request: &'a AggregateRequest,
+    pub(super) sources: Vec<Source>,
+    states: AggregateStates,
+    series: SeriesId,
+    /// The slot of window 0 of the series' group.
+    base: usize,
+    /// The unfinished float sum of each measure, and its window.
+    float_sums: Vec<(usize, FloatSum)>,
+}
+
+impl<'a> Accumulator<'a> {
+    pub(super) fn new(request: &'a AggregateRequest, states: AggregateStates, sources: Vec<Source>) -> Self {
+        let float_sums = vec![(0, FloatSum::default()); request.measures.len()];
+        Self { request, sources, states, series: SeriesId(0), base: 0, float_sums }
+    }
+
+    pub(super) fn begin_series(&mut self, series: SeriesId, group: u32) {
+        self.series = series;
+        self.base = group as usize * self.request.windows.count();
+    }
+
+    pub(super) fn series(&self) -> SeriesId {
+        self.series
+    }
+
+    /// Adds the float sums that the series leaves unfinished.
+    pub(super) fn end_series(&mut self) {
+        for measure in 0..self.float_sums.len() {
+            self.end_float_sum(measure);
+        }
+    }
+
+    pub(super) fn finish(self) -> AggregateStates {
+        self.states
+    }
+
+    pub(super) fn function(&self, measure: usize) -> AggregateFunction {
+        self.request.measures[measure].function
+    }
+
+    pub(super) fn add_count(&mut self, measure: usize, window: usize, count: u64) {
+        match &mut self.states.measures[measure] {
+            MeasureState::Count(counts) => counts[self.base + window] += count,
+            _ => unreachable!("not a count"),
+        }
+    }
+
+    pub(super) fn add_sum(&mut self, measure: usize, window: usize, sum: i128, count: u64) {
+        match &mut self.states.measures[measure] {
+            MeasureState::SumInteger { sums, counts } => {
+                sums[self.base + window] += sum;
+                counts[self.base + window] += count;
+            }
+            _ => unreachable!("not a sum of integers"),
+        }
+    }
+
+    /// Adds the next values of a window; windows of a series come in order.
+    pub(super) fn add_floats(&mut self, measure: usize, window: usize, values: &[f64]) {
+        if values.is_empty() {
+            return;
+        }
+        if self.float_sums[measure].0 != window {
+            self.end_float_sum(measure);
+            self.float_sums[measure].0 = window;
+        }
+        self.float_sums[measure].1.add_slice(values);
+    }
+
+    fn end_float_sum(&mut self, measure: usize) {
+        let (window, pending) = std::mem::take(&mut self.float_sums[measure]);
+        if pending.count() == 0 {
+            return;
+        }
+        let slot = self.base + window;
+        match &mut self.states.measures[measure] {
+            MeasureState::SumFloat { sums, counts } => {
+                sums[slot] = if counts[slot] == 0 { pending.sum() } else { sums[slot] + pending.sum() };
+                counts[slot] += pending.count();
+            }
+            _ => unreachable!("not a sum of floats"),
+        }
+    }
+
+    fn selected(&self, measure: usize) -> &Selected {
+        match &self.states.measures[measure] {
+            MeasureState::Selected(selected) => selected,
+            _ => unreachable!("not a selecting function"),
+        }
+    }
+
+    /// Whether nothing was selected in a window yet.
+    pub(super) fn is_vacant(&self, measure: usize, window: usize) -> bool {
+        self.selected(measure).series[self.base + window].is_none()
+    }
+
+    /// Whether a value at a time would take the place of what is selected.
+    pub(super) fn prefers(
+        &self,
+        measure: usize,
+        window: usize,
+        candidate: Candidate<'_>,
+        time_ns: i64,
+    ) -> bool {
+        let slot = self.base + window;
+        let selected = self.selected(measure);
+        let Some(series) = selected.series[slot] else { return true };
+        let function = self.function(measure);
+        let old_time_ns = selected.times_ns[slot];
+        macro_rules! prefers {
+            ($new:expr, $old:expr) => {
+                function.prefers(($new, time_ns, self.series), ($old, old_time_ns, series))
+            };
+        }
+        match (candidate, &selected.values) {
+            (Candidate::Int(new), SelectedValues::Int(old)) => prefers!(new, old[slot]),
+            (Candidate::UInt(new), SelectedValues::UInt(old)) => prefers!(new, old[slot]),
+            (Candidate::Float(new), SelectedValues::Float(old)) => prefers!(new, old[slot]),
+            (Candidate::Bool(new), SelectedValues::Bool(old)) => prefers!(new, old[slot]),
+            (Candidate::Text(new), SelectedValues::String(old)) => prefers!(new, old[slot].as_bytes()),
+            _ => unreachable!("a candidate of another type"),
+        }
+    }
+
+    /// Puts a value in the place of what is selected if it is preferred.
+    pub(super) fn offer(&mut self, measure: usize, window: usize, candidate: Candidate<'_>, time_ns: i64) {
+        if !self.prefers(measure, window, candidate, time_ns) {
+            return;
+        }
+        let (slot, series) = (self.base + window, self.series);
+        let MeasureState::Selected(selected) = &mut self.states.measures[measure] else {
+            unreachable!("not a selecting function")
+        };
+        match (candidate, &mut selected.values) {
+            (Candidate::Int(new), SelectedValues::Int(values)) => values[slot] = new,
+            (Candidate::UInt(new), SelectedValues::UInt(values)) => values[slot] = new,
+            (Candidate::Float(new), SelectedValues::Float(values)) => values[slot] = new,
+            (Candidate::Bool(new), SelectedValues::Bool(values)) => values[slot] = new,
+            (Candidate::Text(new), SelectedValues::String(values)) => {
+                values[slot] = String::from_utf8_lossy(new).into_owned();
+            }
+            _ => unreachable!("a candidate of another type"),
+        }
+        selected.times_ns[slot] = time_ns;
+        selected.series[slot] = Some(series);
+    }
+}
