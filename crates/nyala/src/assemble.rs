@@ -123,9 +123,17 @@ fn engine_metrics(stats: &EngineStats, text: &mut String) {
         ("compacted_bytes_total", "Bytes that compactions wrote.", stats.compacted_bytes_written),
         ("cache_hits_total", "Blocks found in the cache.", stats.cache_hits),
         ("cache_misses_total", "Blocks read from files.", stats.cache_misses),
-        ("log_bytes_total", "Bytes written to the log.", stats.wal.as_ref().map_or(0, |log| log.written_bytes)),
+        (
+            "log_bytes_total",
+            "Bytes written to the log.",
+            stats.wal.as_ref().map_or(0, |log| log.written_bytes),
+        ),
         ("log_syncs_total", "Syncs of the log.", stats.wal.as_ref().map_or(0, |log| log.syncs)),
-        ("log_sync_failures_total", "Syncs of the log that failed.", stats.wal.as_ref().map_or(0, |log| log.failed_syncs)),
+        (
+            "log_sync_failures_total",
+            "Syncs of the log that failed.",
+            stats.wal.as_ref().map_or(0, |log| log.failed_syncs),
+        ),
     ];
     let gauges = [
         ("rowsets", "Rowsets.", stats.rowsets),
@@ -135,16 +143,19 @@ fn engine_metrics(stats: &EngineStats, text: &mut String) {
         ("log_bytes", "Bytes of the log now.", stats.wal.as_ref().map_or(0, |log| log.size_bytes)),
         ("memory_limit_bytes", "The memory limit.", stats.memory_limit_bytes),
     ];
-    let kinds = counters.iter().map(|each| (each, "counter")).chain(gauges.iter().map(|each| (each, "gauge")));
+    let kinds =
+        counters.iter().map(|each| (each, "counter")).chain(gauges.iter().map(|each| (each, "gauge")));
     let written = kinds.into_iter().try_for_each(|((name, help, value), kind)| {
         writeln!(text, "# HELP nyala_{name} {help}\n# TYPE nyala_{name} {kind}\nnyala_{name} {value}")
     });
     let mut memory = || -> std::fmt::Result {
-        writeln!(text, "# HELP nyala_memory_bytes Memory by what it is used for.\n# TYPE nyala_memory_bytes gauge")?;
-        stats
-            .memory_bytes
-            .iter()
-            .try_for_each(|(component, bytes)| writeln!(text, "nyala_memory_bytes{{component=\"{component}\"}} {bytes}"))
+        writeln!(
+            text,
+            "# HELP nyala_memory_bytes Memory by what it is used for.\n# TYPE nyala_memory_bytes gauge"
+        )?;
+        stats.memory_bytes.iter().try_for_each(|(component, bytes)| {
+            writeln!(text, "nyala_memory_bytes{{component=\"{component}\"}} {bytes}")
+        })
     };
     written.and_then(|()| memory()).expect("writing to memory does not fail");
 }

@@ -92,7 +92,9 @@ impl FromStr for WalSync {
             .filter(|interval_ns| *interval_ns > 0);
         match interval {
             Some(interval_ns) => Ok(WalSync::Interval(Duration::from_nanos(interval_ns))),
-            None => Err(format!("{text:?} is not always, never or interval:DURATION (such as interval:500ms)")),
+            None => {
+                Err(format!("{text:?} is not always, never or interval:DURATION (such as interval:500ms)"))
+            }
         }
     }
 }
@@ -111,8 +113,14 @@ impl fmt::Display for WalSync {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ByteSize(pub usize);
 
-const UNITS: [(&str, usize); 6] =
-    [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("KB", 1_000), ("MB", 1_000_000), ("GB", 1_000_000_000)];
+const UNITS: [(&str, usize); 6] = [
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("KB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+];
 
 impl FromStr for ByteSize {
     type Err = String;
@@ -127,7 +135,8 @@ impl FromStr for ByteSize {
 
 impl fmt::Display for ByteSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let whole = UNITS[..3].iter().rev().find(|(_, bytes)| self.0 >= *bytes && self.0.is_multiple_of(*bytes));
+        let whole =
+            UNITS[..3].iter().rev().find(|(_, bytes)| self.0 >= *bytes && self.0.is_multiple_of(*bytes));
         match whole {
             Some((unit, bytes)) => write!(f, "{}{unit}", self.0 / bytes),
             None => write!(f, "{}", self.0),
@@ -160,7 +169,8 @@ impl GivenConfig {
         let in_file = match file {
             None => GivenConfig::default(),
             Some(path) => {
-                let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+                let text =
+                    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
                 toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?
             }
         };

@@ -54,7 +54,10 @@ fn start(data_dir: &Path) -> Server {
     let begun = Instant::now();
     loop {
         let mut connection = Connection::new(&server.target, TIMEOUT);
-        if connection.request("GET", "/health", "", b"", Body::Drop).is_ok_and(|response| response.status == 200) {
+        if connection
+            .request("GET", "/health", "", b"", Body::Drop)
+            .is_ok_and(|response| response.status == 200)
+        {
             return server;
         }
         assert!(begun.elapsed() < READY_LIMIT, "not ready {READY_LIMIT:?} after it was started");
@@ -70,7 +73,10 @@ fn batch(writer: usize, number: u64) -> String {
         let key = (number as usize * 7 + row) % KEYS;
         let time = row / KEYS;
         body.push_str(&format!("state,writer={writer},key={key} batch={number}i,text=\"{number}\" {time}\n"));
-        body.push_str(&format!("history,writer={writer} batch={number}i {}\n", number as usize * BATCH_ROWS + row));
+        body.push_str(&format!(
+            "history,writer={writer} batch={number}i {}\n",
+            number as usize * BATCH_ROWS + row
+        ));
     }
     body
 }
@@ -83,7 +89,9 @@ fn write(target: &Target, writer: usize, first: u64, stop: &AtomicBool) -> u64 {
         let body = batch(writer, number);
         match connection.request("POST", "/write?db=d", "", body.as_bytes(), Body::Drop) {
             Ok(response) if response.status == 204 => number += 1,
-            Ok(response) => panic!("a write was answered with {}: {}", response.status, connection.error_text()),
+            Ok(response) => {
+                panic!("a write was answered with {}: {}", response.status, connection.error_text())
+            }
             Err(_) => break,
         }
     }
@@ -125,7 +133,8 @@ fn check(target: &Target, writer: usize, acknowledged: u64) -> u64 {
     assert_eq!(rows_by_batch.len() as u64, present, "writer {writer}: whole batches only");
     assert!(rows_by_batch.values().all(|rows| *rows == BATCH_ROWS), "writer {writer}: {rows_by_batch:?}");
     if let Some(last) = present.checked_sub(1) {
-        let least = numbers(target, &format!("SELECT min(batch), max(batch) FROM state WHERE writer = '{writer}'"));
+        let least =
+            numbers(target, &format!("SELECT min(batch), max(batch) FROM state WHERE writer = '{writer}'"));
         // The last batch writes every key, so no row may be older.
         assert_eq!(least[0][1..], [last as i64, last as i64], "writer {writer}: the newest values");
     }
@@ -167,7 +176,8 @@ fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
             server.child.wait().expect("gone");
             stop.store(true, Ordering::Relaxed);
             for (writer, handle) in writers.into_iter().enumerate() {
-                next[writer] = handle.join().unwrap_or_else(|_| panic!("round {round}, seed {seed}: a writer failed"));
+                next[writer] =
+                    handle.join().unwrap_or_else(|_| panic!("round {round}, seed {seed}: a writer failed"));
             }
         });
     }

@@ -37,13 +37,17 @@ pub(super) fn run(args: &DemoArgs) -> Result<(), String> {
     log_to_standard_error("warn");
     let temporary = match &args.data_dir {
         Some(_) => None,
-        None => Some(tempfile::tempdir().map_err(|error| format!("making a directory for the sample: {error}"))?),
+        None => {
+            Some(tempfile::tempdir().map_err(|error| format!("making a directory for the sample: {error}"))?)
+        }
     };
     let data_dir = args.data_dir.clone().or_else(|| Some(temporary.as_ref()?.path().to_owned()));
     let given = GivenConfig { data_dir, http_bind: Some(args.http_bind), ..GivenConfig::default() };
     let config = given.resolve(None)?;
     let running = Running::start(&config).map_err(|error| match error.kind() {
-        nyala_core::ErrorKind::Io => format!("{error} (is something else on {}? try --http-bind)", args.http_bind),
+        nyala_core::ErrorKind::Io => {
+            format!("{error} (is something else on {}? try --http-bind)", args.http_bind)
+        }
         _ => error.to_string(),
     })?;
     let url = format!("http://{}", running.address());

@@ -35,7 +35,8 @@ impl Metrics {
         text.push_str("# HELP nyala_http_requests_total Requests answered.\n");
         text.push_str("# TYPE nyala_http_requests_total counter\n");
         for ((path, status), count) in &*self.requests.lock().unwrap_or_else(PoisonError::into_inner) {
-            let line = format_args!("nyala_http_requests_total{{path=\"{path}\",status=\"{status}\"}} {count}\n");
+            let line =
+                format_args!("nyala_http_requests_total{{path=\"{path}\",status=\"{status}\"}} {count}\n");
             text.write_fmt(line).expect("writing to memory does not fail");
         }
         self.sources.iter().for_each(|source| source(&mut text));

@@ -101,6 +101,9 @@ mod tests {
         assert_eq!(text(0, None), "1970-01-01T00:00:00Z");
         assert_eq!(text(1_451_606_400_123_000_000, None), "2016-01-01T00:00:00.123Z");
         assert_eq!(text(-1, None), "1969-12-31T23:59:59.999999999Z");
-        assert_eq!(text(1_551_398_400_000_000_000, Zone::named("America/New_York")), "2019-02-28T19:00:00-05:00");
+        assert_eq!(
+            text(1_551_398_400_000_000_000, Zone::named("America/New_York")),
+            "2019-02-28T19:00:00-05:00"
+        );
     }
 }
