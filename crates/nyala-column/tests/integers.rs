@@ -22,14 +22,16 @@ const OPS: [(CompareOp, Holds); 6] = [
 fn shapes() -> impl Strategy<Value = Vec<i64>> {
     let length = prop_oneof![0..20_usize, 100..140_usize, 1000..2100_usize];
     let shape = 0..14_u32;
-    (length, shape, any::<u64>(), any::<i64>()).prop_map(|(length, shape, seed, base)| {
+    // Some rows are replaced by extremes: outliers at the ends and in between.
+    let outliers = prop::collection::vec((any::<prop::sample::Index>(), 0..6_usize), 0..6);
+    (length, shape, any::<u64>(), any::<i64>(), outliers).prop_map(|(length, shape, seed, base, outliers)| {
         let mut state = seed | 1;
         let mut random = move |bound: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) % bound
         };
         let mut walk = base;
-        (0..length as i64)
+        let mut values: Vec<i64> = (0..length as i64)
             .map(|index| match shape {
                 0 => base,
                 1 => base.wrapping_add(index * 10_000_000_000),
@@ -59,7 +61,13 @@ fn shapes() -> impl Strategy<Value = Vec<i64>> {
                 12 => (random(1 << 20) as i64 - 1000) * 4096,
                 _ => (base | 1 << 40).wrapping_mul(random(3) as i64),
             })
-            .collect()
+            .collect();
+        for (at, pick) in outliers.iter().filter(|_| length > 0) {
+            // Every other one lands on an end.
+            let row = [at.index(length.max(1)), 0, length - 1][pick % 3];
+            values[row] = [i64::MIN, i64::MAX, 0, base, i64::MIN + 1, -1][*pick];
+        }
+        values
     })
 }
 

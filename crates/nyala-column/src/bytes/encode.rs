@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 
+use super::block::BytesBlock;
 use super::heap::{HeapForm, is_plausible};
 use super::symbols::push_symbols;
+use super::values::ByteValues;
 use super::{BLOCK_BYTES, BOUND_BYTES, DICTIONARY};
 use crate::directory::{Kind, VECTOR_VALUES, push_start};
 use crate::integer::encode_integers;
@@ -23,6 +25,30 @@ const SAMPLE_BYTES: usize = 32 << 10;
 pub fn encode_bytes(values: &[&[u8]], preference: Preference, scratch: &mut Scratch, out: &mut Vec<u8>) {
     let total: usize = values.iter().map(|value| value.len()).sum();
     assert!(total <= BLOCK_BYTES, "a block holds at most {BLOCK_BYTES} bytes of strings, not {total}");
+    let start = out.len();
+    push_block(values, total, preference, scratch, out);
+    // Read back, because libraries compressed it; what does not come back is written as it is.
+    if !reads_back(values, &out[start..]) {
+        debug_assert!(false, "an encoding lost strings");
+        out.truncate(start);
+        push_heap_start(values, preference, scratch, out);
+        values.iter().for_each(|value| out.extend_from_slice(value));
+    }
+}
+
+fn reads_back(values: &[&[u8]], block: &[u8]) -> bool {
+    let mut decoded = ByteValues::new();
+    let read = BytesBlock::parse(block).and_then(|block| block.decode_range(0..block.len(), &mut decoded));
+    read.is_ok() && decoded.iter().eq(values.iter().copied())
+}
+
+fn push_block(
+    values: &[&[u8]],
+    total: usize,
+    preference: Preference,
+    scratch: &mut Scratch,
+    out: &mut Vec<u8>,
+) {
     let Some((entries, codes)) = distinct(values) else {
         push_heap_block(values, total, preference, scratch, out);
         return;
@@ -94,12 +120,7 @@ fn push_heap_block(
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
 ) {
-    push_start(out, Kind::Bytes, values.len());
-    let form_at = out.len();
-    out.push(HeapForm::Raw as u8);
-    push_bounds(values, out);
-    let lengths: Vec<i64> = values.iter().map(|value| value.len() as i64).collect();
-    push_nested(&lengths, preference, scratch, out);
+    let form_at = push_heap_start(values, preference, scratch, out);
     if total >= TINY_BYTES {
         let by_symbols = Coded::new(values);
         let symbols_bytes = by_symbols.bytes();
@@ -133,6 +154,22 @@ fn push_heap_block(
         }
     }
     values.iter().for_each(|value| out.extend_from_slice(value));
+}
+
+/// Appends what precedes the strings of a raw heap; answers where the form is written.
+fn push_heap_start(
+    values: &[&[u8]],
+    preference: Preference,
+    scratch: &mut Scratch,
+    out: &mut Vec<u8>,
+) -> usize {
+    push_start(out, Kind::Bytes, values.len());
+    let form_at = out.len();
+    out.push(HeapForm::Raw as u8);
+    push_bounds(values, out);
+    let lengths: Vec<i64> = values.iter().map(|value| value.len() as i64).collect();
+    push_nested(&lengths, preference, scratch, out);
+    form_at
 }
 
 /// Strings coded by symbols.

@@ -5,9 +5,10 @@
 
 use super::decimal::{Decimals, EXPONENT_LIMIT, exceptions_bytes, push_decimal_start};
 use super::split::{plan_split, push_split};
-use super::vector::FloatEncoding;
+use super::vector::{FloatEncoding, FloatVector};
+use crate::directory::VECTOR_VALUES;
 use crate::integer::push_inner;
-use crate::kernels::float::{count_changes, scale_down, scale_down_one, to_ordered};
+use crate::kernels::float::{count_changes, same_bits, scale_down, scale_down_one, to_ordered};
 use crate::level::Level;
 use crate::preference::Preference;
 use crate::scratch::{FloatScratch, IntegerScratch};
@@ -17,8 +18,35 @@ const SAMPLE: usize = 64;
 /// Digits after the point beyond which floats are not decimals.
 const DIGITS_LIMIT: u8 = 17;
 
+/// As [`encode_vector`], and reads it back: what does not come back bit by bit is written raw.
+pub(super) fn encode_verified(
+    level: Level,
+    values: &[f64],
+    preference: Preference,
+    floats: &mut FloatScratch,
+    integers: &mut IntegerScratch,
+    out: &mut Vec<u8>,
+) -> FloatEncoding {
+    let start = out.len();
+    let encoding = encode_vector(level, values, preference, floats, integers, out);
+    let mut decoded = [0.0; VECTOR_VALUES];
+    let read = FloatVector::parse(encoding, values.len(), &out[start..])
+        .and_then(|vector| vector.decode(level, 0..values.len(), &mut decoded));
+    if read.is_ok() && same_bits(level, values, &decoded[..values.len()]) {
+        return encoding;
+    }
+    debug_assert!(false, "an encoding lost floats: {encoding:?}");
+    out.truncate(start);
+    push_raw(values, out);
+    FloatEncoding::Raw
+}
+
+fn push_raw(values: &[f64], out: &mut Vec<u8>) {
+    values.iter().for_each(|value| out.extend_from_slice(&value.to_le_bytes()));
+}
+
 /// Appends the payload of `values` (1..=1024) to `out`.
-pub(super) fn encode_floats_vector(
+fn encode_vector(
     level: Level,
     values: &[f64],
     preference: Preference,
@@ -50,7 +78,7 @@ pub(super) fn encode_floats_vector(
             FloatEncoding::Split
         }
         None => {
-            values.iter().for_each(|value| out.extend_from_slice(&value.to_le_bytes()));
+            push_raw(values, out);
             FloatEncoding::Raw
         }
     }

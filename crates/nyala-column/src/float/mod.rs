@@ -17,7 +17,7 @@ pub(crate) use sum::LANES;
 pub use vector::FloatEncoding;
 
 pub(crate) use decimal::Decimals;
-use encode::encode_floats_vector;
+use encode::encode_verified;
 
 use crate::directory::{Entry, Kind, pieces, push_block};
 use crate::kernels::float::{min_max_floats, some_and_all_nan, to_ordered};
@@ -49,7 +49,7 @@ pub fn encode_floats(
         let row_end = piece.end as u32;
         let values = &values[piece];
         let (floats, integers) = (&mut scratch.float, &mut scratch.integer);
-        let encoding = encode_floats_vector(level, values, preference, floats, integers, payload);
+        let encoding = encode_verified(level, values, preference, floats, integers, payload);
         let mut tag = encoding as u8;
         let (some_nan, all_nan) = some_and_all_nan(level, values);
         if some_nan {

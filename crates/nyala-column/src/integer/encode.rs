@@ -10,13 +10,15 @@ use super::entropy::push_entropy;
 use super::frame::push_frame;
 use super::plan::{Plan, cut, plan, take_sample};
 use super::runs::{push_runs, runs_bytes};
-use super::vector::{Encoding, TAG_DIVISOR};
+use super::vector::{Encoding, Offsets, TAG_DIVISOR, Vector};
 use crate::directory::VECTOR_VALUES;
+use crate::kernels::line::stands_for;
 use crate::kernels::pack::storable_width;
 use crate::kernels::profile::{
     Profile, differences, divide_exactly, extremes, profile as profile_of, residuals,
 };
 use crate::level::Level;
+use crate::narrow::{Unit, with_narrow};
 use crate::preference::Preference;
 use crate::scratch::IntegerScratch;
 use crate::wire::{bit_width, push, signed_width, unsigned_width};
@@ -52,6 +54,40 @@ fn weight(candidate: &Candidate, preference: Preference) -> usize {
         (Preference::Balanced, Candidate::Delta { .. }) => 110,
         (Preference::Balanced, Candidate::Dictionary) => 105,
     }
+}
+
+/// As [`encode_vector`], and reads it back: what does not come back bit by bit is written again as plain as can be.
+///
+/// Acknowledged values are about to exist nowhere else, and the choices above are many. It costs a tenth.
+pub(super) fn encode_verified(
+    level: Level,
+    values: &[i64],
+    preference: Preference,
+    scratch: &mut IntegerScratch,
+    out: &mut Vec<u8>,
+) -> Encoded {
+    let start = out.len();
+    let encoded = encode_vector(level, values, preference, scratch, out);
+    if reads_back(level, values, &encoded, &out[start..]) {
+        return encoded;
+    }
+    debug_assert!(false, "an encoding lost values: tag {:#x}", encoded.tag);
+    out.truncate(start);
+    let range = encoded.profile.range();
+    let plan = Plan { width: storable_width(bit_width(range)), low: encoded.profile.min, cost: 0 };
+    let candidate = Candidate::Frame { slope: 0, first: 0, plan };
+    let encoding = write(values, &encoded.profile, candidate, scratch, out);
+    Encoded { tag: encoding as u8, ..encoded }
+}
+
+fn reads_back(level: Level, values: &[i64], encoded: &Encoded, payload: &[u8]) -> bool {
+    let Ok(vector) = Vector::parse(encoded.tag, values.len(), payload) else { return false };
+    let unit = Unit { min: encoded.profile.min, divisor: vector.divisor };
+    with_narrow!(encoded.profile.range() / vector.divisor, T => {
+        let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
+        let decoded = vector.decode(level, 0..values.len(), &mut offsets);
+        decoded.is_ok() && stands_for(level, &offsets[..values.len()], unit, values)
+    })
 }
 
 /// Appends the payload of `values` (1..=1024) to `out`.

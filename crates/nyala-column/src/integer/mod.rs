@@ -18,7 +18,7 @@ mod search;
 mod vector;
 
 pub use block::{IntegerBlock, VectorSummary};
-use encode::encode_vector;
+use encode::encode_verified;
 pub(crate) use inner::{Inner, push_inner};
 pub use vector::Encoding;
 pub(crate) use vector::Offsets;
@@ -46,7 +46,8 @@ pub fn encode_integers(
     payload.clear();
     for piece in pieces(values.len(), breaks) {
         let row_end = piece.end as u32;
-        let encoded = encode_vector(scratch.level, &values[piece], preference, &mut scratch.integer, payload);
+        let encoded =
+            encode_verified(scratch.level, &values[piece], preference, &mut scratch.integer, payload);
         entries.push(Entry {
             tag: encoded.tag,
             row_end,

@@ -34,6 +34,9 @@ dispatched! {
     /// Neighbours whose bits differ.
     pub(crate) fn count_changes(values: &[f64]) -> usize = count_changes_body;
 
+    /// Whether two slices of one length hold the same bits.
+    pub(crate) fn same_bits(left: &[f64], right: &[f64]) -> bool = same_bits_body;
+
     /// Whether some value is NaN, and whether all are.
     pub(crate) fn some_and_all_nan(values: &[f64]) -> (bool, bool) = some_and_all_nan_body;
 
@@ -90,6 +93,15 @@ fn min_max_body(values: &[f64]) -> (f64, f64) {
 fn count_changes_body(values: &[f64]) -> usize {
     let pairs = values.iter().zip(values.iter().skip(1));
     pairs.map(|(left, right)| u64::from(left.to_bits() != right.to_bits())).sum::<u64>() as usize
+}
+
+#[inline(always)]
+fn same_bits_body(left: &[f64], right: &[f64]) -> bool {
+    let mut different = 0;
+    for (left, right) in left.iter().zip(right) {
+        different |= left.to_bits() ^ right.to_bits();
+    }
+    different == 0 && left.len() == right.len()
 }
 
 #[inline(always)]
@@ -192,6 +204,9 @@ mod tests {
         for level in Level::available() {
             assert_eq!(count_changes(level, &values), 3);
             assert_eq!(count_changes(level, &[]), 0);
+            assert!(same_bits(level, &values, &values));
+            assert!(!same_bits(level, &values, &values[1..]));
+            assert!(!same_bits(level, &values[4..5], &values[5..]));
             assert_eq!(some_and_all_nan(level, &values), (true, false));
             assert_eq!(some_and_all_nan(level, &values[..2]), (false, false));
             assert_eq!(some_and_all_nan(level, &values[2..4]), (true, true));

@@ -10,6 +10,9 @@ dispatched! {
     /// Appends the value of each offset.
     pub(crate) fn append_values<T: Narrow>(offsets: &[T], unit: Unit, out: &mut Vec<i64>) = append_values_body;
 
+    /// Whether the offsets stand for these values.
+    pub(crate) fn stands_for<T: Narrow>(offsets: &[T], unit: Unit, values: &[i64]) -> bool = stands_for_body;
+
     /// Writes the value of each offset.
     pub(crate) fn write_values<T: Narrow>(offsets: &[T], unit: Unit, out: &mut [i64]) = write_values_body;
 }
@@ -36,6 +39,15 @@ fn append_values_body<T: Narrow>(offsets: &[T], unit: Unit, out: &mut Vec<i64>) 
     } else {
         out.extend(offsets.iter().map(|offset| unit.value(offset.widen())));
     }
+}
+
+#[inline(always)]
+fn stands_for_body<T: Narrow>(offsets: &[T], unit: Unit, values: &[i64]) -> bool {
+    let mut different = 0;
+    for (offset, value) in offsets.iter().zip(values) {
+        different |= unit.value(offset.widen()) ^ value;
+    }
+    different == 0 && offsets.len() == values.len()
 }
 
 #[inline(always)]
@@ -77,6 +89,10 @@ mod tests {
                 let mut written = vec![0; 100];
                 write_values(level, &offsets, unit, &mut written);
                 assert_eq!(written, expected);
+                assert!(stands_for(level, &offsets, unit, &expected));
+                assert!(!stands_for(level, &offsets, unit, &expected[1..]));
+                written[99] ^= 1 << 63;
+                assert!(!stands_for(level, &offsets, unit, &written));
             }
         }
     }
