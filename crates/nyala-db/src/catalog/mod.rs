@@ -146,7 +146,12 @@ impl Catalog {
     /// Bytes that the series indexes in memory take, about.
     pub fn series_memory_bytes(&self) -> usize {
         let state = self.state.read();
-        state.measurements.values().flat_map(BTreeMap::values).map(|measurement| measurement.memory_bytes()).sum()
+        state
+            .measurements
+            .values()
+            .flat_map(BTreeMap::values)
+            .map(|measurement| measurement.memory_bytes())
+            .sum()
     }
 
     pub(crate) fn series_records(&self) -> &Records {

@@ -2,7 +2,9 @@ use super::*;
 
 fn index(sets: &[&[(&str, &str)]]) -> SeriesIndex {
     let mut index = SeriesIndex::default();
-    sets.iter().for_each(|tags| drop(index.insert(tags)));
+    for tags in sets {
+        index.insert(tags);
+    }
     index
 }
 

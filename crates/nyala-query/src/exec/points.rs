@@ -171,9 +171,8 @@ fn linear(values: &Column, positions: &[Option<u32>]) -> Column {
     for pair in known.windows(2) {
         let (Some(from), Some(to)) = (cells[pair[0]].clone(), cells[pair[1]].clone()) else { continue };
         let span = (pair[1] - pair[0]) as f64;
-        for index in pair[0] + 1..pair[1] {
-            let part = (index - pair[0]) as f64;
-            cells[index] = Some(match (&from, &to) {
+        for (part, cell) in (1_u32..).map(f64::from).zip(&mut cells[pair[0] + 1..pair[1]]) {
+            *cell = Some(match (&from, &to) {
                 (Scalar::Integer(from), Scalar::Integer(to)) => {
                     Scalar::Integer((to.wrapping_sub(*from) as f64 / span * part + *from as f64) as i64)
                 }

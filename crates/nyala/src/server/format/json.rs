@@ -107,9 +107,11 @@ impl JsonAnswer {
             self.open_series(frame);
         }
         for row in 0..rows {
-            let full = self.options.chunk_rows.zip(self.open.as_ref()).is_some_and(|(chunk, open)| {
-                chunk > 0 && open.chunk_rows >= chunk
-            });
+            let full = self
+                .options
+                .chunk_rows
+                .zip(self.open.as_ref())
+                .is_some_and(|(chunk, open)| chunk > 0 && open.chunk_rows >= chunk);
             if full {
                 self.close_series(true);
                 self.open_series(frame);
@@ -173,7 +175,8 @@ impl JsonAnswer {
             self.out.extend_from_slice(b"},");
         }
         self.out.extend_from_slice(b"\"columns\":[");
-        let names = frame.time_column.as_deref().into_iter().chain(frame.column_names.iter().map(String::as_str));
+        let names =
+            frame.time_column.as_deref().into_iter().chain(frame.column_names.iter().map(String::as_str));
         for (position, name) in names.enumerate() {
             if position > 0 {
                 self.out.push(b',');
@@ -181,7 +184,8 @@ impl JsonAnswer {
             push_string(&mut self.out, name);
         }
         self.out.push(b']');
-        self.open = Some(OpenSeries { name: frame.name.clone(), tags: frame.tags.clone(), rows: 0, chunk_rows: 0 });
+        self.open =
+            Some(OpenSeries { name: frame.name.clone(), tags: frame.tags.clone(), rows: 0, chunk_rows: 0 });
     }
 
     /// Ends the series at hand; `partial` when more of its rows follow in another chunk.

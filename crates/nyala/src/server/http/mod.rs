@@ -51,10 +51,14 @@ pub struct HttpLimits {
 }
 
 /// Answers a request.
-pub async fn answer(context: Arc<Context>, request: Request<Incoming>) -> Result<Response<Answer>, Infallible> {
+pub async fn answer(
+    context: Arc<Context>,
+    request: Request<Incoming>,
+) -> Result<Response<Answer>, Infallible> {
     let path = request.uri().path().to_owned();
     let method = request.method().clone();
-    let asked_id = ["request-id", "x-request-id"].into_iter().find_map(|name| request.headers().get(name).cloned());
+    let asked_id =
+        ["request-id", "x-request-id"].into_iter().find_map(|name| request.headers().get(name).cloned());
     let mut response = match (method.clone(), path.as_str()) {
         (Method::POST, "/write") => write::handle(&context, request).await.unwrap_or_else(|failure| *failure),
         (Method::GET | Method::POST, "/query") => {

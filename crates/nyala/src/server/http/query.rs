@@ -21,7 +21,10 @@ const PIECES_MAX: usize = 4;
 /// Rows of a chunk where none are asked for.
 const DEFAULT_CHUNK_ROWS: usize = 10_000;
 
-pub(super) async fn handle(context: &Context, request: Request<Incoming>) -> Result<Response<Answer>, Failure> {
+pub(super) async fn handle(
+    context: &Context,
+    request: Request<Incoming>,
+) -> Result<Response<Answer>, Failure> {
     let (head, incoming) = request.into_parts();
     let mut params = Params::parse(head.uri.query().unwrap_or(""));
     if head.method == Method::POST {
@@ -66,7 +69,8 @@ pub(super) async fn handle(context: &Context, request: Request<Incoming>) -> Res
         Some(Err(broken)) => return Err(failure(StatusCode::INTERNAL_SERVER_ERROR, broken.0)),
         None => {
             let outcome = running.await;
-            let words = if outcome.is_err() { "the query failed; the server's log says why" } else { "no answer" };
+            let words =
+                if outcome.is_err() { "the query failed; the server's log says why" } else { "no answer" };
             return Err(failure(StatusCode::INTERNAL_SERVER_ERROR, words));
         }
     };

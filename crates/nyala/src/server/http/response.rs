@@ -40,7 +40,9 @@ impl Body for Answer {
     ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         match self.get_mut() {
             Answer::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Answer::Pieces(pieces) => pieces.poll_recv(context).map(|piece| piece.map(|piece| piece.map(Frame::data))),
+            Answer::Pieces(pieces) => {
+                pieces.poll_recv(context).map(|piece| piece.map(|piece| piece.map(Frame::data)))
+            }
         }
     }
 
@@ -50,7 +52,9 @@ impl Body for Answer {
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Answer::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Answer::Whole(bytes) => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+            }
             Answer::Pieces(_) => SizeHint::default(),
         }
     }
@@ -67,7 +71,11 @@ pub(crate) fn empty(status: StatusCode) -> Response<Answer> {
 }
 
 /// A response with a body.
-pub(crate) fn whole(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Answer> {
+pub(crate) fn whole(
+    status: StatusCode,
+    content_type: &'static str,
+    body: impl Into<Bytes>,
+) -> Response<Answer> {
     let body: Bytes = body.into();
     let mut response = Response::new(Answer::Whole((!body.is_empty()).then_some(body)));
     *response.status_mut() = status;
@@ -88,8 +96,7 @@ pub(crate) fn failure_with(status: StatusCode, message: &str, members: &[u8]) ->
     body.extend_from_slice(b"}\n");
     let mut response = whole(status, "application/json", body);
     // Bytes that no header can hold are left out: the body has them all.
-    let visible: String =
-        message.chars().filter(|letter| (' '..='~').contains(letter)).take(1024).collect();
+    let visible: String = message.chars().filter(|letter| (' '..='~').contains(letter)).take(1024).collect();
     if let Ok(value) = HeaderValue::from_str(&visible) {
         response.headers_mut().insert("X-Influxdb-Error", value);
     }

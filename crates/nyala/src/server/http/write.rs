@@ -12,7 +12,10 @@ use nyala_db::write::WriteReport;
 /// Refused lines described in an answer.
 const DETAILS_MAX: usize = 100;
 
-pub(super) async fn handle(context: &Context, request: Request<Incoming>) -> Result<Response<Answer>, Failure> {
+pub(super) async fn handle(
+    context: &Context,
+    request: Request<Incoming>,
+) -> Result<Response<Answer>, Failure> {
     let params = Params::parse(request.uri().query().unwrap_or(""));
     let precision = match params.get("precision") {
         "" => Precision::default(),
@@ -52,7 +55,9 @@ pub(super) async fn handle(context: &Context, request: Request<Incoming>) -> Res
 /// InfluxDB.
 fn write_status(error: &Error) -> StatusCode {
     match error.kind() {
-        ErrorKind::Missing if error.message().starts_with("retention policy") => StatusCode::INTERNAL_SERVER_ERROR,
+        ErrorKind::Missing if error.message().starts_with("retention policy") => {
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
         ErrorKind::Limit => StatusCode::INTERNAL_SERVER_ERROR,
         _ => status_of(error),
     }

@@ -1,0 +1,22 @@
+//! The benchmarks' own check of every answer, on a small scale: what `nyala bench … --verify` prints for a person.
+
+use std::process::Command;
+
+fn verified(arguments: &[&str]) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let output = Command::new(env!("CARGO_BIN_EXE_nyala"))
+        .arg("bench")
+        .args(arguments)
+        .arg("--verify")
+        .current_dir(directory.path())
+        .output()
+        .expect("the program runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    assert!(text(&output.stdout).contains("verif"), "it says what it verified: {}", text(&output.stdout));
+}
+
+#[test]
+fn all_tsbs_queries_are_answered_as_computed_independently() {
+    verified(&["tsbs", "--scale", "10", "--duration", "13h", "--query-count", "3"]);
+}
