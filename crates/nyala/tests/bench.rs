@@ -13,7 +13,7 @@ fn verified(arguments: &[&str]) {
         .expect("the program runs");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-    assert!(text(&output.stdout).contains("verif"), "it says what it verified: {}", text(&output.stdout));
+    assert!(text(&output.stdout).contains(", 0 wrong"), "it says what it verified: {}", text(&output.stdout));
 }
 
 #[test]
