@@ -20,26 +20,35 @@ commands: kill, restart, pause, resume, each with master N or tserver N (from 0)
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let mut counts = Vec::new();
     let mut flags = Vec::new();
+    let mut kerberos = false;
     for argument in arguments {
         match argument.parse::<usize>() {
             Ok(count) => counts.push(count),
+            Err(_) if argument == "kerberos" => kerberos = true,
             Err(_) if argument.starts_with("--") => flags.push(argument.as_str()),
             Err(_) => {
                 return Err(format!(
-                    "what is {argument:?}? kudu-cluster [MASTERS [TSERVERS]] [--flag=value]…"
+                    "what is {argument:?}? kudu-cluster [MASTERS [TSERVERS]] [kerberos] [--flag=value]…"
                 ));
             }
         }
     }
     let masters = counts.first().copied().unwrap_or(1);
     let servers = counts.get(1).copied().unwrap_or(masters);
-    let options = flags.into_iter().fold(ClusterOptions::new(masters, servers), ClusterOptions::flag);
+    let mut options = flags.into_iter().fold(ClusterOptions::new(masters, servers), ClusterOptions::flag);
+    options.kerberos = kerberos;
     let started = std::time::Instant::now();
     let mut cluster = TestCluster::start(&options)?;
     println!("started in {:.1?}", started.elapsed());
     println!("masters: {}", cluster.masters().join(","));
     println!("tablet servers: {}", cluster.tablet_servers().join(","));
     println!("web: http://{}", cluster.master_web().join(" http://"));
+    if kerberos {
+        cluster.kinit("test-user")?;
+        let environment = cluster.kerberos_environment()?;
+        let words: Vec<String> = environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        println!("ticket of test-user: export {}", words.join(" "));
+    }
     println!("{HELP}");
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|error| error.to_string())?;

@@ -10,7 +10,7 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   tidy    check dependency directions, file sizes, module headers and where unsafe code stands
-  kudu-cluster [MASTERS [TSERVERS]] [--flag=value]...
+  kudu-cluster [MASTERS [TSERVERS]] [kerberos] [--flag=value]...
           start a Kudu cluster on this machine (1 + 1 unless said otherwise) until the input ends";
 
 #[allow(clippy::print_stderr, clippy::print_stdout, reason = "this program speaks to a person")]

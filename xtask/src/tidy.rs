@@ -28,6 +28,8 @@ const FOREIGN: [(&str, &str, &str); 4] = [
 
 /// The only crate with unsafe code.
 const UNSAFE_CRATE: &str = "nyala-column";
+/// Files elsewhere that may have it: calls into a foreign library, fenced in one file with their proof.
+const UNSAFE_FILES: [&str; 1] = ["crates/kudu-client/src/rpc/gssapi.rs"];
 /// A longer file is two things.
 const LINES_MAX: usize = 600;
 
@@ -90,8 +92,11 @@ fn check_file(name: &str, shown: &str, text: &str, complaints: &mut Vec<String>)
     if !is_test && !text.starts_with("//!") {
         complaints.push(format!("{shown} has no header that says what it is"));
     }
-    if name != UNSAFE_CRATE && name != "xtask" && text.lines().any(has_unsafe) {
-        complaints.push(format!("{shown} has unsafe code, which belongs in {UNSAFE_CRATE}"));
+    let may_be_unsafe = name == UNSAFE_CRATE || name == "xtask" || UNSAFE_FILES.contains(&shown);
+    if !may_be_unsafe && text.lines().any(has_unsafe) {
+        complaints.push(format!(
+            "{shown} has unsafe code, which belongs in {UNSAFE_CRATE}, or fenced in UNSAFE_FILES"
+        ));
     }
     for (folder, import, reason) in FOREIGN {
         if shown.starts_with(folder)

@@ -29,6 +29,7 @@ use crate::write::request_ids::RequestIds;
 pub struct ClientBuilder {
     masters: Vec<String>,
     user: Option<String>,
+    kerberos_service: Option<String>,
     jwt: Option<String>,
     trusted_certificates: Vec<Vec<u8>>,
     require_encryption: bool,
@@ -44,6 +45,19 @@ impl ClientBuilder {
     #[must_use]
     pub fn user(mut self, user: impl Into<String>) -> Self {
         self.user = Some(user.into());
+        self
+    }
+
+    /// Logs in by Kerberos, with the ticket in the user's credential cache (`kinit`, or `KRB5_CLIENT_KTNAME` for a
+    /// keytab), to servers whose principals are `service/host`; Kudu's own default is `kudu`. The servers prove
+    /// themselves as well, and the certificates they encrypt with are tied to that proof. A client told to use
+    /// Kerberos does not fall back to a user name.
+    ///
+    /// The system's GSSAPI library (MIT Kerberos or Heimdal) is loaded when it is first needed.
+    #[cfg(feature = "kerberos")]
+    #[must_use]
+    pub fn kerberos(mut self, service: impl Into<String>) -> Self {
+        self.kerberos_service = Some(service.into());
         self
     }
 
@@ -122,7 +136,8 @@ impl ClientBuilder {
         }
         let user = self.user.clone().or_else(|| std::env::var("USER").ok()).filter(|user| !user.is_empty());
         let trusted = self.trusted_certificates.into_iter().map(CertificateDer::from).collect();
-        let credentials = Credentials::new(user.unwrap_or_else(|| "kudu".into()), self.jwt, trusted);
+        let credentials =
+            Credentials::new(user.unwrap_or_else(|| "kudu".into()), self.kerberos_service, self.jwt, trusted);
         let metrics = Arc::new(Metrics::default());
         let settings = MessengerSettings {
             connect_timeout: self.connect_timeout,
@@ -247,6 +262,7 @@ impl Client {
         ClientBuilder {
             masters: masters.into_iter().map(Into::into).collect(),
             user: None,
+            kerberos_service: None,
             jwt: None,
             trusted_certificates: Vec::new(),
             require_encryption: false,

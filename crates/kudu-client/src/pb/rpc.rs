@@ -65,6 +65,10 @@ pub(crate) const FEATURE_TLS_AUTHENTICATION_ONLY: i32 = 3;
 pub(crate) const STEP_SASL_SUCCESS: i32 = 0;
 pub(crate) const STEP_NEGOTIATE: i32 = 1;
 pub(crate) const STEP_SASL_INITIATE: i32 = 2;
+#[cfg(feature = "kerberos")]
+pub(crate) const STEP_SASL_CHALLENGE: i32 = 3;
+#[cfg(feature = "kerberos")]
+pub(crate) const STEP_SASL_RESPONSE: i32 = 4;
 pub(crate) const STEP_TLS_HANDSHAKE: i32 = 5;
 pub(crate) const STEP_TOKEN_EXCHANGE: i32 = 6;
 pub(crate) const STEP_JWT_EXCHANGE: i32 = 7;
@@ -125,10 +129,14 @@ pub(crate) struct Negotiate {
     pub(crate) sasl_mechanisms: Vec<SaslMechanism>,
     #[prost(bytes = "bytes", optional, tag = "5")]
     pub(crate) tls_handshake: Option<Bytes>,
+    #[prost(bytes = "bytes", optional, tag = "6")]
+    pub(crate) channel_bindings: Option<Bytes>,
     #[prost(message, repeated, tag = "7")]
     pub(crate) authn_types: Vec<AuthenticationType>,
     #[prost(message, optional, tag = "8")]
     pub(crate) authn_token: Option<SignedToken>,
+    #[prost(bytes = "bytes", optional, tag = "9")]
+    pub(crate) nonce: Option<Bytes>,
     #[prost(message, optional, tag = "10")]
     pub(crate) jwt_raw: Option<JwtRaw>,
 }

@@ -1,6 +1,6 @@
 //! Who we are: the primary identity, and the tokens and certificates the cluster handed out in return.
 //!
-//! The primary identity (a user name, or a JSON web token) opens the first connection to the masters. The
+//! The primary identity (a user name, a Kerberos ticket, or a JSON web token) opens the first connection to the masters. The
 //! leader answers with the cluster's CA certificates and, for a user name over a confidential connection, with
 //! a signed authentication token. Tablet servers then see the token; because it must only ever be shown to a
 //! server of this very cluster, a token is used only together with a CA to check the server's certificate.
@@ -16,6 +16,8 @@ use crate::pb::rpc::SignedToken;
 #[derive(Debug)]
 pub(crate) struct Credentials {
     pub(crate) user: String,
+    /// With it the log-in is by Kerberos, and never by user name.
+    pub(crate) kerberos_service: Option<String>,
     pub(crate) jwt: Option<String>,
     granted: RwLock<Arc<Granted>>,
 }
@@ -28,9 +30,19 @@ pub(crate) struct Granted {
 }
 
 impl Credentials {
-    pub(crate) fn new(user: String, jwt: Option<String>, trusted: Vec<CertificateDer<'static>>) -> Self {
+    pub(crate) fn new(
+        user: String,
+        kerberos_service: Option<String>,
+        jwt: Option<String>,
+        trusted: Vec<CertificateDer<'static>>,
+    ) -> Self {
         let granted = Granted { authentication_token: None, trusted_certificates: trusted };
-        Self { user, jwt, granted: RwLock::new(Arc::new(granted)) }
+        Self { user, kerberos_service, jwt, granted: RwLock::new(Arc::new(granted)) }
+    }
+
+    /// The SASL mechanism of the primary identity.
+    pub(crate) fn mechanism(&self) -> &'static str {
+        if self.kerberos_service.is_some() { "GSSAPI" } else { "PLAIN" }
     }
 
     pub(crate) fn granted(&self) -> Arc<Granted> {

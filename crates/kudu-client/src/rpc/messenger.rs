@@ -160,7 +160,7 @@ impl Messenger {
                 encrypt_loopback: self.settings.encrypt_loopback,
                 offer_token: login == Login::Token,
             };
-            negotiate(socket, &self.credentials, terms).await
+            negotiate(socket, &address.host, &self.credentials, terms).await
         };
         match negotiated.await {
             Ok(transport) => {

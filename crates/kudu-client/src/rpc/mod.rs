@@ -3,6 +3,10 @@
 pub(crate) mod connection;
 pub(crate) mod credentials;
 pub(crate) mod frame;
+#[cfg(feature = "kerberos")]
+mod gssapi;
+#[cfg(feature = "kerberos")]
+mod kerberos;
 pub(crate) mod messenger;
 pub(crate) mod negotiation;
 pub(crate) mod tls;

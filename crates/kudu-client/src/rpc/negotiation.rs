@@ -2,10 +2,11 @@
 //!
 //! 1. both sides name features and ways to authenticate; the server picks one way;
 //! 2. TLS, its handshake carried inside negotiation messages;
-//! 3. authentication: PLAIN user name, authentication token, or JSON web token;
+//! 3. authentication: PLAIN user name, Kerberos, authentication token, or JSON web token;
 //! 4. a connection context, which nobody answers.
 //!
-//! A token or JWT is only shown to a server whose certificate chains to a trusted authority. Frames are read
+//! A token or JWT is only shown to a server whose certificate chains to a trusted authority; a client told to use
+//! Kerberos never falls back to a mere user name. Frames are read
 //! to the byte, never ahead: what follows the handshake already belongs to the TLS session.
 
 use bytes::Bytes;
@@ -55,9 +56,20 @@ enum Chosen {
     Jwt,
 }
 
-/// Negotiates over a fresh socket.
+/// What authentication needs to know of the server.
+struct Server<'a> {
+    #[cfg_attr(not(feature = "kerberos"), allow(dead_code, reason = "only Kerberos logs in to a host"))]
+    host: &'a str,
+    mechanisms: &'a [SaslMechanism],
+    /// From the TLS handshake, if there was one.
+    #[cfg_attr(not(feature = "kerberos"), allow(dead_code, reason = "only Kerberos vouches for it"))]
+    certificate: Option<Vec<u8>>,
+}
+
+/// Negotiates over a fresh socket to this host.
 pub(crate) async fn negotiate(
     mut socket: TcpStream,
+    host: &str,
     credentials: &Credentials,
     terms: Terms,
 ) -> Result<Transport> {
@@ -81,12 +93,12 @@ pub(crate) async fn negotiate(
     if jwt.is_some() {
         offered.push(AuthenticationType { jwt: Some(Empty {}), ..Default::default() });
     }
-    let plain = SaslMechanism { mechanism: "PLAIN".into() };
+    let mechanism = SaslMechanism { mechanism: credentials.mechanism().into() };
     let hello = Negotiate {
         step: STEP_NEGOTIATE,
         supported_features: features,
         authn_types: offered,
-        sasl_mechanisms: vec![plain.clone()],
+        sasl_mechanisms: vec![mechanism],
         ..Default::default()
     };
     send(&mut socket, &hello).await?;
@@ -102,9 +114,11 @@ pub(crate) async fn negotiate(
     let verify = matches!(chosen, Chosen::Token | Chosen::Jwt);
 
     let mut session = None;
+    let mut certificate = None;
     if server_has(FEATURE_TLS) {
         let tls = client_session(verify.then_some(trusted))?;
         let tls = handshake(&mut socket, tls).await?;
+        certificate = tls.peer_certificates().and_then(|chain| Some(chain.first()?.to_vec()));
         let clear = offer_clear_after_handshake && server_has(FEATURE_TLS_AUTHENTICATION_ONLY);
         session = (!clear).then_some(tls);
     } else if verify || terms.require_encryption {
@@ -116,9 +130,10 @@ pub(crate) async fn negotiate(
         Some(session) => Transport::Tls(Box::new(TlsStream::new(socket, session))),
         None => Transport::Plain(socket),
     };
+    let server = Server { host, mechanisms: &answer.sasl_mechanisms, certificate };
     match &mut transport {
-        Transport::Plain(stream) => authenticate(stream, credentials, chosen, token, &answer).await?,
-        Transport::Tls(stream) => authenticate(stream.as_mut(), credentials, chosen, token, &answer).await?,
+        Transport::Plain(stream) => authenticate(stream, credentials, chosen, token, &server).await?,
+        Transport::Tls(stream) => authenticate(stream.as_mut(), credentials, chosen, token, &server).await?,
     }
     Ok(transport)
 }
@@ -156,17 +171,18 @@ async fn authenticate<S>(
     credentials: &Credentials,
     chosen: Chosen,
     token: Option<&SignedToken>,
-    answer: &Negotiate,
+    server: &Server<'_>,
 ) -> Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    match chosen {
+    let encoded_nonce = match chosen {
         Chosen::Token => {
             let message =
                 Negotiate { step: STEP_TOKEN_EXCHANGE, authn_token: token.cloned(), ..Default::default() };
             send(stream, &message).await?;
             receive(stream, STEP_TOKEN_EXCHANGE).await?;
+            None
         }
         Chosen::Jwt => {
             let jwt = credentials.jwt.clone().unwrap_or_default();
@@ -177,33 +193,56 @@ where
             };
             send(stream, &message).await?;
             receive(stream, STEP_JWT_EXCHANGE).await?;
+            None
         }
         Chosen::Sasl => {
-            let mechanisms: Vec<&str> =
-                answer.sasl_mechanisms.iter().map(|item| item.mechanism.as_str()).collect();
-            if !mechanisms.is_empty() && !mechanisms.contains(&"PLAIN") {
-                let message = format!("the server only accepts {mechanisms:?}; this client can do PLAIN");
+            let offered: Vec<&str> = server.mechanisms.iter().map(|item| item.mechanism.as_str()).collect();
+            let wanted = credentials.mechanism();
+            if !offered.is_empty() && !offered.contains(&wanted) {
+                let advice = if offered.contains(&"GSSAPI") { "; log in by Kerberos" } else { "" };
+                let message =
+                    format!("the server accepts {offered:?}, this client logs in by {wanted}{advice}");
                 return Err(Error::new(ErrorKind::NotAuthenticated, message));
             }
-            // Authorization id (empty: same user), user, password (which Kudu does not check).
-            let secret = format!("\0{}\0", credentials.user);
-            let message = Negotiate {
-                step: STEP_SASL_INITIATE,
-                sasl_mechanisms: vec![SaslMechanism { mechanism: "PLAIN".into() }],
-                token: Some(Bytes::from(secret)),
-                ..Default::default()
-            };
-            send(stream, &message).await?;
-            receive(stream, STEP_SASL_SUCCESS).await?;
+            match &credentials.kerberos_service {
+                None => {
+                    log_in_by_name(stream, &credentials.user).await?;
+                    None
+                }
+                #[cfg(feature = "kerberos")]
+                Some(service) => {
+                    let certificate = server.certificate.as_deref();
+                    super::kerberos::log_in(stream, service, server.host, certificate).await?
+                }
+                #[cfg(not(feature = "kerberos"))]
+                Some(_) => return Err(Error::new(ErrorKind::NotSupported, "built without Kerberos")),
+            }
         }
-    }
+    };
     let header = RequestHeader { call_id: CONTEXT_CALL_ID, ..Default::default() };
-    stream.write_all(&encode_request(&header, &ConnectionContext::default())).await?;
+    let context = ConnectionContext { encoded_nonce };
+    stream.write_all(&encode_request(&header, &context)).await?;
     stream.flush().await?;
     Ok(())
 }
 
-async fn send<S>(stream: &mut S, message: &Negotiate) -> Result<()>
+async fn log_in_by_name<S>(stream: &mut S, user: &str) -> Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    // Authorization id (empty: same user), user, password (which Kudu does not check).
+    let secret = format!("\0{user}\0");
+    let message = Negotiate {
+        step: STEP_SASL_INITIATE,
+        sasl_mechanisms: vec![SaslMechanism { mechanism: "PLAIN".into() }],
+        token: Some(Bytes::from(secret)),
+        ..Default::default()
+    };
+    send(stream, &message).await?;
+    receive(stream, STEP_SASL_SUCCESS).await.map(drop)
+}
+
+pub(super) async fn send<S>(stream: &mut S, message: &Negotiate) -> Result<()>
 where
     S: AsyncWrite + Unpin,
 {
@@ -214,6 +253,13 @@ where
 }
 
 async fn receive<S>(stream: &mut S, step: i32) -> Result<Negotiate>
+where
+    S: AsyncRead + Unpin,
+{
+    receive_one_of(stream, &[step]).await
+}
+
+pub(super) async fn receive_one_of<S>(stream: &mut S, steps: &[i32]) -> Result<Negotiate>
 where
     S: AsyncRead + Unpin,
 {
@@ -233,8 +279,8 @@ where
         return Err(Error::protocol(format!("call id {} during negotiation", response.call_id)));
     }
     let message = Negotiate::decode(response.body)?;
-    if message.step != step {
-        return Err(Error::protocol(format!("negotiation step {} where {step} was due", message.step)));
+    if !steps.contains(&message.step) {
+        return Err(Error::protocol(format!("negotiation step {} where {steps:?} was due", message.step)));
     }
     Ok(message)
 }
@@ -258,6 +304,10 @@ mod tests {
 
     /// Negotiates with a server that says these bytes, whatever it hears, and then closes.
     fn against(bytes: Vec<u8>, terms: Terms) -> Result<Transport> {
+        against_as(bytes, terms, Credentials::new("me".into(), None, None, Vec::new()))
+    }
+
+    fn against_as(bytes: Vec<u8>, terms: Terms, credentials: Credentials) -> Result<Transport> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -271,8 +321,7 @@ mod tests {
                     tokio::time::timeout(Duration::from_secs(5), socket.read_to_end(&mut Vec::new())).await;
             });
             let socket = TcpStream::connect(address).await.unwrap();
-            let credentials = Credentials::new("me".into(), None, Vec::new());
-            let negotiation = negotiate(socket, &credentials, terms);
+            let negotiation = negotiate(socket, "127.0.0.1", &credentials, terms);
             tokio::time::timeout(Duration::from_secs(5), negotiation).await.expect("it comes to an end")
         })
     }
@@ -314,6 +363,14 @@ mod tests {
         token.authn_types = vec![AuthenticationType { token: Some(Empty {}), ..Default::default() }];
         assert_eq!(against(frame(false, &token), TERMS).err().unwrap().kind(), ErrorKind::Protocol);
         assert_eq!(against(Vec::new(), TERMS).err().unwrap().kind(), ErrorKind::Network);
+    }
+
+    #[test]
+    fn who_wants_kerberos_is_not_talked_out_of_it() {
+        let credentials = || Credentials::new("me".into(), Some("kudu".into()), None, Vec::new());
+        let words = [frame(false, &hello(vec![1])), frame(false, &success())].concat();
+        let error = against_as(words, TERMS, credentials()).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::NotAuthenticated, "{error}");
     }
 
     proptest! {

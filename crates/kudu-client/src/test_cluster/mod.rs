@@ -5,6 +5,7 @@
 //! ends, and the daemons with it, when its input is closed; so nothing outlives the process that started it.
 
 mod artifact;
+mod kerberos;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde_json::{Value, json};
 
 pub use artifact::kudu_home;
+pub use kerberos::have_kerberos;
 
 /// What to start.
 #[derive(Clone, Debug)]
@@ -28,6 +30,9 @@ pub struct ClusterOptions {
     pub tablet_server_flags: Vec<String>,
     /// Accept JSON web tokens of the account `acct`.
     pub jwt: bool,
+    /// Require Kerberos, with a key distribution centre of the cluster's own; needs MIT Kerberos' programs on this
+    /// machine ([`have_kerberos`]).
+    pub kerberos: bool,
 }
 
 impl ClusterOptions {
@@ -39,6 +44,7 @@ impl ClusterOptions {
             master_flags: Vec::new(),
             tablet_server_flags: Vec::new(),
             jwt: false,
+            kerberos: false,
         }
     }
 
@@ -95,11 +101,15 @@ impl TestCluster {
     /// A sentence: the binaries cannot be had, or a daemon refused to start.
     pub fn start(options: &ClusterOptions) -> Result<Self, String> {
         static COUNTER: AtomicU32 = AtomicU32::new(0);
-        let home = kudu_home()?;
+        let mut home = kudu_home()?;
         remove_leftovers();
         let number = COUNTER.fetch_add(1, Ordering::Relaxed);
         let root = std::env::temp_dir().join(format!("{DIRECTORY_PREFIX}{}-{number}", std::process::id()));
         std::fs::create_dir_all(&root).map_err(|error| format!("{}: {error}", root.display()))?;
+        if options.kerberos {
+            have_kerberos()?;
+            home = kerberos::home_for_kerberos(&home, &root)?;
+        }
         let log = std::fs::File::create(root.join("shell.log")).map_err(|error| error.to_string())?;
         let mut shell = tool(&home)
             .args(["test", "mini_cluster", "--serialization=json"])
@@ -132,6 +142,9 @@ impl TestCluster {
             "extraMasterFlags": with_defaults(&strong, &options.master_flags),
             "extraTserverFlags": with_defaults(&server_strong, &options.tablet_server_flags),
         });
+        if options.kerberos {
+            create["enableKerberos"] = json!(true);
+        }
         if options.jwt {
             create["miniOidcOptions"] = json!({
                 "expirationTime": "3600000",
@@ -206,6 +219,20 @@ impl TestCluster {
         let request = json!({ "createJwt": { "accountId": "acct", "subject": user, "isValidKey": valid } });
         let answer = self.ask(request)?;
         answer["createJwt"]["jwt"].as_str().map(str::to_owned).ok_or_else(|| format!("no token in {answer}"))
+    }
+
+    /// Gets a ticket for this user of a cluster with Kerberos: `test-user`, who may work with tables, or
+    /// `test-admin`, who may do everything.
+    pub fn kinit(&mut self, user: &str) -> Result<(), String> {
+        self.ask(json!({ "kinit": { "username": user } })).map(drop)
+    }
+
+    /// The environment in which a program finds the tickets of [`Self::kinit`].
+    pub fn kerberos_environment(&mut self) -> Result<Vec<(String, String)>, String> {
+        let answer = self.ask(json!({ "getKdcEnvVars": {} }))?;
+        let variables = answer["getKdcEnvVars"]["envVars"].as_object().ok_or("no Kerberos here")?;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        Ok(variables.iter().map(|(name, value)| (name.clone(), text(value))).collect())
     }
 
     /// Kudu's command line tool, ready for arguments (see [`Self::masters`] for the first of them).
