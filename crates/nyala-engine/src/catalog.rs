@@ -9,7 +9,7 @@
 //! ```
 
 use crate::fs::FsRef;
-use crate::manifest_log::{self, ManifestLog};
+use crate::manifest_log::{self, LoadedManifest, ManifestLog};
 use crate::rowset::RowsetMeta;
 use crate::rowset::format::StoredType;
 use crate::tombstone::Tombstone;
@@ -172,15 +172,24 @@ pub(crate) struct Catalog {
 /// Reads the state of a directory; nothing if there is no store in it.
 pub(crate) fn load(fs: &FsRef, dir: &Path) -> Result<Option<CatalogState>> {
     let Some(loaded) = manifest_log::load(fs, dir)? else { return Ok(None) };
+    match decode(&loaded) {
+        (state, None) => Ok(Some(state)),
+        (_, Some(error)) => Err(Error::corrupt(dir, 0, format!("the manifest: {error}"))),
+    }
+}
+
+/// The state that a manifest tells, and why not all of it can be read.
+pub(crate) fn decode(manifest: &LoadedManifest) -> (CatalogState, Option<Error>) {
     let mut state = CatalogState::default();
-    for bytes in [&loaded.checkpoint].into_iter().chain(&loaded.edits) {
+    for bytes in [&manifest.checkpoint].into_iter().chain(&manifest.edits) {
         let mut reader = Reader::new(bytes);
         while !reader.is_empty() {
-            let edit = Edit::decode(&mut reader).and_then(|edit| state.apply(edit));
-            edit.map_err(|error| Error::corrupt(dir, 0, format!("the manifest: {error}")))?;
+            if let Err(error) = Edit::decode(&mut reader).and_then(|edit| state.apply(edit)) {
+                return (state, Some(error));
+            }
         }
     }
-    Ok(Some(state))
+    (state, None)
 }
 
 impl Catalog {

@@ -54,36 +54,72 @@ pub struct ManifestLog {
     usable: bool,
 }
 
+/// A manifest and what is wrong with it.
+#[derive(Debug, Clone)]
+pub struct ReadManifest {
+    /// The number of its generation.
+    pub number: u64,
+    /// What can be read, up to the first damage; nothing if that is in front of the checkpoint.
+    pub manifest: Option<LoadedManifest>,
+    /// Everything that is not what was written.
+    pub damage: Vec<Damage>,
+}
+
 /// Reads the manifest of a directory; nothing if there is none. Damage is an error: a store that does not know
 /// what it consists of must not guess.
 pub fn load(fs: &FsRef, dir: &Path) -> Result<Option<LoadedManifest>> {
+    let Some(read) = verify(fs, dir)? else { return Ok(None) };
+    match read.damage.into_iter().next() {
+        Some(damage) => Err(damage.into()),
+        None => Ok(read.manifest),
+    }
+}
+
+/// Reads the whole manifest of a directory whatever is wrong with it, and says so.
+pub fn verify(fs: &FsRef, dir: &Path) -> Result<Option<ReadManifest>> {
     let Some(number) = generations(fs, dir)?.pop() else { return Ok(None) };
     let path = path(dir, number);
-    let damaged = |offset: u64, message: String| Damage { file: path.clone(), offset, message };
+    let mut damage = Vec::new();
+    let mut damaged =
+        |offset: u64, message: String| damage.push(Damage { file: path.clone(), offset, message });
     let file = fs.open(&path, Access::Read)?;
     let mut header = [0; FILE_HEADER_BYTES as usize];
-    file.read_exact_at(&mut header, 0)?;
-    FileHeader::decode(&header, MAGIC, number)?.map_err(|message| damaged(0, message))?;
-    let mut scanner = Scanner::new(file, number, 0, Authority::Open)?;
-    let mut checkpoint = None;
-    let mut edits = Vec::new();
-    while let Some(scanned) = scanner.next() {
-        match (scanned, &checkpoint) {
-            (Scanned::Frame { kind: FrameKind::Checkpoint, payload, .. }, None) => checkpoint = Some(payload),
-            (Scanned::Frame { kind: FrameKind::Record, payload, .. }, Some(_)) => edits.push(payload),
-            (Scanned::Frame { .. }, _) => {
-                return Err(
-                    damaged(scanner.position(), "before this is a frame out of place".to_owned()).into()
-                );
+    match file.read_exact_at(&mut header, 0) {
+        Ok(()) => {
+            if let Err(message) = FileHeader::decode(&header, MAGIC, number)? {
+                damaged(0, message);
             }
-            (Scanned::Damage(damage), _) => return Err(damage.into()),
+        }
+        Err(error) => damaged(0, error.message().to_owned()),
+    }
+    let mut scanner = Scanner::new(file, number, 0, Authority::Open)?;
+    let mut manifest: Option<LoadedManifest> = None;
+    let mut whole = true;
+    while let Some(scanned) = scanner.next() {
+        match (scanned, &mut manifest) {
+            (Scanned::Frame { kind: FrameKind::Checkpoint, payload, .. }, None) => {
+                manifest = Some(LoadedManifest { checkpoint: payload, edits: Vec::new(), torn: false });
+            }
+            (Scanned::Frame { kind: FrameKind::Record, payload, .. }, Some(manifest)) => {
+                if whole {
+                    manifest.edits.push(payload);
+                }
+            }
+            (Scanned::Frame { .. }, _) => {
+                whole = false;
+                damaged(scanner.position(), "before this is a frame out of place".to_owned());
+            }
+            (Scanned::Damage(Damage { offset, message, .. }), _) => {
+                whole = false;
+                damaged(offset, message);
+            }
         }
     }
-    let torn = scanner.torn();
-    match checkpoint {
-        Some(checkpoint) => Ok(Some(LoadedManifest { checkpoint, edits, torn })),
-        None => Err(damaged(FILE_HEADER_BYTES, "the checkpoint cannot be read".to_owned()).into()),
+    match &mut manifest {
+        Some(manifest) => manifest.torn = scanner.torn(),
+        None => damaged(FILE_HEADER_BYTES, "the checkpoint cannot be read".to_owned()),
     }
+    Ok(Some(ReadManifest { number, manifest, damage }))
 }
 
 /// Reads arbitrary bytes as a manifest: what a fuzzer calls. No bytes are a panic.
@@ -176,7 +212,8 @@ impl Drop for ManifestLog {
     }
 }
 
-fn path(dir: &Path, number: u64) -> PathBuf {
+/// The file of a generation.
+pub(crate) fn path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{PREFIX}{number:020}"))
 }
 

@@ -234,7 +234,7 @@ impl Drop for Pending {
 }
 
 /// The columns of a logged upsert that the table still has; nothing if one of its key is gone.
-fn known_columns(mut upsert: Upsert, schema: &TableSchema) -> Option<Upsert> {
+pub(crate) fn known_columns(mut upsert: Upsert, schema: &TableSchema) -> Option<Upsert> {
     upsert.columns.retain(|cells| {
         schema.column(cells.column).is_some_and(|c| c.column_type.data_type() == *cells.values.data_type())
     });

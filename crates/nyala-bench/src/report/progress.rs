@@ -44,6 +44,13 @@ impl Progress {
         };
     }
 
+    /// Ends the phase and leaves nothing of it on a terminal.
+    pub fn clear(self) {
+        if self.terminal && self.shown.is_some() {
+            let _ = write!(std::io::stderr(), "\r\x1b[2K");
+        }
+    }
+
     /// Ends the phase with one last line.
     pub fn finish(self, summary: &str) {
         let clear = if self.terminal { "\r\x1b[2K" } else { "" };

@@ -123,7 +123,7 @@ impl KeyedCursor {
         key.is_empty()
     }
 
-    fn first_keys(&self, page: usize) -> Result<ByteVec> {
+    pub(crate) fn first_keys(&self, page: usize) -> Result<ByteVec> {
         let page = &self.footer.pages[page];
         let bytes = self.rowset.group_page(page)?;
         let groups = page.groups as usize;
@@ -181,7 +181,7 @@ impl KeyedCursor {
         }
     }
 
-    fn read_group(&self, page: usize, group: usize) -> Result<Piece<ByteVec>> {
+    pub(crate) fn read_group(&self, page: usize, group: usize) -> Result<Piece<ByteVec>> {
         let entries = self.rowset.group_page(&self.footer.pages[page])?;
         let rows = GroupEntry::at(&entries, group).rows;
         let keys = self

@@ -39,6 +39,27 @@ impl RowsetMeta {
         format!("{:016x}.rowset", self.id)
     }
 
+    /// The number in the name of a file; nothing if it is not one of a rowset.
+    pub(crate) fn id_of(name: &str) -> Option<u64> {
+        let id = u64::from_str_radix(name.strip_suffix(".rowset")?, 16).ok()?;
+        (Self::unknown(id, 0).file_name() == name).then_some(id)
+    }
+
+    /// What is known of a file without a manifest.
+    pub(crate) fn unknown(id: u64, length_bytes: u64) -> Self {
+        Self {
+            id,
+            table: TableId(0),
+            partition: 0,
+            min_sequence: 0,
+            max_sequence: 0,
+            rows: 0,
+            length_bytes,
+            min_time_ns: 0,
+            max_time_ns: 0,
+        }
+    }
+
     pub(crate) fn time(&self) -> TimeRange {
         TimeRange::new(self.min_time_ns, self.max_time_ns.saturating_add(1))
     }

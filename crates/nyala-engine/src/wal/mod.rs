@@ -33,7 +33,7 @@ use nyala_core::{Error, Result};
 use parking_lot::Mutex;
 
 pub use queue::Ticket;
-pub use replay::{Record, ReplayReport, decode, replay, verify};
+pub use replay::{Record, ReplayReport, decode, first_sequence, replay, verify};
 pub use stats::{SYNC_BUCKETS, WalStats};
 
 use crate::fs::FsRef;

@@ -81,6 +81,16 @@ pub fn verify(fs: &FsRef, dir: &Path, from: u64) -> Result<ReplayReport> {
     replay(fs, dir, from, &mut |_| Ok(()))
 }
 
+/// The lowest sequence that the log of a directory can still hold, by its first readable header.
+pub fn first_sequence(fs: &FsRef, dir: &Path) -> Result<u64> {
+    let mut unread = ReplayReport::default();
+    let header = match segment::list(fs, dir)?.first() {
+        Some(first) => read_header(fs, dir, *first, &mut unread)?,
+        None => None,
+    };
+    Ok(header.map_or(1, |header| header.previous_last_sequence + 1))
+}
+
 impl ReplayReport {
     fn add_damage(&mut self, damage: Damage) {
         self.damage_count += 1;

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod bench;
+mod check;
 mod demo;
 mod serve;
 
@@ -20,6 +21,7 @@ Examples:
   nyala demo                                  see it work on a sample of benchmark data
   nyala serve                                 serve on 127.0.0.1:8086, data in ./nyala-data
   nyala config --memory-limit 2GiB            print the settings in force
+  nyala check ./nyala-data                    look for damage in the data of a stopped server
   nyala bench tsbs --scale 100 --duration 6h  measure it";
 
 #[derive(Debug, Subcommand)]
@@ -33,6 +35,9 @@ enum Command {
     /// Serve a sample: write it, query it, print answers and timings, and go on serving
     #[command(after_help = demo::EXAMPLES)]
     Demo(demo::DemoArgs),
+    /// Verify the data directory of a stopped server, and name what is wrong with it
+    #[command(after_help = check::EXAMPLES)]
+    Check(check::CheckArgs),
     /// Measure nyala or another server
     #[command(subcommand)]
     Bench(nyala_bench::BenchCommand),
@@ -44,6 +49,7 @@ pub fn run() -> ExitCode {
         Command::Serve(args) => serve::run(args),
         Command::Config(args) => serve::print_config(args),
         Command::Demo(args) => demo::run(&args),
+        Command::Check(args) => return check::run(&args),
         Command::Bench(command) => bench::run(&command),
     };
     match outcome {

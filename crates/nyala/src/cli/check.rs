@@ -1,0 +1,140 @@
+//! `nyala check`.
+
+use clap::Args;
+use nyala_bench::report::progress::Progress;
+use nyala_engine::fs::{FsRef, RealFs};
+use nyala_engine::{CheckProgress, CheckReport, check};
+use std::fmt::Write as _;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+pub(super) const EXAMPLES: &str = "\
+Exit code: 0 nothing is damaged, 1 damage was found, 2 the directory could not be checked.
+The server must be stopped: it holds the directory locked. Nothing is changed.
+
+Examples:
+  nyala check ./nyala-data
+  nyala check --json /var/lib/nyala | jq '.damage[].file'
+  nyala check --quiet /var/lib/nyala && start-the-server";
+
+const DAMAGED: u8 = 1;
+const NOT_CHECKED: u8 = 2;
+
+/// What to check.
+#[derive(Debug, Args)]
+pub(super) struct CheckArgs {
+    /// The data directory of a server that is stopped
+    #[arg(value_name = "DIRECTORY", env = "NYALA_DATA_DIR")]
+    data_dir: PathBuf,
+    /// Print one JSON object instead of lines
+    #[arg(long)]
+    json: bool,
+    /// Print nothing unless something is damaged
+    #[arg(long, conflicts_with = "json")]
+    quiet: bool,
+}
+
+pub(super) fn run(args: &CheckArgs) -> ExitCode {
+    let fs: FsRef = Arc::new(RealFs);
+    let begun = Instant::now();
+    let mut progress = Progress::start("checking");
+    let mut watch = |CheckProgress { done_bytes, total_bytes }: CheckProgress| {
+        let share = done_bytes as f64 / total_bytes.max(1) as f64;
+        progress.update(share, || {
+            let (done, total) = (mebibytes(done_bytes), mebibytes(total_bytes));
+            let rate = done / begun.elapsed().as_secs_f64();
+            format!("{done:.0} of {total:.0} MiB, {rate:.0} MiB/s")
+        });
+    };
+    let checked = check(&fs, &args.data_dir, &mut watch);
+    progress.clear();
+    let report = match checked {
+        Ok(report) => report,
+        Err(error) => {
+            super::print_error(&format!("cannot check: {error}"));
+            return ExitCode::from(NOT_CHECKED);
+        }
+    };
+    let damaged = report.damage_count > 0;
+    let text = match (args.json, args.quiet && !damaged) {
+        (true, _) => json(&report),
+        (false, false) => lines(&report, begun.elapsed().as_secs_f64()),
+        (false, true) => String::new(),
+    };
+    if let Err(error) = std::io::stdout().write_all(text.as_bytes()) {
+        super::print_error(&format!("writing the report: {error}"));
+        return ExitCode::from(NOT_CHECKED);
+    }
+    ExitCode::from(if damaged { DAMAGED } else { 0 })
+}
+
+fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / 1048576.0
+}
+
+/// The report for a person.
+fn lines(report: &CheckReport, seconds: f64) -> String {
+    let mut text = String::new();
+    for damage in &report.damage {
+        line(&mut text, format_args!("damaged: {damage}"));
+    }
+    let unlisted = report.damage_count - report.damage.len() as u64;
+    if unlisted > 0 {
+        line(&mut text, format_args!("damaged: {unlisted} further places"));
+    }
+    for note in &report.notes {
+        line(&mut text, format_args!("note: {note}"));
+    }
+    line(
+        &mut text,
+        format_args!(
+            "{} tables, {} rowsets with {} rows in {} column blocks, {} log records in {} segments; {:.1} MiB in {seconds:.1} s",
+            report.tables,
+            report.rowsets,
+            report.rows,
+            report.column_blocks,
+            report.log_records,
+            report.log_segments,
+            mebibytes(report.bytes),
+        ),
+    );
+    match report.damage_count {
+        0 => line(&mut text, format_args!("nothing is damaged")),
+        count => line(
+            &mut text,
+            format_args!("{count} places are damaged; the server answers what they do not hold"),
+        ),
+    }
+    text
+}
+
+fn line(text: &mut String, words: std::fmt::Arguments<'_>) {
+    writeln!(text, "{words}").expect("writing to memory does not fail");
+}
+
+/// The report for a program.
+fn json(report: &CheckReport) -> String {
+    let damage: Vec<_> = report
+        .damage
+        .iter()
+        .map(|damage| serde_json::json!({ "file": damage.file, "offset": damage.offset, "message": damage.message }))
+        .collect();
+    let report = serde_json::json!({
+        "damaged": report.damage_count > 0,
+        "damage_count": report.damage_count,
+        "damage": damage,
+        "notes": report.notes,
+        "tables": report.tables,
+        "manifest_edits": report.manifest_edits,
+        "log_segments": report.log_segments,
+        "log_records": report.log_records,
+        "rowsets": report.rowsets,
+        "rows": report.rows,
+        "column_blocks": report.column_blocks,
+        "bytes": report.bytes,
+    });
+    format!("{report}\n")
+}
