@@ -38,15 +38,16 @@ pub(crate) struct PartitionVersion {
     pub(crate) rowsets: Vec<Arc<Rowset>>,
     /// Memtables being flushed, from oldest to newest, newer than all rowsets.
     pub(crate) frozen: Vec<Arc<Memtable>>,
-    /// The memtable rows are added to, made with the first row.
-    active: OnceLock<Arc<Memtable>>,
+    /// The memtable rows are added to, made with the first row. Versions of the partition share it until it is
+    /// frozen: a writer may make it in a version that another one replaces at the same moment.
+    active: Arc<OnceLock<Arc<Memtable>>>,
     /// The first sequence the active memtable may hold.
     base_sequence: u64,
 }
 
 impl PartitionVersion {
     pub(crate) fn new(id: u64, range: TimeRange, base_sequence: u64) -> Self {
-        Self { id, range, rowsets: Vec::new(), frozen: Vec::new(), active: OnceLock::new(), base_sequence }
+        Self { id, range, rowsets: Vec::new(), frozen: Vec::new(), active: Arc::default(), base_sequence }
     }
 
     /// The memtable to add rows to.
@@ -68,7 +69,7 @@ impl PartitionVersion {
             range: self.range,
             rowsets: self.rowsets.clone(),
             frozen,
-            active: OnceLock::new(),
+            active: Arc::default(),
             base_sequence: cut + 1,
         }
     }
