@@ -199,6 +199,11 @@ impl Catalog {
         Ok(Self { state, log })
     }
 
+    /// Whether it is known which edits are durable. If it is not, this tries to make it known.
+    pub(crate) fn settle(&mut self) -> bool {
+        self.log.is_usable() || self.log.checkpoint(&encode(&self.state.edits())).is_ok()
+    }
+
     /// Makes edits durable together, then applies them. After an error none is applied.
     pub(crate) fn commit(&mut self, edits: Vec<Edit>) -> Result<()> {
         // Numbers given out are not given out again, whatever fails.

@@ -35,6 +35,11 @@ impl Engine {
     /// Opens the store of a directory, or makes one; replays what the log has beyond the rowsets. Blocks
     /// until it is ready.
     pub fn open(options: EngineOptions) -> Result<Self> {
+        Self::open_watched(options, &mut |_| {})
+    }
+
+    /// [`Engine::open`] that tells `watch` how many bytes of records were replayed, every now and then.
+    pub fn open_watched(options: EngineOptions, watch: &mut dyn FnMut(u64)) -> Result<Self> {
         let (fs, dir) = (options.fs.clone(), options.data_dir.clone());
         fs.create_dirs(&dir)?;
         let lock = fs.lock_dir(&dir)?;
@@ -71,16 +76,20 @@ impl Engine {
             watermark: Watermark::new(flushed),
             next_rowset: AtomicU64::new(next_rowset),
             counters: Counters::default(),
+            flushed_doubtful: AtomicU64::new(0),
             flushing: Mutex::new(()),
+            abandoned: Mutex::new(Vec::new()),
             compacting: Mutex::new(Vec::new()),
             signal: Arc::new(Signal::default()),
             timer: Timer::start()?,
             options,
             _lock: lock,
         });
-        let mut last_sequence = flushed;
+        let (mut last_sequence, mut replayed_bytes) = (flushed, 0);
         let (wal, recovery) = Wal::open(fs, &dir.join(WAL_DIR), wal_options, flushed + 1, &mut |record| {
             last_sequence = last_sequence.max(record.sequence);
+            replayed_bytes += record.payload.len() as u64;
+            watch(replayed_bytes);
             let context = |error: Error| error.context(format!("log record {}", record.sequence));
             shared.replay(record.sequence, &record.payload).map_err(context)
         })?;

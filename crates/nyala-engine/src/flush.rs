@@ -45,6 +45,7 @@ impl Shared {
     /// Flushes everything applied so far; false if there was nothing. Blocks.
     pub(crate) fn flush(&self) -> Result<bool> {
         let _one = self.flushing.lock();
+        let doubtful = self.wal().doubtful_records();
         let (cut, version) = self.rotate();
         let has_rows = version
             .tables
@@ -53,14 +54,20 @@ impl Shared {
         if !has_rows && cut == self.catalog.lock().state.flushed_sequence {
             return Ok(false);
         }
+        self.remove_abandoned();
         let mut flushed = Vec::new();
         let outcome =
             self.write_rowsets(&version, cut, &mut flushed).and_then(|()| self.publish_flush(cut, &flushed));
         match &outcome {
             Ok(()) => add(&self.counters.flushes, 1),
-            Err(_) => add(&self.counters.flush_failures, 1),
+            Err(error) => {
+                add(&self.counters.flush_failures, 1);
+                tracing::error!(%error, "a flush failed; its rows stay in memory and in the log");
+                self.abandon(flushed.iter().filter_map(|each| each.written.as_ref()).map(|(meta, _)| meta));
+            }
         }
         outcome?;
+        self.flushed_doubtful.store(doubtful, Ordering::Relaxed);
         self.wal().truncate_before(cut + 1)?;
         Ok(true)
     }

@@ -9,6 +9,7 @@ use crate::shared::Shared;
 use parking_lot::{Condvar, Mutex};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -62,7 +63,9 @@ impl Shared {
     pub(crate) fn flush_score(&self) -> f64 {
         let memory = self.budget.used_bytes(Component::Memtable) as f64 / self.budget.flush_bytes() as f64;
         let log = self.wal().size_bytes() as f64 / self.options.wal_bytes_max as f64;
-        memory.max(log)
+        // Acknowledged under a relaxed policy, and their sync failed: only a rowset makes them durable.
+        let doubtful = self.wal().doubtful_records() > self.flushed_doubtful.load(Ordering::Relaxed);
+        memory.max(log).max(if doubtful { 1.0 } else { 0.0 })
     }
 
     /// Work that could be done now, most urgent first.
@@ -147,12 +150,19 @@ fn step(shared: &Shared, last_flush: &mut Instant) -> nyala_core::Result<bool> {
             return Ok(true);
         }
     }
+    let mut failure = None;
     for candidate in compaction::pick(&shared.version()) {
-        if shared.compact(&candidate)? {
-            return Ok(true);
+        // One partition that cannot be compacted does not keep the others from it.
+        match shared.compact(&candidate) {
+            Ok(true) => return Ok(true),
+            Ok(false) => {}
+            Err(error) => failure = Some(error),
+        }
+        if shared.flush_score() >= 1.0 {
+            break;
         }
     }
-    Ok(false)
+    failure.map_or(Ok(false), Err)
 }
 
 impl Shared {

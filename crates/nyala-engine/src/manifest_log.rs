@@ -194,6 +194,11 @@ impl ManifestLog {
         Ok(())
     }
 
+    /// Whether every edit is known to be there or not; else only a checkpoint tells.
+    pub fn is_usable(&self) -> bool {
+        self.usable
+    }
+
     /// Whether a checkpoint should be written: it must after a failure, and is worth it when reading the edits
     /// takes longer than reading the state.
     pub fn wants_checkpoint(&self) -> bool {

@@ -5,7 +5,7 @@ use crate::fs::DirLock;
 use crate::maintenance::Signal;
 use crate::memory::MemoryBudget;
 use crate::options::EngineOptions;
-use crate::rowset::{Rowset, RowsetSource};
+use crate::rowset::{Rowset, RowsetMeta, RowsetSource};
 use crate::snapshot::EngineSnapshot;
 use crate::stats::Counters;
 use crate::timer::Timer;
@@ -33,8 +33,12 @@ pub(crate) struct Shared {
     pub(crate) watermark: Watermark,
     pub(crate) next_rowset: AtomicU64,
     pub(crate) counters: Counters,
+    /// How many doubtful records of the log are in rowsets, or never were applied.
+    pub(crate) flushed_doubtful: AtomicU64,
     /// One flush at a time.
     pub(crate) flushing: Mutex<()>,
+    /// Files of rowsets whose edit failed. They are removed once the manifest is known not to name them.
+    pub(crate) abandoned: Mutex<Vec<String>>,
     /// Partitions being compacted.
     pub(crate) compacting: Mutex<Vec<u64>>,
     pub(crate) signal: Arc<Signal>,
@@ -65,6 +69,26 @@ impl Shared {
         // their publication, so a version with an older watermark could show rows after it.
         let version = self.version.read();
         EngineSnapshot { sequence: self.watermark.get(), version: version.clone() }
+    }
+
+    /// Gives up files of rowsets that were written for an edit that failed.
+    pub(crate) fn abandon<'a>(&self, metas: impl Iterator<Item = &'a RowsetMeta>) {
+        self.abandoned.lock().extend(metas.map(RowsetMeta::file_name));
+        self.remove_abandoned();
+    }
+
+    /// Removes files given up earlier, if the manifest surely does not name them: a disk that is full gets its
+    /// space back without a restart.
+    pub(crate) fn remove_abandoned(&self) {
+        let mut abandoned = self.abandoned.lock();
+        if abandoned.is_empty() || !self.catalog.lock().settle() {
+            return;
+        }
+        for name in abandoned.drain(..) {
+            if let Err(error) = self.options.fs.remove(&self.rowset_dir().join(&name)) {
+                tracing::warn!(%error, "a file that is not needed stays until the next start");
+            }
+        }
     }
 
     pub(crate) fn rowset_dir(&self) -> PathBuf {

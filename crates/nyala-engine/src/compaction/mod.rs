@@ -10,11 +10,12 @@ pub(crate) use pick::{Candidate, pick};
 
 use crate::catalog::Edit;
 use crate::flush::{Sources, durable_tombstones, needed_tombstones};
-use crate::rowset::Rowset;
+use crate::rowset::writer::Written;
+use crate::rowset::{Rowset, RowsetMeta};
 use crate::shared::Shared;
 use crate::stats::add;
 use crate::version::{PartitionVersion, TableVersion};
-use nyala_core::Result;
+use nyala_core::{Error, ErrorKind, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -44,10 +45,29 @@ impl Shared {
         }
         let outcome = self.compact_partition(candidate);
         self.compacting.lock().retain(|id| *id != candidate.partition);
-        if outcome.is_err() {
+        if let Err(error) = &outcome {
             add(&self.counters.compaction_failures, 1);
+            tracing::error!(%error, "a compaction failed; its rowsets stay as they are");
+            self.set_aside(candidate, error);
         }
         outcome
+    }
+
+    /// Keeps a rowset that cannot be read from being tried again and again: what is beside it is still compacted.
+    fn set_aside(&self, candidate: &Candidate, error: &Error) {
+        let version = self.version();
+        let Some((_, partition)) = find(version.tables.get(&candidate.table), candidate.partition) else {
+            return;
+        };
+        if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Missing) {
+            let inputs = partition.rowsets.get(candidate.rowsets.clone()).unwrap_or_default();
+            let place = error.place().map(|place| &place.file);
+            for rowset in inputs {
+                if place.is_none_or(|file| *file == rowset.path()) {
+                    rowset.set_unreadable();
+                }
+            }
+        }
     }
 
     fn compact_partition(&self, candidate: &Candidate) -> Result<bool> {
@@ -66,7 +86,21 @@ impl Shared {
             sequence: u64::MAX,
         };
         let sequences = (inputs[0].meta.min_sequence, inputs[inputs.len() - 1].meta.max_sequence);
+        self.remove_abandoned();
         let written = self.write_rowset(table, partition, &sources, sequences)?;
+        let published = self.publish_compaction(candidate, inputs, written.as_ref());
+        if published.is_err() {
+            self.abandon(written.iter().map(|(meta, _)| meta));
+        }
+        published
+    }
+
+    fn publish_compaction(
+        &self,
+        candidate: &Candidate,
+        inputs: &[Arc<Rowset>],
+        written: Option<&(RowsetMeta, Written)>,
+    ) -> Result<bool> {
         self.options.fs.sync_dir(&self.rowset_dir())?;
         let mut catalog = self.catalog.lock();
         let version = self.version();
@@ -82,7 +116,7 @@ impl Shared {
         let place: Range<usize> = position_of(&partition.rowsets, &inputs[0]);
         let mut rowsets: Vec<Arc<Rowset>> = partition.rowsets.clone();
         rowsets.retain(|rowset| !is_input(rowset));
-        if let Some((meta, written)) = &written {
+        if let Some((meta, written)) = written {
             edits.push(Edit::PutRowset(meta.clone()));
             rowsets.insert(place.start, Rowset::new(meta.clone(), self.source.clone()));
             add(&self.counters.compacted_bytes_written, written.length_bytes);

@@ -68,11 +68,17 @@ pub(crate) fn pick(version: &Version) -> Vec<Candidate> {
     let mut candidates = Vec::new();
     for table in version.tables.values() {
         for partition in &table.partitions {
-            let sizes: Vec<u64> = partition.rowsets.iter().map(|rowset| rowset.meta.length_bytes).collect();
-            if let Some(rowsets) = pick_sizes(&sizes) {
-                let bytes: u64 = sizes[rowsets.clone()].iter().sum();
-                let score = (rowsets.len() - 1) as f64 / (bytes as f64 / 1048576.0 + 1.0);
-                candidates.push(Candidate { table: table.id, partition: partition.id, rowsets, score });
+            // Damaged rowsets stay where they are; only what is between them can be merged.
+            let mut begin = 0;
+            for readable in partition.rowsets.split(|rowset| rowset.is_unreadable()) {
+                let sizes: Vec<u64> = readable.iter().map(|rowset| rowset.meta.length_bytes).collect();
+                if let Some(picked) = pick_sizes(&sizes) {
+                    let bytes: u64 = sizes[picked.clone()].iter().sum();
+                    let score = (picked.len() - 1) as f64 / (bytes as f64 / 1048576.0 + 1.0);
+                    let rowsets = begin + picked.start..begin + picked.end;
+                    candidates.push(Candidate { table: table.id, partition: partition.id, rowsets, score });
+                }
+                begin += readable.len() + 1;
             }
         }
     }

@@ -79,6 +79,7 @@ pub(crate) struct Rowset {
     source: Arc<RowsetSource>,
     open: Mutex<Option<Open>>,
     obsolete: AtomicBool,
+    unreadable: AtomicBool,
 }
 
 #[derive(Clone)]
@@ -105,8 +106,9 @@ impl Drop for Rowset {
     fn drop(&mut self) {
         if self.obsolete.load(Ordering::Acquire) {
             self.source.cache.forget(self.meta.id);
-            // What cannot be removed now is an orphan that the next start removes.
-            let _ = self.source.fs.remove(&self.path());
+            if let Err(error) = self.source.fs.remove(&self.path()) {
+                tracing::warn!(%error, "a file that is not needed stays until the next start");
+            }
         }
     }
 }
@@ -114,7 +116,13 @@ impl Drop for Rowset {
 impl Rowset {
     /// A rowset whose file is opened when it is first read.
     pub(crate) fn new(meta: RowsetMeta, source: Arc<RowsetSource>) -> Arc<Self> {
-        Arc::new(Self { meta, source, open: Mutex::new(None), obsolete: AtomicBool::new(false) })
+        Arc::new(Self {
+            meta,
+            source,
+            open: Mutex::new(None),
+            obsolete: AtomicBool::new(false),
+            unreadable: AtomicBool::new(false),
+        })
     }
 
     pub(crate) fn path(&self) -> PathBuf {
@@ -124,6 +132,16 @@ impl Rowset {
     /// Says that the manifest does not name it any more.
     pub(crate) fn set_obsolete(&self) {
         self.obsolete.store(true, Ordering::Release);
+    }
+
+    /// Says that a compaction met damage in it.
+    pub(crate) fn set_unreadable(&self) {
+        self.unreadable.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a compaction met damage in it.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        self.unreadable.load(Ordering::Relaxed)
     }
 
     fn open(&self) -> Result<Open> {

@@ -154,6 +154,11 @@ impl Wal {
         self.segments.lock().size_bytes()
     }
 
+    /// Records that were acknowledged and whose sync failed: see [`WalStats::doubtful_records`].
+    pub fn doubtful_records(&self) -> u64 {
+        self.queue.stats().doubtful_records.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
     /// Counters since the log was opened.
     pub fn stats(&self) -> WalStats {
         let segments = self.segments.lock();

@@ -182,6 +182,7 @@ impl Writer {
         active.marked = false;
         if let Err(error) = active.file.write_slices_at(&mut slices, active.length) {
             add(&self.counters.failed_writes, 1);
+            tracing::error!(%error, "writing the log failed");
             return Err(self.erase(&error));
         }
         active.length += bytes;
@@ -243,6 +244,7 @@ impl Writer {
             Err(error) => {
                 self.usable = false;
                 add(&self.counters.failed_syncs, 1);
+                tracing::error!(%error, "syncing the log failed: the outcome of its last writes is unknown");
                 add(&self.counters.doubtful_records, active.acknowledged);
                 Err(Error::new(ErrorKind::Unknown, format!("syncing the log failed: {error}")))
             }

@@ -1,0 +1,198 @@
+//! Flush and compaction beside writers, on disks that fail: nothing is lost, nothing is left behind, and what cannot
+//! be read does not stop the rest.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int64Type, TimestampNanosecondType};
+use arrow_array::{Int64Array, TimestampNanosecondArray, UInt32Array};
+use nyala_core::store::{
+    Alteration, CellColumn, Direction, Operation, Order, RowSelection, ScanRequest, Store, Upsert,
+    WriteBatch, WriteMode,
+};
+use nyala_core::{ColumnId, ColumnType, ErrorKind, Result, TableId, TableSchema};
+use nyala_engine::fs::{Fault, FileSystem, OperationKind, SimulatedFs};
+use nyala_engine::{Engine, EngineOptions, SyncPolicy, block_on};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+fn options(fs: &SimulatedFs) -> EngineOptions {
+    EngineOptions {
+        fs: Arc::new(fs.clone()),
+        maintenance_threads: 0,
+        wal_segment_bytes: 1 << 20,
+        ..EngineOptions::new("/data")
+    }
+}
+
+fn points(table: TableId, rows: &[(u32, i64, Option<i64>)]) -> WriteBatch {
+    let cells = |id, values| CellColumn { column: ColumnId(id), values, null_cells: None };
+    let columns = vec![
+        cells(0, Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.0))) as _),
+        cells(1, Arc::new(TimestampNanosecondArray::from_iter_values(rows.iter().map(|row| row.1))) as _),
+        cells(2, Arc::new(Int64Array::from_iter(rows.iter().map(|row| row.2))) as _),
+    ];
+    WriteBatch { operations: vec![Operation::Upsert(Upsert { table, mode: WriteMode::Upsert, columns })] }
+}
+
+fn rows(engine: &Engine, table: TableId) -> Result<Vec<(u32, i64, Option<i64>)>> {
+    block_on(async {
+        let mut stream = engine
+            .snapshot()
+            .scan(ScanRequest {
+                table,
+                rows: RowSelection::All,
+                columns: vec![ColumnId(1), ColumnId(2)],
+                predicates: Vec::new(),
+                skip_empty_rows: false,
+                order: Order::Key(Direction::Forward),
+                limit: None,
+                limit_per_prefix: None,
+            })
+            .await?;
+        let mut rows = Vec::new();
+        while let Some(batch) = stream.next().await? {
+            let times = batch.columns[0].as_primitive::<TimestampNanosecondType>();
+            let values = batch.columns[1].as_primitive::<Int64Type>();
+            let series =
+                batch.series.iter().flat_map(|run| std::iter::repeat_n(run.series.0, run.rows as usize));
+            rows.extend(series.zip(times.values()).zip(values).map(|((s, t), v)| (s, *t, v)));
+        }
+        Ok(rows)
+    })
+}
+
+fn create(engine: &Engine) -> Result<TableId> {
+    block_on(async {
+        let table = engine.create_table(TableSchema::measurement("cpu", 1000)).await?;
+        let field =
+            Alteration::AddColumn { id: ColumnId(2), name: "v".into(), column_type: ColumnType::Int64 };
+        engine.alter_table(table, vec![field]).await?;
+        Ok(table)
+    })
+}
+
+fn files(fs: &SimulatedFs) -> usize {
+    fs.list(Path::new("/data/rowsets")).expect("listed").len()
+}
+
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Writes a row at the moment the manifest is synced, once.
+fn write_while_the_manifest_is_synced(fs: &SimulatedFs, engine: &Arc<Engine>, table: TableId, row: i64) {
+    let engine = Arc::downgrade(engine);
+    let written = AtomicBool::new(false);
+    fs.on_operation(move |_, operation| {
+        let manifest = operation.path.to_string_lossy().contains("manifest");
+        if manifest && operation.kind == OperationKind::Sync && !written.swap(true, Ordering::SeqCst) {
+            let engine = engine.upgrade().expect("the engine is open");
+            block_on(engine.write(points(table, &[(1, row, Some(row))]))).expect("written");
+        }
+    });
+}
+
+#[test]
+fn a_row_written_while_a_flush_or_compaction_is_published_stays() -> Result<()> {
+    let fs = SimulatedFs::new();
+    let engine = Arc::new(Engine::open(options(&fs))?);
+    let table = create(&engine)?;
+    block_on(engine.write(points(table, &[(1, 10, Some(10))])))?;
+    write_while_the_manifest_is_synced(&fs, &engine, table, 20);
+    assert!(engine.flush()?);
+    assert_eq!(rows(&engine, table)?, [(1, 10, Some(10)), (1, 20, Some(20))]);
+    assert!(engine.flush()?);
+    write_while_the_manifest_is_synced(&fs, &engine, table, 30);
+    assert!(engine.compact()?);
+    let expected = [(1, 10, Some(10)), (1, 20, Some(20)), (1, 30, Some(30))];
+    assert_eq!(rows(&engine, table)?, expected);
+    assert!(engine.flush()?);
+    assert_eq!(rows(&engine, table)?, expected);
+    Ok(())
+}
+
+#[test]
+fn a_flush_that_fails_leaves_no_files_and_loses_nothing() -> Result<()> {
+    let fs = SimulatedFs::new();
+    let engine = Engine::open(options(&fs))?;
+    let table = create(&engine)?;
+    // Three partitions, so three files of one flush.
+    block_on(engine.write(points(table, &[(1, 10, Some(1)), (1, 1010, Some(2)), (1, 2010, Some(3))])))?;
+    let expected = rows(&engine, table)?;
+    let faults = [
+        Fault::Sync { skip: 1 },
+        Fault::Sync { skip: 3 },
+        Fault::SyncDir { skip: 0 },
+        Fault::Write { skip: 2, written: 3 },
+        Fault::Write { skip: 3, written: 3 },
+    ];
+    for fault in faults {
+        fs.inject(fault.clone());
+        assert!(engine.flush().is_err(), "{fault:?}");
+        fs.clear_faults();
+        assert_eq!(files(&fs), 0, "{fault:?}");
+        assert_eq!(rows(&engine, table)?, expected);
+        assert_eq!(rows(&Engine::open(options(&fs.crash(7)))?, table)?, expected);
+    }
+    // No space for a byte more: neither the rowsets nor the next manifest can be written.
+    fs.set_space(Some(fs.used_bytes()));
+    for _ in 0..3 {
+        assert_eq!(engine.flush().expect_err("the disk is full").kind(), ErrorKind::Retry);
+    }
+    fs.set_space(None);
+    assert!(engine.flush()?);
+    assert_eq!(files(&fs), 3);
+    assert_eq!(rows(&engine, table)?, expected);
+    Ok(())
+}
+
+#[test]
+fn damage_in_one_rowset_does_not_keep_others_from_being_compacted() -> Result<()> {
+    let fs = SimulatedFs::new();
+    let engine = Engine::open(options(&fs))?;
+    let table = create(&engine)?;
+    // Five rowsets in each of two partitions: enough to be merged.
+    for time in 0..5 {
+        block_on(engine.write(points(table, &[(1, time, Some(time)), (1, 1000 + time, Some(time))])))?;
+        assert!(engine.flush()?);
+    }
+    drop(engine);
+    let damaged = fs.snapshot();
+    damaged.flip_bit(Path::new("/data/rowsets/0000000000000002.rowset"), 20 * 8)?;
+    let engine = Engine::open(EngineOptions { maintenance_threads: 1, ..options(&damaged) })?;
+    wait_until("the other partition is compacted", || engine.stats().rowsets == 6);
+    assert_eq!(engine.stats().compaction_failures, 1);
+    // Later rowsets of the damaged partition are merged beside it.
+    for time in 5..9 {
+        block_on(engine.write(points(table, &[(1, time, Some(time))])))?;
+        assert!(engine.flush()?);
+    }
+    wait_until("what came later is compacted", || engine.stats().rowsets <= 5);
+    assert_eq!(engine.stats().compaction_failures, 1, "it is not tried again and again");
+    Ok(())
+}
+
+#[test]
+fn acknowledged_records_whose_sync_failed_are_flushed_at_once() -> Result<()> {
+    let fs = SimulatedFs::new();
+    let relaxed = EngineOptions {
+        maintenance_threads: 1,
+        wal_sync: SyncPolicy::Interval(Duration::from_millis(20)),
+        ..options(&fs)
+    };
+    let engine = Engine::open(relaxed)?;
+    let table = create(&engine)?;
+    block_on(engine.write(points(table, &[(1, 10, Some(1))])))?;
+    // Only the log syncs now, at the end of the interval.
+    fs.inject(Fault::Sync { skip: 0 });
+    wait_until("the rows are flushed", || engine.stats().flushes > 0);
+    fs.clear_faults();
+    assert!(engine.stats().wal.is_some_and(|log| log.doubtful_records > 0));
+    assert_eq!(rows(&Engine::open(options(&fs.crash(3)))?, table)?, [(1, 10, Some(1))]);
+    Ok(())
+}
