@@ -2,10 +2,11 @@
 
 use crate::config::{Config, Encoding, WalSync};
 use crate::server::Server;
-use crate::server::http::{Context, HttpLimits};
+use crate::server::http::{Context, Databases, HttpLimits};
 use crate::server::metrics::Metrics;
-use nyala_core::Result;
+use crate::server::stage::Stage;
 use nyala_core::env::{ClockRef, SystemClock};
+use nyala_core::{Error, Result};
 use nyala_db::catalog::Catalog;
 use nyala_db::ingest::SeriesCacheLimits;
 use nyala_db::write::LineWriter;
@@ -13,8 +14,8 @@ use nyala_engine::wal::SyncPolicy;
 use nyala_engine::{Component, Engine, EngineOptions, EngineStats, Preference};
 use std::fmt::Write;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// How often expired partitions are looked for, and the size of the series indexes is taken.
@@ -25,7 +26,7 @@ pub struct Running {
     server: Server,
     work: tokio::runtime::Runtime,
     engine: Arc<Engine>,
-    ready: Arc<AtomicBool>,
+    context: Arc<Context>,
 }
 
 impl Running {
@@ -37,28 +38,41 @@ impl Running {
             .thread_name("work")
             .enable_all()
             .build()?;
-        let engine = Arc::new(Engine::open(engine_options(config))?);
-        for damage in &engine.recovery().damage {
-            tracing::error!(%damage, "the log is damaged: what it held there is lost");
-        }
         let clock: ClockRef = Arc::new(SystemClock);
-        let catalog = Arc::new(work.block_on(Catalog::open(engine.clone()))?);
-        let ready = Arc::new(AtomicBool::new(true));
-        let measured = engine.clone();
-        let metrics = Metrics::new(vec![Box::new(move |text| engine_metrics(&measured.stats(), text))]);
-        let context = Context {
-            catalog: catalog.clone(),
-            writer: Arc::new(LineWriter::new(catalog.clone(), SeriesCacheLimits::default())),
+        let measured: Arc<OnceLock<Arc<Engine>>> = Arc::default();
+        let shown = measured.clone();
+        let engine_metrics = move |text: &mut String| {
+            if let Some(engine) = shown.get() {
+                engine_metrics(&engine.stats(), text);
+            }
+        };
+        let context = Arc::new(Context {
+            databases: OnceLock::new(),
             clock: clock.clone(),
             work: work.handle().clone(),
             limits: HttpLimits { body_bytes: config.max_body_size.0, query_bytes: config.memory_limit.0 / 4 },
-            metrics: Arc::new(metrics),
-            ready: ready.clone(),
+            metrics: Arc::new(Metrics::new(vec![Box::new(engine_metrics)])),
+            stage: Stage::default(),
             requests: AtomicU64::new(0),
+        });
+        // Listening comes first, so that whoever waits for a recovery is told so.
+        let server = Server::start(config.http_bind, cores, context.clone())
+            .map_err(|error| Error::from(error).context(format!("listening on {}", config.http_bind)))?;
+        let opened = open_databases(config, &work, &context);
+        let (engine, catalog) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                server.stop();
+                return Err(error);
+            }
         };
-        work.spawn(upkeep(catalog, engine.clone(), clock));
-        let server = Server::start(config.http_bind, cores, Arc::new(context))?;
-        Ok(Self { server, work, engine, ready })
+        // Nothing was in either before.
+        let _ = measured.set(engine.clone());
+        work.spawn(upkeep(catalog.clone(), engine.clone(), clock));
+        let writer = Arc::new(LineWriter::new(catalog.clone(), SeriesCacheLimits::default()));
+        let _ = context.databases.set(Databases { catalog, writer });
+        context.stage.ready(engine.recovery().damage_count);
+        Ok(Self { server, work, engine, context })
     }
 
     /// The address of the HTTP interface.
@@ -68,11 +82,26 @@ impl Running {
 
     /// Lets requests end, flushes, closes.
     pub fn stop(self) -> Result<()> {
-        self.ready.store(false, Ordering::Release);
+        self.context.stage.stopping();
         self.server.stop();
         self.work.shutdown_timeout(Duration::from_secs(30));
         self.engine.close()
     }
+}
+
+/// Opens store and databases; says meanwhile how far it is.
+fn open_databases(
+    config: &Config,
+    work: &tokio::runtime::Runtime,
+    context: &Context,
+) -> Result<(Arc<Engine>, Arc<Catalog>)> {
+    let mut watch = |replayed_bytes| context.stage.recovering(replayed_bytes);
+    let engine = Arc::new(Engine::open_watched(engine_options(config), &mut watch)?);
+    for damage in &engine.recovery().damage {
+        tracing::error!(%damage, "the log is damaged: what it held there is lost");
+    }
+    let catalog = Arc::new(work.block_on(Catalog::open(engine.clone()))?);
+    Ok((engine, catalog))
 }
 
 fn engine_options(config: &Config) -> EngineOptions {

@@ -1,15 +1,19 @@
 //! `nyala bench`: a server of its own in a process of its own, unless a target is given.
 
+use nyala_bench::client::connection::Connection;
+use nyala_bench::client::response::Body;
+use nyala_bench::client::target::Target;
 use nyala_bench::{BenchCommand, ServerUnderTest};
 use std::error::Error;
 use std::fs::File;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const START_TIMEOUT: Duration = Duration::from_secs(60);
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(super) fn run(command: &BenchCommand) -> Result<(), String> {
@@ -70,8 +74,7 @@ fn start(directory: &Path, data_dir: &PathBuf, address: SocketAddr) -> Result<Ch
         .stderr(log)
         .spawn()?;
     let deadline = Instant::now() + START_TIMEOUT;
-    // It listens only once it is ready.
-    while TcpStream::connect(address).is_err() {
+    while !is_ready(address) {
         if let Some(status) = child.try_wait()? {
             let log = std::fs::read_to_string(&log_path).unwrap_or_default();
             return Err(format!("the server ended with {status}:\n{log}").into());
@@ -83,6 +86,16 @@ fn start(directory: &Path, data_dir: &PathBuf, address: SocketAddr) -> Result<Ch
         std::thread::sleep(Duration::from_millis(10));
     }
     Ok(child)
+}
+
+/// Whether a server answers queries and writes.
+fn is_ready(address: SocketAddr) -> bool {
+    let target = Target::parse(&format!("http://{address}"));
+    target.is_ok_and(|target| {
+        let mut connection = Connection::new(&target, HEALTH_TIMEOUT);
+        let response = connection.request("GET", "/health", "", b"", Body::Drop);
+        response.is_ok_and(|response| response.status == 200)
+    })
 }
 
 /// Asks a server to stop, and waits for it; one that does not is killed.

@@ -4,6 +4,7 @@
 pub mod format;
 pub mod http;
 pub mod metrics;
+pub mod stage;
 
 use http::Context;
 use hyper::server::conn::http1;

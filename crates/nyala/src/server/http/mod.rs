@@ -7,26 +7,25 @@ mod response;
 mod write;
 
 use super::metrics::Metrics;
+use super::stage::Stage;
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use nyala_core::env::ClockRef;
 use nyala_db::catalog::Catalog;
 use nyala_db::write::LineWriter;
-use response::{Answer, empty, failure, whole};
+use response::{Answer, Failure, empty, failure, whole};
 use std::convert::Infallible;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// The version that clients are told: the one whose behaviour they get.
 pub const INFLUXDB_VERSION: &str = "1.8.10";
 
 /// What requests are answered with.
 pub struct Context {
-    /// All databases.
-    pub catalog: Arc<Catalog>,
-    /// Writes line protocol.
-    pub writer: Arc<LineWriter>,
+    /// What queries and writes go to, once the store is open.
+    pub databases: OnceLock<Databases>,
     /// The time of day.
     pub clock: ClockRef,
     /// Threads for what takes long or waits for the disk.
@@ -35,10 +34,25 @@ pub struct Context {
     pub limits: HttpLimits,
     /// Counts for people.
     pub metrics: Arc<Metrics>,
-    /// Whether the store is open and no shutdown has begun.
-    pub ready: Arc<AtomicBool>,
+    /// What the server is at.
+    pub stage: Stage,
     /// Numbers requests.
     pub requests: AtomicU64,
+}
+
+/// What queries and writes go to.
+pub struct Databases {
+    /// All databases.
+    pub catalog: Arc<Catalog>,
+    /// Writes line protocol.
+    pub writer: Arc<LineWriter>,
+}
+
+impl Context {
+    /// The databases, or what to tell a client that came too early.
+    pub(crate) fn databases(&self) -> Result<&Databases, Failure> {
+        self.databases.get().ok_or_else(|| failure(StatusCode::SERVICE_UNAVAILABLE, self.stage.describe().1))
+    }
 }
 
 /// Bounds on requests.
@@ -116,9 +130,10 @@ fn ping(request: &Request<Incoming>) -> Response<Answer> {
 }
 
 fn health(context: &Context) -> Response<Answer> {
-    let (status, word, message) = match context.ready.load(Ordering::Acquire) {
-        true => (StatusCode::OK, "pass", "ready for queries and writes"),
-        false => (StatusCode::SERVICE_UNAVAILABLE, "fail", "starting or stopping"),
+    let (ready, message) = context.stage.describe();
+    let (status, word) = match ready {
+        true => (StatusCode::OK, "pass"),
+        false => (StatusCode::SERVICE_UNAVAILABLE, "fail"),
     };
     let body = format!(
         "{{\"checks\":[],\"message\":\"{message}\",\"name\":\"influxdb\",\"status\":\"{word}\",\"version\":\"{INFLUXDB_VERSION}\"}}"

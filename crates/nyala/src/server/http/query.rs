@@ -51,7 +51,7 @@ pub(super) async fn handle(
     let job = Job {
         statements,
         context: QueryContext {
-            catalog: context.catalog.clone(),
+            catalog: context.databases()?.catalog.clone(),
             database: params.get("db").to_owned(),
             retention_policy: params.get("rp").to_owned(),
             now_ns: context.clock.now_ns(),

@@ -16,6 +16,7 @@ pub(super) async fn handle(
     context: &Context,
     request: Request<Incoming>,
 ) -> Result<Response<Answer>, Failure> {
+    let databases = context.databases()?;
     let params = Params::parse(request.uri().query().unwrap_or(""));
     let precision = match params.get("precision") {
         "" => Precision::default(),
@@ -31,14 +32,14 @@ pub(super) async fn handle(
     if database.is_empty() {
         return Err(failure(StatusCode::BAD_REQUEST, "database is required"));
     }
-    if context.catalog.database(&database).is_none() {
+    if databases.catalog.database(&database).is_none() {
         return Err(failure(StatusCode::NOT_FOUND, format!("database not found: \"{database}\"")));
     }
     let policy = params.get("rp").to_owned();
     let (head, incoming) = request.into_parts();
     let body = body::read(incoming, &head.headers, context.limits.body_bytes).await?;
     let options = ParseOptions { precision, now_ns: context.clock.now_ns(), limits: LineLimits::default() };
-    let writer = context.writer.clone();
+    let writer = databases.writer.clone();
     // Syncing the log blocks its thread, so it is done beside the threads that serve connections.
     let written = context
         .work

@@ -1,0 +1,56 @@
+//! What the server is at: starting, serving, stopping. Read by every health check, and set from outside.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+// 0 is starting.
+const RECOVERING: u8 = 1;
+const READY: u8 = 2;
+const STOPPING: u8 = 3;
+
+/// What the server is at.
+#[derive(Debug, Default)]
+pub struct Stage {
+    now: AtomicU8,
+    replayed_bytes: AtomicU64,
+    damaged_places: AtomicU64,
+}
+
+impl Stage {
+    /// Bytes of the log were replayed.
+    pub fn recovering(&self, replayed_bytes: u64) {
+        self.replayed_bytes.store(replayed_bytes, Ordering::Relaxed);
+        self.now.store(RECOVERING, Ordering::Release);
+    }
+
+    /// Requests are answered from now on; the log had so many damaged places, whose records are lost.
+    pub fn ready(&self, damaged_places: u64) {
+        self.damaged_places.store(damaged_places, Ordering::Relaxed);
+        self.now.store(READY, Ordering::Release);
+    }
+
+    /// A shutdown has begun.
+    pub fn stopping(&self) {
+        self.now.store(STOPPING, Ordering::Release);
+    }
+
+    /// Whether queries and writes are answered, and words about it.
+    pub fn describe(&self) -> (bool, String) {
+        match self.now.load(Ordering::Acquire) {
+            READY => match self.damaged_places.load(Ordering::Relaxed) {
+                0 => (true, "ready for queries and writes".to_owned()),
+                places => (
+                    true,
+                    format!(
+                        "ready for queries and writes; records in {places} damaged places of the log were lost"
+                    ),
+                ),
+            },
+            STOPPING => (false, "stopping".to_owned()),
+            RECOVERING => {
+                let replayed = self.replayed_bytes.load(Ordering::Relaxed) >> 10;
+                (false, format!("recovering: {replayed} KiB of the log replayed"))
+            }
+            _ => (false, "starting".to_owned()),
+        }
+    }
+}
