@@ -207,16 +207,20 @@ impl Catalog {
     /// Makes edits durable together, then applies them. After an error none is applied.
     pub(crate) fn commit(&mut self, edits: Vec<Edit>) -> Result<()> {
         // Numbers given out are not given out again, whatever fails.
+        let refused = |error: Error| {
+            Error::retry(format!("the manifest cannot be written now, nothing was changed: {error}"))
+        };
         if self.log.wants_checkpoint() {
-            self.log.checkpoint(&encode(&self.state.edits()))?;
+            self.log.checkpoint(&encode(&self.state.edits())).map_err(refused)?;
         }
         let mut changed = self.state.clone();
         let bytes = encode(&edits);
         edits.into_iter().try_for_each(|edit| changed.apply(edit))?;
         if let Err(error) = self.log.append(&bytes) {
-            // Only the next checkpoint says for sure that the edit is not there.
-            self.log.checkpoint(&encode(&self.state.edits())).map_err(|_| error.clone())?;
-            return Err(error);
+            // Only a checkpoint says for sure that the edit is not there. If it fails too the next commit begins
+            // with one; a crash before that may bring the edit back, which is as if the answer had been lost.
+            self.settle();
+            return Err(refused(error));
         }
         self.state = changed;
         Ok(())

@@ -17,6 +17,10 @@ const SEGMENT_SUFFIX: &str = ".wal";
 const SPARE_SUFFIX: &str = ".spare";
 /// One is written while the other waits; more would only hold space.
 const MAX_SPARES: usize = 2;
+/// The first segment after opening; each next one is twice as long, up to the length that was asked for. So a
+/// store with little in it takes little space, and one that is written to is soon as fast as can be: beginning
+/// a segment costs some milliseconds.
+const FIRST_SEGMENT_BYTES: u64 = 1 << 20;
 
 /// A segment that is no longer written.
 #[derive(Debug, Clone)]
@@ -34,6 +38,8 @@ pub(super) struct Segments {
     fs: FsRef,
     dir: PathBuf,
     segment_bytes: u64,
+    /// Length of the segment begun next.
+    next_bytes: u64,
     closed: VecDeque<Closed>,
     spares: Vec<PathBuf>,
     /// Bytes in the segment that is written.
@@ -68,12 +74,14 @@ impl Segments {
                 fs.remove(&dir.join(entry.name))?;
             }
         }
-        Ok(Self { fs, dir: dir.to_path_buf(), segment_bytes, closed, spares: Vec::new(), active_bytes: 0 })
+        let next_bytes = segment_bytes.min(FIRST_SEGMENT_BYTES);
+        let (dir, spares) = (dir.to_path_buf(), Vec::new());
+        Ok(Self { fs, dir, segment_bytes, next_bytes, closed, spares, active_bytes: 0 })
     }
 
     /// Begins a segment with room for at least `bytes`: when this returns it is on disk, with its name.
     pub(super) fn begin(&mut self, header: &FileHeader, bytes: u64) -> Result<FileRef> {
-        let length = bytes.max(self.segment_bytes);
+        let length = bytes.max(self.next_bytes);
         let spare = self.spares.pop();
         let (unnamed, access) = match spare {
             Some(path) => (path, Access::Write),
@@ -90,6 +98,8 @@ impl Segments {
             // Its contents are in doubt now. That it cannot be removed, or is already renamed, changes nothing: it
             // holds no record, and the next attempt takes its name.
             let _ = self.fs.remove(&unnamed);
+        } else {
+            self.next_bytes = (self.next_bytes * 2).min(self.segment_bytes);
         }
         begun
     }

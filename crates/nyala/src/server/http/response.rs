@@ -113,9 +113,8 @@ pub(crate) fn status_of(error: &Error) -> StatusCode {
         ErrorKind::Invalid | ErrorKind::Conflict => StatusCode::BAD_REQUEST,
         ErrorKind::Unsupported => StatusCode::NOT_IMPLEMENTED,
         ErrorKind::Limit => StatusCode::UNPROCESSABLE_ENTITY,
-        ErrorKind::Retry => StatusCode::SERVICE_UNAVAILABLE,
-        ErrorKind::Cancelled | ErrorKind::Unknown | ErrorKind::Corrupt | ErrorKind::Io => {
-            StatusCode::INTERNAL_SERVER_ERROR
-        }
+        // Sending a write again is safe where its outcome is unknown, and what the client should do.
+        ErrorKind::Retry | ErrorKind::Unknown => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorKind::Cancelled | ErrorKind::Corrupt | ErrorKind::Io => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }

@@ -1,0 +1,249 @@
+//! What an operator meets: starting, a second start, a full disk, full memory, damage. All through the real
+//! program, over HTTP.
+
+#[path = "support/client.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod client;
+#[path = "support/process.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod process;
+
+use client::Response;
+use process::Process;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant};
+
+fn body(response: &Response) -> String {
+    String::from_utf8_lossy(&response.body).into_owned()
+}
+
+/// Rows of one measurement, one second apart, in a batch that carries its own number.
+fn batch(measurement: &str, number: i64, rows: i64, padding: usize) -> String {
+    let text = "x".repeat(padding);
+    let mut lines = String::new();
+    for row in 0..rows {
+        let time = (number * rows + row) * 1_000_000_000;
+        writeln!(lines, "{measurement},host=h{} batch={number}i,text=\"{row}{text}\" {time}", row % 10)
+            .expect("writing to memory does not fail");
+    }
+    lines
+}
+
+/// Refused for now: 503, with the time to wait, and nothing of it stored.
+fn assert_refused(response: &Response) {
+    assert_eq!(response.status, 503, "{}", body(response));
+    let wait = response.header("Retry-After").and_then(|wait| wait.parse::<u32>().ok());
+    assert!(wait.is_some_and(|wait| wait > 0), "no Retry-After");
+    assert!(body(response).contains("\"error\":"), "{}", body(response));
+}
+
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn it_listens_at_once_and_says_that_it_recovers() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data_dir = directory.path().join("data");
+    let mut server = Process::start(&data_dir, &[]);
+    server.query("CREATE DATABASE d");
+    for number in 0..40 {
+        assert_eq!(server.write(&batch("cpu", number, 5000, 10)).status, 204);
+    }
+    server.kill();
+    let begun = Instant::now();
+    let server = Process::spawn(&data_dir, &[]);
+    wait_until("it listens", || server.status("/ping") == 204);
+    let listened = begun.elapsed();
+    let mut seen = Vec::new();
+    loop {
+        let health = server.send("GET", "/health", b"").expect("an answer");
+        if health.status == 200 {
+            break;
+        }
+        assert_eq!(health.status, 503);
+        seen.push(body(&health));
+        assert_eq!(server.status("/ping"), 204);
+        let ready = server.status("/ready");
+        assert!(ready == 503 || ready == 200);
+        for refused in [
+            server.write("cpu v=1 1"),
+            server.send("GET", "/query?db=d&q=SHOW+MEASUREMENTS", b"").expect("an answer"),
+        ] {
+            // It may have become ready meanwhile.
+            if refused.status == 503 {
+                assert_refused(&refused);
+            }
+        }
+    }
+    let ready = begun.elapsed();
+    assert!(ready < Duration::from_secs(5), "ready after {ready:?}");
+    assert!(listened < Duration::from_secs(1), "listened after {listened:?}");
+    assert!(seen.iter().any(|words| words.contains("of the log replayed")), "{seen:?}");
+    assert_eq!(server.number("SELECT count(batch) FROM cpu WHERE time >= 0 AND time < 300000s"), 200_000);
+}
+
+#[test]
+fn a_second_process_on_the_directory_refuses() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data_dir = directory.path().join("data");
+    let server = Process::start(&data_dir, &[]);
+    let mut second = Process::spawn(&data_dir, &[]);
+    assert_eq!(second.wait().code(), Some(1));
+    let said = second.log();
+    assert!(said.contains("in use by another process") && said.contains("data"), "{said}");
+    let checked = check(&data_dir);
+    assert_eq!(checked.0, Some(2), "{}", checked.1);
+    assert_eq!(server.status("/health"), 200, "the first one goes on");
+    assert!(server.stop().success());
+}
+
+/// Runs `nyala check --json`: its exit code and what it says.
+fn check(data_dir: &Path) -> (Option<i32>, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_nyala"))
+        .args(["check", "--json"])
+        .arg(data_dir)
+        .output()
+        .expect("it runs");
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&said).into_owned())
+}
+
+/// A small file system in memory, mounted as long as this lives.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// Nothing where this process may not mount.
+    fn mount(path: &Path, size: &str) -> Option<SmallDisk> {
+        std::fs::create_dir_all(path).expect("a directory");
+        let size = format!("size={size}");
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(path).output();
+        mounted.is_ok_and(|output| output.status.success()).then(|| SmallDisk(path.to_owned()))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_writes_until_there_is_space() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let Some(disk) = SmallDisk::mount(&directory.path().join("disk"), "24m") else {
+        let words = "SKIPPED: a full disk through the real program needs the right to mount a tmpfs";
+        std::io::Write::write_all(&mut std::io::stderr(), format!("{words}\n").as_bytes()).expect("written");
+        return;
+    };
+    let data_dir = disk.0.join("data");
+    let server = Process::start(&data_dir, &["--memory-limit", "64MiB"]);
+    server.query("CREATE DATABASE d");
+    let mut acknowledged = 0;
+    let refused = loop {
+        let response = server.write(&batch("cpu", acknowledged, 500, 200));
+        if response.status != 204 {
+            break response;
+        }
+        acknowledged += 1;
+        assert!(acknowledged < 2000, "the disk does not fill");
+    };
+    assert_refused(&refused);
+    // Again and again, also for tables and shards that do not exist yet, and nothing of it is stored.
+    for _ in 0..5 {
+        assert_refused(&server.write(&batch("cpu", acknowledged, 500, 200)));
+        assert_refused(&server.write("fresh v=1 1000"));
+    }
+    // What filled the disk was the log; with a file of somebody else's beside it no flush can help.
+    let stored = |server: &Process| server.number("SELECT count(batch) FROM cpu");
+    assert_eq!(stored(&server), acknowledged * 500, "queries are answered, and nothing is half-stored");
+    assert_eq!(server.number("SELECT count(v) FROM fresh"), 0);
+    assert_eq!(server.status("/health"), 200);
+    let grown = Command::new("mount").args(["-o", "remount,size=96m"]).arg(&disk.0).status();
+    assert!(grown.expect("mount runs").success());
+    wait_until("writes are accepted again", || {
+        server.write(&batch("cpu", acknowledged, 500, 200)).status == 204
+    });
+    wait_until("new tables too", || server.write("fresh v=1 1000").status == 204);
+    assert_eq!(stored(&server), (acknowledged + 1) * 500);
+    assert!(server.stop().success());
+    assert_eq!(check(&data_dir).0, Some(0), "{}", check(&data_dir).1);
+    let server = Process::start(&data_dir, &["--memory-limit", "64MiB"]);
+    assert_eq!(stored(&server), (acknowledged + 1) * 500);
+    assert_eq!(server.number("SELECT count(v) FROM fresh"), 1);
+    drop(server);
+}
+
+#[test]
+fn full_memory_refuses_writes_until_it_is_flushed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data_dir = directory.path().join("data");
+    let server = Process::start(&data_dir, &["--memory-limit", "64MiB"]);
+    server.query("CREATE DATABASE d");
+    let (next, stored, refused) = (AtomicI64::new(0), AtomicI64::new(0), AtomicI64::new(0));
+    let rows = 20_000;
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..6 {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let lines = batch("cpu", number, rows, 300);
+                    let response = server.write(&lines);
+                    match response.status {
+                        204 => drop(stored.fetch_add(1, Ordering::Relaxed)),
+                        _ => {
+                            assert_refused(&response);
+                            refused.fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let stored = stored.into_inner();
+    assert!(refused.into_inner() > 0, "memory never was full: {stored} batches of 7 MB were stored");
+    wait_until("writes are accepted again", || server.write("other v=1 1").status == 204);
+    assert_eq!(server.number("SELECT count(batch) FROM cpu"), stored * rows, "whole batches only");
+    assert!(server.metric("nyala_writes_refused_total") > 0);
+}
+
+#[test]
+fn damage_costs_only_what_it_hit_and_is_named() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data_dir = directory.path().join("data");
+    let server = Process::start(&data_dir, &[]);
+    server.query("CREATE DATABASE d");
+    for number in 0..3 {
+        assert_eq!(server.write(&batch("large", number, 5000, 20)).status, 204);
+        assert_eq!(server.write(&batch("small", number, 50, 20)).status, 204);
+    }
+    assert!(server.stop().success());
+    assert_eq!(check(&data_dir).0, Some(0), "{}", check(&data_dir).1);
+    let rowsets = std::fs::read_dir(data_dir.join("rowsets")).expect("listed");
+    let length = |path: &PathBuf| path.metadata().map_or(0, |metadata| metadata.len());
+    let largest = rowsets.map(|entry| entry.expect("an entry").path()).max_by_key(length).expect("a rowset");
+    let mut bytes = std::fs::read(&largest).expect("read");
+    bytes[40] ^= 4;
+    std::fs::write(&largest, bytes).expect("written");
+    let name = largest.file_name().expect("a name").to_string_lossy().into_owned();
+    let (code, said) = check(&data_dir);
+    assert_eq!(code, Some(1));
+    let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    assert!(said["damage"][0]["file"].as_str().is_some_and(|file| file.ends_with(&name)), "{said}");
+    assert!(said["damage"][0]["message"].as_str().is_some_and(|words| words.contains("large")), "{said}");
+    let server = Process::start(&data_dir, &[]);
+    assert_eq!(server.number("SELECT count(batch) FROM small"), 150);
+    let hit = server.send("GET", "/query?db=d&q=SELECT+*+FROM+large", b"");
+    // Named in the answer, or the answer is broken off; never a whole answer without the rows.
+    let named = hit.as_ref().is_ok_and(|response| body(response).contains(&name));
+    assert!(named || hit.is_err(), "{:?}", hit.map(|response| body(&response)));
+    assert_eq!(server.write("large batch=1i 1").status, 204, "writes go on");
+    assert!(server.stop().success());
+}

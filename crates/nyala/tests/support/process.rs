@@ -1,0 +1,132 @@
+//! The real program in a process of its own: started with any settings, asked over HTTP, stopped or killed.
+
+use super::client::{self, Request, Response, percent_encode};
+use std::fs::File;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// A server process; killed when dropped.
+pub(crate) struct Process {
+    child: Child,
+    pub(crate) address: SocketAddr,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts a server and does not wait for it. Its log goes beside its data.
+    pub(crate) fn spawn(data_dir: &Path, arguments: &[&str]) -> Process {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        drop(listener);
+        let number = address.port();
+        let log = std::env::temp_dir().join(format!("nyala-test-{}-{number}.log", std::process::id()));
+        let child = Command::new(env!("CARGO_BIN_EXE_nyala"))
+            .args(["serve", "--http-bind", &address.to_string(), "--data-dir"])
+            .arg(data_dir)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stderr(File::create(&log).expect("a log"))
+            .spawn()
+            .expect("the server starts");
+        Process { child, address, log }
+    }
+
+    /// Starts a server and waits until it answers queries.
+    pub(crate) fn start(data_dir: &Path, arguments: &[&str]) -> Process {
+        let process = Self::spawn(data_dir, arguments);
+        process.wait_until_ready(Duration::from_secs(30));
+        process
+    }
+
+    pub(crate) fn wait_until_ready(&self, limit: Duration) {
+        let begun = Instant::now();
+        while self.status("/health") != 200 {
+            assert!(begun.elapsed() < limit, "not ready {limit:?} after it was started: {}", self.log());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// What the server logged so far.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// The status of a GET; 0 where there is no answer.
+    pub(crate) fn status(&self, target: &str) -> u16 {
+        self.send("GET", target, b"").map_or(0, |response| response.status)
+    }
+
+    pub(crate) fn send(&self, method: &str, target: &str, body: &[u8]) -> Result<Response, String> {
+        let request = Request {
+            method: method.to_owned(),
+            target: target.to_owned(),
+            headers: Vec::new(),
+            body: body.to_vec(),
+        };
+        client::send(self.address, &request)
+    }
+
+    /// Writes lines to the database `d`.
+    pub(crate) fn write(&self, lines: &str) -> Response {
+        self.send("POST", "/write?db=d", lines.as_bytes()).expect("an answer")
+    }
+
+    /// Asks the database `d`; the whole answer.
+    pub(crate) fn query(&self, text: &str) -> serde_json::Value {
+        let target = format!("/query?db=d&epoch=ns&q={}", percent_encode(text));
+        let response = self.send("POST", &target, b"").unwrap_or_else(|error| panic!("{text}: {error}"));
+        serde_json::from_slice(&response.body).unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    /// The number that a query answers with in its first row, beside the time; 0 without rows.
+    pub(crate) fn number(&self, text: &str) -> i64 {
+        let answer = self.query(text);
+        let result = &answer["results"][0];
+        assert!(result.get("error").is_none(), "{text}: {answer}");
+        result["series"][0]["values"][0][1].as_i64().unwrap_or(0)
+    }
+
+    /// A metric without labels.
+    pub(crate) fn metric(&self, name: &str) -> u64 {
+        let text = self.send("GET", "/metrics", b"").expect("metrics").body;
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let found = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+        found.unwrap_or_else(|| panic!("no metric {name}"))
+    }
+
+    /// Kills the process as `kill -9` does.
+    pub(crate) fn kill(&mut self) {
+        // Gone already is as good.
+        let _ = self.child.kill();
+        self.child.wait().expect("gone");
+    }
+
+    /// Asks it to stop, and waits for it.
+    pub(crate) fn stop(mut self) -> ExitStatus {
+        let pid = self.child.id().to_string();
+        let asked = Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs");
+        assert!(asked.success());
+        self.wait()
+    }
+
+    /// Waits for a process that ends by itself.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("can be waited for") {
+                return status;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(60), "does not end: {}", self.log());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+        let _ = std::fs::remove_file(&self.log);
+    }
+}
