@@ -3,7 +3,7 @@
 //! Uses the harness of the client's tests, compiled in from its source: depending on the client itself would
 //! make every chore wait for its build. The cluster ends with this process; its data is removed.
 
-use std::io::BufRead;
+use std::io::{BufRead, Write};
 
 #[path = "../../crates/kudu-client/src/test_cluster/mod.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the tests of the client use more of it")]
@@ -11,12 +11,18 @@ mod test_cluster;
 
 use test_cluster::{ClusterOptions, Daemon, TestCluster};
 
+/// Speaks to a person, who may have stopped listening.
+macro_rules! say {
+    ($($words:tt)*) => {
+        let _ = writeln!(std::io::stdout(), $($words)*);
+    };
+}
+
 const HELP: &str = "\
 commands: kill, restart, pause, resume, each with master N or tserver N (from 0);
           flag (master|tserver) N NAME VALUE; quit (or end of input)";
 
 /// Starts a cluster, prints where it is, and obeys commands from the standard input.
-#[allow(clippy::print_stdout, reason = "this program speaks to a person")]
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let mut counts = Vec::new();
     let mut flags = Vec::new();
@@ -39,17 +45,17 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     options.kerberos = kerberos;
     let started = std::time::Instant::now();
     let mut cluster = TestCluster::start(&options)?;
-    println!("started in {:.1?}", started.elapsed());
-    println!("masters: {}", cluster.masters().join(","));
-    println!("tablet servers: {}", cluster.tablet_servers().join(","));
-    println!("web: http://{}", cluster.master_web().join(" http://"));
+    say!("started in {:.1?}", started.elapsed());
+    say!("masters: {}", cluster.masters().join(","));
+    say!("tablet servers: {}", cluster.tablet_servers().join(","));
+    say!("web: http://{}", cluster.master_web().join(" http://"));
     if kerberos {
         cluster.kinit("test-user")?;
         let environment = cluster.kerberos_environment()?;
         let words: Vec<String> = environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        println!("ticket of test-user: export {}", words.join(" "));
+        say!("ticket of test-user: export {}", words.join(" "));
     }
-    println!("{HELP}");
+    say!("{HELP}");
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|error| error.to_string())?;
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -65,7 +71,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
             }
             _ => Err(HELP.to_owned()),
         };
-        println!("{}", result.map_or_else(|error| error, |()| "done".to_owned()));
+        say!("{}", result.map_or_else(|error| error, |()| "done".to_owned()));
     }
     Ok(())
 }

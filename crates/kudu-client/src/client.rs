@@ -18,6 +18,7 @@ use crate::masters::Masters;
 use crate::metrics::{Metrics, MetricsSnapshot};
 use crate::pb::master::*;
 use crate::rpc::Messenger;
+use crate::rpc::connection::Limits;
 use crate::rpc::credentials::Credentials;
 use crate::rpc::messenger::{Address, MessengerSettings};
 use crate::schema::Schema;
@@ -38,6 +39,7 @@ pub struct ClientBuilder {
     rpc_timeout: Duration,
     admin_timeout: Duration,
     max_message_bytes: usize,
+    idle_timeout: Duration,
 }
 
 impl ClientBuilder {
@@ -112,10 +114,19 @@ impl ClientBuilder {
         self
     }
 
-    /// The largest answer accepted (64 MiB); bounds what a broken server can make this client reserve.
+    /// The largest answer accepted (64 MiB); bounds what a broken server can make this client reserve. All but the
+    /// data of scans is bounded by a quarter of it.
     #[must_use]
     pub fn max_message_bytes(mut self, bytes: usize) -> Self {
         self.max_message_bytes = bytes;
+        self
+    }
+
+    /// After how long without a call a connection is closed (50 s; servers close after 65 s unless told otherwise).
+    /// The next call opens another.
+    #[must_use]
+    pub fn idle_timeout(mut self, timeout: Duration) -> Self {
+        self.idle_timeout = timeout;
         self
     }
 
@@ -141,7 +152,7 @@ impl ClientBuilder {
         let metrics = Arc::new(Metrics::default());
         let settings = MessengerSettings {
             connect_timeout: self.connect_timeout,
-            max_message_bytes: self.max_message_bytes,
+            limits: Limits { max_message_bytes: self.max_message_bytes, idle_timeout: self.idle_timeout },
             require_encryption: self.require_encryption,
             encrypt_loopback: self.encrypt_loopback,
         };
@@ -271,6 +282,7 @@ impl Client {
             rpc_timeout: Duration::from_secs(10),
             admin_timeout: Duration::from_secs(30),
             max_message_bytes: 64 << 20,
+            idle_timeout: Duration::from_secs(50),
         }
     }
 

@@ -23,6 +23,9 @@ mod client;
 mod clock;
 mod create;
 mod error;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod key;
 mod masters;
 mod metrics;

@@ -21,6 +21,10 @@ use crate::rpc::messenger::Address;
 /// How many tablets one look-up brings.
 const TABLETS_PER_LOOKUP: u32 = 50;
 
+/// More than any tablet or location has; a broken master must not make few bytes into many.
+const MOST_REPLICAS: usize = 16;
+const MOST_LOCATION_BYTES: usize = 1024;
+
 /// One copy of a tablet.
 #[derive(Clone, Debug)]
 pub(crate) struct Replica {
@@ -239,14 +243,22 @@ impl Tablets {
     }
 }
 
-fn tablets_of(answer: &GetTableLocationsResponse, life: Duration) -> Result<Vec<Arc<Tablet>>> {
+pub(crate) fn tablets_of(answer: &GetTableLocationsResponse, life: Duration) -> Result<Vec<Arc<Tablet>>> {
     let expires_at = Instant::now() + life;
+    let too_large =
+        |what: &str| Err(Error::protocol(format!("too many or too long {what} in tablet locations")));
+    if answer.tablet_locations.len() > 2 * TABLETS_PER_LOOKUP as usize {
+        return too_large("tablets");
+    }
     let mut tablets = Vec::with_capacity(answer.tablet_locations.len());
     let mut last_end: Option<Bytes> = None;
     for location in &answer.tablet_locations {
         let partition = location.partition.clone().unwrap_or_default();
         let mut replicas = Vec::new();
         let mut leader = None;
+        if location.interned_replicas.len() > MOST_REPLICAS {
+            return too_large("replicas");
+        }
         for replica in &location.interned_replicas {
             let server = answer.ts_infos.get(replica.ts_info_index as usize);
             let server = server.ok_or_else(|| Error::protocol("a replica on a server that is not listed"))?;
@@ -255,6 +267,9 @@ fn tablets_of(answer: &GetTableLocationsResponse, life: Duration) -> Result<Vec<
                 leader = Some(replicas.len());
             }
             let location = server.location.clone().unwrap_or_default();
+            if location.len() > MOST_LOCATION_BYTES {
+                return too_large("locations");
+            }
             replicas.push(Replica { address: Address::from_pb(address)?, location });
         }
         let start = partition.partition_key_start.unwrap_or_default();
@@ -282,7 +297,7 @@ fn tablets_of(answer: &GetTableLocationsResponse, life: Duration) -> Result<Vec<
 mod tests {
     use super::*;
     use crate::pb::Partition;
-    use crate::pb::master::TabletLocations;
+    use crate::pb::master::{InternedReplica, TabletLocations, TabletServerInfo};
 
     fn answer(intervals: &[(&'static str, &'static str)]) -> GetTableLocationsResponse {
         let tablet = |(start, end): &(&'static str, &'static str)| TabletLocations {
@@ -333,6 +348,20 @@ mod tests {
         fill(&cache, "", &[("", "c"), ("c", "f"), ("f", "")]);
         fill(&cache, "d", &[("c", "d"), ("e", "")]);
         assert_eq!(["a", "c", "d", "e", "x"].map(|key| at(&cache, key)), ["", "c", "gap to e", "e", "e"]);
+    }
+
+    #[test]
+    fn few_bytes_of_locations_do_not_become_many() {
+        let life = Duration::from_secs(1);
+        let mut refused = answer(&[("", "")]);
+        let replica = InternedReplica { ts_info_index: 0, role: ROLE_LEADER };
+        refused.ts_infos.push(TabletServerInfo { rpc_addresses: vec![], ..Default::default() });
+        refused.tablet_locations[0].interned_replicas = vec![replica; MOST_REPLICAS + 1];
+        assert!(tablets_of(&refused, life).is_err());
+        refused.tablet_locations[0].interned_replicas.truncate(1);
+        assert!(tablets_of(&refused, life).is_ok());
+        refused.ts_infos[0].rpc_addresses.push(crate::pb::HostPort { host: "x".repeat(300), port: 1 });
+        assert!(tablets_of(&refused, life).is_err());
     }
 
     #[test]

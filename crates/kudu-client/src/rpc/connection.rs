@@ -3,7 +3,8 @@
 //! Two tasks serve it: one writes queued requests, one reads answers and hands each to its waiting call. A
 //! call that is dropped (cancelled, or past its deadline) leaves the table of waiting calls; if its request
 //! was not written yet it never will be, and an answer that comes later is read and thrown away. When the
-//! connection breaks every waiting call fails, and the pool replaces the connection.
+//! connection breaks every waiting call fails, and the pool replaces the connection. One that nobody used for a
+//! while is closed: servers do so too, and closing first avoids sending into that moment.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use prost::Message;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, BufWriter};
+use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -30,9 +32,6 @@ const QUEUE_LENGTH: usize = 64;
 const READ_BUFFER_BYTES: usize = 32 << 10;
 const WRITE_BUFFER_BYTES: usize = 16 << 10;
 
-/// Servers close a connection after 65 s without calls; closing first avoids sending into that moment.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(50);
-
 /// What travels with a call besides its message.
 #[derive(Clone, Debug)]
 pub(crate) struct CallOptions {
@@ -45,6 +44,13 @@ impl CallOptions {
     pub(crate) fn until(deadline: Instant) -> Self {
         Self { deadline, features: Vec::new(), request_id: None }
     }
+}
+
+/// What bounds a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) max_message_bytes: usize,
+    pub(crate) idle_timeout: Duration,
 }
 
 /// A connection ready for calls. Dropping it fails the calls still waiting.
@@ -77,19 +83,19 @@ struct Request {
 
 impl Connection {
     pub(crate) fn start(
-        transport: Transport,
+        transport: Transport<TcpStream>,
         server: String,
-        max_message_bytes: usize,
+        limits: Limits,
         metrics: Arc<Metrics>,
     ) -> Self {
         match transport {
             Transport::Plain(socket) => {
                 let (read, write) = socket.into_split();
-                Self::start_on(read, write, server, max_message_bytes, metrics)
+                Self::start_on(read, write, server, limits, metrics)
             }
             Transport::Tls(stream) => {
                 let (read, write) = tokio::io::split(*stream);
-                Self::start_on(read, write, server, max_message_bytes, metrics)
+                Self::start_on(read, write, server, limits, metrics)
             }
         }
     }
@@ -98,7 +104,7 @@ impl Connection {
         read: R,
         write: W,
         server: String,
-        max_message_bytes: usize,
+        limits: Limits,
         metrics: Arc<Metrics>,
     ) -> Self
     where
@@ -107,10 +113,14 @@ impl Connection {
     {
         let shared = Arc::new(Shared { server, metrics, calls: Mutex::default() });
         let (requests, queue) = mpsc::channel(QUEUE_LENGTH);
-        let tasks = [
-            tokio::spawn(write_requests(shared.clone(), queue, write)),
-            tokio::spawn(read_responses(shared.clone(), read, max_message_bytes)),
-        ];
+        let writer = tokio::spawn(write_requests(shared.clone(), queue, write));
+        let (reading, end_of_writer) = (shared.clone(), writer.abort_handle());
+        let reader = tokio::spawn(async move {
+            read_responses(reading, read, limits).await;
+            // Only when both halves are gone is the connection closed; the pool may keep this for long.
+            end_of_writer.abort();
+        });
+        let tasks = [writer, reader];
         Self { shared, requests, tasks }
     }
 
@@ -264,7 +274,7 @@ where
     }
 }
 
-async fn read_responses<R>(shared: Arc<Shared>, read: R, max_message_bytes: usize)
+async fn read_responses<R>(shared: Arc<Shared>, read: R, limits: Limits)
 where
     R: AsyncRead + Unpin,
 {
@@ -272,13 +282,13 @@ where
     loop {
         // Waiting for a first byte may be given up at any time; a message once begun is read to its end.
         let first = tokio::io::AsyncBufReadExt::fill_buf(&mut reader);
-        match timeout(IDLE_TIMEOUT, first).await {
+        match timeout(limits.idle_timeout, first).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => return shared.break_with(error.into()),
             Err(_) if shared.end_if_idle() => return,
             Err(_) => continue,
         }
-        match read_response(&mut reader, max_message_bytes).await {
+        match read_response(&mut reader, limits.max_message_bytes).await {
             Ok(Some(response)) => {
                 let bytes = response.body.len() + response.sidecars.iter().map(Vec::len).sum::<usize>();
                 Metrics::add(&shared.metrics.bytes_received, bytes as u64);
@@ -313,9 +323,14 @@ mod tests {
     }
 
     fn connect() -> (Connection, DuplexStream) {
+        connect_for(Duration::from_secs(50))
+    }
+
+    fn connect_for(idle_timeout: Duration) -> (Connection, DuplexStream) {
         let (client, server) = tokio::io::duplex(1 << 16);
         let (read, write) = tokio::io::split(client);
-        (Connection::start_on(read, write, "test".into(), 1 << 20, Arc::default()), server)
+        let limits = Limits { max_message_bytes: 1 << 20, idle_timeout };
+        (Connection::start_on(read, write, "test".into(), limits, Arc::default()), server)
     }
 
     fn in_ms(milliseconds: u64) -> CallOptions {
@@ -361,6 +376,22 @@ mod tests {
         };
         let (answer, ()) = tokio::join!(connection.call("s", "next", &Empty {}, &options), serve);
         assert_eq!(&answer.unwrap().body[..], b"fresh");
+    }
+
+    #[tokio::test]
+    async fn an_idle_connection_is_closed_but_not_one_that_waits_for_an_answer() {
+        let (connection, mut server) = connect_for(Duration::from_millis(20));
+        let options = in_ms(5_000);
+        let serve = async {
+            let call = next_call(&mut server).await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let header = ResponseHeader { call_id: call.call_id, ..Default::default() };
+            server.write_all(&encode_response(&header, b"slow")).await.unwrap();
+        };
+        let (answer, ()) = tokio::join!(connection.call("s", "slow", &Empty {}, &options), serve);
+        assert_eq!(&answer.unwrap().body[..], b"slow");
+        assert_eq!(server.read(&mut [0]).await.unwrap(), 0, "the client closes");
+        assert!(connection.is_broken());
     }
 
     #[tokio::test]

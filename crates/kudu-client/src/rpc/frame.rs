@@ -27,6 +27,11 @@ const MAX_SIDECARS: usize = 10_000;
 /// A header holds an id and sidecar offsets (at most 6 bytes each).
 const MAX_HEADER_BYTES: usize = 16 + 6 * MAX_SIDECARS;
 
+/// Main messages become structures of up to a hundred times their bytes, so they are bounded more tightly than the
+/// data beside them: by this where there are sidecars, else by a part of the bound on the whole.
+const MAX_MAIN_BYTES_BESIDE_SIDECARS: usize = 1 << 20;
+const MAX_MAIN_PART: usize = 4;
+
 /// One message from a server.
 #[derive(Debug)]
 pub(crate) struct Response {
@@ -93,6 +98,11 @@ where
         return Err(Error::protocol("sidecar offsets are not in order within the message"));
     }
     let main_len = offsets.first().map_or(body_len, |&first| first as usize);
+    let most =
+        if offsets.is_empty() { max_message_bytes / MAX_MAIN_PART } else { MAX_MAIN_BYTES_BESIDE_SIDECARS };
+    if main_len > most {
+        return Err(Error::protocol(format!("a main message of {main_len} bytes; the bound is {most}")));
+    }
     let body = Bytes::from(read_exactly(reader, main_len).await?);
     let mut sidecars = Vec::with_capacity(offsets.len());
     for (index, &start) in offsets.iter().enumerate() {
@@ -181,6 +191,9 @@ pub(crate) mod tests {
     fn lengths_that_lie_are_refused_before_memory_is_reserved() {
         assert_eq!(read(b"\xff\xff\xff\xff").unwrap_err().kind(), ErrorKind::Protocol);
         assert_eq!(read(b"\0\0\0\x02\x7f\0").unwrap_err().kind(), ErrorKind::Protocol);
+        let header = ResponseHeader { call_id: 1, ..Default::default() };
+        let main = encode_response(&header, &vec![0; 1 << 19]);
+        assert_eq!(read(&main).unwrap_err().kind(), ErrorKind::Protocol, "half of the bound in one message");
         for offsets in [vec![9], vec![4, 2]] {
             let header = ResponseHeader { call_id: 1, is_error: None, sidecar_offsets: offsets };
             assert_eq!(read(&encode_response(&header, b"abcdefgh")).unwrap_err().kind(), ErrorKind::Protocol);

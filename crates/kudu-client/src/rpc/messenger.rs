@@ -13,7 +13,7 @@ use prost::Message;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 
-use super::connection::{CallOptions, Connection};
+use super::connection::{CallOptions, Connection, Limits};
 use super::credentials::Credentials;
 use super::negotiation::{Terms, negotiate};
 use crate::error::{Error, ErrorKind, Result};
@@ -26,6 +26,9 @@ pub(crate) struct Address {
     pub(crate) host: String,
     pub(crate) port: u16,
 }
+
+/// What the name system allows. Addresses are copied for each replica, so none may be large.
+const MOST_HOST_BYTES: usize = 255;
 
 impl Address {
     /// Reads `host:port`; without a port it is the masters' default.
@@ -43,6 +46,9 @@ impl Address {
     }
 
     pub(crate) fn from_pb(address: &pb::HostPort) -> Result<Self> {
+        if address.host.len() > MOST_HOST_BYTES {
+            return Err(Error::protocol(format!("a host name of {} bytes", address.host.len())));
+        }
         let port = u16::try_from(address.port).map_err(|_| Error::protocol("a port beyond 65535"))?;
         Ok(Self { host: address.host.clone(), port })
     }
@@ -67,7 +73,7 @@ pub(crate) enum Login {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MessengerSettings {
     pub(crate) connect_timeout: Duration,
-    pub(crate) max_message_bytes: usize,
+    pub(crate) limits: Limits,
     pub(crate) require_encryption: bool,
     pub(crate) encrypt_loopback: bool,
 }
@@ -155,7 +161,9 @@ impl Messenger {
         let negotiated = async {
             let socket = TcpStream::connect((address.host.as_str(), address.port)).await?;
             socket.set_nodelay(true)?;
+            let is_loopback = socket.peer_addr().is_ok_and(|address| address.ip().is_loopback());
             let terms = Terms {
+                is_loopback,
                 require_encryption: self.settings.require_encryption,
                 encrypt_loopback: self.settings.encrypt_loopback,
                 offer_token: login == Login::Token,
@@ -167,12 +175,7 @@ impl Messenger {
                 Metrics::count(&self.metrics.connections);
                 tracing::debug!(%address, ?login, "connected");
                 let server = address.to_string();
-                Ok(Connection::start(
-                    transport,
-                    server,
-                    self.settings.max_message_bytes,
-                    self.metrics.clone(),
-                ))
+                Ok(Connection::start(transport, server, self.settings.limits, self.metrics.clone()))
             }
             Err(error) => {
                 Metrics::count(&self.metrics.connection_failures);

@@ -15,7 +15,6 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -110,19 +109,21 @@ impl ServerCertVerifier for ChainVerifier {
 
 /// A socket wrapped in a TLS session whose handshake is already over.
 #[derive(Debug)]
-pub(crate) struct TlsStream {
-    socket: TcpStream,
+pub(crate) struct TlsStream<S> {
+    socket: S,
     session: ClientConnection,
 }
 
 /// A TLS record holds at most this much plain text.
 const RECORD_BYTES: usize = 16 << 10;
 
-impl TlsStream {
-    pub(crate) fn new(socket: TcpStream, session: ClientConnection) -> Self {
+impl<S> TlsStream<S> {
+    pub(crate) fn new(socket: S, session: ClientConnection) -> Self {
         Self { socket, session }
     }
+}
 
+impl<S: AsyncWrite + Unpin> TlsStream<S> {
     fn poll_send_records(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.session.wants_write() {
             let mut adapter = Blocking { socket: &mut self.socket, context };
@@ -138,12 +139,12 @@ impl TlsStream {
 }
 
 /// Shows a non-blocking socket to rustls, which expects `WouldBlock` where tokio says `Pending`.
-struct Blocking<'a, 'b> {
-    socket: &'a mut TcpStream,
+struct Blocking<'a, 'b, S> {
+    socket: &'a mut S,
     context: &'a mut Context<'b>,
 }
 
-impl Read for Blocking<'_, '_> {
+impl<S: AsyncRead + Unpin> Read for Blocking<'_, '_, S> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let mut buffer = ReadBuf::new(bytes);
         match Pin::new(&mut *self.socket).poll_read(self.context, &mut buffer) {
@@ -154,7 +155,7 @@ impl Read for Blocking<'_, '_> {
     }
 }
 
-impl Write for Blocking<'_, '_> {
+impl<S: AsyncWrite + Unpin> Write for Blocking<'_, '_, S> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match Pin::new(&mut *self.socket).poll_write(self.context, bytes) {
             Poll::Ready(result) => result,
@@ -167,7 +168,7 @@ impl Write for Blocking<'_, '_> {
     }
 }
 
-impl AsyncRead for TlsStream {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for TlsStream<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -200,7 +201,7 @@ impl AsyncRead for TlsStream {
     }
 }
 
-impl AsyncWrite for TlsStream {
+impl<S: AsyncWrite + Unpin> AsyncWrite for TlsStream<S> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         ready!(this.poll_send_records(context))?;

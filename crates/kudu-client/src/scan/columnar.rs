@@ -95,6 +95,8 @@ pub(crate) fn decode_rowwise(
     }
     let mut arrays = Vec::with_capacity(columns.len());
     let mut at = 0;
+    // Servers give each cell its own bytes; cells that shared some could become many times the message.
+    let mut indirect_left = indirect.len();
     for (index, column) in columns.iter().enumerate() {
         let width = width(column);
         let is_variable = column.data_type.fixed_bytes().is_none();
@@ -116,7 +118,11 @@ pub(crate) fn decode_rowwise(
             }
             if !is_null {
                 // NULL cells hold garbage, so they are not even looked at.
-                parts.variable.extend_from_slice(indirect_slice(cell, indirect)?);
+                let slice = indirect_slice(cell, indirect)?;
+                indirect_left = indirect_left
+                    .checked_sub(slice.len())
+                    .ok_or_else(|| Error::protocol("cells that share their bytes"))?;
+                parts.variable.extend_from_slice(slice);
             }
             let end =
                 u32::try_from(parts.variable.len()).map_err(|_| Error::protocol("a column beyond 4 GiB"))?;
@@ -312,6 +318,25 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::NotSupported);
         let schema = Arc::new(Schema::new(vec![Field::new("c1", ArrowType::Binary, true)]));
         assert!(decode_columnar(&schema, &projected, &block, sidecars()).is_ok());
+    }
+
+    #[test]
+    fn cells_that_share_their_bytes_do_not_multiply_them() {
+        let (_, mut projected) = columns();
+        projected.drain(..4);
+        projected[0].is_nullable = false;
+        let schema = Arc::new(Schema::new(vec![Field::new("c4", ArrowType::Binary, false)]));
+        let cell = [0u64.to_le_bytes(), 1000u64.to_le_bytes()].concat();
+        let decode = |rows: usize| {
+            let block = RowwiseRowBlock {
+                num_rows: Some(rows as i32),
+                rows_sidecar: Some(0),
+                indirect_data_sidecar: Some(1),
+            };
+            decode_rowwise(&schema, &projected, &block, &[cell.repeat(rows), vec![7; 1000]])
+        };
+        assert_eq!(decode(1).unwrap().num_rows(), 1);
+        assert_eq!(decode(2).unwrap_err().kind(), ErrorKind::Protocol);
     }
 
     proptest! {

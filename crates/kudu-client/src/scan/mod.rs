@@ -1,8 +1,9 @@
 //! Reading: what to scan, and how.
 
-mod columnar;
+pub(crate) mod columnar;
 mod prune;
 mod scanner;
+mod sorted;
 mod tablet;
 mod token;
 
@@ -46,7 +47,8 @@ pub enum ReadMode {
 pub enum ReplicaSelection {
     /// The leader.
     Leader,
-    /// A replica at the client's location if there is one, else any.
+    /// A replica at the location the masters assigned to this client, if there is one, else any. Masters assign
+    /// locations by `--location_mapping_cmd`, to clients only with `--master_client_location_assignment_enabled`.
     Closest,
 }
 
@@ -86,6 +88,7 @@ pub struct ScanBuilder {
     read_mode: ReadMode,
     diff_from: Option<(Timestamp, String)>,
     ordered: bool,
+    sorted: bool,
     replica: ReplicaSelection,
     layout: Layout,
     strings_as_binary: bool,
@@ -107,6 +110,7 @@ impl ScanBuilder {
             read_mode: ReadMode::Latest,
             diff_from: None,
             ordered: false,
+            sorted: false,
             replica: ReplicaSelection::Leader,
             layout: Layout::Columnar,
             strings_as_binary: false,
@@ -156,6 +160,18 @@ impl ScanBuilder {
             self.read_mode = ReadMode::Snapshot(None);
         }
         self
+    }
+
+    /// Returns the rows of all tablets in the order of the primary key; implies [`Self::fault_tolerant`].
+    ///
+    /// The hash buckets of a range partition are read at the same time and merged. Range partitions come one after
+    /// the other where their columns begin the primary key, else all tablets are merged at once. Each tablet being
+    /// merged holds up to three batches, which are made smaller so that [`Self::prefetch`]'s bound holds for up to a
+    /// hundred of them. Key columns that were not projected are fetched too, and dropped after the merge.
+    #[must_use]
+    pub fn sorted(mut self) -> Self {
+        self.sorted = true;
+        self.fault_tolerant()
     }
 
     /// Returns only rows that changed after `from` and up to `to`, each as it is at `to`, with a Boolean column
@@ -237,8 +253,15 @@ impl ScanBuilder {
     /// # Errors
     /// When a column does not exist, a value does not fit, or the tablets cannot be found.
     pub async fn open(self) -> Result<Scanner> {
-        let (spec, filters) = self.spec()?;
+        let is_sorted = self.sorted;
+        let (mut spec, filters) = self.spec()?;
         let tablets = wanted_tablets(&spec.table, &filters, spec.timeout).await?;
+        if is_sorted {
+            let groups = sorted::groups(&spec.table, tablets);
+            spec.batch_bytes = sorted::batch_bytes(&spec, &groups);
+            return Ok(Scanner::start_sorted(Arc::new(spec), groups));
+        }
+        let spec = Arc::new(spec);
         let parts = tablets.into_iter().map(Part::whole).collect();
         Ok(Scanner::start(spec, parts))
     }
@@ -249,6 +272,7 @@ impl ScanBuilder {
     /// As [`Self::open`] and the scan itself.
     pub async fn count(mut self) -> Result<u64> {
         self.projection = Some(Vec::new());
+        self.sorted = false;
         let mut scanner = self.open().await?;
         let mut rows = 0;
         while let Some(batch) = scanner.next_batch().await? {
@@ -261,8 +285,13 @@ impl ScanBuilder {
     /// can run. A snapshot scan without a time gets the present one, so that all pieces see the same state.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// As [`Self::open`]; and when the scan is [sorted](Self::sorted), which pieces by themselves cannot be.
     pub async fn into_tokens(mut self) -> Result<Vec<ScanToken>> {
+        if self.sorted {
+            return Err(Error::invalid(
+                "a sorted scan cannot be cut into pieces; fault-tolerant pieces are sorted each",
+            ));
+        }
         if self.read_mode == ReadMode::Snapshot(None) {
             self.read_mode = ReadMode::Snapshot(Some(token::now(&self.table)));
         }
@@ -272,17 +301,22 @@ impl ScanBuilder {
         token::tokens(&spec, tablets, split_bytes).await
     }
 
-    fn spec(self) -> Result<(Arc<Spec>, Filters)> {
+    fn spec(self) -> Result<(Spec, Filters)> {
         let table = self.table.inner.clone();
         let schema = &table.schema;
         let filters = Filters::fold(schema, &self.predicates)?;
         let mut columns = Vec::new();
         let mut wire = Vec::new();
-        let indices: Vec<usize> = match &self.projection {
+        let mut indices: Vec<usize> = match &self.projection {
             Some(names) => names.iter().map(|name| schema.find(name)).collect::<Result<_>>()?,
             None => (0..schema.columns().len()).collect(),
         };
-        for index in indices {
+        let wanted = indices.len();
+        if self.sorted {
+            let keys = 0..schema.key_columns().len();
+            indices.extend(keys.filter(|key| !indices.contains(key)).collect::<Vec<_>>());
+        }
+        for &index in &indices {
             let column = &schema.columns()[index];
             if let DataType::Unknown(code) = column.data_type {
                 let message = format!("column {:?} is of type {code}; project others", column.name);
@@ -334,7 +368,9 @@ impl ScanBuilder {
             template.row_format_flags = Some(COLUMNAR_LAYOUT);
         }
         let arrow_schema = arrow_schema_of(&columns, self.strings_as_binary);
+        let hidden = wanted..indices.len();
         let spec = Spec {
+            hidden,
             uses_bloom_filters: filters.use_bloom_filters(),
             template,
             columns,
@@ -342,14 +378,14 @@ impl ScanBuilder {
             limit: self.limit,
             replica: self.replica,
             batch_bytes: self.batch_bytes,
-            parallelism: if self.ordered { 1 } else { self.parallelism },
+            parallelism: if self.ordered && !self.sorted { 1 } else { self.parallelism },
             prefetch: self.prefetch,
             timeout: self.timeout,
             rowwise: AtomicBool::new(self.layout == Layout::Rowwise),
             snapshot: tokio::sync::Mutex::new(snapshot),
             table,
         };
-        Ok((Arc::new(spec), filters))
+        Ok((spec, filters))
     }
 }
 
@@ -377,6 +413,8 @@ struct Spec {
     columns: Vec<Projected>,
     arrow_schema: SchemaRef,
     limit: Option<u64>,
+    /// The columns that are read only to sort by them.
+    hidden: std::ops::Range<usize>,
     replica: ReplicaSelection,
     batch_bytes: u32,
     parallelism: usize,

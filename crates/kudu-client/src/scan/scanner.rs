@@ -14,8 +14,9 @@ use tokio::task::JoinHandle;
 use tracing::Instrument;
 
 use super::tablet::TabletScan;
-use super::{Part, Spec};
+use super::{Part, Spec, sorted};
 use crate::error::Result;
+use crate::tablets::Tablet;
 
 /// Servers forget a scanner after 60 s without a call.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(20);
@@ -35,10 +36,7 @@ impl Scanner {
         let (sender, batches) = mpsc::channel(spec.prefetch);
         let tablets = parts.len();
         let rows_left = spec.limit;
-        let shared = Arc::new(Shared {
-            parts: Mutex::new(parts.into()),
-            rows_left: AtomicU64::new(rows_left.unwrap_or(u64::MAX)),
-        });
+        let shared = Arc::new(Shared::new(&spec, parts));
         let count = if rows_left == Some(0) { 0 } else { spec.parallelism.min(tablets) };
         let workers = (0..count)
             .map(|_| {
@@ -47,6 +45,18 @@ impl Scanner {
             })
             .collect();
         Self { schema: spec.arrow_schema.clone(), batches, workers, rows_left, tablets }
+    }
+
+    /// Reads the tablets so that all rows come in the order of the primary key.
+    pub(super) fn start_sorted(spec: Arc<Spec>, groups: Vec<Vec<Arc<Tablet>>>) -> Self {
+        let (sender, batches) = mpsc::channel(1);
+        let (schema, rows_left) = (sorted::visible_schema(&spec), spec.limit);
+        let tablets = groups.iter().map(Vec::len).sum();
+        let workers = match rows_left {
+            Some(0) => Vec::new(),
+            _ => vec![tokio::spawn(sorted::read(spec, groups, sender))],
+        };
+        Self { schema, batches, workers, rows_left, tablets }
     }
 
     /// The schema of the batches.
@@ -129,14 +139,20 @@ impl Drop for Scanner {
 }
 
 #[derive(Debug)]
-struct Shared {
+pub(super) struct Shared {
     parts: Mutex<VecDeque<Part>>,
     /// Rows not yet received by any worker, so that none asks for more than is wanted.
     rows_left: AtomicU64,
 }
 
+impl Shared {
+    pub(super) fn new(spec: &Spec, parts: Vec<Part>) -> Self {
+        Self { parts: Mutex::new(parts.into()), rows_left: AtomicU64::new(spec.limit.unwrap_or(u64::MAX)) }
+    }
+}
+
 /// Scans one tablet after the other until none is left.
-async fn work(spec: Arc<Spec>, shared: Arc<Shared>, sender: mpsc::Sender<Result<RecordBatch>>) {
+pub(super) async fn work(spec: Arc<Spec>, shared: Arc<Shared>, sender: mpsc::Sender<Result<RecordBatch>>) {
     loop {
         let Some(part) = shared.parts.lock().pop_front() else { return };
         let span = tracing::debug_span!("kudu_scan", tablet = %part.tablet.id_text());

@@ -129,6 +129,7 @@ async fn open(client: &Client, wire: Wire) -> Result<Scanner> {
         arrow_schema: arrow_schema_of(&columns, wire.strings_as_binary),
         columns,
         limit: wire.limit,
+        hidden: 0..0,
         replica: if wire.closest_replica { ReplicaSelection::Closest } else { ReplicaSelection::Leader },
         batch_bytes: wire.batch_bytes,
         parallelism: 1,

@@ -176,19 +176,19 @@ pub fn flushing_options() -> ClusterOptions {
         .tablet_server_flag("--maintenance_manager_polling_interval_ms=50")
 }
 
+/// The values of a metric of a daemon, one per tablet or table that has it.
+pub fn metric(address: &str, name: &str) -> Vec<u64> {
+    let metrics = String::from_utf8(page(address, &format!("/metrics?metrics={name}"))).unwrap();
+    let named = metrics.split("\"name\": \"").skip(1).filter(|part| part.starts_with(name));
+    let digits = |part: &str| part.chars().filter(char::is_ascii_digit).collect::<String>();
+    let value = |part: &str| digits(part.split("\"value\":").nth(1)?.split('}').next()?).parse().ok();
+    named.filter_map(value).collect()
+}
+
 /// Waits until the tablet server holds at least this many rowsets on disk and nothing in memory.
 pub async fn wait_for_flush(cluster: &TestCluster, rowsets: u64) {
     for _ in 0..400 {
-        let metrics =
-            page(&cluster.tablet_server_web()[0], "/metrics?metrics=num_rowsets_on_disk,memrowset_size");
-        let metrics = String::from_utf8(metrics).unwrap();
-        let values = |name: &str| -> Vec<u64> {
-            let named = metrics.split("\"name\": \"").skip(1).filter(|part| part.starts_with(name));
-            let digits = |part: &str| part.chars().filter(char::is_ascii_digit).collect::<String>();
-            named
-                .filter_map(|part| digits(part.split("\"value\":").nth(1)?.split('}').next()?).parse().ok())
-                .collect()
-        };
+        let values = |name: &str| metric(&cluster.tablet_server_web()[0], name);
         // An empty memrowset is still some hundred bytes large.
         let in_memory = values("memrowset_size").into_iter().max().unwrap_or(u64::MAX);
         if values("num_rowsets_on_disk").into_iter().sum::<u64>() >= rowsets && in_memory < 2000 {
