@@ -7,6 +7,9 @@
 pub mod catalog;
 mod delete;
 pub mod ingest;
+mod names;
 mod records;
 pub mod series;
 pub mod write;
+
+pub use names::{is_valid_name, quoted};

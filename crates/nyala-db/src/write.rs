@@ -1,13 +1,17 @@
 //! A request body becomes one batch of the store, or a few when it is very large.
 //!
 //! Per group of rows (see `ingest`): series get their ids, fields their columns; rows that are too old or
-//! whose fields have other types in their shard are dropped and counted as InfluxDB does; the rest is
-//! handed on as columns, with the records of new series in the same batch.
+//! whose fields have other types in their shard are refused and counted as InfluxDB does (`refusal`); the
+//! rest is handed on as columns, with the records of new series in the same batch.
+
+mod refusal;
+
+use refusal::Refusal;
 
 use crate::catalog::{Catalog, FieldType, Measurement, RetentionPolicy};
 use crate::ingest::{
     FieldColumn, FieldKind, FieldValues, LineRequest, ParseErrors, ParseOptions, ParsedBatch, RowGroup,
-    SeriesCache, SeriesCacheLimits, TagSet, UNRESOLVED_SERIES,
+    SeriesCache, SeriesCacheLimits, TagSet,
 };
 use arrow_array::{
     Array, ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray, TimestampNanosecondArray,
@@ -16,7 +20,6 @@ use arrow_array::{
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer};
 use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN};
 use nyala_core::store::{CellColumn, Operation, Upsert, WriteBatch, WriteMode};
-use nyala_core::time::truncate_to_width;
 use nyala_core::{ColumnId, Error, Result};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -32,8 +35,12 @@ pub struct WriteReport {
     pub written: u64,
     /// Lines that could not be read.
     pub unreadable: ParseErrors,
-    /// Points that were read but not stored.
+    /// Points older than their retention policy keeps.
+    pub expired: u64,
+    /// Other points that were read but not stored.
     pub dropped: Option<Dropped>,
+    /// Whether the points of a shard were not stored because a field that was new there had two types.
+    pub conflict: bool,
 }
 
 /// Points that were read but not stored.
@@ -139,13 +146,19 @@ struct BatchWrite<'a> {
 impl BatchWrite<'_> {
     async fn write(&self, memory: &mut Memory, report: &mut WriteReport) -> Result<()> {
         self.resolve_series(memory).await?;
+        let mut refusal = Refusal::new(self.policy, self.now_ns);
+        let mut measurements = Vec::new();
+        for group in memory.batch.groups() {
+            let name = String::from_utf8_lossy(group.measurement()).into_owned();
+            let measurement = self.catalog.measurement_for_write(self.database, self.policy, &name).await?;
+            refusal.check(group, &measurement);
+            measurements.push(measurement);
+        }
+        let kept = refusal.finish(memory.batch.groups(), report);
         let mut operations = Vec::new();
         let mut touched: Vec<Arc<Measurement>> = Vec::new();
         let mut written = 0;
-        for group in memory.batch.groups_mut() {
-            let name = String::from_utf8_lossy(group.measurement()).into_owned();
-            let measurement = self.catalog.measurement_for_write(self.database, self.policy, &name).await?;
-            let keep = self.checked_rows(group, &measurement, report);
+        for ((group, measurement), keep) in memory.batch.groups_mut().zip(measurements).zip(kept) {
             if let Some(upsert) = upsert_of(group, &measurement, keep).await? {
                 written += upsert.rows() as u64;
                 operations.push(Operation::Upsert(upsert));
@@ -192,7 +205,7 @@ impl BatchWrite<'_> {
                 .iter()
                 .map(|(key, value)| (String::from_utf8_lossy(key), String::from_utf8_lossy(value)))
                 .collect();
-            // A tag cannot be called time: its rows stay without a series, and are dropped below.
+            // A tag cannot be called time: its rows stay without a series, and are refused.
             if texts.iter().all(|(key, _)| key != "time") {
                 let tags: Vec<(&str, &str)> = texts.iter().map(|(key, value)| (&**key, &**value)).collect();
                 memory.cache.set_series_id(handle, measurement.series_id(&tags).0);
@@ -200,125 +213,6 @@ impl BatchWrite<'_> {
         }
         memory.batch.resolve(&memory.cache);
         Ok(())
-    }
-
-    /// Which rows of a group are stored; `None`: all.
-    fn checked_rows(
-        &self,
-        group: &RowGroup,
-        measurement: &Measurement,
-        report: &mut WriteReport,
-    ) -> Option<BooleanBuffer> {
-        let mut refused = Refused::new(group.row_count());
-        if group.series_ids.contains(&UNRESOLVED_SERIES) {
-            let words = format!(
-                "invalid tag key: input tag \"time\" on measurement \"{}\" is invalid",
-                measurement.name()
-            );
-            refused.refuse(|row| group.series_ids[row] == UNRESOLVED_SERIES, &words);
-        }
-        if let Some(horizon_ns) = self.policy.horizon_ns(self.now_ns)
-            && group.times_ns.iter().any(|time_ns| *time_ns < horizon_ns)
-        {
-            refused.refuse(|row| group.times_ns[row] < horizon_ns, "points beyond retention policy");
-        }
-        if group.columns.iter().any(|column| column.name() == b"time") {
-            let only_time =
-                |row| !group.columns.iter().any(|column| column.name() != b"time" && column.is_present(row));
-            let words = format!(
-                "invalid field name: input field \"time\" on measurement \"{}\" is invalid",
-                measurement.name()
-            );
-            refused.refuse(only_time, &words);
-        }
-        self.check_types(group, measurement, &mut refused);
-        refused.finish(report)
-    }
-
-    /// A field has one type in a shard: rows that give it another are dropped whole.
-    fn check_types(&self, group: &RowGroup, measurement: &Measurement, refused: &mut Refused) {
-        let width_ns = self.policy.shard_duration_ns;
-        let bounds = group
-            .times_ns
-            .iter()
-            .fold((i64::MAX, i64::MIN), |(least, most), time_ns| (least.min(*time_ns), most.max(*time_ns)));
-        let (first, last) = (truncate_to_width(bounds.0, width_ns), truncate_to_width(bounds.1, width_ns));
-        let names: Vec<String> =
-            group.columns.iter().map(|column| String::from_utf8_lossy(column.name()).into_owned()).collect();
-        let single_types = names.iter().enumerate().all(|(index, name)| !names[..index].contains(name));
-        let conflict = |name: &str, here: FieldType, known: FieldType| {
-            format!(
-                "field type conflict: input field \"{name}\" on measurement \"{}\" is type {}, already exists as type {}",
-                measurement.name(),
-                here.name(),
-                known.name()
-            )
-        };
-        if first == last && single_types && !refused.any() {
-            for (column, name) in group.columns.iter().zip(&names).filter(|(_, name)| *name != "time") {
-                let here = field_type(column.kind());
-                let known = measurement.claim_shard_type(first, name, here);
-                if known != here {
-                    refused.refuse(|row| column.is_present(row), &conflict(name, here, known));
-                }
-            }
-            return;
-        }
-        for row in 0..group.row_count() {
-            if refused.is_refused(row) {
-                continue;
-            }
-            let shard = truncate_to_width(group.times_ns[row], width_ns);
-            for (column, name) in group.columns.iter().zip(&names).filter(|(_, name)| *name != "time") {
-                if column.is_present(row) {
-                    let here = field_type(column.kind());
-                    let known = measurement.claim_shard_type(shard, name, here);
-                    if known != here {
-                        refused.refuse(|other| other == row, &conflict(name, here, known));
-                        break;
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Rows that are not stored, and why the first is not.
-struct Refused {
-    rows: Vec<bool>,
-    reason: Option<String>,
-}
-
-impl Refused {
-    fn new(rows: usize) -> Self {
-        Self { rows: vec![false; rows], reason: None }
-    }
-
-    fn any(&self) -> bool {
-        self.reason.is_some()
-    }
-
-    fn is_refused(&self, row: usize) -> bool {
-        self.rows[row]
-    }
-
-    fn refuse(&mut self, is_bad: impl Fn(usize) -> bool, reason: &str) {
-        for row in 0..self.rows.len() {
-            if !self.rows[row] && is_bad(row) {
-                self.rows[row] = true;
-                self.reason.get_or_insert_with(|| reason.to_owned());
-            }
-        }
-    }
-
-    fn finish(self, report: &mut WriteReport) -> Option<BooleanBuffer> {
-        let reason = self.reason?;
-        let count = self.rows.iter().filter(|refused| **refused).count() as u64;
-        match &mut report.dropped {
-            Some(dropped) => dropped.count += count,
-            None => report.dropped = Some(Dropped { reason, count }),
-        }
-        Some(BooleanBuffer::collect_bool(self.rows.len(), |row| !self.rows[row]))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::config::{Config, Encoding, WalSync};
 use crate::server::Server;
-use crate::server::http::{Context, Databases, HttpLimits};
+use crate::server::http::{BodyMemory, Context, Databases, HttpLimits};
 use crate::server::metrics::Metrics;
 use crate::server::stage::Stage;
 use nyala_core::env::{ClockRef, SystemClock};
@@ -51,6 +51,8 @@ impl Running {
             clock: clock.clone(),
             work: work.handle().clone(),
             limits: HttpLimits { body_bytes: config.max_body_size.0, query_bytes: config.memory_limit.0 / 4 },
+            // At least one body of the largest size, packed and unpacked.
+            bodies: Arc::new(BodyMemory::new((config.memory_limit.0 / 4).max(2 * config.max_body_size.0))),
             metrics: Arc::new(Metrics::new(vec![Box::new(engine_metrics)])),
             stage: Stage::default(),
             requests: AtomicU64::new(0),

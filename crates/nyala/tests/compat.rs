@@ -30,7 +30,8 @@ fn is_set(name: &str) -> bool {
 
 /// Fails with every difference, after a line per script that had one.
 fn judge(outcomes: &[Outcome]) {
-    const SHOWN_FAILURES: usize = 12;
+    // A run of chosen scripts shows everything.
+    let shown_failures = if std::env::var_os("NYALA_SCRIPT").is_some() { usize::MAX } else { 12 };
     let steps: usize = outcomes.iter().map(|o| o.steps).sum();
     let failed: usize = outcomes.iter().map(|o| o.failures.len()).sum();
     if failed == 0 {
@@ -38,12 +39,12 @@ fn judge(outcomes: &[Outcome]) {
     }
     let mut text = String::new();
     for outcome in outcomes.iter().filter(|o| !o.failures.is_empty()) {
-        for failure in outcome.failures.iter().take(SHOWN_FAILURES) {
+        for failure in outcome.failures.iter().take(shown_failures) {
             text.push_str(failure);
             text.push('\n');
         }
-        if outcome.failures.len() > SHOWN_FAILURES {
-            let left_out = outcome.failures.len() - SHOWN_FAILURES;
+        if outcome.failures.len() > shown_failures {
+            let left_out = outcome.failures.len() - shown_failures;
             text.push_str(&format!("{}: … {left_out} more steps\n", outcome.name));
         }
     }

@@ -1,15 +1,16 @@
 //! A measurement: its table, its fields, its series.
 //!
 //! A field is one nullable column per (name, type). Within one shard a field has one type, the first
-//! written there; which is remembered in durable records beside the series.
+//! written there; which is remembered in durable records beside the series. A field is there as long as a
+//! shard has it: its column outlives the deletion of its last shard unseen, and is used again.
 
 use crate::records::Records;
 use crate::series::SeriesIndex;
 use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN};
 use nyala_core::store::{Alteration, Operation, StoreRef};
-use nyala_core::{ColumnId, ColumnType, Error, Result, SeriesId, TableId, TableSchema, TimeRange};
+use nyala_core::{ColumnId, ColumnType, Error, Result, SeriesId, TableId, TableSchema};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use tokio::sync::OnceCell;
 
@@ -89,7 +90,8 @@ pub struct Measurement {
     table: TableId,
     store: StoreRef,
     records: Records,
-    fields: RwLock<Arc<Vec<Field>>>,
+    /// One per column, also of fields that no shard has any more.
+    columns: RwLock<Vec<Field>>,
     /// Loaded when first needed.
     loaded: OnceCell<Loaded>,
     /// Held by whoever adds columns.
@@ -102,10 +104,12 @@ pub struct Measurement {
 struct Loaded {
     series: RwLock<SeriesIndex>,
     shard_types: RwLock<ShardTypes>,
+    /// Those of the columns that some shard has.
+    fields: RwLock<Arc<Vec<Field>>>,
 }
 
 /// Per shard (by the start of its range) the types of its fields.
-type ShardTypes = HashMap<(i64, String), FieldType>;
+type ShardTypes = BTreeMap<i64, HashMap<String, FieldType>>;
 
 impl Measurement {
     pub(crate) fn new(
@@ -120,7 +124,7 @@ impl Measurement {
             table,
             store,
             records,
-            fields: RwLock::new(Arc::new(fields_of(schema))),
+            columns: RwLock::new(fields_of(schema)),
             loaded: OnceCell::new(),
             altering: tokio::sync::Mutex::new(()),
             unsaved: Mutex::new(HashMap::new()),
@@ -137,9 +141,16 @@ impl Measurement {
         self.table
     }
 
-    /// Its fields by name, then type. A name is there once per type it has had.
+    /// Its fields by name, then type. A name is there once per type it has in some shard.
     pub fn fields(&self) -> Arc<Vec<Field>> {
-        self.fields.read().clone()
+        self.loaded().fields.read().clone()
+    }
+
+    /// Takes note of what fields there are, after shards or columns have changed.
+    fn update_fields(&self) {
+        let loaded = self.loaded();
+        let fields = present_fields(&self.columns.read(), &loaded.shard_types.read());
+        *loaded.fields.write() = Arc::new(fields);
     }
 
     /// Its series, once [`Self::load`] is done.
@@ -178,7 +189,14 @@ impl Measurement {
             .await?;
         match broken {
             Some(words) => Err(Error::new(nyala_core::ErrorKind::Corrupt, words)),
-            None => Ok(Loaded { series: RwLock::new(series), shard_types: RwLock::new(shard_types) }),
+            None => {
+                let fields = present_fields(&self.columns.read(), &shard_types);
+                Ok(Loaded {
+                    series: RwLock::new(series),
+                    shard_types: RwLock::new(shard_types),
+                    fields: RwLock::new(Arc::new(fields)),
+                })
+            }
         }
     }
 
@@ -192,11 +210,11 @@ impl Measurement {
         }
         let _altering = self.altering.lock().await;
         let schema = self.store.schema(self.table)?;
-        let fields = self.fields();
+        let columns = self.columns.read().clone();
         let mut next = schema.next_column_id(ColumnId(0));
         let mut new = Vec::new();
         for (name, field_type) in wanted {
-            if find(&fields, name, *field_type).is_none() {
+            if find(&columns, name, *field_type).is_none() {
                 let column_type = field_type.column_type();
                 new.push(Alteration::AddColumn { id: next, name: name.clone(), column_type });
                 next.0 += 1;
@@ -207,9 +225,15 @@ impl Measurement {
                 return Err(Error::limit(format!("measurement {:?} has too many fields", self.name)));
             }
             let schema = self.store.alter_table(self.table, new).await?;
-            *self.fields.write() = Arc::new(fields_of(&schema));
+            *self.columns.write() = fields_of(&schema);
         }
-        Ok(known(&self.fields()).expect("all columns were just added"))
+        self.update_fields();
+        Ok(known(&self.columns.read()).expect("all columns were just added"))
+    }
+
+    /// The type a field has in a shard, if it has any there.
+    pub(crate) fn shard_type(&self, shard_start_ns: i64, field: &str) -> Option<FieldType> {
+        self.loaded().shard_types.read().get(&shard_start_ns).and_then(|types| types.get(field)).copied()
     }
 
     /// The type a field has in a shard; the one given if the field is new there.
@@ -219,12 +243,11 @@ impl Measurement {
         field: &str,
         field_type: FieldType,
     ) -> FieldType {
-        let key = (shard_start_ns, field.to_owned());
-        if let Some(known) = self.loaded().shard_types.read().get(&key) {
-            return *known;
+        if let Some(known) = self.shard_type(shard_start_ns, field) {
+            return known;
         }
         let mut types = self.loaded().shard_types.write();
-        *types.entry(key).or_insert_with(|| {
+        *types.entry(shard_start_ns).or_default().entry(field.to_owned()).or_insert_with(|| {
             let key = shard_type_key(self.table, shard_start_ns, field);
             self.unsaved.lock().insert(key, vec![field_type.code()]);
             field_type
@@ -255,17 +278,25 @@ impl Measurement {
         records.iter().for_each(|(key, _)| drop(unsaved.remove(key)));
     }
 
-    /// Forgets the types of shards that lie within a range that was dropped.
+    /// The starts of the shards that have fields.
+    pub(crate) fn shard_starts_ns(&self) -> Vec<i64> {
+        self.loaded().shard_types.read().keys().copied().collect()
+    }
+
+    /// Forgets the types of shards that are no more, named by their starts.
     /// Returns what removes their records.
-    pub(crate) fn forget_shard_types(&self, dropped: TimeRange) -> Option<Operation> {
+    pub(crate) fn forget_shard_types(&self, is_gone: impl Fn(i64) -> bool) -> Option<Operation> {
         let mut forgotten = Vec::new();
-        self.loaded().shard_types.write().retain(|(start_ns, field), _| {
-            let gone = dropped.contains(*start_ns);
+        self.loaded().shard_types.write().retain(|start_ns, fields| {
+            let gone = is_gone(*start_ns);
             if gone {
-                forgotten.push(shard_type_key(self.table, *start_ns, field));
+                forgotten.extend(fields.keys().map(|field| shard_type_key(self.table, *start_ns, field)));
             }
             !gone
         });
+        self.update_fields();
+        let mut unsaved = self.unsaved.lock();
+        forgotten.iter().for_each(|key| drop(unsaved.remove(key)));
         (!forgotten.is_empty()).then(|| self.records.remove(forgotten.iter().map(Vec::as_slice)))
     }
 
@@ -287,6 +318,13 @@ impl Measurement {
         self.records.visit(&record_prefix(self.table), |key, _| keys.push(key.to_vec())).await?;
         Ok(keys)
     }
+}
+
+/// Those of the columns whose name and type some shard has.
+fn present_fields(columns: &[Field], types: &ShardTypes) -> Vec<Field> {
+    let present: HashSet<(&str, FieldType)> =
+        types.values().flatten().map(|(name, field_type)| (name.as_str(), *field_type)).collect();
+    columns.iter().filter(|field| present.contains(&(&*field.name, field.field_type))).cloned().collect()
 }
 
 fn find(fields: &[Field], name: &str, field_type: FieldType) -> Option<ColumnId> {
@@ -352,7 +390,7 @@ fn read_record(key: &[u8], value: &[u8], series: &mut SeriesIndex, types: &mut S
             let (start, field) = rest.split_first_chunk::<8>()?;
             let start_ns = i64::from_be_bytes(*start) ^ i64::MIN;
             let field = String::from_utf8(field.to_vec()).ok()?;
-            types.insert((start_ns, field), FieldType::of_code(*value.first()?)?);
+            types.entry(start_ns).or_default().insert(field, FieldType::of_code(*value.first()?)?);
         }
         NEXT_ID => series.reserve_ids(SeriesId(u32::from_le_bytes(value.try_into().ok()?))),
         _ => return None,

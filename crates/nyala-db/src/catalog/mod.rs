@@ -9,6 +9,7 @@ mod retention_policy;
 pub use measurement::{Field, FieldType, Measurement};
 pub use retention_policy::{DEFAULT_POLICY_NAME, MIN_DURATION_NS, RetentionPolicy};
 
+use crate::names::is_valid_name;
 use crate::records::Records;
 use nyala_core::store::{Alteration, StoreRef};
 use nyala_core::{Error, ErrorKind, Result, TableSchema};
@@ -28,6 +29,9 @@ pub struct Database {
     pub default_policy: String,
     /// Its policies in order of creation.
     pub policies: Vec<RetentionPolicy>,
+    /// Its place in the order in which the databases there are were created.
+    #[serde(default)]
+    pub created: u64,
 }
 
 impl Database {
@@ -38,7 +42,7 @@ impl Database {
     }
 }
 
-/// What a retention policy is to become; members that are `None` stay.
+/// What a retention policy is to become, or to be compared with; members that are `None` stay, or do not count.
 #[derive(Debug, Clone, Default)]
 pub struct PolicyChange {
     /// How long points are kept, ns; 0 is for ever.
@@ -77,7 +81,7 @@ type Place = (String, String);
 
 const DATABASES_TABLE: &str = "nyala.databases";
 const SERIES_TABLE: &str = "nyala.series";
-/// Between the parts of a measurement's table name; no name can hold it.
+/// Between the parts of a measurement's table name; names of databases and policies cannot hold it.
 const SEPARATOR: char = '\u{0}';
 
 impl Catalog {
@@ -158,9 +162,11 @@ impl Catalog {
         &self.series_records
     }
 
-    /// All databases by name.
+    /// All databases in order of creation.
     pub fn databases(&self) -> Vec<Arc<Database>> {
-        self.state.read().databases.values().cloned().collect()
+        let mut all: Vec<_> = self.state.read().databases.values().cloned().collect();
+        all.sort_by_key(|database| database.created);
+        all
     }
 
     /// A database by name.
@@ -224,9 +230,6 @@ impl Catalog {
         let policy = known
             .policy(&policy.name)
             .ok_or_else(|| Error::missing(format!("retention policy not found: {}", policy.name)))?;
-        if name.contains(SEPARATOR) {
-            return Err(Error::invalid(format!("measurement name {name:?} holds a zero byte")));
-        }
         let table_name = format!("{database}{SEPARATOR}{}{SEPARATOR}{name}", policy.name);
         let schema = TableSchema::measurement(table_name, policy.shard_duration_ns);
         let table = self.store.create_table(schema.clone()).await?;
@@ -239,26 +242,41 @@ impl Catalog {
         Ok(measurement)
     }
 
-    /// Creates a database. One that exists already is left alone, unless `policy` is not its default one.
-    pub async fn create_database(&self, name: &str, policy: Option<RetentionPolicy>) -> Result<()> {
-        if name.is_empty() || name.contains(['/', '\\', SEPARATOR]) || name == "." || name == ".." {
+    /// Creates a database. One that exists already is left alone, unless the policy asked for, by name and
+    /// settings, is not its default one.
+    pub async fn create_database(&self, name: &str, policy: Option<(&str, PolicyChange)>) -> Result<()> {
+        if !is_valid_name(name) || policy.as_ref().is_some_and(|(name, _)| !is_valid_name(name)) {
             return Err(Error::invalid("invalid name"));
         }
-        let _changing = self.changing.lock().await;
-        if let Some(database) = self.database(name) {
-            return match policy {
-                Some(policy) if database.policy("") != Some(&policy) => {
-                    Err(Error::conflict("retention policy conflicts with an existing policy"))
-                }
-                _ => Ok(()),
-            };
+        if let Some((_, asked)) = &policy {
+            RetentionPolicy::check_duration(asked.duration_ns)?;
         }
-        let policy = match policy {
-            Some(policy) => policy,
-            None => RetentionPolicy::new(DEFAULT_POLICY_NAME, None, None, None)?,
+        let _changing = self.changing.lock().await;
+        let mut database = match (self.database(name), &policy) {
+            (Some(_), None) => return Ok(()),
+            (Some(existing), Some((policy_name, asked))) if !existing.policies.is_empty() => {
+                let same = existing.policy(policy_name).is_some_and(|policy| policy.fits(asked));
+                return match same && existing.default_policy == *policy_name {
+                    true => Ok(()),
+                    false => Err(Error::conflict("retention policy conflicts with an existing policy")),
+                };
+            }
+            (Some(existing), Some(_)) => Database::clone(&existing),
+            (None, _) => {
+                let databases = self.databases();
+                let created = databases.last().map_or(0, |last| last.created + 1);
+                Database { name: name.into(), default_policy: String::new(), policies: Vec::new(), created }
+            }
         };
-        self.save(Database { name: name.into(), default_policy: policy.name.clone(), policies: vec![policy] })
-            .await
+        let (policy_name, asked) = policy.unwrap_or((DEFAULT_POLICY_NAME, PolicyChange::default()));
+        database.default_policy = policy_name.into();
+        database.policies.push(RetentionPolicy::new(
+            policy_name,
+            asked.duration_ns,
+            asked.replication,
+            asked.shard_duration_ns,
+        )?);
+        self.save(database).await
     }
 
     async fn save(&self, database: Database) -> Result<()> {
@@ -323,6 +341,9 @@ impl Catalog {
         policy: RetentionPolicy,
         make_default: bool,
     ) -> Result<()> {
+        if !is_valid_name(&policy.name) {
+            return Err(Error::invalid("invalid name"));
+        }
         let _changing = self.changing.lock().await;
         let mut changed = Database::clone(&*self.existing_database(database)?);
         match changed.policy(&policy.name) {

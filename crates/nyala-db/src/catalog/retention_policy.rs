@@ -1,5 +1,6 @@
 //! Retention policies and their rules, as InfluxDB 1.8 has them.
 
+use super::PolicyChange;
 use nyala_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -35,15 +36,31 @@ impl RetentionPolicy {
         if name.is_empty() {
             return Err(Error::invalid("retention policy name required"));
         }
+        Self::check_duration(duration_ns)?;
         let duration_ns = duration_ns.unwrap_or(0);
-        if duration_ns != 0 && duration_ns < MIN_DURATION_NS {
-            return Err(Error::invalid("retention policy duration must be at least 1h0m0s"));
-        }
         let shard_duration_ns = normalise_shard_duration(shard_duration_ns.unwrap_or(0), duration_ns);
         if duration_ns != 0 && duration_ns < shard_duration_ns {
             return Err(Error::invalid("retention policy duration must be greater than the shard duration"));
         }
         Ok(Self { name: name.into(), duration_ns, shard_duration_ns, replication: replication.unwrap_or(1) })
+    }
+
+    /// Whether points may be kept that long.
+    pub(crate) fn check_duration(duration_ns: Option<i64>) -> Result<()> {
+        match duration_ns {
+            Some(duration_ns) if duration_ns != 0 && duration_ns < MIN_DURATION_NS => {
+                Err(Error::invalid("retention policy duration must be at least 1h0m0s"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether it has the settings asked for. Shards always count: where no width is given, the usual one.
+    pub(crate) fn fits(&self, asked: &PolicyChange) -> bool {
+        let width_ns = normalise_shard_duration(asked.shard_duration_ns.unwrap_or(0), self.duration_ns);
+        asked.duration_ns.is_none_or(|duration_ns| duration_ns == self.duration_ns)
+            && asked.replication.is_none_or(|replication| replication == self.replication)
+            && width_ns == self.shard_duration_ns
     }
 
     /// The times before which its points are gone, given the time of day; `None` when never.

@@ -1,6 +1,9 @@
 //! Values for bound parameters (`$name`), which replace tokens while a query is parsed.
 
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use std::collections::HashMap;
+use std::num::IntErrorKind;
 
 use super::duration::format_duration;
 use super::token::Kind;
@@ -20,9 +23,18 @@ pub(crate) struct Param {
 impl Params {
     /// Reads the JSON object that the `params` argument of a query holds. The error is what InfluxDB answers.
     pub fn from_json(json: &str) -> Result<Params, String> {
-        let values: HashMap<String, serde_json::Value> =
-            serde_json::from_str(json).map_err(|error| format!("error parsing query parameters: {error}"))?;
-        Ok(Params(values.into_iter().map(|(name, value)| (name, bind(&value))).collect()))
+        // Like InfluxDB, reads one value and does not look at what follows it.
+        let mut reader = serde_json::Deserializer::from_str(json);
+        let values = Option::<HashMap<String, Box<RawValue>>>::deserialize(&mut reader)
+            .map_err(|error| format!("error parsing query parameters: {}", json_error(json, &error)))?;
+        let mut params = Params::default();
+        for (name, value) in values.unwrap_or_default() {
+            check_number(value.get()).map_err(|error| format!("error parsing json value: {error}"))?;
+            let value: serde_json::Value = serde_json::from_str(value.get())
+                .map_err(|error| format!("error parsing query parameters: {error}"))?;
+            params.insert(name, &value);
+        }
+        Ok(params)
     }
 
     /// Binds one value.
@@ -32,6 +44,58 @@ impl Params {
 
     pub(crate) fn get(&self, name: &str) -> Option<&Param> {
         self.0.get(name)
+    }
+}
+
+/// A number with a point is a float, any other an integer; if it is neither, Go's error.
+fn check_number(text: &str) -> Result<(), String> {
+    if !text.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
+        return Ok(());
+    }
+    if text.contains('.') {
+        return match text.parse::<f64>() {
+            Ok(value) if value.is_finite() => Ok(()),
+            _ => Err(format!("strconv.ParseFloat: parsing \"{text}\": value out of range")),
+        };
+    }
+    let Err(error) = text.parse::<i64>() else { return Ok(()) };
+    let words = match error.kind() {
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+        _ => "invalid syntax",
+    };
+    Err(format!("strconv.ParseInt: parsing \"{text}\": {words}"))
+}
+
+/// What Go's decoder says where serde's found an error.
+fn json_error(json: &str, error: &serde_json::Error) -> String {
+    if error.is_eof() {
+        return if json.trim().is_empty() { "EOF" } else { "unexpected EOF" }.to_owned();
+    }
+    if error.is_data() {
+        let kind = match json.trim_start().as_bytes().first() {
+            Some(b'[') => "array",
+            Some(b'"') => "string",
+            Some(b't' | b'f') => "bool",
+            _ => "number",
+        };
+        return format!("json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}");
+    }
+    let words = error.to_string();
+    let place = match words.split(" at line ").next().unwrap_or_default() {
+        "expected value" => "looking for beginning of value",
+        "key must be a string" | "trailing comma" => "looking for beginning of object key string",
+        "expected `:`" => "after object key",
+        "expected `,` or `}`" => "after object key:value pair",
+        "expected `,` or `]`" => "after array element",
+        "invalid number" => "in numeric literal",
+        "invalid escape" => "in string escape code",
+        _ => return words,
+    };
+    let line = json.split('\n').nth(error.line().saturating_sub(1)).unwrap_or_default();
+    let at = error.column().saturating_sub(1);
+    match line.get(at..).and_then(|rest| rest.chars().next()) {
+        Some(letter) => format!("invalid character {letter:?} {place}"),
+        None => words,
     }
 }
 

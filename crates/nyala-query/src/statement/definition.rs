@@ -11,9 +11,13 @@ pub(super) async fn create_database(create: &CreateDatabase, context: &QueryCont
         None => None,
         Some(asked) => {
             refuse_limits(&asked.limits)?;
-            let name = asked.name.as_deref().unwrap_or(DEFAULT_POLICY_NAME);
-            let width_ns = Some(asked.shard_duration_ns).filter(|width_ns| *width_ns != 0);
-            Some(RetentionPolicy::new(name, asked.duration_ns, asked.replication, width_ns)?)
+            let settings = PolicyChange {
+                duration_ns: asked.duration_ns,
+                shard_duration_ns: Some(asked.shard_duration_ns).filter(|width_ns| *width_ns != 0),
+                replication: asked.replication,
+                make_default: true,
+            };
+            Some((asked.name.as_deref().unwrap_or(DEFAULT_POLICY_NAME), settings))
         }
     };
     context.catalog.create_database(&create.name, policy).await?;

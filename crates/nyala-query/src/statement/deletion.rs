@@ -1,6 +1,6 @@
 //! DELETE, DROP SERIES, DROP MEASUREMENT.
 
-use super::{Answer, database_of};
+use super::Answer;
 use crate::influxql::{Deletion, MeasurementName, split_condition};
 use crate::plan::QueryContext;
 use crate::plan::condition::split_tags;
@@ -10,8 +10,7 @@ use nyala_db::catalog::Measurement;
 use std::sync::Arc;
 
 pub(super) async fn drop_measurement(name: &str, context: &QueryContext) -> Result<Answer> {
-    let database = database_of(None, context)?;
-    context.catalog.drop_measurement(database, name).await?;
+    context.catalog.drop_measurement(&context.database, name).await?;
     Ok(Answer::Done)
 }
 
@@ -24,7 +23,8 @@ pub(super) async fn drop_series(deletion: &Deletion, context: &QueryContext) -> 
 }
 
 async fn remove(deletion: &Deletion, context: &QueryContext, by_time: bool) -> Result<Answer> {
-    let database = database_of(None, context)?;
+    let database = &*context.database;
+    context.catalog.existing_database(database)?;
     let (mut time, mut condition) = (TimeRange::ALL, None);
     if let Some(written) = &deletion.condition {
         let split = split_condition(written, context.now_ns, None)

@@ -2,6 +2,7 @@
 
 mod definition;
 mod deletion;
+mod index_condition;
 mod show;
 
 use crate::exec::{Frame, QueryMemory, SelectStream};
@@ -15,10 +16,23 @@ use std::sync::Arc;
 pub enum Answer {
     /// It is done and has nothing to show.
     Done,
+    /// It failed in a way that does not keep the statements after it from being executed.
+    Refused(Error),
     /// Rows, all at once.
-    Rows(Vec<Frame>),
-    /// Rows, as they are computed.
+    Rows(Vec<Frame>, Chunks),
+    /// Rows, as they are computed; cut as [`Chunks::BySize`].
     Stream(Box<SelectStream>),
+}
+
+/// How rows are cut when the answer is sent in chunks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Chunks {
+    /// Not at all.
+    Whole,
+    /// A chunk per series.
+    PerSeries,
+    /// A chunk per series, or several of the size asked for.
+    BySize,
 }
 
 /// Executes a statement. Rows of a SELECT are computed as the caller takes them.
@@ -52,7 +66,7 @@ pub async fn execute(statement: &Statement, context: &QueryContext, memory: Quer
         Statement::DropMeasurement { name } => deletion::drop_measurement(name, context).await,
         Statement::Delete(deletion) => deletion::delete(deletion, context).await,
         Statement::DropSeries(deletion) => deletion::drop_series(deletion, context).await,
-        Statement::ShowDatabases => Ok(Answer::Rows(vec![show::databases(context)])),
+        Statement::ShowDatabases => Ok(Answer::Rows(vec![show::databases(context)], Chunks::Whole)),
         Statement::ShowRetentionPolicies { database } => {
             show::retention_policies(database.as_deref(), context)
         }
@@ -77,7 +91,7 @@ fn unsupported(what: &str) -> Result<Answer> {
 
 /// The database that a statement names, else the request's.
 fn database_of<'a>(named: Option<&'a str>, context: &'a QueryContext) -> Result<&'a str> {
-    match named.unwrap_or(&context.database) {
+    match named.filter(|name| !name.is_empty()).unwrap_or(&context.database) {
         "" => Err(Error::invalid("database name required")),
         name => Ok(name),
     }

@@ -1,6 +1,9 @@
 //! SHOW: what there is.
 
-use super::{Answer, database_of};
+use super::index_condition::{
+    has_time, names_measurement, refuse_inequalities, series_filter, shows_measurement,
+};
+use super::{Answer, Chunks, database_of};
 use crate::exec::Frame;
 use crate::exec::column::Column;
 use crate::influxql::{
@@ -16,6 +19,7 @@ use nyala_core::store::{Direction, Order, RowSelection, ScanRequest, SeriesSet};
 use nyala_core::time::truncate_to_width;
 use nyala_core::{Error, Result, SeriesId, TimeRange};
 use nyala_db::catalog::Measurement;
+use nyala_db::series::TagFilter;
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -56,7 +60,7 @@ pub(super) fn retention_policies(database: Option<&str>, context: &QueryContext)
         |text: &dyn Fn(&nyala_db::catalog::RetentionPolicy) -> String| text_column(policies.iter().map(text));
     let replication = policies.iter().map(|policy| i64::from(policy.replication));
     let default: Vec<bool> = policies.iter().map(|policy| policy.name == database.default_policy).collect();
-    Ok(Answer::Rows(vec![table(
+    let frame = table(
         "",
         vec![
             ("name", texts(&|policy| policy.name.clone())),
@@ -65,7 +69,8 @@ pub(super) fn retention_policies(database: Option<&str>, context: &QueryContext)
             ("replicaN", Column::Integer(Int64Array::from_iter_values(replication))),
             ("default", Column::Boolean(BooleanArray::from(default))),
         ],
-    )]))
+    );
+    Ok(Answer::Rows(vec![frame], Chunks::Whole))
 }
 
 /// A duration of whole seconds as Go writes it: `168h0m0s`.
@@ -88,12 +93,22 @@ struct Found {
     series: RoaringBitmap,
 }
 
+/// How the series of a SHOW statement are selected.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rules {
+    /// As SHOW SERIES and SHOW FIELD KEYS do: like a SELECT, from a retention policy that is there.
+    Select,
+    /// As SHOW TAG KEYS and SHOW TAG VALUES do.
+    Tags,
+}
+
 /// The measurements and series that sources and a condition select, by name; one of several retention
 /// policies may be there more than once.
 async fn find(
     database: Option<&str>,
     sources: &[crate::influxql::Measurement],
     condition: Option<&Expr>,
+    rules: Rules,
     context: &QueryContext,
 ) -> Result<BTreeMap<String, Vec<Found>>> {
     let (mut time, mut rest) = (TimeRange::ALL, None);
@@ -113,10 +128,12 @@ async fn find(
     for source in sources {
         let database =
             context.catalog.existing_database(source.database.as_deref().unwrap_or(default_database))?;
-        let regex = match &source.name {
-            MeasurementName::Regex(regex) => Some(compile_regex(regex.as_str())?),
-            MeasurementName::Name(_) => None,
-        };
+        if let (Some(name), Rules::Select) = (&source.retention_policy, rules)
+            && database.policy(name).is_none()
+        {
+            return Err(Error::missing(format!("retention policy not found: {name}")));
+        }
+        let regex = source_regex(source)?;
         for policy in &database.policies {
             if source.retention_policy.as_ref().is_some_and(|wanted| *wanted != policy.name) {
                 continue;
@@ -131,20 +148,11 @@ async fn find(
                     .saturating_add(policy.shard_duration_ns),
             );
             for measurement in context.catalog.measurements(&database.name, &policy.name).await? {
-                let wanted = match (&source.name, &regex) {
-                    (_, Some(regex)) => regex.is_match(measurement.name()),
-                    (MeasurementName::Name(name), None) => name.is_empty() || measurement.name() == name,
-                    (MeasurementName::Regex(_), None) => false,
-                };
-                if !wanted {
+                if !is_of_source(&measurement, source, regex.as_ref()) {
                     continue;
                 }
-                let split = split_tags(&measurement, rest.as_ref())?;
-                if split.rows.is_some() {
-                    // A condition on fields selects no series, as in InfluxDB.
-                    continue;
-                }
-                let mut series = measurement.series().select(&split.tags);
+                let Some(tags) = selected(&measurement, rest.as_ref(), time, rules)? else { continue };
+                let mut series = measurement.series().select(&tags);
                 if time != TimeRange::ALL {
                     series = having_rows(&measurement, &series, shards, context).await?;
                 }
@@ -158,6 +166,45 @@ async fn find(
         }
     }
     Ok(found)
+}
+
+fn source_regex(source: &crate::influxql::Measurement) -> Result<Option<regex::Regex>> {
+    match &source.name {
+        MeasurementName::Regex(regex) => compile_regex(regex.as_str()).map(Some),
+        MeasurementName::Name(_) => Ok(None),
+    }
+}
+
+fn is_of_source(
+    measurement: &Measurement,
+    source: &crate::influxql::Measurement,
+    regex: Option<&regex::Regex>,
+) -> bool {
+    match (&source.name, regex) {
+        (_, Some(regex)) => regex.is_match(measurement.name()),
+        (MeasurementName::Name(name), None) => name.is_empty() || measurement.name() == name,
+        (MeasurementName::Regex(_), None) => false,
+    }
+}
+
+/// Which series of a measurement a condition without time selects; `None`: the measurement is left out.
+fn selected(
+    measurement: &Measurement,
+    condition: Option<&Expr>,
+    time: TimeRange,
+    rules: Rules,
+) -> Result<Option<TagFilter>> {
+    let Some(condition) = condition else { return Ok(Some(TagFilter::All)) };
+    match rules {
+        Rules::Select if time == TimeRange::ALL => series_filter(condition, measurement, false),
+        Rules::Select => {
+            let split = split_tags(measurement, Some(condition))?;
+            // A condition on fields selects no series, as in InfluxDB.
+            Ok(split.rows.is_none().then_some(split.tags))
+        }
+        Rules::Tags if names_measurement(condition, measurement.name())? == Some(false) => Ok(None),
+        Rules::Tags => Ok(Some(series_filter(condition, measurement, true)?.unwrap_or(TagFilter::All))),
+    }
 }
 
 async fn having_rows(
@@ -185,31 +232,62 @@ async fn having_rows(
 }
 
 pub(super) async fn measurements(statement: &ShowMeasurements, context: &QueryContext) -> Result<Answer> {
-    let sources: Vec<_> = statement.source.iter().cloned().collect();
-    let found = find(statement.database.as_deref(), &sources, statement.condition.as_ref(), context).await?;
-    let names = page(found.into_keys().collect(), statement.limit, statement.offset);
-    if names.is_empty() {
-        return Ok(Answer::Rows(Vec::new()));
+    if statement.condition.as_ref().is_some_and(has_time) {
+        return Err(Error::invalid("SHOW MEASUREMENTS doesn't support time in WHERE clause"));
     }
-    Ok(Answer::Rows(vec![table("measurements", vec![("name", text_column(names))])]))
+    let database = database_of(statement.database.as_deref(), context)?;
+    // One that does not exist has none to show.
+    let Some(database) = context.catalog.database(database) else {
+        return Ok(Answer::Rows(Vec::new(), Chunks::Whole));
+    };
+    let regex = statement.source.as_ref().map(source_regex).transpose()?.flatten();
+    let mut names = BTreeSet::new();
+    for policy in &database.policies {
+        for measurement in context.catalog.measurements(&database.name, &policy.name).await? {
+            let of_source = |source| is_of_source(&measurement, source, regex.as_ref());
+            if measurement.series().is_empty() || !statement.source.as_ref().is_none_or(of_source) {
+                continue;
+            }
+            let shown =
+                statement.condition.as_ref().map(|condition| shows_measurement(condition, &measurement));
+            match shown.transpose() {
+                Ok(Some(false)) => {}
+                Ok(_) => drop(names.insert(measurement.name().to_owned())),
+                Err(error) => return Ok(Answer::Refused(error)),
+            }
+        }
+    }
+    let names = page(names.into_iter().collect(), statement.limit, statement.offset);
+    let frames = match names.is_empty() {
+        true => Vec::new(),
+        false => vec![table("measurements", vec![("name", text_column(names))])],
+    };
+    Ok(Answer::Rows(frames, Chunks::Whole))
 }
 
 pub(super) async fn series(statement: &ShowSeries, context: &QueryContext) -> Result<Answer> {
-    let found =
-        find(statement.database.as_deref(), &statement.sources, statement.condition.as_ref(), context)
-            .await?;
-    let mut keys = BTreeSet::new();
+    let condition = statement.condition.as_ref();
+    if let Some(condition) = condition.filter(|condition| !has_time(condition)) {
+        refuse_inequalities(condition)?;
+    }
+    let database = statement.database.as_deref();
+    let found = find(database, &statement.sources, condition, Rules::Select, context).await?;
+    let mut keys = Vec::new();
     for (name, places) in &found {
+        let mut of_measurement = BTreeSet::new();
         for Found { measurement, series } in places {
             let index = measurement.series();
-            keys.extend(series.iter().map(|id| series_key(name, &index.tags_of(SeriesId(id)))));
+            // In the order of names and values as they are, not as they are written.
+            of_measurement.extend(series.iter().map(|id| index.tags_of(SeriesId(id))));
         }
+        keys.extend(of_measurement.iter().map(|tags| series_key(name, tags)));
     }
-    let keys = page(keys.into_iter().collect(), statement.limit, statement.offset);
-    if keys.is_empty() {
-        return Ok(Answer::Rows(Vec::new()));
-    }
-    Ok(Answer::Rows(vec![table("", vec![("key", text_column(keys))])]))
+    let keys = page(keys, statement.limit, statement.offset);
+    let frames = match keys.is_empty() {
+        true => Vec::new(),
+        false => vec![table("", vec![("key", text_column(keys))])],
+    };
+    Ok(Answer::Rows(frames, Chunks::BySize))
 }
 
 /// A series in the form of line protocol.
@@ -236,9 +314,11 @@ fn escape(text: &str, special: &str) -> String {
 }
 
 pub(super) async fn tag_keys(statement: &ShowTagKeys, context: &QueryContext) -> Result<Answer> {
-    let found =
-        find(statement.database.as_deref(), &statement.sources, statement.condition.as_ref(), context)
-            .await?;
+    let (database, condition) = (statement.database.as_deref(), statement.condition.as_ref());
+    if let Some(refused) = refused_by_index(condition, context) {
+        return Ok(refused);
+    }
+    let found = find(database, &statement.sources, condition, Rules::Tags, context).await?;
     let mut frames = Vec::new();
     for (name, places) in &found {
         let mut keys = BTreeSet::new();
@@ -250,13 +330,22 @@ pub(super) async fn tag_keys(statement: &ShowTagKeys, context: &QueryContext) ->
             frames.push(table(name, vec![("tagKey", text_column(keys))]));
         }
     }
-    Ok(Answer::Rows(page(frames, statement.slimit, statement.soffset)))
+    // InfluxDB takes SLIMIT and SOFFSET and does not heed them.
+    Ok(Answer::Rows(frames, Chunks::PerSeries))
+}
+
+/// What the index says to a condition on anything but equality.
+fn refused_by_index(condition: Option<&Expr>, context: &QueryContext) -> Option<Answer> {
+    let rest = split_condition(condition?, context.now_ns, None).ok()?.condition?;
+    names_measurement(&rest, "").err().map(Answer::Refused)
 }
 
 pub(super) async fn tag_values(statement: &ShowTagValues, context: &QueryContext) -> Result<Answer> {
-    let found =
-        find(statement.database.as_deref(), &statement.sources, statement.condition.as_ref(), context)
-            .await?;
+    let (database, condition) = (statement.database.as_deref(), statement.condition.as_ref());
+    if let Some(refused) = refused_by_index(condition, context) {
+        return Ok(refused);
+    }
+    let found = find(database, &statement.sources, condition, Rules::Tags, context).await?;
     let regex = match &statement.keys {
         TagKeys::Matches(regex) | TagKeys::NotMatches(regex) => Some(compile_regex(regex.as_str())?),
         _ => None,
@@ -284,11 +373,12 @@ pub(super) async fn tag_values(statement: &ShowTagValues, context: &QueryContext
             frames.push(table(name, vec![("key", keys), ("value", values)]));
         }
     }
-    Ok(Answer::Rows(frames))
+    Ok(Answer::Rows(frames, Chunks::PerSeries))
 }
 
 pub(super) async fn field_keys(statement: &ShowFieldKeys, context: &QueryContext) -> Result<Answer> {
-    let found = find(statement.database.as_deref(), &statement.sources, None, context).await?;
+    let database = statement.database.as_deref();
+    let found = find(database, &statement.sources, None, Rules::Select, context).await?;
     let mut frames = Vec::new();
     for (name, places) in &found {
         let mut fields = BTreeSet::new();
@@ -303,5 +393,5 @@ pub(super) async fn field_keys(statement: &ShowFieldKeys, context: &QueryContext
             frames.push(table(name, vec![("fieldKey", names), ("fieldType", types)]));
         }
     }
-    Ok(Answer::Rows(frames))
+    Ok(Answer::Rows(frames, Chunks::BySize))
 }

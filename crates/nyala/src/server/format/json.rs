@@ -1,5 +1,8 @@
 //! Query answers in InfluxDB's JSON, streamed: frames of one result series become one `series` object, or
 //! several partial ones when the answer is chunked.
+//!
+//! The answer is one document, or one per chunk. What of the document at hand is still here can be taken back
+//! when it turns out that it cannot be finished; what is on its way to the client cannot.
 
 use super::number::{push_float, push_integer, push_unsigned};
 use super::text::push_string;
@@ -8,6 +11,8 @@ use arrow_array::Array;
 use nyala_query::exec::Frame;
 use nyala_query::exec::column::Column;
 use nyala_query::influxql::Zone;
+use nyala_query::statement::Chunks;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// How an answer is written.
@@ -19,17 +24,24 @@ pub struct JsonOptions {
     pub chunk_rows: Option<usize>,
 }
 
-/// An answer in the making. Calls per statement: `begin_statement`, then `frame`s or `message`s or an
-/// `error`, then `end_statement`; at last `finish`.
+/// An answer in the making. Calls per statement: `begin_statement`, then `frame`s, then one of
+/// `end_statement…` or `fail_statement`; at last `finish`.
 pub struct JsonAnswer {
     options: JsonOptions,
     out: Vec<u8>,
+    /// Where in `out` the document at hand begins; `None` when its beginning was taken.
+    document_start: Option<usize>,
+    /// Where in `out` the statement at hand begins, likewise.
+    statement_start: Option<usize>,
     statement: usize,
     statements: usize,
     zone: Option<Zone>,
     open: Option<OpenSeries>,
-    /// Whether the statement at hand has a series already.
+    /// Whether the statement at hand has a series already, or in a chunked answer the document.
     has_series: bool,
+    /// A value of the document at hand that JSON cannot hold.
+    unsupported: Option<f64>,
+    broken: Option<String>,
 }
 
 /// The series whose rows are being written.
@@ -37,29 +49,28 @@ struct OpenSeries {
     name: Arc<str>,
     tags: Arc<[(String, String)]>,
     rows: usize,
-    /// Rows in the chunk at hand, if chunked.
-    chunk_rows: usize,
 }
 
 impl JsonAnswer {
     /// An empty answer.
     pub fn new(options: JsonOptions) -> Self {
-        let mut answer = Self {
+        Self {
             options,
             out: Vec::with_capacity(4096),
+            document_start: Some(0),
+            statement_start: Some(0),
             statement: 0,
             statements: 0,
             zone: None,
             open: None,
             has_series: false,
-        };
-        if !answer.is_chunked() {
-            answer.out.extend_from_slice(b"{\"results\":[");
+            unsupported: None,
+            broken: None,
         }
-        answer
     }
 
-    fn is_chunked(&self) -> bool {
+    /// Whether every chunk is a document of its own.
+    pub fn is_chunked(&self) -> bool {
         self.options.chunk_rows.is_some()
     }
 
@@ -68,10 +79,26 @@ impl JsonAnswer {
         self.out.len()
     }
 
-    /// Takes what was written so far.
+    /// Takes what was written so far: finished documents if there are any, else the part of one.
     pub fn take(&mut self) -> Vec<u8> {
-        let capacity = self.out.capacity();
-        std::mem::replace(&mut self.out, Vec::with_capacity(capacity.min(1 << 20)))
+        match self.document_start {
+            Some(start) if start > 0 => {
+                self.document_start = Some(0);
+                self.statement_start = self.statement_start.and_then(|at| at.checked_sub(start));
+                let rest = self.out.split_off(start);
+                std::mem::replace(&mut self.out, rest)
+            }
+            _ => {
+                (self.document_start, self.statement_start) = (None, None);
+                let capacity = self.out.capacity();
+                std::mem::replace(&mut self.out, Vec::with_capacity(capacity.min(1 << 20)))
+            }
+        }
+    }
+
+    /// Why the answer cannot be finished, although its beginning was taken.
+    pub fn broken(&self) -> Option<&str> {
+        self.broken.as_deref()
     }
 
     /// Begins the results of statement `number`; its times are shown in `zone`.
@@ -79,47 +106,46 @@ impl JsonAnswer {
         self.statement = number;
         self.zone = zone;
         self.has_series = false;
+        self.statement_start = Some(self.out.len());
         if !self.is_chunked() {
-            if self.statements > 0 {
-                self.out.push(b',');
-            }
             self.push_statement_head();
         }
-        self.statements += 1;
     }
 
     fn push_statement_head(&mut self) {
-        if self.is_chunked() {
-            self.out.extend_from_slice(b"{\"results\":[");
-        }
+        let first = self.is_chunked() || self.statements == 0;
+        self.out.extend_from_slice(if first { b"{\"results\":[" } else { b"," });
+        self.statements += 1;
         self.out.extend_from_slice(b"{\"statement_id\":");
         push_unsigned(&mut self.out, self.statement as u64);
     }
 
-    /// Writes the rows of a frame.
-    pub fn frame(&mut self, frame: &Frame) {
-        let rows = frame.rows();
-        let same = self.open.as_ref().is_some_and(|open| {
-            frame.time_column.is_some() && open.name == frame.name && open.tags == frame.tags
-        });
-        if !same {
+    /// Writes some rows of a frame.
+    pub fn frame(&mut self, frame: &Frame, rows: Range<usize>, chunks: Chunks) {
+        let same = self.open.as_ref().is_some_and(|open| open.name == frame.name && open.tags == frame.tags);
+        // Frames of a SELECT follow each other within a series; those of others are whole, but for parts.
+        if !same || (frame.time_column.is_none() && rows.start == 0) {
             self.close_series(false);
+            match chunks {
+                Chunks::Whole => {}
+                Chunks::PerSeries => self.end_chunk(false),
+                Chunks::BySize => self.end_chunk(true),
+            }
             self.open_series(frame);
         }
-        for row in 0..rows {
-            let full = self
-                .options
-                .chunk_rows
-                .zip(self.open.as_ref())
-                .is_some_and(|(chunk, open)| chunk > 0 && open.chunk_rows >= chunk);
-            if full {
+        let rows_max = match chunks {
+            Chunks::BySize => self.options.chunk_rows.unwrap_or(usize::MAX),
+            Chunks::Whole | Chunks::PerSeries => usize::MAX,
+        };
+        for row in rows {
+            if self.open.as_ref().is_some_and(|open| open.rows >= rows_max) {
                 self.close_series(true);
+                self.end_chunk(true);
                 self.open_series(frame);
             }
             let open = self.open.as_mut().expect("a series was opened");
             self.out.extend_from_slice(if open.rows == 0 { b",\"values\":[[" } else { b",[" });
             open.rows += 1;
-            open.chunk_rows += 1;
             self.row(frame, row);
         }
     }
@@ -144,17 +170,21 @@ impl JsonAnswer {
                 out.push(b',');
             }
             first = false;
-            push_cell(out, column, row);
+            match column {
+                Column::Float(array) if array.is_valid(row) && !array.value(row).is_finite() => {
+                    self.unsupported.get_or_insert(array.value(row));
+                }
+                _ => push_cell(out, column, row),
+            }
         }
         out.push(b']');
     }
 
     fn open_series(&mut self, frame: &Frame) {
-        if self.is_chunked() {
+        if self.is_chunked() && !self.has_series {
             self.push_statement_head();
         }
-        let first = self.is_chunked() || !self.has_series;
-        self.out.extend_from_slice(if first { b",\"series\":[" } else { b"," });
+        self.out.extend_from_slice(if self.has_series { b"," } else { b",\"series\":[" });
         self.has_series = true;
         self.out.push(b'{');
         if !frame.name.is_empty() {
@@ -184,8 +214,7 @@ impl JsonAnswer {
             push_string(&mut self.out, name);
         }
         self.out.push(b']');
-        self.open =
-            Some(OpenSeries { name: frame.name.clone(), tags: frame.tags.clone(), rows: 0, chunk_rows: 0 });
+        self.open = Some(OpenSeries { name: frame.name.clone(), tags: frame.tags.clone(), rows: 0 });
     }
 
     /// Ends the series at hand; `partial` when more of its rows follow in another chunk.
@@ -198,39 +227,60 @@ impl JsonAnswer {
             self.out.extend_from_slice(b",\"partial\":true");
         }
         self.out.push(b'}');
+    }
+
+    /// Ends a chunk with at least a series; `partial` when the statement has more.
+    fn end_chunk(&mut self, partial: bool) {
+        if !self.is_chunked() || !self.has_series {
+            return;
+        }
+        self.has_series = false;
+        self.out.extend_from_slice(if partial { b"],\"partial\":true" } else { b"]" });
+        self.end_result();
+    }
+
+    fn end_result(&mut self) {
+        self.out.push(b'}');
         if self.is_chunked() {
-            // Whether this was the statement's last chunk shows only with the next one, so the end of the
-            // chunk is written by `end_chunk`.
-            self.out.push(b']');
-            self.end_chunk(partial);
+            self.end_document();
         }
     }
 
-    fn end_chunk(&mut self, partial: bool) {
-        if partial {
-            self.out.extend_from_slice(b",\"partial\":true");
+    fn end_document(&mut self) {
+        self.out.extend_from_slice(b"]}\n");
+        if let Some(value) = self.unsupported.take() {
+            let name = if value.is_nan() {
+                "NaN"
+            } else if value > 0.0 {
+                "+Inf"
+            } else {
+                "-Inf"
+            };
+            let words = format!("json: unsupported value: {name}");
+            match self.document_start {
+                None => self.broken = Some(words),
+                Some(start) => {
+                    self.out.truncate(start);
+                    self.out.extend_from_slice(format!("{{\"error\":\"{words}\"}}\n").as_bytes());
+                }
+            }
         }
-        self.out.extend_from_slice(b"}]}\n");
+        self.document_start = Some(self.out.len());
     }
 
     /// Ends the results of a statement.
     pub fn end_statement(&mut self) {
-        let was_open = self.open.is_some();
         self.close_series(false);
-        if self.is_chunked() {
-            if !was_open && !self.has_series {
-                self.push_statement_head();
-                self.end_chunk(false);
-            }
-            return;
-        }
         if self.has_series {
             self.out.push(b']');
+        } else if self.is_chunked() {
+            self.push_statement_head();
         }
-        self.out.push(b'}');
+        self.has_series = false;
+        self.end_result();
     }
 
-    /// Ends the results of a statement with a message for people.
+    /// Ends the results of a statement that shows nothing but a message for people.
     pub fn end_statement_with_warning(&mut self, text: &str) {
         if self.is_chunked() {
             self.push_statement_head();
@@ -238,28 +288,37 @@ impl JsonAnswer {
         self.out.extend_from_slice(b",\"messages\":[{\"level\":\"warning\",\"text\":");
         push_string(&mut self.out, text);
         self.out.extend_from_slice(b"}]");
-        if self.is_chunked() { self.end_chunk(false) } else { self.out.push(b'}') }
+        self.end_result();
     }
 
-    /// Ends the results of a statement that failed before it showed anything.
-    pub fn end_statement_with_error(&mut self, message: &str) {
-        if self.is_chunked() {
-            self.push_statement_head();
+    /// Ends the results of a statement with an error, instead of what it has shown since the last chunk. If that
+    /// was taken already, the answer is broken.
+    pub fn fail_statement(&mut self, message: &str) {
+        let start = if self.is_chunked() { self.document_start } else { self.statement_start };
+        let Some(start) = start else {
+            self.broken = Some(message.to_owned());
+            return;
+        };
+        self.out.truncate(start);
+        if !self.is_chunked() {
+            self.statements -= 1;
         }
+        (self.open, self.has_series, self.unsupported) = (None, false, None);
+        self.push_statement_head();
         self.out.extend_from_slice(b",\"error\":");
         push_string(&mut self.out, message);
-        if self.is_chunked() { self.end_chunk(false) } else { self.out.push(b'}') }
-    }
-
-    /// Whether the statement at hand has shown anything.
-    pub fn has_shown(&self) -> bool {
-        self.has_series
+        self.end_result();
     }
 
     /// Ends the answer.
     pub fn finish(&mut self) {
-        if !self.is_chunked() {
-            self.out.extend_from_slice(b"]}\n");
+        if self.is_chunked() {
+            return;
+        }
+        if self.statements == 0 {
+            self.out.extend_from_slice(b"{}\n");
+        } else {
+            self.end_document();
         }
     }
 }
@@ -275,49 +334,4 @@ fn push_cell(out: &mut Vec<u8>, column: &Column, row: usize) {
         }
         _ => out.extend_from_slice(b"null"),
     }
-}
-
-/// The same JSON, indented by four spaces as Go's encoder does.
-pub fn indented(json: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(json.len() * 2);
-    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
-    let new_line = |out: &mut Vec<u8>, depth: usize| {
-        out.push(b'\n');
-        out.resize(out.len() + depth * 4, b' ');
-    };
-    for (at, byte) in json.iter().enumerate() {
-        if in_string {
-            out.push(*byte);
-            in_string = escaped || *byte != b'"';
-            escaped = !escaped && *byte == b'\\';
-            continue;
-        }
-        match byte {
-            b'{' | b'[' => {
-                out.push(*byte);
-                if !matches!(json.get(at + 1), Some(b'}' | b']')) {
-                    depth += 1;
-                    new_line(&mut out, depth);
-                }
-            }
-            b'}' | b']' => {
-                if !matches!(json.get(at.wrapping_sub(1)), Some(b'{' | b'[')) {
-                    depth = depth.saturating_sub(1);
-                    new_line(&mut out, depth);
-                }
-                out.push(*byte);
-            }
-            b',' => {
-                out.push(b',');
-                new_line(&mut out, depth);
-            }
-            b':' => out.extend_from_slice(b": "),
-            b'"' => {
-                in_string = true;
-                out.push(b'"');
-            }
-            _ => out.push(*byte),
-        }
-    }
-    out
 }

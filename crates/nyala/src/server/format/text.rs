@@ -28,6 +28,13 @@ pub fn push_string(out: &mut Vec<u8>, text: &str) {
                 out.extend_from_slice(if bytes[at + 2] == 0xa8 { b"\\u2028" } else { b"\\u2029" });
                 continue;
             }
+            // U+FFFD, which stands for bytes that were no text; Go's encoder escapes those.
+            0xef if matches!(bytes.get(at + 1..at + 3), Some([0xbf, 0xbd])) => {
+                out.extend_from_slice(&bytes[plain_from..at]);
+                plain_from = at + 3;
+                out.extend_from_slice(b"\\ufffd");
+                continue;
+            }
             _ => continue,
         };
         out.extend_from_slice(&bytes[plain_from..at]);

@@ -1,40 +1,200 @@
 //! Bodies of requests: read whole, within a limit, unpacked within the same limit.
+//!
+//! All bodies that are held share a bound, so that many clients at once cannot take more memory than that, and
+//! a client that sends slowly or not at all is let go.
 
+use super::Context;
 use super::response::{Failure, failure};
-use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
 use hyper::StatusCode;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::header::{CONTENT_ENCODING, HeaderMap};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-/// Reads a body. `limit_bytes` bounds it as it is sent and unpacked.
-pub(super) async fn read(body: Incoming, headers: &HeaderMap, limit_bytes: usize) -> Result<Bytes, Failure> {
-    let too_large = || failure(StatusCode::PAYLOAD_TOO_LARGE, "Request Entity Too Large");
-    let packed = match Limited::new(body, limit_bytes).collect().await {
-        Ok(collected) => collected.to_bytes(),
-        Err(error) if error.is::<LengthLimitError>() => return Err(too_large()),
-        Err(error) => return Err(failure(StatusCode::BAD_REQUEST, format!("reading the body: {error}"))),
-    };
-    let encoding = headers.get(CONTENT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or("");
-    let unpacked = match encoding {
-        "gzip" => unpack(flate2::read::MultiGzDecoder::new(&packed[..]), limit_bytes),
-        "zstd" => match zstd::stream::read::Decoder::new(&packed[..]) {
-            Ok(decoder) => unpack(decoder, limit_bytes),
-            Err(error) => Err(error),
-        },
-        _ => return Ok(packed),
-    };
-    match unpacked {
-        Ok(Some(bytes)) => Ok(bytes.into()),
-        Ok(None) => Err(too_large()),
-        Err(error) => Err(failure(StatusCode::BAD_REQUEST, format!("{encoding}: {error}"))),
+/// How long a client may pause within a body.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// How long a client may take to send a body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(300);
+/// Memory reserved ahead for a body of a told length; what is longer grows as it comes.
+const RESERVED_MAX_BYTES: usize = 4 << 20;
+/// Bytes unpacked between two looks at the bounds.
+const UNPACK_STEP_BYTES: u64 = 1 << 20;
+
+/// The memory of all bodies.
+pub struct BodyMemory {
+    held_bytes: AtomicUsize,
+    limit_bytes: usize,
+}
+
+impl BodyMemory {
+    /// A bound on all bodies together.
+    pub fn new(limit_bytes: usize) -> Self {
+        Self { held_bytes: AtomicUsize::new(0), limit_bytes }
     }
 }
 
-/// What a decoder yields; `None` if that is more than the limit.
-fn unpack(decoder: impl Read, limit_bytes: usize) -> std::io::Result<Option<Vec<u8>>> {
+/// A part of the memory of all bodies; given back when dropped.
+struct Held {
+    memory: Arc<BodyMemory>,
+    bytes: usize,
+}
+
+impl Held {
+    fn grow(&mut self, bytes: usize) -> Result<(), Failure> {
+        self.bytes += bytes;
+        let held_bytes = self.memory.held_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if held_bytes <= self.memory.limit_bytes {
+            return Ok(());
+        }
+        let limit_bytes = self.memory.limit_bytes;
+        let words = format!(
+            "the bodies of all requests at work exceed {limit_bytes} bytes: send again later, fewer at once"
+        );
+        Err(failure(StatusCode::SERVICE_UNAVAILABLE, words))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.memory.held_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// A body as it was sent.
+pub(super) struct Body {
+    bytes: Bytes,
+    encoding: Encoding,
+    limit_bytes: usize,
+    held: Held,
+}
+
+/// How a body is packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Encoding {
+    Plain,
+    Gzip,
+    Zstd,
+}
+
+/// Reads a body.
+pub(super) async fn read(context: &Context, body: Incoming, headers: &HeaderMap) -> Result<Body, Failure> {
+    let limit_bytes = context.limits.body_bytes;
+    let mut held = Held { memory: context.bodies.clone(), bytes: 0 };
+    let reading = collect(body, limit_bytes, &mut held);
+    let bytes = tokio::time::timeout(BODY_TIMEOUT, reading).await.map_err(|_| too_slow(BODY_TIMEOUT))??;
+    let encoding = match headers.get(CONTENT_ENCODING).map(|value| value.as_bytes()) {
+        Some(b"gzip") => Encoding::Gzip,
+        Some(b"zstd") => Encoding::Zstd,
+        _ => Encoding::Plain,
+    };
+    Ok(Body { bytes, encoding, limit_bytes, held })
+}
+
+async fn collect(mut body: Incoming, limit_bytes: usize, held: &mut Held) -> Result<Bytes, Failure> {
+    let told_bytes = body.size_hint().lower();
+    if told_bytes > limit_bytes as u64 {
+        return Err(too_large());
+    }
+    let mut first = Bytes::new();
+    let mut all = BytesMut::new();
+    loop {
+        let frame = tokio::time::timeout(PAUSE_MAX, body.frame()).await.map_err(|_| too_slow(PAUSE_MAX))?;
+        let data = match frame {
+            None => return Ok(if all.is_empty() { first } else { all.freeze() }),
+            Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
+            Some(Err(error)) => {
+                return Err(failure(StatusCode::BAD_REQUEST, format!("reading the body: {error}")));
+            }
+        };
+        if first.len().max(all.len()) + data.len() > limit_bytes {
+            return Err(too_large());
+        }
+        held.grow(data.len())?;
+        if first.is_empty() {
+            first = data;
+            continue;
+        }
+        if all.is_empty() {
+            all.reserve((told_bytes as usize).min(RESERVED_MAX_BYTES));
+            all.extend_from_slice(&first);
+        }
+        all.extend_from_slice(&data);
+    }
+}
+
+impl Body {
+    /// What the body says, unpacked if it is packed. Takes its time: not for threads that serve connections
+    /// unless the body is small.
+    pub(super) fn unpacked(self) -> Result<Unpacked, Failure> {
+        let Body { bytes, encoding, limit_bytes, mut held } = self;
+        let bytes = match encoding {
+            Encoding::Plain => bytes,
+            Encoding::Gzip => {
+                unpack(flate2::read::MultiGzDecoder::new(&bytes[..]), encoding, limit_bytes, &mut held)?
+            }
+            Encoding::Zstd => {
+                let decoder = zstd::stream::read::Decoder::new(&bytes[..]);
+                unpack(decoder.map_err(|error| broken(encoding, &error))?, encoding, limit_bytes, &mut held)?
+            }
+        };
+        Ok(Unpacked { bytes, _held: held })
+    }
+}
+
+/// The bytes of a body, not packed.
+pub(super) struct Unpacked {
+    bytes: Bytes,
+    _held: Held,
+}
+
+impl Deref for Unpacked {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+fn unpack(
+    mut decoder: impl Read,
+    encoding: Encoding,
+    limit_bytes: usize,
+    held: &mut Held,
+) -> Result<Bytes, Failure> {
     let mut bytes = Vec::new();
-    decoder.take(limit_bytes as u64 + 1).read_to_end(&mut bytes)?;
-    Ok((bytes.len() <= limit_bytes).then_some(bytes))
+    loop {
+        let step = decoder.by_ref().take(UNPACK_STEP_BYTES).read_to_end(&mut bytes);
+        let step_bytes = step.map_err(|error| broken(encoding, &error))?;
+        held.grow(step_bytes)?;
+        if bytes.len() > limit_bytes {
+            return Err(too_large());
+        }
+        if step_bytes == 0 {
+            return Ok(bytes.into());
+        }
+    }
+}
+
+fn too_large() -> Failure {
+    failure(StatusCode::PAYLOAD_TOO_LARGE, "Request Entity Too Large")
+}
+
+fn too_slow(limit: Duration) -> Failure {
+    let words = format!("the body did not come within {} s", limit.as_secs());
+    failure(StatusCode::REQUEST_TIMEOUT, words)
+}
+
+fn broken(encoding: Encoding, error: &std::io::Error) -> Failure {
+    let words = match (encoding, error.kind()) {
+        // InfluxDB's words, which clients may know.
+        (Encoding::Gzip, ErrorKind::UnexpectedEof) => "unexpected EOF".to_owned(),
+        (Encoding::Gzip, _) => format!("gzip: {error}"),
+        _ => format!("zstd: {error}"),
+    };
+    failure(StatusCode::BAD_REQUEST, words)
 }

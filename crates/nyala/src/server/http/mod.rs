@@ -1,15 +1,22 @@
 //! HTTP: which path is answered by what, and the headers every answer has.
 
 mod body;
+mod gzip;
+mod multipart;
 mod params;
 mod query;
 mod response;
 mod write;
 
+pub use body::BodyMemory;
+
 use super::metrics::Metrics;
 use super::stage::Stage;
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, HeaderName, HeaderValue};
+use hyper::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ALLOW, HeaderMap, HeaderName, HeaderValue,
+};
 use hyper::{Method, Request, Response, StatusCode};
 use nyala_core::env::ClockRef;
 use nyala_db::catalog::Catalog;
@@ -22,6 +29,8 @@ use std::sync::{Arc, OnceLock};
 /// The version that clients are told: the one whose behaviour they get.
 pub const INFLUXDB_VERSION: &str = "1.8.10";
 
+const TEXT: &str = "text/plain; charset=utf-8";
+
 /// What requests are answered with.
 pub struct Context {
     /// What queries and writes go to, once the store is open.
@@ -32,6 +41,8 @@ pub struct Context {
     pub work: tokio::runtime::Handle,
     /// Bounds on requests.
     pub limits: HttpLimits,
+    /// The memory of their bodies.
+    pub bodies: Arc<BodyMemory>,
     /// Counts for people.
     pub metrics: Arc<Metrics>,
     /// What the server is at.
@@ -70,29 +81,22 @@ pub async fn answer(
     request: Request<Incoming>,
 ) -> Result<Response<Answer>, Infallible> {
     let path = request.uri().path().to_owned();
-    let method = request.method().clone();
-    let asked_id =
-        ["request-id", "x-request-id"].into_iter().find_map(|name| request.headers().get(name).cloned());
-    let mut response = match (method.clone(), path.as_str()) {
-        (Method::POST, "/write") => write::handle(&context, request).await.unwrap_or_else(|failure| *failure),
-        (Method::GET | Method::POST, "/query") => {
-            query::handle(&context, request).await.unwrap_or_else(|failure| *failure)
+    let asked_id = ["x-request-id", "request-id"].into_iter().find_map(|name| header(&request, name));
+    let origin = header(&request, "origin");
+    let mut response = match allowed(&path) {
+        None => whole(StatusCode::NOT_FOUND, TEXT, "404 page not found\n"),
+        Some(allowed) if !allowed.split(", ").any(|method| method == request.method().as_str()) => {
+            let mut refused = whole(StatusCode::METHOD_NOT_ALLOWED, TEXT, "Method Not Allowed\n");
+            refused.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+            refused
         }
-        (Method::GET | Method::HEAD, "/ping") => ping(&request),
-        (Method::GET | Method::HEAD, "/status") => empty(StatusCode::NO_CONTENT),
-        (Method::GET | Method::HEAD, "/health" | "/ready") => health(&context),
-        (Method::GET, "/metrics") => {
-            whole(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", context.metrics.text())
-        }
-        (Method::OPTIONS, "/write" | "/query" | "/ping") => empty(StatusCode::NO_CONTENT),
-        (_, path) => match allowed(path) {
-            Some(allowed) => {
-                let mut refused = *failure(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed");
-                refused.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
-                refused
+        Some(_) => {
+            let mut response = route(&context, &path, request).await.unwrap_or_else(|failure| *failure);
+            if let Some(origin) = origin {
+                allow_origin(response.headers_mut(), origin);
             }
-            None => whole(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n"),
-        },
+            response
+        }
     };
     context.metrics.request(&path, response.status());
     let number = context.requests.fetch_add(1, Ordering::Relaxed);
@@ -105,14 +109,56 @@ pub async fn answer(
     Ok(response)
 }
 
+fn header(request: &Request<Incoming>, name: &str) -> Option<HeaderValue> {
+    request.headers().get(name).filter(|value| !value.is_empty()).cloned()
+}
+
+/// The methods of a path; `None` where there is nothing.
 fn allowed(path: &str) -> Option<&'static str> {
     match path {
         "/write" => Some("OPTIONS, POST"),
         "/query" => Some("GET, OPTIONS, POST"),
-        "/ping" | "/status" | "/health" | "/ready" => Some("GET, HEAD"),
-        "/metrics" => Some("GET"),
+        "/ping" | "/status" | "/ready" => Some("GET, HEAD"),
+        "/health" | "/metrics" => Some("GET"),
+        "/api/v2/query" => Some("POST"),
         _ => None,
     }
+}
+
+async fn route(
+    context: &Context,
+    path: &str,
+    request: Request<Incoming>,
+) -> Result<Response<Answer>, Failure> {
+    if request.method() == Method::OPTIONS {
+        return Ok(empty(StatusCode::OK));
+    }
+    match path {
+        "/write" => write::handle(context, request).await,
+        "/query" => query::handle(context, request).await,
+        "/ping" => Ok(ping(&request)),
+        "/status" => Ok(empty(StatusCode::NO_CONTENT)),
+        "/health" | "/ready" => Ok(health(context)),
+        "/metrics" => {
+            let kind = "text/plain; version=0.0.4; charset=utf-8";
+            Ok(whole(StatusCode::OK, kind, context.metrics.text()))
+        }
+        _ => {
+            let words = "nyala has no Flux: use InfluxQL on /query\n";
+            Ok(whole(StatusCode::FORBIDDEN, TEXT, words))
+        }
+    }
+}
+
+/// Lets pages of any origin read the answer, as InfluxDB does: Grafana's browser access needs it.
+fn allow_origin(headers: &mut HeaderMap, origin: HeaderValue) {
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    let methods = "DELETE, GET, OPTIONS, POST, PUT";
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(methods));
+    let names = "Accept, Accept-Encoding, Authorization, Content-Length, Content-Type, X-CSRF-Token, X-HTTP-Method-Override";
+    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(names));
+    let shown = "Date, X-InfluxDB-Version, X-InfluxDB-Build";
+    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(shown));
 }
 
 /// An id in the form of a UUID, distinct within a run of the server.
@@ -125,7 +171,7 @@ fn ping(request: &Request<Incoming>) -> Response<Answer> {
     let params = params::Params::parse(request.uri().query().unwrap_or(""));
     match params.get("verbose") {
         "" | "0" | "false" => empty(StatusCode::NO_CONTENT),
-        _ => whole(StatusCode::OK, "application/json", format!("{{\"version\":\"{INFLUXDB_VERSION}\"}}\n")),
+        _ => whole(StatusCode::OK, "application/json", format!("{{\"version\":\"{INFLUXDB_VERSION}\"}}")),
     }
 }
 

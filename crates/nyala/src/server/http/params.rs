@@ -1,4 +1,4 @@
-//! Parameters of requests: those of the URL, then those of a form, the first of a name wins.
+//! Parameters of requests: those of a form, then those of the URL; the first of a name wins.
 
 use std::borrow::Cow;
 
@@ -9,22 +9,27 @@ pub(super) struct Params {
 }
 
 impl Params {
-    /// Parameters in the form of a URL's query.
+    /// Parameters in the form of a URL's query. A pair with a broken escape is left out.
     pub(super) fn parse(text: &str) -> Self {
         let pairs = text
             .split('&')
             .filter(|pair| !pair.is_empty())
-            .map(|pair| {
+            .filter_map(|pair| {
                 let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-                (decode(name).into_owned(), decode(value).into_owned())
+                Some((decode(name)?.into_owned(), decode(value)?.into_owned()))
             })
             .collect();
         Self { pairs }
     }
 
+    /// Adds a parameter that counts less than those already there.
+    pub(super) fn add(&mut self, name: String, value: String) {
+        self.pairs.push((name, value));
+    }
+
     /// Adds parameters that count less than those already there.
-    pub(super) fn add(&mut self, text: &str) {
-        self.pairs.extend(Self::parse(text).pairs);
+    pub(super) fn add_all(&mut self, others: Params) {
+        self.pairs.extend(others.pairs);
     }
 
     /// The first value of a name; empty where there is none.
@@ -38,28 +43,27 @@ impl Params {
     }
 }
 
-/// `%XX` and `+` undone; what is no escape stays. Bytes that are not UTF-8 are replaced.
-fn decode(text: &str) -> Cow<'_, str> {
+/// `%XX` and `+` undone; `None` where a `%` begins no escape. Bytes that are not UTF-8 are replaced.
+fn decode(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains(['%', '+']) {
-        return Cow::Borrowed(text);
+        return Some(Cow::Borrowed(text));
     }
     let bytes = text.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while at < bytes.len() {
         let hex = |place: usize| bytes.get(place).and_then(|digit| (*digit as char).to_digit(16));
-        match (bytes[at], hex(at + 1), hex(at + 2)) {
-            (b'%', Some(high), Some(low)) => {
-                decoded.push((high * 16 + low) as u8);
-                at += 3;
-                continue;
+        match bytes[at] {
+            b'%' => {
+                decoded.push((hex(at + 1)? * 16 + hex(at + 2)?) as u8);
+                at += 2;
             }
-            (b'+', ..) => decoded.push(b' '),
-            (byte, ..) => decoded.push(byte),
+            b'+' => decoded.push(b' '),
+            byte => decoded.push(byte),
         }
         at += 1;
     }
-    Cow::Owned(String::from_utf8_lossy(&decoded).into_owned())
+    Some(Cow::Owned(String::from_utf8_lossy(&decoded).into_owned()))
 }
 
 #[cfg(test)]
@@ -68,11 +72,12 @@ mod tests {
 
     #[test]
     fn escapes_are_undone_and_the_first_value_wins() {
-        let mut params = Params::parse("q=SELECT+%2A&db=a%zz&empty&q=2");
-        params.add("db=b&rp=c");
+        let mut params = Params::parse("q=SELECT+%2A&db=a%zz&empty&q=2&cut=%2");
+        params.add_all(Params::parse("db=b&rp=c"));
         assert_eq!(params.get("q"), "SELECT *");
-        assert_eq!(params.get("db"), "a%zz");
+        assert_eq!(params.get("db"), "b");
         assert_eq!(params.get("rp"), "c");
         assert_eq!(params.get("empty"), "");
+        assert_eq!(params.get("cut"), "");
     }
 }

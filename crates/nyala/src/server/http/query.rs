@@ -1,14 +1,14 @@
 //! `GET` and `POST /query`: InfluxQL in, JSON out.
 
-use super::response::{Answer, Broken, Failure, failure, whole};
-use super::{Context, body, params::Params};
-use crate::server::format::json::indented;
-use crate::server::format::{Epoch, JsonAnswer, JsonOptions};
+use super::gzip::{self, Packer};
+use super::response::{Answer, Broken, Failure, empty, failure, prettily, whole};
+use super::{Context, body, multipart, params::Params};
+use crate::server::format::{Epoch, Indenter, JsonAnswer, JsonOptions};
 use bytes::Bytes;
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
-use nyala_query::exec::QueryMemory;
+use nyala_query::exec::{Frame, QueryMemory};
 use nyala_query::influxql::{self, Statement};
 use nyala_query::plan::QueryContext;
 use nyala_query::statement::{self, execute};
@@ -20,34 +20,71 @@ const BUFFER_BYTES: usize = 1 << 20;
 const PIECES_MAX: usize = 4;
 /// Rows of a chunk where none are asked for.
 const DEFAULT_CHUNK_ROWS: usize = 10_000;
+/// Rows written between two looks at how much was written.
+const STRIDE_ROWS: usize = 4_096;
 
 pub(super) async fn handle(
     context: &Context,
     request: Request<Incoming>,
 ) -> Result<Response<Answer>, Failure> {
     let (head, incoming) = request.into_parts();
-    let mut params = Params::parse(head.uri.query().unwrap_or(""));
-    if head.method == Method::POST {
-        let form = body::read(incoming, &head.headers, context.limits.body_bytes).await?;
-        if is_form(&head.headers) {
-            params.add(&String::from_utf8_lossy(&form));
-        }
+    let of_url = Params::parse(head.uri.query().unwrap_or(""));
+    let pretty = of_url.is_true("pretty");
+    let answered = match head.method {
+        Method::POST => read_form(context, &head.headers, incoming, of_url).await,
+        _ => Ok(of_url),
+    };
+    let answered = match answered {
+        Ok(params) => answer(context, &head.method, &head.headers, &params, pretty).await,
+        Err(failure) => Err(failure),
+    };
+    answered.map_err(|failure| if pretty { prettily(failure) } else { failure })
+}
+
+async fn read_form(
+    context: &Context,
+    headers: &HeaderMap,
+    incoming: Incoming,
+    of_url: Params,
+) -> Result<Params, Failure> {
+    let form = body::read(context, incoming, headers).await?.unpacked()?;
+    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    if let Some(boundary) = multipart::boundary(content_type) {
+        let mut params = of_url;
+        multipart::read(&form, boundary, &mut params);
+        return Ok(params);
     }
+    if !content_type.starts_with("application/x-www-form-urlencoded") {
+        return Ok(of_url);
+    }
+    let mut params = Params::parse(&String::from_utf8_lossy(&form));
+    params.add_all(of_url);
+    Ok(params)
+}
+
+async fn answer(
+    context: &Context,
+    method: &Method,
+    headers: &HeaderMap,
+    params: &Params,
+    pretty: bool,
+) -> Result<Response<Answer>, Failure> {
     let text = params.get("q").trim();
     if text.is_empty() {
         return Err(failure(StatusCode::BAD_REQUEST, "missing required parameter \"q\""));
     }
     let bound = match params.get("params") {
         "" => influxql::Params::default(),
-        json => influxql::Params::from_json(json).map_err(|error| {
-            failure(StatusCode::BAD_REQUEST, format!("error parsing query parameters: {error}"))
-        })?,
+        json => influxql::Params::from_json(json).map_err(|error| failure(StatusCode::BAD_REQUEST, error))?,
     };
     let statements = influxql::parse_query(text, &bound)
         .map_err(|error| failure(StatusCode::BAD_REQUEST, format!("error parsing query: {error}")))?;
     let chunk_rows = params.is_true("chunked").then(|| {
         params.get("chunk_size").parse().ok().filter(|rows| *rows > 0).unwrap_or(DEFAULT_CHUNK_ROWS)
     });
+    let options = JsonOptions { epoch: Epoch::of_parameter(params.get("epoch").trim()), chunk_rows };
+    let packed = gzip::is_accepted(headers);
+    let (pieces, mut received) = mpsc::channel(PIECES_MAX);
     let job = Job {
         statements,
         context: QueryContext {
@@ -56,13 +93,20 @@ pub(super) async fn handle(
             retention_policy: params.get("rp").to_owned(),
             now_ns: context.clock.now_ns(),
         },
-        options: JsonOptions { epoch: Epoch::of_parameter(params.get("epoch")), chunk_rows },
-        by_get: head.method == Method::GET,
+        by_get: *method == Method::GET,
         memory_bytes: context.limits.query_bytes,
+        output: Output {
+            answer: JsonAnswer::new(options),
+            indenter: pretty.then(Indenter::default),
+            packer: packed.then(Packer::default),
+            pieces,
+        },
     };
-    let pretty = params.is_true("pretty");
-    let (pieces, mut received) = mpsc::channel(PIECES_MAX);
-    let running = context.work.spawn(job.run(pieces));
+    let running = context.work.spawn(job.run());
+    if params.is_true("async") {
+        context.work.spawn(async move { while received.recv().await.is_some() {} });
+        return Ok(empty(StatusCode::NO_CONTENT));
+    }
     // The first piece comes when the answer is whole, or too large to wait for.
     let first = match received.recv().await {
         Some(Ok(first)) => first,
@@ -74,42 +118,28 @@ pub(super) async fn handle(
             return Err(failure(StatusCode::INTERNAL_SERVER_ERROR, words));
         }
     };
-    if first.last || pretty {
-        let mut bytes = first.bytes;
-        if !first.last {
-            let mut all = bytes.to_vec();
-            while let Some(piece) = received.recv().await {
-                match piece {
-                    Ok(piece) => all.extend_from_slice(&piece.bytes),
-                    Err(broken) => return Err(failure(StatusCode::INTERNAL_SERVER_ERROR, broken.0)),
+    let mut response = if first.last {
+        whole(StatusCode::OK, "application/json", first.bytes)
+    } else {
+        let (sender, pieces) = mpsc::channel(1);
+        tokio::spawn(async move {
+            let mut next = Some(Ok(first));
+            while let Some(piece) = next {
+                let piece = piece.map(|piece: Piece| piece.bytes);
+                if sender.send(piece).await.is_err() {
+                    break;
                 }
+                next = received.recv().await;
             }
-            bytes = all.into();
-        }
-        if pretty {
-            bytes = indented(&bytes).into();
-        }
-        return Ok(whole(StatusCode::OK, "application/json", bytes));
+        });
+        let mut response = Response::new(Answer::Pieces(pieces));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        response
+    };
+    if packed {
+        response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
-    let (sender, pieces) = mpsc::channel(1);
-    tokio::spawn(async move {
-        let mut next = Some(Ok(first));
-        while let Some(piece) = next {
-            let piece = piece.map(|piece: Piece| piece.bytes);
-            if sender.send(piece).await.is_err() {
-                break;
-            }
-            next = received.recv().await;
-        }
-    });
-    let mut response = Response::new(Answer::Pieces(pieces));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(response)
-}
-
-fn is_form(headers: &HeaderMap) -> bool {
-    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
-    content_type.starts_with("application/x-www-form-urlencoded")
 }
 
 /// A part of an answer.
@@ -118,78 +148,137 @@ struct Piece {
     last: bool,
 }
 
+/// Where an answer goes: written as JSON, then indented, then packed, then sent.
+struct Output {
+    answer: JsonAnswer,
+    indenter: Option<Indenter>,
+    packer: Option<Packer>,
+    pieces: mpsc::Sender<Result<Piece, Broken>>,
+}
+
+impl Output {
+    /// Sends what was written, if it is much or the last.
+    async fn send(&mut self, last: bool) -> Result<(), Stop> {
+        if !last && self.answer.len() < BUFFER_BYTES {
+            return Ok(());
+        }
+        let mut bytes = self.answer.take();
+        if let Some(indenter) = &mut self.indenter {
+            bytes = indenter.indent(&bytes);
+        }
+        let bytes = match &mut self.packer {
+            Some(packer) => packer.pack(&bytes, last),
+            None => bytes.into(),
+        };
+        self.pieces.send(Ok(Piece { bytes, last })).await.map_err(|_| Stop::ClientGone)
+    }
+}
+
 /// The statements of a request, to be executed one after the other.
 struct Job {
     statements: Vec<Statement>,
     context: QueryContext,
-    options: JsonOptions,
     by_get: bool,
     memory_bytes: usize,
+    output: Output,
 }
 
 impl Job {
-    async fn run(self, pieces: mpsc::Sender<Result<Piece, Broken>>) {
-        let mut answer = JsonAnswer::new(self.options);
-        let mut failed = false;
-        for (number, statement) in self.statements.iter().enumerate() {
+    async fn run(mut self) {
+        let statements = std::mem::take(&mut self.statements);
+        for (number, statement) in statements.iter().enumerate() {
             let zone = match statement {
                 Statement::Select(select) => select.zone,
                 _ => None,
             };
-            answer.begin_statement(number, zone);
-            // After an error the statements that follow are not executed.
-            if failed {
-                answer.end_statement_with_error("not executed");
-                continue;
-            }
-            match self.execute(statement, &mut answer, &pieces).await {
-                Ok(()) if self.by_get && writes(statement) => answer.end_statement_with_warning(&format!(
-                    "deprecated use of '{statement}' in a read only context, please use a POST request instead"
-                )),
-                Ok(()) => answer.end_statement(),
-                Err(Stop::ClientGone) => return,
-                Err(Stop::Failed(error)) if !answer.has_shown() => {
-                    failed = true;
-                    answer.end_statement_with_error(&error.to_string());
+            self.output.answer.begin_statement(number, zone);
+            match self.execute(statement).await {
+                Ok(()) if self.by_get && warns_of_get(statement) => {
+                    self.output.answer.end_statement_with_warning(&format!(
+                        "deprecated use of '{statement}' in a read only context, please use a POST request instead"
+                    ));
                 }
+                Ok(()) => self.output.answer.end_statement(),
+                Err(Stop::ClientGone) => return,
+                Err(Stop::Refused(error)) => self.output.answer.fail_statement(&error.to_string()),
                 Err(Stop::Failed(error)) => {
-                    // Rows are on their way, so the only honest end is to break off.
-                    drop(pieces.send(Err(Broken(error.to_string()))).await);
-                    return;
+                    self.fail(number, statements.len(), &error.to_string());
+                    break;
                 }
             }
         }
-        answer.finish();
-        drop(pieces.send(Ok(Piece { bytes: answer.take().into(), last: true })).await);
+        self.output.answer.finish();
+        if let Some(words) = self.output.answer.broken() {
+            // Rows are on their way, so the only honest end is to break off.
+            let broken = Broken(words.to_owned());
+            drop(self.output.pieces.send(Err(broken)).await);
+            return;
+        }
+        drop(self.output.send(true).await);
     }
 
-    async fn execute(
-        &self,
-        statement: &Statement,
-        answer: &mut JsonAnswer,
-        pieces: &mpsc::Sender<Result<Piece, Broken>>,
-    ) -> Result<(), Stop> {
+    /// Answers statement `number` with an error and names those that are not executed: InfluxDB counts them from
+    /// the failed one on, whose own error is thereby lost unless the answer is chunked.
+    fn fail(&mut self, number: usize, statements: usize, message: &str) {
+        let answer = &mut self.output.answer;
+        let not_executed = "not executed";
+        let names_itself = !answer.is_chunked() && number + 1 < statements;
+        answer.fail_statement(if names_itself { not_executed } else { message });
+        let first = if names_itself { number + 1 } else { number };
+        for later in first..statements - 1 {
+            answer.begin_statement(later, None);
+            answer.fail_statement(not_executed);
+        }
+    }
+
+    async fn execute(&mut self, statement: &Statement) -> Result<(), Stop> {
         let memory = QueryMemory::new(self.memory_bytes);
-        match execute(statement, &self.context, memory).await? {
+        // Reading stops when nobody waits for it any more; what changes something goes on to its end.
+        let reads = matches!(statement, Statement::Select(select) if select.target.is_none());
+        let gone = self.output.pieces.clone();
+        let executed = tokio::select! {
+            executed = execute(statement, &self.context, memory) => executed?,
+            () = gone.closed(), if reads => return Err(Stop::ClientGone),
+        };
+        match executed {
             statement::Answer::Done => {}
-            statement::Answer::Rows(frames) => frames.iter().for_each(|frame| answer.frame(frame)),
-            statement::Answer::Stream(mut stream) => {
-                while let Some(frame) = stream.next().await? {
-                    answer.frame(&frame);
-                    if answer.len() >= BUFFER_BYTES {
-                        let piece = Piece { bytes: answer.take().into(), last: false };
-                        pieces.send(Ok(piece)).await.map_err(|_| Stop::ClientGone)?;
-                    }
+            statement::Answer::Refused(error) => return Err(Stop::Refused(error)),
+            statement::Answer::Rows(frames, chunks) => {
+                for frame in frames {
+                    self.show(&frame, chunks).await?;
                 }
             }
+            statement::Answer::Stream(mut stream) => loop {
+                let next = tokio::select! {
+                    next = stream.next() => next?,
+                    () = gone.closed() => return Err(Stop::ClientGone),
+                };
+                let Some(frame) = next else { break };
+                self.show(&frame, statement::Chunks::BySize).await?;
+            },
         }
         Ok(())
+    }
+
+    async fn show(&mut self, frame: &Frame, chunks: statement::Chunks) -> Result<(), Stop> {
+        let mut start = 0;
+        loop {
+            let end = frame.rows().min(start + STRIDE_ROWS);
+            self.output.answer.frame(frame, start..end, chunks);
+            self.output.send(false).await?;
+            if end == frame.rows() {
+                return Ok(());
+            }
+            start = end;
+        }
     }
 }
 
 /// Why a statement was not finished.
 enum Stop {
     ClientGone,
+    /// It failed; those after it are executed all the same.
+    Refused(nyala_core::Error),
     Failed(nyala_core::Error),
 }
 
@@ -199,10 +288,11 @@ impl From<nyala_core::Error> for Stop {
     }
 }
 
-fn writes(statement: &Statement) -> bool {
+/// Whether a statement changes something and InfluxDB warns of asking for it by GET: it forgot DELETE.
+fn warns_of_get(statement: &Statement) -> bool {
     match statement {
         Statement::Select(select) => select.target.is_some(),
-        Statement::Explain { .. } => false,
+        Statement::Explain { .. } | Statement::Delete(_) => false,
         other => !format!("{other}").starts_with("SHOW"),
     }
 }

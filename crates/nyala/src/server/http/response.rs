@@ -1,6 +1,6 @@
 //! Responses: a body at once or in pieces, errors in InfluxDB's form.
 
-use crate::server::format::push_string;
+use crate::server::format::{Indenter, push_string};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
@@ -95,15 +95,34 @@ pub(crate) fn failure_with(status: StatusCode, message: &str, members: &[u8]) ->
     body.extend_from_slice(members);
     body.extend_from_slice(b"}\n");
     let mut response = whole(status, "application/json", body);
-    // Bytes that no header can hold are left out: the body has them all.
-    let visible: String = message.chars().filter(|letter| (' '..='~').contains(letter)).take(1024).collect();
-    if let Ok(value) = HeaderValue::from_str(&visible) {
+    if let Some(value) = header_text(message) {
         response.headers_mut().insert("X-Influxdb-Error", value);
     }
     if status == StatusCode::SERVICE_UNAVAILABLE {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     }
     Box::new(response)
+}
+
+/// The same failure, its body indented.
+pub(crate) fn prettily(mut failure: Failure) -> Failure {
+    if let Answer::Whole(Some(body)) = failure.body_mut() {
+        *body = Indenter::default().indent(body).into();
+    }
+    failure
+}
+
+/// The beginning of a message as a header, on one line; control characters are left out, since the body has
+/// them all.
+fn header_text(message: &str) -> Option<HeaderValue> {
+    const LENGTH_MAX: usize = 1024;
+    let shown = &message.as_bytes()[..message.len().min(LENGTH_MAX)];
+    let bytes: Vec<u8> = shown
+        .iter()
+        .map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte })
+        .filter(|byte| *byte == b'\t' || !byte.is_ascii_control())
+        .collect();
+    HeaderValue::from_bytes(bytes.trim_ascii()).ok()
 }
 
 /// The status code of an error of a write.

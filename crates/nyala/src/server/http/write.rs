@@ -7,6 +7,7 @@ use hyper::body::Incoming;
 use hyper::{Request, Response, StatusCode};
 use nyala_core::{Error, ErrorKind};
 use nyala_db::ingest::{LineLimits, ParseErrors, ParseOptions, Precision};
+use nyala_db::quoted;
 use nyala_db::write::WriteReport;
 
 /// Refused lines described in an answer.
@@ -21,31 +22,36 @@ pub(super) async fn handle(
     let precision = match params.get("precision") {
         "" => Precision::default(),
         text => Precision::from_parameter(text).ok_or_else(|| {
-            let words = format!("invalid precision \"{text}\" (use n, ns, u, ms, s, m or h)");
+            let words = format!("invalid precision {} (use n, u, ms, s, m or h)", quoted(text));
             failure(StatusCode::BAD_REQUEST, words)
         })?,
     };
-    if !matches!(params.get("consistency"), "" | "any" | "one" | "quorum" | "all") {
-        return Err(failure(StatusCode::BAD_REQUEST, "invalid consistency level"));
-    }
     let database = params.get("db").to_owned();
     if database.is_empty() {
         return Err(failure(StatusCode::BAD_REQUEST, "database is required"));
     }
     if databases.catalog.database(&database).is_none() {
-        return Err(failure(StatusCode::NOT_FOUND, format!("database not found: \"{database}\"")));
+        return Err(failure(StatusCode::NOT_FOUND, format!("database not found: {}", quoted(&database))));
+    }
+    let consistency = params.get("consistency").to_ascii_lowercase();
+    if !matches!(&*consistency, "" | "any" | "one" | "quorum" | "all") {
+        return Err(failure(StatusCode::BAD_REQUEST, "invalid consistency level"));
     }
     let policy = params.get("rp").to_owned();
     let (head, incoming) = request.into_parts();
-    let body = body::read(incoming, &head.headers, context.limits.body_bytes).await?;
+    let body = body::read(context, incoming, &head.headers).await?;
     let options = ParseOptions { precision, now_ns: context.clock.now_ns(), limits: LineLimits::default() };
     let writer = databases.writer.clone();
-    // Syncing the log blocks its thread, so it is done beside the threads that serve connections.
+    // Unpacking takes long and syncing the log blocks its thread, so both are done beside those that serve
+    // connections.
     let written = context
         .work
-        .spawn(async move { writer.write(&database, &policy, options, &body).await })
+        .spawn(async move {
+            let body = body.unpacked()?;
+            Ok::<_, Failure>(writer.write(&database, &policy, options, &body).await)
+        })
         .await
-        .map_err(|_| failure(StatusCode::INTERNAL_SERVER_ERROR, "the write was broken off"))?;
+        .map_err(|_| failure(StatusCode::INTERNAL_SERVER_ERROR, "the write was broken off"))??;
     match written {
         Ok(report) => answer(&report),
         Err(error) => Err(failure(write_status(&error), error.to_string())),
@@ -65,9 +71,20 @@ fn write_status(error: &Error) -> StatusCode {
 }
 
 fn answer(report: &WriteReport) -> Result<Response<Answer>, Failure> {
+    let partial = |reason: &str, count: u64| {
+        let message = format!("partial write: {reason} dropped={count}");
+        Err(failure_with(StatusCode::BAD_REQUEST, &message, &details(&report.unreadable)))
+    };
+    // Of several kinds of refusal InfluxDB tells one.
+    if report.conflict {
+        let members = details(&report.unreadable);
+        return Err(failure_with(StatusCode::BAD_REQUEST, "field type conflict", &members));
+    }
     if let Some(dropped) = &report.dropped {
-        let message = format!("partial write: {} dropped={}", dropped.reason, dropped.count);
-        return Err(failure_with(StatusCode::BAD_REQUEST, &message, &details(&report.unreadable)));
+        return partial(&dropped.reason, dropped.count);
+    }
+    if report.expired > 0 {
+        return partial("points beyond retention policy", report.expired);
     }
     if report.unreadable.is_empty() {
         return Ok(empty(StatusCode::NO_CONTENT));

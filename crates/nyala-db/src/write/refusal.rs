@@ -1,0 +1,240 @@
+//! Which rows of a batch are not stored, and what is said about it: InfluxDB's rules, as clients match on its
+//! words and counts.
+//!
+//! Rows older than the retention policy are left out first. Of the others those are dropped, one by one, that have
+//! a tag called `time`, no field but `time`, or a field whose type their shard knows otherwise. If then a field
+//! that is new in a shard comes with two types, nothing is stored in that shard.
+
+use super::{Dropped, WriteReport, field_type};
+use crate::catalog::{FieldType, Measurement, RetentionPolicy};
+use crate::ingest::{FieldColumn, RowGroup, UNRESOLVED_SERIES};
+use arrow_buffer::BooleanBuffer;
+use nyala_core::time::truncate_to_width;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What becomes of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Stored,
+    Expired,
+    Dropped,
+    Conflict,
+}
+
+/// Per group the fates of its rows; `None`: all are stored.
+type Fates = Option<Vec<Fate>>;
+
+/// When a rule is applied: reasons of earlier ones are told first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Series,
+    Fields,
+}
+
+/// The refused rows of a batch.
+pub(super) struct Refusal {
+    width_ns: i64,
+    horizon_ns: Option<i64>,
+    groups: Vec<Fates>,
+    /// Why the first dropped row was, and which line it is in.
+    first: Option<(Stage, u32, String)>,
+    /// The starts of the shards in which nothing is stored.
+    conflicting: BTreeSet<i64>,
+}
+
+/// A field of a group.
+struct Field<'a> {
+    column: &'a FieldColumn,
+    name: Cow<'a, str>,
+    here: FieldType,
+}
+
+impl Refusal {
+    pub(super) fn new(policy: &RetentionPolicy, now_ns: i64) -> Self {
+        Self {
+            width_ns: policy.shard_duration_ns,
+            horizon_ns: policy.horizon_ns(now_ns),
+            groups: Vec::new(),
+            first: None,
+            conflicting: BTreeSet::new(),
+        }
+    }
+
+    /// Judges the rows of the next group.
+    pub(super) fn check(&mut self, group: &RowGroup, measurement: &Measurement) {
+        self.groups.push(None);
+        if let Some(horizon_ns) = self.horizon_ns {
+            let mut rows = (0..group.row_count()).filter(|row| group.times_ns[*row] < horizon_ns).peekable();
+            if rows.peek().is_some() {
+                let fates = self.fates(group);
+                rows.for_each(|row| fates[row] = Fate::Expired);
+            }
+        }
+        if group.series_ids.contains(&UNRESOLVED_SERIES) {
+            let words = || {
+                let name = measurement.name();
+                format!("invalid tag key: input tag \"time\" on measurement \"{name}\" is invalid")
+            };
+            self.drop_rows(
+                group,
+                None,
+                |row| group.series_ids[row] == UNRESOLVED_SERIES,
+                Stage::Series,
+                words,
+            );
+        }
+        let fields: Vec<Field<'_>> = group
+            .columns
+            .iter()
+            .filter(|column| column.name() != b"time")
+            .map(|column| Field {
+                column,
+                name: String::from_utf8_lossy(column.name()),
+                here: field_type(column.kind()),
+            })
+            .collect();
+        if fields.len() < group.columns.len() {
+            let words = || {
+                let name = measurement.name();
+                format!("invalid field name: input field \"time\" on measurement \"{name}\" is invalid")
+            };
+            let only_time = |row| !fields.iter().any(|field| field.column.is_present(row));
+            self.drop_rows(group, None, only_time, Stage::Fields, words);
+        }
+        self.check_types(group, measurement, &fields);
+    }
+
+    fn check_types(&mut self, group: &RowGroup, measurement: &Measurement, fields: &[Field<'_>]) {
+        let bounds = group
+            .times_ns
+            .iter()
+            .fold((i64::MAX, i64::MIN), |(least, most), time_ns| (least.min(*time_ns), most.max(*time_ns)));
+        let first = truncate_to_width(bounds.0, self.width_ns);
+        if first == truncate_to_width(bounds.1, self.width_ns) {
+            return self.check_shard(first, None, group, measurement, fields);
+        }
+        let mut rows_of: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
+        for (row, time_ns) in group.times_ns.iter().enumerate() {
+            rows_of.entry(truncate_to_width(*time_ns, self.width_ns)).or_default().push(row);
+        }
+        for (start_ns, rows) in rows_of {
+            self.check_shard(start_ns, Some(&rows), group, measurement, fields);
+        }
+    }
+
+    /// Judges the types of fields in one shard, to which `rows` or all rows of the group belong.
+    fn check_shard(
+        &mut self,
+        start_ns: i64,
+        rows: Option<&[usize]>,
+        group: &RowGroup,
+        measurement: &Measurement,
+        fields: &[Field<'_>],
+    ) {
+        for field in fields {
+            let Some(known) = measurement.shard_type(start_ns, &field.name) else { continue };
+            if known == field.here {
+                continue;
+            }
+            let words = || {
+                format!(
+                    "field type conflict: input field \"{}\" on measurement \"{}\" is type {}, already exists as type {}",
+                    field.name,
+                    measurement.name(),
+                    field.here.name(),
+                    known.name()
+                )
+            };
+            self.drop_rows(group, rows, |row| field.column.is_present(row), Stage::Fields, words);
+        }
+        // Of a field with several types the one of the first row counts.
+        let mut new: Vec<(usize, &Field<'_>)> = fields
+            .iter()
+            .filter(|field| measurement.shard_type(start_ns, &field.name).is_none())
+            .filter_map(|field| Some((self.first_row(field, rows, group)?, field)))
+            .collect();
+        new.sort_by_key(|(row, _)| *row);
+        for (_, field) in new {
+            if measurement.claim_shard_type(start_ns, &field.name, field.here) != field.here {
+                self.conflicting.insert(start_ns);
+            }
+        }
+    }
+
+    /// The first row to be stored that has a field.
+    fn first_row(&self, field: &Field<'_>, rows: Option<&[usize]>, group: &RowGroup) -> Option<usize> {
+        let fates = self.groups.last().and_then(Option::as_ref);
+        let is_first = |row: &usize| {
+            fates.is_none_or(|fates| fates[*row] == Fate::Stored) && field.column.is_present(*row)
+        };
+        match rows {
+            Some(rows) => rows.iter().copied().find(is_first),
+            None => (0..group.row_count()).find(is_first),
+        }
+    }
+
+    fn fates(&mut self, group: &RowGroup) -> &mut Vec<Fate> {
+        let fates = self.groups.last_mut().expect("a group is being checked");
+        fates.get_or_insert_with(|| vec![Fate::Stored; group.row_count()])
+    }
+
+    fn drop_rows(
+        &mut self,
+        group: &RowGroup,
+        rows: Option<&[usize]>,
+        is_bad: impl Fn(usize) -> bool,
+        stage: Stage,
+        words: impl Fn() -> String,
+    ) {
+        let fates = self.fates(group);
+        let mut first = None;
+        let mut judge = |row: usize| {
+            if fates[row] == Fate::Stored && is_bad(row) {
+                fates[row] = Fate::Dropped;
+                first.get_or_insert(group.lines[row]);
+            }
+        };
+        match rows {
+            Some(rows) => rows.iter().for_each(|row| judge(*row)),
+            None => (0..group.row_count()).for_each(judge),
+        }
+        let Some(line) = first else { return };
+        if self.first.as_ref().is_none_or(|(known, before, _)| (stage, line) < (*known, *before)) {
+            self.first = Some((stage, line, words()));
+        }
+    }
+
+    /// Reports what is refused. Returns per group which rows are stored; `None`: all.
+    pub(super) fn finish<'a>(
+        mut self,
+        groups: impl Iterator<Item = &'a RowGroup>,
+        report: &mut WriteReport,
+    ) -> Vec<Option<BooleanBuffer>> {
+        if !self.conflicting.is_empty() {
+            report.conflict = true;
+            for (group, fates) in groups.zip(&mut self.groups) {
+                let fates = fates.get_or_insert_with(|| vec![Fate::Stored; group.row_count()]);
+                for (fate, time_ns) in fates.iter_mut().zip(&group.times_ns) {
+                    let shard = truncate_to_width(*time_ns, self.width_ns);
+                    if *fate == Fate::Stored && self.conflicting.contains(&shard) {
+                        *fate = Fate::Conflict;
+                    }
+                }
+            }
+        }
+        let count = |fate: Fate| {
+            self.groups.iter().flatten().flatten().filter(|other| **other == fate).count() as u64
+        };
+        report.expired += count(Fate::Expired);
+        let dropped = count(Fate::Dropped);
+        match (&mut report.dropped, self.first.take()) {
+            (Some(before), _) => before.count += dropped,
+            (none, Some((_, _, reason))) => *none = Some(Dropped { reason, count: dropped }),
+            (None, None) => {}
+        }
+        let keep =
+            |fates: Vec<Fate>| BooleanBuffer::collect_bool(fates.len(), |row| fates[row] == Fate::Stored);
+        self.groups.into_iter().map(|fates| fates.map(keep)).collect()
+    }
+}

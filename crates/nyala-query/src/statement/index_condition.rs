@@ -1,0 +1,220 @@
+//! WHERE of SHOW and of deletions: what InfluxDB answers from its index, without looking at points.
+//!
+//! The rules are not those of SELECT. Measurements are chosen by `_name` or by whether some tag value fits;
+//! series by their tags, where a comparison of a field, or one that cannot be understood, lets every series
+//! through.
+
+use crate::influxql::{Binary, BinaryOperator, DataType, Expr, VarRef};
+use crate::plan::rewrite::compile_regex;
+use nyala_core::{Error, Result};
+use nyala_db::catalog::Measurement;
+use nyala_db::series::TagFilter;
+
+/// What stands for the name of the measurement.
+const NAME: &str = "_name";
+/// References that are not tags of points.
+const SYSTEM_NAMES: [&str; 7] =
+    ["_fieldKeys", "_measurements", NAME, "_series", "_tagKey", "_tagKeys", "_tags"];
+
+/// Whether a condition compares the time.
+pub(super) fn has_time(condition: &Expr) -> bool {
+    match condition {
+        Expr::Binary(binary) if is_junction(binary.op) => has_time(&binary.lhs) || has_time(&binary.rhs),
+        Expr::Binary(binary) => {
+            matches!(&binary.lhs, Expr::VarRef(reference) if reference.name.eq_ignore_ascii_case("time"))
+        }
+        Expr::Paren(inner) => has_time(inner),
+        _ => false,
+    }
+}
+
+/// Refuses comparisons that the index cannot make, in the words of InfluxDB.
+pub(super) fn refuse_inequalities(condition: &Expr) -> Result<()> {
+    match condition {
+        Expr::Binary(binary) if is_junction(binary.op) || is_equality(binary.op) => {
+            refuse_inequalities(&binary.lhs)?;
+            refuse_inequalities(&binary.rhs)
+        }
+        Expr::Binary(_) => Err(Error::invalid("invalid tag comparison operator")),
+        Expr::Paren(inner) => refuse_inequalities(inner),
+        _ => Ok(()),
+    }
+}
+
+fn is_junction(operator: BinaryOperator) -> bool {
+    matches!(operator, BinaryOperator::And | BinaryOperator::Or)
+}
+
+fn is_equality(operator: BinaryOperator) -> bool {
+    use BinaryOperator::{Equal, Matches, NotEqual, NotMatches};
+    matches!(operator, Equal | NotEqual | Matches | NotMatches)
+}
+
+/// Whether SHOW MEASUREMENTS shows a measurement: by its name, or by all its tag values.
+pub(super) fn shows_measurement(condition: &Expr, measurement: &Measurement) -> Result<bool> {
+    let binary = match condition {
+        Expr::Binary(binary) => binary,
+        Expr::Paren(inner) => return shows_measurement(inner, measurement),
+        other => return Err(Error::invalid(format!("{other} selects no measurements: compare a tag"))),
+    };
+    if is_junction(binary.op) {
+        // Both sides are judged, so that an error of either is told.
+        let left = shows_measurement(&binary.lhs, measurement)?;
+        let right = shows_measurement(&binary.rhs, measurement)?;
+        return Ok(if binary.op == BinaryOperator::And { left && right } else { left || right });
+    }
+    let (reference, pattern) = tag_comparison(binary)?;
+    if reference.name == NAME {
+        return Ok(pattern.is_match(measurement.name()) != is_negated(binary.op));
+    }
+    if SYSTEM_NAMES.contains(&&*reference.name) {
+        return Ok(false);
+    }
+    let series = measurement.series();
+    let values = series.values_of(&reference.name, series.all());
+    let matched = values.iter().any(|value| pattern.is_match(value));
+    Ok(!values.is_empty() && matched != is_negated(binary.op))
+}
+
+/// Whether a condition lets a measurement through by its name; `None`: it says nothing about names.
+pub(super) fn names_measurement(condition: &Expr, name: &str) -> Result<Option<bool>> {
+    let binary = match condition {
+        Expr::Binary(binary) => binary,
+        Expr::Paren(inner) => return names_measurement(inner, name),
+        _ => return Ok(None),
+    };
+    if is_junction(binary.op) {
+        let sides = (names_measurement(&binary.lhs, name)?, names_measurement(&binary.rhs, name)?);
+        return Ok(match sides {
+            (Some(left), Some(right)) if binary.op == BinaryOperator::And => Some(left && right),
+            (Some(left), Some(right)) => Some(left || right),
+            (left, right) => left.or(right),
+        });
+    }
+    if !is_equality(binary.op) {
+        return Err(Error::invalid("invalid tag comparison operator"));
+    }
+    match &binary.lhs {
+        Expr::VarRef(reference) if reference.name == NAME => {
+            let (_, pattern) = tag_comparison(binary)?;
+            Ok(Some(pattern.is_match(name) != is_negated(binary.op)))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn is_negated(operator: BinaryOperator) -> bool {
+    matches!(operator, BinaryOperator::NotEqual | BinaryOperator::NotMatches)
+}
+
+/// What a value is compared with.
+enum Pattern {
+    Text(String),
+    Regex(regex::Regex),
+}
+
+impl Pattern {
+    fn is_match(&self, text: &str) -> bool {
+        match self {
+            Pattern::Text(own) => own == text,
+            Pattern::Regex(regex) => regex.is_match(text),
+        }
+    }
+}
+
+fn tag_comparison(binary: &Binary) -> Result<(&VarRef, Pattern)> {
+    let operator = binary.op.as_str();
+    if !is_equality(binary.op) {
+        return Err(Error::invalid("invalid tag comparison operator"));
+    }
+    let Expr::VarRef(reference) = &binary.lhs else {
+        return Err(Error::invalid(format!("left side of '{operator}' must be a tag key")));
+    };
+    let takes_regex = matches!(binary.op, BinaryOperator::Matches | BinaryOperator::NotMatches);
+    let pattern = match &binary.rhs {
+        Expr::Regex(regex) if takes_regex => Pattern::Regex(compile_regex(regex.as_str())?),
+        _ if takes_regex => {
+            let words = format!("right side of '{operator}' must be a regular expression");
+            return Err(Error::invalid(words));
+        }
+        Expr::String(text) => Pattern::Text(text.clone()),
+        _ => return Err(Error::invalid(format!("right side of '{operator}' must be a tag value string"))),
+    };
+    Ok((reference, pattern))
+}
+
+/// The series a condition selects. With `tags_only`, comparisons of system names are as if they were not there.
+pub(super) fn series_filter(
+    condition: &Expr,
+    measurement: &Measurement,
+    tags_only: bool,
+) -> Result<Option<TagFilter>> {
+    let binary = match condition {
+        Expr::Binary(binary) => binary,
+        Expr::Paren(inner) => return series_filter(inner, measurement, tags_only),
+        Expr::Boolean(true) => return Ok(Some(TagFilter::All)),
+        _ => return Ok(Some(TagFilter::None)),
+    };
+    if is_junction(binary.op) {
+        let left = series_filter(&binary.lhs, measurement, tags_only)?;
+        let right = series_filter(&binary.rhs, measurement, tags_only)?;
+        return Ok(match (left, right) {
+            (Some(left), Some(right)) if binary.op == BinaryOperator::And => {
+                Some(TagFilter::And(vec![left, right]))
+            }
+            (Some(left), Some(right)) => Some(TagFilter::Or(vec![left, right])),
+            (left, right) => left.or(right),
+        });
+    }
+    let (reference, other) = match (&binary.lhs, &binary.rhs) {
+        (Expr::Binary(_), _) | (_, Expr::Binary(_)) => return Ok(Some(TagFilter::All)),
+        (Expr::VarRef(reference), other) | (other, Expr::VarRef(reference)) => (reference, other),
+        _ => return Ok(Some(TagFilter::All)),
+    };
+    if tags_only && SYSTEM_NAMES.contains(&&*reference.name) {
+        return Ok(None);
+    }
+    if reference.name == NAME {
+        let (_, pattern) = tag_comparison(binary)?;
+        let named = pattern.is_match(measurement.name()) != is_negated(binary.op);
+        return Ok(Some(if named { TagFilter::All } else { TagFilter::None }));
+    }
+    if is_field(measurement, reference) {
+        return Ok(Some(TagFilter::All));
+    }
+    let key = reference.name.clone();
+    Ok(Some(match (binary.op, other) {
+        (BinaryOperator::Equal, Expr::String(value)) => TagFilter::Equal(key, value.clone()),
+        (BinaryOperator::NotEqual, Expr::String(value)) => TagFilter::NotEqual(key, value.clone()),
+        (BinaryOperator::Matches, Expr::Regex(regex)) => {
+            TagFilter::Matches(key, bytes_regex(regex.as_str())?)
+        }
+        (BinaryOperator::NotMatches, Expr::Regex(regex)) => {
+            TagFilter::MatchesNot(key, bytes_regex(regex.as_str())?)
+        }
+        // Two tags are compared by whether they are there.
+        (BinaryOperator::Equal, Expr::VarRef(tag)) if !is_field(measurement, tag) => {
+            TagFilter::And(vec![present(key), present(tag.name.clone())])
+        }
+        (BinaryOperator::NotEqual, Expr::VarRef(tag)) if !is_field(measurement, tag) => {
+            TagFilter::And(vec![present(key), TagFilter::Equal(tag.name.clone(), String::new())])
+        }
+        _ => TagFilter::All,
+    }))
+}
+
+fn present(key: String) -> TagFilter {
+    TagFilter::NotEqual(key, String::new())
+}
+
+fn is_field(measurement: &Measurement, reference: &VarRef) -> bool {
+    match reference.data_type {
+        None => measurement.fields().iter().any(|field| field.name == reference.name),
+        Some(data_type) => data_type != DataType::Tag,
+    }
+}
+
+fn bytes_regex(source: &str) -> Result<regex::bytes::Regex> {
+    compile_regex(source)?;
+    regex::bytes::Regex::new(source).map_err(|error| Error::invalid(error.to_string()))
+}
