@@ -7,6 +7,7 @@
 pub mod env;
 pub mod error;
 pub mod ids;
+pub mod memory;
 pub mod schema;
 pub mod store;
 pub mod time;

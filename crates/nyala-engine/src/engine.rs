@@ -3,7 +3,6 @@
 use crate::catalog::{self, Catalog, CatalogState, Edit};
 use crate::flush::durable_tombstones;
 use crate::maintenance::{Maintenance, QueuedWork, Signal};
-use crate::memory::{COMPONENTS, MemoryBudget};
 use crate::options::EngineOptions;
 use crate::rowset::cache::BlockCache;
 use crate::rowset::{Rowset, RowsetSource};
@@ -15,6 +14,7 @@ use crate::version::{PartitionVersion, TableVersion, Version};
 use crate::wal::{ReplayReport, Wal, WalOptions};
 use crate::watermark::Watermark;
 use async_trait::async_trait;
+use nyala_core::memory::{COMPONENTS, MemoryBudget};
 use nyala_core::store::{
     Alteration, Capabilities, Delete, PartitionInfo, SnapshotRef, Store, Update, WriteBatch,
 };
@@ -141,7 +141,8 @@ impl Engine {
         let metas = || partitions().flat_map(|partition| &partition.rowsets).map(|rowset| &rowset.meta);
         let memtables = || partitions().flat_map(|partition| partition.memtables());
         let (cache_hits, cache_misses) = shared.source.cache.counts();
-        let component = |component| (crate::Component::name(component), shared.budget.used_bytes(component));
+        let component =
+            |component| (nyala_core::memory::Component::name(component), shared.budget.used_bytes(component));
         EngineStats {
             cache_hits,
             cache_misses,

@@ -4,8 +4,8 @@
 //! What fails (a full disk) is tried again after a pause that doubles, and nothing is given up.
 
 use crate::compaction;
-use crate::memory::Component;
 use crate::shared::Shared;
+use nyala_core::memory::Component;
 use parking_lot::{Condvar, Mutex};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -190,8 +190,8 @@ impl Shared {
         {
             crate::stats::add(&self.counters.writes_refused, 1);
             return Err(nyala_core::Error::retry(format!(
-                "memory is full ({held} bytes of rows wait to be flushed, {} bytes in all)",
-                self.budget.total_bytes()
+                "memory is full, try again ({})",
+                self.budget.describe()
             )));
         }
         let soft = self.budget.memtable_bytes_soft();

@@ -13,7 +13,7 @@ pub struct EngineOptions {
     pub data_dir: PathBuf,
     /// The file system.
     pub fs: FsRef,
-    /// The most memory everything together may use: see [`crate::MemoryBudget`].
+    /// The most memory everything together may use: see [`nyala_core::memory::MemoryBudget`].
     pub memory_limit_bytes: u64,
     /// When the log is synced.
     pub wal_sync: SyncPolicy,

@@ -3,7 +3,6 @@
 use crate::catalog::Catalog;
 use crate::fs::DirLock;
 use crate::maintenance::Signal;
-use crate::memory::MemoryBudget;
 use crate::options::EngineOptions;
 use crate::rowset::{Rowset, RowsetMeta, RowsetSource};
 use crate::snapshot::EngineSnapshot;
@@ -12,6 +11,7 @@ use crate::timer::Timer;
 use crate::version::Version;
 use crate::wal::Wal;
 use crate::watermark::Watermark;
+use nyala_core::memory::MemoryBudget;
 use parking_lot::{Mutex, RwLock};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;

@@ -4,10 +4,10 @@
 //! after their sequence. So a snapshot is a version and a sequence, and holding it keeps alive exactly
 //! what it needs: files of rowsets are removed with the last version that names them.
 
-use crate::memory::MemoryBudget;
 use crate::memtable::Memtable;
 use crate::rowset::Rowset;
 use crate::tombstone::Tombstone;
+use nyala_core::memory::MemoryBudget;
 use nyala_core::store::PartitionInfo;
 use nyala_core::{ColumnType, Error, Result, TableId, TableSchema, TimeRange};
 use std::collections::BTreeMap;

@@ -20,6 +20,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use bytes::Bytes;
+use nyala_core::memory::{Charge, Component};
 use nyala_core::store::{Operation, Upsert, WriteBatch, WriteMode};
 use nyala_core::{Error, Result, Sequence, TableId, TableSchema, TimeRange};
 use std::sync::Arc;
@@ -47,6 +48,8 @@ struct PendingInner {
     ticket: Ticket,
     entry: watermark::Entry,
     gate: Gate,
+    /// The record, while the log has it.
+    record: Charge,
 }
 
 impl Shared {
@@ -78,6 +81,7 @@ impl Shared {
             }
             Work::DeleteRange { table, range } => record::encode_delete_range(*table, range),
         };
+        let record = self.budget.charge(Component::InFlight, bytes.len() as u64);
         let entry = self.watermark.begin(self.wal().next_sequence());
         let ticket = match self.wal().submit(vec![Bytes::from(bytes)]) {
             Ok(ticket) => ticket,
@@ -88,10 +92,11 @@ impl Shared {
         };
         let sequence = ticket.sequence();
         self.watermark.set_sequence(&entry, sequence);
-        let inner = PendingInner { work, ticket, entry, gate };
+        let inner = PendingInner { work, ticket, entry, gate, record };
         let mut pending = Pending { shared: self.clone(), inner: Some(inner) };
         let outcome = (&mut pending.inner.as_mut().expect("just put in").ticket).await;
-        let PendingInner { work, entry, gate, .. } = pending.inner.take().expect("not dropped");
+        let PendingInner { work, entry, gate, record, .. } = pending.inner.take().expect("not dropped");
+        drop(record);
         self.finish(&work, entry, sequence, &outcome);
         drop(gate);
         outcome?;
@@ -217,12 +222,13 @@ impl Shared {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        let Some(PendingInner { work, ticket, entry, gate }) = self.inner.take() else { return };
+        let Some(PendingInner { work, ticket, entry, gate, record }) = self.inner.take() else { return };
         let shared = self.shared.clone();
         // The caller went away while the log was busy: rare enough for a thread of its own.
         let finish = move || {
             let sequence = ticket.sequence();
             let outcome = ticket.wait();
+            drop(record);
             shared.finish(&work, entry, sequence, &outcome);
             drop(gate);
         };

@@ -2,16 +2,17 @@
 
 use crate::config::{Config, Encoding, WalSync};
 use crate::server::Server;
-use crate::server::http::{BodyMemory, Context, Databases, HttpLimits};
+use crate::server::http::{Context, Databases, HttpLimits};
 use crate::server::metrics::Metrics;
 use crate::server::stage::Stage;
 use nyala_core::env::{ClockRef, SystemClock};
+use nyala_core::memory::Component;
 use nyala_core::{Error, Result};
 use nyala_db::catalog::Catalog;
 use nyala_db::ingest::SeriesCacheLimits;
 use nyala_db::write::LineWriter;
 use nyala_engine::wal::SyncPolicy;
-use nyala_engine::{Component, Engine, EngineOptions, EngineStats, Preference};
+use nyala_engine::{Engine, EngineOptions, EngineStats, Preference};
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
@@ -51,8 +52,6 @@ impl Running {
             clock: clock.clone(),
             work: work.handle().clone(),
             limits: HttpLimits { body_bytes: config.max_body_size.0, query_bytes: config.memory_limit.0 / 4 },
-            // At least one body of the largest size, packed and unpacked.
-            bodies: Arc::new(BodyMemory::new((config.memory_limit.0 / 4).max(2 * config.max_body_size.0))),
             metrics: Arc::new(Metrics::new(vec![Box::new(engine_metrics)])),
             stage: Stage::default(),
             requests: AtomicU64::new(0),
@@ -72,7 +71,7 @@ impl Running {
         let _ = measured.set(engine.clone());
         work.spawn(upkeep(catalog.clone(), engine.clone(), clock));
         let writer = Arc::new(LineWriter::new(catalog.clone(), SeriesCacheLimits::default()));
-        let _ = context.databases.set(Databases { catalog, writer });
+        let _ = context.databases.set(Databases { catalog, writer, memory: engine.memory().clone() });
         context.stage.ready(engine.recovery().damage_count);
         Ok(Self { server, work, engine, context })
     }

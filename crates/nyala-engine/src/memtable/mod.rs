@@ -10,9 +10,9 @@ pub(crate) mod series;
 mod shape;
 
 use crate::cells::{CellSource, Kind, written_state};
-use crate::memory::{Charge, Component, MemoryBudget};
 use crate::tombstone::Tombstone;
 use keyed::KeyedMemtable;
+use nyala_core::memory::{Charge, Component, MemoryBudget};
 use nyala_core::store::{CellColumn, Upsert};
 use nyala_core::{ColumnId, ColumnType, TableSchema, TimeRange};
 use parking_lot::Mutex;

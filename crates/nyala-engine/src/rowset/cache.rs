@@ -3,9 +3,9 @@
 //! Replacement is a clock: a block that was used since the hand passed stays for another round. That
 //! needs no list to be kept in order on every hit.
 
-use crate::memory::{Charge, Component, MemoryBudget};
 use bytes::Bytes;
 use hashbrown::HashMap;
+use nyala_core::memory::{Charge, Component, MemoryBudget};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

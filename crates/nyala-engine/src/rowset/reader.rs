@@ -7,9 +7,9 @@ use super::format::{
     VERSION, check_group_page,
 };
 use crate::fs::{Access, FileRef, FsRef};
-use crate::memory::{Charge, Component, MemoryBudget};
 use bytes::Bytes;
 use nyala_column::IntegerBlock;
+use nyala_core::memory::{Charge, Component, MemoryBudget};
 use nyala_core::{ColumnType, Error, Result, TableId, TimeRange};
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};

@@ -96,6 +96,13 @@ impl Process {
         found.unwrap_or_else(|| panic!("no metric {name}"))
     }
 
+    /// The most memory that was resident so far.
+    pub(crate) fn peak_resident_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("readable");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
+        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
+    }
+
     /// Kills the process as `kill -9` does.
     pub(crate) fn kill(&mut self) {
         // Gone already is as good.

@@ -1,19 +1,18 @@
 //! Bodies of requests: read whole, within a limit, unpacked within the same limit.
 //!
-//! All bodies that are held share a bound, so that many clients at once cannot take more memory than that, and
+//! All bodies that are held share a part of the server's memory, so that many clients at once cannot take more, and
 //! a client that sends slowly or not at all is let go.
 
 use super::Context;
-use super::response::{Failure, failure};
+use super::response::{Failure, failure, status_of};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::StatusCode;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{CONTENT_ENCODING, HeaderMap};
+use nyala_core::memory::{Charge, Component};
 use std::io::{ErrorKind, Read};
 use std::ops::Deref;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// How long a client may pause within a body.
@@ -25,52 +24,12 @@ const RESERVED_MAX_BYTES: usize = 4 << 20;
 /// Bytes unpacked between two looks at the bounds.
 const UNPACK_STEP_BYTES: u64 = 1 << 20;
 
-/// The memory of all bodies.
-pub struct BodyMemory {
-    held_bytes: AtomicUsize,
-    limit_bytes: usize,
-}
-
-impl BodyMemory {
-    /// A bound on all bodies together.
-    pub fn new(limit_bytes: usize) -> Self {
-        Self { held_bytes: AtomicUsize::new(0), limit_bytes }
-    }
-}
-
-/// A part of the memory of all bodies; given back when dropped.
-struct Held {
-    memory: Arc<BodyMemory>,
-    bytes: usize,
-}
-
-impl Held {
-    fn grow(&mut self, bytes: usize) -> Result<(), Failure> {
-        self.bytes += bytes;
-        let held_bytes = self.memory.held_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        if held_bytes <= self.memory.limit_bytes {
-            return Ok(());
-        }
-        let limit_bytes = self.memory.limit_bytes;
-        let words = format!(
-            "the bodies of all requests at work exceed {limit_bytes} bytes: send again later, fewer at once"
-        );
-        Err(failure(StatusCode::SERVICE_UNAVAILABLE, words))
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.memory.held_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
-
 /// A body as it was sent.
 pub(super) struct Body {
     bytes: Bytes,
     encoding: Encoding,
     limit_bytes: usize,
-    held: Held,
+    held: Charge,
 }
 
 /// How a body is packed.
@@ -84,7 +43,7 @@ enum Encoding {
 /// Reads a body.
 pub(super) async fn read(context: &Context, body: Incoming, headers: &HeaderMap) -> Result<Body, Failure> {
     let limit_bytes = context.limits.body_bytes;
-    let mut held = Held { memory: context.bodies.clone(), bytes: 0 };
+    let mut held = context.databases()?.memory.charge(Component::InFlight, 0);
     let reading = collect(body, limit_bytes, &mut held);
     let bytes = tokio::time::timeout(BODY_TIMEOUT, reading).await.map_err(|_| too_slow(BODY_TIMEOUT))??;
     let encoding = match headers.get(CONTENT_ENCODING).map(|value| value.as_bytes()) {
@@ -95,7 +54,7 @@ pub(super) async fn read(context: &Context, body: Incoming, headers: &HeaderMap)
     Ok(Body { bytes, encoding, limit_bytes, held })
 }
 
-async fn collect(mut body: Incoming, limit_bytes: usize, held: &mut Held) -> Result<Bytes, Failure> {
+async fn collect(mut body: Incoming, limit_bytes: usize, held: &mut Charge) -> Result<Bytes, Failure> {
     let told_bytes = body.size_hint().lower();
     if told_bytes > limit_bytes as u64 {
         return Err(too_large());
@@ -114,7 +73,7 @@ async fn collect(mut body: Incoming, limit_bytes: usize, held: &mut Held) -> Res
         if first.len().max(all.len()) + data.len() > limit_bytes {
             return Err(too_large());
         }
-        held.grow(data.len())?;
+        hold(held, data.len())?;
         if first.is_empty() {
             first = data;
             continue;
@@ -142,14 +101,21 @@ impl Body {
                 unpack(decoder.map_err(|error| broken(encoding, &error))?, encoding, limit_bytes, &mut held)?
             }
         };
-        Ok(Unpacked { bytes, _held: held })
+        Ok(Unpacked { bytes, held })
     }
 }
 
 /// The bytes of a body, not packed.
 pub(super) struct Unpacked {
     bytes: Bytes,
-    _held: Held,
+    held: Charge,
+}
+
+impl Unpacked {
+    /// Charges what a body takes once it is parsed: about as much again.
+    pub(super) fn charge_parsed(&mut self) -> Result<(), Failure> {
+        hold(&mut self.held, self.bytes.len())
+    }
 }
 
 impl Deref for Unpacked {
@@ -164,13 +130,13 @@ fn unpack(
     mut decoder: impl Read,
     encoding: Encoding,
     limit_bytes: usize,
-    held: &mut Held,
+    held: &mut Charge,
 ) -> Result<Bytes, Failure> {
     let mut bytes = Vec::new();
     loop {
         let step = decoder.by_ref().take(UNPACK_STEP_BYTES).read_to_end(&mut bytes);
         let step_bytes = step.map_err(|error| broken(encoding, &error))?;
-        held.grow(step_bytes)?;
+        hold(held, step_bytes)?;
         if bytes.len() > limit_bytes {
             return Err(too_large());
         }
@@ -178,6 +144,11 @@ fn unpack(
             return Ok(bytes.into());
         }
     }
+}
+
+/// Charges bytes to the server's memory.
+fn hold(held: &mut Charge, bytes: usize) -> Result<(), Failure> {
+    held.try_grow(bytes as u64).map_err(|error| failure(status_of(&error), error.message()))
 }
 
 fn too_large() -> Failure {

@@ -8,8 +8,6 @@ mod query;
 mod response;
 mod write;
 
-pub use body::BodyMemory;
-
 use super::metrics::Metrics;
 use super::stage::Stage;
 use hyper::body::Incoming;
@@ -19,6 +17,7 @@ use hyper::header::{
 };
 use hyper::{Method, Request, Response, StatusCode};
 use nyala_core::env::ClockRef;
+use nyala_core::memory::MemoryBudget;
 use nyala_db::catalog::Catalog;
 use nyala_db::write::LineWriter;
 use response::{Answer, Failure, empty, failure, whole};
@@ -41,8 +40,6 @@ pub struct Context {
     pub work: tokio::runtime::Handle,
     /// Bounds on requests.
     pub limits: HttpLimits,
-    /// The memory of their bodies.
-    pub bodies: Arc<BodyMemory>,
     /// Counts for people.
     pub metrics: Arc<Metrics>,
     /// What the server is at.
@@ -57,6 +54,8 @@ pub struct Databases {
     pub catalog: Arc<Catalog>,
     /// Writes line protocol.
     pub writer: Arc<LineWriter>,
+    /// The account of memory that requests charge.
+    pub memory: Arc<MemoryBudget>,
 }
 
 impl Context {

@@ -8,10 +8,12 @@ use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
+use nyala_core::memory::MemoryBudget;
 use nyala_query::exec::{Frame, QueryMemory};
 use nyala_query::influxql::{self, Statement};
 use nyala_query::plan::QueryContext;
 use nyala_query::statement::{self, execute};
+use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// An answer below this size is sent at once, and an error met before is shown in it.
@@ -95,6 +97,7 @@ async fn answer(
         },
         by_get: *method == Method::GET,
         memory_bytes: context.limits.query_bytes,
+        memory: context.databases()?.memory.clone(),
         output: Output {
             answer: JsonAnswer::new(options),
             indenter: pretty.then(Indenter::default),
@@ -180,6 +183,7 @@ struct Job {
     context: QueryContext,
     by_get: bool,
     memory_bytes: usize,
+    memory: Arc<MemoryBudget>,
     output: Output,
 }
 
@@ -232,7 +236,7 @@ impl Job {
     }
 
     async fn execute(&mut self, statement: &Statement) -> Result<(), Stop> {
-        let memory = QueryMemory::new(self.memory_bytes);
+        let memory = QueryMemory::new(self.memory_bytes, &self.memory);
         // Reading stops when nobody waits for it any more; what changes something goes on to its end.
         let reads = matches!(statement, Statement::Select(select) if select.target.is_none());
         let gone = self.output.pieces.clone();

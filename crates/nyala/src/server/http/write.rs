@@ -47,7 +47,8 @@ pub(super) async fn handle(
     let written = context
         .work
         .spawn(async move {
-            let body = body.unpacked()?;
+            let mut body = body.unpacked()?;
+            body.charge_parsed()?;
             Ok::<_, Failure>(writer.write(&database, &policy, options, &body).await)
         })
         .await

@@ -6,7 +6,7 @@
 //! code, sockets), so the shares handed out by [`MemoryBudget::memtable_bytes_max`] and its like add up to less
 //! than the limit.
 
-use nyala_core::{Error, Result};
+use crate::error::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -101,16 +101,29 @@ impl MemoryBudget {
         self.limit_bytes / 100 * 25
     }
 
+    /// The most that may be held when a component takes more. Queries stop short of the limit, so that they do
+    /// not keep writes out.
+    fn ceiling_bytes(&self, component: Component) -> u64 {
+        match component {
+            Component::Query => self.limit_bytes / 100 * 90,
+            _ => self.limit_bytes,
+        }
+    }
+
     /// Takes memory, or says retry when the limit would be passed.
     pub fn try_charge(self: &Arc<Self>, component: Component, bytes: u64) -> Result<Charge> {
-        if self.total_bytes().saturating_add(bytes) > self.limit_bytes {
-            return Err(Error::retry(format!(
-                "memory limit of {} bytes reached ({} asks for {bytes} more)",
-                self.limit_bytes,
-                component.name()
-            )));
-        }
-        Ok(self.charge(component, bytes))
+        let mut charge = self.charge(component, 0);
+        charge.try_grow(bytes)?;
+        Ok(charge)
+    }
+
+    /// What holds how much, for an error that says why there is no more.
+    pub fn describe(&self) -> String {
+        let mut held: Vec<_> = COMPONENTS.iter().map(|each| (self.used_bytes(*each), each.name())).collect();
+        held.sort_unstable_by(|a, b| b.cmp(a));
+        let held = held.into_iter().filter(|(bytes, _)| *bytes >= 1 << 20);
+        let held: Vec<_> = held.map(|(bytes, name)| format!("{name} {} MiB", bytes >> 20)).collect();
+        format!("memory-limit is {} MiB; in use: {}", self.limit_bytes >> 20, held.join(", "))
     }
 
     /// Takes memory that is needed to make progress, whatever the limit.
@@ -135,7 +148,29 @@ impl Charge {
         self.bytes
     }
 
-    /// Takes more.
+    /// Takes more, or says retry when the limit would be passed.
+    pub fn try_grow(&mut self, bytes: u64) -> Result<()> {
+        let budget = &self.budget;
+        let full = budget.total_bytes().saturating_add(bytes) > budget.ceiling_bytes(self.component);
+        // A batch is charged before it is known what it comes to in log and memtable: some times as much. So all
+        // of them together get a part only; one alone always gets in.
+        let in_flight = budget.used_bytes(Component::InFlight);
+        let crowded = self.component == Component::InFlight
+            && in_flight > self.bytes
+            && in_flight.saturating_add(bytes) > budget.limit_bytes / 4;
+        if full || crowded {
+            return Err(Error::retry(format!(
+                "memory is full, try again ({} asks for {} KiB; {})",
+                self.component.name(),
+                bytes.div_ceil(1024),
+                self.budget.describe()
+            )));
+        }
+        self.grow(bytes);
+        Ok(())
+    }
+
+    /// Takes more, whatever the limit.
     pub fn grow(&mut self, bytes: u64) {
         self.budget.used_bytes[self.component as usize].fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;
