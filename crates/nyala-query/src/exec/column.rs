@@ -166,13 +166,17 @@ impl Column {
         }
     }
 
-    /// The same text in every row; NULL where it is empty, as an absent tag is.
+    /// The same text in every row.
     pub fn repeat_text(text: &str, rows: usize) -> Self {
-        if text.is_empty() {
-            return Column::String(StringArray::new_null(rows));
+        Self::of_runs(std::iter::once((Some(text), rows)), rows)
+    }
+
+    /// Text from runs of rows that have the same.
+    pub fn of_runs<'a>(runs: impl Iterator<Item = (Option<&'a str>, usize)>, rows: usize) -> Self {
+        let mut builder = StringBuilder::with_capacity(rows, rows * 8);
+        for (text, rows) in runs {
+            (0..rows).for_each(|_| builder.append_option(text));
         }
-        let mut builder = StringBuilder::with_capacity(rows, rows * text.len());
-        (0..rows).for_each(|_| builder.append_value(text));
         Column::String(builder.finish())
     }
 

@@ -1,18 +1,17 @@
 //! Arithmetic, comparisons and mathematical functions over columns.
 //!
-//! Rules of InfluxQL 1.8: numbers of different types meet as floats, except that integers and unsigned
-//! integers meet as unsigned unless the integer is negative; division of integers gives a float, and by
-//! zero it gives zero; a comparison with NULL, or of types that cannot be compared, is false; NULL beside
-//! a boolean counts as false.
+//! Numbers of different types meet as floats, except that integers and unsigned integers meet as unsigned
+//! unless the integer is negative; a division by zero gives zero; a comparison with NULL, or of types that
+//! cannot be compared, is false. Where rules differ between selected columns and conditions, the operation
+//! says which it follows: [`Operator::DivideWhole`] and [`Binary::absent_is_false`].
 
 use super::column::{Column, Scalar};
-use crate::influxql::BinaryOperator;
 use arrow_array::{
     Array, ArrowPrimitiveType, BooleanArray, Float64Array, PrimitiveArray, StringArray, UInt64Array,
 };
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 use nyala_core::{Error, Result};
-use regex::Regex;
+use regex::bytes::Regex;
 
 /// Something to compute for every row.
 #[derive(Debug, Clone)]
@@ -22,7 +21,7 @@ pub enum Expression {
     /// The same value everywhere; `None` is NULL.
     Literal(Option<Scalar>),
     /// Two operands.
-    Binary(BinaryOperator, Box<Expression>, Box<Expression>),
+    Binary(Box<Binary>),
     /// Whether text matches, or does not.
     Matches {
         /// The text.
@@ -34,6 +33,52 @@ pub enum Expression {
     },
     /// A mathematical function by name.
     Math(MathFunction, Vec<Expression>),
+}
+
+/// An operation on two operands.
+#[derive(Debug, Clone)]
+pub struct Binary {
+    /// What is done.
+    pub operator: Operator,
+    /// Whether NULL beside a boolean counts as false; else nothing is known of it, and nothing holds.
+    pub absent_is_false: bool,
+    /// The left operand.
+    pub left: Expression,
+    /// The right operand.
+    pub right: Expression,
+}
+
+/// What can be done with two operands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the others say it with their names")]
+pub enum Operator {
+    Add,
+    Subtract,
+    Multiply,
+    /// A float even of two integers.
+    Divide,
+    /// An integer of two integers.
+    DivideWhole,
+    Modulo,
+    BitwiseAnd,
+    BitwiseOr,
+    BitwiseXor,
+    And,
+    Or,
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+impl Operator {
+    /// Whether the result is a truth value whatever the operands are.
+    pub fn is_logical(self) -> bool {
+        use Operator::{And, Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual, Or};
+        matches!(self, And | Or | Equal | NotEqual | Less | LessOrEqual | Greater | GreaterOrEqual)
+    }
 }
 
 /// The mathematical functions.
@@ -94,12 +139,15 @@ impl Expression {
         Ok(match self {
             Expression::Column(position) => columns[*position].clone(),
             Expression::Literal(value) => repeat(value.as_ref(), rows),
-            Expression::Binary(operator, left, right) => {
-                binary(*operator, &left.evaluate(columns, rows)?, &right.evaluate(columns, rows)?)?
+            Expression::Binary(operation) => {
+                let left = operation.left.evaluate(columns, rows)?;
+                let right = operation.right.evaluate(columns, rows)?;
+                binary(operation, &left, &right)?
             }
             Expression::Matches { text, regex, wanted } => match text.evaluate(columns, rows)? {
                 Column::String(array) => {
-                    let holds = |row| array.is_valid(row) && regex.is_match(array.value(row)) == *wanted;
+                    let holds =
+                        |row| array.is_valid(row) && regex.is_match(array.value(row).as_bytes()) == *wanted;
                     Column::Boolean(BooleanBuffer::collect_bool(rows, holds).into())
                 }
                 _ => no_match(rows),
@@ -144,13 +192,13 @@ fn repeat(value: Option<&Scalar>, rows: usize) -> Column {
     }
 }
 
-fn binary(operator: BinaryOperator, left: &Column, right: &Column) -> Result<Column> {
+fn binary(operation: &Binary, left: &Column, right: &Column) -> Result<Column> {
     use Column::{Boolean, Float, Integer, Null, String, Unsigned};
-    let rows = left.len();
+    let (operator, rows) = (operation.operator, left.len());
     Ok(match (left, right) {
-        (Boolean(a), Boolean(b)) => booleans(operator, a, b),
-        (Boolean(a), Null(_)) => booleans(operator, a, &all_false(rows)),
-        (Null(_), Boolean(b)) => booleans(operator, &all_false(rows), b),
+        (Boolean(a), Boolean(b)) => booleans(operation, a, b),
+        (Boolean(a), Null(_)) => booleans(operation, a, &BooleanArray::new_null(rows)),
+        (Null(_), Boolean(b)) => booleans(operation, &BooleanArray::new_null(rows), b),
         (Integer(a), Integer(b)) => integers(operator, a, b)?,
         (Unsigned(a), Unsigned(b)) => unsigned(operator, a, b)?,
         (Integer(a), Unsigned(b)) if no_negative(a) => unsigned(operator, &as_unsigned(a), b)?,
@@ -172,10 +220,6 @@ fn binary(operator: BinaryOperator, left: &Column, right: &Column) -> Result<Col
     })
 }
 
-fn all_false(rows: usize) -> BooleanArray {
-    BooleanBuffer::new_unset(rows).into()
-}
-
 fn no_negative(array: &arrow_array::Int64Array) -> bool {
     array.iter().flatten().all(|value| value >= 0)
 }
@@ -184,14 +228,15 @@ fn as_unsigned(array: &arrow_array::Int64Array) -> UInt64Array {
     array.unary(|value| value as u64)
 }
 
-/// NULL counts as false, but of two NULLs nothing is known.
-fn booleans(operator: BinaryOperator, a: &BooleanArray, b: &BooleanArray) -> Column {
-    use BinaryOperator as Op;
+/// Of two NULLs nothing is known.
+fn booleans(operation: &Binary, a: &BooleanArray, b: &BooleanArray) -> Column {
+    use Operator as Op;
     let truth = |array: &BooleanArray| match array.nulls() {
         Some(nulls) => array.values() & nulls.inner(),
         None => array.values().clone(),
     };
     let (left, right) = (truth(a), truth(b));
+    let operator = operation.operator;
     let values = match operator {
         Op::And | Op::BitwiseAnd => &left & &right,
         Op::Or | Op::BitwiseOr => &left | &right,
@@ -200,6 +245,12 @@ fn booleans(operator: BinaryOperator, a: &BooleanArray, b: &BooleanArray) -> Col
         _ if operator.is_logical() => return no_match(a.len()),
         _ => return Column::Null(a.len()),
     };
+    if !operation.absent_is_false {
+        return Column::Boolean(match NullBuffer::union(a.nulls(), b.nulls()) {
+            Some(known) => (&values & known.inner()).into(),
+            None => values.into(),
+        });
+    }
     let known = match (a.nulls(), b.nulls()) {
         (Some(a), Some(b)) => Some(NullBuffer::new(a.inner() | b.inner())),
         _ => None,
@@ -235,19 +286,19 @@ fn arithmetic<T: ArrowPrimitiveType, O: ArrowPrimitiveType>(
 macro_rules! comparisons {
     ($operator:expr, $a:expr, $b:expr) => {
         match $operator {
-            BinaryOperator::Equal => Some(compare($a, $b, |a, b| a == b)),
-            BinaryOperator::NotEqual => Some(compare($a, $b, |a, b| a != b)),
-            BinaryOperator::Less => Some(compare($a, $b, |a, b| a < b)),
-            BinaryOperator::LessOrEqual => Some(compare($a, $b, |a, b| a <= b)),
-            BinaryOperator::Greater => Some(compare($a, $b, |a, b| a > b)),
-            BinaryOperator::GreaterOrEqual => Some(compare($a, $b, |a, b| a >= b)),
+            Operator::Equal => Some(compare($a, $b, |a, b| a == b)),
+            Operator::NotEqual => Some(compare($a, $b, |a, b| a != b)),
+            Operator::Less => Some(compare($a, $b, |a, b| a < b)),
+            Operator::LessOrEqual => Some(compare($a, $b, |a, b| a <= b)),
+            Operator::Greater => Some(compare($a, $b, |a, b| a > b)),
+            Operator::GreaterOrEqual => Some(compare($a, $b, |a, b| a >= b)),
             _ => None,
         }
     };
 }
 
-fn floats(operator: BinaryOperator, a: &Float64Array, b: &Float64Array) -> Column {
-    use BinaryOperator as Op;
+fn floats(operator: Operator, a: &Float64Array, b: &Float64Array) -> Column {
+    use Operator as Op;
     if let Some(column) = comparisons!(operator, a, b) {
         return column;
     }
@@ -255,19 +306,15 @@ fn floats(operator: BinaryOperator, a: &Float64Array, b: &Float64Array) -> Colum
         Op::Add => arithmetic(a, b, |a, b| a + b),
         Op::Subtract => arithmetic(a, b, |a, b| a - b),
         Op::Multiply => arithmetic(a, b, |a, b| a * b),
-        Op::Divide => arithmetic(a, b, |a, b| if b == 0.0 { 0.0 } else { a / b }),
+        Op::Divide | Op::DivideWhole => arithmetic(a, b, |a, b| if b == 0.0 { 0.0 } else { a / b }),
         Op::Modulo => arithmetic(a, b, |a, b| a % b),
         _ if operator.is_logical() => return no_match(a.len()),
         _ => return Column::Null(a.len()),
     })
 }
 
-fn integers(
-    operator: BinaryOperator,
-    a: &arrow_array::Int64Array,
-    b: &arrow_array::Int64Array,
-) -> Result<Column> {
-    use BinaryOperator as Op;
+fn integers(operator: Operator, a: &arrow_array::Int64Array, b: &arrow_array::Int64Array) -> Result<Column> {
+    use Operator as Op;
     if let Some(column) = comparisons!(operator, a, b) {
         return Ok(column);
     }
@@ -282,6 +329,7 @@ fn integers(
                 |a, b| if b == 0 { 0.0 } else { a as f64 / b as f64 },
             )));
         }
+        Op::DivideWhole => arithmetic(a, b, |a, b| if b == 0 { 0 } else { a.wrapping_div(b) }),
         Op::Modulo => arithmetic(a, b, |a, b| if b == 0 { 0 } else { a.wrapping_rem(b) }),
         Op::BitwiseAnd => arithmetic(a, b, |a, b| a & b),
         Op::BitwiseOr => arithmetic(a, b, |a, b| a | b),
@@ -290,8 +338,8 @@ fn integers(
     }))
 }
 
-fn unsigned(operator: BinaryOperator, a: &UInt64Array, b: &UInt64Array) -> Result<Column> {
-    use BinaryOperator as Op;
+fn unsigned(operator: Operator, a: &UInt64Array, b: &UInt64Array) -> Result<Column> {
+    use Operator as Op;
     if let Some(column) = comparisons!(operator, a, b) {
         return Ok(column);
     }
@@ -299,7 +347,7 @@ fn unsigned(operator: BinaryOperator, a: &UInt64Array, b: &UInt64Array) -> Resul
         Op::Add => arithmetic(a, b, u64::wrapping_add),
         Op::Subtract => arithmetic(a, b, u64::wrapping_sub),
         Op::Multiply => arithmetic(a, b, u64::wrapping_mul),
-        Op::Divide => arithmetic(a, b, |a, b| a.checked_div(b).unwrap_or(0)),
+        Op::Divide | Op::DivideWhole => arithmetic(a, b, |a, b| a.checked_div(b).unwrap_or(0)),
         Op::Modulo => arithmetic(a, b, |a, b| a.checked_rem(b).unwrap_or(0)),
         Op::BitwiseAnd => arithmetic(a, b, |a, b| a & b),
         Op::BitwiseOr => arithmetic(a, b, |a, b| a | b),
@@ -308,10 +356,10 @@ fn unsigned(operator: BinaryOperator, a: &UInt64Array, b: &UInt64Array) -> Resul
     }))
 }
 
-fn strings(operator: BinaryOperator, a: &StringArray, b: &StringArray) -> Column {
+fn strings(operator: Operator, a: &StringArray, b: &StringArray) -> Column {
     let wanted = match operator {
-        BinaryOperator::Equal => true,
-        BinaryOperator::NotEqual => false,
+        Operator::Equal => true,
+        Operator::NotEqual => false,
         _ if operator.is_logical() => return no_match(a.len()),
         _ => return Column::Null(a.len()),
     };

@@ -1,6 +1,6 @@
 //! A piece of a result: rows of one result series.
 
-use super::column::Column;
+use super::column::{Column, Scalar};
 use std::sync::Arc;
 
 /// Rows of one result series. A series with many rows comes in several frames, one after the other.
@@ -20,6 +20,8 @@ pub struct Frame {
     pub times_ns: Vec<i64>,
     /// The columns.
     pub columns: Vec<Column>,
+    /// The number that is shown in place of missing text and booleans.
+    pub instead: Option<Scalar>,
 }
 
 impl Frame {

@@ -1,11 +1,10 @@
 //! Which rows make one result series: sources by name, groups by tag values.
 
 use super::frame::Frame;
-use super::rows::{MeasurementRows, time_range};
-use crate::plan::Plan;
+use super::measurement::{MeasurementRows, time_range};
+use crate::plan::{MeasurementPlan, Plan};
 use nyala_core::store::SnapshotRef;
 use nyala_core::{Result, TimeRange};
-use nyala_db::catalog::Measurement;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -37,8 +36,8 @@ pub struct Group {
 
 impl Input {
     /// The series of a measurement that a plan wants.
-    pub fn measurement(plan: &Plan, measurement: &Arc<Measurement>, snapshot: SnapshotRef) -> Result<Self> {
-        MeasurementRows::find(plan, measurement, snapshot).map(Input::Measurement)
+    pub fn measurement(plan: &Plan, source: &MeasurementPlan, snapshot: SnapshotRef) -> Self {
+        Input::Measurement(MeasurementRows::find(plan, source, snapshot))
     }
 
     fn name(&self) -> Arc<str> {
@@ -98,11 +97,8 @@ impl Inputs {
                 members.entry(values).or_default().push((position, group));
             }
         }
-        let limit = if plan.series_limit == 0 { usize::MAX } else { plan.series_limit };
         let mut groups: Vec<Group> = members
             .into_iter()
-            .skip(plan.series_offset)
-            .take(limit)
             .map(|(values, members)| Group {
                 tags: plan.group_tags.iter().cloned().zip(values).collect(),
                 members,

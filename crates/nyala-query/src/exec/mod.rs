@@ -1,18 +1,22 @@
 //! Executing plans: scans and pushed-down aggregates in, frames of columns out.
 //!
 //! [`select::SelectStream`] walks the measurements and groups of a plan in the order of the answer. A
-//! group's rows are shown as they are (`raw`), or its calls are computed: by the store (`push_down`) or,
-//! where conditions, types or functions are beyond it, from rows (`rows`, `reduce`). Then gaps are filled
-//! (`points`) and the selected expressions evaluated (`expression`).
+//! group's rows are shown as they are (`raw`, `order`), or its calls are computed: by the store (`push_down`) or,
+//! where conditions, types or functions are beyond it, from rows (`measurement`, `rows`, `reduce`). Then gaps are
+//! filled (`points`, `fill`) and the selected expressions evaluated (`expression`).
 //!
 //! Nothing here knows how a query was written down or how the answer is sent.
 
 #[macro_use]
 pub mod column;
 pub mod expression;
+mod fill;
 pub mod frame;
 mod group;
+mod limit;
+mod measurement;
 pub mod memory;
+mod order;
 mod points;
 mod push_down;
 mod raw;

@@ -2,8 +2,7 @@
 
 use super::column::{Column, Scalar};
 use super::reduce::Reduction;
-use crate::influxql::{Fill, MINIMUM_TIME_NS};
-use crate::plan::{Function, Plan};
+use crate::plan::{Fill, Function, MINIMUM_TIME_NS, Plan};
 use nyala_core::store::Windows;
 
 /// Points in the order of the answer.
@@ -87,11 +86,21 @@ fn filled(
     // Without a lower bound of time the windows shown begin, or end, with the points there are.
     let bounded = plan.first_ns > MINIMUM_TIME_NS;
     let last = reduction.windows[reduction.windows.len() - 1];
+    let mut most = if plan.limit == 0 { usize::MAX } else { plan.limit.saturating_add(plan.offset) };
+    if plan.fill == Fill::Linear {
+        // A line is drawn to the next point, even beyond the limit.
+        let start = if bounded || !plan.ascending { 0 } else { *first };
+        let positions = reduction.windows.iter().map(|window| match plan.ascending {
+            true => (window - start) as usize + 1,
+            false => count - *window as usize,
+        });
+        most = positions.filter(|position| *position >= most).min().unwrap_or(most);
+    }
     let shown: Vec<u32> = match (plan.ascending, bounded) {
-        (true, true) => (0..count as u32).collect(),
-        (true, false) => (*first..count as u32).collect(),
-        (false, true) => (0..count as u32).rev().collect(),
-        (false, false) => (last..count as u32).rev().collect(),
+        (true, true) => (0..count as u32).take(most).collect(),
+        (true, false) => (*first..count as u32).take(most).collect(),
+        (false, true) => (0..count as u32).rev().take(most).collect(),
+        (false, false) => (last..count as u32).rev().take(most).collect(),
     };
     let mut positions: Vec<Option<u32>> = Vec::with_capacity(shown.len());
     let mut next = 0;
@@ -107,7 +116,7 @@ fn filled(
         }
         (Fill::Null | Fill::None, _) => reduction.values.take(&positions),
         (Fill::Integer(value), _) => constant(&reduction.values, &positions, &Scalar::Integer(value)),
-        (Fill::Number(value), _) => constant(&reduction.values, &positions, &Scalar::Float(value)),
+        (Fill::Float(value), _) => constant(&reduction.values, &positions, &Scalar::Float(value)),
         (Fill::Previous, _) => {
             let mut previous = None;
             for position in &mut positions {

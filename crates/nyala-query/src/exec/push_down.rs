@@ -1,11 +1,10 @@
 //! Aggregates that the store computes on its own blocks.
 
 use super::column::Column;
+use super::measurement::MeasurementRows;
 use super::reduce::Reduction;
-use super::rows::MeasurementRows;
-use crate::influxql::{Fill, MINIMUM_TIME_NS};
 use crate::plan::condition::only_column;
-use crate::plan::{Function, Plan};
+use crate::plan::{Fill, Function, MINIMUM_TIME_NS, Plan};
 use arrow_array::{BooleanArray, Float64Array, Int64Array, StringArray, UInt64Array};
 use nyala_core::store::aggregate::SelectedValues;
 use nyala_core::store::{
@@ -44,6 +43,8 @@ impl PushDown {
                 Function::Sum | Function::Mean => &[AggregateFunction::Sum],
                 Function::Min => &[AggregateFunction::Min],
                 Function::Max => &[AggregateFunction::Max],
+                // Of equal times the store takes true.
+                Function::First if column_type == ColumnType::Bool => return None,
                 Function::First => &[AggregateFunction::First],
                 Function::Last => &[AggregateFunction::Last],
                 Function::Spread => &[AggregateFunction::Min, AggregateFunction::Max],
@@ -110,7 +111,7 @@ impl PushDown {
                 }
             }
             done += length;
-            slice = slice.saturating_mul(2);
+            slice = slice.saturating_mul(2).min(STATES_AT_ONCE);
             let reached = |reduction: &Reduction| limit_reached(plan, reduction, all, done, needed);
             if found.iter().flatten().all(reached) {
                 break;
@@ -163,6 +164,11 @@ fn part(windows: &Windows, first: usize, length: usize) -> Windows {
     }
 }
 
+/// A sum that has wrapped around as sums of its type do.
+fn sum_as_stored(sum: i128, unsigned: bool) -> f64 {
+    if unsigned { sum as u64 as f64 } else { sum as i64 as f64 }
+}
+
 fn reduction(
     function: Function,
     measures: &[MeasureState],
@@ -183,8 +189,7 @@ fn reduction(
         MeasureState::SumInteger { sums, counts } => {
             let present = of(&|slot| counts[slot] > 0);
             let values = if function == Function::Mean {
-                // Sums are exact; the mean rounds once.
-                let mean = |slot: &usize| sums[*slot] as f64 / counts[*slot] as f64;
+                let mean = |slot: &usize| sum_as_stored(sums[*slot], unsigned) / counts[*slot] as f64;
                 Column::Float(present.iter().map(mean).collect::<Vec<_>>().into())
             } else if unsigned {
                 Column::Unsigned(present.iter().map(|slot| sums[*slot] as u64).collect::<Vec<_>>().into())

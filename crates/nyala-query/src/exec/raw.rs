@@ -1,9 +1,11 @@
 //! Stored rows as they are, in order of time.
 
-use super::column::Column;
 use super::group::{Group, Input, Inputs};
+use super::limit::Limit;
+use super::measurement::MeasurementRows;
 use super::memory::QueryMemory;
-use super::rows::{MeasurementReader, MeasurementRows, ReadColumns, Rows, rows_of_frame};
+use super::order::TimeOrder;
+use super::rows::{ReadColumns, Rows, rows_of_frame};
 use crate::plan::Plan;
 use nyala_core::Result;
 use std::collections::VecDeque;
@@ -14,12 +16,11 @@ const ROWS_AT_ONCE: usize = 1 << 20;
 /// The rows of one group, cut to offset and limit.
 pub struct RawGroup {
     rows: Source,
-    skip: usize,
-    take: usize,
+    limits: Vec<Limit>,
 }
 
 enum Source {
-    Reader(Box<MeasurementReader>),
+    Reader(Box<TimeOrder>),
     Ready(VecDeque<Rows>),
 }
 
@@ -31,18 +32,21 @@ impl RawGroup {
     /// Opens a group. Rows of a single measurement are streamed; others are merged in memory.
     pub async fn open(plan: &Plan, inputs: &Inputs, group: &Group, memory: &QueryMemory) -> Result<Self> {
         let rows = match (group.members.as_slice(), inputs.only_measurement()) {
-            ([(_, member)], Some(rows)) => {
-                Source::Reader(Box::new(rows.read(*member, &wanted(plan), plan.ascending).await?))
-            }
+            ([(_, member)], Some(rows)) => Source::Reader(Box::new(ordered(plan, rows, *member).await?)),
             _ => Source::Ready(merged(plan, inputs, group, memory).await?.into_iter().collect()),
         };
-        Ok(Self { rows, skip: plan.offset, take: if plan.limit == 0 { usize::MAX } else { plan.limit } })
+        let limit = || Limit::new(plan.offset, plan.limit, plan.references.len(), plan.row_tags);
+        // InfluxDB's limits of rows that tags tell apart are applied twice, which shows.
+        let limits = (0..if plan.row_tags > 0 { 2 } else { 1 }).map(|_| limit()).collect();
+        Ok(Self { rows, limits })
     }
 
     /// Reads the first rows of all groups with one scan, where that is possible: a limit, and each group
     /// one series of one measurement. Per group its rows, if it has any.
     pub async fn open_all(plan: &Plan, inputs: &Inputs) -> Result<Option<Vec<Option<Rows>>>> {
-        let (Some(rows), 1..) = (inputs.only_measurement(), plan.limit) else { return Ok(None) };
+        let (Some(rows), 1.., 0) = (inputs.only_measurement(), plan.limit, plan.row_tags) else {
+            return Ok(None);
+        };
         let members: Vec<usize> = inputs.groups.iter().map(|group| group.members[0].1).collect();
         let per_series = plan.limit.saturating_add(plan.offset);
         let single = members.iter().all(|member| rows.group_series[*member].len() == 1);
@@ -54,25 +58,33 @@ impl RawGroup {
 
     /// The next rows, or `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Rows>> {
-        while self.take > 0 {
+        while !self.limits.iter().any(Limit::is_reached) {
             let rows = match &mut self.rows {
                 Source::Reader(reader) => reader.next().await?,
                 Source::Ready(rows) => rows.pop_front(),
             };
             let Some(rows) = rows else { return Ok(None) };
-            let count = rows.times_ns.len();
-            if self.skip >= count {
-                self.skip -= count;
-                continue;
+            let cut = self.limits.iter_mut().try_fold(rows, |rows, limit| limit.cut(rows));
+            if cut.is_some() {
+                return Ok(cut);
             }
-            let length = (count - self.skip).min(self.take);
-            let cut = rows.slice(self.skip, length);
-            self.skip = 0;
-            self.take -= length;
-            return Ok(Some(cut));
         }
         Ok(None)
     }
+}
+
+/// The rows of a group of a measurement in the order of the answer.
+async fn ordered(plan: &Plan, rows: &MeasurementRows, member: usize) -> Result<TimeOrder> {
+    let needed = match plan.limit.saturating_add(plan.offset) {
+        0 => usize::MAX,
+        needed => needed,
+    };
+    let ordered = rows.read_ordered(member, &wanted(plan), plan.ascending, needed).await?;
+    Ok(match plan.row_tags {
+        0 => ordered,
+        // InfluxDB reads one row of each series more than would do.
+        _ => ordered.limit_series(needed.saturating_add(1)),
+    })
 }
 
 async fn first_rows(
@@ -93,38 +105,29 @@ async fn first_rows(
 }
 
 async fn merged(plan: &Plan, inputs: &Inputs, group: &Group, memory: &QueryMemory) -> Result<Option<Rows>> {
-    let wanted = wanted(plan);
     let mut parts: Vec<Rows> = Vec::new();
     for (input, member) in &group.members {
         match &inputs.inputs[*input] {
             Input::Measurement(rows) => {
-                let mut reader = rows.read(*member, &wanted, plan.ascending).await?;
+                let mut reader = ordered(plan, rows, *member).await?;
                 while let Some(rows) = reader.next().await? {
                     memory.charge(rows.memory_bytes())?;
                     parts.push(rows);
                 }
             }
-            Input::Frame(frame) => parts.extend(rows_of_frame(frame, &wanted, plan.condition.as_ref())?),
+            Input::Frame(frame) => {
+                parts.extend(rows_of_frame(frame, &wanted(plan), plan.inner_rows.as_ref())?);
+            }
         }
     }
     if parts.len() < 2 {
         return Ok(parts.pop());
     }
-    let times_ns: Vec<i64> = parts.iter().flat_map(|rows| rows.times_ns.iter().copied()).collect();
-    let columns: Vec<Column> = (0..plan.references.len())
-        .map(|index| {
-            let column: Vec<Column> = parts.iter().map(|rows| rows.columns[index].clone()).collect();
-            Column::concatenate(&column)
-        })
-        .collect();
-    let mut order: Vec<u32> = (0..times_ns.len() as u32).collect();
+    let rows = Rows::concatenate(&parts);
+    let mut order: Vec<u32> = (0..rows.times_ns.len() as u32).collect();
     match plan.ascending {
-        true => order.sort_by_key(|row| times_ns[*row as usize]),
-        false => order.sort_by_key(|row| std::cmp::Reverse(times_ns[*row as usize])),
+        true => order.sort_by_key(|row| rows.times_ns[*row as usize]),
+        false => order.sort_by_key(|row| std::cmp::Reverse(rows.times_ns[*row as usize])),
     }
-    let positions: Vec<Option<u32>> = order.iter().copied().map(Some).collect();
-    Ok(Some(Rows {
-        times_ns: order.iter().map(|row| times_ns[*row as usize]).collect(),
-        columns: columns.iter().map(|column| column.take(&positions)).collect(),
-    }))
+    Ok(Some(rows.take(&order)))
 }

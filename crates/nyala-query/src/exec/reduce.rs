@@ -5,11 +5,62 @@ use super::memory::QueryMemory;
 use crate::plan::Function;
 use arrow_array::Array;
 use hashbrown::HashMap;
-use nyala_core::Result;
+use nyala_core::store::Windows;
+use nyala_core::{Result, TimeRange};
 use std::cmp::Ordering;
 
-/// In a list of windows by row: the row is in none.
-pub const NO_WINDOW: u32 = u32::MAX;
+/// In a list of slots by row: the row is in no window.
+const NO_SLOT: u32 = u32::MAX;
+/// What a window costs in each reducer, bytes, about.
+const SLOT_BYTES: usize = 64;
+
+/// The windows that have rows, numbered as they are met: there may be far more that have none.
+#[derive(Default)]
+pub struct WindowSlots {
+    slots: HashMap<u32, u32>,
+    windows: Vec<u32>,
+    /// The window of the row before, which the next row is likely to be in.
+    last: Option<(TimeRange, u32)>,
+}
+
+impl WindowSlots {
+    /// The slot of each row.
+    pub fn of_times(
+        &mut self,
+        windows: &Windows,
+        times_ns: &[i64],
+        memory: &QueryMemory,
+    ) -> Result<Vec<u32>> {
+        let known = self.windows.len();
+        let slots = times_ns.iter().map(|time_ns| self.of_time(windows, *time_ns)).collect();
+        memory.charge((self.windows.len() - known) * SLOT_BYTES)?;
+        Ok(slots)
+    }
+
+    fn of_time(&mut self, windows: &Windows, time_ns: i64) -> u32 {
+        if let Some((range, slot)) = self.last
+            && range.contains(time_ns)
+        {
+            return slot;
+        }
+        let Some(index) = windows.index_of(time_ns) else { return NO_SLOT };
+        let next = self.windows.len() as u32;
+        let slot = *self.slots.entry(index as u32).or_insert(next);
+        if slot == next {
+            self.windows.push(index as u32);
+        }
+        self.last = Some((windows.range(index), slot));
+        slot
+    }
+
+    /// The windows met in ascending order, each with its slot.
+    pub fn in_order(&self) -> Vec<(u32, u32)> {
+        let mut order: Vec<(u32, u32)> =
+            self.windows.iter().enumerate().map(|(slot, window)| (*window, slot as u32)).collect();
+        order.sort_unstable();
+        order
+    }
+}
 
 /// One reduced window.
 #[derive(Debug, Clone)]
@@ -61,8 +112,8 @@ impl Reducer {
         Self { function, memory, feeds: 0, states: None }
     }
 
-    /// Adds the rows of one series, or of any number of series in order of time.
-    pub fn feed(&mut self, times_ns: &[i64], windows: &[u32], column: &Column) -> Result<()> {
+    /// Adds rows, whose windows have these slots.
+    pub fn feed(&mut self, times_ns: &[i64], slots: &[u32], column: &Column) -> Result<()> {
         let feed = self.feeds;
         self.feeds += 1;
         macro_rules! add {
@@ -70,10 +121,10 @@ impl Reducer {
                 let states = self.states.get_or_insert_with(|| States::$variant(State::new(self.function)));
                 if let States::$variant(state) = states {
                     for row in 0..times_ns.len() {
-                        if windows[row] != NO_WINDOW && $array.is_valid(row) {
+                        if slots[row] != NO_SLOT && $array.is_valid(row) {
                             let item =
                                 Item { value: $value(row), time_ns: times_ns[row], row: (feed, row as u32) };
-                            state.add(windows[row] as usize, item, &self.memory)?;
+                            state.add(slots[row] as usize, item, &self.memory)?;
                         }
                     }
                 }
@@ -90,8 +141,8 @@ impl Reducer {
         Ok(())
     }
 
-    /// The reduced windows.
-    pub fn finish(self) -> Reduction {
+    /// The reduced windows; `order` is that of the slots.
+    pub fn finish(self, order: &[(u32, u32)]) -> Reduction {
         let function = self.function;
         match self.states {
             None => Reduction {
@@ -100,11 +151,11 @@ impl Reducer {
                 times_ns: Vec::new(),
                 rows: Vec::new(),
             },
-            Some(States::Float(state)) => state.finish(function),
-            Some(States::Integer(state)) => state.finish(function),
-            Some(States::Unsigned(state)) => state.finish(function),
-            Some(States::String(state)) => state.finish(function),
-            Some(States::Boolean(state)) => state.finish(function),
+            Some(States::Float(state)) => state.finish(function, order),
+            Some(States::Integer(state)) => state.finish(function, order),
+            Some(States::Unsigned(state)) => state.finish(function, order),
+            Some(States::String(state)) => state.finish(function, order),
+            Some(States::Boolean(state)) => state.finish(function, order),
         }
     }
 }
@@ -118,6 +169,14 @@ trait Datum: Clone + PartialOrd {
     fn plus(&self, other: &Self) -> Self;
     fn minus(&self, other: &Self) -> Self;
     fn column(values: Vec<Option<Self>>) -> Column;
+    /// Whether `first` takes it rather than another value of the same time: the larger, but of booleans false.
+    fn is_first_before(&self, other: &Self) -> bool {
+        self > other
+    }
+    /// The most frequent of some values.
+    fn mode(items: Vec<Item<Self>>) -> Self {
+        mode(items)
+    }
     fn held_bytes(&self) -> usize {
         size_of::<Self>()
     }
@@ -189,6 +248,13 @@ impl Datum for bool {
     fn column(values: Vec<Option<Self>>) -> Column {
         Column::Boolean(values.into())
     }
+    fn is_first_before(&self, other: &Self) -> bool {
+        !*self && *other
+    }
+    /// Of as many of both it is true.
+    fn mode(items: Vec<Item<Self>>) -> Self {
+        2 * items.iter().filter(|item| item.value).count() >= items.len()
+    }
 }
 
 #[derive(Clone)]
@@ -208,11 +274,11 @@ enum State<T: Datum> {
     Distinct(Vec<HashMap<T::Key, Item<T>>>),
 }
 
-fn slot<S: Default>(states: &mut Vec<S>, window: usize) -> &mut S {
-    if states.len() <= window {
-        states.resize_with(window + 1, S::default);
+fn slot_of<S: Default>(states: &mut Vec<S>, slot: usize) -> &mut S {
+    if states.len() <= slot {
+        states.resize_with(slot + 1, S::default);
     }
-    &mut states[window]
+    &mut states[slot]
 }
 
 impl<T: Datum> State<T> {
@@ -231,26 +297,26 @@ impl<T: Datum> State<T> {
         }
     }
 
-    fn add(&mut self, window: usize, item: Item<T>, memory: &QueryMemory) -> Result<()> {
+    fn add(&mut self, slot: usize, item: Item<T>, memory: &QueryMemory) -> Result<()> {
         match self {
-            State::Count(counts) => *slot(counts, window) += 1,
+            State::Count(counts) => *slot_of(counts, slot) += 1,
             State::Sum(sums) => {
-                let slot = slot(sums, window);
-                *slot = Some(match slot.take() {
+                let state = slot_of(sums, slot);
+                *state = Some(match state.take() {
                     Some((sum, count)) => (sum.plus(&item.value), count + 1),
                     None => (item.value, 1),
                 });
             }
             State::Chosen(function, chosen) => {
-                let slot = slot(chosen, window);
-                if slot.as_ref().is_none_or(|old| prefers(*function, &item, old)) {
-                    *slot = Some(item);
+                let state = slot_of(chosen, slot);
+                if state.as_ref().is_none_or(|old| prefers(*function, &item, old)) {
+                    *state = Some(item);
                 }
             }
             State::Extremes(extremes) => {
-                let slot = slot(extremes, window);
-                match slot {
-                    None => *slot = Some((item.value.clone(), item.value)),
+                let state = slot_of(extremes, slot);
+                match state {
+                    None => *state = Some((item.value.clone(), item.value)),
                     Some((least, _)) if item.value < *least => *least = item.value,
                     Some((_, most)) if item.value > *most => *most = item.value,
                     Some(_) => {}
@@ -258,10 +324,10 @@ impl<T: Datum> State<T> {
             }
             State::Values(values) => {
                 memory.charge(item.value.held_bytes() + 16)?;
-                slot(values, window).push(item);
+                slot_of(values, slot).push(item);
             }
             State::Distinct(distinct) => {
-                let seen = slot(distinct, window);
+                let seen = slot_of(distinct, slot);
                 match seen.get_mut(&item.value.key()) {
                     Some(old) if item.time_ns < old.time_ns => *old = item,
                     Some(_) => {}
@@ -275,14 +341,14 @@ impl<T: Datum> State<T> {
         Ok(())
     }
 
-    fn finish(self, function: Function) -> Reduction {
+    fn finish(self, function: Function, order: &[(u32, u32)]) -> Reduction {
         match self {
             State::Count(counts) => {
-                let reduced = enumerate(counts).filter(|(_, count)| *count > 0);
+                let reduced = in_order(counts, order).filter(|(_, count)| *count > 0);
                 collect(reduced.map(|(window, count)| plain(window, Some(count as i64))))
             }
             State::Sum(sums) => {
-                let sums = enumerate(sums).filter_map(|(window, sum)| Some((window, sum?)));
+                let sums = in_order(sums, order).filter_map(|(window, sum)| Some((window, sum?)));
                 match function {
                     Function::Mean => collect(
                         sums.map(|(window, (sum, count))| plain(window, Some(sum.to_float() / count as f64))),
@@ -291,27 +357,31 @@ impl<T: Datum> State<T> {
                 }
             }
             State::Chosen(_, chosen) => {
-                collect(enumerate(chosen).filter_map(|(window, item)| Some(selected(window, item?))))
+                collect(in_order(chosen, order).filter_map(|(window, item)| Some(selected(window, item?))))
             }
-            State::Extremes(extremes) => collect(enumerate(extremes).filter_map(|(window, extremes)| {
-                let (least, most) = extremes?;
-                Some(plain(window, Some(most.minus(&least))))
-            })),
+            State::Extremes(extremes) => {
+                collect(in_order(extremes, order).filter_map(|(window, extremes)| {
+                    let (least, most) = extremes?;
+                    Some(plain(window, Some(most.minus(&least))))
+                }))
+            }
             State::Values(values) => {
-                let values = enumerate(values).filter(|(_, items)| !items.is_empty());
+                let values = in_order(values, order).filter(|(_, items)| !items.is_empty());
                 match function {
                     Function::Median => {
                         collect(values.map(|(window, items)| plain(window, Some(median(items)))))
                     }
-                    Function::Stddev => collect(values.map(|(window, items)| plain(window, stddev(&items)))),
+                    Function::Stddev => {
+                        collect(values.map(|(window, items)| plain(window, Some(stddev(&items)))))
+                    }
                     Function::Percentile(percentage) => collect(values.filter_map(|(window, items)| {
                         Some(selected(window, percentile(items, percentage)?))
                     })),
-                    _ => collect(values.map(|(window, items)| plain(window, Some(mode(items))))),
+                    _ => collect(values.map(|(window, items)| plain(window, Some(T::mode(items))))),
                 }
             }
             State::Distinct(distinct) => {
-                let distinct = enumerate(distinct).filter(|(_, seen)| !seen.is_empty());
+                let distinct = in_order(distinct, order).filter(|(_, seen)| !seen.is_empty());
                 match function {
                     Function::CountDistinct => {
                         collect(distinct.map(|(window, seen)| plain(window, Some(seen.len() as i64))))
@@ -327,8 +397,12 @@ impl<T: Datum> State<T> {
     }
 }
 
-fn enumerate<S>(states: Vec<S>) -> impl Iterator<Item = (u32, S)> {
-    states.into_iter().enumerate().map(|(window, state)| (window as u32, state))
+/// States by window. Slots past the last state have none.
+fn in_order<S: Default>(mut states: Vec<S>, order: &[(u32, u32)]) -> impl Iterator<Item = (u32, S)> {
+    order.iter().filter_map(move |(window, slot)| {
+        let state = states.get_mut(*slot as usize)?;
+        Some((*window, std::mem::take(state)))
+    })
 }
 
 fn plain<T>(window: u32, value: Option<T>) -> Reduced<T> {
@@ -351,11 +425,11 @@ fn collect<T: Datum>(reduced: impl Iterator<Item = Reduced<T>>) -> Reduction {
 }
 
 fn prefers<T: Datum>(function: Function, item: &Item<T>, old: &Item<T>) -> bool {
-    let larger_at_once = item.time_ns == old.time_ns && item.value > old.value;
+    let at_once = item.time_ns == old.time_ns;
     let earlier_equal = item.value == old.value && item.time_ns < old.time_ns;
     match function {
-        Function::First => item.time_ns < old.time_ns || larger_at_once,
-        Function::Last => item.time_ns > old.time_ns || larger_at_once,
+        Function::First => item.time_ns < old.time_ns || (at_once && item.value.is_first_before(&old.value)),
+        Function::Last => item.time_ns > old.time_ns || (at_once && item.value > old.value),
         Function::Min => item.value < old.value || earlier_equal,
         _ => item.value > old.value || earlier_equal,
     }
@@ -383,17 +457,17 @@ fn median<T: Datum>(mut items: Vec<Item<T>>) -> f64 {
     }
 }
 
-/// The sample standard deviation; of a single value unknown.
-fn stddev<T: Datum>(items: &[Item<T>]) -> Option<f64> {
+/// The sample standard deviation; of a single value not a number.
+fn stddev<T: Datum>(items: &[Item<T>]) -> f64 {
     if items.len() < 2 {
-        return None;
+        return f64::NAN;
     }
     let mut mean = 0.0;
     for (count, item) in items.iter().enumerate() {
         mean += (item.value.to_float() - mean) / (count + 1) as f64;
     }
     let squares: f64 = items.iter().map(|item| (item.value.to_float() - mean).powi(2)).sum();
-    Some((squares / (items.len() - 1) as f64).sqrt())
+    (squares / (items.len() - 1) as f64).sqrt()
 }
 
 /// The value at the nearest rank.
@@ -424,4 +498,70 @@ fn mode<T: Datum>(mut items: Vec<Item<T>>) -> T {
         best = current.clone();
     }
     best.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exec::column::Scalar;
+
+    /// The values of the windows of 10 ns that have any.
+    fn reduced(function: Function, rows: &[(i64, Column)]) -> Vec<(u32, Option<Scalar>)> {
+        let windows = Windows::Regular { start_ns: 0, width_ns: 10, count: 4_000_000_000 };
+        let memory = QueryMemory::new(1 << 20);
+        let (mut slots, mut reducer) = (WindowSlots::default(), Reducer::new(function, memory.clone()));
+        for (time_ns, column) in rows {
+            let slots = slots.of_times(&windows, &[*time_ns], &memory).unwrap();
+            reducer.feed(&[*time_ns], &slots, column).unwrap();
+        }
+        let reduction = reducer.finish(&slots.in_order());
+        let windows = reduction.windows.iter().enumerate();
+        windows.map(|(row, window)| (*window, reduction.values.scalar(row))).collect()
+    }
+
+    fn integer(time_ns: i64, value: i64) -> (i64, Column) {
+        (time_ns, Column::Integer(vec![value].into()))
+    }
+
+    fn boolean(time_ns: i64, value: bool) -> (i64, Column) {
+        (time_ns, Column::Boolean(vec![value].into()))
+    }
+
+    #[test]
+    fn windows_far_apart_cost_no_more_than_two() {
+        let rows = [integer(39_999_999_999, 5), integer(3, 1), integer(4, 2), integer(-1, 9)];
+        let expected = [(0, Some(Scalar::Integer(3))), (3_999_999_999, Some(Scalar::Integer(5)))];
+        assert_eq!(reduced(Function::Sum, &rows), expected);
+    }
+
+    #[test]
+    fn ties_of_first_and_last() {
+        let rows = [integer(5, 1), integer(5, 3), integer(5, 2)];
+        assert_eq!(reduced(Function::First, &rows), [(0, Some(Scalar::Integer(3)))]);
+        assert_eq!(reduced(Function::Last, &rows), [(0, Some(Scalar::Integer(3)))]);
+        let rows = [boolean(5, true), boolean(5, false), boolean(5, true)];
+        assert_eq!(reduced(Function::First, &rows), [(0, Some(Scalar::Boolean(false)))]);
+        assert_eq!(reduced(Function::Last, &rows), [(0, Some(Scalar::Boolean(true)))]);
+    }
+
+    #[test]
+    fn the_mode_of_as_many_of_both_is_true() {
+        assert_eq!(
+            reduced(Function::Mode, &[boolean(1, true), boolean(2, false)]),
+            [(0, Some(Scalar::Boolean(true)))]
+        );
+        assert_eq!(reduced(Function::Mode, &[boolean(1, false)]), [(0, Some(Scalar::Boolean(false)))]);
+        let rows = [integer(1, 7), integer(2, 7), integer(3, 4), integer(4, 4), integer(5, 1)];
+        assert_eq!(reduced(Function::Mode, &rows), [(0, Some(Scalar::Integer(7)))]);
+    }
+
+    #[test]
+    fn a_percentile_is_of_the_nearest_rank() {
+        let rows: Vec<_> = (1..=10).map(|value| integer(0, value)).collect();
+        let value = |percentage| reduced(Function::Percentile(percentage), &rows);
+        assert_eq!(value(50.0), [(0, Some(Scalar::Integer(5)))]);
+        assert_eq!(value(100.0), [(0, Some(Scalar::Integer(10)))]);
+        assert_eq!(value(0.0), []);
+        assert_eq!(value(110.0), []);
+    }
 }

@@ -1,16 +1,18 @@
 //! Executing a SELECT: the result series, one after the other.
 
 use super::column::Column;
+use super::fill::{Filler, shown_instead};
 use super::frame::Frame;
 use super::group::{Group, Input, Inputs};
+use super::measurement::time_range;
 use super::memory::QueryMemory;
 use super::points::Points;
 use super::push_down::PushDown;
 use super::raw::RawGroup;
-use super::reduce::{NO_WINDOW, Reducer, Reduction, RowId};
-use super::rows::{ReadColumns, Rows, rows_of_frame, time_range};
-use crate::influxql::{Fill, MINIMUM_TIME_NS};
-use crate::plan::{Plan, PlanSource};
+use super::reduce::{Reducer, Reduction, RowId, WindowSlots};
+use super::rows::{ReadColumns, Rows, rows_of_frame};
+use crate::plan::window::WINDOWS_MAX;
+use crate::plan::{Fill, MINIMUM_TIME_NS, Plan, PlanSource, WindowRule};
 use arrow_array::Float64Array;
 use nyala_core::store::{SnapshotRef, Windows};
 use nyala_core::{Result, TimeRange};
@@ -41,6 +43,7 @@ struct Current {
     /// Computed frames.
     ready: VecDeque<Frame>,
     raw: Option<RawGroup>,
+    filler: Filler,
 }
 
 impl SelectStream {
@@ -55,7 +58,7 @@ impl SelectStream {
             for source in &plan.sources {
                 match source {
                     PlanSource::Measurement(measurement) => {
-                        inputs.push(Input::measurement(&plan, measurement, snapshot.clone())?);
+                        inputs.push(Input::measurement(&plan, measurement, snapshot.clone()));
                     }
                     PlanSource::Subquery(inner) => {
                         let inner = collect(inner, snapshot.clone(), &memory).await?;
@@ -76,8 +79,14 @@ impl SelectStream {
         loop {
             if self.current.is_none() {
                 let Some(inputs) = self.waiting.pop_front() else { return Ok(None) };
-                self.current =
-                    Some(Current { inputs, next: 0, windows: None, ready: VecDeque::new(), raw: None });
+                self.current = Some(Current {
+                    inputs,
+                    next: 0,
+                    windows: None,
+                    ready: VecDeque::new(),
+                    raw: None,
+                    filler: Filler::default(),
+                });
             }
             let frame = if self.plan.calls.is_empty() {
                 self.next_raw().await?
@@ -108,7 +117,8 @@ impl SelectStream {
                     let tags: Vec<_> = current.inputs.groups.iter().map(|group| group.tags.clone()).collect();
                     for (tags, rows) in tags.into_iter().zip(groups) {
                         if let Some(rows) = rows {
-                            let frame = self.frame(&name, &tags, rows.times_ns.to_vec(), &rows.columns)?;
+                            let inputs = Filler::default().fill(plan.fill, &rows.columns);
+                            let frame = self.frame(&name, &tags, rows.times_ns.to_vec(), &inputs)?;
                             self.current.as_mut().expect("at hand").ready.push_back(frame);
                         }
                     }
@@ -116,6 +126,7 @@ impl SelectStream {
                 }
                 current.next += 1;
                 current.raw = Some(RawGroup::open(&plan, &current.inputs, group, &self.memory).await?);
+                current.filler = Filler::default();
             }
             let raw = current.raw.as_mut().expect("a group was opened");
             match raw.next().await? {
@@ -123,7 +134,8 @@ impl SelectStream {
                 Some(rows) => {
                     let group = &current.inputs.groups[current.next - 1];
                     let (name, tags) = (current.inputs.name.clone(), group.tags.clone());
-                    return self.frame(&name, &tags, rows.times_ns.to_vec(), &rows.columns).map(Some);
+                    let inputs = current.filler.fill(plan.fill, &rows.columns);
+                    return self.frame(&name, &tags, rows.times_ns.to_vec(), &inputs).map(Some);
                 }
             }
         }
@@ -141,9 +153,10 @@ impl SelectStream {
             }
             if current.windows.is_none() {
                 let Some(windows) = windows_of(&plan, &current.inputs)? else { return Ok(None) };
+                let is_sparse = windows.count() > WINDOWS_MAX && plan.fill == Fill::None;
                 let push_down = match current.inputs.only_measurement() {
-                    Some(rows) => PushDown::of(&plan, rows),
-                    None => None,
+                    Some(rows) if !is_sparse => PushDown::of(&plan, rows),
+                    _ => None,
                 };
                 current.windows = Some((windows, push_down));
             }
@@ -188,7 +201,8 @@ impl SelectStream {
                     (inputs.name.clone(), inputs.groups[first + number].tags.clone())
                 };
                 if let Some((times_ns, columns)) = merge_calls(&plan, &windows, calls) {
-                    let frame = self.frame(&name, &tags, times_ns, &columns)?;
+                    let inputs = Filler::default().fill(plan.fill, &columns);
+                    let frame = self.frame(&name, &tags, times_ns, &inputs)?;
                     self.current.as_mut().expect("at hand").ready.push_back(frame);
                 }
             }
@@ -218,6 +232,7 @@ impl SelectStream {
             reference_names: self.reference_names.clone(),
             times_ns,
             columns,
+            instead: shown_instead(self.plan.fill),
         })
     }
 }
@@ -264,7 +279,12 @@ fn windows_of(plan: &Plan, inputs: &Inputs) -> Result<Option<Windows>> {
     if last_ns < first_ns {
         return Ok(None);
     }
-    rule.windows(first_ns, last_ns).map(Some)
+    let windows = rule.windows(first_ns, last_ns)?;
+    // Empty windows are shown, unless a limit comes before them.
+    if windows.count() > WINDOWS_MAX && plan.fill != Fill::None && plan.limit == 0 {
+        return Err(WindowRule::too_many());
+    }
+    Ok(Some(windows))
 }
 
 /// A reduction, and the references of its selected rows.
@@ -280,22 +300,19 @@ async fn reduce_group(
 ) -> Result<Vec<ReducedCall>> {
     let mut references: Vec<_> = Vec::new();
     let arguments: Vec<usize> =
-        plan.calls.iter().map(|call| crate::plan::position(&mut references, &call.argument)).collect();
+        plan.calls.iter().map(|call| crate::plan::position(&mut references, call.argument.clone())).collect();
     let shown = references.len();
     references.extend(plan.references.iter().cloned());
     let wanted = ReadColumns { references, shown };
     let mut reducers: Vec<Reducer> =
         plan.calls.iter().map(|call| Reducer::new(call.function, memory.clone())).collect();
+    let mut slots = WindowSlots::default();
     let mut fed: Vec<Vec<Column>> = Vec::new();
     let keep_references = !plan.references.is_empty();
     let mut feed = |rows: Rows| -> Result<()> {
-        let window_of: Vec<u32> = rows
-            .times_ns
-            .iter()
-            .map(|time_ns| windows.index_of(*time_ns).map_or(NO_WINDOW, |index| index as u32))
-            .collect();
+        let slot_of = slots.of_times(windows, &rows.times_ns, memory)?;
         for (reducer, argument) in reducers.iter_mut().zip(&arguments) {
-            reducer.feed(&rows.times_ns, &window_of, &rows.columns[*argument])?;
+            reducer.feed(&rows.times_ns, &slot_of, &rows.columns[*argument])?;
         }
         if keep_references {
             let columns = rows.columns[shown..].to_vec();
@@ -313,13 +330,14 @@ async fn reduce_group(
                 }
             }
             Input::Frame(frame) => {
-                if let Some(rows) = rows_of_frame(frame, &wanted, plan.condition.as_ref())? {
+                if let Some(rows) = rows_of_frame(frame, &wanted, plan.inner_rows.as_ref())? {
                     feed(rows)?;
                 }
             }
         }
     }
-    let reductions = reducers.into_iter().map(Reducer::finish);
+    let order = slots.in_order();
+    let reductions = reducers.into_iter().map(|reducer| reducer.finish(&order));
     Ok(reductions
         .map(|reduction| {
             let references =
@@ -363,32 +381,20 @@ fn merge_calls(plan: &Plan, windows: &Windows, calls: Vec<ReducedCall>) -> Optio
     if !plan.ascending {
         times_ns.reverse();
     }
-    let columns = points.iter().map(|points| at_times(plan.fill, points, &times_ns)).collect();
+    let columns = points.iter().map(|points| at_times(points, &times_ns)).collect();
     Some((times_ns, columns))
 }
 
-/// The values of points at given times; where there is none, what fill says.
-fn at_times(fill: Fill, points: &Points, times_ns: &[i64]) -> Column {
-    use super::column::Scalar;
+/// The values of points at given times, NULL where there is none.
+fn at_times(points: &Points, times_ns: &[i64]) -> Column {
     let mut next = 0;
-    let mut previous = None;
-    let cells: Vec<Option<Scalar>> = times_ns
+    let positions: Vec<Option<u32>> = times_ns
         .iter()
         .map(|time_ns| {
-            if points.times_ns.get(next) == Some(time_ns) {
-                next += 1;
-                previous = points.values.scalar(next - 1);
-                return previous.clone();
-            }
-            match fill {
-                Fill::Integer(value) => Some(Scalar::Integer(value)),
-                Fill::Number(value) => Some(Scalar::Float(value)),
-                Fill::Previous => previous.clone(),
-                Fill::Null | Fill::None | Fill::Linear => None,
-            }
+            let here = points.times_ns.get(next) == Some(time_ns);
+            next += usize::from(here);
+            here.then(|| next as u32 - 1)
         })
         .collect();
-    let column = Column::from_scalars(&cells);
-    debug_assert_eq!(column.len(), times_ns.len());
-    column
+    points.values.take(&positions)
 }

@@ -1,6 +1,7 @@
 //! Aggregates and selectors: which function of which column.
 
-use crate::influxql::{Call, DataType, Expr, VarRef};
+use super::reference::{Reference, ReferenceKind, ValueType};
+use crate::influxql::{Call, Expr, VarRef};
 use nyala_core::{Error, Result};
 
 /// The functions that gather the rows of a window.
@@ -42,7 +43,7 @@ pub struct CallPlan {
     /// The function.
     pub function: Function,
     /// The column.
-    pub argument: VarRef,
+    pub argument: Reference,
 }
 
 impl Function {
@@ -52,21 +53,20 @@ impl Function {
         matches!(self, First | Last | Min | Max | Percentile(_))
     }
 
-    fn accepts(self, data_type: DataType) -> bool {
-        use DataType::{Boolean, Float, Integer, Unsigned};
+    fn accepts(self, value_type: ValueType) -> bool {
         use Function::{Max, Mean, Median, Min, Percentile, Spread, Stddev, Sum};
-        let number = matches!(data_type, Float | Integer | Unsigned);
+        let number = !matches!(value_type, ValueType::String | ValueType::Boolean);
         match self {
             Sum | Mean | Median | Spread | Stddev | Percentile(_) => number,
-            Min | Max => number || data_type == Boolean,
+            Min | Max => number || value_type == ValueType::Boolean,
             _ => true,
         }
     }
 }
 
 impl CallPlan {
-    /// The plan of a call.
-    pub fn of(call: &Call) -> Result<Self> {
+    /// The plan of a call, of rows some of which may come from an inner query.
+    pub fn of(call: &Call, of_inner_rows: bool) -> Result<Self> {
         let unsupported = || Error::unsupported(format!("unsupported function {}()", call.name));
         let function = match call.name.as_str() {
             "count" => match call.args.first() {
@@ -74,7 +74,7 @@ impl CallPlan {
                     return Ok(Self { function: Function::CountDistinct, argument: argument_of(inner)? });
                 }
                 Some(Expr::Distinct(name)) => {
-                    let argument = VarRef { name: name.clone(), data_type: None };
+                    let argument = Reference::of(&VarRef { name: name.clone(), data_type: None });
                     return Ok(Self { function: Function::CountDistinct, argument });
                 }
                 _ => Function::Count,
@@ -98,23 +98,25 @@ impl CallPlan {
             _ => return Err(unsupported()),
         };
         let plan = Self { function, argument: argument_of(call)? };
-        if let Some(data_type) = plan.argument.data_type
-            && !matches!(data_type, DataType::Tag | DataType::AnyField)
-            && !function.accepts(data_type)
-        {
-            let name = data_type.as_str();
+        let value_type = match plan.argument.kind {
+            ReferenceKind::Field(value_type) => Some(value_type),
+            // Tags are text once they are columns of an inner query.
+            ReferenceKind::Tag if of_inner_rows => Some(ValueType::String),
+            _ => None,
+        };
+        if let Some(value_type) = value_type.filter(|value_type| !plan.function.accepts(*value_type)) {
+            let (function, name) = (&call.name, value_type.data_type().as_str());
             return Err(Error::invalid(format!(
-                "unsupported {} iterator type: *query.{name}InterruptIterator",
-                call.name
+                "unsupported {function} iterator type: *query.{name}InterruptIterator"
             )));
         }
         Ok(plan)
     }
 }
 
-fn argument_of(call: &Call) -> Result<VarRef> {
+fn argument_of(call: &Call) -> Result<Reference> {
     match call.args.first() {
-        Some(Expr::VarRef(reference)) => Ok(reference.clone()),
+        Some(Expr::VarRef(reference)) => Ok(Reference::of(reference)),
         Some(Expr::Call(inner)) => {
             Err(Error::unsupported(format!("unsupported function {}() inside {}()", inner.name, call.name)))
         }

@@ -3,15 +3,79 @@
 //! Time becomes a range, conditions on tags alone select series in the index, comparisons of one field
 //! with a constant are pushed down to the store; the rest is evaluated row by row.
 
+use super::WindowRule;
+use super::expression::{Place, Translator, literal_value};
+use super::reference::{Reference, ReferenceKind, ValueType, position};
 use super::rewrite::{compile_regex, condition_type};
-use super::types::type_in_measurement;
-use super::{WindowRule, literal_value};
 use crate::exec::column::Scalar;
+use crate::exec::expression::Expression;
 use crate::influxql::{self, Binary, BinaryOperator, DataType, Expr, Select, VarRef};
 use nyala_core::store::{Comparison, Predicate};
 use nyala_core::{Error, Result, Value};
 use nyala_db::catalog::Measurement;
 use nyala_db::series::TagFilter;
+use std::sync::Arc;
+
+/// A measurement, and which of its rows are wanted.
+#[derive(Clone)]
+pub struct MeasurementPlan {
+    /// The measurement.
+    pub measurement: Arc<Measurement>,
+    /// Selects series.
+    pub tags: TagFilter,
+    /// What the store can ask of their rows.
+    pub predicates: Vec<Predicate>,
+    /// What is left to ask of each row; then there are no predicates.
+    pub rows: Option<RowCondition>,
+}
+
+impl MeasurementPlan {
+    /// The rows of a measurement that satisfy a condition without bounds on time.
+    pub fn of(measurement: Arc<Measurement>, condition: Option<&Expr>) -> Result<Self> {
+        let split = split_tags(&measurement, condition)?;
+        let (predicates, rows) = match (predicates(&measurement, split.rows.as_ref()), &split.rows) {
+            (Some(predicates), _) => (predicates, None),
+            (None, None) => (Vec::new(), None),
+            (None, Some(rows)) => (Vec::new(), Some(RowCondition::on_stored_rows(&measurement, rows)?)),
+        };
+        Ok(Self { measurement, tags: split.tags, predicates, rows })
+    }
+}
+
+/// What is asked of every row.
+#[derive(Debug, Clone)]
+pub struct RowCondition {
+    /// Whether a row satisfies it, over columns in the order of `references`.
+    pub expression: Expression,
+    /// What the columns hold.
+    pub references: Vec<Reference>,
+}
+
+impl RowCondition {
+    /// A condition on the rows of an inner query.
+    pub fn on_inner_rows(condition: &Expr) -> Result<Self> {
+        Self::translate(condition, Place::InnerRows, Reference::of)
+    }
+
+    fn on_stored_rows(measurement: &Measurement, condition: &Expr) -> Result<Self> {
+        let condition = with_absent_tags_unequal(measurement, condition);
+        Self::translate(&condition, Place::StoredRows, |reference| stored_reference(measurement, reference))
+    }
+
+    fn translate(condition: &Expr, place: Place, resolve: impl Fn(&VarRef) -> Reference) -> Result<Self> {
+        let mut references = Vec::new();
+        let mut translator = Translator {
+            place,
+            reference: &mut |reference| Expression::Column(position(&mut references, resolve(reference))),
+            call: &mut |call| {
+                let call = Expr::Call(call.clone());
+                Err(Error::invalid(format!("invalid function call in condition: {call}")))
+            },
+        };
+        let expression = translator.translate(condition)?;
+        Ok(Self { expression, references })
+    }
+}
 
 /// The first and the last time a condition allows, where it bounds them.
 pub type TimeBounds = (Option<i64>, Option<i64>);
@@ -103,11 +167,18 @@ fn both(left: TagFilter, right: TagFilter) -> TagFilter {
     }
 }
 
+/// What a comparison of a tag asks of the index; `None`: it is about fields.
 fn tag_comparison(measurement: &Measurement, binary: &Binary) -> Result<Option<TagFilter>> {
     let (reference, other) = match (&binary.lhs, &binary.rhs) {
         (Expr::VarRef(reference), other) | (other, Expr::VarRef(reference)) => (reference, other),
         _ => return Ok(None),
     };
+    if matches!(other, Expr::Binary(_)) {
+        return Ok(None);
+    }
+    if let Some(holds) = of_system_name(measurement, reference, binary.op, other)? {
+        return Ok(Some(if holds { TagFilter::All } else { TagFilter::None }));
+    }
     if condition_type(measurement, reference) != DataType::Tag {
         return Ok(None);
     }
@@ -115,19 +186,65 @@ fn tag_comparison(measurement: &Measurement, binary: &Binary) -> Result<Option<T
     Ok(match (binary.op, other) {
         (BinaryOperator::Equal, Expr::String(value)) => Some(TagFilter::Equal(key, value.clone())),
         (BinaryOperator::NotEqual, Expr::String(value)) => Some(TagFilter::NotEqual(key, value.clone())),
-        (BinaryOperator::Matches, Expr::Regex(regex)) => {
-            Some(TagFilter::Matches(key, bytes_regex(regex.as_str())?))
-        }
+        (BinaryOperator::Matches, Expr::Regex(regex)) => Some(TagFilter::Matches(key, compile_regex(regex)?)),
         (BinaryOperator::NotMatches, Expr::Regex(regex)) => {
-            Some(TagFilter::MatchesNot(key, bytes_regex(regex.as_str())?))
+            Some(TagFilter::MatchesNot(key, compile_regex(regex)?))
         }
         _ => None,
     })
 }
 
-fn bytes_regex(source: &str) -> Result<regex::bytes::Regex> {
-    compile_regex(source)?;
-    regex::bytes::Regex::new(source).map_err(|error| Error::invalid(error.to_string()))
+/// What a name in a condition refers to.
+fn stored_reference(measurement: &Measurement, reference: &VarRef) -> Reference {
+    let data_type = Some(condition_type(measurement, reference));
+    Reference::of(&VarRef { name: reference.name.clone(), data_type })
+}
+
+/// `a != b` of two tags as `(a = b) = false`: it holds unless both are there and equal.
+fn with_absent_tags_unequal(measurement: &Measurement, condition: &Expr) -> Expr {
+    let is_tag = |expr: &Expr| match expr {
+        Expr::VarRef(reference) => condition_type(measurement, reference) == DataType::Tag,
+        _ => false,
+    };
+    match condition {
+        Expr::Binary(binary)
+            if binary.op == BinaryOperator::NotEqual && is_tag(&binary.lhs) && is_tag(&binary.rhs) =>
+        {
+            let equal = Expr::binary(BinaryOperator::Equal, binary.lhs.clone(), binary.rhs.clone());
+            Expr::binary(BinaryOperator::Equal, equal, Expr::Boolean(false))
+        }
+        Expr::Binary(binary) if matches!(binary.op, BinaryOperator::And | BinaryOperator::Or) => {
+            Expr::binary(
+                binary.op,
+                with_absent_tags_unequal(measurement, &binary.lhs),
+                with_absent_tags_unequal(measurement, &binary.rhs),
+            )
+        }
+        Expr::Paren(inner) => with_absent_tags_unequal(measurement, inner),
+        other => other.clone(),
+    }
+}
+
+/// Whether a comparison of `_name` or `_tagKey` holds for the series of a measurement; `None`: it is of neither.
+fn of_system_name(
+    measurement: &Measurement,
+    reference: &VarRef,
+    operator: BinaryOperator,
+    other: &Expr,
+) -> Result<Option<bool>> {
+    match (reference.name.as_str(), operator, other) {
+        // A series has several keys, so that a condition on its key rules out none.
+        ("_tagKey", ..) => Ok(Some(true)),
+        ("_name", BinaryOperator::Equal, Expr::String(name)) => Ok(Some(name == measurement.name())),
+        ("_name", BinaryOperator::NotEqual, Expr::String(name)) => Ok(Some(name != measurement.name())),
+        ("_name", BinaryOperator::Matches, Expr::Regex(regex)) => {
+            Ok(Some(compile_regex(regex)?.is_match(measurement.name().as_bytes())))
+        }
+        ("_name", BinaryOperator::NotMatches, Expr::Regex(regex)) => {
+            Ok(Some(!compile_regex(regex)?.is_match(measurement.name().as_bytes())))
+        }
+        _ => Ok(None),
+    }
 }
 
 /// The comparisons of a condition that a store can evaluate, when they are all there is to it.
@@ -162,17 +279,17 @@ fn predicate(measurement: &Measurement, binary: &Binary) -> Option<Predicate> {
         (literal, Expr::VarRef(reference)) => (reference, literal, mirrored(binary.op)?),
         _ => return None,
     };
-    let column = only_column(measurement, reference)?;
+    let column = only_column(measurement, &stored_reference(measurement, reference))?;
     let literal = literal_value(literal).ok().flatten()?;
     let value = match (column.1, literal) {
-        (DataType::Float, Scalar::Float(value)) => Value::Float(value),
-        (DataType::Float, Scalar::Integer(value)) => Value::Float(value as f64),
-        (DataType::Integer, Scalar::Integer(value)) => Value::Int(value),
-        (DataType::Integer, Scalar::Float(value)) => return integer_with_float(column.0, operator, value),
-        (DataType::Unsigned, Scalar::Unsigned(value)) => Value::UInt(value),
-        (DataType::Unsigned, Scalar::Integer(value)) => Value::UInt(u64::try_from(value).ok()?),
-        (DataType::String, Scalar::String(value)) if is_equality(operator) => Value::String(value),
-        (DataType::Boolean, Scalar::Boolean(value)) if operator == BinaryOperator::Equal => {
+        (ValueType::Float, Scalar::Float(value)) => Value::Float(value),
+        (ValueType::Float, Scalar::Integer(value)) => Value::Float(value as f64),
+        (ValueType::Integer, Scalar::Integer(value)) => Value::Int(value),
+        (ValueType::Integer, Scalar::Float(value)) => return integer_with_float(column.0, operator, value),
+        (ValueType::Unsigned, Scalar::Unsigned(value)) => Value::UInt(value),
+        (ValueType::Unsigned, Scalar::Integer(value)) => Value::UInt(u64::try_from(value).ok()?),
+        (ValueType::String, Scalar::String(value)) if is_equality(operator) => Value::String(value),
+        (ValueType::Boolean, Scalar::Boolean(value)) if operator == BinaryOperator::Equal => {
             Value::Bool(value)
         }
         _ => return None,
@@ -183,13 +300,17 @@ fn predicate(measurement: &Measurement, binary: &Binary) -> Option<Predicate> {
 /// The column of a field that has only ever had one type, and is not cast to another.
 pub fn only_column(
     measurement: &Measurement,
-    reference: &VarRef,
-) -> Option<(nyala_core::ColumnId, DataType)> {
+    reference: &Reference,
+) -> Option<(nyala_core::ColumnId, ValueType)> {
     let fields = measurement.fields();
     let mut of_name = fields.iter().filter(|field| field.name == reference.name);
     let (field, None) = (of_name.next()?, of_name.next()) else { return None };
-    let own = type_in_measurement(measurement, &reference.name)?;
-    let fits = reference.data_type.is_none_or(|cast| cast == own || cast == DataType::AnyField);
+    let own = ValueType::of_field(field.field_type);
+    let fits = match reference.kind {
+        ReferenceKind::Field(cast) => cast == own,
+        ReferenceKind::AnyField => true,
+        ReferenceKind::Tag | ReferenceKind::GroupTag | ReferenceKind::Nothing => false,
+    };
     fits.then_some((field.column, own))
 }
 

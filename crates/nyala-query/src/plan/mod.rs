@@ -5,20 +5,24 @@
 
 mod call;
 pub mod condition;
+mod expression;
+mod reference;
 pub mod rewrite;
 pub mod types;
 pub mod window;
 
+pub use crate::influxql::{MAXIMUM_TIME_NS, MINIMUM_TIME_NS};
 pub use call::{CallPlan, Function};
+pub use condition::{MeasurementPlan, RowCondition};
+pub use reference::{Reference, ReferenceKind, ValueType, position};
 pub use window::WindowRule;
 
-use crate::exec::column::Scalar;
-use crate::exec::expression::{Expression, MathFunction};
-use crate::influxql::{Binary, BinaryOperator, Call, DataType, Expr, Fill, Select, VarRef};
-use crate::influxql::{MAXIMUM_TIME_NS, MINIMUM_TIME_NS};
+use crate::exec::expression::Expression;
+use crate::influxql::{self, Call, Expr, Select};
+use expression::{Place, Translator};
 use nyala_core::{Error, Result};
-use nyala_db::catalog::{Catalog, Measurement};
-use rewrite::{Rewritten, RewrittenSource, compile_regex};
+use nyala_db::catalog::Catalog;
+use rewrite::{Rewritten, RewrittenSource};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -47,18 +51,21 @@ pub struct Plan {
     /// The aggregates that columns are computed from, each once.
     pub calls: Vec<CallPlan>,
     /// The fields and tags that columns are computed from directly, each once.
-    pub references: Vec<VarRef>,
+    pub references: Vec<Reference>,
     /// The tags rows are grouped by, in the order results show them.
     pub group_tags: Vec<String>,
+    /// How many of the last columns are tags that an inner query's stored rows are grouped by and the outer
+    /// query's are not: they tell rows apart without making result series.
+    pub row_tags: usize,
     /// `GROUP BY time`, if any.
     pub windows: Option<WindowRule>,
     /// The first time asked for, ns; the smallest possible where there is no bound.
     pub first_ns: i64,
     /// The last time asked for, ns; the largest possible where there is no bound.
     pub last_ns: i64,
-    /// What rows must satisfy.
-    pub condition: Option<Expr>,
-    /// What stands in empty windows.
+    /// What rows of inner queries must satisfy.
+    pub inner_rows: Option<RowCondition>,
+    /// What stands in empty windows, and beside other values where a value is missing.
     pub fill: Fill,
     /// Whether times rise.
     pub ascending: bool,
@@ -66,19 +73,49 @@ pub struct Plan {
     pub limit: usize,
     /// Rows left out at the start of each result series.
     pub offset: usize,
-    /// The most result series of each measurement; 0: all.
-    pub series_limit: usize,
-    /// Result series left out at the start.
+    /// The most groups of each measurement; `None`: all.
+    pub series_limit: Option<usize>,
+    /// Groups of each measurement left out at the start.
     pub series_offset: usize,
     /// Whether the only function selects stored rows, so that a result carries their times and other columns.
     pub selector: bool,
+}
+
+/// What stands where there is no value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Fill {
+    /// NULL.
+    Null,
+    /// No row.
+    None,
+    /// A number.
+    Integer(i64),
+    /// A number.
+    Float(f64),
+    /// The value before.
+    Previous,
+    /// A value on the line between those around.
+    Linear,
+}
+
+impl Fill {
+    fn of(fill: influxql::Fill) -> Self {
+        match fill {
+            influxql::Fill::Null => Fill::Null,
+            influxql::Fill::None => Fill::None,
+            influxql::Fill::Integer(value) => Fill::Integer(value),
+            influxql::Fill::Number(value) => Fill::Float(value),
+            influxql::Fill::Previous => Fill::Previous,
+            influxql::Fill::Linear => Fill::Linear,
+        }
+    }
 }
 
 /// Where rows come from.
 #[derive(Clone)]
 pub enum PlanSource {
     /// Stored rows.
-    Measurement(Arc<Measurement>),
+    Measurement(MeasurementPlan),
     /// The rows of another query.
     Subquery(Box<Plan>),
 }
@@ -99,74 +136,125 @@ struct Inherited<'a> {
     first_ns: i64,
     last_ns: i64,
     group_tags: &'a [String],
+    ascending: bool,
+    windows: Option<WindowRule>,
+    series_limit: u64,
+    series_offset: u64,
 }
 
 impl Plan {
     /// The plan of a rewritten statement.
     pub fn build(rewritten: Rewritten, context: &QueryContext) -> Result<Self> {
-        let inherited = Inherited { first_ns: MINIMUM_TIME_NS, last_ns: MAXIMUM_TIME_NS, group_tags: &[] };
-        Self::build_inner(rewritten, context, &inherited)
+        for field in &rewritten.select.fields {
+            types::check_operations(&field.expr)?;
+        }
+        Self::build_inner(rewritten, context, None)
     }
 
-    fn build_inner(rewritten: Rewritten, context: &QueryContext, inherited: &Inherited<'_>) -> Result<Self> {
-        let own_tags: Vec<String> = rewritten.group_tags().map(str::to_owned).collect();
+    fn build_inner(
+        rewritten: Rewritten,
+        context: &QueryContext,
+        outer: Option<&Inherited<'_>>,
+    ) -> Result<Self> {
+        let mut own_tags: Vec<String> = rewritten.group_tags().map(str::to_owned).collect();
         let Rewritten { select, sources, time_column } = rewritten;
-        let windows = condition::window_rule(&select, context.now_ns)?;
-        let (range, rows) = condition::split_time(&select, context.now_ns)?;
-        let first_ns = range.0.unwrap_or(MINIMUM_TIME_NS).max(inherited.first_ns);
-        let mut last_ns = range.1.unwrap_or(MAXIMUM_TIME_NS).min(inherited.last_ns);
-        if windows.is_some() && last_ns == MAXIMUM_TIME_NS {
+        let (range, condition) = condition::split_time(&select, context.now_ns)?;
+        let own_windows = condition::window_rule(&select, context.now_ns)?;
+        let mut first_ns = range.0.unwrap_or(MINIMUM_TIME_NS);
+        let mut last_ns = range.1.unwrap_or(MAXIMUM_TIME_NS);
+        let mut windows = own_windows;
+        let mut fill = Fill::of(select.fill);
+        let (mut series_limit, mut series_offset) = (select.slimit, select.soffset);
+        let mut ascending = select.is_ascending();
+        let mut group_tags = Vec::new();
+        if let Some(outer) = outer {
+            first_ns = first_ns.max(outer.first_ns);
+            last_ns = last_ns.min(outer.last_ns);
+            windows = own_windows.or(outer.windows);
+            // Outer queries see no rows for empty windows unless something else than NULL fills them.
+            if fill == Fill::Null {
+                fill = Fill::None;
+            }
+            series_limit = series_limit.saturating_add(outer.series_limit);
+            series_offset = series_offset.saturating_add(outer.series_offset);
+            ascending = outer.ascending;
+            group_tags = outer.group_tags.to_vec();
+        }
+        if own_windows.is_some() && last_ns == MAXIMUM_TIME_NS {
             last_ns = context.now_ns;
         }
-        let mut group_tags = own_tags;
-        for tag in inherited.group_tags {
-            if !group_tags.contains(tag) {
-                group_tags.push(tag.clone());
-            }
-        }
-        // Result series are ordered by their tags in the order of the keys, however the query lists them.
-        group_tags.sort_unstable();
-        group_tags.dedup();
-        let mut symbols = Symbols::default();
+        let mut symbols = Symbols { of_inner_rows: has_subquery(&sources), ..Symbols::default() };
         let mut columns = Vec::with_capacity(select.fields.len());
         let names = column_names(&select, &time_column);
         for (field, name) in select.fields.iter().zip(names) {
             let expression = symbols.map(&field.expr)?;
             columns.push(OutputColumn { name, reference_name: field.name(), expression });
         }
+        own_tags.retain(|tag| !group_tags.contains(tag));
+        own_tags.sort_unstable();
+        own_tags.dedup();
+        let mut row_tags = 0;
+        if outer.is_some() && symbols.calls.is_empty() {
+            row_tags = own_tags.len();
+            for name in own_tags {
+                let reference = Reference { name: name.clone(), kind: ReferenceKind::GroupTag };
+                let expression = symbols.reference(reference);
+                columns.push(OutputColumn { name: name.clone(), reference_name: name, expression });
+            }
+        } else {
+            group_tags.extend(own_tags);
+        }
+        // Result series are ordered by their tags in the order of the keys, however the query lists them.
+        group_tags.sort_unstable();
         let Symbols { calls, references, .. } = symbols;
         symbols_in_place(&mut columns, calls.len());
-        let selector = calls.len() == 1 && calls[0].function.is_selector();
-        let ascending = select.is_ascending();
-        let handed_on = Inherited { first_ns, last_ns, group_tags: &group_tags };
-        let sources = sources
-            .into_iter()
-            .map(|source| match source {
-                RewrittenSource::Measurement(measurement) => Ok(PlanSource::Measurement(measurement)),
-                RewrittenSource::Subquery(inner) => {
-                    Ok(PlanSource::Subquery(Box::new(Self::build_inner(*inner, context, &handed_on)?)))
+        let handed_on = Inherited {
+            first_ns,
+            last_ns,
+            group_tags: &group_tags,
+            ascending,
+            windows,
+            series_limit,
+            series_offset,
+        };
+        let mut inner_rows = None;
+        let mut plan_sources = Vec::with_capacity(sources.len());
+        // Where no column refers to anything, there are no rows, whatever the sources have.
+        let is_empty =
+            calls.is_empty() && references.iter().all(|reference| reference.kind == ReferenceKind::Nothing);
+        for source in sources.into_iter().filter(|_| !is_empty) {
+            plan_sources.push(match source {
+                RewrittenSource::Measurement(measurement) => {
+                    PlanSource::Measurement(MeasurementPlan::of(measurement, condition.as_ref())?)
                 }
-            })
-            .collect::<Result<_>>()?;
+                RewrittenSource::Subquery(inner) => {
+                    if let (Some(condition), None) = (&condition, &inner_rows) {
+                        inner_rows = Some(RowCondition::on_inner_rows(condition)?);
+                    }
+                    PlanSource::Subquery(Box::new(Self::build_inner(*inner, context, Some(&handed_on))?))
+                }
+            });
+        }
         let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         Ok(Self {
-            sources,
+            sources: plan_sources,
             time_column,
             columns,
+            selector: calls.len() == 1 && calls[0].function.is_selector(),
             calls,
             references,
             group_tags,
+            row_tags,
             windows,
             first_ns,
             last_ns,
-            condition: rows,
-            fill: select.fill,
+            inner_rows,
+            fill,
             ascending,
             limit: count(select.limit),
             offset: count(select.offset),
-            series_limit: count(select.slimit),
-            series_offset: count(select.soffset),
-            selector,
+            series_limit: (series_limit > 0 || series_offset > 0).then(|| count(series_limit)),
+            series_offset: count(series_offset),
         })
     }
 
@@ -174,6 +262,10 @@ impl Plan {
     pub fn aggregate_time_ns(&self) -> i64 {
         if self.first_ns == MINIMUM_TIME_NS { 0 } else { self.first_ns }
     }
+}
+
+fn has_subquery(sources: &[RewrittenSource]) -> bool {
+    sources.iter().any(|source| matches!(source, RewrittenSource::Subquery(_)))
 }
 
 /// References come after the calls, whose number is known only when all columns were looked at: until
@@ -185,9 +277,9 @@ fn symbols_in_place(columns: &mut [OutputColumn], calls: usize) {
                 *position = *position - REFERENCES_FROM + calls;
             }
             Expression::Column(_) | Expression::Literal(_) => {}
-            Expression::Binary(_, left, right) => {
-                place(left, calls);
-                place(right, calls);
+            Expression::Binary(binary) => {
+                place(&mut binary.left, calls);
+                place(&mut binary.right, calls);
             }
             Expression::Matches { text, .. } => place(text, calls),
             Expression::Math(_, arguments) => {
@@ -203,86 +295,40 @@ const REFERENCES_FROM: usize = 1 << 32;
 /// The distinct calls and references of a statement's columns.
 #[derive(Default)]
 struct Symbols {
+    /// Whether some rows come from an inner query.
+    of_inner_rows: bool,
     calls: Vec<CallPlan>,
-    references: Vec<VarRef>,
+    references: Vec<Reference>,
     call_texts: HashMap<String, usize>,
 }
 
 impl Symbols {
     fn map(&mut self, expr: &Expr) -> Result<Expression> {
-        Ok(match expr {
-            Expr::VarRef(reference) => {
-                Expression::Column(REFERENCES_FROM + position(&mut self.references, reference))
-            }
-            Expr::Call(call) => match MathFunction::named(&call.name) {
-                Some(function) => {
-                    let arguments =
-                        call.args.iter().map(|argument| self.map(argument)).collect::<Result<_>>()?;
-                    Expression::Math(function, arguments)
-                }
-                None => Expression::Column(self.call(call)?),
-            },
-            Expr::Distinct(name) => {
-                return Err(Error::invalid(format!("unexpected DISTINCT {name}")));
-            }
-            Expr::Paren(inner) => self.map(inner)?,
-            Expr::Binary(binary) => self.binary(binary)?,
-            literal => Expression::Literal(literal_value(literal)?),
-        })
-    }
-
-    fn binary(&mut self, binary: &Binary) -> Result<Expression> {
-        binary_expression(binary, &mut |operand| self.map(operand))
-    }
-
-    fn call(&mut self, call: &Call) -> Result<usize> {
-        let text = Expr::Call(call.clone()).to_string();
-        if let Some(position) = self.call_texts.get(&text) {
-            return Ok(*position);
+        if let Expr::Distinct(name) = expr {
+            return Err(Error::invalid(format!("unexpected DISTINCT {name}")));
         }
-        self.calls.push(CallPlan::of(call)?);
-        self.call_texts.insert(text, self.calls.len() - 1);
-        Ok(self.calls.len() - 1)
-    }
-}
-
-/// The place of a reference in a list of distinct ones, added if it is new.
-pub fn position(references: &mut Vec<VarRef>, reference: &VarRef) -> usize {
-    references.iter().position(|other| other == reference).unwrap_or_else(|| {
-        references.push(reference.clone());
-        references.len() - 1
-    })
-}
-
-/// An operation on operands that `map` translates.
-pub fn binary_expression(
-    binary: &Binary,
-    map: &mut impl FnMut(&Expr) -> Result<Expression>,
-) -> Result<Expression> {
-    if let BinaryOperator::Matches | BinaryOperator::NotMatches = binary.op {
-        let Expr::Regex(regex) = &binary.rhs else {
-            return Err(Error::invalid(format!("{} needs a regular expression", binary.op.as_str())));
+        let Self { of_inner_rows, calls, references, call_texts } = self;
+        let mut translator = Translator {
+            place: Place::Selected,
+            reference: &mut |reference| {
+                Expression::Column(REFERENCES_FROM + position(references, Reference::of(reference)))
+            },
+            call: &mut |call: &Call| {
+                let text = Expr::Call(call.clone()).to_string();
+                if let Some(position) = call_texts.get(&text) {
+                    return Ok(Expression::Column(*position));
+                }
+                calls.push(CallPlan::of(call, *of_inner_rows)?);
+                call_texts.insert(text, calls.len() - 1);
+                Ok(Expression::Column(calls.len() - 1))
+            },
         };
-        return Ok(Expression::Matches {
-            text: Box::new(map(&binary.lhs)?),
-            regex: compile_regex(regex.as_str())?,
-            wanted: binary.op == BinaryOperator::Matches,
-        });
+        translator.translate(expr)
     }
-    Ok(Expression::Binary(binary.op, Box::new(map(&binary.lhs)?), Box::new(map(&binary.rhs)?)))
-}
 
-/// The value of a literal.
-pub fn literal_value(expr: &Expr) -> Result<Option<Scalar>> {
-    Ok(Some(match expr {
-        Expr::Boolean(value) => Scalar::Boolean(*value),
-        Expr::Integer(value) | Expr::Duration(value) => Scalar::Integer(*value),
-        Expr::Unsigned(value) => Scalar::Unsigned(*value),
-        Expr::Number(value) => Scalar::Float(*value),
-        Expr::String(value) => Scalar::String(value.clone()),
-        Expr::Nil => return Ok(None),
-        other => return Err(Error::invalid(format!("unexpected {other} in an expression"))),
-    }))
+    fn reference(&mut self, reference: Reference) -> Expression {
+        Expression::Column(REFERENCES_FROM + position(&mut self.references, reference))
+    }
 }
 
 /// The names of the selected columns: aliases first, then names made distinct by a number.
@@ -311,9 +357,4 @@ fn column_names(select: &Select, time_column: &str) -> Vec<String> {
         name
     };
     select.fields.iter().map(name_of).collect()
-}
-
-/// The type of a reference that rewriting found, if any.
-pub fn is_tag(reference: &VarRef) -> bool {
-    reference.data_type == Some(DataType::Tag)
 }

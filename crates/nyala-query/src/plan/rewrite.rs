@@ -3,9 +3,10 @@
 //! Inner queries first, because the outer one's names are the inner one's columns and tags.
 
 use super::QueryContext;
-use super::types::{data_type, stronger, type_in_measurement, type_of, type_of_name};
+use super::reference::ValueType;
+use super::types::{stronger, type_in_measurement, type_of, type_of_name};
 use crate::influxql::{Call, DataType, Expr, VarRef, Wildcard};
-use crate::influxql::{Field, MeasurementName, Select, Source};
+use crate::influxql::{Field, MeasurementName, Regex, Select, Source};
 use nyala_core::{Error, Result};
 use nyala_db::catalog::Measurement;
 use std::collections::{BTreeMap, BTreeSet};
@@ -92,17 +93,17 @@ async fn find_measurements(
             Ok(catalog.measurement(database, &policy, name).await?.into_iter().collect())
         }
         MeasurementName::Regex(regex) => {
-            let regex = compile_regex(regex.as_str())?;
+            let regex = compile_regex(regex)?;
             let mut all = catalog.measurements(database, &policy).await?;
-            all.retain(|measurement| regex.is_match(measurement.name()));
+            all.retain(|measurement| regex.is_match(measurement.name().as_bytes()));
             Ok(all)
         }
     }
 }
 
-/// A regular expression of a query; its size is bounded by the library.
-pub fn compile_regex(source: &str) -> Result<regex::Regex> {
-    regex::Regex::new(source).map_err(|error| Error::invalid(format!("invalid regular expression: {error}")))
+/// A regular expression of a query, ready for use.
+pub fn compile_regex(regex: &Regex) -> Result<regex::bytes::Regex> {
+    regex.compile().map_err(Error::invalid)
 }
 
 /// `time` among the fields only names the time column, which is always there.
@@ -152,7 +153,7 @@ fn names_of(sources: &[RewrittenSource]) -> (BTreeMap<String, DataType>, BTreeSe
         match source {
             RewrittenSource::Measurement(measurement) => {
                 for field in measurement.fields().iter() {
-                    add(&field.name, Some(data_type(field.field_type)));
+                    add(&field.name, Some(ValueType::of_field(field.field_type).data_type()));
                 }
                 let series = measurement.series();
                 tags.extend(series.keys_of(series.all()).into_iter().map(str::to_owned));
@@ -194,8 +195,8 @@ fn expand_wildcards(select: &mut Select, sources: &[RewrittenSource]) -> Result<
         match &dimension {
             Expr::Wildcard(_) => dimensions.extend(tags.iter().map(Expr::var)),
             Expr::Regex(regex) => {
-                let regex = compile_regex(regex.as_str())?;
-                dimensions.extend(tags.iter().filter(|tag| regex.is_match(tag)).map(Expr::var));
+                let regex = compile_regex(regex)?;
+                dimensions.extend(tags.iter().filter(|tag| regex.is_match(tag.as_bytes())).map(Expr::var));
             }
             _ => dimensions.push(dimension),
         }
@@ -217,8 +218,10 @@ fn expand_field(field: Field, references: &[VarRef], expanded: &mut Vec<Field>) 
             expanded.extend(wanted.map(plain));
         }
         Expr::Regex(regex) => {
-            let regex = compile_regex(regex.as_str())?;
-            expanded.extend(references.iter().filter(|reference| regex.is_match(&reference.name)).map(plain));
+            let regex = compile_regex(regex)?;
+            expanded.extend(
+                references.iter().filter(|reference| regex.is_match(reference.name.as_bytes())).map(plain),
+            );
         }
         Expr::Call(call) => match innermost_argument(call) {
             (inner, Some(Expr::Wildcard(Wildcard::Tags))) => {
@@ -226,11 +229,11 @@ fn expand_field(field: Field, references: &[VarRef], expanded: &mut Vec<Field>) 
             }
             (inner, Some(argument @ (Expr::Wildcard(_) | Expr::Regex(_)))) => {
                 let regex = match argument {
-                    Expr::Regex(regex) => Some(compile_regex(regex.as_str())?),
+                    Expr::Regex(regex) => Some(compile_regex(regex)?),
                     _ => None,
                 };
                 for reference in references.iter().filter(|reference| expands_to(&inner.name, reference)) {
-                    if regex.as_ref().is_none_or(|regex| regex.is_match(&reference.name)) {
+                    if regex.as_ref().is_none_or(|regex| regex.is_match(reference.name.as_bytes())) {
                         let mut expr = field.expr.clone();
                         replace_innermost(&mut expr, reference);
                         let alias = format!("{}_{}", field.name(), reference.name);
@@ -284,12 +287,9 @@ fn expands_to(function: &str, reference: &VarRef) -> bool {
     }
 }
 
-/// What a name in a condition is in one measurement: its field type, or a tag; names of neither are tags
-/// that no series has.
+/// What a name in a condition is in one measurement: what it was found or said to be, else a tag that no series
+/// has.
 pub fn condition_type(measurement: &Measurement, reference: &VarRef) -> DataType {
-    match reference.data_type {
-        Some(DataType::Tag) => DataType::Tag,
-        Some(DataType::AnyField) => DataType::AnyField,
-        _ => type_in_measurement(measurement, &reference.name).unwrap_or(DataType::Tag),
-    }
+    let known = reference.data_type.or_else(|| type_in_measurement(measurement, &reference.name));
+    known.unwrap_or(DataType::Tag)
 }

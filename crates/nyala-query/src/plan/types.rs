@@ -1,20 +1,11 @@
 //! The types of references and expressions, given where rows come from.
 
+use super::reference::ValueType;
 use super::rewrite::RewrittenSource;
 use crate::exec::expression::MathFunction;
 use crate::influxql::{Binary, BinaryOperator, DataType, Expr};
-use nyala_db::catalog::{FieldType, Measurement};
-
-/// The type that InfluxQL gives a field.
-pub fn data_type(field_type: FieldType) -> DataType {
-    match field_type {
-        FieldType::Float => DataType::Float,
-        FieldType::Integer => DataType::Integer,
-        FieldType::Unsigned => DataType::Unsigned,
-        FieldType::String => DataType::String,
-        FieldType::Boolean => DataType::Boolean,
-    }
-}
+use nyala_core::{Error, Result};
+use nyala_db::catalog::Measurement;
 
 /// Of two types that one name has in different places, the one that queries see.
 pub fn stronger(a: Option<DataType>, b: Option<DataType>) -> Option<DataType> {
@@ -34,7 +25,8 @@ pub fn stronger(a: Option<DataType>, b: Option<DataType>) -> Option<DataType> {
 pub fn type_in_measurement(measurement: &Measurement, name: &str) -> Option<DataType> {
     let fields = measurement.fields();
     let of_name = fields.iter().filter(|field| field.name == name);
-    let field = of_name.fold(None, |found, field| stronger(found, Some(data_type(field.field_type))));
+    let field = of_name
+        .fold(None, |found, field| stronger(found, Some(ValueType::of_field(field.field_type).data_type())));
     field.or_else(|| measurement.series().has_key(name).then_some(DataType::Tag))
 }
 
@@ -64,23 +56,7 @@ pub fn type_of(sources: &[RewrittenSource], expr: &Expr) -> Option<DataType> {
             let first = || call.args.first().and_then(|argument| type_of(sources, argument));
             match call.name.as_str() {
                 "count" | "elapsed" => Some(DataType::Integer),
-                "mean"
-                | "median"
-                | "stddev"
-                | "integral"
-                | "derivative"
-                | "non_negative_derivative"
-                | "moving_average"
-                | "exponential_moving_average"
-                | "double_exponential_moving_average"
-                | "triple_exponential_moving_average"
-                | "relative_strength_index"
-                | "triple_exponential_derivative"
-                | "kaufmans_efficiency_ratio"
-                | "kaufmans_adaptive_moving_average"
-                | "chande_momentum_oscillator"
-                | "holt_winters"
-                | "holt_winters_with_fit" => Some(DataType::Float),
+                name if gives_float(name) => Some(DataType::Float),
                 "abs" | "floor" | "ceil" | "round" => first(),
                 name if MathFunction::named(name).is_some() => Some(DataType::Float),
                 _ => first(),
@@ -97,15 +73,102 @@ pub fn type_of(sources: &[RewrittenSource], expr: &Expr) -> Option<DataType> {
     }
 }
 
+/// Whether a function gives floats whatever it is given.
+fn gives_float(function: &str) -> bool {
+    matches!(
+        function,
+        "mean"
+            | "median"
+            | "stddev"
+            | "integral"
+            | "derivative"
+            | "non_negative_derivative"
+            | "moving_average"
+            | "exponential_moving_average"
+            | "double_exponential_moving_average"
+            | "triple_exponential_moving_average"
+            | "relative_strength_index"
+            | "triple_exponential_derivative"
+            | "kaufmans_efficiency_ratio"
+            | "kaufmans_adaptive_moving_average"
+            | "chande_momentum_oscillator"
+            | "holt_winters"
+            | "holt_winters_with_fit"
+    )
+}
+
 fn type_of_binary(sources: &[RewrittenSource], binary: &Binary) -> Option<DataType> {
     if binary.op.is_logical() {
         return Some(DataType::Boolean);
     }
     let (left, right) = (type_of(sources, &binary.lhs)?, type_of(sources, &binary.rhs)?);
-    match (left, right) {
-        (DataType::Integer, DataType::Integer) if binary.op == BinaryOperator::Divide => {
-            Some(DataType::Float)
+    stronger(Some(left), Some(right))
+}
+
+/// Checks that the operations of a selected expression are possible between the types of their operands, and finds
+/// its type; `None`: it is unknown.
+pub fn check_operations(expr: &Expr) -> Result<Option<DataType>> {
+    Ok(match expr {
+        Expr::VarRef(reference) => reference.data_type.filter(|data_type| *data_type != DataType::AnyField),
+        Expr::Call(call) => {
+            let arguments: Vec<_> = call.args.iter().map(check_operations).collect::<Result<_>>()?;
+            match call.name.as_str() {
+                "count" | "elapsed" => Some(DataType::Integer),
+                name if gives_float(name) => Some(DataType::Float),
+                _ => arguments.first().copied().flatten(),
+            }
         }
-        _ => stronger(Some(left), Some(right)),
+        Expr::Paren(inner) => check_operations(inner)?,
+        Expr::Binary(binary) => {
+            let (left, right) = (check_operations(&binary.lhs)?, check_operations(&binary.rhs)?);
+            let refuse = |words: String| Err(Error::invalid(format!("type error: {expr}: {words}")));
+            let operator = binary.op.as_str();
+            let (integer, unsigned) = match (left, right) {
+                (Some(DataType::Unsigned), Some(DataType::Integer)) => (&binary.rhs, &binary.lhs),
+                (Some(DataType::Integer), Some(DataType::Unsigned)) => (&binary.lhs, &binary.rhs),
+                (Some(left), Some(right)) => match type_of_operation(binary.op, left, right) {
+                    Some(data_type) => return Ok(Some(data_type)),
+                    None => {
+                        let (left, right) = (left.as_str(), right.as_str());
+                        return refuse(format!("incompatible types: {left} and {right}"));
+                    }
+                },
+                (known, None) | (None, known) => return Ok(known),
+            };
+            if unsigned.is_literal() {
+                return refuse(format!("cannot use {operator} with an integer and unsigned literal"));
+            }
+            if !integer.is_literal() {
+                return refuse(format!(
+                    "cannot use {operator} between an integer and unsigned, an explicit cast is required"
+                ));
+            }
+            type_of_operation(binary.op, DataType::Unsigned, DataType::Unsigned)
+        }
+        Expr::Boolean(_) => Some(DataType::Boolean),
+        Expr::Integer(_) => Some(DataType::Integer),
+        Expr::Unsigned(_) => Some(DataType::Unsigned),
+        Expr::Number(_) => Some(DataType::Float),
+        Expr::String(_) => Some(DataType::String),
+        _ => None,
+    })
+}
+
+/// What an operation gives; `None`: it is not possible between these types.
+fn type_of_operation(operator: BinaryOperator, left: DataType, right: DataType) -> Option<DataType> {
+    use BinaryOperator::{And, BitwiseAnd, BitwiseOr, BitwiseXor, Or};
+    use DataType::{AnyField, Boolean, Float, Integer, Unsigned};
+    let is_number = |data_type| matches!(data_type, Float | Integer | Unsigned | AnyField);
+    let bitwise = matches!(operator, BitwiseAnd | BitwiseOr | BitwiseXor);
+    match operator {
+        And | Or => (left == Boolean && right == Boolean).then_some(Boolean),
+        _ if operator.is_logical() => Some(Boolean),
+        _ if left == Boolean && right == Boolean => bitwise.then_some(Boolean),
+        _ if !is_number(left) || !is_number(right) => None,
+        _ if matches!(left, Float | AnyField) || matches!(right, Float | AnyField) => {
+            (!bitwise).then_some(Float)
+        }
+        _ if left == Unsigned || right == Unsigned => Some(Unsigned),
+        _ => Some(Integer),
     }
 }

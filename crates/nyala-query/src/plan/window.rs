@@ -4,7 +4,7 @@ use crate::influxql::{MAXIMUM_TIME_NS, MINIMUM_TIME_NS, Zone};
 use nyala_core::store::Windows;
 use nyala_core::{Error, Result};
 
-/// The most windows one query may have.
+/// The most windows one query may show or have the store compute.
 pub const WINDOWS_MAX: usize = 1 << 24;
 
 /// How time is divided.
@@ -52,20 +52,20 @@ impl WindowRule {
         }
     }
 
+    /// Why a query with too many windows is not executed.
+    pub fn too_many() -> Error {
+        Error::limit(format!("more than {WINDOWS_MAX} windows of time in one query: narrow its time range"))
+    }
+
     /// All windows from the one that holds `first_ns` to the one that holds `last_ns`.
     pub fn windows(&self, first_ns: i64, last_ns: i64) -> Result<Windows> {
         let (start_ns, _) = self.window_of(first_ns);
-        let too_many = || {
-            Error::limit(format!(
-                "more than {WINDOWS_MAX} windows of time in one query: narrow its time range"
-            ))
-        };
         if self.zone.is_none() {
             let (last_start_ns, _) = self.window_of(last_ns);
             let span = i128::from(last_start_ns) - i128::from(start_ns);
             let count = (span / i128::from(self.interval_ns)).max(-1) + 1;
-            let count =
-                usize::try_from(count).ok().filter(|count| *count <= WINDOWS_MAX).ok_or_else(too_many)?;
+            // Windows are numbered by 32 bits.
+            let count = u32::try_from(count).map_err(|_| Self::too_many())? as usize;
             return Ok(Windows::Regular { start_ns, width_ns: self.interval_ns, count });
         }
         let mut bounds = vec![start_ns];
@@ -75,7 +75,7 @@ impl WindowRule {
             next_ns = end_ns.max(next_ns + 1);
             bounds.push(next_ns);
             if bounds.len() > WINDOWS_MAX {
-                return Err(too_many());
+                return Err(Self::too_many());
             }
         }
         Ok(Windows::Bounds(bounds.into()))

@@ -65,11 +65,11 @@ async fn measurements_of(
         }
         for source in &deletion.sources {
             let regex = match &source.name {
-                MeasurementName::Regex(regex) => Some(compile_regex(regex.as_str())?),
+                MeasurementName::Regex(regex) => Some(compile_regex(regex)?),
                 MeasurementName::Name(_) => None,
             };
             let wanted = |measurement: &&Arc<Measurement>| match (&source.name, &regex) {
-                (_, Some(regex)) => regex.is_match(measurement.name()),
+                (_, Some(regex)) => regex.is_match(measurement.name().as_bytes()),
                 (MeasurementName::Name(name), None) => measurement.name() == name,
                 (MeasurementName::Regex(_), None) => false,
             };

@@ -110,14 +110,14 @@ fn is_negated(operator: BinaryOperator) -> bool {
 /// What a value is compared with.
 enum Pattern {
     Text(String),
-    Regex(regex::Regex),
+    Regex(regex::bytes::Regex),
 }
 
 impl Pattern {
     fn is_match(&self, text: &str) -> bool {
         match self {
             Pattern::Text(own) => own == text,
-            Pattern::Regex(regex) => regex.is_match(text),
+            Pattern::Regex(regex) => regex.is_match(text.as_bytes()),
         }
     }
 }
@@ -132,7 +132,7 @@ fn tag_comparison(binary: &Binary) -> Result<(&VarRef, Pattern)> {
     };
     let takes_regex = matches!(binary.op, BinaryOperator::Matches | BinaryOperator::NotMatches);
     let pattern = match &binary.rhs {
-        Expr::Regex(regex) if takes_regex => Pattern::Regex(compile_regex(regex.as_str())?),
+        Expr::Regex(regex) if takes_regex => Pattern::Regex(compile_regex(regex)?),
         _ if takes_regex => {
             let words = format!("right side of '{operator}' must be a regular expression");
             return Err(Error::invalid(words));
@@ -186,12 +186,8 @@ pub(super) fn series_filter(
     Ok(Some(match (binary.op, other) {
         (BinaryOperator::Equal, Expr::String(value)) => TagFilter::Equal(key, value.clone()),
         (BinaryOperator::NotEqual, Expr::String(value)) => TagFilter::NotEqual(key, value.clone()),
-        (BinaryOperator::Matches, Expr::Regex(regex)) => {
-            TagFilter::Matches(key, bytes_regex(regex.as_str())?)
-        }
-        (BinaryOperator::NotMatches, Expr::Regex(regex)) => {
-            TagFilter::MatchesNot(key, bytes_regex(regex.as_str())?)
-        }
+        (BinaryOperator::Matches, Expr::Regex(regex)) => TagFilter::Matches(key, compile_regex(regex)?),
+        (BinaryOperator::NotMatches, Expr::Regex(regex)) => TagFilter::MatchesNot(key, compile_regex(regex)?),
         // Two tags are compared by whether they are there.
         (BinaryOperator::Equal, Expr::VarRef(tag)) if !is_field(measurement, tag) => {
             TagFilter::And(vec![present(key), present(tag.name.clone())])
@@ -212,9 +208,4 @@ fn is_field(measurement: &Measurement, reference: &VarRef) -> bool {
         None => measurement.fields().iter().any(|field| field.name == reference.name),
         Some(data_type) => data_type != DataType::Tag,
     }
-}
-
-fn bytes_regex(source: &str) -> Result<regex::bytes::Regex> {
-    compile_regex(source)?;
-    regex::bytes::Regex::new(source).map_err(|error| Error::invalid(error.to_string()))
 }

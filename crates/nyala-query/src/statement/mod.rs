@@ -6,7 +6,7 @@ mod index_condition;
 mod show;
 
 use crate::exec::{Frame, QueryMemory, SelectStream};
-use crate::influxql::{Statement, compile};
+use crate::influxql::{MeasurementName, Select, Source, Statement, compile};
 use crate::plan::rewrite::rewrite;
 use crate::plan::{Plan, QueryContext};
 use nyala_core::{Error, Result};
@@ -40,6 +40,7 @@ pub async fn execute(statement: &Statement, context: &QueryContext, memory: Quer
     match statement {
         Statement::Select(select) if select.target.is_some() => unsupported("SELECT INTO"),
         Statement::Select(select) => {
+            check_names(select)?;
             let compiled =
                 compile(select, context.now_ns).map_err(|error| Error::invalid(error.to_string()))?;
             let mut rewritten = rewrite(&compiled.select, context).await?;
@@ -77,6 +78,17 @@ pub async fn execute(statement: &Statement, context: &QueryContext, memory: Quer
         Statement::ShowFieldKeys(statement) => show::field_keys(statement, context).await,
         other => unsupported(&first_words(&other.to_string())),
     }
+}
+
+/// Refuses sources without a name, whatever else may be wrong.
+fn check_names(select: &Select) -> Result<()> {
+    select.sources.iter().try_for_each(|source| match source {
+        Source::Subquery(inner) => check_names(inner),
+        Source::Measurement(measurement) => match &measurement.name {
+            MeasurementName::Name(name) if name.is_empty() => Err(Error::invalid("invalid measurement")),
+            _ => Ok(()),
+        },
+    })
 }
 
 /// What kind of statement a text is: its words in capitals, which hold no names or secrets.

@@ -35,6 +35,7 @@ fn table(name: &str, columns: Vec<(&str, Column)>) -> Frame {
         reference_names: names,
         times_ns: Vec::new(),
         columns: columns.into_iter().map(|(_, column)| column).collect(),
+        instead: None,
     }
 }
 
@@ -168,9 +169,9 @@ async fn find(
     Ok(found)
 }
 
-fn source_regex(source: &crate::influxql::Measurement) -> Result<Option<regex::Regex>> {
+fn source_regex(source: &crate::influxql::Measurement) -> Result<Option<regex::bytes::Regex>> {
     match &source.name {
-        MeasurementName::Regex(regex) => compile_regex(regex.as_str()).map(Some),
+        MeasurementName::Regex(regex) => compile_regex(regex).map(Some),
         MeasurementName::Name(_) => Ok(None),
     }
 }
@@ -178,10 +179,10 @@ fn source_regex(source: &crate::influxql::Measurement) -> Result<Option<regex::R
 fn is_of_source(
     measurement: &Measurement,
     source: &crate::influxql::Measurement,
-    regex: Option<&regex::Regex>,
+    regex: Option<&regex::bytes::Regex>,
 ) -> bool {
     match (&source.name, regex) {
-        (_, Some(regex)) => regex.is_match(measurement.name()),
+        (_, Some(regex)) => regex.is_match(measurement.name().as_bytes()),
         (MeasurementName::Name(name), None) => name.is_empty() || measurement.name() == name,
         (MeasurementName::Regex(_), None) => false,
     }
@@ -347,15 +348,15 @@ pub(super) async fn tag_values(statement: &ShowTagValues, context: &QueryContext
     }
     let found = find(database, &statement.sources, condition, Rules::Tags, context).await?;
     let regex = match &statement.keys {
-        TagKeys::Matches(regex) | TagKeys::NotMatches(regex) => Some(compile_regex(regex.as_str())?),
+        TagKeys::Matches(regex) | TagKeys::NotMatches(regex) => Some(compile_regex(regex)?),
         _ => None,
     };
     let wanted = |key: &str| match &statement.keys {
         TagKeys::In(keys) => keys.iter().any(|wanted| wanted == key),
         TagKeys::Equal(wanted) => wanted == key,
         TagKeys::NotEqual(unwanted) => unwanted != key,
-        TagKeys::Matches(_) => regex.as_ref().is_some_and(|regex| regex.is_match(key)),
-        TagKeys::NotMatches(_) => regex.as_ref().is_some_and(|regex| !regex.is_match(key)),
+        TagKeys::Matches(_) => regex.as_ref().is_some_and(|regex| regex.is_match(key.as_bytes())),
+        TagKeys::NotMatches(_) => regex.as_ref().is_some_and(|regex| !regex.is_match(key.as_bytes())),
     };
     let mut frames = Vec::new();
     for (name, places) in &found {

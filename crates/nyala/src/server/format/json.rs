@@ -9,7 +9,7 @@ use super::text::push_string;
 use super::time::{Epoch, push_rfc3339};
 use arrow_array::Array;
 use nyala_query::exec::Frame;
-use nyala_query::exec::column::Column;
+use nyala_query::exec::column::{Column, Scalar};
 use nyala_query::influxql::Zone;
 use nyala_query::statement::Chunks;
 use std::ops::Range;
@@ -174,7 +174,7 @@ impl JsonAnswer {
                 Column::Float(array) if array.is_valid(row) && !array.value(row).is_finite() => {
                     self.unsupported.get_or_insert(array.value(row));
                 }
-                _ => push_cell(out, column, row),
+                _ => push_cell(out, column, row, frame.instead.as_ref()),
             }
         }
         out.push(b']');
@@ -323,7 +323,7 @@ impl JsonAnswer {
     }
 }
 
-fn push_cell(out: &mut Vec<u8>, column: &Column, row: usize) {
+fn push_cell(out: &mut Vec<u8>, column: &Column, row: usize, instead: Option<&Scalar>) {
     match column {
         Column::Float(array) if array.is_valid(row) => push_float(out, array.value(row)),
         Column::Integer(array) if array.is_valid(row) => push_integer(out, array.value(row)),
@@ -332,6 +332,11 @@ fn push_cell(out: &mut Vec<u8>, column: &Column, row: usize) {
         Column::Boolean(array) if array.is_valid(row) => {
             out.extend_from_slice(if array.value(row) { b"true" } else { b"false" });
         }
+        Column::String(_) | Column::Boolean(_) => match instead {
+            Some(Scalar::Integer(value)) => push_integer(out, *value),
+            Some(Scalar::Float(value)) => push_float(out, *value),
+            _ => out.extend_from_slice(b"null"),
+        },
         _ => out.extend_from_slice(b"null"),
     }
 }

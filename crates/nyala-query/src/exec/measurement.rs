@@ -1,0 +1,360 @@
+//! Rows of a measurement: its series by groups, and scans of the store that read them.
+
+use super::column::Column;
+use super::expression::Expression;
+use super::order::{SeriesOrder, TimeOrder};
+use super::rows::{ReadColumns, Rows, cast, coalesce};
+use crate::plan::{
+    MAXIMUM_TIME_NS, MINIMUM_TIME_NS, MeasurementPlan, Plan, Reference, ReferenceKind, RowCondition,
+    ValueType,
+};
+use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampNanosecondType;
+use arrow_buffer::BooleanBuffer;
+use nyala_core::schema::TIME_COLUMN;
+use nyala_core::store::{
+    Batch, Direction, Order, Predicate, RowSelection, RowStream, ScanRequest, SeriesRun, SeriesSet,
+    SnapshotRef,
+};
+use nyala_core::{ColumnId, Result, SeriesId, TimeRange};
+use nyala_db::catalog::Measurement;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The series of a measurement that a query wants, and how to read them.
+pub struct MeasurementRows {
+    measurement: Arc<Measurement>,
+    snapshot: SnapshotRef,
+    time: TimeRange,
+    /// The part of the condition that must be evaluated row by row.
+    rows_condition: Option<RowCondition>,
+    predicates: Vec<Predicate>,
+    /// Tag values per group, sorted.
+    pub group_values: Vec<Vec<String>>,
+    /// Per group its series.
+    pub group_series: Vec<Vec<SeriesId>>,
+}
+
+/// The time range of a plan, half-open.
+pub fn time_range(plan: &Plan) -> TimeRange {
+    let first_ns = if plan.first_ns <= MINIMUM_TIME_NS { i64::MIN } else { plan.first_ns };
+    TimeRange::new(first_ns, plan.last_ns.min(MAXIMUM_TIME_NS).saturating_add(1))
+}
+
+impl MeasurementRows {
+    /// Finds the series and groups of a plan in one of its measurements.
+    pub fn find(plan: &Plan, source: &MeasurementPlan, snapshot: SnapshotRef) -> Self {
+        let series = source.measurement.series();
+        let ids = series.select(&source.tags);
+        let mut groups = series.group(&ids, &plan.group_tags);
+        let mut group_series = vec![Vec::new(); groups.values.len()];
+        for (id, group) in groups.members {
+            group_series[group as usize].push(id);
+        }
+        drop(series);
+        if let Some(limit) = plan.series_limit {
+            let kept = limited_groups(&groups.values, &plan.group_tags, plan.series_offset, limit);
+            group_series = kept.iter().map(|group| std::mem::take(&mut group_series[*group])).collect();
+            groups.values = kept.iter().map(|group| std::mem::take(&mut groups.values[*group])).collect();
+        }
+        Self {
+            measurement: source.measurement.clone(),
+            snapshot,
+            time: time_range(plan),
+            rows_condition: source.rows.clone(),
+            predicates: source.predicates.clone(),
+            group_values: groups.values,
+            group_series,
+        }
+    }
+
+    /// The measurement.
+    pub fn measurement(&self) -> &Arc<Measurement> {
+        &self.measurement
+    }
+
+    /// The snapshot that is read.
+    pub fn snapshot(&self) -> &SnapshotRef {
+        &self.snapshot
+    }
+
+    /// The times that are read.
+    pub fn time(&self) -> TimeRange {
+        self.time
+    }
+
+    /// The conditions the store evaluates, unless some part is left to be evaluated row by row.
+    pub fn pushed_down(&self) -> Option<&[Predicate]> {
+        self.rows_condition.is_none().then_some(&self.predicates)
+    }
+
+    /// Reads the rows of a group in order of time.
+    pub async fn read(
+        &self,
+        group: usize,
+        wanted: &ReadColumns,
+        ascending: bool,
+    ) -> Result<MeasurementReader> {
+        let mut members = self.group_series[group].clone();
+        members.sort_unstable();
+        let direction = if ascending { Direction::Forward } else { Direction::Backward };
+        let order = if members.len() == 1 { Order::Key(direction) } else { Order::Time(direction) };
+        self.open(members, wanted, order, None).await
+    }
+
+    /// Reads the rows of a group in order of time, rows at one time as [`TimeOrder`] says. `rows_needed`: how
+    /// many may be asked for.
+    pub async fn read_ordered(
+        &self,
+        group: usize,
+        wanted: &ReadColumns,
+        ascending: bool,
+        rows_needed: usize,
+    ) -> Result<TimeOrder> {
+        let reader = self.read(group, wanted, ascending).await?;
+        let series = &self.group_series[group];
+        let order = match series.len() {
+            0 | 1 => None,
+            _ => {
+                let schema = self.snapshot.schema(self.measurement.table())?;
+                Some(SeriesOrder::new(&self.measurement, series, &wanted.references, ascending, schema))
+            }
+        };
+        Ok(TimeOrder::new(reader, order, rows_needed))
+    }
+
+    /// Reads the first rows, in order of time, of groups of one series each.
+    pub async fn read_limited(
+        &self,
+        groups: &[usize],
+        wanted: &ReadColumns,
+        ascending: bool,
+        limit: usize,
+    ) -> Result<Vec<Option<Rows>>> {
+        let mut members: Vec<SeriesId> = groups.iter().map(|group| self.group_series[*group][0]).collect();
+        let positions: HashMap<SeriesId, usize> =
+            members.iter().enumerate().map(|(position, id)| (*id, position)).collect();
+        members.sort_unstable();
+        let direction = if ascending { Direction::Forward } else { Direction::Backward };
+        let mut found: Vec<Option<Rows>> = Vec::new();
+        found.resize_with(groups.len(), || None);
+        let mut reader = self.open(members, wanted, Order::Key(direction), Some(limit)).await?;
+        while let Some((rows, runs)) = reader.next_runs().await? {
+            let mut start = 0;
+            for run in runs {
+                let length = run.rows as usize;
+                let rows = rows.slice(start, length);
+                start += length;
+                let place = &mut found[positions[&run.series]];
+                *place = Some(match place.take() {
+                    None => rows,
+                    Some(known) => Rows::concatenate(&[known, rows]),
+                });
+            }
+        }
+        found.iter_mut().flatten().for_each(|rows| {
+            if rows.times_ns.len() > limit {
+                *rows = rows.slice(0, limit);
+            }
+        });
+        Ok(found)
+    }
+
+    async fn open(
+        &self,
+        members: Vec<SeriesId>,
+        wanted: &ReadColumns,
+        order: Order,
+        limit_per_series: Option<usize>,
+    ) -> Result<MeasurementReader> {
+        let mut layout = Layout::default();
+        let mut cells: Vec<Cell> =
+            wanted.references.iter().map(|reference| layout.cell(&self.measurement, reference)).collect();
+        let condition = self.rows_condition.as_ref();
+        for reference in condition.iter().flat_map(|condition| &condition.references) {
+            cells.push(layout.cell(&self.measurement, reference));
+        }
+        let layout_is_shown = wanted.shown == wanted.references.len();
+        let mut columns = vec![TIME_COLUMN];
+        columns.extend(&layout.columns);
+        let request = ScanRequest {
+            table: self.measurement.table(),
+            rows: RowSelection::Series { series: SeriesSet::Ids(members.into()), time: self.time },
+            columns,
+            predicates: self.predicates.clone(),
+            skip_empty_rows: true,
+            order,
+            limit: None,
+            // Rows that are dropped only after the scan must not use up the limit.
+            limit_per_prefix: limit_per_series.filter(|_| condition.is_none() && layout_is_shown),
+        };
+        Ok(MeasurementReader {
+            stream: self.snapshot.scan(request).await?,
+            measurement: self.measurement.clone(),
+            cells,
+            condition: condition.map(|condition| condition.expression.clone()),
+            outputs: wanted.references.len(),
+            shown: wanted.shown,
+        })
+    }
+}
+
+/// Which columns a scan asks for.
+#[derive(Default)]
+struct Layout {
+    columns: Vec<ColumnId>,
+}
+
+/// Where the values of a reference come from.
+enum Cell {
+    /// The tag of the row's series, or NULL.
+    Tag(String),
+    /// The tag of the row's series.
+    GroupTag(String),
+    /// The columns of a field, by position after the time column, each of another type, and the type wanted.
+    Field(Vec<usize>, ValueType),
+    /// Nothing has the name.
+    Nothing,
+}
+
+impl Layout {
+    fn cell(&mut self, measurement: &Measurement, reference: &Reference) -> Cell {
+        match reference.kind {
+            ReferenceKind::Nothing => return Cell::Nothing,
+            ReferenceKind::Tag => return Cell::Tag(reference.name.clone()),
+            ReferenceKind::GroupTag => return Cell::GroupTag(reference.name.clone()),
+            ReferenceKind::Field(_) | ReferenceKind::AnyField => {}
+        }
+        let mut positions = Vec::new();
+        let mut strongest: Option<ValueType> = None;
+        for field in measurement.fields().iter().filter(|field| field.name == reference.name) {
+            let here = ValueType::of_field(field.field_type);
+            strongest = Some(strongest.map_or(here, |found| found.min(here)));
+            positions.push(self.position(field.column));
+        }
+        match (reference.kind, strongest) {
+            (ReferenceKind::Field(wanted), Some(_)) | (_, Some(wanted)) => Cell::Field(positions, wanted),
+            _ => Cell::Nothing,
+        }
+    }
+
+    fn position(&mut self, column: ColumnId) -> usize {
+        self.columns.iter().position(|other| *other == column).unwrap_or_else(|| {
+            self.columns.push(column);
+            self.columns.len() - 1
+        })
+    }
+}
+
+/// Reads the rows of one group of a measurement.
+pub struct MeasurementReader {
+    stream: Box<dyn RowStream>,
+    measurement: Arc<Measurement>,
+    cells: Vec<Cell>,
+    condition: Option<Expression>,
+    outputs: usize,
+    shown: usize,
+}
+
+impl MeasurementReader {
+    /// The next rows, or `None` at the end.
+    pub async fn next(&mut self) -> Result<Option<Rows>> {
+        while let Some(batch) = self.stream.next().await? {
+            let (rows, _) = self.rows_of(&batch)?;
+            if !rows.times_ns.is_empty() {
+                return Ok(Some(rows));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next rows and which series they belong to, or `None` at the end.
+    pub async fn next_runs(&mut self) -> Result<Option<(Rows, Vec<SeriesRun>)>> {
+        let Some(batch) = self.stream.next().await? else { return Ok(None) };
+        let (rows, keep) = self.rows_of(&batch)?;
+        let mut runs = batch.series;
+        if let Some(keep) = keep {
+            let mut start = 0;
+            for run in &mut runs {
+                let length = run.rows as usize;
+                run.rows = keep.slice(start, length).count_set_bits() as u32;
+                start += length;
+            }
+            runs.retain(|run| run.rows > 0);
+        }
+        Ok(Some((rows, runs)))
+    }
+
+    /// The rows of a batch that are shown, and which those are unless all.
+    fn rows_of(&self, batch: &Batch) -> Result<(Rows, Option<BooleanBuffer>)> {
+        let times_ns = batch.columns[0].as_primitive::<TimestampNanosecondType>().values().clone();
+        let mut columns: Vec<Column> = self.cells.iter().map(|cell| self.column_of(cell, batch)).collect();
+        let mut keep = shown_rows(&columns[..self.shown], &self.cells[..self.shown], batch.rows);
+        if let Some(condition) = &self.condition {
+            let satisfied = condition.filter(&columns[self.outputs..], batch.rows)?;
+            keep = Some(match keep {
+                Some(keep) => &keep & &satisfied,
+                None => satisfied,
+            });
+        }
+        columns.truncate(self.outputs);
+        let rows = Rows { times_ns, columns };
+        Ok(match keep {
+            Some(keep) if keep.count_set_bits() < batch.rows => (rows.filter(&keep), Some(keep)),
+            _ => (rows, None),
+        })
+    }
+
+    fn column_of(&self, cell: &Cell, batch: &Batch) -> Column {
+        match cell {
+            Cell::Nothing => Column::Null(batch.rows),
+            Cell::Tag(key) | Cell::GroupTag(key) => {
+                let series = self.measurement.series();
+                let null = matches!(cell, Cell::Tag(_));
+                let runs = batch.series.iter().map(|run| {
+                    let value = series.value_of(run.series, key);
+                    ((!null || !value.is_empty()).then_some(value), run.rows as usize)
+                });
+                Column::of_runs(runs, batch.rows)
+            }
+            Cell::Field(positions, wanted) => {
+                let casts = positions
+                    .iter()
+                    .map(|position| cast(Column::from_array(&batch.columns[position + 1]), *wanted));
+                coalesce(casts.collect())
+            }
+        }
+    }
+}
+
+/// The rows that have a value among the fields shown; `None`: all.
+fn shown_rows(columns: &[Column], cells: &[Cell], rows: usize) -> Option<BooleanBuffer> {
+    let mut shown: Option<BooleanBuffer> = None;
+    for (column, cell) in columns.iter().zip(cells) {
+        if matches!(cell, Cell::Tag(_) | Cell::GroupTag(_)) {
+            continue;
+        }
+        let valid = column.nulls()?.into_inner();
+        shown = Some(match shown {
+            Some(shown) => &shown | &valid,
+            None => valid,
+        });
+    }
+    // Without any field among them no row is shown.
+    Some(shown.unwrap_or_else(|| BooleanBuffer::new_unset(rows)))
+}
+
+/// The groups that a limit lets through, in rising order. They are counted in the order of the keys of the tags they
+/// have and then of the values, which is not the order they are shown in.
+fn limited_groups(values: &[Vec<String>], tags: &[String], offset: usize, limit: usize) -> Vec<usize> {
+    let key = |group: &usize| {
+        let present = || tags.iter().zip(&values[*group]).filter(|(_, value)| !value.is_empty());
+        let names = present().map(|(name, _)| name.as_str());
+        names.chain(present().map(|(_, value)| value.as_str())).collect::<Vec<_>>().join("|")
+    };
+    let mut groups: Vec<usize> = (0..values.len()).collect();
+    groups.sort_by_cached_key(key);
+    let mut kept: Vec<usize> = groups.into_iter().skip(offset).take(limit).collect();
+    kept.sort_unstable();
+    kept
+}
