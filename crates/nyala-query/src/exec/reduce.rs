@@ -508,7 +508,7 @@ mod tests {
     /// The values of the windows of 10 ns that have any.
     fn reduced(function: Function, rows: &[(i64, Column)]) -> Vec<(u32, Option<Scalar>)> {
         let windows = Windows::Regular { start_ns: 0, width_ns: 10, count: 4_000_000_000 };
-        let memory = QueryMemory::new(1 << 20);
+        let memory = QueryMemory::new(1 << 20, &nyala_core::memory::MemoryBudget::new(1 << 30));
         let (mut slots, mut reducer) = (WindowSlots::default(), Reducer::new(function, memory.clone()));
         for (time_ns, column) in rows {
             let slots = slots.of_times(&windows, &[*time_ns], &memory).unwrap();
