@@ -21,7 +21,7 @@ use nyala_core::store::{
 use nyala_core::{Error, Result, Sequence, TableId, TableSchema, TimeRange};
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashSet;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// The embedded store.
@@ -76,6 +76,8 @@ impl Engine {
             watermark: Watermark::new(flushed),
             next_rowset: AtomicU64::new(next_rowset),
             counters: Counters::default(),
+            replayed_bytes: AtomicU64::new(0),
+            flushed_log_bytes: AtomicU64::new(0),
             flushed_doubtful: AtomicU64::new(0),
             flushing: Mutex::new(()),
             abandoned: Mutex::new(Vec::new()),
@@ -85,11 +87,11 @@ impl Engine {
             options,
             _lock: lock,
         });
-        let (mut last_sequence, mut replayed_bytes) = (flushed, 0);
+        let mut last_sequence = flushed;
         let (wal, recovery) = Wal::open(fs, &dir.join(WAL_DIR), wal_options, flushed + 1, &mut |record| {
             last_sequence = last_sequence.max(record.sequence);
-            replayed_bytes += record.payload.len() as u64;
-            watch(replayed_bytes);
+            let length = record.payload.len() as u64;
+            watch(shared.replayed_bytes.fetch_add(length, Ordering::Relaxed) + length);
             let context = |error: Error| error.context(format!("log record {}", record.sequence));
             shared.replay(record.sequence, &record.payload).map_err(context)
         })?;

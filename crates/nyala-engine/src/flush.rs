@@ -45,13 +45,14 @@ impl Shared {
     /// Flushes everything applied so far; false if there was nothing. Blocks.
     pub(crate) fn flush(&self) -> Result<bool> {
         let _one = self.flushing.lock();
-        let doubtful = self.wal().doubtful_records();
+        let (doubtful, logged_bytes) = (self.wal().doubtful_records(), self.logged_bytes());
         let (cut, version) = self.rotate();
         let has_rows = version
             .tables
             .values()
             .any(|table| table.partitions.iter().any(|partition| !partition.frozen.is_empty()));
         if !has_rows && cut == self.catalog.lock().state.flushed_sequence {
+            self.flushed_log_bytes.store(logged_bytes, Ordering::Relaxed);
             return Ok(false);
         }
         self.remove_abandoned();
@@ -68,6 +69,7 @@ impl Shared {
         }
         outcome?;
         self.flushed_doubtful.store(doubtful, Ordering::Relaxed);
+        self.flushed_log_bytes.store(logged_bytes, Ordering::Relaxed);
         self.wal().truncate_before(cut + 1)?;
         Ok(true)
     }

@@ -62,10 +62,20 @@ impl Shared {
     /// How urgent a flush is: 1 when it is due.
     pub(crate) fn flush_score(&self) -> f64 {
         let memory = self.budget.used_bytes(Component::Memtable) as f64 / self.budget.flush_bytes() as f64;
-        let log = self.wal().size_bytes() as f64 / self.options.wal_bytes_max as f64;
+        let log = self.unflushed_log_bytes() as f64 / self.options.wal_bytes_max as f64;
         // Acknowledged under a relaxed policy, and their sync failed: only a rowset makes them durable.
         let doubtful = self.wal().doubtful_records() > self.flushed_doubtful.load(Ordering::Relaxed);
         memory.max(log).max(if doubtful { 1.0 } else { 0.0 })
+    }
+
+    /// Bytes of the log, since it was opened and before, that are not in rowsets.
+    fn unflushed_log_bytes(&self) -> u64 {
+        self.logged_bytes().saturating_sub(self.flushed_log_bytes.load(Ordering::Relaxed))
+    }
+
+    /// Bytes of records replayed and written so far.
+    pub(crate) fn logged_bytes(&self) -> u64 {
+        self.replayed_bytes.load(Ordering::Relaxed) + self.wal().written_bytes()
     }
 
     /// Work that could be done now, most urgent first.
@@ -175,7 +185,7 @@ impl Shared {
             .map(|memtable| memtable.memory_bytes())
             .sum();
         active < self.budget.flush_bytes() / 4
-            && self.wal().size_bytes() < self.options.wal_bytes_max
+            && self.unflushed_log_bytes() < self.options.wal_bytes_max
             && self.budget.used_bytes(Component::Memtable) >= self.budget.flush_bytes()
     }
 

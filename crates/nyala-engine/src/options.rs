@@ -19,7 +19,7 @@ pub struct EngineOptions {
     pub wal_sync: SyncPolicy,
     /// Length of a segment of the log.
     pub wal_segment_bytes: u64,
-    /// A log this long is flushed: it bounds recovery.
+    /// Records are flushed when the log has so many bytes of them: it bounds recovery.
     pub wal_bytes_max: u64,
     /// What encodings lean to.
     pub encoding: Preference,

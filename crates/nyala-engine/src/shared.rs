@@ -33,6 +33,10 @@ pub(crate) struct Shared {
     pub(crate) watermark: Watermark,
     pub(crate) next_rowset: AtomicU64,
     pub(crate) counters: Counters,
+    /// Bytes of records replayed when the engine was opened.
+    pub(crate) replayed_bytes: AtomicU64,
+    /// Of the bytes replayed and written, how many are in rowsets.
+    pub(crate) flushed_log_bytes: AtomicU64,
     /// How many doubtful records of the log are in rowsets, or never were applied.
     pub(crate) flushed_doubtful: AtomicU64,
     /// One flush at a time.

@@ -113,6 +113,7 @@ fn engine_options(config: &Config) -> EngineOptions {
             WalSync::Interval(interval) => SyncPolicy::Interval(interval),
             WalSync::Never => SyncPolicy::Never,
         },
+        wal_bytes_max: config.wal_limit.0 as u64,
         encoding: match config.encoding {
             Encoding::Speed => Preference::Speed,
             Encoding::Balanced => Preference::Balanced,

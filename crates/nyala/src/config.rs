@@ -24,6 +24,9 @@ pub struct GivenConfig {
     /// When the log is synced to disk: always (before a write is acknowledged), interval:1s, or never [default: always]
     #[arg(long, env = "NYALA_WAL_SYNC", value_name = "WHEN")]
     pub wal_sync: Option<WalSync>,
+    /// Flush when the log has so much that is not flushed: bounds the time of a recovery [default: 512MiB]
+    #[arg(long, env = "NYALA_WAL_LIMIT", value_name = "SIZE")]
+    pub wal_limit: Option<ByteSize>,
     /// What encodings of settled data favour [default: balanced]
     #[arg(long, env = "NYALA_ENCODING", value_name = "PREFERENCE")]
     pub encoding: Option<Encoding>,
@@ -47,6 +50,7 @@ pub struct Config {
     pub http_bind: SocketAddr,
     pub memory_limit: ByteSize,
     pub wal_sync: WalSync,
+    pub wal_limit: ByteSize,
     pub encoding: Encoding,
     pub maintenance_threads: usize,
     pub max_body_size: ByteSize,
@@ -179,6 +183,7 @@ impl GivenConfig {
             http_bind: self.http_bind.or(in_file.http_bind).unwrap_or(([127, 0, 0, 1], 8086).into()),
             memory_limit: self.memory_limit.or(in_file.memory_limit).unwrap_or(ByteSize(512 << 20)),
             wal_sync: self.wal_sync.or(in_file.wal_sync).unwrap_or(WalSync::Always),
+            wal_limit: self.wal_limit.or(in_file.wal_limit).unwrap_or(ByteSize(512 << 20)),
             encoding: self.encoding.or(in_file.encoding).unwrap_or(Encoding::Balanced),
             maintenance_threads: self.maintenance_threads.or(in_file.maintenance_threads).unwrap_or(2),
             max_body_size: self.max_body_size.or(in_file.max_body_size).unwrap_or(ByteSize(25_000_000)),
@@ -202,6 +207,9 @@ impl Config {
         }
         if self.memory_limit.0 < 64 << 20 {
             return Err(format!("memory-limit {} is less than 64MiB", self.memory_limit));
+        }
+        if self.wal_limit.0 < 1 << 20 {
+            return Err(format!("wal-limit {} is less than 1MiB", self.wal_limit));
         }
         if !(1..=64).contains(&self.maintenance_threads) {
             return Err("maintenance-threads must be from 1 to 64".into());

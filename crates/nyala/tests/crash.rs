@@ -1,68 +1,42 @@
-//! The real process, killed at random moments while it is written to: every acknowledged batch is there
-//! afterwards, every batch that is there is whole, and the server is ready within seconds.
+//! The real process, killed at random moments while it is written to and deleted from, flushes and compacts:
+//! every acknowledged batch is there afterwards, every batch that is there is whole, what was deleted, dropped or
+//! has outlived its retention policy does not come back, and the server is ready within seconds.
 //!
-//! `NYALA_CRASH_ROUNDS` sets how many times (12), `NYALA_CRASH_SEED` repeats a run.
+//! `NYALA_CRASH_ROUNDS` sets how many times (24), `NYALA_CRASH_SEED` repeats a run.
 
-use nyala_bench::client::connection::Connection;
-use nyala_bench::client::response::Body;
-use nyala_bench::client::target::{Target, influx_statement, query_escape};
+#[path = "support/churn.rs"]
+mod churn;
+#[path = "support/client.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod client;
+#[path = "support/process.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod process;
+
+use churn::Churn;
+use process::Process;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
-use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, SystemTime};
 
-const WRITERS: usize = 4;
+const WRITERS: usize = 3;
 const BATCH_ROWS: usize = 200;
 /// Batches of a writer go round this many keys, so that most of them change rows that are there.
 const KEYS: usize = 40;
 const READY_LIMIT: Duration = Duration::from_secs(5);
-const TIMEOUT: Duration = Duration::from_secs(20);
+const HOUR_NS: i64 = 3_600_000_000_000;
 
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().map_or(default, |text| text.parse().expect("a number"))
 }
 
-struct Server {
-    child: Child,
-    target: Target,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
-}
-
-fn start(data_dir: &Path) -> Server {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-    let address = listener.local_addr().expect("bound");
-    drop(listener);
-    let child = Command::new(env!("CARGO_BIN_EXE_nyala"))
-        .args(["serve", "--memory-limit", "64MiB", "--http-bind", &address.to_string(), "--data-dir"])
-        .arg(data_dir)
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the server starts");
-    let target = Target::parse(&format!("http://{address}")).expect("a target");
-    let server = Server { child, target };
-    let begun = Instant::now();
-    loop {
-        let mut connection = Connection::new(&server.target, TIMEOUT);
-        if connection
-            .request("GET", "/health", "", b"", Body::Drop)
-            .is_ok_and(|response| response.status == 200)
-        {
-            return server;
-        }
-        assert!(begun.elapsed() < READY_LIMIT, "not ready {READY_LIMIT:?} after it was started");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+/// A server that flushes all the time, and so compacts.
+fn start(data_dir: &Path) -> Process {
+    let server = Process::spawn(data_dir, &["--memory-limit", "64MiB", "--wal-limit", "1MiB"]);
+    server.wait_until_ready(READY_LIMIT);
+    server
 }
 
 /// Batch `number` of a writer: rows of one key each, all with the batch's number as their value, and a mark of
@@ -82,30 +56,21 @@ fn batch(writer: usize, number: u64) -> String {
 }
 
 /// Writes batches until the server goes; returns the number of the first batch that was not acknowledged.
-fn write(target: &Target, writer: usize, first: u64, stop: &AtomicBool) -> u64 {
-    let mut connection = Connection::new(target, TIMEOUT);
+fn write(server: &Process, writer: usize, first: u64) -> u64 {
     let mut number = first;
-    while !stop.load(Ordering::Relaxed) {
-        let body = batch(writer, number);
-        match connection.request("POST", "/write?db=d", "", body.as_bytes(), Body::Drop) {
+    loop {
+        match server.send("POST", "/write?db=d", batch(writer, number).as_bytes()) {
             Ok(response) if response.status == 204 => number += 1,
-            Ok(response) => {
-                panic!("a write was answered with {}: {}", response.status, connection.error_text())
-            }
-            Err(_) => break,
+            // Memory is full: the server says when to come again.
+            Ok(response) if response.status == 503 => std::thread::sleep(Duration::from_millis(20)),
+            Ok(response) => panic!("a write was answered with {}", response.status),
+            Err(_) => return number,
         }
     }
-    number
 }
 
-fn numbers(target: &Target, query: &str) -> Vec<Vec<i64>> {
-    let mut connection = Connection::new(target, TIMEOUT);
-    let mut answer = Vec::new();
-    let path = format!("/query?db=d&epoch=ns&q={}", query_escape(query));
-    let body = Body::Collect { into: &mut answer, limit_bytes: 256 << 20 };
-    let response = connection.request("GET", &path, "", b"", body).expect("an answer");
-    assert_eq!(response.status, 200, "{query}");
-    let json: serde_json::Value = serde_json::from_slice(&answer).expect("whole JSON");
+fn numbers(server: &Process, query: &str) -> Vec<Vec<i64>> {
+    let json = server.query(query);
     let result = &json["results"][0];
     assert!(result.get("error").is_none(), "{query}: {result}");
     let values = result["series"][0]["values"].as_array().cloned().unwrap_or_default();
@@ -116,8 +81,8 @@ fn numbers(target: &Target, query: &str) -> Vec<Vec<i64>> {
 }
 
 /// Checks one writer's rows; returns the first batch that is not there.
-fn check(target: &Target, writer: usize, acknowledged: u64) -> u64 {
-    let marks = numbers(target, &format!("SELECT rows FROM mark WHERE writer = '{writer}'"));
+fn check(server: &Process, writer: usize, acknowledged: u64) -> u64 {
+    let marks = numbers(server, &format!("SELECT rows FROM mark WHERE writer = '{writer}'"));
     let present = marks.len() as u64;
     let times: Vec<i64> = marks.iter().map(|row| row[0]).collect();
     assert_eq!(times, (0..present as i64).collect::<Vec<_>>(), "writer {writer}: batches without gaps");
@@ -126,7 +91,7 @@ fn check(target: &Target, writer: usize, acknowledged: u64) -> u64 {
         "writer {writer}: {acknowledged} batches were acknowledged, {present} are there"
     );
     let mut rows_by_batch: BTreeMap<i64, usize> = BTreeMap::new();
-    for row in numbers(target, &format!("SELECT batch FROM history WHERE writer = '{writer}'")) {
+    for row in numbers(server, &format!("SELECT batch FROM history WHERE writer = '{writer}'")) {
         assert_eq!(row[0] / BATCH_ROWS as i64, row[1]);
         *rows_by_batch.entry(row[1]).or_default() += 1;
     }
@@ -134,55 +99,117 @@ fn check(target: &Target, writer: usize, acknowledged: u64) -> u64 {
     assert!(rows_by_batch.values().all(|rows| *rows == BATCH_ROWS), "writer {writer}: {rows_by_batch:?}");
     if let Some(last) = present.checked_sub(1) {
         let least =
-            numbers(target, &format!("SELECT min(batch), max(batch) FROM state WHERE writer = '{writer}'"));
+            numbers(server, &format!("SELECT min(batch), max(batch) FROM state WHERE writer = '{writer}'"));
         // The last batch writes every key, so no row may be older.
         assert_eq!(least[0][1..], [last as i64, last as i64], "writer {writer}: the newest values");
     }
     present
 }
 
+/// A retention policy that is made shorter and longer again: what has outlived it goes, and stays away.
+struct Retention {
+    /// Hours of age of the row of each round, and whether it was seen to be gone.
+    gone: BTreeMap<u64, bool>,
+    now_ns: i64,
+}
+
+impl Retention {
+    fn new(server: &Process) -> Retention {
+        server.query("CREATE DATABASE kept WITH DURATION 30d SHARD DURATION 1h NAME short");
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
+        Retention { gone: BTreeMap::new(), now_ns: now.as_nanos() as i64 }
+    }
+
+    fn time_of(&self, round: u64) -> i64 {
+        // From 5 hours on, an hour apart: each round has a shard of its own.
+        self.now_ns - (5 + round as i64 % 600) * HOUR_NS
+    }
+
+    /// Writes the row of a round, and then makes the policy end before it, or not.
+    fn act(&mut self, server: &Process, round: u64) {
+        server.query("ALTER RETENTION POLICY short ON kept DURATION 30d");
+        let line = format!("row,round={round} v={round}i {}", self.time_of(round));
+        let written = server.send("POST", "/write?db=kept", line.as_bytes()).expect("an answer");
+        assert_eq!(written.status, 204, "{}", String::from_utf8_lossy(&written.body));
+        self.gone.insert(round, false);
+        if round % 3 == 2 {
+            server.query("ALTER RETENTION POLICY short ON kept DURATION 2h");
+            self.gone.values_mut().for_each(|gone| *gone = true);
+            // Expired shards are looked for at every start, and twice a minute.
+        }
+    }
+
+    /// Rows within the policy are there; rows that have outlived it are not, soon after the start.
+    fn check(&self, server: &Process) {
+        let begun = SystemTime::now();
+        loop {
+            let rows = numbers(server, "SELECT v FROM kept.short.row");
+            let found: Vec<u64> = rows.iter().map(|row| row[1] as u64).collect();
+            for (round, _) in self.gone.iter().filter(|(_, gone)| !**gone) {
+                assert!(found.contains(round), "the row of round {round} is lost: {found:?}");
+            }
+            let outlived: Vec<_> = found.iter().filter(|round| self.gone.get(round) == Some(&true)).collect();
+            if outlived.is_empty() {
+                return;
+            }
+            let waited = begun.elapsed().unwrap_or_default();
+            assert!(waited < Duration::from_secs(10), "these rows have outlived their policy: {outlived:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
 #[test]
-fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
-    let rounds = setting("NYALA_CRASH_ROUNDS", 12);
+fn nothing_acknowledged_is_lost_and_nothing_deleted_comes_back() {
+    let rounds = setting("NYALA_CRASH_ROUNDS", 24);
     let seed = setting("NYALA_CRASH_SEED", u64::from(std::process::id()));
     let mut random = SmallRng::seed_from_u64(seed);
     let directory = tempfile::tempdir().expect("a directory");
     let data_dir = directory.path().join("data");
     let mut next = [0_u64; WRITERS];
+    let mut server = start(&data_dir);
+    server.query("CREATE DATABASE d");
+    let (mut churn, mut retention) = (Churn::new(&server), Retention::new(&server));
+    let (mut flushes, mut compactions) = (0, 0);
     for round in 0..rounds {
-        let mut server = start(&data_dir);
-        if round == 0 {
-            let mut connection = Connection::new(&server.target, TIMEOUT);
-            influx_statement(&mut connection, "CREATE DATABASE d").expect("a database");
-        }
-        for (writer, next) in next.iter_mut().enumerate() {
-            *next = check(&server.target, writer, *next);
-        }
-        let stop = AtomicBool::new(false);
+        let words = format!("round {round}, NYALA_CRASH_SEED={seed}");
+        retention.act(&server, round);
         let life = Duration::from_millis(random.random_range(20..700));
+        let mut churn_random = SmallRng::seed_from_u64(random.random());
         std::thread::scope(|scope| {
-            let target = server.target.clone();
-            let stop = &stop;
+            let running = &server;
             let writers: Vec<_> = next
                 .iter()
                 .enumerate()
                 .map(|(writer, first)| {
-                    let (target, first) = (target.clone(), *first);
-                    scope.spawn(move || write(&target, writer, first, stop))
+                    let first = *first;
+                    scope.spawn(move || write(running, writer, first))
                 })
                 .collect();
+            let churner = scope.spawn(|| churn.act(running, &mut churn_random));
             std::thread::sleep(life);
-            server.child.kill().expect("killed");
-            server.child.wait().expect("gone");
-            stop.store(true, Ordering::Relaxed);
+            flushes += server.metric("nyala_flushes_total");
+            compactions += server.metric("nyala_compactions_total");
+            server.kill_9();
             for (writer, handle) in writers.into_iter().enumerate() {
-                next[writer] =
-                    handle.join().unwrap_or_else(|_| panic!("round {round}, seed {seed}: a writer failed"));
+                next[writer] = handle.join().unwrap_or_else(|_| panic!("{words}: a writer failed"));
             }
+            churner.join().unwrap_or_else(|_| panic!("{words}: the churner failed"));
         });
+        server = start(&data_dir);
+        let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            for (writer, next) in next.iter_mut().enumerate() {
+                *next = check(&server, writer, *next);
+            }
+            churn.check(&server);
+            retention.check(&server);
+        }));
+        assert!(checked.is_ok(), "{words}");
     }
-    let server = start(&data_dir);
-    for (writer, next) in next.iter().enumerate() {
-        check(&server.target, writer, *next);
-    }
+    assert!(server.stop().success());
+    assert!(rounds < 20 || (flushes > 0 && compactions > 0), "{flushes} flushes, {compactions} compactions");
+    let checked =
+        std::process::Command::new(env!("CARGO_BIN_EXE_nyala")).arg("check").arg(&data_dir).output();
+    let checked = checked.expect("it runs");
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
 }

@@ -154,6 +154,11 @@ impl Wal {
         self.segments.lock().size_bytes()
     }
 
+    /// Bytes of records written since the log was opened.
+    pub fn written_bytes(&self) -> u64 {
+        self.queue.stats().written_bytes.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
     /// Records that were acknowledged and whose sync failed: see [`WalStats::doubtful_records`].
     pub fn doubtful_records(&self) -> u64 {
         self.queue.stats().doubtful_records.load(std::sync::atomic::Ordering::Relaxed)

@@ -103,7 +103,14 @@ impl Process {
         line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
     }
 
-    /// Kills the process as `kill -9` does.
+    /// Kills the process as `kill -9` does, while others still use it.
+    pub(crate) fn kill_9(&self) {
+        let pid = self.child.id().to_string();
+        let killed = Command::new("kill").args(["-KILL", &pid]).status().expect("kill runs");
+        assert!(killed.success());
+    }
+
+    /// Kills the process as `kill -9` does, and waits until it is gone.
     pub(crate) fn kill(&mut self) {
         // Gone already is as good.
         let _ = self.child.kill();

@@ -1,0 +1,184 @@
+//! Random writes, deletes, drops and changes of retention against a model: what a killed server must show after it
+//! is started again.
+//!
+//! One thread acts, one request at a time. So when the server goes, every request but the last has its outcome,
+//! and the last one has happened, or not, or (a statement that deletes) in part.
+
+use super::process::Process;
+use rand::Rng;
+use rand::rngs::SmallRng;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+const MEASUREMENTS: u64 = 3;
+const KEYS: u64 = 4;
+/// Times are so many days: they lie in some shards.
+const DAYS: i64 = 40;
+const DAY_NS: i64 = 86_400_000_000_000;
+const BATCH_ROWS: u64 = 60;
+
+/// A row: measurement, key, day.
+type Place = (u64, u64, i64);
+type Rows = BTreeMap<Place, i64>;
+
+/// Something that is asked of the server.
+#[derive(Debug, Clone)]
+enum Act {
+    Write(Vec<(Place, i64)>),
+    Delete { measurement: u64, key: Option<u64>, days: (i64, i64) },
+    DropSeries { measurement: u64, key: u64 },
+    DropMeasurement { measurement: u64 },
+}
+
+impl Act {
+    fn random(random: &mut SmallRng, number: i64) -> Act {
+        let measurement = random.random_range(0..MEASUREMENTS);
+        let key = random.random_range(0..KEYS);
+        match random.random_range(0..100) {
+            0..70 => {
+                let count = random.random_range(1..BATCH_ROWS);
+                let mut place = || (measurement, random.random_range(0..KEYS), random.random_range(0..DAYS));
+                Act::Write((0..count).map(|_| (place(), number)).collect())
+            }
+            70..86 => {
+                let begin = random.random_range(0..DAYS);
+                let days = (begin, begin + random.random_range(0..10));
+                Act::Delete { measurement, key: random.random_bool(0.5).then_some(key), days }
+            }
+            86..95 => Act::DropSeries { measurement, key },
+            _ => Act::DropMeasurement { measurement },
+        }
+    }
+
+    fn apply(&self, rows: &mut Rows) {
+        match self {
+            Act::Write(written) => rows.extend(written.iter().copied()),
+            Act::Delete { measurement, key, days } => rows.retain(|place, _| {
+                let inside = place.0 == *measurement
+                    && key.is_none_or(|key| key == place.1)
+                    && (days.0..=days.1).contains(&place.2);
+                !inside
+            }),
+            Act::DropSeries { measurement, key } => {
+                rows.retain(|place, _| (place.0, place.1) != (*measurement, *key));
+            }
+            Act::DropMeasurement { measurement } => rows.retain(|place, _| place.0 != *measurement),
+        }
+    }
+
+    /// Does it; false if the server went before it answered.
+    fn perform(&self, server: &Process) -> bool {
+        let (target, body) = match self {
+            Act::Write(written) => {
+                let mut lines = String::new();
+                for ((measurement, key, day), value) in written {
+                    writeln!(lines, "m{measurement},key=k{key} v={value}i {}", day * DAY_NS)
+                        .expect("written");
+                }
+                ("/write?db=churn".to_owned(), lines)
+            }
+            Act::Delete { measurement, key, days } => {
+                let key = key.map_or_else(String::new, |key| format!(" AND \"key\" = 'k{key}'"));
+                let (first, last) = (days.0 * DAY_NS, days.1 * DAY_NS);
+                statement(&format!(
+                    "DELETE FROM m{measurement} WHERE time >= {first} AND time <= {last}{key}"
+                ))
+            }
+            Act::DropSeries { measurement, key } => {
+                statement(&format!("DROP SERIES FROM m{measurement} WHERE \"key\" = 'k{key}'"))
+            }
+            Act::DropMeasurement { measurement } => statement(&format!("DROP MEASUREMENT m{measurement}")),
+        };
+        let Ok(answer) = server.send("POST", &target, body.as_bytes()) else { return false };
+        let said = String::from_utf8_lossy(&answer.body).into_owned();
+        let fits = match self {
+            Act::Write(_) => answer.status == 204,
+            // What is not there need not be removed.
+            _ => answer.status == 200 && (!said.contains("\"error\"") || said.contains("not found")),
+        };
+        assert!(fits, "{self:?} was answered with {}: {said}", answer.status);
+        true
+    }
+}
+
+fn statement(text: &str) -> (String, String) {
+    (format!("/query?db=churn&q={}", super::client::percent_encode(text)), String::new())
+}
+
+/// The model.
+pub(crate) struct Churn {
+    rows: Rows,
+    /// What the server was about when it went.
+    last: Option<Act>,
+    number: i64,
+}
+
+impl Churn {
+    pub(crate) fn new(server: &Process) -> Churn {
+        server.query("CREATE DATABASE churn");
+        Churn { rows: Rows::new(), last: None, number: 0 }
+    }
+
+    /// Acts until the server goes.
+    pub(crate) fn act(&mut self, server: &Process, random: &mut SmallRng) {
+        loop {
+            self.number += 1;
+            let act = Act::random(random, self.number);
+            if !act.perform(server) {
+                self.last = Some(act);
+                return;
+            }
+            act.apply(&mut self.rows);
+        }
+    }
+
+    /// Compares with what the server shows, and goes on from there.
+    pub(crate) fn check(&mut self, server: &Process) {
+        let found = read(server);
+        let mut after = self.rows.clone();
+        let last = self.last.take();
+        if let Some(last) = &last {
+            last.apply(&mut after);
+        }
+        match &last {
+            // Half a batch would be neither.
+            None | Some(Act::Write(_)) => assert!(
+                found == self.rows || found == after,
+                "{}",
+                difference(&found, if last.is_some() { &after } else { &self.rows })
+            ),
+            Some(last) => {
+                let kept = after.iter().all(|(place, value)| found.get(place) == Some(value));
+                let known = found.iter().all(|(place, value)| self.rows.get(place) == Some(value));
+                assert!(kept && known, "after {last:?}: {}", difference(&found, &after));
+            }
+        }
+        self.rows = found;
+    }
+}
+
+/// All rows the server shows.
+fn read(server: &Process) -> Rows {
+    let mut rows = Rows::new();
+    for measurement in 0..MEASUREMENTS {
+        let text = format!("SELECT v FROM churn.autogen.m{measurement} GROUP BY \"key\"");
+        let answer = server.query(&text);
+        let result = &answer["results"][0];
+        assert!(result.get("error").is_none(), "{text}: {answer}");
+        for series in result["series"].as_array().into_iter().flatten() {
+            let key = series["tags"]["key"].as_str().and_then(|key| key.strip_prefix('k'));
+            let key: u64 = key.and_then(|key| key.parse().ok()).expect("a key");
+            for row in series["values"].as_array().into_iter().flatten() {
+                let day = row[0].as_i64().expect("a time") / DAY_NS;
+                rows.insert((measurement, key, day), row[1].as_i64().expect("a value"));
+            }
+        }
+    }
+    rows
+}
+
+fn difference(found: &Rows, expected: &Rows) -> String {
+    let lost: Vec<_> = expected.iter().filter(|(place, value)| found.get(place) != Some(value)).collect();
+    let back: Vec<_> = found.iter().filter(|(place, value)| expected.get(place) != Some(value)).collect();
+    format!("expected and not there: {lost:?}; there and not expected: {back:?}")
+}
