@@ -139,9 +139,9 @@ pub(crate) fn push_block(out: &mut Vec<u8>, kind: Kind, count: usize, entries: &
     out.extend_from_slice(payload);
 }
 
-/// The parsed directory: still the block's bytes, looked up by arithmetic.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Directory<'a> {
+/// What parsing a directory found out, without the block's bytes: kept beside them, it spares parsing them again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Layout {
     count: u32,
     vector_count: u32,
     base: i64,
@@ -149,14 +149,25 @@ pub(crate) struct Directory<'a> {
     min_width: u8,
     range_width: u8,
     sum_width: u8,
-    tags: &'a [u8],
-    /// Empty where all vectors but the last are whole.
-    row_ends: &'a [u8],
-    payload_ends: &'a [u8],
-    mins: &'a [u8],
-    ranges: &'a [u8],
-    sums: &'a [u8],
-    payload: &'a [u8],
+    /// All vectors but the last are whole; otherwise row ends are stored.
+    regular: bool,
+    /// Where the columns of the directory begin in the block.
+    tags: u32,
+    row_ends: u32,
+    payload_ends: u32,
+    mins: u32,
+    ranges: u32,
+    sums: u32,
+    payload: u32,
+    /// Bytes of the block.
+    length: u32,
+}
+
+/// The parsed directory: still the block's bytes, looked up by arithmetic.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Directory<'a> {
+    layout: Layout,
+    block: &'a [u8],
 }
 
 impl<'a> Directory<'a> {
@@ -176,7 +187,13 @@ impl<'a> Directory<'a> {
         if !irregular {
             ensure(vectors == (count as usize).div_ceil(VECTOR_VALUES), "vector count does not fit")?;
         }
-        let directory = Directory {
+        ensure(block.len() <= u32::MAX as usize, "block of more than 4 GiB")?;
+        let mut column = |bytes_each: usize| -> Result<u32> {
+            let at = block.len() - reader.clone().rest().len();
+            reader.take(vectors * bytes_each)?;
+            Ok(at as u32)
+        };
+        let layout = Layout {
             count,
             vector_count,
             base,
@@ -184,21 +201,38 @@ impl<'a> Directory<'a> {
             min_width,
             range_width,
             sum_width,
-            tags: reader.take(vectors)?,
-            row_ends: reader.take(if irregular { 2 * vectors } else { 0 })?,
-            payload_ends: reader.take(vectors * end_width as usize)?,
-            mins: reader.take(vectors * min_width as usize)?,
-            ranges: reader.take(vectors * range_width as usize)?,
-            sums: reader.take(vectors * sum_width as usize)?,
-            payload: reader.rest(),
+            regular: !irregular,
+            tags: column(1)?,
+            row_ends: column(if irregular { 2 } else { 0 })?,
+            payload_ends: column(end_width as usize)?,
+            mins: column(min_width as usize)?,
+            ranges: column(range_width as usize)?,
+            sums: column(sum_width as usize)?,
+            payload: column(0)?,
+            length: block.len() as u32,
         };
+        let directory = Directory { layout, block };
         directory.validate(irregular)?;
         Ok(directory)
     }
 
+    /// What was found out, to be kept beside the bytes.
+    pub(crate) fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// The directory of the bytes that `layout` came from.
+    ///
+    /// With other bytes of the same length it panics or reads nonsense, within their bounds.
+    #[inline]
+    pub(crate) fn attach(layout: Layout, block: &'a [u8]) -> Self {
+        assert_eq!(layout.length as usize, block.len(), "the layout is of another block");
+        Directory { layout, block }
+    }
+
     fn validate(&self, irregular: bool) -> Result<()> {
         let (mut last_row, mut last_byte) = (0, 0);
-        for vector in 0..self.vector_count {
+        for vector in 0..self.layout.vector_count {
             if irregular {
                 let row = self.row_end(vector);
                 ensure(row > last_row && row - last_row <= VECTOR_VALUES as u32, "row ends do not rise")?;
@@ -207,31 +241,33 @@ impl<'a> Directory<'a> {
             let byte = self.payload_end(vector);
             ensure(byte >= last_byte, "payload ends do not rise")?;
             last_byte = byte;
-            let min = self.base.checked_add_unsigned(field(self.mins, self.min_width, vector));
+            let offset = self.field(self.layout.mins, self.layout.min_width, vector);
+            let min = self.layout.base.checked_add_unsigned(offset);
             let max = min.and_then(|min| min.checked_add_unsigned(self.range(vector)));
             ensure(max.is_some(), "minimum or maximum beyond the integers")?;
         }
-        ensure(!irregular || last_row == self.count, "row ends do not reach the count")?;
-        ensure(last_byte == self.payload.len(), "payload is not as long as the directory says")
+        ensure(!irregular || last_row == self.layout.count, "row ends do not reach the count")?;
+        let payload_bytes = self.block.len() - self.layout.payload as usize;
+        ensure(last_byte == payload_bytes, "payload is not as long as the directory says")
     }
 
     #[inline]
     pub(crate) fn count(&self) -> u32 {
-        self.count
+        self.layout.count
     }
 
     #[inline]
     pub(crate) fn vector_count(&self) -> u32 {
-        self.vector_count
+        self.layout.vector_count
     }
 
     /// The vector that holds `row`.
     #[inline]
     pub(crate) fn vector_of(&self, row: u32) -> u32 {
-        if self.row_ends.is_empty() {
+        if self.layout.regular {
             return row / VECTOR_VALUES as u32;
         }
-        let (mut low, mut high) = (0, self.vector_count);
+        let (mut low, mut high) = (0, self.layout.vector_count);
         while low < high {
             let middle = (low + high) / 2;
             if self.row_end(middle) <= row { low = middle + 1 } else { high = middle }
@@ -241,10 +277,10 @@ impl<'a> Directory<'a> {
 
     #[inline]
     pub(crate) fn row_end(&self, vector: u32) -> u32 {
-        if self.row_ends.is_empty() {
-            return ((vector + 1) * VECTOR_VALUES as u32).min(self.count);
+        if self.layout.regular {
+            return ((vector + 1) * VECTOR_VALUES as u32).min(self.layout.count);
         }
-        field(self.row_ends, 2, vector) as u32
+        self.field(self.layout.row_ends, 2, vector) as u32
     }
 
     #[inline]
@@ -255,28 +291,29 @@ impl<'a> Directory<'a> {
 
     #[inline]
     fn payload_end(&self, vector: u32) -> usize {
-        field(self.payload_ends, self.end_width, vector) as usize
+        self.field(self.layout.payload_ends, self.layout.end_width, vector) as usize
     }
 
     #[inline]
     pub(crate) fn payload(&self, vector: u32) -> &'a [u8] {
         let start = if vector == 0 { 0 } else { self.payload_end(vector - 1) };
-        &self.payload[start..self.payload_end(vector)]
+        let payload = self.layout.payload as usize;
+        &self.block[payload + start..payload + self.payload_end(vector)]
     }
 
     #[inline]
     pub(crate) fn tag(&self, vector: u32) -> u8 {
-        self.tags[vector as usize]
+        self.block[self.layout.tags as usize + vector as usize]
     }
 
     #[inline]
     pub(crate) fn min(&self, vector: u32) -> i64 {
-        self.base.wrapping_add_unsigned(field(self.mins, self.min_width, vector))
+        self.layout.base.wrapping_add_unsigned(self.field(self.layout.mins, self.layout.min_width, vector))
     }
 
     #[inline]
     pub(crate) fn range(&self, vector: u32) -> u64 {
-        field(self.ranges, self.range_width, vector)
+        self.field(self.layout.ranges, self.layout.range_width, vector)
     }
 
     #[inline]
@@ -286,25 +323,26 @@ impl<'a> Directory<'a> {
 
     #[inline]
     pub(crate) fn sum(&self, vector: u32) -> i128 {
-        let width = self.sum_width as usize;
-        let bytes = &self.sums[vector as usize * width..][..width];
+        let width = self.layout.sum_width as usize;
+        let bytes = &self.block[self.layout.sums as usize + vector as usize * width..][..width];
         let (low, high) = bytes.split_at(width.min(8));
         let offset = u128::from(load(low)) | u128::from(load(high)) << 64;
         let rows = self.rows(vector);
         i128::from(self.min(vector)) * i128::from(rows.end - rows.start) + offset as i128
     }
-}
 
-#[inline]
-fn field(column: &[u8], width: u8, index: u32) -> u64 {
-    let at = index as usize * width as usize;
-    // Mostly there are eight readable bytes, and one load and a mask beat a loop over the field.
-    match column.get(at..at + 8) {
-        Some(word) if width > 0 => {
-            let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
-            word & (u64::MAX >> (64 - 8 * u32::from(width)))
+    /// Entry `vector` of the column at `start`, whose entries have `width` bytes.
+    #[inline]
+    fn field(&self, start: u32, width: u8, vector: u32) -> u64 {
+        let at = start as usize + vector as usize * width as usize;
+        // Mostly there are eight readable bytes, and one load and a mask beat a loop over the field.
+        match self.block.get(at..at + 8) {
+            Some(word) if width > 0 => {
+                let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
+                word & (u64::MAX >> (64 - 8 * u32::from(width)))
+            }
+            _ => load(&self.block[at..at + width as usize]),
         }
-        _ => load(&column[at..at + width as usize]),
     }
 }
 

@@ -35,6 +35,7 @@ mod preference;
 mod scratch;
 mod states;
 mod wire;
+mod words;
 
 pub use arbitrary::decode_arbitrary;
 pub use bitmap::Bitmap;
@@ -42,8 +43,8 @@ pub use boolean::{BooleanBlock, encode_booleans};
 pub use bytes::{BLOCK_BYTES, ByteValues, BytesBlock, BytesBounds, BytesDictionary, encode_bytes};
 pub use directory::{BLOCK_VALUES, Kind, VECTOR_VALUES};
 pub use error::{CorruptBlock, Result};
-pub use float::{FloatBlock, FloatEncoding, FloatSum, FloatVectorSummary, encode_floats};
-pub use integer::{Encoding, IntegerBlock, VectorSummary, encode_integers, from_unsigned, to_unsigned};
+pub use float::{FloatBlock, FloatEncoding, FloatLayout, FloatSum, FloatVectorSummary, encode_floats};
+pub use integer::{Encoding, IntegerBlock, IntegerLayout, VectorSummary, encode_integers, from_unsigned, to_unsigned};
 pub use level::Level;
 pub use preference::Preference;
 pub use scratch::Scratch;

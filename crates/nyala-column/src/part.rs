@@ -46,9 +46,9 @@ impl<'a> Directory<'a> {
     }
 
     /// The parts that `rows` touch, in order.
-    pub(crate) fn parts(&self, rows: Range<u32>) -> impl Iterator<Item = Part> + use<'a> {
+    pub(crate) fn parts(&self, rows: Range<u32>) -> impl Iterator<Item = Part> + use<'_, 'a> {
         self.check_rows(&rows);
-        let directory = *self;
+        let directory = self;
         let mut vector = if rows.is_empty() { 0 } else { self.vector_of(rows.start) };
         let mut start = rows.start;
         std::iter::from_fn(move || {

@@ -150,6 +150,39 @@ impl Column {
         }
     }
 
+    /// Appends values of a word column.
+    pub(crate) fn extend_words(&mut self, added: impl ExactSizeIterator<Item = u64>) {
+        if let Some(states) = &mut self.states {
+            states.resize(states.len() + added.len(), VALUE);
+        }
+        match &mut self.values {
+            Values::Word(words) => words.extend(added),
+            _ => unreachable!("not a column of words"),
+        }
+    }
+
+    /// Makes room, if it is a column of words.
+    pub(crate) fn reserve_words(&mut self, rows: usize) {
+        if let Values::Word(words) = &mut self.values {
+            words.reserve(rows);
+        }
+    }
+
+    /// Forgets all rows from `rows` on.
+    pub(crate) fn truncate(&mut self, rows: usize) {
+        match &mut self.values {
+            Values::Word(words) => words.truncate(rows),
+            Values::Wide(wides) => wides.truncate(rows),
+            Values::Bytes(bytes) => {
+                bytes.ends.truncate(rows);
+                bytes.data.truncate(bytes.ends.last().map_or(0, |end| *end as usize));
+            }
+        }
+        if let Some(states) = &mut self.states {
+            states.truncate(rows);
+        }
+    }
+
     /// Appends a value of a wide column.
     pub(crate) fn push_wide(&mut self, wide: i128) {
         if let Some(states) = &mut self.states {

@@ -5,12 +5,13 @@ use std::ops::Range;
 use super::sum::FloatSum;
 use super::vector::{FloatEncoding, FloatVector, Floats};
 use super::{TAG_ALL_NAN, TAG_SOME_NAN};
-use crate::directory::{Directory, Kind, VECTOR_VALUES};
+use crate::directory::{Directory, Kind, Layout, VECTOR_VALUES};
 use crate::error::{Result, ensure};
 use crate::kernels::float::{from_ordered, min_max_float_windows, min_max_floats, to_ordered};
 use crate::kernels::lanes::sum_float_windows;
 use crate::level::Level;
 use crate::part::Part;
+use crate::words::append_as;
 
 /// A parsed float block: borrowed bytes, nothing decoded yet.
 ///
@@ -20,6 +21,21 @@ use crate::part::Part;
 pub struct FloatBlock<'a> {
     pub(crate) directory: Directory<'a>,
     pub(crate) level: Level,
+}
+
+/// What [`FloatBlock::parse`] found out, without the bytes: kept beside them, it spares parsing them again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FloatLayout(Layout);
+
+impl FloatLayout {
+    /// The block of the bytes that the layout came from. With other bytes reading panics or gives nonsense.
+    ///
+    /// # Panics
+    /// If the bytes are not as many.
+    #[inline]
+    pub fn attach(self, block: &[u8]) -> FloatBlock<'_> {
+        FloatBlock { directory: Directory::attach(self.0, block), level: Level::best() }
+    }
 }
 
 /// What the directory says of one vector.
@@ -45,6 +61,11 @@ impl<'a> FloatBlock<'a> {
             ensure(tag & TAG_ALL_NAN == 0 || tag & TAG_SOME_NAN != 0, "all NaN but not some")?;
         }
         Ok(Self { directory, level: Level::best() })
+    }
+
+    /// What parsing found out, to be kept beside the bytes.
+    pub fn layout(&self) -> FloatLayout {
+        FloatLayout(self.directory.layout())
     }
 
     /// Reads with the instructions of `level`.
@@ -97,6 +118,11 @@ impl<'a> FloatBlock<'a> {
             out.extend_from_slice(self.decode(&part, &mut floats)?);
         }
         Ok(())
+    }
+
+    /// Appends the values of `rows` by their bits.
+    pub fn decode_words(&self, rows: Range<u32>, out: &mut Vec<u64>) -> Result<()> {
+        append_as(out, |out| self.decode_range(rows, out))
     }
 
     /// The value of one row.

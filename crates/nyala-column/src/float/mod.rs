@@ -11,7 +11,7 @@ mod split;
 mod sum;
 mod vector;
 
-pub use block::{FloatBlock, FloatVectorSummary};
+pub use block::{FloatBlock, FloatLayout, FloatVectorSummary};
 pub use sum::FloatSum;
 pub(crate) use sum::LANES;
 pub use vector::FloatEncoding;

@@ -3,13 +3,14 @@
 use std::ops::Range;
 
 use super::vector::{Encoding, Offsets, Vector};
-use crate::directory::{Directory, Kind, VECTOR_VALUES};
+use crate::directory::{Directory, Kind, Layout, VECTOR_VALUES};
 use crate::error::Result;
 use crate::kernels::line::append_values;
 use crate::kernels::window::{min_max_narrow, min_max_windows, sum_narrow, sum_windows};
 use crate::level::Level;
 use crate::narrow::{Narrow, Unit, narrowed, with_narrow};
 use crate::part::Part;
+use crate::words::append_as;
 
 /// A parsed integer block: borrowed bytes, nothing decoded yet.
 ///
@@ -19,6 +20,21 @@ use crate::part::Part;
 pub struct IntegerBlock<'a> {
     pub(crate) directory: Directory<'a>,
     pub(crate) level: Level,
+}
+
+/// What [`IntegerBlock::parse`] found out, without the bytes: kept beside them, it spares parsing them again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IntegerLayout(Layout);
+
+impl IntegerLayout {
+    /// The block of the bytes that the layout came from. With other bytes reading panics or gives nonsense.
+    ///
+    /// # Panics
+    /// If the bytes are not as many.
+    #[inline]
+    pub fn attach(self, block: &[u8]) -> IntegerBlock<'_> {
+        IntegerBlock { directory: Directory::attach(self.0, block), level: Level::best() }
+    }
 }
 
 /// What the directory says of one vector.
@@ -44,6 +60,11 @@ impl<'a> IntegerBlock<'a> {
             Encoding::of(directory.tag(vector))?;
         }
         Ok(Self { directory, level: Level::best() })
+    }
+
+    /// What parsing found out, to be kept beside the bytes.
+    pub fn layout(&self) -> IntegerLayout {
+        IntegerLayout(self.directory.layout())
     }
 
     /// Reads with the instructions of `level`.
@@ -91,6 +112,11 @@ impl<'a> IntegerBlock<'a> {
             });
         }
         Ok(())
+    }
+
+    /// Appends the values of `rows` by their bits.
+    pub fn decode_words(&self, rows: Range<u32>, out: &mut Vec<u64>) -> Result<()> {
+        append_as(out, |out| self.decode_range(rows, out))
     }
 
     /// The value of one row.

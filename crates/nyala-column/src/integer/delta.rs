@@ -77,16 +77,28 @@ impl<'a> Delta<'a> {
         Ok(())
     }
 
+    /// The sum of the packed differences of `count` rows from `start` on, which begins a group, but for the
+    /// first: a group's first row is its base, its difference and patch count for nothing.
+    fn climb<T: Narrow>(&self, level: Level, start: usize, count: usize) -> u64 {
+        let mut differences = [T::default(); GROUP_ROWS];
+        let differences = &mut differences[..count];
+        unpack(level, self.packed, self.width, start, differences);
+        differences[1..].iter().fold(0, |sum: u64, difference| sum.wrapping_add(difference.widen()))
+    }
+
     pub(super) fn get(&self, level: Level, row: usize) -> Result<u64> {
         debug_assert!(row < self.rows);
         let group = row / GROUP_ROWS;
         let start = group * GROUP_ROWS;
-        let mut differences = [0_u64; GROUP_ROWS];
-        let differences = &mut differences[..row + 1 - start];
-        unpack(level, self.packed, self.width, start, differences);
-        // The first row of a group is its base: its difference and patch count for nothing.
-        let mut offset = self.base(group).wrapping_add(self.step.wrapping_mul((row - start) as u64));
-        offset = differences[1..].iter().fold(offset, |offset, difference| offset.wrapping_add(*difference));
+        let count = row + 1 - start;
+        let climbed = match self.width {
+            0 => 0,
+            1..=8 => self.climb::<u8>(level, start, count),
+            9..=16 => self.climb::<u16>(level, start, count),
+            _ => self.climb::<u64>(level, start, count),
+        };
+        let line = self.base(group).wrapping_add(self.step.wrapping_mul((row - start) as u64));
+        let mut offset = line.wrapping_add(climbed);
         self.patches.for_each(start + 1..row + 1, |_, amount| offset = offset.wrapping_add(amount))?;
         Ok(offset)
     }

@@ -17,7 +17,7 @@ mod runs;
 mod search;
 mod vector;
 
-pub use block::{IntegerBlock, VectorSummary};
+pub use block::{IntegerBlock, IntegerLayout, VectorSummary};
 use encode::encode_verified;
 pub(crate) use inner::{Inner, push_inner};
 pub use vector::Encoding;

@@ -64,6 +64,22 @@ impl IntegerBlock<'_> {
         })
     }
 
+    /// In a block whose `rows`, of which there are some, do not fall: their first and last value.
+    pub fn ends(&self, rows: Range<u32>) -> Result<(i64, i64)> {
+        self.directory.check_rows(&rows);
+        // Where a vector begins or ends, the directory knows the value.
+        let (first, last) = (self.directory.vector_of(rows.start), self.directory.vector_of(rows.end - 1));
+        let first_value = match self.directory.rows(first).start == rows.start {
+            true => self.directory.min(first),
+            false => self.value_at(rows.start)?,
+        };
+        let last_value = match self.directory.rows(last).end == rows.end {
+            true => self.directory.max(last),
+            false => self.value_at(rows.end - 1)?,
+        };
+        Ok((first_value, last_value))
+    }
+
     /// In a block whose `rows` do not fall: the lower bound of each of the rising `edges`, appended to `out`.
     ///
     /// What turns the edges of time windows into row bounds: arithmetic on a regular clock, else one merge.

@@ -43,6 +43,9 @@ pub struct AggregateRequest {
     pub predicates: Vec<Predicate>,
     /// What to compute.
     pub measures: Vec<Measure>,
+    /// Whether anybody asks for the times of selected values. If not, times and series of a minimum or maximum
+    /// mean nothing, except that a series says that there is a value: blocks need not be searched for its row.
+    pub times: bool,
 }
 
 /// Time windows in ascending order, without gaps.

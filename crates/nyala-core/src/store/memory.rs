@@ -445,6 +445,7 @@ mod tests {
                 Measure { column: ColumnId(2), function: AggregateFunction::Sum },
                 Measure { column: ColumnId(1), function: AggregateFunction::Count },
             ],
+            times: true,
         };
         let states = before.aggregate(request.clone()).await?;
         assert_eq!(states.measures[0], MeasureState::SumFloat { sums: vec![1.5, 2.0], counts: vec![1, 1] });

@@ -4,29 +4,47 @@ use super::states::{Accumulator, Candidate};
 use super::{Source, WindowRows};
 use crate::cells::{Column, Kind};
 use crate::rowset::block::{BlockError, ColumnBlock, ValuesBlock};
-use crate::rowset::format::BlockRef;
 use crate::rowset::series::{Part, RowsetCursor};
 use nyala_column::{Bitmap, IntegerBlock, to_unsigned};
 use nyala_core::store::AggregateFunction;
 use nyala_core::{ColumnType, Result, TimeRange};
-use std::ops::Range;
 
 /// Buffers used again from part to part.
 #[derive(Default)]
 pub(super) struct EncodedScratch {
     edges: Vec<i64>,
     bounds: Vec<u32>,
-    sums: Vec<i128>,
+    dense: Vec<u32>,
     extremes: Vec<(i64, i64)>,
     floats: Vec<f64>,
     matches: Bitmap,
 }
 
-/// Times of a part's group.
-struct Times<'a> {
-    block: IntegerBlock<'a>,
-    place: BlockRef,
+/// A part's rows in windows.
+struct PartWindows<'a> {
+    first: usize,
+    /// Window `first + i` has the group's rows from `bounds[i]` to `bounds[i + 1]`.
+    bounds: &'a [u32],
+    group_rows: u32,
 }
+
+impl PartWindows<'_> {
+    fn count(&self) -> usize {
+        self.bounds.len() - 1
+    }
+
+    /// Whether all rows of the group are in one window.
+    fn is_whole_group(&self) -> bool {
+        self.bounds == [0, self.group_rows]
+    }
+}
+
+/// Rows from bound to bound.
+fn widths(bounds: &[u32]) -> impl Iterator<Item = u64> + '_ {
+    bounds.windows(2).map(|pair| u64::from(pair[1] - pair[0]))
+}
+
+type BlockResult<T> = std::result::Result<T, BlockError>;
 
 impl Accumulator<'_> {
     /// Adds the rows of a part in a range of times that lies in the windows.
@@ -37,185 +55,221 @@ impl Accumulator<'_> {
         time: TimeRange,
         scratch: &mut EncodedScratch,
     ) -> Result<()> {
-        let group_rows = cursor.group_rows(part)?;
-        let time_block = cursor.time_block(part)?;
-        let parsed = cursor.rowset.parse(
-            &time_block.bytes,
-            time_block.entry.block,
-            ColumnType::Timestamp,
-            group_rows,
-        )?;
-        let ValuesBlock::Integers(block) = parsed.values else { unreachable!("times are integers") };
-        let times = Times { block, place: time_block.entry.block };
-        let corrupt = |error: BlockError| cursor.rowset.corrupt_block(times.place, error);
-        let rows = match time.covers(part.time()) {
-            true => part.rows.clone(),
-            false => {
-                let start = times
-                    .block
-                    .lower_bound(part.rows.clone(), time.start_ns)
-                    .map_err(|error| corrupt(error.into()))?;
-                let end = times
-                    .block
-                    .lower_bound(part.rows.clone(), time.end_ns)
-                    .map_err(|error| corrupt(error.into()))?;
-                start..end
-            }
-        };
-        if rows.is_empty() {
+        let inside = time.intersect(part.time());
+        if inside.is_empty() {
             return Ok(());
         }
-        let windows = self.window_rows(&times, rows.clone(), scratch).map_err(corrupt)?;
-        for measure in 0..self.request.measures.len() {
-            match self.sources[measure] {
-                Source::Cell(position, column_type) => {
-                    let column = Cells { position, column_type, group_rows };
-                    self.add_encoded_column(cursor, part, measure, &column, &windows, &times, scratch)?;
-                }
-                _ if self.function(measure) == AggregateFunction::Count => {
-                    for (index, pair) in windows.bounds.windows(2).enumerate() {
-                        self.add_count(measure, windows.first + index, u64::from(pair[1] - pair[0]));
-                    }
-                }
-                _ => {
-                    let decoded = cursor.times(part, rows.clone())?;
-                    let relative = relative(&windows);
-                    let column = Column::words(decoded.iter().map(|time| *time as u64).collect());
-                    self.add_column(measure, &relative, &column, ColumnType::Timestamp, &decoded);
-                }
+        let mut bounds = std::mem::take(&mut scratch.bounds);
+        let added = self.add_windows(cursor, part, inside, &mut bounds, scratch);
+        scratch.bounds = bounds;
+        added
+    }
+
+    fn add_windows(
+        &mut self,
+        cursor: &mut RowsetCursor,
+        part: &Part,
+        inside: TimeRange,
+        bounds: &mut Vec<u32>,
+        scratch: &mut EncodedScratch,
+    ) -> Result<()> {
+        let windows = &self.request.windows;
+        let index = |time_ns| windows.index_of(time_ns).expect("the range lies in the windows");
+        let (first, last) = match windows.count() {
+            1 => (0, 0),
+            _ => (index(inside.start_ns), index(inside.end_ns - 1)),
+        };
+        bounds.clear();
+        if first == last && inside.covers(part.time()) {
+            bounds.extend([part.rows.start, part.rows.end]);
+        } else {
+            scratch.edges.clear();
+            scratch.edges.push(inside.start_ns);
+            scratch.edges.extend((first + 1..=last).map(|window| windows.range(window).start_ns));
+            scratch.edges.push(inside.end_ns);
+            let loaded = cursor.time_block(part)?;
+            let found = loaded.integers().and_then(|times| {
+                times.lower_bounds(part.rows.clone(), &scratch.edges, bounds)?;
+                let rise = bounds.is_sorted() && bounds.len() == scratch.edges.len();
+                if rise { Ok(()) } else { Err(BlockError("times are not in order")) }
+            });
+            found.map_err(|error| cursor.rowset.corrupt_block(loaded.place, error))?;
+            if bounds.first() == bounds.last() {
+                return Ok(());
             }
         }
-        scratch.bounds = windows.bounds;
+        let windows = PartWindows { first, bounds, group_rows: cursor.group_rows(part)? };
+        for measure in 0..self.sources.len() {
+            match self.sources[measure] {
+                Source::Cell(position, column_type) => {
+                    self.add_encoded_column(cursor, part, measure, (position, column_type), &windows, scratch)?;
+                }
+                _ if self.function(measure) == AggregateFunction::Count => {
+                    self.add_counts(measure, first, widths(bounds));
+                }
+                Source::Series if self.function(measure) != AggregateFunction::Sum => {
+                    self.add_times(cursor, part, measure, &windows, |series, times| {
+                        (Column::words(vec![series.into(); times.len()]), ColumnType::UInt32)
+                    })?;
+                }
+                _ => self.add_times(cursor, part, measure, &windows, |_, times| {
+                    (Column::words(times.iter().map(|time| *time as u64).collect()), ColumnType::Timestamp)
+                })?,
+            }
+        }
         Ok(())
     }
 
-    /// The windows of rows of a group.
-    fn window_rows(
-        &self,
-        times: &Times<'_>,
-        rows: Range<u32>,
-        scratch: &mut EncodedScratch,
-    ) -> std::result::Result<WindowRows, BlockError> {
-        let windows = &self.request.windows;
-        let mut bounds = std::mem::take(&mut scratch.bounds);
-        bounds.clear();
-        if windows.count() == 1 {
-            bounds.extend([rows.start, rows.end]);
-            return Ok(WindowRows { first: 0, bounds });
-        }
-        let outside = || BlockError("times are not in order");
-        let first = windows.index_of(times.block.value_at(rows.start)?).ok_or_else(outside)?;
-        let last = windows.index_of(times.block.value_at(rows.end - 1)?).ok_or_else(outside)?;
-        scratch.edges.clear();
-        scratch.edges.extend((first + 1..=last).map(|window| windows.range(window).start_ns));
-        bounds.push(rows.start);
-        times.block.lower_bounds(rows.clone(), &scratch.edges, &mut bounds)?;
-        bounds.push(rows.end);
-        if last < first || !bounds.is_sorted() {
-            return Err(outside());
-        }
-        Ok(WindowRows { first, bounds })
+    /// Adds what is made of the rows' times.
+    fn add_times(
+        &mut self,
+        cursor: &mut RowsetCursor,
+        part: &Part,
+        measure: usize,
+        windows: &PartWindows<'_>,
+        column: impl Fn(u32, &[i64]) -> (Column, ColumnType),
+    ) -> Result<()> {
+        let (start, end) = (windows.bounds[0], windows.bounds[windows.count()]);
+        let times = cursor.times(part, start..end)?;
+        let relative = WindowRows {
+            first: windows.first,
+            bounds: windows.bounds.iter().map(|bound| bound - start).collect(),
+        };
+        let (column, column_type) = column(self.series().0, &times);
+        self.add_column(measure, &relative, &column, column_type, &times);
+        Ok(())
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one step of a loop, split for its length")]
     fn add_encoded_column(
         &mut self,
         cursor: &mut RowsetCursor,
         part: &Part,
         measure: usize,
-        column: &Cells,
-        windows: &WindowRows,
-        times: &Times<'_>,
+        (position, column_type): (usize, ColumnType),
+        windows: &PartWindows<'_>,
         scratch: &mut EncodedScratch,
     ) -> Result<()> {
-        let Some(entry) = cursor.column_entry(part, column.position)? else { return Ok(()) };
         let function = self.function(measure);
-        let whole =
-            windows.bounds.len() == 2 && windows.bounds[0] == 0 && windows.bounds[1] == column.group_rows;
-        match function {
-            AggregateFunction::Count if whole => {
-                self.add_count(measure, windows.first, entry.values.into());
-                return Ok(());
-            }
-            AggregateFunction::Count if entry.values == column.group_rows => {
-                for (index, pair) in windows.bounds.windows(2).enumerate() {
-                    self.add_count(measure, windows.first + index, u64::from(pair[1] - pair[0]));
+        let by_index = match function {
+            AggregateFunction::Count => true,
+            AggregateFunction::Sum => windows.is_whole_group() && column_type != ColumnType::Float64,
+            _ => false,
+        };
+        if by_index {
+            let Some(entry) = cursor.column_entry(part, position)? else { return Ok(()) };
+            match function {
+                AggregateFunction::Sum => {
+                    self.add_sum(measure, windows.first, entry.sum, entry.values.into());
+                    return Ok(());
                 }
-                return Ok(());
+                _ if windows.is_whole_group() => {
+                    self.add_count(measure, windows.first, entry.values.into());
+                    return Ok(());
+                }
+                _ if entry.values == windows.group_rows => {
+                    self.add_counts(measure, windows.first, widths(windows.bounds));
+                    return Ok(());
+                }
+                _ => {}
             }
-            AggregateFunction::Sum if whole && column.column_type != ColumnType::Float64 => {
-                self.add_sum(measure, windows.first, entry.sum, entry.values.into());
-                return Ok(());
-            }
-            _ => {}
         }
-        let Some(loaded) = cursor.column_block(part, column.position)? else { return Ok(()) };
-        let place = loaded.entry.block;
-        let block = cursor.rowset.parse(&loaded.bytes, place, column.column_type, column.group_rows)?;
-        let corrupt = |error: BlockError| cursor.rowset.corrupt_block(place, error);
+        // Times of single rows are looked up where the answer needs them.
+        let times = match function {
+            AggregateFunction::Count | AggregateFunction::Sum => None,
+            AggregateFunction::Min | AggregateFunction::Max if !self.request.times && is_integer(column_type) => {
+                None
+            }
+            _ => Some(cursor.time_block(part)?),
+        };
+        let Some(loaded) = cursor.column_block(part, position)? else { return Ok(()) };
+        let mut add = || {
+            let times = times.as_ref().map(|times| times.integers()).transpose()?;
+            self.add_block(measure, column_type, &loaded.parse()?, windows, times, scratch)
+        };
+        let place = loaded.place;
+        add().map_err(|error| cursor.rowset.corrupt_block(place, error))
+    }
+
+    fn add_block(
+        &mut self,
+        measure: usize,
+        column_type: ColumnType,
+        block: &ColumnBlock<'_>,
+        windows: &PartWindows<'_>,
+        times: Option<IntegerBlock<'_>>,
+        scratch: &mut EncodedScratch,
+    ) -> BlockResult<()> {
         // Windows in values instead of rows.
-        let mut dense = Vec::new();
+        let mut dense = std::mem::take(&mut scratch.dense);
+        dense.clear();
         let values = match &block.states {
-            None => windows.bounds.as_slice(),
+            None => windows.bounds,
             Some(states) => {
-                states.rank_bounds(&windows.bounds, &mut dense);
+                states.rank_bounds(windows.bounds, &mut dense);
                 dense.as_slice()
             }
         };
-        let counts = values.windows(2).map(|pair| u64::from(pair[1] - pair[0]));
+        let first = windows.first;
+        let function = self.function(measure);
         match (function, &block.values) {
-            (AggregateFunction::Count, _) => {
-                for (index, count) in counts.enumerate() {
-                    self.add_count(measure, windows.first + index, count);
-                }
+            (AggregateFunction::Count, _) => self.add_counts(measure, first, widths(values)),
+            (AggregateFunction::Sum, ValuesBlock::Integers(integers)) => {
+                let (sums, counts) = self.integer_sums(measure, first, windows.count());
+                integers.sum_windows(values, sums)?;
+                counts.iter_mut().zip(widths(values)).for_each(|(count, width)| *count += width);
             }
-            (AggregateFunction::Sum, ValuesBlock::Integers(integers) | ValuesBlock::Unsigned(integers)) => {
-                scratch.sums.clear();
-                scratch.sums.resize(values.len() - 1, 0);
-                integers.sum_windows(values, &mut scratch.sums).map_err(|error| corrupt(error.into()))?;
-                let unsigned = matches!(block.values, ValuesBlock::Unsigned(_));
-                for (index, (sum, count)) in scratch.sums.iter().zip(counts).enumerate() {
+            (AggregateFunction::Sum, ValuesBlock::Unsigned(integers)) => {
+                let (sums, counts) = self.integer_sums(measure, first, windows.count());
+                integers.sum_windows(values, sums)?;
+                for ((sum, count), width) in sums.iter_mut().zip(counts).zip(widths(values)) {
                     // Unsigned numbers are stored less 2⁶³ each.
-                    let sum = if unsigned { *sum + (i128::from(count) << 63) } else { *sum };
-                    self.add_sum(measure, windows.first + index, sum, count);
+                    *sum += i128::from(width) << 63;
+                    *count += width;
                 }
             }
             (AggregateFunction::Sum, ValuesBlock::Floats(floats)) => {
                 let (start, end) = (values[0], values[values.len() - 1]);
                 scratch.floats.clear();
-                floats
-                    .decode_range(start..end, &mut scratch.floats)
-                    .map_err(|error| corrupt(error.into()))?;
+                floats.decode_range(start..end, &mut scratch.floats)?;
                 for (index, pair) in values.windows(2).enumerate() {
                     let slice = &scratch.floats[(pair[0] - start) as usize..(pair[1] - start) as usize];
-                    self.add_floats(measure, windows.first + index, slice);
+                    self.add_floats(measure, first + index, slice);
                 }
             }
-            (AggregateFunction::Min | AggregateFunction::Max, ValuesBlock::Integers(integers)) => {
-                let found = Extremes { measure, first: windows.first, values, integers, unsigned: false };
-                self.add_extremes(&found, &block, times, scratch).map_err(corrupt)?;
+            (
+                AggregateFunction::Min | AggregateFunction::Max,
+                ValuesBlock::Integers(integers) | ValuesBlock::Unsigned(integers),
+            ) => {
+                scratch.extremes.clear();
+                scratch.extremes.resize(windows.count(), (i64::MAX, i64::MIN));
+                integers.min_max_windows(values, &mut scratch.extremes)?;
+                let unsigned = matches!(block.values, ValuesBlock::Unsigned(_));
+                match times {
+                    None => self.add_extremes(measure, first, values, &scratch.extremes, unsigned),
+                    Some(times) => {
+                        let found = Extremes { measure, first, values, integers, unsigned };
+                        self.offer_extremes(&found, block, &times, scratch)?;
+                    }
+                }
             }
-            (AggregateFunction::Min | AggregateFunction::Max, ValuesBlock::Unsigned(integers)) => {
-                let found = Extremes { measure, first: windows.first, values, integers, unsigned: true };
-                self.add_extremes(&found, &block, times, scratch).map_err(corrupt)?;
+            _ => {
+                let times = times.ok_or(BlockError("times are missing"))?;
+                self.add_decoded(block, measure, column_type, windows, &times)?;
             }
-            _ => self.add_decoded(&block, measure, column.column_type, windows, times).map_err(corrupt)?,
         }
+        scratch.dense = dense;
         Ok(())
     }
 
-    /// Extremes of integers: where one is preferred, its first row is looked up.
-    fn add_extremes(
+    /// Offers extremes of integers: where one is preferred, its first row is looked up.
+    fn offer_extremes(
         &mut self,
         found: &Extremes<'_>,
         block: &ColumnBlock<'_>,
-        times: &Times<'_>,
+        times: &IntegerBlock<'_>,
         scratch: &mut EncodedScratch,
-    ) -> std::result::Result<(), BlockError> {
+    ) -> BlockResult<()> {
         let least = self.function(found.measure) == AggregateFunction::Min;
-        scratch.extremes.clear();
-        scratch.extremes.resize(found.values.len() - 1, (i64::MAX, i64::MIN));
-        found.integers.min_max_windows(found.values, &mut scratch.extremes)?;
         for (index, pair) in found.values.windows(2).enumerate() {
             if pair[0] == pair[1] {
                 continue;
@@ -237,7 +291,7 @@ impl Accumulator<'_> {
                 return Err(BlockError("an extreme that no value has"));
             };
             let row = row_of(block, pair[0] + first as u32);
-            self.offer(found.measure, window, candidate, times.block.value_at(row)?);
+            self.offer(found.measure, window, candidate, times.value_at(row)?);
         }
         Ok(())
     }
@@ -248,9 +302,9 @@ impl Accumulator<'_> {
         block: &ColumnBlock<'_>,
         measure: usize,
         column_type: ColumnType,
-        windows: &WindowRows,
-        times: &Times<'_>,
-    ) -> std::result::Result<(), BlockError> {
+        windows: &PartWindows<'_>,
+        times: &IntegerBlock<'_>,
+    ) -> BlockResult<()> {
         let function = self.function(measure);
         let ends = matches!(function, AggregateFunction::First | AggregateFunction::Last);
         for (index, pair) in windows.bounds.windows(2).enumerate() {
@@ -278,7 +332,7 @@ impl Accumulator<'_> {
             let mut column = Column::new(Kind::of(column_type));
             block.decode(rows.clone(), &mut column)?;
             let mut decoded = Vec::with_capacity(rows.len());
-            times.block.decode_range(rows.clone(), &mut decoded)?;
+            times.decode_range(rows.clone(), &mut decoded)?;
             let window = WindowRows { first: windows.first + index, bounds: vec![0, rows.len() as u32] };
             self.add_column(measure, &window, &column, column_type, &decoded);
         }
@@ -286,11 +340,8 @@ impl Accumulator<'_> {
     }
 }
 
-/// A column of a part's group.
-struct Cells {
-    position: usize,
-    column_type: ColumnType,
-    group_rows: u32,
+fn is_integer(column_type: ColumnType) -> bool {
+    matches!(column_type, ColumnType::Int64 | ColumnType::UInt64)
 }
 
 /// Extremes being looked for.
@@ -301,12 +352,6 @@ struct Extremes<'a> {
     values: &'a [u32],
     integers: &'a IntegerBlock<'a>,
     unsigned: bool,
-}
-
-/// The same windows counted from their first row.
-fn relative(windows: &WindowRows) -> WindowRows {
-    let start = windows.bounds[0];
-    WindowRows { first: windows.first, bounds: windows.bounds.iter().map(|bound| bound - start).collect() }
 }
 
 /// The row that has a value, by its number among the values.

@@ -19,6 +19,7 @@ use encoded::EncodedScratch;
 use nyala_core::store::{AggregateRequest, AggregateStates, Windows};
 use nyala_core::{ColumnType, Result, TimeRange};
 use states::Accumulator;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Where a measure's values are.
@@ -74,6 +75,7 @@ pub(crate) fn aggregate(snapshot: &EngineSnapshot, request: &AggregateRequest) -
     }
     let mut partitions: Vec<Slot> = table.partitions_in(time).cloned().map(Slot::Closed).collect();
     let mut scratch = EncodedScratch::default();
+    let mut segments = VecDeque::new();
     for (series, group) in request.series.iter() {
         accumulator.begin_series(*series, *group);
         for slot in &mut partitions {
@@ -84,7 +86,8 @@ pub(crate) fn aggregate(snapshot: &EngineSnapshot, request: &AggregateRequest) -
                 *slot = Slot::Open(Box::new(reader));
             }
             let Slot::Open(reader) = slot else { unreachable!("was opened") };
-            for segment in reader.segments(*series, time)? {
+            reader.add_segments(*series, time, &mut segments)?;
+            while let Some(segment) = segments.pop_front() {
                 match segment {
                     Segment::Single { cursor, part, time } if request.predicates.is_empty() => {
                         let cursor = &mut reader.cursors[cursor];

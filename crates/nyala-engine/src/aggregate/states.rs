@@ -1,6 +1,7 @@
 //! States of a request, and what is added to them for one series after the other.
 
 use super::Source;
+use nyala_column::to_unsigned;
 use nyala_core::SeriesId;
 use nyala_core::store::aggregate::{FloatSum, Selected, SelectedValues};
 use nyala_core::store::{AggregateFunction, AggregateRequest, AggregateStates, MeasureState};
@@ -71,6 +72,67 @@ impl<'a> Accumulator<'a> {
                 counts[self.base + window] += count;
             }
             _ => unreachable!("not a sum of integers"),
+        }
+    }
+
+    /// Adds to the counts of windows from `first` on.
+    pub(super) fn add_counts(&mut self, measure: usize, first: usize, counts: impl Iterator<Item = u64>) {
+        match &mut self.states.measures[measure] {
+            MeasureState::Count(sums) => {
+                sums[self.base + first..].iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+            }
+            _ => unreachable!("not a count"),
+        }
+    }
+
+    /// The sums and counts of windows, to be added to.
+    pub(super) fn integer_sums(
+        &mut self,
+        measure: usize,
+        first: usize,
+        windows: usize,
+    ) -> (&mut [i128], &mut [u64]) {
+        let slots = self.base + first..self.base + first + windows;
+        match &mut self.states.measures[measure] {
+            MeasureState::SumInteger { sums, counts } => (&mut sums[slots.clone()], &mut counts[slots]),
+            _ => unreachable!("not a sum of integers"),
+        }
+    }
+
+    /// Adds least and greatest integers (as stored) of windows with values, whose times nobody asks for.
+    pub(super) fn add_extremes(
+        &mut self,
+        measure: usize,
+        first: usize,
+        bounds: &[u32],
+        extremes: &[(i64, i64)],
+        unsigned: bool,
+    ) {
+        let least = self.function(measure) == AggregateFunction::Min;
+        let slots = self.base + first..self.base + first + extremes.len();
+        let own_series = self.series;
+        let MeasureState::Selected(selected) = &mut self.states.measures[measure] else {
+            unreachable!("not a selecting function")
+        };
+        let series = &mut selected.series[slots.clone()];
+        macro_rules! merge {
+            ($values:expr, $convert:expr) => {{
+                let values = $values[slots].iter_mut().zip(series);
+                for (((value, series), (min, max)), pair) in values.zip(extremes).zip(bounds.windows(2)) {
+                    if pair[0] == pair[1] {
+                        continue;
+                    }
+                    let found = $convert(if least { *min } else { *max });
+                    if series.is_none() || (if least { found < *value } else { found > *value }) {
+                        (*value, *series) = (found, Some(own_series));
+                    }
+                }
+            }};
+        }
+        match &mut selected.values {
+            SelectedValues::Int(values) => merge!(values, |value: i64| value),
+            SelectedValues::UInt(values) if unsigned => merge!(values, to_unsigned),
+            _ => unreachable!("extremes of another type"),
         }
     }
 

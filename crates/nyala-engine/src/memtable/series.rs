@@ -28,10 +28,14 @@ const STRIPES: usize = 16;
 const SERIES_PER_RUN: u32 = 64;
 /// Rows of the largest pages: 3 KiB for ten values a row; on average half a page is unused.
 const PAGE_ROWS_MAX: u32 = 32;
+/// Rows that readers make room for at once.
+const RESERVED_ROWS_MAX: usize = 256;
 const NO_PAGE: u32 = u32::MAX;
 const HEADER_WORDS: usize = 2;
 /// Time and sequence.
 const ROW_WORDS: usize = 2;
+/// A page's header and the first words of its first row.
+const FIRST_ROW_WORDS: usize = HEADER_WORDS + ROW_WORDS;
 
 /// Rows by series.
 pub(crate) struct SeriesMemtable {
@@ -254,6 +258,10 @@ impl SeriesMemtable {
         let guard = self.stripes[stripe_of(series.0)].lock();
         let Some(slot) = guard.find(series.0).copied() else { return reader.piece };
         let mut page = slot.head;
+        if slot.in_order && guard.words.get(slot.tail, FIRST_ROW_WORDS)[HEADER_WORDS] as i64 <= time.start_ns {
+            page = slot.tail;
+        }
+        reader.reserve(slot.rows as usize);
         while page != NO_PAGE {
             let header = guard.words.get(page, HEADER_WORDS);
             let next = header[0] as u32;
@@ -273,6 +281,21 @@ impl SeriesMemtable {
         }
         drop(guard);
         reader.finish(slot.in_order)
+    }
+
+    /// A time from which on there are at least `rows` rows of a series, if it has so many and keeps them in
+    /// order; the newest page of more if that is easier.
+    pub(crate) fn newest_rows_from(&self, series: SeriesId, rows: usize) -> Option<i64> {
+        // Locked in this order everywhere.
+        let shapes = self.shapes.read();
+        let guard = self.stripes[stripe_of(series.0)].lock();
+        let slot = guard.find(series.0).copied()?;
+        let first = usize::from(slot.tail_rows).checked_sub(rows).filter(|_| slot.in_order)?;
+        let header = guard.words.get(slot.tail, HEADER_WORDS);
+        let shape = header[1] as u32;
+        let row_words = ROW_WORDS + shapes.get(shape).values.len();
+        let row = slot.tail + (HEADER_WORDS + first * row_words) as u32;
+        Some(guard.words.get(row, ROW_WORDS)[0] as i64)
     }
 }
 
@@ -401,15 +424,21 @@ impl<'a> PieceReader<'a> {
             self.places_of = Some(shape_number);
         }
         let before = self.piece.keys.len();
-        let rows = || words.chunks_exact(row_words).filter(|row| visible(row));
-        for row in rows() {
-            self.piece.keys.push(row[0] as i64);
-            self.sequences.push(row[1]);
+        // The page's visible rows: found once, not for each column.
+        let mut visible_rows = [0_u32; PAGE_ROWS_MAX as usize];
+        let mut count = 0;
+        for (index, row) in words.chunks_exact(row_words).enumerate() {
+            if visible(row) {
+                visible_rows[count] = (index * row_words) as u32;
+                count += 1;
+                self.piece.keys.push(row[0] as i64);
+                self.sequences.push(row[1]);
+            }
         }
-        let count = self.piece.keys.len() - before;
         if count == 0 {
             return;
         }
+        let rows = &visible_rows[..count];
         if shape.deletes {
             let markers = self.piece.markers.get_or_insert_with(Vec::new);
             markers.resize(before, UPSERTED);
@@ -419,20 +448,31 @@ impl<'a> PieceReader<'a> {
         }
         for ((column, kind), place) in self.piece.columns.iter_mut().zip(&self.wanted.kinds).zip(&self.places)
         {
-            match (place, kind) {
-                (CellPlace::State(state), _) => column.push_state(*state, count),
-                (CellPlace::Word(word), Kind::Word) => {
-                    rows().for_each(|row| column.push_word(row[ROW_WORDS + word]));
+            let word = match place {
+                CellPlace::State(state) => {
+                    column.push_state(*state, count);
+                    continue;
                 }
-                (CellPlace::Word(word), Kind::Wide) => rows().for_each(|row| {
-                    let wide = bytes.get(row[ROW_WORDS + word]).try_into().expect("16 bytes were put in");
+                CellPlace::Word(word) => ROW_WORDS + word,
+            };
+            let cells = rows.iter().map(|row| words[*row as usize + word]);
+            match kind {
+                Kind::Word => column.extend_words(cells),
+                Kind::Wide => cells.for_each(|cell| {
+                    let wide = bytes.get(cell).try_into().expect("16 bytes were put in");
                     column.push_wide(i128::from_le_bytes(wide));
                 }),
-                (CellPlace::Word(word), Kind::Bytes) => {
-                    rows().for_each(|row| column.push_bytes(bytes.get(row[ROW_WORDS + word])));
-                }
+                Kind::Bytes => cells.for_each(|cell| column.push_bytes(bytes.get(cell))),
             }
         }
+    }
+
+    /// Makes room for rows.
+    fn reserve(&mut self, rows: usize) {
+        let rows = rows.min(RESERVED_ROWS_MAX);
+        self.piece.keys.reserve(rows);
+        self.sequences.reserve(rows);
+        self.piece.columns.iter_mut().for_each(|column| column.reserve_words(rows));
     }
 
     fn finish(mut self, in_order: bool) -> Piece<Vec<i64>> {

@@ -194,14 +194,7 @@ impl<'a> ColumnBlock<'a> {
             }
             Layout::Bytes => ValuesBlock::Bytes(Box::new(BytesBlock::parse(rest)?)),
         };
-        let fits = states.as_ref().is_none_or(|states| states.len() == rows)
-            && match &values {
-                ValuesBlock::Integers(block) | ValuesBlock::Unsigned(block) => block.len() == dense_rows,
-                ValuesBlock::Floats(block) => block.len() == dense_rows,
-                ValuesBlock::Booleans(block) => block.len() == dense_rows,
-                ValuesBlock::Wide { high, low } => high.len() == dense_rows && low.len() == dense_rows,
-                ValuesBlock::Bytes(block) => block.len() == dense_rows,
-            };
+        let fits = states.as_ref().is_none_or(|states| states.len() == rows) && values.has_rows(dense_rows);
         if fits { Ok(Self { states, values }) } else { Err(BlockError("a block has other rows")) }
     }
 
@@ -236,24 +229,27 @@ impl<'a> ColumnBlock<'a> {
 }
 
 impl ValuesBlock<'_> {
+    /// Whether there are so many values.
+    pub(crate) fn has_rows(&self, rows: u32) -> bool {
+        match self {
+            ValuesBlock::Integers(block) | ValuesBlock::Unsigned(block) => block.len() == rows,
+            ValuesBlock::Floats(block) => block.len() == rows,
+            ValuesBlock::Booleans(block) => block.len() == rows,
+            ValuesBlock::Wide { high, low } => high.len() == rows && low.len() == rows,
+            ValuesBlock::Bytes(block) => block.len() == rows,
+        }
+    }
+
     fn decode(&self, rows: Range<u32>, column: &mut Column) -> Result<()> {
         let count = rows.len();
         match (self, &mut column.values) {
-            (ValuesBlock::Integers(block), Values::Word(words)) => {
-                let mut values = Vec::with_capacity(count);
-                block.decode_range(rows, &mut values)?;
-                words.extend(values.into_iter().map(|value| value as u64));
-            }
+            (ValuesBlock::Integers(block), Values::Word(words)) => block.decode_words(rows, words)?,
             (ValuesBlock::Unsigned(block), Values::Word(words)) => {
-                let mut values = Vec::with_capacity(count);
-                block.decode_range(rows, &mut values)?;
-                words.extend(values.into_iter().map(to_unsigned));
+                let start = words.len();
+                block.decode_words(rows, words)?;
+                words[start..].iter_mut().for_each(|word| *word = to_unsigned(*word as i64));
             }
-            (ValuesBlock::Floats(block), Values::Word(words)) => {
-                let mut values = Vec::with_capacity(count);
-                block.decode_range(rows, &mut values)?;
-                words.extend(values.into_iter().map(f64::to_bits));
-            }
+            (ValuesBlock::Floats(block), Values::Word(words)) => block.decode_words(rows, words)?,
             (ValuesBlock::Booleans(block), Values::Word(words)) => {
                 let mut bits = Bitmap::new();
                 block.decode_range(rows, &mut bits);

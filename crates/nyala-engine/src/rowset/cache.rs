@@ -3,16 +3,15 @@
 //! Replacement is a clock: a block that was used since the hand passed stays for another round. That
 //! needs no list to be kept in order on every hit.
 
-use bytes::Bytes;
+use super::verified::VerifiedBlock;
 use hashbrown::HashMap;
 use nyala_core::memory::{Charge, Component, MemoryBudget};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 const SHARDS: usize = 16;
 /// What an entry costs besides its bytes.
-const ENTRY_OVERHEAD_BYTES: u64 = 96;
+const ENTRY_OVERHEAD_BYTES: u64 = 224;
 
 /// A place in a rowset: its id and an offset.
 type Place = (u64, u64);
@@ -21,8 +20,6 @@ type Place = (u64, u64);
 pub(crate) struct BlockCache {
     shards: Vec<Mutex<Shard>>,
     shard_bytes_max: u64,
-    hits: AtomicU64,
-    misses: AtomicU64,
 }
 
 struct Shard {
@@ -31,11 +28,13 @@ struct Shard {
     hand: usize,
     bytes: u64,
     charge: Charge,
+    hits: u64,
+    misses: u64,
 }
 
 struct Entry {
     place: Place,
-    block: Bytes,
+    block: Arc<VerifiedBlock>,
     used: bool,
 }
 
@@ -48,12 +47,12 @@ impl BlockCache {
             hand: 0,
             bytes: 0,
             charge: budget.charge(Component::BlockCache, 0),
+            hits: 0,
+            misses: 0,
         };
         Self {
             shards: (0..SHARDS).map(|_| Mutex::new(shard())).collect(),
             shard_bytes_max: budget.cache_bytes_max() / SHARDS as u64,
-            hits: AtomicU64::new(0),
-            misses: AtomicU64::new(0),
         }
     }
 
@@ -63,24 +62,23 @@ impl BlockCache {
     }
 
     /// A block if it is here.
-    pub(crate) fn get(&self, rowset: u64, offset: u64) -> Option<Bytes> {
+    pub(crate) fn get(&self, rowset: u64, offset: u64) -> Option<Arc<VerifiedBlock>> {
         let place = (rowset, offset);
         let mut shard = self.shard(place).lock();
-        let found = shard.places.get(&place).copied().map(|index| {
-            let entry = &mut shard.entries[index];
-            entry.used = true;
-            entry.block.clone()
-        });
-        drop(shard);
-        let counter = if found.is_some() { &self.hits } else { &self.misses };
-        counter.fetch_add(1, Ordering::Relaxed);
-        found
+        let Some(index) = shard.places.get(&place).copied() else {
+            shard.misses += 1;
+            return None;
+        };
+        shard.hits += 1;
+        let entry = &mut shard.entries[index];
+        entry.used = true;
+        Some(entry.block.clone())
     }
 
     /// Puts in a verified block.
-    pub(crate) fn insert(&self, rowset: u64, offset: u64, block: Bytes) {
+    pub(crate) fn insert(&self, rowset: u64, offset: u64, block: Arc<VerifiedBlock>) {
         let place = (rowset, offset);
-        let cost = block.len() as u64 + ENTRY_OVERHEAD_BYTES;
+        let cost = block.memory_bytes() + ENTRY_OVERHEAD_BYTES;
         if cost > self.shard_bytes_max {
             return;
         }
@@ -118,7 +116,10 @@ impl BlockCache {
 
     /// Hits and misses so far.
     pub(crate) fn counts(&self) -> (u64, u64) {
-        (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
+        self.shards.iter().fold((0, 0), |(hits, misses), shard| {
+            let shard = shard.lock();
+            (hits + shard.hits, misses + shard.misses)
+        })
     }
 }
 
@@ -141,7 +142,7 @@ impl Shard {
     fn remove(&mut self, index: usize) {
         let entry = self.entries.swap_remove(index);
         self.places.remove(&entry.place);
-        self.bytes -= entry.block.len() as u64 + ENTRY_OVERHEAD_BYTES;
+        self.bytes -= entry.block.memory_bytes() + ENTRY_OVERHEAD_BYTES;
         if let Some(moved) = self.entries.get(index) {
             self.places.insert(moved.place, index);
         }
@@ -156,11 +157,12 @@ mod tests {
     fn stays_within_its_share_and_keeps_what_is_used() {
         let budget = MemoryBudget::new(64 << 20);
         let cache = BlockCache::new(&budget);
+        let block = |byte: u8| Arc::new(VerifiedBlock::plain(vec![byte; 4096]));
         for round in 0..50_u64 {
-            for block in 0..100 {
-                cache.insert(round, block * 4096, Bytes::from(vec![round as u8; 4096]));
-                cache.insert(1000, 0, Bytes::from(vec![7; 4096]));
-                assert_eq!(cache.get(1000, 0).expect("is used all the time")[0], 7);
+            for number in 0..100 {
+                cache.insert(round, number * 4096, block(round as u8));
+                cache.insert(1000, 0, block(7));
+                assert_eq!(cache.get(1000, 0).expect("is used all the time").bytes()[0], 7);
             }
         }
         assert!(budget.used_bytes(Component::BlockCache) <= budget.cache_bytes_max());

@@ -124,6 +124,11 @@ impl ColumnEntry {
         out.extend_from_slice(&self.sum.to_le_bytes());
     }
 
+    /// Where the block of entry `index` of a page is.
+    pub(crate) fn block_at(page: &[u8], index: usize) -> BlockRef {
+        BlockRef::at(&page[index * Self::BYTES..(index + 1) * Self::BYTES])
+    }
+
     /// Entry `index` of a page.
     pub(crate) fn at(page: &[u8], index: usize) -> Self {
         let bytes = &page[index * Self::BYTES..(index + 1) * Self::BYTES];
@@ -290,11 +295,6 @@ pub(crate) struct GroupRuns {
 }
 
 impl GroupRuns {
-    /// All rows belong to one series.
-    pub(crate) fn single(series: u32, rows: u32) -> Self {
-        Self { series: vec![series], ends: vec![rows] }
-    }
-
     /// The rows of a series.
     pub(crate) fn rows_of(&self, series: u32) -> Option<std::ops::Range<u32>> {
         let position = self.series.binary_search(&series).ok()?;

@@ -89,8 +89,8 @@ impl KeyedCursor {
             return Ok(false);
         }
         let filter = self.rowset.block(self.footer.bloom)?;
-        bloom::check(&filter).map_err(|error| self.rowset.corrupt(self.footer.bloom, &error))?;
-        Ok(!bloom::may_contain(&filter, bloom::hash(&self.range.start)))
+        bloom::check(filter.bytes()).map_err(|error| self.rowset.corrupt(self.footer.bloom, &error))?;
+        Ok(!bloom::may_contain(filter.bytes(), bloom::hash(&self.range.start)))
     }
 
     /// Whether bytes are a key with all its columns, not a prefix or made otherwise.
@@ -125,7 +125,8 @@ impl KeyedCursor {
 
     pub(crate) fn first_keys(&self, page: usize) -> Result<ByteVec> {
         let page = &self.footer.pages[page];
-        let bytes = self.rowset.group_page(page)?;
+        let block = self.rowset.group_page(page)?;
+        let bytes = block.bytes();
         let groups = page.groups as usize;
         let cut = || self.rowset.corrupt(page.group_page, &Error::invalid("an index page is too short"));
         let rest = bytes.get(groups * GroupEntry::BYTES..).ok_or_else(cut)?;
@@ -183,7 +184,7 @@ impl KeyedCursor {
 
     pub(crate) fn read_group(&self, page: usize, group: usize) -> Result<Piece<ByteVec>> {
         let entries = self.rowset.group_page(&self.footer.pages[page])?;
-        let rows = GroupEntry::at(&entries, group).rows;
+        let rows = GroupEntry::at(entries.bytes(), group).rows;
         let keys = self
             .key_columns
             .iter()
@@ -224,14 +225,14 @@ impl KeyedCursor {
             Some(position) => self.rowset.column_page(&self.footer.pages[page], position)?,
             None => None,
         };
-        let entry = entries.map(|entries| ColumnEntry::at(&entries, group));
+        let entry = entries.map(|entries| ColumnEntry::at(entries.bytes(), group));
         match entry.filter(|entry| entry.block.length > 0) {
             None => column.push_state(ABSENT, rows as usize),
             Some(entry) => {
-                let bytes = self.rowset.block(entry.block)?;
-                let parsed = self.rowset.parse(&bytes, entry.block, column_type, rows)?;
-                parsed
-                    .decode(0..rows, &mut column)
+                let block = self.rowset.column_block(entry.block, column_type, rows)?;
+                block
+                    .parse(column_type, rows)
+                    .and_then(|parsed| parsed.decode(0..rows, &mut column))
                     .map_err(|error| self.rowset.corrupt_block(entry.block, error))?;
             }
         }

@@ -14,6 +14,7 @@ pub(crate) mod format;
 pub(crate) mod keyed;
 pub(crate) mod reader;
 pub(crate) mod series;
+pub(crate) mod verified;
 pub(crate) mod writer;
 
 /// Rows of a group of a series-keyed table.

@@ -1,14 +1,13 @@
 //! An open rowset: footer, pages and blocks through the cache.
 
-use super::block::{BlockError, ColumnBlock};
+use super::block::BlockError;
 use super::cache::BlockCache;
 use super::format::{
-    BlockRef, ColumnEntry, Footer, GroupEntry, GroupRuns, HEADER_BYTES, MAGIC, PageEntry, TAIL_BYTES,
-    VERSION, check_group_page,
+    BlockRef, ColumnEntry, Footer, GroupEntry, HEADER_BYTES, MAGIC, PageEntry, TAIL_BYTES, VERSION,
+    check_group_page,
 };
+use super::verified::VerifiedBlock;
 use crate::fs::{Access, FileRef, FsRef};
-use bytes::Bytes;
-use nyala_column::IntegerBlock;
 use nyala_core::memory::{Charge, Component, MemoryBudget};
 use nyala_core::{ColumnType, Error, Result, TableId, TimeRange};
 use parking_lot::Mutex;
@@ -163,70 +162,85 @@ impl Rowset {
         Ok(self.open()?.footer)
     }
 
-    /// Verified bytes.
-    pub(crate) fn block(&self, place: BlockRef) -> Result<Bytes> {
+    /// A block through the cache; `check` makes one of bytes whose checksum is right.
+    fn cached(
+        &self,
+        place: BlockRef,
+        check: impl FnOnce(Vec<u8>) -> Result<VerifiedBlock>,
+    ) -> Result<Arc<VerifiedBlock>> {
         if let Some(block) = self.source.cache.get(self.meta.id, place.offset) {
             return Ok(block);
         }
-        let block = read_block(&self.open()?.file, place)?;
+        let block = Arc::new(check(read_block(&self.open()?.file, place)?)?);
         self.source.cache.insert(self.meta.id, place.offset, block.clone());
         Ok(block)
     }
 
+    /// Bytes that their user looks into.
+    pub(crate) fn block(&self, place: BlockRef) -> Result<Arc<VerifiedBlock>> {
+        self.cached(place, |bytes| Ok(VerifiedBlock::plain(bytes)))
+    }
+
+    /// The block of a column in a group of `rows`.
+    pub(crate) fn column_block(
+        &self,
+        place: BlockRef,
+        column_type: ColumnType,
+        rows: u32,
+    ) -> Result<Arc<VerifiedBlock>> {
+        self.cached(place, |bytes| {
+            VerifiedBlock::column(bytes, column_type, rows).map_err(|error| self.corrupt_block(place, error))
+        })
+    }
+
     /// A page of group entries.
-    pub(crate) fn group_page(&self, page: &PageEntry) -> Result<Bytes> {
-        let bytes = self.block(page.group_page)?;
-        check_group_page(&bytes, page.groups as usize)
-            .map_err(|error| self.corrupt(page.group_page, &error))?;
-        Ok(bytes)
+    pub(crate) fn group_page(&self, page: &PageEntry) -> Result<Arc<VerifiedBlock>> {
+        self.cached(page.group_page, |bytes| {
+            check_group_page(&bytes, page.groups as usize)
+                .map_err(|error| self.corrupt(page.group_page, &error))?;
+            Ok(VerifiedBlock::plain(bytes))
+        })
+        .and_then(|block| self.long_enough(block, page.group_page, page.groups as usize * GroupEntry::BYTES))
+    }
+
+    fn long_enough(
+        &self,
+        block: Arc<VerifiedBlock>,
+        place: BlockRef,
+        bytes: usize,
+    ) -> Result<Arc<VerifiedBlock>> {
+        if block.bytes().len() < bytes {
+            return Err(self.corrupt(place, &Error::invalid("an index page is too short")));
+        }
+        Ok(block)
     }
 
     /// A page of entries of a column, by its position in the footer; `None`: absent in all its groups.
-    pub(crate) fn column_page(&self, page: &PageEntry, column: usize) -> Result<Option<Bytes>> {
+    pub(crate) fn column_page(&self, page: &PageEntry, column: usize) -> Result<Option<Arc<VerifiedBlock>>> {
         let place = page.column_pages[column];
         if place.length == 0 {
             return Ok(None);
         }
-        let bytes = self.block(place)?;
-        if bytes.len() < page.groups as usize * ColumnEntry::BYTES {
-            return Err(self.corrupt(place, &Error::invalid("an index page is too short")));
-        }
-        Ok(Some(bytes))
+        self.long_enough(self.block(place)?, place, page.groups as usize * ColumnEntry::BYTES).map(Some)
     }
 
-    /// Which rows of a group belong to which series.
-    pub(crate) fn runs(&self, entry: &GroupEntry) -> Result<GroupRuns> {
-        if entry.directory.length == 0 {
-            return Ok(GroupRuns::single(entry.first_series, entry.rows));
+    /// Which rows of a group belong to which series; `None`: all to the first.
+    pub(crate) fn runs(&self, entry: &GroupEntry) -> Result<Option<Arc<VerifiedBlock>>> {
+        let place = entry.directory;
+        if place.length == 0 {
+            return Ok(None);
         }
-        let bytes = self.block(entry.directory)?;
-        let decode = || -> std::result::Result<GroupRuns, BlockError> {
-            let short = || BlockError("a directory is too short");
-            let (length, rest) = bytes.split_first_chunk::<4>().ok_or_else(short)?;
-            let (series, ends) =
-                rest.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or_else(short)?;
-            let integers = |bytes| -> std::result::Result<Vec<u32>, BlockError> {
-                let block = IntegerBlock::parse(bytes)?;
-                let mut values = Vec::new();
-                block.decode_range(0..block.len(), &mut values)?;
-                Ok(values.into_iter().map(|value| value as u32).collect())
-            };
-            Ok(GroupRuns { series: integers(series)?, ends: integers(ends)? })
-        };
-        let runs = decode().map_err(|error| self.corrupt_block(entry.directory, error))?;
-        runs.check(entry).map_err(|error| self.corrupt(entry.directory, &error))?;
-        Ok(runs)
-    }
-
-    /// Parses a column's block.
-    pub(crate) fn parse<'a>(
-        &self,
-        bytes: &'a [u8],
-        place: BlockRef,
-        column_type: ColumnType,
-        rows: u32,
-    ) -> Result<ColumnBlock<'a>> {
-        ColumnBlock::parse(bytes, column_type, rows).map_err(|error| self.corrupt_block(place, error))
+        let block = self.cached(place, |bytes| {
+            let block = VerifiedBlock::runs(bytes).map_err(|error| self.corrupt_block(place, error))?;
+            let checked = block.group_runs().map_or(Ok(()), |runs| runs.check(entry));
+            checked.map_err(|error| self.corrupt(place, &error))?;
+            Ok(block)
+        })?;
+        // Index entries that contradict each other could name one place for two things.
+        if block.group_runs().is_none() {
+            return Err(self.corrupt(place, &Error::invalid("a directory of runs that is none")));
+        }
+        Ok(Some(block))
     }
 
     /// The error of a block that passed its checksum and contradicts itself.
@@ -241,13 +255,13 @@ impl Rowset {
 }
 
 /// Reads and verifies a block.
-pub(crate) fn read_block(file: &FileRef, place: BlockRef) -> Result<Bytes> {
+pub(crate) fn read_block(file: &FileRef, place: BlockRef) -> Result<Vec<u8>> {
     let mut bytes = vec![0; place.length as usize];
     file.read_exact_at(&mut bytes, place.offset)?;
     if crc32fast::hash(&bytes) != place.crc {
         return Err(Error::corrupt(file.path(), place.offset, "checksum of a block does not match"));
     }
-    Ok(Bytes::from(bytes))
+    Ok(bytes)
 }
 
 /// Reads and verifies header, tail and footer of a file that must be `length` bytes long.

@@ -3,13 +3,15 @@
 //! A cursor moves forward over series; it keeps the index page and the group at hand, so that reading
 //! neighbours costs no look-up.
 
-use super::format::{BlockRef, ColumnEntry, GroupEntry, GroupRuns, MARKER_COLUMN};
+use super::block::{BlockError, ColumnBlock, ValuesBlock};
+use super::format::{BlockRef, ColumnEntry, GroupEntry, MARKER_COLUMN};
 use super::reader::{LoadedFooter, Rowset};
+use super::verified::VerifiedBlock;
 use crate::cells::{ABSENT, Column, Kind, Values};
 use crate::memtable::Wanted;
 use crate::merge::Piece;
-use bytes::Bytes;
-use nyala_core::{ColumnType, Result, SeriesId, TimeRange};
+use nyala_column::IntegerBlock;
+use nyala_core::{ColumnType, Error, Result, SeriesId, TimeRange};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -47,28 +49,71 @@ pub(crate) struct RowsetCursor {
     sources: Vec<Source>,
     page: Option<LoadedPage>,
     group: Option<LoadedGroup>,
+    /// Blocks of the group at hand, by source.
+    blocks: Vec<Slot<LoadedBlock>>,
+}
+
+/// Something that is looked for when it is first asked for.
+#[derive(Clone)]
+enum Slot<T> {
+    Unknown,
+    Absent,
+    Found(T),
 }
 
 struct LoadedPage {
     index: usize,
-    groups: Bytes,
-    /// By source: loaded when first asked for.
-    columns: Vec<Option<Option<Bytes>>>,
+    groups: Arc<VerifiedBlock>,
+    /// By source.
+    columns: Vec<Slot<Arc<VerifiedBlock>>>,
 }
 
 struct LoadedGroup {
     page: usize,
     group: usize,
     entry: GroupEntry,
-    runs: GroupRuns,
-    blocks: Vec<Option<Option<LoadedBlock>>>,
+    /// `None`: all rows belong to the first series.
+    runs: Option<Arc<VerifiedBlock>>,
+}
+
+impl LoadedGroup {
+    fn rows_of(&self, series: u32) -> Option<Range<u32>> {
+        match self.runs.as_ref().and_then(|runs| runs.group_runs()) {
+            Some(runs) => runs.rows_of(series),
+            None => (series == self.entry.first_series).then_some(0..self.entry.rows),
+        }
+    }
+
+    /// The first series that is not below `least`.
+    fn series_from(&self, least: u32) -> Option<u32> {
+        match self.runs.as_ref().and_then(|runs| runs.group_runs()) {
+            Some(runs) => runs.series.get(runs.series.partition_point(|series| *series < least)).copied(),
+            None => Some(self.entry.first_series).filter(|series| *series >= least),
+        }
+    }
 }
 
 /// A column's block of a group.
 #[derive(Clone)]
 pub(crate) struct LoadedBlock {
-    pub(crate) entry: ColumnEntry,
-    pub(crate) bytes: Bytes,
+    pub(crate) place: BlockRef,
+    column_type: ColumnType,
+    rows: u32,
+    block: Arc<VerifiedBlock>,
+}
+
+impl LoadedBlock {
+    pub(crate) fn parse(&self) -> std::result::Result<ColumnBlock<'_>, BlockError> {
+        self.block.parse(self.column_type, self.rows)
+    }
+
+    /// The block of a column of integers that all have values.
+    pub(crate) fn integers(&self) -> std::result::Result<IntegerBlock<'_>, BlockError> {
+        match self.parse()? {
+            ColumnBlock { states: None, values: ValuesBlock::Integers(block) } => Ok(block),
+            _ => Err(BlockError("a column without gaps has some")),
+        }
+    }
 }
 
 const TIME_SOURCE: usize = 0;
@@ -85,34 +130,48 @@ impl RowsetCursor {
                 .map(|(id, column_type)| Source { position: footer.column(*id), column_type: *column_type }),
         );
         sources.push(Source { position: footer.column(MARKER_COLUMN), column_type: ColumnType::Int8 });
-        Ok(Self { rowset, footer, wanted, sources, page: None, group: None })
+        let blocks = vec![Slot::Unknown; sources.len()];
+        Ok(Self { rowset, footer, wanted, sources, page: None, group: None, blocks })
     }
 
     fn page(&mut self, index: usize) -> Result<&mut LoadedPage> {
         if self.page.as_ref().is_none_or(|page| page.index != index) {
             let groups = self.rowset.group_page(&self.footer.pages[index])?;
-            self.page = Some(LoadedPage { index, groups, columns: vec![None; self.sources.len()] });
+            let columns = vec![Slot::Unknown; self.sources.len()];
+            self.page = Some(LoadedPage { index, groups, columns });
         }
         Ok(self.page.as_mut().expect("was loaded"))
     }
 
+    fn group_entry(&mut self, page: usize, group: usize) -> Result<GroupEntry> {
+        let entry = GroupEntry::at(self.page(page)?.groups.bytes(), group);
+        if entry.rows == 0 {
+            let place = self.footer.pages[page].group_page;
+            return Err(self.rowset.corrupt(place, &Error::invalid("a group of 0 rows")));
+        }
+        Ok(entry)
+    }
+
     fn group(&mut self, page: usize, group: usize) -> Result<&mut LoadedGroup> {
         if self.group.as_ref().is_none_or(|loaded| loaded.page != page || loaded.group != group) {
-            let entry = GroupEntry::at(&self.page(page)?.groups, group);
+            let entry = self.group_entry(page, group)?;
             let runs = self.rowset.runs(&entry)?;
-            let blocks = vec![None; self.sources.len()];
-            self.group = Some(LoadedGroup { page, group, entry, runs, blocks });
+            self.group = Some(LoadedGroup { page, group, entry, runs });
+            self.blocks.fill(Slot::Unknown);
         }
         Ok(self.group.as_mut().expect("was loaded"))
     }
 
     /// The first group that may hold a series or a later one.
     fn seek(&mut self, series: u32) -> Result<Option<(usize, usize)>> {
+        if let Some(near) = self.seek_near(series) {
+            return Ok(Some(near));
+        }
         let page = self.footer.pages.partition_point(|page| page.last_series < series);
         let Some(groups) = self.footer.pages.get(page).map(|page| page.groups as usize) else {
             return Ok(None);
         };
-        let entries = &self.page(page)?.groups;
+        let entries = self.page(page)?.groups.bytes();
         let (mut low, mut high) = (0, groups);
         while low < high {
             let middle = low + (high - low) / 2;
@@ -125,30 +184,41 @@ impl RowsetCursor {
         Ok((low < groups).then_some((page, low)))
     }
 
+    /// The same if it is the group after the one at hand, in the page at hand: series come in order.
+    fn seek_near(&self, series: u32) -> Option<(usize, usize)> {
+        let (group, page) = (self.group.as_ref()?, self.page.as_ref()?);
+        let next = group.group + 1;
+        let near = page.index == group.page
+            && group.entry.last_series < series
+            && next < self.footer.pages[page.index].groups as usize
+            && series <= GroupEntry::last_series_at(page.groups.bytes(), next);
+        near.then_some((page.index, next))
+    }
+
     /// The first series with rows that is not below `least`.
     pub(crate) fn next_series(&mut self, least: u32) -> Result<Option<u32>> {
         if let Some(group) = &self.group
             && group.entry.first_series <= least
             && least <= group.entry.last_series
         {
-            let position = group.runs.series.partition_point(|series| *series < least);
-            return Ok(group.runs.series.get(position).copied());
+            return Ok(group.series_from(least));
         }
         let Some((page, group)) = self.seek(least)? else { return Ok(None) };
-        let group = self.group(page, group)?;
-        let position = group.runs.series.partition_point(|series| *series < least);
-        Ok(group.runs.series.get(position).copied())
+        Ok(self.group(page, group)?.series_from(least))
     }
 
     /// Appends where the rows of a series are that may lie in a range of times, in order of time.
     pub(crate) fn parts(&mut self, series: SeriesId, time: TimeRange, parts: &mut Vec<Part>) -> Result<()> {
+        if !self.rowset.meta.time().overlaps(time) {
+            return Ok(());
+        }
         let series = series.0;
         // The group at hand holds all rows of the series unless it is the first or last in it.
         if let Some(group) = &self.group
             && group.entry.first_series < series
             && series < group.entry.last_series
         {
-            if let Some(rows) = group.runs.rows_of(series) {
+            if let Some(rows) = group.rows_of(series) {
                 parts.push(Part {
                     page: group.page,
                     group: group.group,
@@ -169,7 +239,7 @@ impl RowsetCursor {
                 }
                 continue;
             }
-            let entry = GroupEntry::at(&self.page(page)?.groups, group);
+            let entry = self.group_entry(page, group)?;
             if entry.first_series > series {
                 return Ok(());
             }
@@ -178,7 +248,7 @@ impl RowsetCursor {
                 let rows = if entry.first_series == entry.last_series {
                     Some(0..entry.rows)
                 } else {
-                    self.group(page, group)?.runs.rows_of(series)
+                    self.group(page, group)?.rows_of(series)
                 };
                 if let Some(rows) = rows {
                     let (min_time_ns, max_time_ns) = (entry.min_time_ns, entry.max_time_ns);
@@ -194,51 +264,66 @@ impl RowsetCursor {
         }
     }
 
-    fn load(&mut self, part: &Part, source: usize) -> Result<Option<LoadedBlock>> {
-        self.group(part.page, part.group)?;
-        let loaded = self.group.as_ref().expect("was loaded");
-        if let Some(block) = &loaded.blocks[source] {
-            return Ok(block.clone());
+    fn load(&mut self, part: &Part, source: usize) -> Result<Option<&LoadedBlock>> {
+        let rows = self.group_rows(part)?;
+        if let Slot::Unknown = self.blocks[source] {
+            self.blocks[source] = match self.entries(part, source)? {
+                Some(entries) => {
+                    let place = ColumnEntry::block_at(entries, part.group);
+                    let column_type = self.sources[source].column_type;
+                    match place.length {
+                        0 => Slot::Absent,
+                        _ => Slot::Found(LoadedBlock {
+                            place,
+                            column_type,
+                            rows,
+                            block: self.rowset.column_block(place, column_type, rows)?,
+                        }),
+                    }
+                }
+                None => Slot::Absent,
+            };
         }
-        let block = match self.entry(part, source)? {
-            Some(entry) if entry.block.length > 0 => {
-                Some(LoadedBlock { entry, bytes: self.rowset.block(entry.block)? })
-            }
+        Ok(match &self.blocks[source] {
+            Slot::Found(block) => Some(block),
             _ => None,
-        };
-        self.group.as_mut().expect("was loaded").blocks[source] = Some(block.clone());
-        Ok(block)
+        })
     }
 
-    fn entry(&mut self, part: &Part, source: usize) -> Result<Option<ColumnEntry>> {
+    /// The index page of a source that has a part's group; `None`: absent in all its groups.
+    fn entries(&mut self, part: &Part, source: usize) -> Result<Option<&[u8]>> {
         let Some(position) = self.sources[source].position else { return Ok(None) };
         self.page(part.page)?;
         let page = self.page.as_mut().expect("was loaded");
-        if page.columns[source].is_none() {
-            let entries = self.rowset.column_page(&self.footer.pages[part.page], position)?;
-            page.columns[source] = Some(entries);
+        if let Slot::Unknown = page.columns[source] {
+            page.columns[source] = match self.rowset.column_page(&self.footer.pages[part.page], position)? {
+                Some(block) => Slot::Found(block),
+                None => Slot::Absent,
+            };
         }
-        let entries = page.columns[source].as_ref().expect("was loaded");
-        Ok(entries.as_ref().map(|entries| ColumnEntry::at(entries, part.group)))
+        Ok(match &page.columns[source] {
+            Slot::Found(block) => Some(block.bytes()),
+            _ => None,
+        })
     }
 
     /// The index entry of a wanted column for a part's group; `None`: absent in all of it.
     pub(crate) fn column_entry(&mut self, part: &Part, column: usize) -> Result<Option<ColumnEntry>> {
-        Ok(self.entry(part, column + 1)?.filter(|entry| entry.block.length > 0))
+        let entries = self.entries(part, column + 1)?;
+        Ok(entries.map(|entries| ColumnEntry::at(entries, part.group)).filter(|e| e.block.length > 0))
     }
 
     /// The block of a wanted column for a part's group; `None`: absent in all of it.
-    pub(crate) fn column_block(&mut self, part: &Part, column: usize) -> Result<Option<LoadedBlock>> {
+    pub(crate) fn column_block(&mut self, part: &Part, column: usize) -> Result<Option<&LoadedBlock>> {
         self.load(part, column + 1)
     }
 
     /// The block of times of a part's group.
     pub(crate) fn time_block(&mut self, part: &Part) -> Result<LoadedBlock> {
-        let missing = |cursor: &Self| cursor.rowset.corrupt(BlockRef::default(), &missing_times());
-        match self.load(part, TIME_SOURCE)? {
-            Some(block) => Ok(block),
-            None => Err(missing(self)),
+        if let Some(block) = self.load(part, TIME_SOURCE)? {
+            return Ok(block.clone());
         }
+        Err(self.rowset.corrupt(BlockRef::default(), &missing_times()))
     }
 
     /// Rows of the whole group of a part.
@@ -249,7 +334,8 @@ impl RowsetCursor {
     /// Whether some row of a part's group hides older ones.
     pub(crate) fn has_markers(&mut self, part: &Part) -> Result<bool> {
         let source = self.sources.len() - 1;
-        Ok(self.entry(part, source)?.is_some_and(|entry| entry.block.length > 0))
+        let entries = self.entries(part, source)?;
+        Ok(entries.is_some_and(|entries| ColumnEntry::block_at(entries, part.group).length > 0))
     }
 
     /// The rows of a part at these times.
@@ -257,25 +343,18 @@ impl RowsetCursor {
         if time.covers(part.time()) {
             return Ok(part.rows.clone());
         }
-        let rows = self.group_rows(part)?;
-        let block = self.time_block(part)?;
-        let parsed = self.rowset.parse(&block.bytes, block.entry.block, ColumnType::Timestamp, rows)?;
-        let super::block::ValuesBlock::Integers(times) = &parsed.values else {
-            unreachable!("times are integers")
-        };
-        let bound = |value| {
-            times
-                .lower_bound(part.rows.clone(), value)
-                .map_err(|error| self.rowset.corrupt_block(block.entry.block, error.into()))
-        };
-        Ok(bound(time.start_ns)?..bound(time.end_ns)?)
+        let loaded = self.time_block(part)?;
+        let bound = |value| loaded.integers()?.lower_bound(part.rows.clone(), value).map_err(BlockError::from);
+        let bounds = || Ok((bound(time.start_ns)?, bound(time.end_ns)?));
+        let (start, end) = bounds().map_err(|error| self.rowset.corrupt_block(loaded.place, error))?;
+        Ok(start..end.max(start))
     }
 
     /// The first and last time of a part.
     pub(crate) fn time_ends(&mut self, part: &Part) -> Result<(i64, i64)> {
-        let first = self.times(part, part.rows.start..part.rows.start + 1)?[0];
-        let last = self.times(part, part.rows.end - 1..part.rows.end)?[0];
-        Ok((first, last))
+        let loaded = self.time_block(part)?;
+        let ends = || loaded.integers()?.ends(part.rows.clone()).map_err(BlockError::from);
+        ends().map_err(|error| self.rowset.corrupt_block(loaded.place, error))
     }
 
     /// The times of rows of a part's group.
@@ -305,18 +384,37 @@ impl RowsetCursor {
     }
 
     fn decode(&mut self, part: &Part, source: usize, rows: Range<u32>) -> Result<Column> {
-        let column_type = self.sources[source].column_type;
-        let mut column = Column::new(Kind::of(column_type));
-        let group_rows = self.group_rows(part)?;
-        let Some(block) = self.load(part, source)? else {
-            column.push_state(ABSENT, rows.len());
-            return Ok(column);
-        };
-        let parsed = self.rowset.parse(&block.bytes, block.entry.block, column_type, group_rows)?;
-        parsed
-            .decode(rows, &mut column)
-            .map_err(|error| self.rowset.corrupt_block(block.entry.block, error))?;
+        let mut column = Column::new(Kind::of(self.sources[source].column_type));
+        self.append(part, source, rows, &mut column)?;
         Ok(column)
+    }
+
+    fn append(&mut self, part: &Part, source: usize, rows: Range<u32>, column: &mut Column) -> Result<()> {
+        let Some(loaded) = self.load(part, source)? else {
+            column.push_state(ABSENT, rows.len());
+            return Ok(());
+        };
+        let decoded = loaded.parse().and_then(|block| block.decode(rows, column));
+        let place = loaded.place;
+        decoded.map_err(|error| self.rowset.corrupt_block(place, error))
+    }
+
+    /// Appends all wanted cells of rows of a part's group, which has no markers, to a piece.
+    pub(crate) fn append_piece(
+        &mut self,
+        part: &Part,
+        rows: Range<u32>,
+        piece: &mut Piece<Vec<i64>>,
+    ) -> Result<()> {
+        let loaded = self.time_block(part)?;
+        let decoded = loaded
+            .integers()
+            .and_then(|block| block.decode_range(rows.clone(), &mut piece.keys).map_err(BlockError::from));
+        decoded.map_err(|error| self.rowset.corrupt_block(loaded.place, error))?;
+        for (column, cells) in piece.columns.iter_mut().enumerate() {
+            self.append(part, column + 1, rows.clone(), cells)?;
+        }
+        Ok(())
     }
 
     /// All wanted cells of rows of a part's group.

@@ -38,14 +38,7 @@ pub(crate) fn test_empty(
     if !projection.skip_empty_rows {
         return;
     }
-    let returned: Vec<&Column> = projection
-        .output
-        .iter()
-        .filter_map(|(place, _)| match place {
-            Place::Cell(position) => Some(&cells[*position]),
-            Place::Key(_) => None,
-        })
-        .collect();
+    let returned: Vec<&Column> = projection.returned_cells(cells).collect();
     if returned.iter().any(|column| column.all_values()) {
         return;
     }

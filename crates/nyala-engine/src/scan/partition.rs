@@ -8,6 +8,7 @@ use crate::rowset::series::{Part, RowsetCursor};
 use crate::tombstone::Tombstone;
 use crate::version::PartitionVersion;
 use nyala_core::{Result, SeriesId, TimeRange};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Rows merged at once, about: what a step of a scan holds in memory.
@@ -22,6 +23,11 @@ pub(crate) struct PartitionReader {
     pub(crate) wanted: Wanted,
     /// Series of the memtables, sorted, when all are read.
     memtable_series: Option<Vec<Vec<SeriesId>>>,
+    /// What [`PartitionReader::newest_first`] said, kept by who asked.
+    pub(crate) ranges: Vec<TimeRange>,
+    /// Used again from series to series.
+    items: Vec<Bounded>,
+    parts: Vec<Part>,
 }
 
 /// Rows of one series at times that no other segment has.
@@ -38,6 +44,8 @@ pub(crate) enum Segment {
 enum Item {
     Part { cursor: usize, part: Part },
     Rows(Piece<Vec<i64>>),
+    /// Was made a segment.
+    Taken,
 }
 
 struct Bounded {
@@ -82,7 +90,17 @@ impl PartitionReader {
             .filter(|tombstone| tombstone.sequence <= sequence && tombstone.times().is_some_and(overlaps))
             .cloned()
             .collect();
-        Ok(Self { cursors, memtables, tombstones, sequence, wanted, memtable_series: None })
+        Ok(Self {
+            cursors,
+            memtables,
+            tombstones,
+            sequence,
+            wanted,
+            memtable_series: None,
+            ranges: Vec::new(),
+            items: Vec::new(),
+            parts: Vec::new(),
+        })
     }
 
     /// The first series with rows (perhaps hidden ones) that is not below `least`.
@@ -115,9 +133,22 @@ impl PartitionReader {
     }
 
     /// Cuts the rows of a series in a range of times into segments, in order of time.
-    pub(crate) fn segments(&mut self, series: SeriesId, time: TimeRange) -> Result<Vec<Segment>> {
-        let mut items = Vec::new();
-        let mut parts = Vec::new();
+    pub(crate) fn segments(&mut self, series: SeriesId, time: TimeRange) -> Result<VecDeque<Segment>> {
+        let mut segments = VecDeque::new();
+        self.add_segments(series, time, &mut segments)?;
+        Ok(segments)
+    }
+
+    /// The same, appended.
+    pub(crate) fn add_segments(
+        &mut self,
+        series: SeriesId,
+        time: TimeRange,
+        segments: &mut VecDeque<Segment>,
+    ) -> Result<()> {
+        let (mut items, mut parts) = (std::mem::take(&mut self.items), std::mem::take(&mut self.parts));
+        items.clear();
+        parts.clear();
         for (cursor, reader) in self.cursors.iter_mut().enumerate() {
             reader.parts(series, time, &mut parts)?;
             items.extend(parts.drain(..).map(|part| Bounded {
@@ -128,9 +159,13 @@ impl PartitionReader {
                 item: Item::Part { cursor, part },
             }));
         }
-        for memtable in self.memtables.iter().filter_map(|memtable| memtable.series()) {
+        for memtable in &self.memtables {
+            let Some(rows) = memtable.series() else { continue };
+            if !memtable.time_bounds().is_some_and(|bounds| bounds.overlaps(time)) {
+                continue;
+            }
             let visibility = Visibility { sequence: self.sequence, tombstones: &self.tombstones };
-            let piece = memtable.read(series, time, &self.wanted, &visibility);
+            let piece = rows.read(series, time, &self.wanted, &visibility);
             if let (Some(first), Some(last)) = (piece.keys.first(), piece.keys.last()) {
                 items.push(Bounded {
                     first_ns: *first,
@@ -143,25 +178,25 @@ impl PartitionReader {
         }
         if items.len() > 1 {
             self.sharpen(&mut items)?;
-            items.sort_by_key(|item| (item.first_ns, item.last_ns));
+            items.sort_unstable_by_key(|item| (item.first_ns, item.last_ns));
         }
-        let mut segments = Vec::with_capacity(items.len());
-        let mut items = items.into_iter().peekable();
-        while let Some(item) = items.next() {
-            let mut last_ns = item.last_ns;
-            let mut group = vec![item];
-            while let Some(next) = items.next_if(|next| next.first_ns <= last_ns) {
-                last_ns = last_ns.max(next.last_ns);
-                group.push(next);
+        let mut start = 0;
+        while start < items.len() {
+            let (mut end, mut last_ns) = (start + 1, items[start].last_ns);
+            while end < items.len() && items[end].first_ns <= last_ns {
+                last_ns = last_ns.max(items[end].last_ns);
+                end += 1;
             }
-            if group.len() == 1 {
-                let item = group.pop().expect("has one");
-                self.push_single(series, time, item, &mut segments)?;
+            if end == start + 1 {
+                let item = std::mem::replace(&mut items[start].item, Item::Taken);
+                segments.push_back(self.single(series, time, item)?);
             } else {
-                push_merged(&group, time, &mut segments);
+                push_merged(&items[start..end], time, segments);
             }
+            start = end;
         }
-        Ok(segments)
+        (self.items, self.parts) = (items, parts);
+        Ok(())
     }
 
     /// Bounds of parts that only know those of their group are looked up where groups seem to overlap.
@@ -183,26 +218,44 @@ impl PartitionReader {
         Ok(())
     }
 
-    fn push_single(
-        &mut self,
-        series: SeriesId,
-        time: TimeRange,
-        item: Bounded,
-        segments: &mut Vec<Segment>,
-    ) -> Result<()> {
-        match item.item {
-            Item::Rows(piece) => segments.push(Segment::Rows(piece)),
+    fn single(&mut self, series: SeriesId, time: TimeRange, item: Item) -> Result<Segment> {
+        Ok(match item {
+            Item::Rows(piece) => Segment::Rows(piece),
             Item::Part { cursor, part } => {
-                let touched = !self.hidden(cursor, series, part.time()).is_empty()
+                let touched = !self.tombstones.is_empty()
+                    && !self.hidden(cursor, series, part.time()).is_empty()
                     || self.cursors[cursor].has_markers(&part)?;
-                segments.push(if touched {
+                if touched {
                     Segment::Merged(time.intersect(part.time()))
                 } else {
                     Segment::Single { cursor, part, time }
-                });
+                }
             }
+            Item::Taken => unreachable!("items are taken once"),
+        })
+    }
+
+    /// The time ranges that backward reads of a few rows take one after the other, newest first: in each there
+    /// is one more source than in the one before, so that older ones are not touched once newer ones suffice.
+    pub(crate) fn newest_first(&self, time: TimeRange) -> Vec<TimeRange> {
+        let rowsets = self.cursors.iter().map(|cursor| cursor.rowset.meta.time().end_ns);
+        let memtables = self.memtables.iter().filter_map(|memtable| Some(memtable.time_bounds()?.end_ns));
+        let mut ends: Vec<i64> = rowsets.chain(memtables).map(|end_ns| end_ns.min(time.end_ns)).collect();
+        ends.retain(|end_ns| *end_ns > time.start_ns);
+        ends.sort_unstable();
+        ends.dedup();
+        let mut ranges = Vec::with_capacity(ends.len());
+        while let Some(end_ns) = ends.pop() {
+            ranges.push(TimeRange::new(ends.last().copied().unwrap_or(time.start_ns), end_ns));
         }
-        Ok(())
+        ranges
+    }
+
+    /// A time in a range from which on a memtable that keeps the series in order has about `rows` rows.
+    pub(crate) fn newest_rows_from(&self, series: SeriesId, time: TimeRange, rows: usize) -> Option<i64> {
+        let memtables = self.memtables.iter().filter_map(|memtable| memtable.series());
+        let from = memtables.filter_map(|memtable| memtable.newest_rows_from(series, rows));
+        from.filter(|from_ns| time.contains(*from_ns)).max()
     }
 
     /// The rows of a segment, nothing hidden and nothing doubled.
@@ -260,7 +313,7 @@ fn without(piece: Piece<Vec<i64>>, hidden: &[TimeRange], kinds: &[Kind]) -> Piec
 }
 
 /// Cuts overlapping rows into slices of bounded size.
-fn push_merged(group: &[Bounded], time: TimeRange, segments: &mut Vec<Segment>) {
+fn push_merged(group: &[Bounded], time: TimeRange, segments: &mut VecDeque<Segment>) {
     let first_ns = group.iter().map(|item| item.first_ns).min().expect("has items").max(time.start_ns);
     let last_ns = group.iter().map(|item| item.last_ns).max().expect("has items");
     let end_ns = last_ns.saturating_add(1).min(time.end_ns);
@@ -274,10 +327,10 @@ fn push_merged(group: &[Bounded], time: TimeRange, segments: &mut Vec<Segment>) 
             gathered += rows;
             let cut_ns = end.saturating_add(1);
             if gathered >= MERGE_ROWS / 2 && start_ns < cut_ns && cut_ns < end_ns {
-                segments.push(Segment::Merged(TimeRange::new(start_ns, cut_ns)));
+                segments.push_back(Segment::Merged(TimeRange::new(start_ns, cut_ns)));
                 (start_ns, gathered) = (cut_ns, 0);
             }
         }
     }
-    segments.push(Segment::Merged(TimeRange::new(start_ns, end_ns)));
+    segments.push_back(Segment::Merged(TimeRange::new(start_ns, end_ns)));
 }

@@ -71,6 +71,14 @@ impl Projection {
         !self.predicates.is_empty() || self.skip_empty_rows
     }
 
+    /// The returned columns among cells.
+    pub(crate) fn returned_cells<'a>(&'a self, cells: &'a [Column]) -> impl Iterator<Item = &'a Column> {
+        self.output.iter().filter_map(|(place, _)| match place {
+            Place::Cell(position) => Some(&cells[*position]),
+            Place::Key(_) => None,
+        })
+    }
+
     /// The returned columns out of cells and key columns.
     pub(crate) fn arrays(
         &self,

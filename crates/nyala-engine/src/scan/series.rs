@@ -4,9 +4,10 @@ use super::BATCH_ROWS;
 use super::filter::{test, test_empty};
 use super::partition::{PartitionReader, Segment};
 use super::projection::Projection;
-use crate::cells::Column;
+use crate::cells::{Column, VALUE};
 use crate::key::SeriesKeys;
 use crate::merge::{Piece, keep_rows};
+use crate::rowset::series::Part;
 use crate::tombstone::Tombstone;
 use crate::version::{PartitionVersion, TableVersion};
 use async_trait::async_trait;
@@ -38,6 +39,10 @@ pub(crate) struct SeriesScan {
     ids: Ids,
     current: Option<Current>,
     rows_left: usize,
+    /// Some rows had none of the returned cells: they are tested before they are gathered.
+    has_gaps: bool,
+    /// Lists of the last series, to be used again.
+    spare: (Vec<TimeRange>, VecDeque<Segment>),
 }
 
 enum PartitionSlot {
@@ -55,10 +60,18 @@ enum Ids {
 /// The series at hand.
 struct Current {
     series: SeriesId,
+    /// The next partition.
     partition: usize,
+    /// Time ranges of the partition before it that were not cut into segments yet, the next one last.
+    ranges: Vec<TimeRange>,
     segments: VecDeque<Segment>,
     rows_left: usize,
+    /// Rows read at once, of a few that are wanted: more after each time that they do not suffice.
+    rows_at_once: usize,
 }
+
+/// The most rows wanted of a series for which it pays to look for them piece by piece.
+const FEW_ROWS: usize = 64;
 
 /// Rows gathered for a batch.
 pub(crate) struct Gathered {
@@ -78,7 +91,7 @@ impl SeriesScan {
             SeriesSet::Ids(_) => Ids::Listed(0),
         };
         let rows_left = request.limit.unwrap_or(usize::MAX);
-        Self { request, partitions, ids, current: None, rows_left }
+        Self { request, partitions, ids, current: None, rows_left, has_gaps: false, spare: Default::default() }
     }
 
     fn reader(&mut self, partition: usize) -> Result<&mut PartitionReader> {
@@ -133,41 +146,150 @@ impl SeriesScan {
             None => {
                 let Some(series) = self.next_series()? else { return Ok(false) };
                 let rows_left = self.request.limit_per_series.unwrap_or(usize::MAX);
-                Current { series, partition: 0, segments: VecDeque::new(), rows_left }
+                let (ranges, segments) = std::mem::take(&mut self.spare);
+                Current { series, partition: 0, ranges, segments, rows_left, rows_at_once: rows_left }
             }
         };
         while current.segments.is_empty() {
-            if current.partition == self.partitions.len() || current.rows_left == 0 {
+            if current.rows_left == 0 || !self.find_segments(&mut current)? {
+                self.end_series(current);
                 return Ok(true);
+            }
+        }
+        let backward = self.request.direction == Direction::Backward;
+        let segment = if backward { current.segments.pop_back() } else { current.segments.pop_front() };
+        let mut segment = segment.expect("was filled");
+        let rows_max = current.rows_left.min(self.rows_left);
+        if rows_max <= FEW_ROWS
+            && let Segment::Single { cursor, part, time } = &segment
+        {
+            let cursor = *cursor;
+            let all = self.reader(current.partition - 1)?.cursors[cursor].rows_at(part, *time)?;
+            let count = current.rows_at_once.min(all.len()) as u32;
+            current.rows_at_once = current.rows_at_once.saturating_mul(4);
+            let (rows, rest) = match backward {
+                true => (all.end - count..all.end, all.start..all.end - count),
+                false => (all.start..all.start + count, all.start + count..all.end),
+            };
+            let cut = |rows| Segment::Single {
+                cursor,
+                part: Part { rows, ..part.clone() },
+                time: TimeRange::ALL,
+            };
+            let rest = (!rest.is_empty()).then(|| cut(rest));
+            segment = cut(rows);
+            match (rest, backward) {
+                (Some(rest), true) => current.segments.push_back(rest),
+                (Some(rest), false) => current.segments.push_front(rest),
+                (None, _) => {}
+            }
+        }
+        let added = match self.append_single(&current, &segment, gathered)? {
+            Some(rows) => rows,
+            None => {
+                let piece = self.read(current.partition - 1, current.series, segment, rows_max)?;
+                let rows = piece.rows().min(rows_max);
+                gathered.piece.append(&piece, 0..rows);
+                rows
+            }
+        };
+        if added > 0 {
+            match gathered.runs.last_mut() {
+                Some(run) if run.series == current.series => run.rows += added as u32,
+                _ => gathered.runs.push(SeriesRun { series: current.series, rows: added as u32 }),
+            }
+            self.rows_left -= added;
+            current.rows_left -= added;
+        }
+        if current.rows_left > 0 {
+            self.current = Some(current);
+        } else {
+            self.end_series(current);
+        }
+        Ok(true)
+    }
+
+    /// Keeps the lists of a series for the next one.
+    fn end_series(&mut self, mut current: Current) {
+        current.ranges.clear();
+        current.segments.clear();
+        self.spare = (current.ranges, current.segments);
+    }
+
+    /// Cuts the next range of times into segments; false when there is none left.
+    fn find_segments(&mut self, current: &mut Current) -> Result<bool> {
+        let few = self.request.direction == Direction::Backward && current.rows_left <= FEW_ROWS;
+        let Some(mut range) = current.ranges.pop() else {
+            if current.partition == self.partitions.len() {
+                return Ok(false);
             }
             let within = self.request.keys.times_of(current.series.0);
             let time = within.map_or(TimeRange::new(0, 0), |within| within.intersect(self.request.time));
             if time.is_empty() {
-                return Ok(true);
+                return Ok(false);
             }
-            let segments = self.reader(current.partition)?.segments(current.series, time)?;
-            current.segments = segments.into();
+            if few {
+                let slot = self.newest_first(current.partition)?;
+                let ranges = slot.iter().rev().map(|range| range.intersect(time));
+                current.ranges.extend(ranges.filter(|range| !range.is_empty()));
+            } else {
+                current.ranges.push(time);
+            }
             current.partition += 1;
-        }
-        let backward = self.request.direction == Direction::Backward;
-        let segment = if backward { current.segments.pop_back() } else { current.segments.pop_front() };
-        let segment = segment.expect("was filled");
-        let rows_max = current.rows_left.min(self.rows_left);
-        let piece = self.read(current.partition - 1, current.series, segment, rows_max)?;
-        let rows = piece.rows().min(current.rows_left).min(self.rows_left);
-        if rows > 0 {
-            gathered.piece.append(&piece, 0..rows);
-            match gathered.runs.last_mut() {
-                Some(run) if run.series == current.series => run.rows += rows as u32,
-                _ => gathered.runs.push(SeriesRun { series: current.series, rows: rows as u32 }),
+            return Ok(true);
+        };
+        let reader = self.reader(current.partition - 1)?;
+        if few && let Some(from_ns) = reader.newest_rows_from(current.series, range, current.rows_left) {
+            if from_ns > range.start_ns {
+                current.ranges.push(TimeRange::new(range.start_ns, from_ns));
             }
-            self.rows_left -= rows;
-            current.rows_left -= rows;
+            range.start_ns = from_ns;
         }
-        if current.rows_left > 0 {
-            self.current = Some(current);
-        }
+        reader.add_segments(current.series, range, &mut current.segments)?;
         Ok(true)
+    }
+
+    /// The ranges of times of a partition that are read one after the other, newest first.
+    fn newest_first(&mut self, partition: usize) -> Result<&[TimeRange]> {
+        let time = self.request.time;
+        let reader = self.reader(partition)?;
+        if reader.ranges.is_empty() {
+            reader.ranges = reader.newest_first(time);
+        }
+        Ok(&self.reader(partition)?.ranges)
+    }
+
+    /// Appends the rows of a segment where nothing has to be tested or turned round; `None`: it is not so.
+    fn append_single(
+        &mut self,
+        current: &Current,
+        segment: &Segment,
+        gathered: &mut Gathered,
+    ) -> Result<Option<usize>> {
+        let projection = self.request.projection.clone();
+        let Segment::Single { cursor, part, time } = segment else { return Ok(None) };
+        if !projection.predicates.is_empty() || self.has_gaps {
+            return Ok(None);
+        }
+        let (backward, rows_left) = (self.request.direction == Direction::Backward, self.rows_left);
+        let cursor = &mut self.reader(current.partition - 1)?.cursors[*cursor];
+        let rows = cursor.rows_at(part, *time)?;
+        if rows.len() > current.rows_left.min(rows_left) || backward && rows.len() > 1 {
+            return Ok(None);
+        }
+        let before = gathered.piece.rows();
+        cursor.append_piece(part, rows.clone(), &mut gathered.piece)?;
+        let shown = |column: &Column| match &column.states {
+            None => true,
+            Some(states) => states[before..].iter().all(|state| *state == VALUE),
+        };
+        if projection.skip_empty_rows && !projection.returned_cells(&gathered.piece.columns).any(shown) {
+            gathered.piece.keys.truncate(before);
+            gathered.piece.columns.iter_mut().for_each(|column| column.truncate(before));
+            self.has_gaps = true;
+            return Ok(None);
+        }
+        Ok(Some(rows.len()))
     }
 
     /// The rows of a segment that satisfy the request, in its direction.

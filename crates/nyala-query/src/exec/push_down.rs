@@ -85,6 +85,8 @@ impl PushDown {
             windows: windows.clone(),
             predicates: self.predicates.clone(),
             measures: self.measures.clone(),
+            // Windows are shown at their starts.
+            times: plan.windows.is_none(),
         };
         let needed = plan.limit.saturating_add(plan.offset);
         let all = windows.count();
@@ -94,7 +96,7 @@ impl PushDown {
         }
         // The limit may be reached long before the last window: go slice by slice, each twice as long.
         let mut found: Vec<Vec<Reduction>> = Vec::new();
-        let (mut done, mut slice) = (0, needed.max(WINDOWS_AT_ONCE));
+        let (mut done, mut slice) = (0, needed);
         while done < all {
             let length = slice.min(all - done);
             let first = if plan.ascending { done } else { all - done - length };
@@ -111,7 +113,7 @@ impl PushDown {
                 }
             }
             done += length;
-            slice = slice.saturating_mul(2).min(STATES_AT_ONCE);
+            slice = slice.saturating_mul(2).clamp(WINDOWS_AT_ONCE, STATES_AT_ONCE);
             let reached = |reduction: &Reduction| limit_reached(plan, reduction, all, done, needed);
             if found.iter().flatten().all(reached) {
                 break;

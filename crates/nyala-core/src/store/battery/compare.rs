@@ -3,10 +3,11 @@
 use super::super::aggregate::{MeasureState, SelectedValues};
 use super::super::convert::value_at;
 use super::super::{
-    AggregateRequest, AggregateStates, Direction, Order, RowSelection, ScanRequest, Snapshot, Store,
+    AggregateFunction, AggregateRequest, AggregateStates, Direction, Measure, Order, RowSelection,
+    ScanRequest, Snapshot, Store,
 };
 use crate::error::Result;
-use crate::ids::TableId;
+use crate::ids::{SeriesId, TableId};
 use crate::time::TimeRange;
 use crate::value::Value;
 
@@ -69,9 +70,9 @@ pub(super) async fn compare_scan(
     })
 }
 
-/// States as text: floats by value, NaN equal to NaN, and nothing where nothing was selected.
-fn describe(states: AggregateStates) -> Vec<String> {
-    let describe = |state: MeasureState| match state {
+/// States as text: floats by value, NaN equal to NaN, and nothing where nothing was selected or asked for.
+fn describe(states: AggregateStates, request: &AggregateRequest) -> Vec<String> {
+    let describe = |(state, measure): (MeasureState, &Measure)| match state {
         MeasureState::Selected(selected) => {
             let value = |slot: usize| match &selected.values {
                 SelectedValues::Int(values) => format!("{:?}", values[slot]),
@@ -80,15 +81,17 @@ fn describe(states: AggregateStates) -> Vec<String> {
                 SelectedValues::Bool(values) => format!("{:?}", values[slot]),
                 SelectedValues::String(values) => format!("{:?}", values[slot]),
             };
-            let slots =
-                selected.series.iter().enumerate().map(|(slot, series)| {
-                    series.map(|series| (series.0, selected.times_ns[slot], value(slot)))
-                });
+            let extreme = matches!(measure.function, AggregateFunction::Min | AggregateFunction::Max);
+            let row = |slot: usize, series: SeriesId| {
+                (request.times || !extreme).then_some((series.0, selected.times_ns[slot]))
+            };
+            let slots = selected.series.iter().enumerate();
+            let slots = slots.map(|(slot, series)| series.map(|series| (row(slot, series), value(slot))));
             format!("{:?}", slots.collect::<Vec<_>>())
         }
         other => format!("{other:?}"),
     };
-    states.measures.into_iter().map(describe).collect()
+    states.measures.into_iter().zip(&request.measures).map(describe).collect()
 }
 
 /// An aggregate of both; `request` names the subject's table.
@@ -99,8 +102,8 @@ pub(super) async fn compare_aggregate(
     request: &AggregateRequest,
 ) -> Outcome {
     let model_request = AggregateRequest { table: model_table, ..request.clone() };
-    let found = subject.aggregate(request.clone()).await.map(describe);
-    let expected = model.aggregate(model_request).await.map(describe);
+    let found = subject.aggregate(request.clone()).await.map(|states| describe(states, request));
+    let expected = model.aggregate(model_request).await.map(|states| describe(states, request));
     compare_outcomes(found, expected, |found, expected| {
         let first = (0..).find(|at| found.get(*at) != expected.get(*at)).unwrap_or(0);
         format!("{:?}, not {:?}; measure {first} of {request:?}", found.get(first), expected.get(first))

@@ -105,6 +105,7 @@ impl Generator {
             windows,
             predicates: if self.chance(3) { self.predicates(schema) } else { Vec::new() },
             measures,
+            times: self.chance(2),
         }
     }
 
