@@ -2,7 +2,10 @@
 
 use std::mem::ManuallyDrop;
 
-/// A type of 64 bits of which every pattern is a value, in both directions.
+/// A type of 64 bits.
+///
+/// # Safety
+/// Every pattern of 64 bits is a value of it, and the other way round.
 #[allow(unsafe_code, reason = "a promise about the type's layout, see SAFETY")]
 pub(crate) unsafe trait Word: Copy {}
 
@@ -29,8 +32,7 @@ pub(crate) fn append_as<T: Word, R>(words: &mut Vec<u64>, append: impl FnOnce(&m
     let result = append(&mut typed);
     let mut parts = ManuallyDrop::new(typed);
     // SAFETY: as above, the other way round.
-    *words =
-        unsafe { Vec::from_raw_parts(parts.as_mut_ptr().cast::<u64>(), parts.len(), parts.capacity()) };
+    *words = unsafe { Vec::from_raw_parts(parts.as_mut_ptr().cast::<u64>(), parts.len(), parts.capacity()) };
     result
 }
 

@@ -214,8 +214,17 @@ proptest! {
                 edges.iter().map(|edge| block.lower_bound(rows.clone(), *edge).unwrap()).collect();
             prop_assert_eq!(&single, &expected);
             let mut merged = Vec::new();
-            block.lower_bounds(rows, &edges, &mut merged).unwrap();
+            block.lower_bounds(rows.clone(), &edges, &mut merged).unwrap();
             prop_assert_eq!(&merged, &expected);
+            // What parsing found out reads the same without parsing again.
+            let attached = block.layout().attach(&bytes);
+            let mut words = vec![7];
+            attached.decode_words(rows.clone(), &mut words).unwrap();
+            let inside = slice(&values, rows.clone());
+            prop_assert!(words[1..].iter().map(|word| *word as i64).eq(inside.iter().copied()));
+            if let (Some(first), Some(last)) = (inside.first(), inside.last()) {
+                prop_assert_eq!(attached.ends(rows).unwrap(), (*first, *last));
+            }
         }
     }
 

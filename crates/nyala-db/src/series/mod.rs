@@ -220,8 +220,13 @@ impl SeriesIndex {
 
     /// The value of a tag of a series; empty where it is absent.
     pub fn value_of(&self, id: SeriesId, key: &str) -> &str {
-        let value = self.key_numbers.find(key.as_bytes()).and_then(|key| self.value_number(id, key));
-        match value {
+        self.values_by_series(key)(id)
+    }
+
+    /// The same for many series: the key is looked up once.
+    pub fn values_by_series<'a>(&'a self, key: &str) -> impl Fn(SeriesId) -> &'a str + use<'a> {
+        let key = self.key_numbers.find(key.as_bytes());
+        move |id| match key.and_then(|key| self.value_number(id, key)) {
             Some((key, value)) => {
                 std::str::from_utf8(self.keys[key as usize].values.get(value)).unwrap_or("")
             }

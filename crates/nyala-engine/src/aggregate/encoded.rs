@@ -102,7 +102,14 @@ impl Accumulator<'_> {
         for measure in 0..self.sources.len() {
             match self.sources[measure] {
                 Source::Cell(position, column_type) => {
-                    self.add_encoded_column(cursor, part, measure, (position, column_type), &windows, scratch)?;
+                    self.add_encoded_column(
+                        cursor,
+                        part,
+                        measure,
+                        (position, column_type),
+                        &windows,
+                        scratch,
+                    )?;
                 }
                 _ if self.function(measure) == AggregateFunction::Count => {
                     self.add_counts(measure, first, widths(bounds));
@@ -176,7 +183,9 @@ impl Accumulator<'_> {
         // Times of single rows are looked up where the answer needs them.
         let times = match function {
             AggregateFunction::Count | AggregateFunction::Sum => None,
-            AggregateFunction::Min | AggregateFunction::Max if !self.request.times && is_integer(column_type) => {
+            AggregateFunction::Min | AggregateFunction::Max
+                if !self.request.times && is_integer(column_type) =>
+            {
                 None
             }
             _ => Some(cursor.time_block(part)?),

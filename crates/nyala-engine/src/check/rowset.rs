@@ -11,6 +11,7 @@ use crate::rowset::format::{
 };
 use crate::rowset::keyed::KeyedCursor;
 use crate::rowset::reader::LoadedFooter;
+use crate::rowset::verified::VerifiedBlock;
 use crate::rowset::{Rowset, RowsetMeta, RowsetSource, bloom};
 use nyala_column::from_unsigned;
 use nyala_core::{ColumnId, ColumnType, Error, Result};
@@ -31,7 +32,7 @@ struct RowsetCheck<'a, 'b> {
     last_series: u32,
     last_key: Option<Vec<u8>>,
     /// The filter of keys, if there is one that can be read.
-    filter: Option<bytes::Bytes>,
+    filter: Option<Arc<VerifiedBlock>>,
     /// Something could not be read, so totals say nothing.
     incomplete: bool,
 }
@@ -83,7 +84,7 @@ impl RowsetCheck<'_, '_> {
         let bloom = self.footer.bloom;
         self.filter = self.block("filter of keys", bloom);
         if let Some(filter) = &self.filter
-            && let Err(error) = bloom::check(filter)
+            && let Err(error) = bloom::check(filter.bytes())
         {
             let error = self.rowset.corrupt(bloom, &error);
             self.failed("filter of keys", &error);
@@ -142,11 +143,12 @@ impl RowsetCheck<'_, '_> {
             Ok(groups) => groups,
             Err(error) => return self.failed(&format!("{what}: entries of {} groups", page.groups), &error),
         };
-        let entries: Vec<_> = (0..page.groups as usize).map(|group| GroupEntry::at(&groups, group)).collect();
+        let entries: Vec<_> =
+            (0..page.groups as usize).map(|group| GroupEntry::at(groups.bytes(), group)).collect();
         for (group, entry) in entries.iter().enumerate() {
             let columns: Vec<_> = column_pages
                 .iter()
-                .map(|entries| entries.as_ref().map(|entries| ColumnEntry::at(entries, group)))
+                .map(|entries| entries.as_ref().map(|entries| ColumnEntry::at(entries.bytes(), group)))
                 .collect();
             self.group(number, group, entry, &columns);
             self.check.progress();
@@ -170,7 +172,10 @@ impl RowsetCheck<'_, '_> {
         let what = format!("group {group} of page {page} ({} rows)", entry.rows);
         self.count(entry.directory);
         let runs = match self.footer.series_keyed.then(|| self.rowset.runs(entry)).transpose() {
-            Ok(runs) => runs,
+            Ok(runs) => runs.map(|block| match block.as_ref().and_then(|block| block.group_runs()) {
+                Some(runs) => runs.clone(),
+                None => GroupRuns::single(entry.first_series, entry.rows),
+            }),
             Err(error) => {
                 self.failed(&format!("{what}: directory of series"), &error);
                 None
@@ -215,10 +220,10 @@ impl RowsetCheck<'_, '_> {
         column_entry: &ColumnEntry,
         column_type: ColumnType,
     ) -> Result<Column> {
-        let bytes = self.rowset.block(column_entry.block)?;
-        let block = self.rowset.parse(&bytes, column_entry.block, column_type, entry.rows)?;
+        let block = self.rowset.column_block(column_entry.block, column_type, entry.rows)?;
         let mut column = Column::new(Kind::of(column_type));
-        let decoded = block.decode(0..entry.rows, &mut column);
+        let parsed = block.parse(column_type, entry.rows);
+        let decoded = parsed.and_then(|block| block.decode(0..entry.rows, &mut column));
         decoded.map_err(|error| self.rowset.corrupt_block(column_entry.block, error))?;
         Ok(column)
     }
@@ -278,7 +283,7 @@ impl RowsetCheck<'_, '_> {
                     if self
                         .filter
                         .as_ref()
-                        .is_some_and(|filter| !bloom::may_contain(filter, bloom::hash(key)))
+                        .is_some_and(|filter| !bloom::may_contain(filter.bytes(), bloom::hash(key)))
                     {
                         return Err(wrong("the filter does not know one of its keys"));
                     }
@@ -323,7 +328,7 @@ impl RowsetCheck<'_, '_> {
         }
     }
 
-    fn block(&mut self, what: &str, place: BlockRef) -> Option<bytes::Bytes> {
+    fn block(&mut self, what: &str, place: BlockRef) -> Option<Arc<VerifiedBlock>> {
         if place.length == 0 {
             return None;
         }

@@ -258,7 +258,8 @@ impl SeriesMemtable {
         let guard = self.stripes[stripe_of(series.0)].lock();
         let Some(slot) = guard.find(series.0).copied() else { return reader.piece };
         let mut page = slot.head;
-        if slot.in_order && guard.words.get(slot.tail, FIRST_ROW_WORDS)[HEADER_WORDS] as i64 <= time.start_ns {
+        if slot.in_order && guard.words.get(slot.tail, FIRST_ROW_WORDS)[HEADER_WORDS] as i64 <= time.start_ns
+        {
             page = slot.tail;
         }
         reader.reserve(slot.rows as usize);

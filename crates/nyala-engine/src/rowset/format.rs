@@ -295,6 +295,11 @@ pub(crate) struct GroupRuns {
 }
 
 impl GroupRuns {
+    /// All rows belong to one series.
+    pub(crate) fn single(series: u32, rows: u32) -> Self {
+        Self { series: vec![series], ends: vec![rows] }
+    }
+
     /// The rows of a series.
     pub(crate) fn rows_of(&self, series: u32) -> Option<std::ops::Range<u32>> {
         let position = self.series.binary_search(&series).ok()?;

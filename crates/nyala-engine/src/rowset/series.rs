@@ -344,7 +344,8 @@ impl RowsetCursor {
             return Ok(part.rows.clone());
         }
         let loaded = self.time_block(part)?;
-        let bound = |value| loaded.integers()?.lower_bound(part.rows.clone(), value).map_err(BlockError::from);
+        let bound =
+            |value| loaded.integers()?.lower_bound(part.rows.clone(), value).map_err(BlockError::from);
         let bounds = || Ok((bound(time.start_ns)?, bound(time.end_ns)?));
         let (start, end) = bounds().map_err(|error| self.rowset.corrupt_block(loaded.place, error))?;
         Ok(start..end.max(start))

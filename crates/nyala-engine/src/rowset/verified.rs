@@ -51,8 +51,7 @@ impl VerifiedBlock {
     pub(crate) fn runs(bytes: Vec<u8>) -> Result<Self> {
         let short = || BlockError("a directory is too short");
         let (length, rest) = bytes.split_first_chunk::<4>().ok_or_else(short)?;
-        let (series, ends) =
-            rest.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or_else(short)?;
+        let (series, ends) = rest.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or_else(short)?;
         let integers = |bytes| -> Result<Vec<u32>> {
             let block = IntegerBlock::parse(bytes)?;
             let mut values = Vec::new();
@@ -87,8 +86,12 @@ impl VerifiedBlock {
     /// The column of a block made by [`VerifiedBlock::column`].
     pub(crate) fn parse(&self, column_type: ColumnType, rows: u32) -> Result<ColumnBlock<'_>> {
         let values = match (&self.found, Layout::of(column_type)) {
-            (Found::Integers(layout), Layout::Integers) => ValuesBlock::Integers(layout.attach(self.values())),
-            (Found::Unsigned(layout), Layout::Unsigned) => ValuesBlock::Unsigned(layout.attach(self.values())),
+            (Found::Integers(layout), Layout::Integers) => {
+                ValuesBlock::Integers(layout.attach(self.values()))
+            }
+            (Found::Unsigned(layout), Layout::Unsigned) => {
+                ValuesBlock::Unsigned(layout.attach(self.values()))
+            }
             (Found::Floats(layout), Layout::Floats) => ValuesBlock::Floats(layout.attach(self.values())),
             _ => return ColumnBlock::parse(&self.bytes, column_type, rows),
         };

@@ -42,7 +42,10 @@ pub(crate) enum Segment {
 }
 
 enum Item {
-    Part { cursor: usize, part: Part },
+    Part {
+        cursor: usize,
+        part: Part,
+    },
     Rows(Piece<Vec<i64>>),
     /// Was made a segment.
     Taken,
@@ -188,10 +191,13 @@ impl PartitionReader {
                 end += 1;
             }
             if end == start + 1 {
-                let item = std::mem::replace(&mut items[start].item, Item::Taken);
-                segments.push_back(self.single(series, time, item)?);
+                segments.push_back(match std::mem::replace(&mut items[start].item, Item::Taken) {
+                    Item::Rows(piece) => Segment::Rows(piece),
+                    Item::Part { cursor, part } => self.single(series, time, cursor, part)?,
+                    Item::Taken => unreachable!("items are taken once"),
+                });
             } else {
-                push_merged(&items[start..end], time, segments);
+                self.add_overlapping(series, time, &items[start..end], segments)?;
             }
             start = end;
         }
@@ -218,21 +224,64 @@ impl PartitionReader {
         Ok(())
     }
 
-    fn single(&mut self, series: SeriesId, time: TimeRange, item: Item) -> Result<Segment> {
-        Ok(match item {
-            Item::Rows(piece) => Segment::Rows(piece),
-            Item::Part { cursor, part } => {
-                let touched = !self.tombstones.is_empty()
-                    && !self.hidden(cursor, series, part.time()).is_empty()
-                    || self.cursors[cursor].has_markers(&part)?;
-                if touched {
-                    Segment::Merged(time.intersect(part.time()))
-                } else {
-                    Segment::Single { cursor, part, time }
-                }
-            }
-            Item::Taken => unreachable!("items are taken once"),
+    fn single(&mut self, series: SeriesId, time: TimeRange, cursor: usize, part: Part) -> Result<Segment> {
+        let touched = !self.tombstones.is_empty() && !self.hidden(cursor, series, part.time()).is_empty()
+            || self.cursors[cursor].has_markers(&part)?;
+        Ok(match touched {
+            true => Segment::Merged(time.intersect(part.time())),
+            false => Segment::Single { cursor, part, time },
         })
+    }
+
+    /// Cuts rows that overlap where one of their sources begins or ends: times that only one of them has need
+    /// no merging. What is merged is cut so that a step holds a bounded number of rows.
+    fn add_overlapping(
+        &mut self,
+        series: SeriesId,
+        time: TimeRange,
+        items: &[Bounded],
+        segments: &mut VecDeque<Segment>,
+    ) -> Result<()> {
+        let ends = items.iter().flat_map(|item| [item.first_ns, item.last_ns.saturating_add(1)]);
+        let mut cuts: Vec<i64> = ends.map(|cut_ns| cut_ns.clamp(time.start_ns, time.end_ns)).collect();
+        cuts.sort_unstable();
+        cuts.dedup();
+        // What is merged and not yet a segment, and about how many rows end in it.
+        let mut merged: Option<(TimeRange, u64)> = None;
+        for cut in cuts.windows(2) {
+            let range = TimeRange::new(cut[0], cut[1]);
+            let mut sources = items.iter().filter(|item| item.first_ns <= cut[0] && cut[0] <= item.last_ns);
+            let (first, second) = (sources.next(), sources.next());
+            let (Some(item), None) = (first, second) else {
+                if first.is_some() {
+                    let ended = items.iter().filter(|item| item.last_ns < cut[1] && cut[0] <= item.last_ns);
+                    let rows: u64 = ended.map(|item| item.rows).sum();
+                    merged = match merged {
+                        Some((before, gathered)) if gathered < MERGE_ROWS / 2 => {
+                            Some((TimeRange::new(before.start_ns, range.end_ns), gathered + rows))
+                        }
+                        full => {
+                            segments.extend(full.map(|(range, _)| Segment::Merged(range)));
+                            Some((range, rows))
+                        }
+                    };
+                }
+                continue;
+            };
+            segments.extend(merged.take().map(|(range, _)| Segment::Merged(range)));
+            segments.push_back(match &item.item {
+                Item::Rows(piece) => {
+                    let row = |time_ns| piece.keys.partition_point(|key| *key < time_ns);
+                    let mut inside = Piece::empty(&self.wanted.kinds);
+                    inside.append(piece, row(range.start_ns)..row(range.end_ns));
+                    Segment::Rows(inside)
+                }
+                Item::Part { cursor, part } => self.single(series, range, *cursor, part.clone())?,
+                Item::Taken => unreachable!("items are taken once"),
+            });
+        }
+        segments.extend(merged.map(|(range, _)| Segment::Merged(range)));
+        Ok(())
     }
 
     /// The time ranges that backward reads of a few rows take one after the other, newest first: in each there
@@ -310,27 +359,4 @@ fn without(piece: Piece<Vec<i64>>, hidden: &[TimeRange], kinds: &[Kind]) -> Piec
         return piece;
     }
     keep_rows(&piece, |row| !hidden.iter().any(|range| range.contains(piece.keys[row])), kinds)
-}
-
-/// Cuts overlapping rows into slices of bounded size.
-fn push_merged(group: &[Bounded], time: TimeRange, segments: &mut VecDeque<Segment>) {
-    let first_ns = group.iter().map(|item| item.first_ns).min().expect("has items").max(time.start_ns);
-    let last_ns = group.iter().map(|item| item.last_ns).max().expect("has items");
-    let end_ns = last_ns.saturating_add(1).min(time.end_ns);
-    let rows: u64 = group.iter().map(|item| item.rows).sum();
-    let mut start_ns = first_ns;
-    if rows > MERGE_ROWS {
-        let mut ends: Vec<(i64, u64)> = group.iter().map(|item| (item.last_ns, item.rows)).collect();
-        ends.sort_unstable();
-        let mut gathered = 0;
-        for (end, rows) in ends {
-            gathered += rows;
-            let cut_ns = end.saturating_add(1);
-            if gathered >= MERGE_ROWS / 2 && start_ns < cut_ns && cut_ns < end_ns {
-                segments.push_back(Segment::Merged(TimeRange::new(start_ns, cut_ns)));
-                (start_ns, gathered) = (cut_ns, 0);
-            }
-        }
-    }
-    segments.push_back(Segment::Merged(TimeRange::new(start_ns, end_ns)));
 }

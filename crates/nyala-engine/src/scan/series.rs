@@ -91,7 +91,15 @@ impl SeriesScan {
             SeriesSet::Ids(_) => Ids::Listed(0),
         };
         let rows_left = request.limit.unwrap_or(usize::MAX);
-        Self { request, partitions, ids, current: None, rows_left, has_gaps: false, spare: Default::default() }
+        Self {
+            request,
+            partitions,
+            ids,
+            current: None,
+            rows_left,
+            has_gaps: false,
+            spare: Default::default(),
+        }
     }
 
     fn reader(&mut self, partition: usize) -> Result<&mut PartitionReader> {
@@ -171,11 +179,8 @@ impl SeriesScan {
                 true => (all.end - count..all.end, all.start..all.end - count),
                 false => (all.start..all.start + count, all.start + count..all.end),
             };
-            let cut = |rows| Segment::Single {
-                cursor,
-                part: Part { rows, ..part.clone() },
-                time: TimeRange::ALL,
-            };
+            let cut =
+                |rows| Segment::Single { cursor, part: Part { rows, ..part.clone() }, time: TimeRange::ALL };
             let rest = (!rest.is_empty()).then(|| cut(rest));
             segment = cut(rows);
             match (rest, backward) {

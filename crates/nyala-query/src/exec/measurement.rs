@@ -310,9 +310,10 @@ impl MeasurementReader {
             Cell::Nothing => Column::Null(batch.rows),
             Cell::Tag(key) | Cell::GroupTag(key) => {
                 let series = self.measurement.series();
+                let value_of = series.values_by_series(key);
                 let null = matches!(cell, Cell::Tag(_));
                 let runs = batch.series.iter().map(|run| {
-                    let value = series.value_of(run.series, key);
+                    let value = value_of(run.series);
                     ((!null || !value.is_empty()).then_some(value), run.rows as usize)
                 });
                 Column::of_runs(runs, batch.rows)
