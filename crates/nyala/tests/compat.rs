@@ -60,7 +60,6 @@ fn judge(outcomes: &[Outcome]) {
 }
 
 #[test]
-#[ignore = "some answers still differ; see docs/compat/influxdb.md"]
 fn nyala_answers_as_influxdb_does() {
     if is_set("NYALA_REGENERATE") {
         return;
