@@ -12,7 +12,7 @@
 use super::column::Column;
 use super::measurement::MeasurementReader;
 use super::rows::Rows;
-use crate::plan::Reference;
+use crate::plan::{Reference, ReferenceKind};
 use arrow_array::Array;
 use nyala_core::schema::TableSchema;
 use nyala_core::{Result, SeriesId, TimeRange};
@@ -53,7 +53,8 @@ impl SeriesOrder {
         if !ascending {
             keys.reverse();
         }
-        let mut columns: Vec<usize> = (0..references.len()).collect();
+        let is_shown = |column: &usize| references[*column].kind != ReferenceKind::GroupTag;
+        let mut columns: Vec<usize> = (0..references.len()).filter(is_shown).collect();
         columns.sort_by(|a, b| references[*a].name.cmp(&references[*b].name));
         let ranks = keys.into_iter().zip(0..).map(|((_, id), rank)| (id, rank)).collect();
         Self { ranks, columns, ascending, schema }

@@ -93,6 +93,7 @@ pub struct Reduction {
 /// Reduces a column whose type shows with its first values.
 pub struct Reducer {
     function: Function,
+    ascending: bool,
     memory: QueryMemory,
     feeds: u32,
     states: Option<States>,
@@ -107,9 +108,9 @@ enum States {
 }
 
 impl Reducer {
-    /// A reducer for one call.
-    pub fn new(function: Function, memory: QueryMemory) -> Self {
-        Self { function, memory, feeds: 0, states: None }
+    /// A reducer for one call of a query whose times rise, or fall.
+    pub fn new(function: Function, ascending: bool, memory: QueryMemory) -> Self {
+        Self { function, ascending, memory, feeds: 0, states: None }
     }
 
     /// Adds rows, whose windows have these slots.
@@ -118,7 +119,9 @@ impl Reducer {
         self.feeds += 1;
         macro_rules! add {
             ($variant:ident, $array:expr, $value:expr) => {{
-                let states = self.states.get_or_insert_with(|| States::$variant(State::new(self.function)));
+                let states = self
+                    .states
+                    .get_or_insert_with(|| States::$variant(State::new(self.function, self.ascending)));
                 if let States::$variant(state) = states {
                     for row in 0..times_ns.len() {
                         if slots[row] != NO_SLOT && $array.is_valid(row) {
@@ -271,7 +274,8 @@ enum State<T: Datum> {
     Chosen(Function, Vec<Option<Item<T>>>),
     Extremes(Vec<Option<(T, T)>>),
     Values(Vec<Vec<Item<T>>>),
-    Distinct(Vec<HashMap<T::Key, Item<T>>>),
+    /// The times are those that values are met at first: the earliest, or the latest if times fall.
+    Distinct(bool, Vec<HashMap<T::Key, Item<T>>>),
 }
 
 fn slot_of<S: Default>(states: &mut Vec<S>, slot: usize) -> &mut S {
@@ -282,7 +286,7 @@ fn slot_of<S: Default>(states: &mut Vec<S>, slot: usize) -> &mut S {
 }
 
 impl<T: Datum> State<T> {
-    fn new(function: Function) -> Self {
+    fn new(function: Function, ascending: bool) -> Self {
         use Function::{
             Count, CountDistinct, Distinct, First, Last, Max, Mean, Median, Min, Mode, Percentile, Spread,
             Stddev, Sum,
@@ -292,7 +296,7 @@ impl<T: Datum> State<T> {
             Sum | Mean => State::Sum(Vec::new()),
             First | Last | Min | Max => State::Chosen(function, Vec::new()),
             Spread => State::Extremes(Vec::new()),
-            Distinct | CountDistinct => State::Distinct(Vec::new()),
+            Distinct | CountDistinct => State::Distinct(ascending, Vec::new()),
             Median | Mode | Stddev | Percentile(_) => State::Values(Vec::new()),
         }
     }
@@ -326,10 +330,14 @@ impl<T: Datum> State<T> {
                 memory.charge(item.value.held_bytes() + 16)?;
                 slot_of(values, slot).push(item);
             }
-            State::Distinct(distinct) => {
+            State::Distinct(ascending, distinct) => {
                 let seen = slot_of(distinct, slot);
                 match seen.get_mut(&item.value.key()) {
-                    Some(old) if item.time_ns < old.time_ns => *old = item,
+                    Some(old)
+                        if item.time_ns != old.time_ns && (item.time_ns < old.time_ns) == *ascending =>
+                    {
+                        *old = item
+                    }
                     Some(_) => {}
                     None => {
                         memory.charge(2 * item.value.held_bytes() + 32)?;
@@ -380,7 +388,7 @@ impl<T: Datum> State<T> {
                     _ => collect(values.map(|(window, items)| plain(window, Some(T::mode(items))))),
                 }
             }
-            State::Distinct(distinct) => {
+            State::Distinct(_, distinct) => {
                 let distinct = in_order(distinct, order).filter(|(_, seen)| !seen.is_empty());
                 match function {
                     Function::CountDistinct => {
@@ -509,7 +517,7 @@ mod tests {
     fn reduced(function: Function, rows: &[(i64, Column)]) -> Vec<(u32, Option<Scalar>)> {
         let windows = Windows::Regular { start_ns: 0, width_ns: 10, count: 4_000_000_000 };
         let memory = QueryMemory::new(1 << 20, &nyala_core::memory::MemoryBudget::new(1 << 30));
-        let (mut slots, mut reducer) = (WindowSlots::default(), Reducer::new(function, memory.clone()));
+        let (mut slots, mut reducer) = (WindowSlots::default(), Reducer::new(function, true, memory.clone()));
         for (time_ns, column) in rows {
             let slots = slots.of_times(&windows, &[*time_ns], &memory).unwrap();
             reducer.feed(&[*time_ns], &slots, column).unwrap();

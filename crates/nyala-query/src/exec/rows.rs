@@ -124,7 +124,11 @@ pub fn rows_of_frame(
             };
         }
         let tag = frame.tags.iter().find(|(key, _)| *key == reference.name);
-        tag.map_or(Column::Null(rows), |(_, value)| Column::repeat_text(value, rows))
+        match (tag, reference.kind) {
+            (Some((_, value)), _) => Column::repeat_text(value, rows),
+            (None, ReferenceKind::GroupTag) => Column::repeat_text("", rows),
+            (None, _) => Column::Null(rows),
+        }
     };
     let columns = wanted.references.iter().map(column).collect();
     let all = Rows { times_ns: frame.times_ns.clone().into(), columns };

@@ -305,7 +305,7 @@ async fn reduce_group(
     references.extend(plan.references.iter().cloned());
     let wanted = ReadColumns { references, shown };
     let mut reducers: Vec<Reducer> =
-        plan.calls.iter().map(|call| Reducer::new(call.function, memory.clone())).collect();
+        plan.calls.iter().map(|call| Reducer::new(call.function, plan.ascending, memory.clone())).collect();
     let mut slots = WindowSlots::default();
     let mut fed: Vec<Vec<Column>> = Vec::new();
     let keep_references = !plan.references.is_empty();

@@ -54,7 +54,13 @@ pub struct RowCondition {
 impl RowCondition {
     /// A condition on the rows of an inner query.
     pub fn on_inner_rows(condition: &Expr) -> Result<Self> {
-        Self::translate(condition, Place::InnerRows, Reference::of)
+        Self::translate(condition, Place::InnerRows, |reference| match Reference::of(reference) {
+            // What is no column of the inner query may be a tag that its rows are grouped by.
+            Reference { name, kind: ReferenceKind::Nothing } => {
+                Reference { name, kind: ReferenceKind::GroupTag }
+            }
+            known => known,
+        })
     }
 
     fn on_stored_rows(measurement: &Measurement, condition: &Expr) -> Result<Self> {
