@@ -8,6 +8,7 @@
 use crate::block_on::block_on;
 use crate::catalog::Edit;
 use crate::key::KeyRange;
+use crate::maintenance::Signal;
 use crate::memtable::{Memtable, Wanted};
 use crate::merge;
 use crate::rowset::writer::{RowsetWriter, Written, value_columns};
@@ -39,6 +40,14 @@ pub(crate) struct Sources<'a> {
     /// Nothing older is in the partition: deletes can go.
     pub(crate) oldest: bool,
     pub(crate) sequence: u64,
+    /// Given up when the engine closes: a compaction, which may take minutes.
+    pub(crate) cancelled_by: Option<&'a Signal>,
+}
+
+impl Sources<'_> {
+    fn check_running(&self) -> Result<()> {
+        self.cancelled_by.map_or(Ok(()), Signal::check_running)
+    }
 }
 
 impl Shared {
@@ -108,6 +117,7 @@ impl Shared {
                     memtables: &partition.frozen,
                     oldest: partition.rowsets.is_empty(),
                     sequence: cut,
+                    cancelled_by: None,
                 };
                 let written = self.write_rowset(table, partition, &sources, (min_sequence, cut))?;
                 flushed.push(Flushed {
@@ -279,6 +289,7 @@ fn write_series(
             }
             writer.push_series(SeriesId(series), &piece)?;
         }
+        sources.check_running()?;
         least = series.checked_add(1);
     }
     Ok(())
@@ -299,6 +310,7 @@ fn write_keyed(
             piece.markers = None;
         }
         writer.push_keyed(&piece)?;
+        sources.check_running()?;
     }
     Ok(())
 }

@@ -6,10 +6,11 @@
 use crate::compaction;
 use crate::shared::Shared;
 use nyala_core::memory::Component;
+use nyala_core::{Error, ErrorKind, Result};
 use parking_lot::{Condvar, Mutex};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -42,6 +43,8 @@ pub(crate) struct Maintenance {
 pub(crate) struct Signal {
     state: Mutex<SignalState>,
     changed: Condvar,
+    /// The same as the state's, to be looked at often.
+    stopping: AtomicBool,
 }
 
 #[derive(Default)]
@@ -55,6 +58,14 @@ impl Signal {
     pub(crate) fn wake(&self) {
         self.state.lock().work += 1;
         self.changed.notify_one();
+    }
+
+    /// An error once the engine is about to close: for work that can as well be done after the next start.
+    pub(crate) fn check_running(&self) -> Result<()> {
+        match self.stopping.load(Ordering::Relaxed) {
+            true => Err(Error::new(ErrorKind::Cancelled, "the store is closing")),
+            false => Ok(()),
+        }
     }
 }
 
@@ -91,7 +102,7 @@ impl Shared {
 }
 
 impl Maintenance {
-    pub(crate) fn start(shared: &Arc<Shared>, threads: usize) -> nyala_core::Result<Self> {
+    pub(crate) fn start(shared: &Arc<Shared>, threads: usize) -> Result<Self> {
         let signal = shared.signal.clone();
         let mut started = Vec::new();
         for number in 0..threads {
@@ -104,8 +115,9 @@ impl Maintenance {
         Ok(Self { signal, threads: started })
     }
 
-    /// Ends the threads after the work at hand.
+    /// Ends the threads after the flush at hand; a compaction is given up.
     pub(crate) fn stop(&mut self) {
+        self.signal.stopping.store(true, Ordering::Relaxed);
         self.signal.state.lock().stop = true;
         self.signal.changed.notify_all();
         for thread in self.threads.drain(..) {
@@ -123,7 +135,7 @@ fn run(shared: &Shared, signal: &Signal) {
         // A broken invariant in one flush or compaction must not end all of them: it is reported by the panic
         // itself, and tried again like any failure, while memory and log keep what was acknowledged.
         let attempt = catch_unwind(AssertUnwindSafe(|| step(shared, &mut last_flush)));
-        let outcome = attempt.unwrap_or_else(|_| Err(nyala_core::Error::retry("maintenance panicked")));
+        let outcome = attempt.unwrap_or_else(|_| Err(Error::retry("maintenance panicked")));
         let wait = match outcome {
             Ok(true) => {
                 pause = PAUSE_MIN;
@@ -151,7 +163,7 @@ fn run(shared: &Shared, signal: &Signal) {
 }
 
 /// Does the most urgent work; false if there was none.
-fn step(shared: &Shared, last_flush: &mut Instant) -> nyala_core::Result<bool> {
+fn step(shared: &Shared, last_flush: &mut Instant) -> Result<bool> {
     let due = shared.flush_score() >= 1.0 || last_flush.elapsed() >= FLUSH_AGE;
     if due && !shared.flushing.is_locked() {
         *last_flush = Instant::now();
@@ -190,7 +202,7 @@ impl Shared {
     }
 
     /// Lets a batch in, slows it, or refuses it, by how full memory is.
-    pub(crate) async fn admit(&self) -> nyala_core::Result<()> {
+    pub(crate) async fn admit(&self) -> Result<()> {
         let held = self.budget.used_bytes(Component::Memtable);
         if held < self.budget.flush_bytes() && self.budget.total_bytes() < self.budget.limit_bytes() {
             return Ok(());
@@ -199,10 +211,7 @@ impl Shared {
         if held >= self.budget.memtable_bytes_max() || self.budget.total_bytes() >= self.budget.limit_bytes()
         {
             crate::stats::add(&self.counters.writes_refused, 1);
-            return Err(nyala_core::Error::retry(format!(
-                "memory is full, try again ({})",
-                self.budget.describe()
-            )));
+            return Err(Error::retry(format!("memory is full, try again ({})", self.budget.describe())));
         }
         let soft = self.budget.memtable_bytes_soft();
         if held > soft {

@@ -45,7 +45,9 @@ impl Shared {
         }
         let outcome = self.compact_partition(candidate);
         self.compacting.lock().retain(|id| *id != candidate.partition);
-        if let Err(error) = &outcome {
+        if let Err(error) = &outcome
+            && error.kind() != ErrorKind::Cancelled
+        {
             add(&self.counters.compaction_failures, 1);
             tracing::error!(%error, "a compaction failed; its rowsets stay as they are");
             self.set_aside(candidate, error);
@@ -84,6 +86,7 @@ impl Shared {
             memtables: &[],
             oldest: candidate.rowsets.start == 0,
             sequence: u64::MAX,
+            cancelled_by: Some(&self.signal),
         };
         let sequences = (inputs[0].meta.min_sequence, inputs[inputs.len() - 1].meta.max_sequence);
         self.remove_abandoned();

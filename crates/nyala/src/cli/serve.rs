@@ -43,6 +43,7 @@ pub(super) fn print_config(args: ServeArgs) -> Result<(), String> {
 pub(super) fn run(args: ServeArgs) -> Result<(), String> {
     let config = args.resolve()?;
     log_to_standard_error("info");
+    allow_open_files();
     let running = Running::start(&config).map_err(|error| error.to_string())?;
     tracing::info!(address = %running.address(), data_dir = %config.data_dir.display(), "ready");
     wait_for_stop()?;
@@ -50,6 +51,18 @@ pub(super) fn run(args: ServeArgs) -> Result<(), String> {
     running.stop().map_err(|error| format!("stopping: {error}"))?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Takes as many open files as the system lets this process have: one for each rowset and connection. The usual
+/// default of 1024 is meant for programs that still call `select`.
+fn allow_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum
+        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
+    {
+        tracing::warn!(%error, "the number of open files stays limited to {current:?}");
+    }
 }
 
 /// Logs to standard error: what `NYALA_LOG` names, else `level` and above.
