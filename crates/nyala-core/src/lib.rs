@@ -12,9 +12,11 @@ pub mod schema;
 pub mod store;
 pub mod time;
 pub mod value;
+mod yielding;
 
 pub use error::{Error, ErrorKind, Result};
 pub use ids::{ColumnId, Sequence, SeriesId, TableId};
 pub use schema::{ColumnSchema, ColumnType, Partitioning, TableSchema};
 pub use time::TimeRange;
 pub use value::Value;
+pub use yielding::before_long_work;

@@ -12,6 +12,7 @@ mod cells;
 mod check;
 mod compaction;
 mod demand;
+mod effort;
 mod engine;
 mod flush;
 pub mod fs;

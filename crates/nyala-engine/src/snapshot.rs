@@ -1,5 +1,6 @@
 //! A snapshot: a version and the last sequence in it.
 
+use crate::effort::{is_light_aggregate, is_light_scan};
 use crate::key::{KeyRange, SeriesKeys};
 use crate::memtable::Wanted;
 use crate::scan::keyed::KeyedScan;
@@ -12,7 +13,7 @@ use nyala_core::store::{
     AggregateRequest, AggregateStates, Direction, Order, RowSelection, RowStream, ScanRequest, SeriesSet,
     Snapshot,
 };
-use nyala_core::{Result, Sequence, TableId, TableSchema, TimeRange};
+use nyala_core::{Result, Sequence, TableId, TableSchema, TimeRange, before_long_work};
 use std::sync::Arc;
 
 /// A view of an engine.
@@ -114,6 +115,9 @@ impl Snapshot for EngineSnapshot {
     async fn scan(&self, request: ScanRequest) -> Result<Box<dyn RowStream>> {
         let table = self.version.table(request.table)?;
         request.validate(&table.schema)?;
+        if !is_light_scan(table, &request) {
+            before_long_work().await;
+        }
         if !table.schema.is_series_keyed() {
             return Ok(Box::new(self.keyed_scan(table, &request)?));
         }
@@ -125,6 +129,9 @@ impl Snapshot for EngineSnapshot {
     }
 
     async fn aggregate(&self, request: AggregateRequest) -> Result<AggregateStates> {
+        if !is_light_aggregate(self.version.table(request.table)?, &request) {
+            before_long_work().await;
+        }
         crate::aggregate::aggregate(self, &request)
     }
 

@@ -133,7 +133,7 @@ pub trait Store: Send + Sync + 'static {
     fn snapshot(&self) -> SnapshotRef;
 }
 
-/// A consistent, unchanging view of a store.
+/// A consistent, unchanging view of a store. Work that takes long says so first: see [`crate::before_long_work`].
 #[async_trait]
 pub trait Snapshot: Send + Sync + 'static {
     /// The last write in it.

@@ -15,11 +15,16 @@ use crate::plan::window::WINDOWS_MAX;
 use crate::plan::{Fill, MINIMUM_TIME_NS, Plan, PlanSource, WindowRule};
 use arrow_array::Float64Array;
 use nyala_core::store::{SnapshotRef, Windows};
-use nyala_core::{Result, TimeRange};
+use nyala_core::{Result, TimeRange, before_long_work};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+
+/// The most series of a measurement in which a condition is looked up in place.
+const LIGHT_SERIES: usize = 20_000;
+/// The most groups of a query that is answered in place.
+const LIGHT_GROUPS: usize = 64;
 
 /// The result of a SELECT as a stream of frames.
 pub struct SelectStream {
@@ -58,6 +63,9 @@ impl SelectStream {
             for source in &plan.sources {
                 match source {
                     PlanSource::Measurement(measurement) => {
+                        if measurement.measurement.series().len() > LIGHT_SERIES {
+                            before_long_work().await;
+                        }
                         inputs.push(Input::measurement(&plan, measurement, snapshot.clone()));
                     }
                     PlanSource::Subquery(inner) => {
@@ -69,6 +77,9 @@ impl SelectStream {
             let column_names = plan.columns.iter().map(|column| column.name.clone()).collect();
             let reference_names = plan.columns.iter().map(|column| column.reference_name.clone()).collect();
             let waiting = Inputs::by_name(&plan, inputs);
+            if waiting.iter().map(|inputs| inputs.groups.len()).sum::<usize>() > LIGHT_GROUPS {
+                before_long_work().await;
+            }
             let time_column = plan.time_column.as_str().into();
             Ok(Self { plan, memory, waiting, current: None, time_column, column_names, reference_names })
         })

@@ -5,6 +5,7 @@ use super::response::{Answer, Broken, Failure, empty, failure, prettily, whole};
 use super::{Context, body, multipart, params::Params};
 use crate::server::format::{Epoch, Indenter, JsonAnswer, JsonOptions};
 use bytes::Bytes;
+use futures::FutureExt;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
@@ -13,11 +14,16 @@ use nyala_query::exec::{Frame, QueryMemory};
 use nyala_query::influxql::{self, Statement};
 use nyala_query::plan::QueryContext;
 use nyala_query::statement::{self, execute};
+use std::future::poll_fn;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::task::Poll;
 use tokio::sync::mpsc;
 
 /// An answer below this size is sent at once, and an error met before is shown in it.
 const BUFFER_BYTES: usize = 1 << 20;
+/// The most statements of a request that is answered in place.
+const LIGHT_STATEMENTS: usize = 4;
 /// Pieces on their way to a slow client before the query waits for it.
 const PIECES_MAX: usize = 4;
 /// Rows of a chunk where none are asked for.
@@ -105,19 +111,18 @@ async fn answer(
             pieces,
         },
     };
-    let running = context.work.spawn(job.run());
     if params.is_true("async") {
+        context.work.spawn(job.run());
         context.work.spawn(async move { while received.recv().await.is_some() {} });
         return Ok(empty(StatusCode::NO_CONTENT));
     }
+    job.start(context).await;
     // The first piece comes when the answer is whole, or too large to wait for.
     let first = match received.recv().await {
         Some(Ok(first)) => first,
         Some(Err(broken)) => return Err(failure(StatusCode::INTERNAL_SERVER_ERROR, broken.0)),
         None => {
-            let outcome = running.await;
-            let words =
-                if outcome.is_err() { "the query failed; the server's log says why" } else { "no answer" };
+            let words = "the query failed; the server's log says why";
             return Err(failure(StatusCode::INTERNAL_SERVER_ERROR, words));
         }
     };
@@ -188,6 +193,18 @@ struct Job {
 }
 
 impl Job {
+    /// Answers a light query here and now; what waits or takes long goes on in the pool. A query that panics drops
+    /// its sender of pieces, which is how the receiver learns of it.
+    async fn start(self, context: &Context) {
+        let is_select = |statement: &Statement| matches!(statement, Statement::Select(_));
+        let may_be_light = self.statements.len() <= LIGHT_STATEMENTS && self.statements.iter().all(is_select);
+        let mut running = AssertUnwindSafe(Box::pin(self.run())).catch_unwind();
+        if may_be_light && poll_fn(|waker| Poll::Ready(running.poll_unpin(waker))).await.is_ready() {
+            return;
+        }
+        context.work.spawn(running);
+    }
+
     async fn run(mut self) {
         let statements = std::mem::take(&mut self.statements);
         for (number, statement) in statements.iter().enumerate() {
