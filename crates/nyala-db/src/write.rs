@@ -57,6 +57,7 @@ pub struct LineWriter {
     catalog: Arc<Catalog>,
     idle: Mutex<Vec<Memory>>,
     cache_limits: SeriesCacheLimits,
+    series_limit_bytes: usize,
 }
 
 /// What a writer remembers of one retention policy between requests.
@@ -70,9 +71,9 @@ struct Memory {
 }
 
 impl LineWriter {
-    /// A writer to a catalog.
-    pub fn new(catalog: Arc<Catalog>, cache_limits: SeriesCacheLimits) -> Self {
-        Self { catalog, idle: Mutex::new(Vec::new()), cache_limits }
+    /// A writer to a catalog, which makes no new series once their indexes take `series_limit_bytes`.
+    pub fn new(catalog: Arc<Catalog>, cache_limits: SeriesCacheLimits, series_limit_bytes: usize) -> Self {
+        Self { catalog, idle: Mutex::new(Vec::new()), cache_limits, series_limit_bytes }
     }
 
     /// Writes a body of line protocol. Its good lines are stored even when others are not.
@@ -104,8 +105,13 @@ impl LineWriter {
                 break;
             }
             // An error leaves the memory behind: its series may never have been stored.
-            let writing =
-                BatchWrite { catalog: &self.catalog, database, policy: &policy, now_ns: options.now_ns };
+            let writing = BatchWrite {
+                catalog: &self.catalog,
+                database,
+                policy: &policy,
+                now_ns: options.now_ns,
+                series_limit_bytes: self.series_limit_bytes,
+            };
             writing.write(&mut memory, &mut report).await?;
         }
         report.unreadable = request.errors().clone();
@@ -141,12 +147,13 @@ struct BatchWrite<'a> {
     database: &'a str,
     policy: &'a RetentionPolicy,
     now_ns: i64,
+    series_limit_bytes: usize,
 }
 
 impl BatchWrite<'_> {
     async fn write(&self, memory: &mut Memory, report: &mut WriteReport) -> Result<()> {
-        self.resolve_series(memory).await?;
-        let mut refusal = Refusal::new(self.policy, self.now_ns);
+        let full = self.resolve_series(memory).await?;
+        let mut refusal = Refusal::new(self.policy, self.now_ns, full.then_some(self.series_limit_bytes));
         let mut measurements = Vec::new();
         for group in memory.batch.groups() {
             let name = String::from_utf8_lossy(group.measurement()).into_owned();
@@ -185,8 +192,10 @@ impl BatchWrite<'_> {
         Ok(())
     }
 
-    /// Gives ids to the series that the batch is the first to name here.
-    async fn resolve_series(&self, memory: &mut Memory) -> Result<()> {
+    /// Gives ids to the series that the batch is the first to name here. Returns whether some got none because
+    /// there are too many.
+    async fn resolve_series(&self, memory: &mut Memory) -> Result<bool> {
+        let mut full = false;
         let mut tags = TagSet::default();
         let mut measurements: HashMap<Vec<u8>, Arc<Measurement>> = HashMap::new();
         for handle in memory.cache.pending().to_vec() {
@@ -208,11 +217,23 @@ impl BatchWrite<'_> {
             // A tag cannot be called time: its rows stay without a series, and are refused.
             if texts.iter().all(|(key, _)| key != "time") {
                 let tags: Vec<(&str, &str)> = texts.iter().map(|(key, value)| (&**key, &**value)).collect();
-                memory.cache.set_series_id(handle, measurement.series_id(&tags).0);
+                let id = match measurement.known_series_id(&tags) {
+                    Some(id) => id,
+                    None if self.catalog.series_memory_bytes() > self.series_limit_bytes => {
+                        full = true;
+                        continue;
+                    }
+                    None => {
+                        let (id, memory_bytes) = measurement.new_series_id(&tags);
+                        self.catalog.add_series_memory(memory_bytes);
+                        id
+                    }
+                };
+                memory.cache.set_series_id(handle, id.0);
             }
         }
         memory.batch.resolve(&memory.cache);
-        Ok(())
+        Ok(full)
     }
 }
 

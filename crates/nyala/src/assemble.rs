@@ -70,7 +70,11 @@ impl Running {
         // Nothing was in either before.
         let _ = measured.set(engine.clone());
         work.spawn(upkeep(catalog.clone(), engine.clone(), clock));
-        let writer = Arc::new(LineWriter::new(catalog.clone(), SeriesCacheLimits::default()));
+        let writer = Arc::new(LineWriter::new(
+            catalog.clone(),
+            SeriesCacheLimits::default(),
+            config.memory_limit.0 / 2,
+        ));
         let _ = context.databases.set(Databases { catalog, writer, memory: engine.memory().clone() });
         context.stage.ready(engine.recovery().damage_count);
         Ok(Self { server, work, engine, context })
@@ -135,7 +139,7 @@ async fn upkeep(catalog: Arc<Catalog>, engine: Arc<Engine>, clock: ClockRef) {
             Ok(dropped) => tracing::info!(dropped, "partitions outlived their retention policy"),
             Err(error) => tracing::error!(%error, "enforcing retention"),
         }
-        index_memory.set(catalog.series_memory_bytes() as u64);
+        index_memory.set(catalog.measure_series_memory() as u64);
     }
 }
 

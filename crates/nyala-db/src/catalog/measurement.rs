@@ -254,17 +254,22 @@ impl Measurement {
         })
     }
 
-    /// The id of a tag set (sorted by key), new or known.
-    pub(crate) fn series_id(&self, tags: &[(&str, &str)]) -> SeriesId {
-        if let Some(id) = self.series().find(tags) {
-            return id;
-        }
+    /// The id of a tag set (sorted by key), if it is known.
+    pub(crate) fn known_series_id(&self, tags: &[(&str, &str)]) -> Option<SeriesId> {
+        self.series().find(tags)
+    }
+
+    /// The id of a tag set that is new, and about how many bytes it takes in memory; none if it was not new.
+    pub(crate) fn new_series_id(&self, tags: &[(&str, &str)]) -> (SeriesId, usize) {
         let mut series = self.loaded().series.write();
         let (id, new) = series.insert(tags);
-        if new {
-            self.unsaved.lock().insert(series_key(self.table, id), tags_record(tags));
+        if !new {
+            return (id, 0);
         }
-        id
+        let record = tags_record(tags);
+        let memory_bytes = record.len() + tags.len() * SERIES_TAG_BYTES;
+        self.unsaved.lock().insert(series_key(self.table, id), record);
+        (id, memory_bytes)
     }
 
     /// The records no acknowledged batch holds yet.
@@ -326,6 +331,9 @@ fn present_fields(columns: &[Field], types: &ShardTypes) -> Vec<Field> {
         types.values().flatten().map(|(name, field_type)| (name.as_str(), *field_type)).collect();
     columns.iter().filter(|field| present.contains(&(&*field.name, field.field_type))).cloned().collect()
 }
+
+/// What a tag of a series takes in its index beside its text, at most: numbers, postings, slots of hash tables.
+const SERIES_TAG_BYTES: usize = 48;
 
 fn find(fields: &[Field], name: &str, field_type: FieldType) -> Option<ColumnId> {
     fields.iter().find(|field| field.name == name && field.field_type == field_type).map(|field| field.column)

@@ -17,7 +17,7 @@ use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use tokio::sync::{RwLockReadGuard, RwLockWriteGuard};
 
 /// A database as statements see it.
@@ -64,6 +64,8 @@ pub struct Catalog {
     /// Writers share it; whoever removes series or measurements holds it alone, so that nothing is removed
     /// under a writer. Taken before `changing`.
     membership: tokio::sync::RwLock<()>,
+    /// About how many bytes the series indexes take: measured now and then, estimated in between.
+    series_bytes: AtomicUsize,
     /// Grows with every removal: what was remembered about series before is void.
     removals: AtomicU64,
     /// Held by whoever changes databases, policies or the set of measurements.
@@ -120,6 +122,7 @@ impl Catalog {
             series_records,
             state: RwLock::new(state),
             membership: tokio::sync::RwLock::new(()),
+            series_bytes: AtomicUsize::new(0),
             removals: AtomicU64::new(0),
             changing: tokio::sync::Mutex::new(()),
         })
@@ -147,15 +150,22 @@ impl Catalog {
         self.removals.load(Ordering::Acquire)
     }
 
-    /// Bytes that the series indexes in memory take, about.
-    pub fn series_memory_bytes(&self) -> usize {
-        let state = self.state.read();
-        state
-            .measurements
-            .values()
-            .flat_map(BTreeMap::values)
-            .map(|measurement| measurement.memory_bytes())
-            .sum()
+    /// Measures how many bytes the series indexes in memory take, about. Takes its time.
+    pub fn measure_series_memory(&self) -> usize {
+        let measurements: Vec<_> =
+            self.state.read().measurements.values().flat_map(BTreeMap::values).cloned().collect();
+        let bytes = measurements.iter().map(|measurement| measurement.memory_bytes()).sum();
+        self.series_bytes.store(bytes, Ordering::Relaxed);
+        bytes
+    }
+
+    /// What was measured last, and the estimate of what has come since.
+    pub(crate) fn series_memory_bytes(&self) -> usize {
+        self.series_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add_series_memory(&self, bytes: usize) {
+        self.series_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     pub(crate) fn series_records(&self) -> &Records {

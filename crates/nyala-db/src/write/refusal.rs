@@ -1,8 +1,8 @@
 //! Which rows of a batch are not stored, and what is said about it: InfluxDB's rules, as clients match on its
 //! words and counts.
 //!
-//! Rows older than the retention policy are left out first. Of the others those are dropped, one by one, that have
-//! a tag called `time`, no field but `time`, or a field whose type their shard knows otherwise. If then a field
+//! Rows older than the retention policy are left out first. Of the others those are dropped, one by one, that
+//! would begin a series where there is no memory for another, have a tag called `time`, no field but `time`, or a field whose type their shard knows otherwise. If then a field
 //! that is new in a shard comes with two types, nothing is stored in that shard.
 
 use super::{Dropped, WriteReport, field_type};
@@ -36,6 +36,8 @@ enum Stage {
 pub(super) struct Refusal {
     width_ns: i64,
     horizon_ns: Option<i64>,
+    /// The bound on series that rows without one have met; else their tags are at fault.
+    series_limit_bytes: Option<usize>,
     groups: Vec<Fates>,
     /// Why the first dropped row was, and which line it is in.
     first: Option<(Stage, u32, String)>,
@@ -51,10 +53,11 @@ struct Field<'a> {
 }
 
 impl Refusal {
-    pub(super) fn new(policy: &RetentionPolicy, now_ns: i64) -> Self {
+    pub(super) fn new(policy: &RetentionPolicy, now_ns: i64, series_limit_bytes: Option<usize>) -> Self {
         Self {
             width_ns: policy.shard_duration_ns,
             horizon_ns: policy.horizon_ns(now_ns),
+            series_limit_bytes,
             groups: Vec::new(),
             first: None,
             conflicting: BTreeSet::new(),
@@ -72,8 +75,15 @@ impl Refusal {
             }
         }
         if group.series_ids.contains(&UNRESOLVED_SERIES) {
+            let limit_bytes = self.series_limit_bytes;
             let words = || {
                 let name = measurement.name();
+                if let Some(limit_bytes) = limit_bytes {
+                    let limit_mib = limit_bytes >> 20;
+                    return format!(
+                        "no new series on measurement \"{name}\": their indexes take all of {limit_mib} MiB, half of memory-limit; drop some, or raise it"
+                    );
+                }
                 format!("invalid tag key: input tag \"time\" on measurement \"{name}\" is invalid")
             };
             self.drop_rows(

@@ -20,6 +20,8 @@ use tokio::sync::{mpsc, watch};
 
 /// How long a client may take to send its headers.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+/// The longest head of a request, and what is read of a body at once.
+const HEAD_MAX_BYTES: usize = 256 << 10;
 /// How long requests may go on after a shutdown has begun.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 /// The most connections at once; further ones wait to be accepted.
@@ -163,6 +165,7 @@ async fn serve(
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
+        .max_buf_size(HEAD_MAX_BYTES)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     tokio::select! {

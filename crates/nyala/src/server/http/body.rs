@@ -21,6 +21,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 const BODY_TIMEOUT: Duration = Duration::from_secs(300);
 /// Memory reserved ahead for a body of a told length; what is longer grows as it comes.
 const RESERVED_MAX_BYTES: usize = 4 << 20;
+/// Bodies up to this length are taken even when memory is full, so that queries go on beside too many writes: all
+/// connections together cannot hold much in them.
+const SMALL_BODY_BYTES: u64 = 8 << 10;
 /// Bytes unpacked between two looks at the bounds.
 const UNPACK_STEP_BYTES: u64 = 1 << 20;
 
@@ -146,8 +149,12 @@ fn unpack(
     }
 }
 
-/// Charges bytes to the server's memory.
+/// Charges bytes to the server's memory. A small body always gets in.
 fn hold(held: &mut Charge, bytes: usize) -> Result<(), Failure> {
+    if held.bytes() + bytes as u64 <= SMALL_BODY_BYTES {
+        held.grow(bytes as u64);
+        return Ok(());
+    }
     held.try_grow(bytes as u64).map_err(|error| failure(status_of(&error), error.message()))
 }
 
