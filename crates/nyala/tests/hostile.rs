@@ -354,7 +354,9 @@ fn queries_that_ask_for_too_much() {
         format!("SELECT mean(v) FROM precious WHERE {all} GROUP BY time(1ns)"),
         format!("SELECT count(v) FROM precious WHERE {all} GROUP BY time(1u) fill(0)"),
         format!("SELECT mean(v) FROM wide WHERE {all} GROUP BY time(1s), host fill(linear)"),
-        format!("SELECT mean(m) FROM (SELECT mean(v) AS m FROM wide WHERE {all} GROUP BY time(1s), host)"),
+        format!(
+            "SELECT mean(m) FROM (SELECT mean(v) AS m FROM wide WHERE {all} GROUP BY time(1s), host fill(0))"
+        ),
         format!("SELECT percentile(v, 50) FROM wide WHERE {all} GROUP BY time(1ms), * fill(previous)"),
     ] {
         let begun = Instant::now();
