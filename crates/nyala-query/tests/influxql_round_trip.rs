@@ -423,6 +423,17 @@ fn chains_of_and_and_or_may_be_long() {
     compile(select, 0).unwrap();
 }
 
+/// Finds of the fuzz target `influxql`.
+#[test]
+fn empty_names_are_written_in_quotes() {
+    for text in ["SELECT v FROM \"\"", "SELECT v INTO a.b.:MEASUREMENT FROM a..\"\"", "DROP SERIES FROM \"\""]
+    {
+        let statements = parse_query(text, &Params::default()).unwrap();
+        let written = statements[0].to_string();
+        assert_eq!(parse_query(&written, &Params::default()).unwrap(), statements, "{written}");
+    }
+}
+
 #[test]
 fn length_is_bounded() {
     let text = " ".repeat(nyala_query::influxql::MAXIMUM_LENGTH + 1);

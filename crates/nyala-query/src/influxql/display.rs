@@ -100,19 +100,24 @@ impl Display for Field {
     }
 }
 
+/// Database and retention policy, as far as they are named, with the point that ends them.
+fn write_place(f: &mut Formatter<'_>, measurement: &Measurement) -> Result {
+    if let Some(database) = &measurement.database {
+        write!(f, "{}.", Identifier(database))?;
+    }
+    if let Some(retention_policy) = &measurement.retention_policy {
+        Identifier(retention_policy).fmt(f)?;
+    }
+    if measurement.database.is_some() || measurement.retention_policy.is_some() {
+        f.write_str(".")?;
+    }
+    Ok(())
+}
+
 impl Display for Measurement {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        if let Some(database) = &self.database {
-            write!(f, "{}.", Identifier(database))?;
-        }
-        if let Some(retention_policy) = &self.retention_policy {
-            Identifier(retention_policy).fmt(f)?;
-        }
-        if self.database.is_some() || self.retention_policy.is_some() {
-            f.write_str(".")?;
-        }
+        write_place(f, self)?;
         match &self.name {
-            MeasurementName::Name(name) if name.is_empty() => Ok(()),
             MeasurementName::Name(name) => Identifier(name).fmt(f),
             MeasurementName::Regex(regex) => regex.fmt(f),
         }
@@ -130,10 +135,13 @@ impl Display for Source {
 
 impl Display for Target {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        write!(f, "INTO {}", self.measurement)?;
+        f.write_str("INTO ")?;
         match &self.measurement.name {
-            MeasurementName::Name(name) if name.is_empty() => f.write_str(":MEASUREMENT"),
-            _ => Ok(()),
+            MeasurementName::Name(name) if name.is_empty() => {
+                write_place(f, &self.measurement)?;
+                f.write_str(":MEASUREMENT")
+            }
+            _ => self.measurement.fmt(f),
         }
     }
 }
