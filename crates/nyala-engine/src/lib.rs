@@ -43,6 +43,7 @@ pub use check::{CheckProgress, CheckReport, check};
 pub use engine::Engine;
 pub use maintenance::QueuedWork;
 pub use options::{EngineOptions, Preference};
+pub use record::decode_record;
 pub use record_log::Damage;
 pub use stats::EngineStats;
 pub use wal::SyncPolicy;
