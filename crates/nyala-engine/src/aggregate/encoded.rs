@@ -35,7 +35,7 @@ impl PartWindows<'_> {
 
     /// Whether all rows of the group are in one window.
     fn is_whole_group(&self) -> bool {
-        self.bounds == [0, self.group_rows]
+        matches!(self.bounds, [0, end] if *end == self.group_rows)
     }
 }
 

@@ -23,7 +23,8 @@ pub(crate) struct BlockCache {
 }
 
 struct Shard {
-    places: HashMap<Place, usize, foldhash::fast::RandomState>,
+    /// Blocks, and where their entries are.
+    places: HashMap<Place, (Arc<VerifiedBlock>, usize), foldhash::fast::RandomState>,
     entries: Vec<Entry>,
     hand: usize,
     bytes: u64,
@@ -34,7 +35,7 @@ struct Shard {
 
 struct Entry {
     place: Place,
-    block: Arc<VerifiedBlock>,
+    bytes: u64,
     used: bool,
 }
 
@@ -65,14 +66,14 @@ impl BlockCache {
     pub(crate) fn get(&self, rowset: u64, offset: u64) -> Option<Arc<VerifiedBlock>> {
         let place = (rowset, offset);
         let mut shard = self.shard(place).lock();
-        let Some(index) = shard.places.get(&place).copied() else {
+        let Some((block, index)) = shard.places.get(&place).map(|(block, index)| (block.clone(), *index))
+        else {
             shard.misses += 1;
             return None;
         };
         shard.hits += 1;
-        let entry = &mut shard.entries[index];
-        entry.used = true;
-        Some(entry.block.clone())
+        shard.entries[index].used = true;
+        Some(block)
     }
 
     /// Puts in a verified block.
@@ -90,8 +91,8 @@ impl BlockCache {
             shard.evict();
         }
         let index = shard.entries.len();
-        shard.entries.push(Entry { place, block, used: false });
-        shard.places.insert(place, index);
+        shard.entries.push(Entry { place, bytes: cost, used: false });
+        shard.places.insert(place, (block, index));
         shard.bytes += cost;
         let bytes = shard.bytes;
         shard.charge.set(bytes);
@@ -142,9 +143,11 @@ impl Shard {
     fn remove(&mut self, index: usize) {
         let entry = self.entries.swap_remove(index);
         self.places.remove(&entry.place);
-        self.bytes -= entry.block.memory_bytes() + ENTRY_OVERHEAD_BYTES;
-        if let Some(moved) = self.entries.get(index) {
-            self.places.insert(moved.place, index);
+        self.bytes -= entry.bytes;
+        if let Some(moved) = self.entries.get(index)
+            && let Some((_, place)) = self.places.get_mut(&moved.place)
+        {
+            *place = index;
         }
     }
 }

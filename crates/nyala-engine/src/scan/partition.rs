@@ -180,8 +180,15 @@ impl PartitionReader {
             }
         }
         if items.len() > 1 {
-            self.sharpen(&mut items)?;
-            items.sort_unstable_by_key(|item| (item.first_ns, item.last_ns));
+            if self.is_one_untouched_rowset(&items)? {
+                for item in items.drain(..) {
+                    let Item::Part { cursor, part } = item.item else { continue };
+                    segments.push_back(Segment::Single { cursor, part, time });
+                }
+            } else {
+                self.sharpen(&mut items)?;
+                items.sort_unstable_by_key(|item| (item.first_ns, item.last_ns));
+            }
         }
         let mut start = 0;
         while start < items.len() {
@@ -203,6 +210,21 @@ impl PartitionReader {
         }
         (self.items, self.parts) = (items, parts);
         Ok(())
+    }
+
+    /// Whether all items are parts of one rowset of which nothing is hidden: they are in order of time then,
+    /// and do not overlap, whatever their groups' bounds say.
+    fn is_one_untouched_rowset(&mut self, items: &[Bounded]) -> Result<bool> {
+        let mut source = None;
+        for item in items {
+            let Item::Part { cursor, part } = &item.item else { return Ok(false) };
+            let other = source.is_some_and(|source| source != *cursor);
+            if other || !self.tombstones.is_empty() || self.cursors[*cursor].has_markers(part)? {
+                return Ok(false);
+            }
+            source = Some(*cursor);
+        }
+        Ok(true)
     }
 
     /// Bounds of parts that only know those of their group are looked up where groups seem to overlap.

@@ -40,7 +40,12 @@ impl Points {
                 let times_ns = vec![plan.aggregate_time_ns(); reduction.windows.len()];
                 Self { times_ns, values: reduction.values, references }
             }
-            Some(_) if plan.fill == Fill::None || function == Function::Distinct => {
+            // Without gaps there is nothing to fill.
+            Some(_)
+                if plan.fill == Fill::None
+                    || function == Function::Distinct
+                    || reduction.windows.len() == windows.count() =>
+            {
                 let times_ns =
                     reduction.windows.iter().map(|index| start_of(windows, *index as usize)).collect();
                 Self { times_ns, values: reduction.values, references }

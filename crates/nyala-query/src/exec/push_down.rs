@@ -179,17 +179,19 @@ fn reduction(
     first_window: usize,
 ) -> Reduction {
     let start = slots.start;
-    let of = |present: &dyn Fn(usize) -> bool| -> Vec<usize> {
-        slots.clone().filter(|slot| present(*slot)).collect()
-    };
+    fn of(slots: &Range<usize>, present: impl Fn(usize) -> bool) -> Vec<usize> {
+        let mut all = Vec::with_capacity(slots.len());
+        all.extend(slots.clone().filter(|slot| present(*slot)));
+        all
+    }
     let (present, values, times_ns): (Vec<usize>, Column, Vec<i64>) = match &measures[0] {
         MeasureState::Count(counts) => {
-            let present = of(&|slot| counts[slot] > 0);
+            let present = of(&slots, |slot| counts[slot] > 0);
             let values = present.iter().map(|slot| counts[*slot] as i64).collect::<Vec<_>>();
             (present, Column::Integer(values.into()), Vec::new())
         }
         MeasureState::SumInteger { sums, counts } => {
-            let present = of(&|slot| counts[slot] > 0);
+            let present = of(&slots, |slot| counts[slot] > 0);
             let values = if function == Function::Mean {
                 let mean = |slot: &usize| sum_as_stored(sums[*slot], unsigned) / counts[*slot] as f64;
                 Column::Float(present.iter().map(mean).collect::<Vec<_>>().into())
@@ -201,7 +203,7 @@ fn reduction(
             (present, values, Vec::new())
         }
         MeasureState::SumFloat { sums, counts } => {
-            let present = of(&|slot| counts[slot] > 0);
+            let present = of(&slots, |slot| counts[slot] > 0);
             let value = |slot: &usize| match function {
                 Function::Mean => sums[*slot] / counts[*slot] as f64,
                 _ => sums[*slot],
@@ -210,7 +212,7 @@ fn reduction(
             (present, Column::Float(values.into()), Vec::new())
         }
         MeasureState::Selected(selected) => {
-            let present = of(&|slot| selected.series[slot].is_some());
+            let present = of(&slots, |slot| selected.series[slot].is_some());
             let values = match measures.get(1) {
                 Some(MeasureState::Selected(most)) if function == Function::Spread => {
                     spread(&selected.values, &most.values, &present)
@@ -222,9 +224,8 @@ fn reduction(
         }
     };
     let windows: Vec<u32> = present.iter().map(|slot| (slot - start + first_window) as u32).collect();
-    let rows = vec![(0, 0); windows.len()];
-    let times_ns = if times_ns.is_empty() { vec![0; windows.len()] } else { times_ns };
-    Reduction { windows, values, times_ns, rows }
+    // Only selected values have times, and references are not pushed down.
+    Reduction { windows, values, times_ns, rows: Vec::new() }
 }
 
 fn selected_column(values: &SelectedValues, present: &[usize]) -> Column {
