@@ -45,7 +45,7 @@ pub use directory::{BLOCK_VALUES, Kind, VECTOR_VALUES};
 pub use error::{CorruptBlock, Result};
 pub use float::{FloatBlock, FloatEncoding, FloatLayout, FloatSum, FloatVectorSummary, encode_floats};
 pub use integer::{
-    Encoding, IntegerBlock, IntegerLayout, VectorSummary, encode_integers, from_unsigned, to_unsigned,
+    Encoding, Habit, IntegerBlock, IntegerLayout, VectorSummary, encode_integers, from_unsigned, to_unsigned,
 };
 pub use level::Level;
 pub use preference::Preference;

@@ -2,6 +2,7 @@
 
 use crate::directory::Entry;
 use crate::float::Decimals;
+use crate::integer::Habit;
 use crate::level::Level;
 
 /// Reusable memory of one encoding thread. Bounded by the largest block encoded with it.
@@ -33,6 +34,7 @@ pub(crate) struct IntegerScratch {
     pub(crate) distinct: Vec<u64>,
     pub(crate) trial: Vec<u8>,
     pub(crate) inner: Vec<u8>,
+    pub(crate) habit: Habit,
 }
 
 /// One float vector being encoded.
@@ -54,6 +56,12 @@ impl Scratch {
     /// Empty buffers, encoding at a given level: the bytes written do not depend on it.
     pub fn with_level(level: Level) -> Self {
         Self { level, block: Default::default(), integer: Default::default(), float: Default::default() }
+    }
+
+    /// Exchanges what is remembered of the column encoded last. Whoever encodes several columns in turn keeps
+    /// a habit for each.
+    pub fn swap_habit(&mut self, habit: &mut Habit) {
+        std::mem::swap(&mut self.integer.habit, habit);
     }
 }
 

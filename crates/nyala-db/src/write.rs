@@ -17,7 +17,7 @@ use arrow_array::{
     Array, ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray, TimestampNanosecondArray,
     UInt32Array, UInt64Array,
 };
-use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer};
+use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer, OffsetBuffer};
 use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN};
 use nyala_core::store::{CellColumn, Operation, Upsert, WriteBatch, WriteMode};
 use nyala_core::{ColumnId, Error, Result};
@@ -27,6 +27,8 @@ use std::sync::Arc;
 
 /// The most writers kept ready for later requests.
 const IDLE_WRITERS_MAX: usize = 8;
+/// The most memory a writer keeps for its next batch.
+const IDLE_BATCH_BYTES_MAX: usize = 4 << 20;
 
 /// What became of a request.
 #[derive(Debug, Default)]
@@ -115,6 +117,9 @@ impl LineWriter {
             writing.write(&mut memory, &mut report).await?;
         }
         report.unreadable = request.errors().clone();
+        if memory.batch.memory_bytes() > IDLE_BATCH_BYTES_MAX {
+            memory.batch = ParsedBatch::new();
+        }
         let mut idle = self.idle.lock();
         if idle.len() < IDLE_WRITERS_MAX {
             idle.push(memory);
@@ -165,9 +170,13 @@ impl BatchWrite<'_> {
         let mut operations = Vec::new();
         let mut touched: Vec<Arc<Measurement>> = Vec::new();
         let mut written = 0;
-        for ((group, measurement), keep) in memory.batch.groups_mut().zip(measurements).zip(kept) {
+        let mut lent: Vec<(usize, Vec<ArrayRef>)> = Vec::new();
+        let with_rows =
+            memory.batch.groups_mut().iter_mut().enumerate().filter(|(_, group)| group.row_count() > 0);
+        for (((index, group), measurement), keep) in with_rows.zip(measurements).zip(kept) {
             if let Some(upsert) = upsert_of(group, &measurement, keep).await? {
                 written += upsert.rows() as u64;
+                lent.push((index, upsert.columns.iter().map(|cells| cells.values.clone()).collect()));
                 operations.push(Operation::Upsert(upsert));
                 if !touched.iter().any(|other| other.table() == measurement.table()) {
                     touched.push(measurement);
@@ -189,6 +198,9 @@ impl BatchWrite<'_> {
         self.catalog.store().write(WriteBatch { operations }).await?;
         saved.iter().for_each(|(measurement, records)| measurement.saved(records));
         report.written += written;
+        for (index, arrays) in lent {
+            give_back(&mut memory.batch.groups_mut()[index], arrays);
+        }
         Ok(())
     }
 
@@ -308,6 +320,42 @@ fn array_of(column: &mut FieldColumn) -> ArrayRef {
             Arc::new(StringArray::new(offsets, strings.bytes.into(), present))
         }
     }
+}
+
+/// Takes vectors back that the store has done with, so that the next batch needs no fresh memory.
+fn give_back(group: &mut RowGroup, arrays: Vec<ArrayRef>) {
+    let mut arrays = arrays.into_iter();
+    if let Some(series_ids) = arrays.next().and_then(vector_of) {
+        group.series_ids = series_ids;
+    }
+    if let Some(times_ns) = arrays.next().and_then(vector_of) {
+        group.times_ns = times_ns;
+    }
+    let columns = group.columns.iter_mut().filter(|column| column.name() != b"time");
+    // Where rows were dropped columns may be missing, or copies: kinds are compared, the rest is memory.
+    for (column, array) in columns.zip(arrays) {
+        let values = match column.kind() {
+            FieldKind::Float => vector_of(array).map(FieldValues::Float),
+            FieldKind::Integer => vector_of(array).map(FieldValues::Integer),
+            FieldKind::Unsigned => vector_of(array).map(FieldValues::Unsigned),
+            FieldKind::Boolean | FieldKind::String => None,
+        };
+        values.into_iter().for_each(|values| column.give_back(values));
+    }
+}
+
+/// The memory of an array of numbers nobody else holds, emptied.
+fn vector_of<T: ArrowNativeType>(array: ArrayRef) -> Option<Vec<T>> {
+    let data = array.to_data();
+    drop(array);
+    if data.data_type().primitive_width() != Some(size_of::<T>()) {
+        return None;
+    }
+    let buffer = data.buffers().first()?.clone();
+    drop(data);
+    let mut values = buffer.into_vec().ok()?;
+    values.clear();
+    Some(values)
 }
 
 /// The rows of an array where `keep` is set.

@@ -487,6 +487,7 @@ impl<'a> CellSource<'a> {
     }
 
     /// The kind of its values.
+    #[inline(always)]
     pub(crate) fn kind(&self) -> Kind {
         match self {
             CellSource::Decimal(_) => Kind::Wide,
@@ -496,7 +497,7 @@ impl<'a> CellSource<'a> {
     }
 
     /// The cell as a word.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn word(&self, row: usize) -> u64 {
         match self {
             CellSource::Int64(values) => values[row] as u64,

@@ -83,6 +83,7 @@ impl Engine {
             abandoned: Mutex::new(Vec::new()),
             compacting: Mutex::new(Vec::new()),
             signal: Arc::new(Signal::default()),
+            waiting_bytes: AtomicU64::new(0),
             timer: Timer::start()?,
             options,
             _lock: lock,

@@ -18,7 +18,7 @@ use crate::scan::partition::PartitionReader;
 use crate::shared::Shared;
 use crate::stats::add;
 use crate::tombstone::{DeletedRange, Tombstone};
-use crate::version::{PartitionVersion, TableVersion, Version};
+use crate::version::{TableVersion, Version};
 use nyala_core::{Result, SeriesId, TableId, TimeRange};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -119,7 +119,7 @@ impl Shared {
                     sequence: cut,
                     cancelled_by: None,
                 };
-                let written = self.write_rowset(table, partition, &sources, (min_sequence, cut))?;
+                let written = self.write_rowset(table, partition.id, &sources, (min_sequence, cut))?;
                 flushed.push(Flushed {
                     table: table.id,
                     partition: partition.id,
@@ -135,14 +135,14 @@ impl Shared {
     pub(crate) fn write_rowset(
         &self,
         table: &TableVersion,
-        partition: &PartitionVersion,
+        partition: u64,
         sources: &Sources<'_>,
         sequences: (u64, u64),
     ) -> Result<Option<(RowsetMeta, Written)>> {
         let mut meta = RowsetMeta {
             id: self.next_rowset.fetch_add(1, Ordering::Relaxed),
             table: table.id,
-            partition: partition.id,
+            partition,
             min_sequence: sequences.0,
             max_sequence: sequences.1,
             rows: 0,
@@ -279,6 +279,7 @@ fn write_series(
         TimeRange::ALL,
         wanted,
     )?;
+    reader.read_whole_groups();
     let mut least = Some(0);
     while let Some(series) = least.map(|least| reader.next_series(least)).transpose()?.flatten() {
         for segment in reader.segments(SeriesId(series), TimeRange::ALL)? {

@@ -10,7 +10,7 @@ use nyala_core::{Error, ErrorKind, Result};
 use parking_lot::{Condvar, Mutex};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,13 @@ const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Rows older than this are flushed when nothing else calls for it, so that a restart replays little.
 const FLUSH_AGE: Duration = Duration::from_secs(600);
+/// After so long without a write, rows are flushed before they fill their share of memory, …
+const QUIET_FOR: Duration = Duration::from_millis(750);
+/// … if they fill this part of it. A load that ended leaves neither a long log nor rows that readers merge.
+const QUIET_SHARE: u64 = 8;
+/// How long a batch waits for memory before it is refused: many flushes take place in that time.
+const ADMISSION_WAIT_MAX: Duration = Duration::from_secs(10);
+const ADMISSION_PAUSE: Duration = Duration::from_millis(5);
 
 /// Work that could be done now, for the operator to see.
 #[derive(Debug, Clone, PartialEq)]
@@ -92,11 +99,13 @@ impl Shared {
     /// Work that could be done now, most urgent first.
     pub(crate) fn queue(&self) -> Vec<QueuedWork> {
         let mut queue = vec![QueuedWork { kind: "flush", place: None, score: self.flush_score() }];
-        queue.extend(compaction::pick(&self.version()).into_iter().map(|candidate| QueuedWork {
-            kind: "compact",
-            place: Some((candidate.table.0, candidate.partition)),
-            score: 1.0 + candidate.score,
-        }));
+        queue.extend(compaction::pick(&self.version(), compaction::FAN_IN_BUSY).into_iter().map(
+            |candidate| QueuedWork {
+                kind: "compact",
+                place: Some((candidate.table.0, candidate.partition)),
+                score: 1.0 + candidate.score,
+            },
+        ));
         queue
     }
 }
@@ -130,11 +139,11 @@ impl Maintenance {
 fn run(shared: &Shared, signal: &Signal) {
     let mut pause = PAUSE_MIN;
     let mut seen = 0;
-    let mut last_flush = Instant::now();
+    let mut pace = Pace { last_flush: Instant::now(), batches: 0, last_batch: Instant::now() };
     loop {
         // A broken invariant in one flush or compaction must not end all of them: it is reported by the panic
         // itself, and tried again like any failure, while memory and log keep what was acknowledged.
-        let attempt = catch_unwind(AssertUnwindSafe(|| step(shared, &mut last_flush)));
+        let attempt = catch_unwind(AssertUnwindSafe(|| step(shared, &mut pace)));
         let outcome = attempt.unwrap_or_else(|_| Err(Error::retry("maintenance panicked")));
         let wait = match outcome {
             Ok(true) => {
@@ -162,18 +171,35 @@ fn run(shared: &Shared, signal: &Signal) {
     }
 }
 
+/// When a thread saw what last.
+struct Pace {
+    last_flush: Instant,
+    batches: u64,
+    last_batch: Instant,
+}
+
 /// Does the most urgent work; false if there was none.
-fn step(shared: &Shared, last_flush: &mut Instant) -> Result<bool> {
-    let due = shared.flush_score() >= 1.0 || last_flush.elapsed() >= FLUSH_AGE;
+fn step(shared: &Shared, pace: &mut Pace) -> Result<bool> {
+    let batches = shared.counters.batches.load(Ordering::Relaxed);
+    if pace.batches != batches {
+        (pace.batches, pace.last_batch) = (batches, Instant::now());
+    }
+    let is_quiet = pace.last_batch.elapsed() >= QUIET_FOR;
+    let is_worth = || shared.unflushed_bytes() >= shared.budget.flush_bytes() / QUIET_SHARE;
+    let due =
+        shared.flush_score() >= 1.0 || pace.last_flush.elapsed() >= FLUSH_AGE || (is_quiet && is_worth());
     if due && !shared.flushing.is_locked() {
-        *last_flush = Instant::now();
+        pace.last_flush = Instant::now();
         let frozen_only = shared.flush_is_pointless();
         if !frozen_only && shared.flush()? {
             return Ok(true);
         }
     }
     let mut failure = None;
-    for candidate in compaction::pick(&shared.version()) {
+    // Bound first: the version would live as long as the loop, and with it memtables flushed meanwhile.
+    let fan_in = if is_quiet { compaction::FAN_IN_QUIET } else { compaction::FAN_IN_BUSY };
+    let candidates = compaction::pick(&shared.version(), fan_in);
+    for candidate in candidates {
         // One partition that cannot be compacted does not keep the others from it.
         match shared.compact(&candidate) {
             Ok(true) => return Ok(true),
@@ -190,38 +216,80 @@ fn step(shared: &Shared, last_flush: &mut Instant) -> Result<bool> {
 impl Shared {
     /// Memory is held by snapshots or running flushes, not by rows a flush could write.
     fn flush_is_pointless(&self) -> bool {
-        let version = self.version();
-        let partitions = || version.tables.values().flat_map(|table| &table.partitions);
-        let active: u64 = partitions()
-            .flat_map(|partition| partition.memtables())
-            .map(|memtable| memtable.memory_bytes())
-            .sum();
-        active < self.budget.flush_bytes() / 4
+        self.unflushed_bytes() < self.budget.flush_bytes() / 4
             && self.unflushed_log_bytes() < self.options.wal_bytes_max
             && self.budget.used_bytes(Component::Memtable) >= self.budget.flush_bytes()
     }
 
+    /// Memory of rows that are in no rowset.
+    fn unflushed_bytes(&self) -> u64 {
+        let version = self.version();
+        let partitions = version.tables.values().flat_map(|table| &table.partitions);
+        let memtables = partitions.flat_map(|partition| partition.memtables());
+        memtables.map(|memtable| memtable.memory_bytes()).sum()
+    }
+
     /// Lets a batch in, slows it, or refuses it, by how full memory is.
-    pub(crate) async fn admit(&self) -> Result<()> {
-        let held = self.budget.used_bytes(Component::Memtable);
-        if held < self.budget.flush_bytes() && self.budget.total_bytes() < self.budget.limit_bytes() {
+    ///
+    /// A client that waits for its answers is only ever slowed: past the hard limit its batch waits for a flush.
+    /// Refused is what would wait beyond measure, because clients do not wait or nothing can be flushed.
+    pub(crate) async fn admit(&self, batch_bytes: u64) -> Result<()> {
+        let used = || self.budget.used_bytes(Component::Memtable);
+        let is_full = || {
+            used() >= self.budget.memtable_bytes_max()
+                || self.budget.total_bytes() >= self.budget.limit_bytes()
+        };
+        if used() < self.budget.flush_bytes() && !is_full() {
             return Ok(());
         }
         self.signal.wake();
-        if held >= self.budget.memtable_bytes_max() || self.budget.total_bytes() >= self.budget.limit_bytes()
-        {
-            crate::stats::add(&self.counters.writes_refused, 1);
-            return Err(Error::retry(format!("memory is full, try again ({})", self.budget.describe())));
+        let started = Instant::now();
+        if is_full() {
+            let _place = self.wait_in_line(batch_bytes)?;
+            while is_full() {
+                if started.elapsed() >= ADMISSION_WAIT_MAX {
+                    return Err(self.refusal());
+                }
+                self.timer.sleep(ADMISSION_PAUSE).await;
+                self.signal.wake();
+            }
         }
         let soft = self.budget.memtable_bytes_soft();
-        if held > soft {
-            let fullness = (held - soft) as f64 / (self.budget.memtable_bytes_max() - soft) as f64;
+        if used() > soft {
+            let fullness = (used() - soft) as f64 / (self.budget.memtable_bytes_max() - soft) as f64;
             // From nothing at the soft limit to 200 ms right below the hard one.
-            let pause = Duration::from_secs_f64(0.2 * fullness * fullness);
+            self.timer.sleep(Duration::from_secs_f64(0.2 * (fullness * fullness).min(1.0))).await;
+        }
+        if started.elapsed() >= Duration::from_millis(1) {
             crate::stats::add(&self.counters.write_stalls, 1);
-            crate::stats::add(&self.counters.write_stall_ns, pause.as_nanos() as u64);
-            self.timer.sleep(pause).await;
+            crate::stats::add(&self.counters.write_stall_ns, started.elapsed().as_nanos() as u64);
         }
         Ok(())
+    }
+
+    /// A place among the batches that wait for memory, which hold memory themselves.
+    fn wait_in_line(&self, batch_bytes: u64) -> Result<Place<'_>> {
+        let waiting = &self.waiting_bytes;
+        let before = waiting.fetch_add(batch_bytes, Ordering::Relaxed);
+        let place = Place { waiting, bytes: batch_bytes };
+        // A single batch may wait however large it is.
+        let beyond = before > 0 && before + batch_bytes > self.budget.limit_bytes() / 8;
+        if beyond { Err(self.refusal()) } else { Ok(place) }
+    }
+
+    fn refusal(&self) -> nyala_core::Error {
+        crate::stats::add(&self.counters.writes_refused, 1);
+        Error::retry(format!("memory is full, try again ({})", self.budget.describe()))
+    }
+}
+
+struct Place<'a> {
+    waiting: &'a AtomicU64,
+    bytes: u64,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.waiting.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }

@@ -88,6 +88,11 @@ impl<K: Keys> Piece<K> {
         self.markers.as_ref().map_or(UPSERTED, |markers| markers[row])
     }
 
+    /// Makes room for so many more rows, as far as their size is known.
+    pub(crate) fn reserve(&mut self, rows: usize) {
+        self.columns.iter_mut().for_each(|column| column.reserve_words(rows));
+    }
+
     /// Appends rows of another piece with the same columns.
     pub(crate) fn append(&mut self, other: &Self, rows: Range<usize>) {
         if other.markers.is_some() && self.markers.is_none() {

@@ -46,6 +46,8 @@ pub(crate) struct Shared {
     /// Partitions being compacted.
     pub(crate) compacting: Mutex<Vec<u64>>,
     pub(crate) signal: Arc<Signal>,
+    /// Of batches that wait for memory.
+    pub(crate) waiting_bytes: AtomicU64,
     pub(crate) timer: Timer,
     /// Held for the life of the engine.
     pub(crate) _lock: DirLock,

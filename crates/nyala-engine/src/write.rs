@@ -55,7 +55,7 @@ struct PendingInner {
 impl Shared {
     /// Writes a batch.
     pub(crate) async fn write(self: &Arc<Self>, batch: WriteBatch) -> Result<Sequence> {
-        self.admit().await?;
+        self.admit(memory_bytes(&batch)).await?;
         let conditional = batch.operations.iter().any(
             |operation| matches!(operation, Operation::Upsert(upsert) if upsert.mode != WriteMode::Upsert),
         );
@@ -237,6 +237,18 @@ impl Drop for Pending {
             .spawn(finish)
             .expect("the system has a thread left: without it a logged batch would stay invisible");
     }
+}
+
+/// What the cells of a batch take, about.
+fn memory_bytes(batch: &WriteBatch) -> u64 {
+    let bytes = |array: &ArrayRef| array.get_buffer_memory_size() as u64;
+    let of_operation = |operation: &Operation| -> u64 {
+        match operation {
+            Operation::Upsert(upsert) => upsert.columns.iter().map(|cells| bytes(&cells.values)).sum(),
+            Operation::DeleteKeys { keys, .. } => keys.iter().map(bytes).sum(),
+        }
+    };
+    batch.operations.iter().map(of_operation).sum()
 }
 
 /// The columns of a logged upsert that the table still has; nothing if one of its key is gone.

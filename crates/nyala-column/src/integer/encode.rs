@@ -8,12 +8,12 @@ use super::delta::{BaseLine, GROUP_ROWS, header_bytes, push_delta};
 use super::dictionary::{ENTRY_LIMIT, dictionary_bytes, push_dictionary};
 use super::entropy::push_entropy;
 use super::frame::push_frame;
-use super::plan::{Plan, cut, plan, take_sample};
+use super::plan::{Plan, counted, cut, plan, take_sample};
 use super::runs::{push_runs, runs_bytes};
 use super::vector::{Encoding, Offsets, TAG_DIVISOR, Vector};
 use crate::directory::VECTOR_VALUES;
 use crate::kernels::line::stands_for;
-use crate::kernels::pack::storable_width;
+use crate::kernels::pack::{packed_bytes, storable_width};
 use crate::kernels::profile::{
     Profile, differences, divide_exactly, extremes, profile as profile_of, residuals,
 };
@@ -169,7 +169,10 @@ fn encode_offsets(
     out: &mut Vec<u8>,
 ) -> Encoding {
     let start = out.len();
-    let candidate = choose(level, values, profile, preference, scratch);
+    let candidate = match by_habit(level, values, profile, preference, scratch) {
+        Some(candidate) => candidate,
+        None => choose(level, values, profile, preference, scratch),
+    };
     let mut encoding = write(values, profile, candidate, scratch, out);
     if preference == Preference::Size && out.len() - start > ENTROPY_BYTES_WORTH {
         scratch.trial.clear();
@@ -197,7 +200,7 @@ fn choose(
         let plan = Plan { width: 0, low: 0, cost: 0 };
         return Candidate::Frame { slope: profile.difference_min, first, plan };
     }
-    let mut best = Best { preference, candidate: None, cost: usize::MAX };
+    let mut best = Best { preference, candidate: None, bytes: 0, cost: usize::MAX };
     take_sample(values, &mut scratch.sample);
     let framed = plan(level, values, (profile.min, profile.max), &scratch.sample, preference);
     let anchor_bytes = signed_width(framed.low.wrapping_sub(profile.min));
@@ -212,13 +215,98 @@ fn choose(
     if framed.width > 0 {
         offer_differences(level, values, profile, scratch, &mut best);
     }
-    best.candidate.expect("a frame was offered")
+    let candidate = best.candidate.expect("a frame was offered");
+    match candidate {
+        Candidate::Delta { plan, .. } => {
+            scratch.habit.begin(Encoding::Delta, (plan.width, plan.low), best.bytes, values.len());
+        }
+        Candidate::Frame { slope: 0, .. } => {
+            scratch.habit.begin(Encoding::Frame, (0, 0), best.bytes, values.len());
+        }
+        _ => scratch.habit.end(),
+    }
+    candidate
+}
+
+/// What the column's last vectors came to, if that still suits.
+fn by_habit(
+    level: Level,
+    values: &[i64],
+    profile: &Profile,
+    preference: Preference,
+    scratch: &mut IntegerScratch,
+) -> Option<Candidate> {
+    if profile.difference_min == profile.difference_max {
+        return None;
+    }
+    let encoding = scratch.habit.take(values.len())?;
+    let (candidate, bytes) = match encoding {
+        Encoding::Delta => habitual_delta(level, values, profile, preference, scratch)?,
+        _ => habitual_frame(level, values, profile, preference, scratch),
+    };
+    let runs = runs_bytes(profile.changes + 1, values.len(), profile.range());
+    if runs <= bytes || !scratch.habit.fits(bytes, values.len()) {
+        scratch.habit.end();
+        return None;
+    }
+    Some(candidate)
+}
+
+fn habitual_frame(
+    level: Level,
+    values: &[i64],
+    profile: &Profile,
+    preference: Preference,
+    scratch: &mut IntegerScratch,
+) -> (Candidate, usize) {
+    take_sample(values, &mut scratch.sample);
+    let plan = plan(level, values, (profile.min, profile.max), &scratch.sample, preference);
+    let bytes = 3 + signed_width(plan.low.wrapping_sub(profile.min)) + plan.cost;
+    (Candidate::Frame { slope: 0, first: 0, plan }, bytes)
+}
+
+fn habitual_delta(
+    level: Level,
+    values: &[i64],
+    profile: &Profile,
+    preference: Preference,
+    scratch: &mut IntegerScratch,
+) -> Option<(Candidate, usize)> {
+    let rows = values.len();
+    gather_differences(level, values, scratch);
+    let (width, low) = scratch.habit.delta();
+    let range = profile.difference_max.wrapping_sub(profile.difference_min) as u64;
+    let plan = counted(level, &scratch.differences, (width, low), range, preference);
+    let (line, groups) = base_line(values, profile);
+    let bytes = plan.map(|plan| (plan, header_bytes(low, line, groups) + plan.cost));
+    // Beside a frame of all values, which takes no looking for.
+    let framed = 100 * (3 + packed_bytes(rows, storable_width(bit_width(profile.range()))));
+    let candidate = Candidate::Delta { plan: plan.unwrap_or_default(), line };
+    match bytes.filter(|(_, bytes)| bytes * weight(&candidate, preference) < framed) {
+        Some((plan, bytes)) => Some((Candidate::Delta { plan, line }, bytes)),
+        None => {
+            scratch.habit.end();
+            None
+        }
+    }
+}
+
+/// The differences of neighbours, each group's first apart.
+fn gather_differences(level: Level, values: &[i64], scratch: &mut IntegerScratch) {
+    let rows = values.len();
+    scratch.differences.resize(rows, 0);
+    differences(level, values, &mut scratch.differences[1..]);
+    // What leads to a group's first row is not packed: let it look like its neighbour.
+    for start in (0..rows).step_by(GROUP_ROWS) {
+        scratch.differences[start] = scratch.differences[(start + 1).min(rows - 1)];
+    }
 }
 
 /// The cheapest candidate so far.
 struct Best {
     preference: Preference,
     candidate: Option<Candidate>,
+    bytes: usize,
     /// Bytes times weight.
     cost: usize,
 }
@@ -227,7 +315,7 @@ impl Best {
     fn offer(&mut self, candidate: Candidate, bytes: usize) {
         let cost = bytes * weight(&candidate, self.preference);
         if cost < self.cost {
-            (self.candidate, self.cost) = (Some(candidate), cost);
+            (self.candidate, self.bytes, self.cost) = (Some(candidate), bytes, cost);
         }
     }
 }
@@ -241,12 +329,7 @@ fn offer_differences(
     best: &mut Best,
 ) {
     let rows = values.len();
-    scratch.differences.resize(rows, 0);
-    differences(level, values, &mut scratch.differences[1..]);
-    // What leads to a group's first row is not packed: let it look like its neighbour.
-    for start in (0..rows).step_by(GROUP_ROWS) {
-        scratch.differences[start] = scratch.differences[(start + 1).min(rows - 1)];
-    }
+    gather_differences(level, values, scratch);
     take_sample(&scratch.differences, &mut scratch.sample);
     let median = scratch.sample[scratch.sample.len() / 2];
     let spread = extremes(level, &scratch.differences);

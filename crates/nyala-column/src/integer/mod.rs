@@ -10,6 +10,7 @@ mod dictionary;
 mod encode;
 mod entropy;
 mod frame;
+mod habit;
 mod inner;
 mod patches;
 mod plan;
@@ -19,6 +20,7 @@ mod vector;
 
 pub use block::{IntegerBlock, IntegerLayout, VectorSummary};
 use encode::encode_verified;
+pub use habit::Habit;
 pub(crate) use inner::{Inner, push_inner};
 pub use vector::Encoding;
 pub(crate) use vector::Offsets;

@@ -8,11 +8,13 @@ use crate::preference::Preference;
 use crate::scratch::IntegerScratch;
 use crate::wire::bit_width;
 
+/// Values looked at together for patches, which are few.
+const CUT_ROWS: usize = 16;
 /// Values looked at to guess how all are spread.
 const SAMPLE: usize = 64;
 
 /// A width and the window of values it covers; the rest becomes patches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) width: u32,
     pub(super) low: i64,
@@ -85,6 +87,21 @@ pub(super) fn plan(
     best
 }
 
+/// A given width and window, counted out on `values`; `None` if too many would be patches.
+pub(super) fn counted(
+    level: Level,
+    values: &[i64],
+    (width, low): (u32, i64),
+    range: u64,
+    preference: Preference,
+) -> Option<Plan> {
+    let outside = count_outside(level, values, low, Plan::span(width));
+    let penalty = outside * patch_penalty_bits(preference) / 8;
+    let rows = values.len();
+    let cost = packed_bytes(rows, width) + patches_bytes(outside, rows, patch_bound(range)) + penalty;
+    (outside <= PATCH_LIMIT).then_some(Plan { width, low, cost })
+}
+
 /// What a folded patch may reach, at most.
 fn patch_bound(range: u64) -> u64 {
     range.saturating_mul(2)
@@ -129,9 +146,13 @@ pub(super) fn cut(values: &[i64], plan: Plan, scratch: &mut CutBuffers<'_>) {
     scratch.amounts.clear();
     scratch.packed.clear();
     scratch.packed.extend(values.iter().map(|value| value.wrapping_sub(plan.low) as u64));
-    for (position, residual) in scratch.packed.iter_mut().enumerate() {
-        if *residual > span {
-            scratch.positions.push(position as u16);
+    for (chunk, residuals) in scratch.packed.chunks_mut(CUT_ROWS).enumerate() {
+        if !residuals.iter().fold(false, |any, residual| any | (*residual > span)) {
+            continue;
+        }
+        for (position, residual) in residuals.iter_mut().enumerate().filter(|(_, residual)| **residual > span)
+        {
+            scratch.positions.push((chunk * CUT_ROWS + position) as u16);
             scratch.amounts.push(fold_sign(*residual));
             *residual = 0;
         }

@@ -46,6 +46,15 @@ pub(crate) fn pack<T: Narrow>(values: &[T], width: u32, out: &mut Vec<u8>) {
     }
     out.reserve(packed_bytes(values.len(), width) + 8);
     let end = out.len() + packed_bytes(values.len(), width);
+    let (eights, values) = if width <= 8 { values.as_chunks::<8>() } else { (&[][..], values) };
+    for eight in eights {
+        let at = |index: usize| eight[index].widen() << (index as u32 * width);
+        let (left, right) = (at(0) | at(1) | at(2) | at(3), at(4) | at(5) | at(6) | at(7));
+        // They end at a byte; what is written beyond is zero, and overwritten.
+        let length = out.len() + width as usize;
+        out.extend_from_slice(&(left | right).to_le_bytes());
+        out.truncate(length);
+    }
     let mut word = 0_u64;
     let mut filled = 0_u32;
     for value in values {

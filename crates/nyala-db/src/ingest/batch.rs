@@ -282,9 +282,9 @@ impl ParsedBatch {
         self.groups.iter().filter(|group| group.row_count() > 0)
     }
 
-    /// The groups, whose vectors and columns may be taken.
-    pub fn groups_mut(&mut self) -> impl Iterator<Item = &mut RowGroup> {
-        self.groups.iter_mut().filter(|group| group.row_count() > 0)
+    /// All groups, also those without rows, whose vectors and columns may be taken and given back.
+    pub fn groups_mut(&mut self) -> &mut [RowGroup] {
+        &mut self.groups
     }
 
     /// Sets the series ids of rows whose series had none when they were read, after the caller has given

@@ -314,6 +314,14 @@ impl FieldColumn {
         (std::mem::replace(&mut self.values, empty), self.presence.take())
     }
 
+    /// Takes values back that were moved out, for their memory.
+    pub fn give_back(&mut self, mut values: FieldValues) {
+        if values.kind() == self.kind() && self.values.is_empty() {
+            values.clear();
+            self.values = values;
+        }
+    }
+
     /// Fills up to `rows` with absent rows.
     pub(super) fn catch_up(&mut self, rows: usize) {
         let len = self.values.len();

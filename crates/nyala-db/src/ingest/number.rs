@@ -20,7 +20,8 @@ pub(super) fn load_words(bytes: &[u8], at: usize) -> [u64; 4] {
         None => &load_last_window(bytes, at),
     };
     let (words, _) = window.as_chunks::<8>();
-    [0, 1, 2, 3].map(|index| u64::from_le_bytes(words[index]))
+    let word = |index: usize| u64::from_le_bytes(words[index]);
+    [word(0), word(1), word(2), word(3)]
 }
 
 #[cold]

@@ -6,7 +6,7 @@
 
 mod pick;
 
-pub(crate) use pick::{Candidate, pick};
+pub(crate) use pick::{Candidate, FAN_IN_BUSY, FAN_IN_QUIET, pick};
 
 use crate::catalog::Edit;
 use crate::flush::{Sources, durable_tombstones, needed_tombstones};
@@ -22,14 +22,16 @@ use std::sync::Arc;
 impl Shared {
     /// Merges every partition's rowsets into one; false if there was nothing to merge. Blocks.
     pub(crate) fn compact_all(&self) -> Result<bool> {
-        let version = self.version();
-        let mut any = false;
-        for table in version.tables.values() {
+        let mut candidates = Vec::new();
+        for table in self.version().tables.values() {
             for partition in table.partitions.iter().filter(|partition| partition.rowsets.len() > 1) {
                 let rowsets = 0..partition.rowsets.len();
-                let candidate = Candidate { table: table.id, partition: partition.id, rowsets, score: 0.0 };
-                any |= self.compact(&candidate)?;
+                candidates.push(Candidate { table: table.id, partition: partition.id, rowsets, score: 0.0 });
             }
+        }
+        let mut any = false;
+        for candidate in candidates {
+            any |= self.compact(&candidate)?;
         }
         Ok(any)
     }
@@ -73,16 +75,9 @@ impl Shared {
     }
 
     fn compact_partition(&self, candidate: &Candidate) -> Result<bool> {
-        let version = self.version();
-        let Some((table, partition)) = find(version.tables.get(&candidate.table), candidate.partition) else {
-            return Ok(false);
-        };
-        let Some(inputs) = partition.rowsets.get(candidate.rowsets.clone()).filter(|inputs| inputs.len() > 1)
-        else {
-            return Ok(false);
-        };
+        let Some((table, inputs)) = self.inputs(candidate) else { return Ok(false) };
         let sources = Sources {
-            rowsets: inputs,
+            rowsets: &inputs,
             memtables: &[],
             oldest: candidate.rowsets.start == 0,
             sequence: u64::MAX,
@@ -90,8 +85,8 @@ impl Shared {
         };
         let sequences = (inputs[0].meta.min_sequence, inputs[inputs.len() - 1].meta.max_sequence);
         self.remove_abandoned();
-        let written = self.write_rowset(table, partition, &sources, sequences)?;
-        let published = self.publish_compaction(candidate, inputs, written.as_ref());
+        let written = self.write_rowset(&table, candidate.partition, &sources, sequences)?;
+        let published = self.publish_compaction(candidate, &inputs, written.as_ref());
         if published.is_err() {
             self.abandon(written.iter().map(|(meta, _)| meta));
         }
@@ -138,6 +133,21 @@ impl Shared {
         let read: u64 = inputs.iter().map(|rowset| rowset.meta.length_bytes).sum();
         add(&self.counters.compacted_bytes_read, read);
         Ok(true)
+    }
+
+    /// The table without its partitions, and the rowsets to merge. A version held for as long as a compaction
+    /// takes would hold memtables that were flushed meanwhile.
+    fn inputs(&self, candidate: &Candidate) -> Option<(TableVersion, Vec<Arc<Rowset>>)> {
+        let version = self.version();
+        let (table, partition) = find(version.tables.get(&candidate.table), candidate.partition)?;
+        let inputs = partition.rowsets.get(candidate.rowsets.clone()).filter(|inputs| inputs.len() > 1)?;
+        let table = TableVersion {
+            id: table.id,
+            schema: table.schema.clone(),
+            partitions: Vec::new(),
+            tombstones: table.tombstones.clone(),
+        };
+        Some((table, inputs.to_vec()))
     }
 }
 

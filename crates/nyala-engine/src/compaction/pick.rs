@@ -7,8 +7,11 @@ use crate::version::Version;
 use nyala_core::TableId;
 use std::ops::Range;
 
-/// Rowsets of one tier next to each other that are worth merging.
-const FAN_IN: usize = 4;
+/// Rowsets of one tier next to each other that are worth merging while writes come in: every step of size then
+/// costs another writing of each row, and readers pass by rowsets of other times for little.
+pub(crate) const FAN_IN_BUSY: usize = 8;
+/// The same while none do: readers gain, and the processor has nothing better to do.
+pub(crate) const FAN_IN_QUIET: usize = 4;
 /// Rowsets merged at once at most.
 const FAN_IN_MAX: usize = 16;
 /// A tier is this many times larger than the one below.
@@ -40,7 +43,7 @@ fn tier(bytes: u64) -> u32 {
 }
 
 /// What is worth merging of rowsets of these sizes, oldest first.
-fn pick_sizes(sizes: &[u64]) -> Option<Range<usize>> {
+fn pick_sizes(sizes: &[u64], fan_in: usize) -> Option<Range<usize>> {
     let mut best: Option<(u32, Range<usize>)> = None;
     for start in 0..sizes.len() {
         // A run never has a larger tier than its first rowset, so small new ones join older small ones.
@@ -56,15 +59,15 @@ fn pick_sizes(sizes: &[u64]) -> Option<Range<usize>> {
             end += 1;
         }
         let equals = sizes[start..end].iter().filter(|size| tier(**size) == highest).count();
-        if equals >= FAN_IN && best.as_ref().is_none_or(|(tier, _)| highest < *tier) {
+        if equals >= fan_in && best.as_ref().is_none_or(|(tier, _)| highest < *tier) {
             best = Some((highest, start..end));
         }
     }
     best.map(|(_, range)| range)
 }
 
-/// Everything worth merging now, best first.
-pub(crate) fn pick(version: &Version) -> Vec<Candidate> {
+/// Everything worth merging now, best first, of at least so many rowsets.
+pub(crate) fn pick(version: &Version, fan_in: usize) -> Vec<Candidate> {
     let mut candidates = Vec::new();
     for table in version.tables.values() {
         for partition in &table.partitions {
@@ -72,7 +75,7 @@ pub(crate) fn pick(version: &Version) -> Vec<Candidate> {
             let mut begin = 0;
             for readable in partition.rowsets.split(|rowset| rowset.is_unreadable()) {
                 let sizes: Vec<u64> = readable.iter().map(|rowset| rowset.meta.length_bytes).collect();
-                if let Some(picked) = pick_sizes(&sizes) {
+                if let Some(picked) = pick_sizes(&sizes, fan_in) {
                     let bytes: u64 = sizes[picked.clone()].iter().sum();
                     let score = (picked.len() - 1) as f64 / (bytes as f64 / 1048576.0 + 1.0);
                     let rowsets = begin + picked.start..begin + picked.end;
@@ -92,21 +95,24 @@ mod tests {
 
     #[test]
     fn merges_equals_and_settles() {
-        assert_eq!(pick_sizes(&[10 << 20; 3]), None);
-        assert_eq!(pick_sizes(&[10 << 20; 4]), Some(0..4));
-        assert_eq!(pick_sizes(&[500 << 20, 5 << 20, 6 << 20, 5 << 20, 7 << 20]), Some(1..5));
+        let quiet = |sizes: &[u64]| pick_sizes(sizes, FAN_IN_QUIET);
+        assert_eq!(quiet(&[10 << 20; 3]), None);
+        assert_eq!(quiet(&[10 << 20; 4]), Some(0..4));
+        assert_eq!(quiet(&[500 << 20, 5 << 20, 6 << 20, 5 << 20, 7 << 20]), Some(1..5));
         // Every flush of 5 MiB: the number of rowsets stays small, and so does what is rewritten.
-        let (mut sizes, mut rewritten, mut written) = (Vec::<u64>::new(), 0, 0);
-        for _ in 0..200 {
-            sizes.push(5 << 20);
-            written += 5 << 20;
-            while let Some(range) = pick_sizes(&sizes) {
-                let merged: u64 = sizes[range.clone()].iter().sum();
-                rewritten += merged;
-                sizes.splice(range, [merged]);
+        for (fan_in, rowsets_most, rewritten_most) in [(FAN_IN_QUIET, 16, 4), (FAN_IN_BUSY, 22, 2)] {
+            let (mut sizes, mut rewritten, mut written) = (Vec::<u64>::new(), 0, 0);
+            for _ in 0..200 {
+                sizes.push(5 << 20);
+                written += 5 << 20;
+                while let Some(range) = pick_sizes(&sizes, fan_in) {
+                    let merged: u64 = sizes[range.clone()].iter().sum();
+                    rewritten += merged;
+                    sizes.splice(range, [merged]);
+                }
             }
+            assert!(sizes.len() <= rowsets_most, "{sizes:?}");
+            assert!(rewritten <= written * rewritten_most, "rewritten {} times", rewritten / written);
         }
-        assert!(sizes.len() <= 16, "{sizes:?}");
-        assert!(rewritten <= written * 4, "rewritten {} times", rewritten / written);
     }
 }

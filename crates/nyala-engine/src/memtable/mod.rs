@@ -6,6 +6,8 @@
 
 pub(crate) mod arena;
 pub(crate) mod keyed;
+mod packed;
+mod piece;
 pub(crate) mod series;
 mod shape;
 

@@ -1,21 +1,26 @@
 //! The memtable of series-keyed tables: per series a chain of pages of rows.
 //!
 //! ```text
-//! page  next page (32 bits) | rows (16) | capacity (16)
-//!       shape
-//!       row: time | sequence − base | a word per value of the shape (strings, decimals: a place in the byte arena)
-//!       row: …
+//! page    next page (32 bits) | rows (16) | 0 (16)
+//!         shape
+//!         row: time | sequence − base | a word per value of the shape (strings, decimals: a place in the byte arena)
+//!         row: …
+//! packed  next page (32 bits) | rows (16) | 1 (16)
+//!         shape | place in the byte arena | least time | greatest time
 //! ```
-//! Rows are kept whole, so that appending one touches two or three cache lines however many columns it
-//! has. Pages of a series have room for 1, 2, 4, … rows, so that an idle series costs little. Rows stand
-//! in the order they were applied; what is late or doubled is put in order by readers. Series are spread
-//! over stripes, each with its lock and arenas; nothing is held while two stripes are locked.
+//! New rows are kept whole, so that appending one touches two or three cache lines however many columns it
+//! has. The last page of a series has room for 1, 4, then 16 rows, so that an idle series costs little; once
+//! full it is packed (see `packed`), so that a memtable holds hours instead of minutes and a flush writes long
+//! runs. Rows stand in the order they were applied; what is late or doubled is put in order by readers. Series
+//! are spread over stripes, each with its lock and arenas; nothing is held while two stripes are locked.
 
 use super::arena::{ByteArena, WordArena};
-use super::shape::{CellPlace, Shape, Shapes, shape_of};
+use super::packed::{PAGE_ROWS, PackedPage, pack};
+use super::piece::PieceReader;
+use super::shape::{Shape, Shapes, shape_of};
 use super::{PreparedKeys, PreparedUpsert, Visibility, Wanted};
-use crate::cells::{CellSource, Column, Kind, VALUE};
-use crate::merge::{DELETED, Piece, UPSERTED, collapse};
+use crate::cells::{CellSource, Kind, VALUE};
+use crate::merge::Piece;
 use hashbrown::{HashMap, HashTable};
 use nyala_core::{SeriesId, TimeRange};
 use parking_lot::{Mutex, RwLock};
@@ -26,14 +31,16 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 const STRIPES: usize = 16;
 /// Series next to each other share a stripe in runs, so that batches in order touch it in runs.
 const SERIES_PER_RUN: u32 = 64;
-/// Rows of the largest pages: 3 KiB for ten values a row; on average half a page is unused.
-const PAGE_ROWS_MAX: u32 = 32;
-/// Rows that readers make room for at once.
+/// Rows that readers of some times make room for at once.
 const RESERVED_ROWS_MAX: usize = 256;
+/// Rows that a series' page has room for before it has room for a whole page.
+const GROWING_ROWS: usize = 4;
 const NO_PAGE: u32 = u32::MAX;
 const HEADER_WORDS: usize = 2;
+const PACKED_WORDS: usize = 5;
+const PACKED: u64 = 1 << 48;
 /// Time and sequence.
-const ROW_WORDS: usize = 2;
+pub(super) const ROW_WORDS: usize = 2;
 /// A page's header and the first words of its first row.
 const FIRST_ROW_WORDS: usize = HEADER_WORDS + ROW_WORDS;
 
@@ -54,7 +61,19 @@ struct Stripe {
     by_series: HashTable<u32>,
     words: WordArena,
     bytes: ByteArena,
+    /// Pages given up, by their words.
+    free: HashMap<usize, Vec<u32>>,
+    /// The slot used last: batches name series in the order in which they first came.
+    last_slot: usize,
     memory_bytes: u64,
+    packing: Packing,
+}
+
+/// Buffers that live as long as the stripe.
+#[derive(Default)]
+struct Packing {
+    rows: Vec<u64>,
+    bytes: Vec<u8>,
 }
 
 /// What is kept of a series besides its pages.
@@ -62,11 +81,15 @@ struct Stripe {
 struct Slot {
     series: u32,
     head: u32,
+    /// The page before the tail.
+    before: u32,
+    /// The page that rows are added to.
     tail: u32,
     rows: u32,
     tail_rows: u16,
     tail_capacity: u16,
     tail_shape: u32,
+    tail_row_words: u32,
     last_time_ns: i64,
     /// Times rise strictly from row to row.
     in_order: bool,
@@ -201,8 +224,8 @@ impl SeriesMemtable {
                 let row = row_at(index);
                 let (shape, valued) = shape(index);
                 let values = valued.map_or(sources.len(), <[u16]>::len);
-                let address = stripe.append(series[row], times[row], shape, values);
-                let words = stripe.words.get_mut(address, ROW_WORDS + values);
+                let (page, offset) = stripe.append(series[row], times[row], shape, values);
+                let words = &mut stripe.words.get_mut(page, offset + ROW_WORDS + values)[offset..];
                 words[0] = times[row] as u64;
                 words[1] = delta.into();
                 match valued {
@@ -256,29 +279,48 @@ impl SeriesMemtable {
         let mut reader = PieceReader::new(wanted);
         let shapes = self.shapes.read();
         let guard = self.stripes[stripe_of(series.0)].lock();
-        let Some(slot) = guard.find(series.0).copied() else { return reader.piece };
+        let Some(slot) = guard.find(series.0).copied() else { return reader.finish(true) };
         let mut page = slot.head;
         if slot.in_order && guard.words.get(slot.tail, FIRST_ROW_WORDS)[HEADER_WORDS] as i64 <= time.start_ns
         {
             page = slot.tail;
         }
-        reader.reserve(slot.rows as usize);
+        let rows_most = if time == TimeRange::ALL { usize::MAX } else { RESERVED_ROWS_MAX };
+        reader.reserve(rows_most.min(slot.rows as usize));
         while page != NO_PAGE {
             let header = guard.words.get(page, HEADER_WORDS);
-            let next = header[0] as u32;
+            let (next, number) = (header[0] as u32, header[1] as u32);
             let rows = if page == slot.tail { slot.tail_rows } else { (header[0] >> 32) as u16 };
-            let shape = shapes.get(header[1] as u32);
+            let shape = shapes.get(number);
             let row_words = ROW_WORDS + shape.values.len();
-            let words = guard.words.get(page + HEADER_WORDS as u32, usize::from(rows) * row_words);
-            let last_ns = words[words.len() - row_words] as i64;
-            if !slot.in_order || (last_ns >= time.start_ns && (words[0] as i64) < time.end_ns) {
-                reader.read_page(words, row_words, shape, header[1] as u32, &guard.bytes, |words| {
-                    visible(words[0] as i64, self.base_sequence + words[1])
-                });
-            } else if slot.in_order && words[0] as i64 >= time.end_ns {
+            let is_packed = header[0] & PACKED != 0;
+            let (words, first_ns, last_ns) = if is_packed {
+                let words = guard.words.get(page, PACKED_WORDS);
+                (words, words[3] as i64, words[4] as i64)
+            } else {
+                let words = guard.words.get(page + HEADER_WORDS as u32, usize::from(rows) * row_words);
+                (words, words[0] as i64, words[words.len() - row_words] as i64)
+            };
+            if slot.in_order && first_ns >= time.end_ns {
                 break;
             }
             page = next;
+            if slot.in_order && last_ns < time.start_ns {
+                continue;
+            }
+            reader.look_up(shape, number);
+            if is_packed {
+                let bytes = guard.bytes.get(words[2]);
+                let packed =
+                    PackedPage { rows: rows.into(), least_ns: first_ns, most_ns: last_ns, row_words, bytes };
+                reader.read_packed(packed, shape.deletes, &guard.bytes, |time_ns, delta| {
+                    visible(time_ns, self.base_sequence + delta)
+                });
+            } else {
+                reader.read_page(words, row_words, shape.deletes, &guard.bytes, |words| {
+                    visible(words[0] as i64, self.base_sequence + words[1])
+                });
+            }
         }
         drop(guard);
         reader.finish(slot.in_order)
@@ -328,6 +370,24 @@ fn cell_word(source: &CellSource<'_>, row: usize, bytes: &mut ByteArena) -> u64 
     }
 }
 
+impl Slot {
+    fn new(series: u32, shape: u32) -> Self {
+        Self {
+            series,
+            head: NO_PAGE,
+            before: NO_PAGE,
+            tail: NO_PAGE,
+            rows: 0,
+            tail_rows: 0,
+            tail_capacity: 0,
+            tail_shape: shape,
+            tail_row_words: 0,
+            last_time_ns: i64::MIN,
+            in_order: true,
+        }
+    }
+}
+
 impl Stripe {
     fn find(&self, series: u32) -> Option<&Slot> {
         let number =
@@ -335,55 +395,134 @@ impl Stripe {
         Some(&self.slots[*number as usize])
     }
 
-    /// Makes room for a row of a series; returns its address.
-    fn append(&mut self, series: u32, time_ns: i64, shape: u32, values: usize) -> u32 {
-        let Self { slots, by_series, words, .. } = self;
+    /// Makes room for a row of a series; returns its page and where in it the row is.
+    fn append(&mut self, series: u32, time_ns: i64, shape: u32, values: usize) -> (u32, usize) {
+        let guess = self.last_slot + 1;
+        let number = match self.slots.get(guess) {
+            Some(slot) if slot.series == series => guess,
+            _ => self.find_or_add(series, shape),
+        };
+        self.last_slot = number;
+        let row_words = ROW_WORDS + values;
+        let slot = &self.slots[number];
+        if slot.tail_rows == slot.tail_capacity || slot.tail_shape != shape {
+            self.open_page(number, shape, row_words);
+        }
+        let slot = &mut self.slots[number];
+        let offset = HEADER_WORDS + usize::from(slot.tail_rows) * row_words;
+        slot.in_order &= slot.rows == 0 || time_ns > slot.last_time_ns;
+        slot.last_time_ns = slot.last_time_ns.max(time_ns);
+        slot.tail_rows += 1;
+        slot.rows += 1;
+        (slot.tail, offset)
+    }
+
+    fn find_or_add(&mut self, series: u32, shape: u32) -> usize {
+        let Self { slots, by_series, .. } = self;
         let entry = by_series.entry(
             hash(series),
             |number| slots[*number as usize].series == series,
             |number| hash(slots[*number as usize].series),
         );
-        let number = match entry {
-            hashbrown::hash_table::Entry::Occupied(entry) => *entry.get(),
+        match entry {
+            hashbrown::hash_table::Entry::Occupied(entry) => *entry.get() as usize,
             hashbrown::hash_table::Entry::Vacant(entry) => {
-                let number = slots.len() as u32;
-                entry.insert(number);
-                slots.push(Slot {
-                    series,
-                    head: NO_PAGE,
-                    tail: NO_PAGE,
-                    rows: 0,
-                    tail_rows: 0,
-                    tail_capacity: 0,
-                    tail_shape: shape,
-                    last_time_ns: i64::MIN,
-                    in_order: true,
-                });
+                let number = slots.len();
+                entry.insert(number as u32);
+                slots.push(Slot::new(series, shape));
                 number
             }
-        };
-        let slot = &mut slots[number as usize];
-        let row_words = ROW_WORDS + values;
-        if slot.tail_rows == slot.tail_capacity || slot.tail_shape != shape {
-            let capacity = slot.rows.clamp(1, PAGE_ROWS_MAX);
-            let page = words.allocate(HEADER_WORDS + capacity as usize * row_words);
-            let header = words.get_mut(page, HEADER_WORDS);
-            header[0] = u64::from(NO_PAGE);
-            header[1] = shape.into();
-            if slot.tail == NO_PAGE {
-                slot.head = page;
-            } else {
-                words.get_mut(slot.tail, 1)[0] = u64::from(page) | u64::from(slot.tail_rows) << 32;
-            }
-            (slot.tail, slot.tail_shape) = (page, shape);
-            (slot.tail_rows, slot.tail_capacity) = (0, capacity as u16);
         }
-        let address = slot.tail + (HEADER_WORDS + usize::from(slot.tail_rows) * row_words) as u32;
-        slot.in_order &= slot.rows == 0 || time_ns > slot.last_time_ns;
-        slot.last_time_ns = slot.last_time_ns.max(time_ns);
-        slot.tail_rows += 1;
-        slot.rows += 1;
-        address
+    }
+
+    /// Gives a series a tail with room for a row of a shape.
+    fn open_page(&mut self, number: usize, shape: u32, row_words: usize) {
+        let mut slot = self.slots[number];
+        let capacity = match slot.rows as usize {
+            0 => 1,
+            rows if rows < GROWING_ROWS => GROWING_ROWS,
+            _ => PAGE_ROWS,
+        };
+        let page_words = HEADER_WORDS + capacity * row_words;
+        let old_words = HEADER_WORDS + usize::from(slot.tail_capacity) * slot.tail_row_words as usize;
+        if slot.tail == NO_PAGE {
+            slot.tail = self.take_page(page_words);
+            self.link(&mut slot, NO_PAGE);
+        } else if slot.tail_shape == shape && usize::from(slot.tail_capacity) < PAGE_ROWS {
+            let (old, used) = (slot.tail, HEADER_WORDS + usize::from(slot.tail_rows) * row_words);
+            slot.tail = self.take_page(page_words);
+            let mut rows = std::mem::take(&mut self.packing.rows);
+            rows.clear();
+            rows.extend_from_slice(self.words.get(old, used));
+            self.words.get_mut(slot.tail, used).copy_from_slice(&rows);
+            self.packing.rows = rows;
+            self.free.entry(old_words).or_default().push(old);
+            let before = slot.before;
+            self.link(&mut slot, before);
+            (slot.tail_capacity, slot.tail_row_words) = (capacity as u16, row_words as u32);
+            self.slots[number] = slot;
+            return;
+        } else {
+            let closed = self.close(&mut slot);
+            if closed == slot.tail {
+                slot.tail = self.take_page(page_words);
+            } else if old_words != page_words {
+                self.free.entry(old_words).or_default().push(slot.tail);
+                slot.tail = self.take_page(page_words);
+            }
+            self.link(&mut slot, closed);
+        }
+        let header = self.words.get_mut(slot.tail, HEADER_WORDS);
+        (header[0], header[1]) = (u64::from(NO_PAGE), shape.into());
+        (slot.tail_rows, slot.tail_capacity) = (0, capacity as u16);
+        (slot.tail_shape, slot.tail_row_words) = (shape, row_words as u32);
+        self.slots[number] = slot;
+    }
+
+    /// Puts the tail behind a page.
+    fn link(&mut self, slot: &mut Slot, before: u32) {
+        slot.before = before;
+        if before == NO_PAGE {
+            slot.head = slot.tail;
+        } else {
+            let header = &mut self.words.get_mut(before, 1)[0];
+            *header = *header & !u64::from(u32::MAX) | u64::from(slot.tail);
+        }
+    }
+
+    /// Ends the tail as a page that stays, packed if that is smaller, in the tail's place; returns it.
+    fn close(&mut self, slot: &mut Slot) -> u32 {
+        let (rows, row_words) = (usize::from(slot.tail_rows), slot.tail_row_words as usize);
+        let words = self.words.get(slot.tail + HEADER_WORDS as u32, rows * row_words);
+        let (least_ns, most_ns) = pack(words, row_words, &mut self.packing.bytes);
+        let rows_word = (rows as u64) << 32;
+        if self.packing.bytes.len() + (PACKED_WORDS - HEADER_WORDS) * 8 >= words.len() * 8 {
+            let header = &mut self.words.get_mut(slot.tail, 1)[0];
+            *header = u64::from(NO_PAGE) | rows_word;
+            return slot.tail;
+        }
+        let place = self.bytes.insert(&self.packing.bytes);
+        let page = self.words.allocate(PACKED_WORDS);
+        let header = [
+            u64::from(NO_PAGE) | rows_word | PACKED,
+            slot.tail_shape.into(),
+            place,
+            least_ns as u64,
+            most_ns as u64,
+        ];
+        self.words.get_mut(page, PACKED_WORDS).copy_from_slice(&header);
+        if slot.before == NO_PAGE {
+            slot.head = page;
+        } else {
+            let before = &mut self.words.get_mut(slot.before, 1)[0];
+            *before = *before & !u64::from(u32::MAX) | u64::from(page);
+        }
+        page
+    }
+
+    fn take_page(&mut self, words: usize) -> u32 {
+        let free = self.free.get_mut(&words).and_then(Vec::pop);
+        free.unwrap_or_else(|| self.words.allocate(words))
     }
 
     /// How much it grew since it was asked before.
@@ -393,104 +532,5 @@ impl Stripe {
         let grown = now - self.memory_bytes;
         self.memory_bytes = now;
         grown
-    }
-}
-
-/// Copies rows out of pages.
-struct PieceReader<'a> {
-    wanted: &'a Wanted,
-    piece: Piece<Vec<i64>>,
-    sequences: Vec<u64>,
-    places: Vec<CellPlace>,
-    places_of: Option<u32>,
-}
-
-impl<'a> PieceReader<'a> {
-    fn new(wanted: &'a Wanted) -> Self {
-        let piece = Piece::empty(&wanted.kinds);
-        Self { wanted, piece, sequences: Vec::new(), places: Vec::new(), places_of: None }
-    }
-
-    fn read_page(
-        &mut self,
-        words: &[u64],
-        row_words: usize,
-        shape: &Shape,
-        shape_number: u32,
-        bytes: &ByteArena,
-        visible: impl Fn(&[u64]) -> bool,
-    ) {
-        if self.places_of != Some(shape_number) {
-            self.places = self.wanted.columns.iter().map(|(column, _)| shape.place(*column)).collect();
-            self.places_of = Some(shape_number);
-        }
-        let before = self.piece.keys.len();
-        // The page's visible rows: found once, not for each column.
-        let mut visible_rows = [0_u32; PAGE_ROWS_MAX as usize];
-        let mut count = 0;
-        for (index, row) in words.chunks_exact(row_words).enumerate() {
-            if visible(row) {
-                visible_rows[count] = (index * row_words) as u32;
-                count += 1;
-                self.piece.keys.push(row[0] as i64);
-                self.sequences.push(row[1]);
-            }
-        }
-        if count == 0 {
-            return;
-        }
-        let rows = &visible_rows[..count];
-        if shape.deletes {
-            let markers = self.piece.markers.get_or_insert_with(Vec::new);
-            markers.resize(before, UPSERTED);
-            markers.resize(before + count, DELETED);
-        } else if let Some(markers) = &mut self.piece.markers {
-            markers.resize(before + count, UPSERTED);
-        }
-        for ((column, kind), place) in self.piece.columns.iter_mut().zip(&self.wanted.kinds).zip(&self.places)
-        {
-            let word = match place {
-                CellPlace::State(state) => {
-                    column.push_state(*state, count);
-                    continue;
-                }
-                CellPlace::Word(word) => ROW_WORDS + word,
-            };
-            let cells = rows.iter().map(|row| words[*row as usize + word]);
-            match kind {
-                Kind::Word => column.extend_words(cells),
-                Kind::Wide => cells.for_each(|cell| {
-                    let wide = bytes.get(cell).try_into().expect("16 bytes were put in");
-                    column.push_wide(i128::from_le_bytes(wide));
-                }),
-                Kind::Bytes => cells.for_each(|cell| column.push_bytes(bytes.get(cell))),
-            }
-        }
-    }
-
-    /// Makes room for rows.
-    fn reserve(&mut self, rows: usize) {
-        let rows = rows.min(RESERVED_ROWS_MAX);
-        self.piece.keys.reserve(rows);
-        self.sequences.reserve(rows);
-        self.piece.columns.iter_mut().for_each(|column| column.reserve_words(rows));
-    }
-
-    fn finish(mut self, in_order: bool) -> Piece<Vec<i64>> {
-        let piece = &mut self.piece;
-        if in_order || piece.keys.is_sorted_by(|a, b| a < b) {
-            return self.piece;
-        }
-        let mut order: Vec<u32> = (0..piece.keys.len() as u32).collect();
-        order.sort_by_key(|row| (piece.keys[*row as usize], self.sequences[*row as usize]));
-        let sorted = Piece {
-            keys: order.iter().map(|row| piece.keys[*row as usize]).collect(),
-            markers: piece
-                .markers
-                .as_ref()
-                .map(|markers| order.iter().map(|row| markers[*row as usize]).collect()),
-            columns: piece.columns.iter().map(|column: &Column| column.take(&order)).collect(),
-        };
-        collapse(sorted, &self.wanted.kinds)
     }
 }

@@ -58,7 +58,7 @@ impl Layout {
 /// Appends the block of a column; the entry's address is the caller's to fill in. Nothing is appended when
 /// every cell is absent.
 pub(crate) fn encode(
-    column: &Column,
+    column: Column,
     column_type: ColumnType,
     breaks: &[u32],
     preference: Preference,
@@ -67,7 +67,6 @@ pub(crate) fn encode(
 ) -> ColumnEntry {
     let mut entry = ColumnEntry { min: i64::MAX, max: i64::MIN, ..ColumnEntry::default() };
     let rows = column.len();
-    let dense_column;
     let dense_breaks;
     let (dense, breaks) = match &column.states {
         Some(states) if states.iter().any(|state| *state != VALUE) => {
@@ -90,19 +89,18 @@ pub(crate) fn encode(
             let length = (out.len() - begin - 4) as u32;
             out[begin..begin + 4].copy_from_slice(&length.to_le_bytes());
             let valued: Vec<u32> = (0..rows as u32).filter(|row| states[*row as usize] == VALUE).collect();
-            dense_column = Column { states: None, ..column.take(&valued) };
             dense_breaks = dense_breaks_of(breaks, &valued);
-            (&dense_column, dense_breaks.as_slice())
+            (column.take(&valued).values, dense_breaks.as_slice())
         }
         _ => {
             entry.values = rows as u32;
             out.extend_from_slice(&[0; 4]);
-            (column, breaks)
+            (column.values, breaks)
         }
     };
-    match (&dense.values, Layout::of(column_type)) {
+    match (dense, Layout::of(column_type)) {
         (Values::Word(words), Layout::Floats) => {
-            let floats: Vec<f64> = words.iter().map(|word| f64::from_bits(*word)).collect();
+            let floats: Vec<f64> = words.into_iter().map(f64::from_bits).collect();
             encode_floats(&floats, breaks, preference, scratch, out);
         }
         (Values::Word(words), Layout::Booleans) => {
@@ -116,7 +114,8 @@ pub(crate) fn encode(
             encode_integers(&values, breaks, preference, scratch, out);
         }
         (Values::Word(words), _) => {
-            let values: Vec<i64> = words.iter().map(|word| *word as i64).collect();
+            // In place, like the other conversions of words.
+            let values: Vec<i64> = words.into_iter().map(|word| word as i64).collect();
             (entry.min, entry.max) = min_max(&values);
             entry.sum = values.iter().map(|value| i128::from(*value)).sum();
             encode_integers(&values, breaks, preference, scratch, out);
@@ -289,7 +288,8 @@ mod tests {
 
     fn check(column: Column, column_type: ColumnType) {
         let (mut scratch, mut bytes) = (Scratch::new(), Vec::new());
-        let entry = encode(&column, column_type, &[3, 200], Preference::Balanced, &mut scratch, &mut bytes);
+        let entry =
+            encode(column.clone(), column_type, &[3, 200], Preference::Balanced, &mut scratch, &mut bytes);
         let rows = column.len() as u32;
         let block = ColumnBlock::parse(&bytes, column_type, rows).expect("parses");
         for range in [0..rows, 0..1, 5..290, 250..rows] {
@@ -345,7 +345,7 @@ mod tests {
         let mut column = Column::new(Kind::Word);
         column.push_state(ABSENT, 50);
         let (mut scratch, mut bytes) = (Scratch::new(), Vec::new());
-        let entry = encode(&column, ColumnType::Int64, &[], Preference::Balanced, &mut scratch, &mut bytes);
+        let entry = encode(column, ColumnType::Int64, &[], Preference::Balanced, &mut scratch, &mut bytes);
         assert!(bytes.is_empty() && entry.values == 0);
     }
 }

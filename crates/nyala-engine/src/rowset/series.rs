@@ -49,6 +49,10 @@ pub(crate) struct RowsetCursor {
     sources: Vec<Source>,
     page: Option<LoadedPage>,
     group: Option<LoadedGroup>,
+    /// Whether all rows of a group are decoded when some are asked for, because the others are next.
+    whole_groups: bool,
+    /// Columns of the whole group at hand, by source, where whole groups are decoded.
+    decoded: Vec<Option<Column>>,
     /// Blocks of the group at hand, by source.
     blocks: Vec<Slot<LoadedBlock>>,
 }
@@ -130,8 +134,23 @@ impl RowsetCursor {
                 .map(|(id, column_type)| Source { position: footer.column(*id), column_type: *column_type }),
         );
         sources.push(Source { position: footer.column(MARKER_COLUMN), column_type: ColumnType::Int8 });
-        let blocks = vec![Slot::Unknown; sources.len()];
-        Ok(Self { rowset, footer, wanted, sources, page: None, group: None, blocks })
+        let (blocks, decoded) = (vec![Slot::Unknown; sources.len()], vec![None; sources.len()]);
+        Ok(Self {
+            rowset,
+            footer,
+            wanted,
+            sources,
+            page: None,
+            group: None,
+            whole_groups: false,
+            decoded,
+            blocks,
+        })
+    }
+
+    /// From now on decodes each group once: for readers of everything in order.
+    pub(crate) fn read_whole_groups(&mut self) {
+        self.whole_groups = true;
     }
 
     fn page(&mut self, index: usize) -> Result<&mut LoadedPage> {
@@ -158,6 +177,7 @@ impl RowsetCursor {
             let runs = self.rowset.runs(&entry)?;
             self.group = Some(LoadedGroup { page, group, entry, runs });
             self.blocks.fill(Slot::Unknown);
+            self.decoded.fill(None);
         }
         Ok(self.group.as_mut().expect("was loaded"))
     }
@@ -343,6 +363,14 @@ impl RowsetCursor {
         if time.covers(part.time()) {
             return Ok(part.rows.clone());
         }
+        if self.whole_groups
+            && let Values::Word(times) = &self.whole_column(part, TIME_SOURCE)?.values
+        {
+            let first = part.rows.start;
+            let times = &times[first as usize..part.rows.end as usize];
+            let bound = |value| first + times.partition_point(|time| (*time as i64) < value) as u32;
+            return Ok(bound(time.start_ns)..bound(time.end_ns));
+        }
         let loaded = self.time_block(part)?;
         let bound =
             |value| loaded.integers()?.lower_bound(part.rows.clone(), value).map_err(BlockError::from);
@@ -384,6 +412,17 @@ impl RowsetCursor {
         }
     }
 
+    /// The column of the whole group of a part.
+    fn whole_column(&mut self, part: &Part, source: usize) -> Result<&Column> {
+        let rows = self.group_rows(part)?;
+        if self.decoded[source].is_none() {
+            let mut column = Column::new(Kind::of(self.sources[source].column_type));
+            self.append_decoded(part, source, 0..rows, &mut column)?;
+            self.decoded[source] = Some(column);
+        }
+        Ok(self.decoded[source].as_ref().expect("was decoded"))
+    }
+
     fn decode(&mut self, part: &Part, source: usize, rows: Range<u32>) -> Result<Column> {
         let mut column = Column::new(Kind::of(self.sources[source].column_type));
         self.append(part, source, rows, &mut column)?;
@@ -391,6 +430,20 @@ impl RowsetCursor {
     }
 
     fn append(&mut self, part: &Part, source: usize, rows: Range<u32>, column: &mut Column) -> Result<()> {
+        if self.whole_groups && rows != (0..self.group_rows(part)?) {
+            column.extend(self.whole_column(part, source)?, rows.start as usize..rows.end as usize);
+            return Ok(());
+        }
+        self.append_decoded(part, source, rows, column)
+    }
+
+    fn append_decoded(
+        &mut self,
+        part: &Part,
+        source: usize,
+        rows: Range<u32>,
+        column: &mut Column,
+    ) -> Result<()> {
         let Some(loaded) = self.load(part, source)? else {
             column.push_state(ABSENT, rows.len());
             return Ok(());

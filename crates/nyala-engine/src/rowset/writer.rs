@@ -14,7 +14,7 @@ use crate::cells::{ByteVec, Column, Kind, Values};
 use crate::fs::{Access, FileRef, FileSystem};
 use crate::key;
 use crate::merge::{Keys, Piece};
-use nyala_column::{Preference, Scratch, encode_integers};
+use nyala_column::{Habit, Preference, Scratch, encode_integers};
 use nyala_core::{ColumnId, ColumnType, Result, SeriesId, TableSchema};
 use std::path::Path;
 
@@ -51,6 +51,8 @@ pub(crate) struct RowsetWriter {
     kinds: Vec<Kind>,
     preference: Preference,
     scratch: Scratch,
+    /// By position in the footer.
+    habits: Vec<Habit>,
     pending: Pending,
     page: Page,
     hashes: Vec<u64>,
@@ -131,7 +133,7 @@ impl RowsetWriter {
         } else {
             Pending::Keyed { piece: Piece::empty(&kinds) }
         };
-        let page = Page::new(columns.len());
+        let (page, habits) = (Page::new(columns.len()), vec![Habit::default(); columns.len()]);
         Ok(Self {
             out: Output { file, buffer: header, written: 0 },
             footer: Footer { series_keyed, columns, ..Footer::default() },
@@ -140,6 +142,7 @@ impl RowsetWriter {
             kinds,
             preference,
             scratch: Scratch::new(),
+            habits,
             pending,
             page,
             hashes: Vec::new(),
@@ -206,7 +209,9 @@ impl RowsetWriter {
         match &mut self.pending {
             Pending::Series { runs, piece } => {
                 let runs = std::mem::take(runs);
-                let piece = std::mem::replace(piece, Piece::empty(&self.kinds));
+                let mut empty = Piece::empty(&self.kinds);
+                empty.reserve(GROUP_ROWS);
+                let piece = std::mem::replace(piece, empty);
                 self.write_series_group(&runs, piece)?;
             }
             Pending::Keyed { piece } => {
@@ -248,7 +253,7 @@ impl RowsetWriter {
             entry.directory = self.out.append(&bytes)?;
         }
         let breaks = breaks_of(runs);
-        let times = Column::words(piece.keys.iter().map(|time| *time as u64).collect());
+        let times = Column::words(piece.keys.into_iter().map(|time| time as u64).collect());
         let mut columns = vec![times];
         columns.extend(piece.columns);
         self.write_columns(columns, piece.markers, rows, &breaks)?;
@@ -290,13 +295,14 @@ impl RowsetWriter {
         let mut bytes = Vec::new();
         let markers = markers.filter(|markers| markers.iter().any(|marker| *marker != 0));
         let markers = markers.map(|markers| Column::words(markers.into_iter().map(u64::from).collect()));
-        let all = columns.iter().map(Some).chain([markers.as_ref()]);
+        let all = columns.into_iter().map(Some).chain([markers]);
         for (position, column) in all.enumerate() {
             let mut entry = ColumnEntry { min: i64::MAX, max: i64::MIN, ..ColumnEntry::default() };
             if let Some(column) = column {
                 assert_eq!(column.len(), rows as usize, "columns of a group are equally long");
                 bytes.clear();
                 let column_type = self.footer.columns[position].1.0;
+                self.scratch.swap_habit(&mut self.habits[position]);
                 entry = block::encode(
                     column,
                     column_type,
@@ -305,6 +311,7 @@ impl RowsetWriter {
                     &mut self.scratch,
                     &mut bytes,
                 );
+                self.scratch.swap_habit(&mut self.habits[position]);
                 if !bytes.is_empty() {
                     entry.block = self.out.append(&bytes)?;
                     self.page.present[position] = true;

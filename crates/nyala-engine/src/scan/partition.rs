@@ -106,6 +106,11 @@ impl PartitionReader {
         })
     }
 
+    /// Says that everything is going to be read, in order.
+    pub(crate) fn read_whole_groups(&mut self) {
+        self.cursors.iter_mut().for_each(RowsetCursor::read_whole_groups);
+    }
+
     /// The first series with rows (perhaps hidden ones) that is not below `least`.
     pub(crate) fn next_series(&mut self, least: u32) -> Result<Option<u32>> {
         let mut next: Option<u32> = None;

@@ -1,11 +1,12 @@
 //! Bodies of requests: read whole, within a limit, unpacked within the same limit.
 //!
 //! All bodies that are held share a part of the server's memory, so that many clients at once cannot take more, and
-//! a client that sends slowly or not at all is let go.
+//! a client that sends slowly or not at all is let go. Large bodies are gathered in buffers that later requests use
+//! again: fresh pages otherwise cost more than the copying.
 
 use super::Context;
 use super::response::{Failure, failure, status_of};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::StatusCode;
 use hyper::body::{Body as _, Incoming};
@@ -13,6 +14,7 @@ use hyper::header::{CONTENT_ENCODING, HeaderMap};
 use nyala_core::memory::{Charge, Component};
 use std::io::{ErrorKind, Read};
 use std::ops::Deref;
+use std::sync::Mutex;
 use std::time::Duration;
 
 /// How long a client may pause within a body.
@@ -27,9 +29,55 @@ const SMALL_BODY_BYTES: u64 = 8 << 10;
 /// Bytes unpacked between two looks at the bounds.
 const UNPACK_STEP_BYTES: u64 = 1 << 20;
 
+/// Buffers kept for later bodies, …
+const KEPT_BUFFERS: usize = 8;
+/// … unless they are larger than this.
+const KEPT_MAX_BYTES: usize = 4 << 20;
+
+static BUFFERS: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+
+/// The bytes of a body.
+enum Held {
+    /// It came in one piece.
+    Piece(Bytes),
+    Whole(Buffer),
+}
+
+/// A buffer that is kept for a later body when it is dropped.
+struct Buffer(Vec<u8>);
+
+impl Buffer {
+    fn take() -> Self {
+        let kept = BUFFERS.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop();
+        Self(kept.unwrap_or_default())
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let mut buffer = std::mem::take(&mut self.0);
+        buffer.clear();
+        let mut kept = BUFFERS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if buffer.capacity() <= KEPT_MAX_BYTES && kept.len() < KEPT_BUFFERS {
+            kept.push(buffer);
+        }
+    }
+}
+
+impl Deref for Held {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Held::Piece(bytes) => bytes,
+            Held::Whole(buffer) => &buffer.0,
+        }
+    }
+}
+
 /// A body as it was sent.
 pub(super) struct Body {
-    bytes: Bytes,
+    bytes: Held,
     encoding: Encoding,
     limit_bytes: usize,
     held: Charge,
@@ -57,35 +105,40 @@ pub(super) async fn read(context: &Context, body: Incoming, headers: &HeaderMap)
     Ok(Body { bytes, encoding, limit_bytes, held })
 }
 
-async fn collect(mut body: Incoming, limit_bytes: usize, held: &mut Charge) -> Result<Bytes, Failure> {
+async fn collect(mut body: Incoming, limit_bytes: usize, held: &mut Charge) -> Result<Held, Failure> {
     let told_bytes = body.size_hint().lower();
     if told_bytes > limit_bytes as u64 {
         return Err(too_large());
     }
     let mut first = Bytes::new();
-    let mut all = BytesMut::new();
+    let mut all: Option<Buffer> = None;
     loop {
         let frame = tokio::time::timeout(PAUSE_MAX, body.frame()).await.map_err(|_| too_slow(PAUSE_MAX))?;
         let data = match frame {
-            None => return Ok(if all.is_empty() { first } else { all.freeze() }),
+            None => return Ok(all.map_or(Held::Piece(first), Held::Whole)),
             Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
             Some(Err(error)) => {
                 return Err(failure(StatusCode::BAD_REQUEST, format!("reading the body: {error}")));
             }
         };
-        if first.len().max(all.len()) + data.len() > limit_bytes {
+        let read_bytes = all.as_ref().map_or(first.len(), |all| all.0.len());
+        if read_bytes + data.len() > limit_bytes {
             return Err(too_large());
         }
         hold(held, data.len())?;
-        if first.is_empty() {
+        if all.is_none() && first.is_empty() {
             first = data;
             continue;
         }
-        if all.is_empty() {
-            all.reserve((told_bytes as usize).min(RESERVED_MAX_BYTES));
-            all.extend_from_slice(&first);
-        }
-        all.extend_from_slice(&data);
+        let all = all.get_or_insert_with(|| {
+            let mut buffer = Buffer::take();
+            buffer.0.reserve((told_bytes as usize).min(RESERVED_MAX_BYTES));
+            buffer.0.extend_from_slice(&first);
+            // The connection reads on into the memory of pieces that are gone.
+            first = Bytes::new();
+            buffer
+        });
+        all.0.extend_from_slice(&data);
     }
 }
 
@@ -110,7 +163,7 @@ impl Body {
 
 /// The bytes of a body, not packed.
 pub(super) struct Unpacked {
-    bytes: Bytes,
+    bytes: Held,
     held: Charge,
 }
 
@@ -134,17 +187,18 @@ fn unpack(
     encoding: Encoding,
     limit_bytes: usize,
     held: &mut Charge,
-) -> Result<Bytes, Failure> {
-    let mut bytes = Vec::new();
+) -> Result<Held, Failure> {
+    let mut buffer = Buffer::take();
+    let bytes = &mut buffer.0;
     loop {
-        let step = decoder.by_ref().take(UNPACK_STEP_BYTES).read_to_end(&mut bytes);
+        let step = decoder.by_ref().take(UNPACK_STEP_BYTES).read_to_end(bytes);
         let step_bytes = step.map_err(|error| broken(encoding, &error))?;
         hold(held, step_bytes)?;
         if bytes.len() > limit_bytes {
             return Err(too_large());
         }
         if step_bytes == 0 {
-            return Ok(bytes.into());
+            return Ok(Held::Whole(buffer));
         }
     }
 }

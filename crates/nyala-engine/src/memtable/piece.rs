@@ -1,0 +1,195 @@
+//! Rows of a series copied out of its pages.
+
+use super::Wanted;
+use super::arena::ByteArena;
+use super::packed::{PAGE_ROWS, PackedPage};
+use super::series::ROW_WORDS;
+use super::shape::{CellPlace, Shape};
+use crate::cells::{Column, Kind};
+use crate::merge::{DELETED, Piece, UPSERTED, collapse};
+
+/// Gathers rows, page by page.
+pub(super) struct PieceReader<'a> {
+    wanted: &'a Wanted,
+    piece: Piece<Vec<i64>>,
+    sequences: Vec<u64>,
+    places: Vec<CellPlace>,
+    places_of: Option<u32>,
+    starts: Vec<u32>,
+}
+
+impl<'a> PieceReader<'a> {
+    pub(super) fn new(wanted: &'a Wanted) -> Self {
+        Self {
+            wanted,
+            piece: Piece::empty(&wanted.kinds),
+            sequences: Vec::new(),
+            places: Vec::new(),
+            places_of: None,
+            starts: Vec::new(),
+        }
+    }
+
+    /// Says that so many rows are to come, about.
+    pub(super) fn reserve(&mut self, rows: usize) {
+        self.piece.keys.reserve(rows);
+        self.sequences.reserve(rows);
+        self.piece.reserve(rows);
+    }
+
+    /// Finds where the wanted columns are in rows of a shape, which those of the next page have.
+    pub(super) fn look_up(&mut self, shape: &Shape, number: u32) {
+        if self.places_of != Some(number) {
+            self.places = self.wanted.columns.iter().map(|(column, _)| shape.place(*column)).collect();
+            self.places_of = Some(number);
+        }
+    }
+
+    fn mark(&mut self, deletes: bool, before: usize) {
+        let rows = self.piece.keys.len();
+        if deletes {
+            let markers = self.piece.markers.get_or_insert_with(Vec::new);
+            markers.resize(before, UPSERTED);
+            markers.resize(rows, DELETED);
+        } else if let Some(markers) = &mut self.piece.markers {
+            markers.resize(rows, UPSERTED);
+        }
+    }
+
+    /// Adds the visible rows of a page of whole rows.
+    pub(super) fn read_page(
+        &mut self,
+        words: &[u64],
+        row_words: usize,
+        deletes: bool,
+        bytes: &ByteArena,
+        visible: impl Fn(&[u64]) -> bool,
+    ) {
+        let before = self.piece.keys.len();
+        // The page's visible rows: found once, not for each column.
+        let mut visible_rows = [0_u32; PAGE_ROWS];
+        let mut count = 0;
+        for (index, row) in words.chunks_exact(row_words).enumerate() {
+            if visible(row) {
+                visible_rows[count] = (index * row_words) as u32;
+                count += 1;
+                self.piece.keys.push(row[0] as i64);
+                self.sequences.push(row[1]);
+            }
+        }
+        if count == 0 {
+            return;
+        }
+        self.mark(deletes, before);
+        for ((column, kind), place) in self.piece.columns.iter_mut().zip(&self.wanted.kinds).zip(&self.places)
+        {
+            match place {
+                CellPlace::State(state) => column.push_state(*state, count),
+                CellPlace::Word(word) => {
+                    let cells =
+                        visible_rows[..count].iter().map(|row| words[*row as usize + ROW_WORDS + word]);
+                    match kind {
+                        Kind::Word => column.extend_words(cells),
+                        _ => cells.for_each(|cell| push_cell(column, *kind, cell, bytes)),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds the visible rows of a packed page.
+    pub(super) fn read_packed(
+        &mut self,
+        page: PackedPage<'_>,
+        deletes: bool,
+        bytes: &ByteArena,
+        visible: impl Fn(i64, u64) -> bool,
+    ) {
+        let (mut times, mut sequences) = ([0; PAGE_ROWS], [0; PAGE_ROWS]);
+        page.starts(&mut self.starts);
+        page.times(&self.starts, &mut times);
+        page.words(&self.starts, 1, &mut sequences);
+        let mut kept = [0_u8; PAGE_ROWS];
+        let mut count = 0;
+        let before = self.piece.keys.len();
+        for (row, (time, sequence)) in times.iter().zip(&sequences).take(page.rows).enumerate() {
+            if visible(*time as i64, *sequence) {
+                self.piece.keys.push(*time as i64);
+                self.sequences.push(*sequence);
+                kept[count] = row as u8;
+                count += 1;
+            }
+        }
+        if count == 0 {
+            return;
+        }
+        self.mark(deletes, before);
+        let mut words = [0; PAGE_ROWS];
+        for ((column, kind), place) in self.piece.columns.iter_mut().zip(&self.wanted.kinds).zip(&self.places)
+        {
+            match place {
+                CellPlace::State(state) => column.push_state(*state, count),
+                CellPlace::Word(word) => {
+                    page.words(&self.starts, ROW_WORDS + word, &mut words);
+                    if count == page.rows && *kind == Kind::Word {
+                        column.extend_words(words[..count].iter().copied());
+                        continue;
+                    }
+                    let kept = kept[..count].iter().map(|row| words[usize::from(*row)]);
+                    kept.for_each(|word| push_cell(column, *kind, word, bytes));
+                }
+            }
+        }
+    }
+
+    /// The rows gathered, sorted, one per time; `in_order`: they came so.
+    pub(super) fn finish(mut self, in_order: bool) -> Piece<Vec<i64>> {
+        let piece = &mut self.piece;
+        if in_order || piece.keys.is_sorted_by(|a, b| a < b) {
+            return self.piece;
+        }
+        let order = order_of(&piece.keys, &self.sequences);
+        let sorted = Piece {
+            keys: order.iter().map(|row| piece.keys[*row as usize]).collect(),
+            markers: piece
+                .markers
+                .as_ref()
+                .map(|markers| order.iter().map(|row| markers[*row as usize]).collect()),
+            columns: piece.columns.iter().map(|column: &Column| column.take(&order)).collect(),
+        };
+        collapse(sorted, &self.wanted.kinds)
+    }
+}
+
+/// The rows by time, then by sequence. Mostly a few neighbours are exchanged, because batches overtook each other.
+fn order_of(times: &[i64], sequences: &[u64]) -> Vec<u32> {
+    let key = |row: u32| (times[row as usize], sequences[row as usize]);
+    let mut order: Vec<u32> = (0..times.len() as u32).collect();
+    let mut moves = 4 * times.len();
+    for end in 1..order.len() {
+        let row = order[end];
+        let mut place = end;
+        while place > 0 && key(order[place - 1]) > key(row) {
+            order[place] = order[place - 1];
+            place -= 1;
+        }
+        order[place] = row;
+        moves = moves.saturating_sub(end - place);
+        if moves == 0 {
+            order.sort_unstable_by_key(|row| (key(*row), *row));
+            break;
+        }
+    }
+    order
+}
+
+fn push_cell(column: &mut Column, kind: Kind, word: u64, bytes: &ByteArena) {
+    match kind {
+        Kind::Word => column.push_word(word),
+        Kind::Wide => {
+            let wide = bytes.get(word).try_into().expect("16 bytes were put in");
+            column.push_wide(i128::from_le_bytes(wide));
+        }
+        Kind::Bytes => column.push_bytes(bytes.get(word)),
+    }
+}
