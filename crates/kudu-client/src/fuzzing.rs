@@ -1,7 +1,7 @@
 //! Doors for the fuzz targets: everything a hostile server can say, without a network.
 //!
 //! Each function takes whatever bytes there are and must come to an end, without a
-//! panic and without reserving much more than it was given.
+//! panic and without reserving much more than it was given; it tells whether anything was accepted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,13 +27,15 @@ use crate::schema::{DataType, Schema};
 use crate::tablets::tablets_of;
 
 /// Frames as they come from the socket, and what they may hold: errors, the catalogue, answers to writes.
-pub fn frames(mut bytes: &[u8]) {
+pub fn frames(mut bytes: &[u8]) -> bool {
     let given = bytes.len();
+    let mut accepted = false;
     while let Some(Ok(Some(response))) = read_response(&mut bytes, 1 << 20).now_or_never() {
         let held = response.body.len() + response.sidecars.iter().map(Vec::len).sum::<usize>();
         assert!(held <= given, "{held} bytes out of {given}");
-        let _ = answers(response.body, response.sidecars);
+        accepted |= answers(response.body, response.sidecars).is_ok();
     }
+    accepted
 }
 
 fn answers(body: Bytes, sidecars: Vec<Vec<u8>>) -> Result<()> {
@@ -69,8 +71,8 @@ fn answers(body: Bytes, sidecars: Vec<Vec<u8>>) -> Result<()> {
 
 /// What a server says between greeting and connection context. The first byte chooses what the client holds and
 /// demands; with its highest bit unset the rest is put into well-formed frames first.
-pub fn negotiation(bytes: &[u8]) {
-    let Some((&choice, mut rest)) = bytes.split_first() else { return };
+pub fn negotiation(bytes: &[u8]) -> bool {
+    let Some((&choice, mut rest)) = bytes.split_first() else { return false };
     let has = |bit: u8| choice >> bit & 1 == 1;
     let mut words = Vec::new();
     if has(7) {
@@ -104,21 +106,21 @@ pub fn negotiation(bytes: &[u8]) {
     };
     let server = tokio::io::join(&words[..], tokio::io::sink());
     let outcome = negotiate(server, "kudu.example", &credentials, terms).now_or_never();
-    assert!(outcome.is_some(), "the negotiation waits for more than the server will ever say");
+    outcome.expect("nothing waits for more than the server will ever say").is_ok()
 }
 
 /// An answer to a scan, column by column or row by row.
 ///
 /// First the projection: how many columns, which may be NULL, the type of each; then how many rows; then the
 /// sidecars, each behind two bytes of length; then the block's message.
-pub fn blocks(bytes: &[u8]) {
+pub fn blocks(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     let mut take = |count: usize| {
         let (taken, behind) = rest.split_at(count.min(rest.len()));
         rest = behind;
         taken
     };
-    let &[count, nullable] = take(2) else { return };
+    let &[count, nullable] = take(2) else { return false };
     let types = take(usize::from(count & 7)).to_vec();
     let mut sidecars = Vec::new();
     for _ in 0..usize::from(count >> 3 & 15) {
@@ -128,11 +130,11 @@ pub fn blocks(bytes: &[u8]) {
     let message = take(usize::MAX);
     let (schema, columns) = projection(&types, nullable);
     if count & 0x80 == 0 {
-        if let Ok(block) = ColumnarRowBlock::decode(message) {
-            check(decode_columnar(&schema, &columns, &block, sidecars));
-        }
-    } else if let Ok(block) = RowwiseRowBlock::decode(message) {
-        check(decode_rowwise(&schema, &columns, &block, &sidecars));
+        let Ok(block) = ColumnarRowBlock::decode(message) else { return false };
+        check(decode_columnar(&schema, &columns, &block, sidecars))
+    } else {
+        let Ok(block) = RowwiseRowBlock::decode(message) else { return false };
+        check(decode_rowwise(&schema, &columns, &block, &sidecars))
     }
 }
 
@@ -159,8 +161,142 @@ fn projection(types: &[u8], nullable: u8) -> (Arc<ArrowSchema>, Vec<Projected>) 
 }
 
 /// What was accepted must be what Arrow calls valid.
-fn check(batch: Result<arrow_array::RecordBatch>) {
+fn check(batch: Result<arrow_array::RecordBatch>) -> bool {
     for column in batch.iter().flat_map(arrow_array::RecordBatch::columns) {
         column.to_data().validate_full().expect("an accepted batch is valid");
+    }
+    batch.is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rpc::frame::tests::encode_response;
+    use crate::schema::Column;
+
+    fn framed(body: &impl Message) -> Vec<u8> {
+        encode_response(&ResponseHeader { call_id: 1, ..Default::default() }, &body.encode_to_vec())
+    }
+
+    /// The body of a negotiation message, as [`negotiation`] takes it.
+    fn said(is_error: u8, message: &impl Message) -> Vec<u8> {
+        let body = message.encode_to_vec();
+        [&[is_error][..], &(body.len() as u16).to_le_bytes(), &body].concat()
+    }
+
+    fn catalogue() -> GetTableSchemaResponse {
+        let columns = vec![
+            Column::new("host", DataType::String).key(),
+            Column::new("time", DataType::UnixtimeMicros).key(),
+            Column::new("value", DataType::Decimal { precision: 20, scale: 2 }).nullable(),
+        ];
+        let schema = Schema::new(columns).unwrap().to_pb().unwrap();
+        let hash = crate::HashPartition::new(["host"], 4).seed(42).to_pb();
+        let range = pb::RangeSchema { columns: crate::partition::identifiers(&["time".into()]) };
+        let partitions =
+            pb::PartitionSchema { hash_schema: vec![hash], range_schema: Some(range), ..Default::default() };
+        GetTableSchemaResponse {
+            schema: Some(schema),
+            partition_schema: Some(partitions),
+            ..Default::default()
+        }
+    }
+
+    fn hello(authentication: AuthenticationType, features: Vec<i32>) -> Negotiate {
+        Negotiate {
+            step: STEP_NEGOTIATE,
+            supported_features: features,
+            sasl_mechanisms: vec![SaslMechanism { mechanism: "PLAIN".into() }],
+            authn_types: vec![authentication],
+            ..Default::default()
+        }
+    }
+
+    /// Name, bytes, and whether the target accepts them.
+    fn seeds() -> Vec<(&'static str, Vec<u8>, bool)> {
+        let sasl = || AuthenticationType { sasl: Some(Empty {}), ..Default::default() };
+        let token = AuthenticationType { token: Some(Empty {}), ..Default::default() };
+        let success = Negotiate { step: STEP_SASL_SUCCESS, ..Default::default() };
+        let refusal = ErrorStatus { message: "no".into(), code: Some(15), ..Default::default() };
+        let record = Bytes::from_static(b"\x16\x03\x03\x00\x04\x02\x00\x00\x00");
+        let handshake =
+            Negotiate { step: STEP_TLS_HANDSHAKE, tls_handshake: Some(record), ..Default::default() };
+        let place = |data, variable, validity| ColumnarColumn {
+            data_sidecar: Some(data),
+            varlen_data_sidecar: variable,
+            non_null_bitmap_sidecar: validity,
+        };
+        let columnar = ColumnarRowBlock {
+            columns: vec![place(0, None, None), place(1, Some(2), Some(3))],
+            num_rows: Some(2),
+        };
+        let rowwise =
+            RowwiseRowBlock { num_rows: Some(1), rows_sidecar: Some(0), indirect_data_sidecar: Some(1) };
+        let sidecar = |bytes: &[u8]| [&(bytes.len() as u16).to_le_bytes()[..], bytes].concat();
+        let row = [&7i64.to_le_bytes()[..], &0u64.to_le_bytes(), &2u64.to_le_bytes(), &[0]].concat();
+        vec![
+            ("frames/catalogue", framed(&catalogue()), true),
+            ("frames/refusal", framed(&refusal), false),
+            (
+                "negotiation/plain",
+                [&[0][..], &said(0, &hello(sasl(), vec![1])), &said(0, &success)].concat(),
+                true,
+            ),
+            (
+                "negotiation/refused",
+                [&[0][..], &said(0, &hello(sasl(), vec![1])), &said(1, &refusal)].concat(),
+                false,
+            ),
+            (
+                "negotiation/tls",
+                [&[0][..], &said(0, &hello(sasl(), vec![1, 2])), &said(0, &handshake)].concat(),
+                false,
+            ),
+            (
+                "negotiation/token",
+                [&[0x47][..], &said(0, &hello(token, vec![1, 2])), &said(0, &handshake)].concat(),
+                false,
+            ),
+            ("negotiation/raw", [&[0x80][..], &framed(&hello(sasl(), vec![1]))].concat(), false),
+            (
+                "blocks/columnar",
+                [
+                    vec![2 | 4 << 3, 0b10, 7, 8],
+                    sidecar(&[1; 16]),
+                    sidecar(&[0, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0]),
+                    sidecar(b"abc"),
+                    sidecar(&[0b11]),
+                    columnar.encode_to_vec(),
+                ]
+                .concat(),
+                true,
+            ),
+            (
+                "blocks/rowwise",
+                [vec![0x80 | 2 | 2 << 3, 0b10, 7, 8], sidecar(&row), sidecar(b"ab"), rowwise.encode_to_vec()]
+                    .concat(),
+                true,
+            ),
+        ]
+    }
+
+    /// The seeds reach what they are for. `KUDU_WRITE_SEEDS=1` writes them.
+    #[test]
+    fn seeds_are_what_the_targets_take() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds");
+        for (name, bytes, accepted) in seeds() {
+            let target = match name.split('/').next() {
+                Some("frames") => frames,
+                Some("negotiation") => negotiation,
+                _ => blocks,
+            };
+            assert_eq!(target(&bytes), accepted, "{name}");
+            let path = folder.join(name);
+            if std::env::var_os("KUDU_WRITE_SEEDS").is_some() {
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(&path, &bytes).unwrap();
+            }
+            assert_eq!(std::fs::read(&path).unwrap(), bytes, "{name} as kept in fuzz/seeds");
+        }
     }
 }

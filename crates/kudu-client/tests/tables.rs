@@ -241,7 +241,22 @@ fn what_a_table_was_created_with_can_be_read_back() {
         assert_eq!(by_id.name(), "described");
         let listed = client.list_tables("descr").await.unwrap();
         assert_eq!((listed.len(), listed[0].tablets, listed[0].replicas), (1, Some(1), Some(1)));
-        table.statistics().await.unwrap();
+        // Servers report what they hold with their heartbeats.
+        let started = std::time::Instant::now();
+        while table.statistics().await.unwrap().live_rows != Some(1) {
+            assert!(started.elapsed() < Duration::from_secs(30), "the one row is never counted");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        assert!(table.statistics().await.unwrap().on_disk_bytes.is_some());
+        let listed = client.list_tables("descr").await.unwrap();
+        assert_eq!(listed[0].live_rows, Some(1));
+
+        // The counters tell what this client did.
+        let metrics = client.metrics();
+        assert!(
+            metrics.rows_written >= 1 && metrics.rows_scanned >= 1 && metrics.calls > metrics.connections
+        );
+        assert!(metrics.bytes_sent > 0 && metrics.bytes_received > 0 && metrics.location_lookups > 0);
     });
 }
 

@@ -379,6 +379,26 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_cancelled_call_is_not_sent_and_leaves_nothing() {
+        let (connection, mut server) = connect();
+        let options = in_ms(5_000);
+        {
+            // Queued, but the writer did not run yet.
+            let mut call = std::pin::pin!(connection.call("s", "cancelled", &Empty {}, &options));
+            assert!(futures::poll!(&mut call).is_pending());
+        }
+        assert!(connection.shared.calls.lock().waiting.is_empty());
+        let serve = async {
+            let call = next_call(&mut server).await;
+            assert_eq!(call.remote_method.unwrap().method_name, "next");
+            let header = ResponseHeader { call_id: call.call_id, ..Default::default() };
+            server.write_all(&encode_response(&header, b"fresh")).await.unwrap();
+        };
+        let (answer, ()) = tokio::join!(connection.call("s", "next", &Empty {}, &options), serve);
+        assert_eq!(&answer.unwrap().body[..], b"fresh");
+    }
+
+    #[tokio::test]
     async fn an_idle_connection_is_closed_but_not_one_that_waits_for_an_answer() {
         let (connection, mut server) = connect_for(Duration::from_millis(20));
         let options = in_ms(5_000);

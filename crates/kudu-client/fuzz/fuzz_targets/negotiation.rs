@@ -1,0 +1,6 @@
+//! What a hostile Kudu server says during negotiation.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    kudu_client::fuzzing::negotiation(bytes);
+});
