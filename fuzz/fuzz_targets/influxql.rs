@@ -9,6 +9,10 @@ fuzz_target!(|text: &str| {
     if let Ok(statements) = parse_query(text, &params) {
         for statement in statements {
             let written = statement.to_string();
+            // Passwords are not written down.
+            if written.contains("[REDACTED]") {
+                continue;
+            }
             let again = parse_query(&written, &params).unwrap_or_else(|error| panic!("{written}: {error}"));
             assert_eq!(again.len(), 1, "{written}");
             assert_eq!(again[0].to_string(), written);
