@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How often is looked for work that nobody announced.
-const IDLE_WAIT: Duration = Duration::from_secs(1);
+const IDLE_WAIT: Duration = Duration::from_millis(500);
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Rows older than this are flushed when nothing else calls for it, so that a restart replays little.

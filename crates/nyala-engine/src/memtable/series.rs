@@ -534,3 +534,30 @@ impl Stripe {
         grown
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_larger_than_a_chunk_of_the_arena_hold_their_rows() {
+        const VALUES: usize = 1000;
+        let row_words = ROW_WORDS + VALUES;
+        let mut stripe = Stripe::default();
+        let word = |series: u32, row: u64| u64::from(series) << 32 | row;
+        for row in 0..14_u64 {
+            for series in [3, 9, 4] {
+                let (page, offset) = stripe.append(series, row as i64, 0, VALUES);
+                stripe.words.get_mut(page, offset + row_words)[offset..].fill(word(series, row));
+            }
+        }
+        for series in [3, 9, 4] {
+            let slot = *stripe.find(series).expect("was added");
+            assert_eq!((slot.head, slot.tail_rows), (slot.tail, 14));
+            let words = stripe.words.get(slot.tail + HEADER_WORDS as u32, 14 * row_words);
+            for (row, words) in words.chunks_exact(row_words).enumerate() {
+                assert!(words.iter().all(|found| *found == word(series, row as u64)), "{series} {row}");
+            }
+        }
+    }
+}
