@@ -388,7 +388,7 @@ impl<T: Datum> State<T> {
                     _ => collect(values.map(|(window, items)| plain(window, Some(T::mode(items))))),
                 }
             }
-            State::Distinct(_, distinct) => {
+            State::Distinct(ascending, distinct) => {
                 let distinct = in_order(distinct, order).filter(|(_, seen)| !seen.is_empty());
                 match function {
                     Function::CountDistinct => {
@@ -396,7 +396,12 @@ impl<T: Datum> State<T> {
                     }
                     _ => collect(distinct.flat_map(|(window, seen)| {
                         let mut items: Vec<Item<T>> = seen.into_values().collect();
-                        items.sort_by(|a, b| a.time_ns.cmp(&b.time_ns).then(by_value(a, b)));
+                        // Backwards they are read from the end, but of one time still from the smallest.
+                        let at_once = |a: &Item<T>, b: &Item<T>| match ascending {
+                            true => by_value(a, b),
+                            false => by_value(b, a),
+                        };
+                        items.sort_by(|a, b| a.time_ns.cmp(&b.time_ns).then(at_once(a, b)));
                         items.into_iter().map(move |item| selected(window, item))
                     })),
                 }
