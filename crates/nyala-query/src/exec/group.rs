@@ -8,6 +8,9 @@ use nyala_core::{Result, TimeRange};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+/// What a group takes besides its values, about.
+const GROUP_BYTES: usize = 128;
+
 /// A source of rows under one name.
 pub enum Input {
     /// Series of a measurement.
@@ -38,6 +41,15 @@ impl Input {
     /// The series of a measurement that a plan wants.
     pub fn measurement(plan: &Plan, source: &MeasurementPlan, snapshot: SnapshotRef) -> Self {
         Input::Measurement(MeasurementRows::find(plan, source, snapshot))
+    }
+
+    /// What the series and groups of a measurement take in memory, bytes, about.
+    pub fn memory_bytes(&self) -> usize {
+        let Input::Measurement(rows) = self else { return 0 };
+        let values = rows.group_values.iter().flatten().map(|value| value.len() + size_of::<String>());
+        let series = rows.group_series.iter().map(|series| 4 * series.len());
+        // Values stand in the map that groups are put together with, and in the groups, too.
+        3 * values.sum::<usize>() + series.sum::<usize>() + GROUP_BYTES * rows.group_values.len()
     }
 
     fn name(&self) -> Arc<str> {

@@ -2,6 +2,7 @@
 
 use super::column::Column;
 use super::expression::Expression;
+use super::memory::QueryMemory;
 use super::order::{SeriesOrder, TimeOrder};
 use super::rows::{ReadColumns, Rows, cast, coalesce};
 use crate::plan::{
@@ -20,6 +21,9 @@ use nyala_core::{ColumnId, Result, SeriesId, TimeRange};
 use nyala_db::catalog::Measurement;
 use std::collections::HashMap;
 use std::sync::Arc;
+
+/// What putting a series in order takes, about: its key, and its place.
+const SERIES_BYTES: usize = 128;
 
 /// The series of a measurement that a query wants, and how to read them.
 pub struct MeasurementRows {
@@ -110,6 +114,7 @@ impl MeasurementRows {
         wanted: &ReadColumns,
         ascending: bool,
         rows_needed: usize,
+        memory: &QueryMemory,
     ) -> Result<TimeOrder> {
         let reader = self.read(group, wanted, ascending).await?;
         let series = &self.group_series[group];
@@ -117,10 +122,11 @@ impl MeasurementRows {
             0 | 1 => None,
             _ => {
                 let schema = self.snapshot.schema(self.measurement.table())?;
+                memory.charge(series.len() * SERIES_BYTES)?;
                 Some(SeriesOrder::new(&self.measurement, series, &wanted.references, ascending, schema))
             }
         };
-        Ok(TimeOrder::new(reader, order, rows_needed))
+        Ok(TimeOrder::new(reader, order, rows_needed, memory.clone()))
     }
 
     /// Reads the first rows, in order of time, of groups of one series each.

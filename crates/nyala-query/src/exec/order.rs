@@ -11,6 +11,7 @@
 
 use super::column::Column;
 use super::measurement::MeasurementReader;
+use super::memory::QueryMemory;
 use super::rows::Rows;
 use crate::plan::{Reference, ReferenceKind};
 use arrow_array::Array;
@@ -90,16 +91,23 @@ pub struct TimeOrder {
     rows_per_series: usize,
     /// Rows so far by rank of series, if there is a most.
     rows_of: Vec<usize>,
+    memory: QueryMemory,
 }
 
 impl TimeOrder {
     /// Orders what a reader gives in order of time; without an order as it comes.
-    pub fn new(reader: MeasurementReader, order: Option<SeriesOrder>, rows_needed: usize) -> Self {
+    pub fn new(
+        reader: MeasurementReader,
+        order: Option<SeriesOrder>,
+        rows_needed: usize,
+        memory: QueryMemory,
+    ) -> Self {
         let series = order.as_ref().map_or(0, |order| order.ranks.len());
         // A heap's order depends on what comes next of each series.
         let needed = rows_needed.saturating_mul(4).max(series.saturating_mul(4)).max(LIMITED_BLOCK_ROWS);
         let block_rows = needed.min(BLOCK_ROWS);
-        Self { reader, order, block_rows, rest: None, rows_per_series: usize::MAX, rows_of: vec![0; series] }
+        let (rows_per_series, rows_of) = (usize::MAX, vec![0; series]);
+        Self { reader, order, block_rows, rest: None, rows_per_series, rows_of, memory }
     }
 
     /// Leaves out all but the first rows of each series, if there are several.
@@ -115,6 +123,8 @@ impl TimeOrder {
         let mut parts: Vec<Rows> = Vec::new();
         let mut ranks: Vec<u32> = Vec::new();
         let mut shard: Option<TimeRange> = None;
+        // Rows are held, put together, and put in order.
+        let mut held = Held { memory: &self.memory, bytes: 0 };
         loop {
             let (rows, of_rows) = match self.rest.take() {
                 Some(rest) => rest,
@@ -146,6 +156,7 @@ impl TimeOrder {
             }
             let length = rows.times_ns.len();
             if end > 0 {
+                held.charge(3 * end * (8 + 24 * rows.columns.len()))?;
                 parts.push(rows.slice(0, end));
                 ranks.extend(&of_rows[..end]);
             }
@@ -163,6 +174,25 @@ impl TimeOrder {
         }
         let columns: Vec<&Column> = order.columns.iter().map(|column| &rows.columns[*column]).collect();
         Ok(Some(rows.take(&merge(&rows.times_ns, &ranks, &columns, order.ascending))))
+    }
+}
+
+/// Memory that is given back when rows are no longer held.
+struct Held<'a> {
+    memory: &'a QueryMemory,
+    bytes: usize,
+}
+
+impl Held<'_> {
+    fn charge(&mut self, bytes: usize) -> Result<()> {
+        self.bytes += bytes;
+        self.memory.charge(bytes)
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.memory.release(self.bytes);
     }
 }
 

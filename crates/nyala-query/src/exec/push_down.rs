@@ -2,6 +2,7 @@
 
 use super::column::Column;
 use super::measurement::MeasurementRows;
+use super::memory::QueryMemory;
 use super::reduce::Reduction;
 use crate::plan::condition::only_column;
 use crate::plan::{Fill, Function, MINIMUM_TIME_NS, Plan};
@@ -15,6 +16,8 @@ use std::ops::Range;
 
 /// The most states asked for at once.
 const STATES_AT_ONCE: usize = 1 << 20;
+/// What a state takes, about.
+const STATE_BYTES: usize = 32;
 /// The fewest windows computed at once where a limit may make the rest needless.
 const WINDOWS_AT_ONCE: usize = 16;
 
@@ -71,6 +74,7 @@ impl PushDown {
         rows: &MeasurementRows,
         groups: Range<usize>,
         windows: &Windows,
+        memory: &QueryMemory,
     ) -> Result<Vec<Vec<Reduction>>> {
         let mut series: Vec<(SeriesId, u32)> = Vec::new();
         for (number, members) in rows.group_series[groups.clone()].iter().enumerate() {
@@ -91,7 +95,7 @@ impl PushDown {
         let needed = plan.limit.saturating_add(plan.offset);
         let all = windows.count();
         if plan.limit == 0 || plan.windows.is_none() || all <= needed.saturating_mul(4).max(WINDOWS_AT_ONCE) {
-            let states = rows.snapshot().aggregate(request).await?;
+            let states = self.aggregate(rows, request, memory).await?;
             return Ok((0..groups.len()).map(|group| self.reductions(&states, group, all, 0)).collect());
         }
         // The limit may be reached long before the last window: go slice by slice, each twice as long.
@@ -101,7 +105,7 @@ impl PushDown {
             let length = slice.min(all - done);
             let first = if plan.ascending { done } else { all - done - length };
             request.windows = part(windows, first, length);
-            let states = rows.snapshot().aggregate(request.clone()).await?;
+            let states = self.aggregate(rows, request.clone(), memory).await?;
             for group in 0..groups.len() {
                 let reductions = self.reductions(&states, group, length, first);
                 match found.get_mut(group) {
@@ -120,6 +124,20 @@ impl PushDown {
             }
         }
         Ok(found)
+    }
+
+    /// Asks the store, while the query's memory is charged with what it answers.
+    async fn aggregate(
+        &self,
+        rows: &MeasurementRows,
+        request: AggregateRequest,
+        memory: &QueryMemory,
+    ) -> Result<AggregateStates> {
+        let bytes = request.slots().saturating_mul(self.measures.len()).saturating_mul(STATE_BYTES);
+        memory.charge(bytes)?;
+        let states = rows.snapshot().aggregate(request).await;
+        memory.release(bytes);
+        states
     }
 
     fn reductions(

@@ -32,7 +32,9 @@ impl RawGroup {
     /// Opens a group. Rows of a single measurement are streamed; others are merged in memory.
     pub async fn open(plan: &Plan, inputs: &Inputs, group: &Group, memory: &QueryMemory) -> Result<Self> {
         let rows = match (group.members.as_slice(), inputs.only_measurement()) {
-            ([(_, member)], Some(rows)) => Source::Reader(Box::new(ordered(plan, rows, *member).await?)),
+            ([(_, member)], Some(rows)) => {
+                Source::Reader(Box::new(ordered(plan, rows, *member, memory).await?))
+            }
             _ => Source::Ready(merged(plan, inputs, group, memory).await?.into_iter().collect()),
         };
         let limit = || Limit::new(plan.offset, plan.limit, plan.references.len(), plan.row_tags);
@@ -43,7 +45,11 @@ impl RawGroup {
 
     /// Reads the first rows of all groups with one scan, where that is possible: a limit, and each group
     /// one series of one measurement. Per group its rows, if it has any.
-    pub async fn open_all(plan: &Plan, inputs: &Inputs) -> Result<Option<Vec<Option<Rows>>>> {
+    pub async fn open_all(
+        plan: &Plan,
+        inputs: &Inputs,
+        memory: &QueryMemory,
+    ) -> Result<Option<Vec<Option<Rows>>>> {
         let (Some(rows), 1.., 0) = (inputs.only_measurement(), plan.limit, plan.row_tags) else {
             return Ok(None);
         };
@@ -51,6 +57,12 @@ impl RawGroup {
         let per_series = plan.limit.saturating_add(plan.offset);
         let single = members.iter().all(|member| rows.group_series[*member].len() == 1);
         if members.len() < 2 || !single || members.len().saturating_mul(per_series) > ROWS_AT_ONCE {
+            return Ok(None);
+        }
+        // Rows are in the answer's frames, too, before they are sent. What is too much at once goes group by group.
+        let bytes = 2 * members.len() * per_series * (8 + 16 * plan.references.len());
+        if memory.charge(bytes).is_err() {
+            memory.release(bytes);
             return Ok(None);
         }
         first_rows(plan, rows, &members, per_series).await.map(Some)
@@ -74,12 +86,17 @@ impl RawGroup {
 }
 
 /// The rows of a group of a measurement in the order of the answer.
-async fn ordered(plan: &Plan, rows: &MeasurementRows, member: usize) -> Result<TimeOrder> {
+async fn ordered(
+    plan: &Plan,
+    rows: &MeasurementRows,
+    member: usize,
+    memory: &QueryMemory,
+) -> Result<TimeOrder> {
     let needed = match plan.limit.saturating_add(plan.offset) {
         0 => usize::MAX,
         needed => needed,
     };
-    let ordered = rows.read_ordered(member, &wanted(plan), plan.ascending, needed).await?;
+    let ordered = rows.read_ordered(member, &wanted(plan), plan.ascending, needed, memory).await?;
     Ok(match plan.row_tags {
         0 => ordered,
         // InfluxDB reads one row of each series more than would do.
@@ -109,7 +126,7 @@ async fn merged(plan: &Plan, inputs: &Inputs, group: &Group, memory: &QueryMemor
     for (input, member) in &group.members {
         match &inputs.inputs[*input] {
             Input::Measurement(rows) => {
-                let mut reader = ordered(plan, rows, *member).await?;
+                let mut reader = ordered(plan, rows, *member, memory).await?;
                 while let Some(rows) = reader.next().await? {
                     memory.charge(rows.memory_bytes())?;
                     parts.push(rows);

@@ -66,7 +66,9 @@ impl SelectStream {
                         if measurement.measurement.series().len() > LIGHT_SERIES {
                             before_long_work().await;
                         }
-                        inputs.push(Input::measurement(&plan, measurement, snapshot.clone()));
+                        let input = Input::measurement(&plan, measurement, snapshot.clone());
+                        memory.charge(input.memory_bytes())?;
+                        inputs.push(input);
                     }
                     PlanSource::Subquery(inner) => {
                         let inner = collect(inner, snapshot.clone(), &memory).await?;
@@ -121,7 +123,7 @@ impl SelectStream {
             if current.raw.is_none() {
                 let Some(group) = current.inputs.groups.get(current.next) else { return Ok(None) };
                 if current.next == 0
-                    && let Some(groups) = RawGroup::open_all(&plan, &current.inputs).await?
+                    && let Some(groups) = RawGroup::open_all(&plan, &current.inputs, &self.memory).await?
                 {
                     current.next = current.inputs.groups.len();
                     let name = current.inputs.name.clone();
@@ -184,7 +186,7 @@ impl SelectStream {
                     let lowest = *members.iter().min().expect("at least one group");
                     let highest = *members.iter().max().expect("at least one group");
                     let mut computed: Vec<Option<Vec<Reduction>>> = push_down
-                        .compute(&plan, rows, lowest..highest + 1, windows)
+                        .compute(&plan, rows, lowest..highest + 1, windows, &self.memory)
                         .await?
                         .into_iter()
                         .map(Some)
