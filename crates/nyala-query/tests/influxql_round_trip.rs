@@ -434,6 +434,14 @@ fn empty_names_are_written_in_quotes() {
     }
 }
 
+/// A find of the fuzz target `influxql`.
+#[test]
+fn a_shard_duration_without_end_is_written() {
+    let text = "CREATE DATABASE d WITH SHARD DURATION INF";
+    let statements = parse_query(text, &Params::default()).unwrap();
+    assert_eq!(statements[0].to_string(), text);
+}
+
 #[test]
 fn length_is_bounded() {
     let text = " ".repeat(nyala_query::influxql::MAXIMUM_LENGTH + 1);

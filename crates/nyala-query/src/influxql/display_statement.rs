@@ -147,7 +147,14 @@ impl Display for CreateDatabase {
         let shard_duration_ns = Some(policy.shard_duration_ns).filter(|duration| *duration > 0);
         write_clause(f, "SHARD DURATION", shard_duration_ns.map(clock_duration))?;
         policy.limits.fmt(f)?;
-        write_clause(f, "NAME", policy.name.as_deref().map(Identifier))
+        write_clause(f, "NAME", policy.name.as_deref().map(Identifier))?;
+        // The one clause that leaves nothing to write; without it the text would end in WITH.
+        let nothing_written = policy.duration_ns.is_none()
+            && policy.replication.is_none()
+            && shard_duration_ns.is_none()
+            && policy.limits == WriteLimits::default()
+            && policy.name.is_none();
+        f.write_str(if nothing_written { " SHARD DURATION INF" } else { "" })
     }
 }
 
