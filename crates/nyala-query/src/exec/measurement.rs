@@ -92,6 +92,14 @@ impl MeasurementRows {
         self.rows_condition.is_none().then_some(&self.predicates)
     }
 
+    /// Reads the rows of a group series by series: time slices of very many series would visit each of them again
+    /// and again.
+    pub async fn read_unordered(&self, group: usize, wanted: &ReadColumns) -> Result<MeasurementReader> {
+        let mut members = self.group_series[group].clone();
+        members.sort_unstable();
+        self.open(members, wanted, Order::Key(Direction::Forward), None).await
+    }
+
     /// Reads the rows of a group in order of time.
     pub async fn read(
         &self,

@@ -17,6 +17,7 @@ mod limit;
 mod measurement;
 pub mod memory;
 mod order;
+mod pieces;
 mod points;
 mod push_down;
 mod raw;

@@ -2,6 +2,7 @@
 
 use super::column::Column;
 use super::memory::QueryMemory;
+use super::pieces::Pieces;
 use crate::plan::Function;
 use arrow_array::Array;
 use hashbrown::HashMap;
@@ -273,7 +274,7 @@ enum State<T: Datum> {
     Sum(Vec<Option<(T, u64)>>),
     Chosen(Function, Vec<Option<Item<T>>>),
     Extremes(Vec<Option<(T, T)>>),
-    Values(Vec<Vec<Item<T>>>),
+    Values(Vec<Pieces<Item<T>>>),
     /// The times are those that values are met at first: the earliest, or the latest if times fall.
     Distinct(bool, Vec<HashMap<T::Key, Item<T>>>),
 }
@@ -374,7 +375,9 @@ impl<T: Datum> State<T> {
                 }))
             }
             State::Values(values) => {
-                let values = in_order(values, order).filter(|(_, items)| !items.is_empty());
+                let values = in_order(values, order)
+                    .filter(|(_, items)| !items.is_empty())
+                    .map(|(window, items)| (window, items.into_vec()));
                 match function {
                     Function::Median => {
                         collect(values.map(|(window, items)| plain(window, Some(median(items)))))

@@ -322,6 +322,7 @@ async fn reduce_group(
     let mut slots = WindowSlots::default();
     let mut fed: Vec<Vec<Column>> = Vec::new();
     let keep_references = !plan.references.is_empty();
+    let ordered = keep_references || plan.calls.iter().any(|call| call.function.depends_on_order());
     let mut feed = |rows: Rows| -> Result<()> {
         let slot_of = slots.of_times(windows, &rows.times_ns, memory)?;
         for (reducer, argument) in reducers.iter_mut().zip(&arguments) {
@@ -337,7 +338,10 @@ async fn reduce_group(
     for (input, member) in &group.members {
         match &inputs.inputs[*input] {
             Input::Measurement(rows) => {
-                let mut reader = rows.read(*member, &wanted, true).await?;
+                let mut reader = match ordered {
+                    true => rows.read(*member, &wanted, true).await?,
+                    false => rows.read_unordered(*member, &wanted).await?,
+                };
                 while let Some(rows) = reader.next().await? {
                     feed(rows)?;
                 }
