@@ -11,6 +11,7 @@ use crate::key::KeyRange;
 use crate::maintenance::Signal;
 use crate::memtable::{Memtable, Wanted};
 use crate::merge;
+use crate::rowset::series::WholeGroups;
 use crate::rowset::writer::{RowsetWriter, Written, value_columns};
 use crate::rowset::{Rowset, RowsetMeta};
 use crate::scan::keyed::KeyedMerge;
@@ -279,7 +280,7 @@ fn write_series(
         TimeRange::ALL,
         wanted,
     )?;
-    reader.read_whole_groups();
+    reader.read_whole_groups(WholeGroups::All);
     let mut least = Some(0);
     while let Some(series) = least.map(|least| reader.next_series(least)).transpose()?.flatten() {
         for segment in reader.segments(SeriesId(series), TimeRange::ALL)? {

@@ -40,6 +40,15 @@ struct Source {
     column_type: ColumnType,
 }
 
+/// Of which groups all rows are decoded when some are asked for, because the others are next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WholeGroups {
+    None,
+    /// Those that hold several series.
+    Shared,
+    All,
+}
+
 /// Reads series of a rowset.
 pub(crate) struct RowsetCursor {
     pub(crate) rowset: Arc<Rowset>,
@@ -49,8 +58,7 @@ pub(crate) struct RowsetCursor {
     sources: Vec<Source>,
     page: Option<LoadedPage>,
     group: Option<LoadedGroup>,
-    /// Whether all rows of a group are decoded when some are asked for, because the others are next.
-    whole_groups: bool,
+    whole_groups: WholeGroups,
     /// Columns of the whole group at hand, by source, where whole groups are decoded.
     decoded: Vec<Option<Column>>,
     /// Blocks of the group at hand, by source.
@@ -142,15 +150,23 @@ impl RowsetCursor {
             sources,
             page: None,
             group: None,
-            whole_groups: false,
+            whole_groups: WholeGroups::None,
             decoded,
             blocks,
         })
     }
 
-    /// From now on decodes each group once: for readers of everything in order.
-    pub(crate) fn read_whole_groups(&mut self) {
-        self.whole_groups = true;
+    /// From now on decodes each of these groups once: for readers of everything in order.
+    pub(crate) fn read_whole_groups(&mut self, which: WholeGroups) {
+        self.whole_groups = which;
+    }
+
+    fn reads_whole(&mut self, part: &Part) -> Result<bool> {
+        Ok(match self.whole_groups {
+            WholeGroups::None => false,
+            WholeGroups::All => true,
+            WholeGroups::Shared => self.group(part.page, part.group)?.runs.is_some(),
+        })
     }
 
     fn page(&mut self, index: usize) -> Result<&mut LoadedPage> {
@@ -363,7 +379,7 @@ impl RowsetCursor {
         if time.covers(part.time()) {
             return Ok(part.rows.clone());
         }
-        if self.whole_groups
+        if self.reads_whole(part)?
             && let Values::Word(times) = &self.whole_column(part, TIME_SOURCE)?.values
         {
             let first = part.rows.start;
@@ -430,7 +446,7 @@ impl RowsetCursor {
     }
 
     fn append(&mut self, part: &Part, source: usize, rows: Range<u32>, column: &mut Column) -> Result<()> {
-        if self.whole_groups && rows != (0..self.group_rows(part)?) {
+        if self.reads_whole(part)? && rows != (0..self.group_rows(part)?) {
             column.extend(self.whole_column(part, source)?, rows.start as usize..rows.end as usize);
             return Ok(());
         }
@@ -460,11 +476,19 @@ impl RowsetCursor {
         rows: Range<u32>,
         piece: &mut Piece<Vec<i64>>,
     ) -> Result<()> {
-        let loaded = self.time_block(part)?;
-        let decoded = loaded
-            .integers()
-            .and_then(|block| block.decode_range(rows.clone(), &mut piece.keys).map_err(BlockError::from));
-        decoded.map_err(|error| self.rowset.corrupt_block(loaded.place, error))?;
+        if self.whole_groups == WholeGroups::Shared && self.reads_whole(part)? {
+            let Values::Word(times) = &self.whole_column(part, TIME_SOURCE)?.values else {
+                unreachable!("times are words")
+            };
+            let times = &times[rows.start as usize..rows.end as usize];
+            piece.keys.extend(times.iter().map(|time| *time as i64));
+        } else {
+            let loaded = self.time_block(part)?;
+            let decoded = loaded.integers().and_then(|block| {
+                block.decode_range(rows.clone(), &mut piece.keys).map_err(BlockError::from)
+            });
+            decoded.map_err(|error| self.rowset.corrupt_block(loaded.place, error))?;
+        }
         for (column, cells) in piece.columns.iter_mut().enumerate() {
             self.append(part, column + 1, rows.clone(), cells)?;
         }

@@ -4,7 +4,7 @@ use crate::cells::Kind;
 use crate::memtable::{Memtable, Visibility, Wanted};
 use crate::merge::{self, Piece, keep_rows};
 use crate::rowset::Rowset;
-use crate::rowset::series::{Part, RowsetCursor};
+use crate::rowset::series::{Part, RowsetCursor, WholeGroups};
 use crate::tombstone::Tombstone;
 use crate::version::PartitionVersion;
 use nyala_core::{Result, SeriesId, TimeRange};
@@ -107,8 +107,8 @@ impl PartitionReader {
     }
 
     /// Says that everything is going to be read, in order.
-    pub(crate) fn read_whole_groups(&mut self) {
-        self.cursors.iter_mut().for_each(RowsetCursor::read_whole_groups);
+    pub(crate) fn read_whole_groups(&mut self, which: WholeGroups) {
+        self.cursors.iter_mut().for_each(|cursor| cursor.read_whole_groups(which));
     }
 
     /// The first series with rows (perhaps hidden ones) that is not below `least`.

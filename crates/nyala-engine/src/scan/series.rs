@@ -7,7 +7,7 @@ use super::projection::Projection;
 use crate::cells::{Column, VALUE};
 use crate::key::SeriesKeys;
 use crate::merge::{Piece, keep_rows};
-use crate::rowset::series::Part;
+use crate::rowset::series::{Part, WholeGroups};
 use crate::tombstone::Tombstone;
 use crate::version::{PartitionVersion, TableVersion};
 use async_trait::async_trait;
@@ -29,6 +29,23 @@ pub(crate) struct SeriesRequest {
     pub(crate) direction: Direction,
     pub(crate) limit: Option<usize>,
     pub(crate) limit_per_series: Option<usize>,
+}
+
+/// From so many series on a scan that wants every second one or more decodes the groups they share once.
+const DENSE_SERIES: usize = 1024;
+
+impl SeriesRequest {
+    fn is_dense(&self) -> bool {
+        if self.limit_per_series.is_some() || self.limit.is_some() {
+            return false;
+        }
+        match &self.series {
+            SeriesSet::All => true,
+            SeriesSet::Ids(ids) => {
+                ids.len() >= DENSE_SERIES && (ids[ids.len() - 1].0 - ids[0].0) as usize / 2 <= ids.len()
+            }
+        }
+    }
 }
 
 /// A scan under way.
@@ -107,13 +124,16 @@ impl SeriesScan {
         if let PartitionSlot::Closed(version) = slot {
             let request = &self.request;
             let tombstones: &[Arc<Tombstone>] = &request.table.tombstones;
-            let reader = PartitionReader::new(
+            let mut reader = PartitionReader::new(
                 version,
                 tombstones,
                 request.sequence,
                 request.time,
                 request.projection.wanted.clone(),
             )?;
+            if request.is_dense() {
+                reader.read_whole_groups(WholeGroups::Shared);
+            }
             *slot = PartitionSlot::Open(Box::new(reader));
         }
         match slot {
