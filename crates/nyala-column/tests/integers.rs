@@ -228,6 +228,44 @@ proptest! {
         }
     }
 
+    /// Rows of one series are in order, those of its neighbours in the same block begin anew.
+    #[test]
+    fn sorted_ranges_of_unsorted_blocks_are_searched(
+        lengths in prop::collection::vec(1..900_usize, 1..12),
+        step in 1..4_i64,
+        gaps in any::<u64>(),
+    ) {
+        let mut state = gaps | 1;
+        let (mut values, mut ranges) = (Vec::new(), Vec::new());
+        for length in lengths {
+            let start = values.len();
+            let mut time = 0;
+            for _ in 0..length {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                time += step * if state >> 61 == 0 { 1 + (state >> 58 & 7) as i64 } else { 1 };
+                values.push(time);
+            }
+            ranges.push(start as u32..values.len() as u32);
+        }
+        let bytes = encode(&values, &[], Preference::Balanced);
+        let block = IntegerBlock::parse(&bytes).unwrap();
+        let edges: Vec<i64> = (-2..2000).step_by(7).collect();
+        for rows in ranges {
+            let inside = slice(&values, rows.clone());
+            let expected: Vec<u32> = edges
+                .iter()
+                .map(|edge| rows.start + inside.partition_point(|value| value < edge) as u32)
+                .collect();
+            let single: Vec<u32> =
+                edges.iter().map(|edge| block.lower_bound(rows.clone(), *edge).unwrap()).collect();
+            prop_assert_eq!(&single, &expected);
+            let mut merged = Vec::new();
+            block.lower_bounds(rows.clone(), &edges, &mut merged).unwrap();
+            prop_assert_eq!(&merged, &expected);
+            prop_assert_eq!(block.ends(rows).unwrap(), (inside[0], inside[inside.len() - 1]));
+        }
+    }
+
     #[test]
     fn the_level_does_not_change_the_bytes(values in shapes()) {
         let encodings = Level::available().into_iter().map(|level| {

@@ -45,8 +45,21 @@ impl IntegerBlock<'_> {
     /// In a block whose `rows` do not fall: the first of them that is not below `value`, or `rows.end`.
     pub fn lower_bound(&self, rows: Range<u32>, value: i64) -> Result<u32> {
         self.directory.check_rows(&rows);
-        let Some(vector) = self.first_reaching(rows.clone(), value) else { return Ok(rows.end) };
-        let piece = self.piece(self.directory.part(vector, &rows))?;
+        let mut left = rows.clone();
+        while let Some(vector) = self.first_reaching(left.clone(), value) {
+            let piece = self.piece(self.directory.part(vector, &rows))?;
+            let (found, end) = (self.lower_bound_in(&piece, value)?, piece.part.block_rows().end);
+            if found < end || end == rows.end {
+                return Ok(found);
+            }
+            // The vector reaches the value only beside these rows.
+            left.start = end;
+        }
+        Ok(rows.end)
+    }
+
+    /// The first row of a vector's part that is not below `value`, or its end.
+    fn lower_bound_in(&self, piece: &Piece<'_>, value: i64) -> Result<u32> {
         let start = piece.part.block_rows().start;
         if value <= piece.unit.min {
             return Ok(start);
@@ -67,16 +80,14 @@ impl IntegerBlock<'_> {
     /// In a block whose `rows`, of which there are some, do not fall: their first and last value.
     pub fn ends(&self, rows: Range<u32>) -> Result<(i64, i64)> {
         self.directory.check_rows(&rows);
-        // Where a vector begins or ends, the directory knows the value.
+        // The directory knows the ends of a vector that has no other rows, which need not be in this order.
         let (first, last) = (self.directory.vector_of(rows.start), self.directory.vector_of(rows.end - 1));
-        let first_value = match self.directory.rows(first).start == rows.start {
-            true => self.directory.min(first),
-            false => self.value_at(rows.start)?,
+        let inside = |vector| {
+            let vector = self.directory.rows(vector);
+            rows.start <= vector.start && vector.end <= rows.end
         };
-        let last_value = match self.directory.rows(last).end == rows.end {
-            true => self.directory.max(last),
-            false => self.value_at(rows.end - 1)?,
-        };
+        let first_value = if inside(first) { self.directory.min(first) } else { self.value_at(rows.start)? };
+        let last_value = if inside(last) { self.directory.max(last) } else { self.value_at(rows.end - 1)? };
         Ok((first_value, last_value))
     }
 
@@ -110,7 +121,8 @@ impl IntegerBlock<'_> {
         Ok(())
     }
 
-    /// The first vector that `rows` touch whose largest value is not below `value`: only it can hold the border.
+    /// The first vector that `rows` touch whose largest value is not below `value`: none before it holds the border.
+    /// Rows of a vector that are not among `rows` may be in any order and may be what reaches the value.
     fn first_reaching(&self, rows: Range<u32>, value: i64) -> Option<u32> {
         if rows.is_empty() {
             return None;
