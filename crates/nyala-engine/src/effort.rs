@@ -4,8 +4,10 @@ use crate::version::TableVersion;
 use nyala_core::TimeRange;
 use nyala_core::store::{AggregateRequest, Order, RowSelection, ScanRequest, SeriesSet};
 
-/// The most (series × columns × days) of a light request: at 10 s between rows about 2 M values, a millisecond.
+/// The most (series × columns × days) of a light request: at 10 s between rows about 2 M values.
 const LIGHT_COLUMN_DAYS: usize = 256;
+/// The most (groups × windows) of a light request.
+const LIGHT_STATES: usize = 1 << 16;
 /// The most series of which a light request takes a few rows each.
 const LIGHT_LIMITED_SERIES: usize = 256;
 /// The most rows of a light request by key.
@@ -14,7 +16,7 @@ const DAY_NS: i128 = 86_400_000_000_000;
 
 pub(crate) fn is_light_aggregate(table: &TableVersion, request: &AggregateRequest) -> bool {
     column_days(table, request.series.len(), request.measures.len(), request.time) <= LIGHT_COLUMN_DAYS
-        && request.groups.saturating_mul(request.windows.count()) <= 1 << 16
+        && request.groups.saturating_mul(request.windows.count()) <= LIGHT_STATES
 }
 
 pub(crate) fn is_light_scan(table: &TableVersion, request: &ScanRequest) -> bool {

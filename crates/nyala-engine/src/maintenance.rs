@@ -233,7 +233,7 @@ impl Shared {
     ///
     /// A client that waits for its answers is only ever slowed: past the hard limit its batch waits for a flush.
     /// Refused is what would wait beyond measure, because clients do not wait or nothing can be flushed.
-    pub(crate) async fn admit(&self, batch_bytes: u64) -> Result<()> {
+    pub(crate) async fn admit(&self, batch_bytes: impl FnOnce() -> u64) -> Result<()> {
         let used = || self.budget.used_bytes(Component::Memtable);
         let is_full = || {
             used() >= self.budget.memtable_bytes_max()
@@ -245,7 +245,7 @@ impl Shared {
         self.signal.wake();
         let started = Instant::now();
         if is_full() {
-            let _place = self.wait_in_line(batch_bytes)?;
+            let _place = self.wait_in_line(batch_bytes())?;
             while is_full() {
                 if started.elapsed() >= ADMISSION_WAIT_MAX {
                     return Err(self.refusal());

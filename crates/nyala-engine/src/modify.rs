@@ -21,7 +21,7 @@ use std::sync::Arc;
 impl Shared {
     /// Deletes rows.
     pub(crate) async fn delete(self: &Arc<Self>, delete: Delete) -> Result<Sequence> {
-        self.admit(0).await?;
+        self.admit(|| 0).await?;
         let gate = Gate::Alone(self.gate.clone().write_owned().await);
         let snapshot = self.snapshot();
         let schema = snapshot.schema(delete.table)?;
@@ -43,7 +43,7 @@ impl Shared {
 
     /// Sets columns of rows; returns how many rows.
     pub(crate) async fn update(self: &Arc<Self>, update: Update) -> Result<u64> {
-        self.admit(0).await?;
+        self.admit(|| 0).await?;
         let gate = Gate::Alone(self.gate.clone().write_owned().await);
         let snapshot = self.snapshot();
         let schema = snapshot.schema(update.table)?;

@@ -55,7 +55,7 @@ struct PendingInner {
 impl Shared {
     /// Writes a batch.
     pub(crate) async fn write(self: &Arc<Self>, batch: WriteBatch) -> Result<Sequence> {
-        self.admit(memory_bytes(&batch)).await?;
+        self.admit(|| memory_bytes(&batch)).await?;
         let conditional = batch.operations.iter().any(
             |operation| matches!(operation, Operation::Upsert(upsert) if upsert.mode != WriteMode::Upsert),
         );

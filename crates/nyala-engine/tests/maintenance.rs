@@ -1,76 +1,17 @@
 //! Flush and compaction beside writers, on disks that fail: nothing is lost, nothing is left behind, and what cannot
 //! be read does not stop the rest.
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Int64Type, TimestampNanosecondType};
-use arrow_array::{Int64Array, TimestampNanosecondArray, UInt32Array};
-use nyala_core::store::{
-    Alteration, CellColumn, Direction, Operation, Order, RowSelection, ScanRequest, Store, Upsert,
-    WriteBatch, WriteMode,
-};
-use nyala_core::{ColumnId, ColumnType, ErrorKind, Result, TableId, TableSchema};
+mod support;
+
+use nyala_core::store::Store;
+use nyala_core::{ErrorKind, Result, TableId};
 use nyala_engine::fs::{Fault, FileSystem, OperationKind, SimulatedFs};
 use nyala_engine::{Engine, EngineOptions, SyncPolicy, block_on};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-fn options(fs: &SimulatedFs) -> EngineOptions {
-    EngineOptions {
-        fs: Arc::new(fs.clone()),
-        maintenance_threads: 0,
-        wal_segment_bytes: 1 << 20,
-        ..EngineOptions::new("/data")
-    }
-}
-
-fn points(table: TableId, rows: &[(u32, i64, Option<i64>)]) -> WriteBatch {
-    let cells = |id, values| CellColumn { column: ColumnId(id), values, null_cells: None };
-    let columns = vec![
-        cells(0, Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.0))) as _),
-        cells(1, Arc::new(TimestampNanosecondArray::from_iter_values(rows.iter().map(|row| row.1))) as _),
-        cells(2, Arc::new(Int64Array::from_iter(rows.iter().map(|row| row.2))) as _),
-    ];
-    WriteBatch { operations: vec![Operation::Upsert(Upsert { table, mode: WriteMode::Upsert, columns })] }
-}
-
-fn rows(engine: &Engine, table: TableId) -> Result<Vec<(u32, i64, Option<i64>)>> {
-    block_on(async {
-        let mut stream = engine
-            .snapshot()
-            .scan(ScanRequest {
-                table,
-                rows: RowSelection::All,
-                columns: vec![ColumnId(1), ColumnId(2)],
-                predicates: Vec::new(),
-                skip_empty_rows: false,
-                order: Order::Key(Direction::Forward),
-                limit: None,
-                limit_per_prefix: None,
-            })
-            .await?;
-        let mut rows = Vec::new();
-        while let Some(batch) = stream.next().await? {
-            let times = batch.columns[0].as_primitive::<TimestampNanosecondType>();
-            let values = batch.columns[1].as_primitive::<Int64Type>();
-            let series =
-                batch.series.iter().flat_map(|run| std::iter::repeat_n(run.series.0, run.rows as usize));
-            rows.extend(series.zip(times.values()).zip(values).map(|((s, t), v)| (s, *t, v)));
-        }
-        Ok(rows)
-    })
-}
-
-fn create(engine: &Engine) -> Result<TableId> {
-    block_on(async {
-        let table = engine.create_table(TableSchema::measurement("cpu", 1000)).await?;
-        let field =
-            Alteration::AddColumn { id: ColumnId(2), name: "v".into(), column_type: ColumnType::Int64 };
-        engine.alter_table(table, vec![field]).await?;
-        Ok(table)
-    })
-}
+use support::{create, options, points, rows};
 
 fn files(fs: &SimulatedFs) -> usize {
     fs.list(Path::new("/data/rowsets")).expect("listed").len()

@@ -379,11 +379,9 @@ impl RowsetCursor {
         if time.covers(part.time()) {
             return Ok(part.rows.clone());
         }
-        if self.reads_whole(part)?
-            && let Values::Word(times) = &self.whole_column(part, TIME_SOURCE)?.values
-        {
+        if self.reads_whole(part)? {
             let first = part.rows.start;
-            let times = &times[first as usize..part.rows.end as usize];
+            let times = self.whole_times(part, part.rows.clone())?;
             let bound = |value| first + times.partition_point(|time| (*time as i64) < value) as u32;
             return Ok(bound(time.start_ns)..bound(time.end_ns));
         }
@@ -439,6 +437,14 @@ impl RowsetCursor {
         Ok(self.decoded[source].as_ref().expect("was decoded"))
     }
 
+    /// Times of rows of a part's group, out of those of the whole group.
+    fn whole_times(&mut self, part: &Part, rows: Range<u32>) -> Result<&[u64]> {
+        match &self.whole_column(part, TIME_SOURCE)?.values {
+            Values::Word(times) => Ok(&times[rows.start as usize..rows.end as usize]),
+            _ => unreachable!("times are words"),
+        }
+    }
+
     fn decode(&mut self, part: &Part, source: usize, rows: Range<u32>) -> Result<Column> {
         let mut column = Column::new(Kind::of(self.sources[source].column_type));
         self.append(part, source, rows, &mut column)?;
@@ -476,11 +482,8 @@ impl RowsetCursor {
         rows: Range<u32>,
         piece: &mut Piece<Vec<i64>>,
     ) -> Result<()> {
-        if self.whole_groups == WholeGroups::Shared && self.reads_whole(part)? {
-            let Values::Word(times) = &self.whole_column(part, TIME_SOURCE)?.values else {
-                unreachable!("times are words")
-            };
-            let times = &times[rows.start as usize..rows.end as usize];
+        if self.reads_whole(part)? {
+            let times = self.whole_times(part, rows.clone())?;
             piece.keys.extend(times.iter().map(|time| *time as i64));
         } else {
             let loaded = self.time_block(part)?;
