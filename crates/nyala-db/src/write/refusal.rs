@@ -2,8 +2,9 @@
 //! words and counts.
 //!
 //! Rows older than the retention policy are left out first. Of the others those are dropped, one by one, that
-//! would begin a series where there is no memory for another, have a tag called `time`, no field but `time`, or a field whose type their shard knows otherwise. If then a field
-//! that is new in a shard comes with two types, nothing is stored in that shard.
+//! would begin a series where there is no memory for another, have a tag called `time`, no field but `time`, or a
+//! field whose type their shard knows otherwise. If then a field that is new in a shard comes with two types,
+//! nothing is stored in that shard.
 
 use super::{Dropped, WriteReport, field_type};
 use crate::catalog::{FieldType, Measurement, RetentionPolicy};

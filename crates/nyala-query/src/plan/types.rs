@@ -64,6 +64,12 @@ pub fn type_of(sources: &[RewrittenSource], expr: &Expr) -> Option<DataType> {
         }
         Expr::Paren(inner) => type_of(sources, inner),
         Expr::Binary(binary) => type_of_binary(sources, binary),
+        literal => type_of_literal(literal),
+    }
+}
+
+fn type_of_literal(expr: &Expr) -> Option<DataType> {
+    match expr {
         Expr::Boolean(_) => Some(DataType::Boolean),
         Expr::Integer(_) => Some(DataType::Integer),
         Expr::Unsigned(_) => Some(DataType::Unsigned),
@@ -145,12 +151,7 @@ pub fn check_operations(expr: &Expr) -> Result<Option<DataType>> {
             }
             type_of_operation(binary.op, DataType::Unsigned, DataType::Unsigned)
         }
-        Expr::Boolean(_) => Some(DataType::Boolean),
-        Expr::Integer(_) => Some(DataType::Integer),
-        Expr::Unsigned(_) => Some(DataType::Unsigned),
-        Expr::Number(_) => Some(DataType::Float),
-        Expr::String(_) => Some(DataType::String),
-        _ => None,
+        literal => type_of_literal(literal),
     })
 }
 

@@ -93,17 +93,18 @@ async fn answer(
     let options = JsonOptions { epoch: Epoch::of_parameter(params.get("epoch").trim()), chunk_rows };
     let packed = gzip::is_accepted(headers);
     let (pieces, mut received) = mpsc::channel(PIECES_MAX);
+    let databases = context.databases()?;
     let job = Job {
         statements,
         context: QueryContext {
-            catalog: context.databases()?.catalog.clone(),
+            catalog: databases.catalog.clone(),
             database: params.get("db").to_owned(),
             retention_policy: params.get("rp").to_owned(),
             now_ns: context.clock.now_ns(),
         },
         by_get: *method == Method::GET,
         memory_bytes: context.limits.query_bytes,
-        memory: context.databases()?.memory.clone(),
+        memory: databases.memory.clone(),
         output: Output {
             answer: JsonAnswer::new(options),
             indenter: pretty.then(Indenter::default),
