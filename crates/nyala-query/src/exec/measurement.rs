@@ -17,7 +17,7 @@ use nyala_core::store::{
     Batch, Direction, Order, Predicate, RowSelection, RowStream, ScanRequest, SeriesRun, SeriesSet,
     SnapshotRef,
 };
-use nyala_core::{ColumnId, Result, SeriesId, TimeRange};
+use nyala_core::{ColumnId, Result, SeriesId, TimeRange, before_long_work};
 use nyala_db::catalog::Measurement;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -92,25 +92,15 @@ impl MeasurementRows {
         self.rows_condition.is_none().then_some(&self.predicates)
     }
 
-    /// Reads the rows of a group series by series: time slices of very many series would visit each of them again
-    /// and again.
-    pub async fn read_unordered(&self, group: usize, wanted: &ReadColumns) -> Result<MeasurementReader> {
+    /// Reads the rows of a group in an order. That of time costs most where there are very many series, because each
+    /// slice of time visits all of them; with one series it is that of the key.
+    pub async fn read(&self, group: usize, wanted: &ReadColumns, order: Order) -> Result<MeasurementReader> {
         let mut members = self.group_series[group].clone();
         members.sort_unstable();
-        self.open(members, wanted, Order::Key(Direction::Forward), None).await
-    }
-
-    /// Reads the rows of a group in order of time.
-    pub async fn read(
-        &self,
-        group: usize,
-        wanted: &ReadColumns,
-        ascending: bool,
-    ) -> Result<MeasurementReader> {
-        let mut members = self.group_series[group].clone();
-        members.sort_unstable();
-        let direction = if ascending { Direction::Forward } else { Direction::Backward };
-        let order = if members.len() == 1 { Order::Key(direction) } else { Order::Time(direction) };
+        let order = match order {
+            Order::Time(direction) if members.len() == 1 => Order::Key(direction),
+            order => order,
+        };
         self.open(members, wanted, order, None).await
     }
 
@@ -124,7 +114,8 @@ impl MeasurementRows {
         rows_needed: usize,
         memory: &QueryMemory,
     ) -> Result<TimeOrder> {
-        let reader = self.read(group, wanted, ascending).await?;
+        let direction = if ascending { Direction::Forward } else { Direction::Backward };
+        let reader = self.read(group, wanted, Order::Time(direction)).await?;
         let series = &self.group_series[group];
         let order = match series.len() {
             0 | 1 => None,
@@ -204,6 +195,7 @@ impl MeasurementRows {
         };
         Ok(MeasurementReader {
             stream: self.snapshot.scan(request).await?,
+            begun: false,
             measurement: self.measurement.clone(),
             cells,
             condition: condition.map(|condition| condition.expression.clone()),
@@ -263,6 +255,7 @@ impl Layout {
 /// Reads the rows of one group of a measurement.
 pub struct MeasurementReader {
     stream: Box<dyn RowStream>,
+    begun: bool,
     measurement: Arc<Measurement>,
     cells: Vec<Cell>,
     condition: Option<Expression>,
@@ -273,7 +266,7 @@ pub struct MeasurementReader {
 impl MeasurementReader {
     /// The next rows, or `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Rows>> {
-        while let Some(batch) = self.stream.next().await? {
+        while let Some(batch) = self.next_batch().await? {
             let (rows, _) = self.rows_of(&batch)?;
             if !rows.times_ns.is_empty() {
                 return Ok(Some(rows));
@@ -284,7 +277,7 @@ impl MeasurementReader {
 
     /// The next rows and which series they belong to, or `None` at the end.
     pub async fn next_runs(&mut self) -> Result<Option<(Rows, Vec<SeriesRun>)>> {
-        let Some(batch) = self.stream.next().await? else { return Ok(None) };
+        let Some(batch) = self.next_batch().await? else { return Ok(None) };
         let (rows, keep) = self.rows_of(&batch)?;
         let mut runs = batch.series;
         if let Some(keep) = keep {
@@ -297,6 +290,14 @@ impl MeasurementReader {
             runs.retain(|run| run.rows > 0);
         }
         Ok(Some((rows, runs)))
+    }
+
+    /// The next batch. Before every one but the first whoever waits for the rows may give them up, or go on elsewhere.
+    async fn next_batch(&mut self) -> Result<Option<Batch>> {
+        if std::mem::replace(&mut self.begun, true) {
+            before_long_work().await;
+        }
+        self.stream.next().await
     }
 
     /// The rows of a batch that are shown, and which those are unless all.

@@ -32,9 +32,17 @@ impl QueryMemory {
         Self { share: Arc::new(share), limit_bytes }
     }
 
-    /// Takes `bytes` of it until the query ends, or says that it is used up.
+    /// Takes `bytes` of it until the query ends, or takes none and says that it is used up.
     pub fn charge(&self, bytes: usize) -> Result<()> {
         let used_bytes = self.share.used_bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        let charged = self.check(used_bytes);
+        if charged.is_err() {
+            self.share.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        charged
+    }
+
+    fn check(&self, used_bytes: usize) -> Result<()> {
         if used_bytes > self.limit_bytes {
             return Err(Error::limit(format!(
                 "query needs more than its {} MiB of memory: narrow its time range or its series, or raise memory-limit",
@@ -47,9 +55,42 @@ impl QueryMemory {
         Ok(())
     }
 
-    /// Gives back what was taken. The server's account keeps it for this query.
-    pub fn release(&self, bytes: usize) {
-        self.share.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    /// An account of what a part of the query holds for a while.
+    pub fn hold(&self) -> Held {
+        Held { memory: self.clone(), bytes: 0 }
+    }
+}
+
+/// What a part of a query holds, given back when it goes. The server's account keeps it for this query.
+pub struct Held {
+    memory: QueryMemory,
+    bytes: usize,
+}
+
+impl Held {
+    /// Takes more of the query's share.
+    pub fn charge(&mut self, bytes: usize) -> Result<()> {
+        self.memory.charge(bytes)?;
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    /// Gives back all but `bytes`.
+    pub fn shrink_to(&mut self, bytes: usize) {
+        let freed = self.bytes.saturating_sub(bytes);
+        self.memory.share.used_bytes.fetch_sub(freed, Ordering::Relaxed);
+        self.bytes -= freed;
+    }
+
+    /// What is held.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.shrink_to(0);
     }
 }
 

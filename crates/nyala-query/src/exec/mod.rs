@@ -17,7 +17,6 @@ mod limit;
 mod measurement;
 pub mod memory;
 mod order;
-mod pieces;
 mod points;
 mod push_down;
 mod raw;

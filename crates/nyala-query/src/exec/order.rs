@@ -124,7 +124,7 @@ impl TimeOrder {
         let mut ranks: Vec<u32> = Vec::new();
         let mut shard: Option<TimeRange> = None;
         // Rows are held, put together, and put in order.
-        let mut held = Held { memory: &self.memory, bytes: 0 };
+        let mut held = self.memory.hold();
         loop {
             let (rows, of_rows) = match self.rest.take() {
                 Some(rest) => rest,
@@ -174,25 +174,6 @@ impl TimeOrder {
         }
         let columns: Vec<&Column> = order.columns.iter().map(|column| &rows.columns[*column]).collect();
         Ok(Some(rows.take(&merge(&rows.times_ns, &ranks, &columns, order.ascending))))
-    }
-}
-
-/// Memory that is given back when rows are no longer held.
-struct Held<'a> {
-    memory: &'a QueryMemory,
-    bytes: usize,
-}
-
-impl Held<'_> {
-    fn charge(&mut self, bytes: usize) -> Result<()> {
-        self.bytes += bytes;
-        self.memory.charge(bytes)
-    }
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        self.memory.release(self.bytes);
     }
 }
 

@@ -134,10 +134,9 @@ impl PushDown {
         memory: &QueryMemory,
     ) -> Result<AggregateStates> {
         let bytes = request.slots().saturating_mul(self.measures.len()).saturating_mul(STATE_BYTES);
-        memory.charge(bytes)?;
-        let states = rows.snapshot().aggregate(request).await;
-        memory.release(bytes);
-        states
+        let mut held = memory.hold();
+        held.charge(bytes)?;
+        rows.snapshot().aggregate(request).await
     }
 
     fn reductions(

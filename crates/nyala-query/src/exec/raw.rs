@@ -62,7 +62,6 @@ impl RawGroup {
         // Rows are in the answer's frames, too, before they are sent. What is too much at once goes group by group.
         let bytes = 2 * members.len() * per_series * (8 + 16 * plan.references.len());
         if memory.charge(bytes).is_err() {
-            memory.release(bytes);
             return Ok(None);
         }
         first_rows(plan, rows, &members, per_series).await.map(Some)

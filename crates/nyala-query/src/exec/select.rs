@@ -9,12 +9,12 @@ use super::memory::QueryMemory;
 use super::points::Points;
 use super::push_down::PushDown;
 use super::raw::RawGroup;
-use super::reduce::{Reducer, Reduction, RowId, WindowSlots};
+use super::reduce::{Reducer, Reduction, References, Shown, WindowSlots};
 use super::rows::{ReadColumns, Rows, rows_of_frame};
 use crate::plan::window::WINDOWS_MAX;
-use crate::plan::{Fill, MINIMUM_TIME_NS, Plan, PlanSource, WindowRule};
+use crate::plan::{CallPlan, Fill, MINIMUM_TIME_NS, Plan, PlanSource, WindowRule};
 use arrow_array::Float64Array;
-use nyala_core::store::{SnapshotRef, Windows};
+use nyala_core::store::{Direction, Order, SnapshotRef, Windows};
 use nyala_core::{Result, TimeRange, before_long_work};
 use std::collections::VecDeque;
 use std::future::Future;
@@ -317,31 +317,33 @@ async fn reduce_group(
     let shown = references.len();
     references.extend(plan.references.iter().cloned());
     let wanted = ReadColumns { references, shown };
-    let mut reducers: Vec<Reducer> =
-        plan.calls.iter().map(|call| Reducer::new(call.function, plan.ascending, memory.clone())).collect();
-    let mut slots = WindowSlots::default();
-    let mut fed: Vec<Vec<Column>> = Vec::new();
     let keep_references = !plan.references.is_empty();
-    let ordered = keep_references || plan.calls.iter().any(|call| call.function.depends_on_order());
+    let shows_times = plan.selector && plan.windows.is_none();
+    let shown_of_rows = match (keep_references, shows_times) {
+        (true, _) => Shown::Rows,
+        (false, true) => Shown::Times,
+        (false, false) => Shown::Values,
+    };
+    let reducer = |call: &CallPlan| Reducer::new(call.function, plan.ascending, shown_of_rows, memory);
+    let mut reducers: Vec<Reducer> = plan.calls.iter().map(reducer).collect();
+    let mut slots = WindowSlots::new(memory);
+    let mut beside = References::new(memory);
+    let in_time = keep_references || plan.calls.iter().any(|call| call.function.depends_on_order());
+    let order = if in_time { Order::Time(Direction::Forward) } else { Order::Key(Direction::Forward) };
     let mut feed = |rows: Rows| -> Result<()> {
-        let slot_of = slots.of_times(windows, &rows.times_ns, memory)?;
+        let slot_of = slots.of_times(windows, &rows.times_ns)?;
         for (reducer, argument) in reducers.iter_mut().zip(&arguments) {
             reducer.feed(&rows.times_ns, &slot_of, &rows.columns[*argument])?;
         }
         if keep_references {
-            let columns = rows.columns[shown..].to_vec();
-            memory.charge(columns.iter().map(Column::memory_bytes).sum())?;
-            fed.push(columns);
+            beside.keep(rows.columns[shown..].to_vec(), &mut reducers)?;
         }
         Ok(())
     };
     for (input, member) in &group.members {
         match &inputs.inputs[*input] {
             Input::Measurement(rows) => {
-                let mut reader = match ordered {
-                    true => rows.read(*member, &wanted, true).await?,
-                    false => rows.read_unordered(*member, &wanted).await?,
-                };
+                let mut reader = rows.read(*member, &wanted, order).await?;
                 while let Some(rows) = reader.next().await? {
                     feed(rows)?;
                 }
@@ -353,22 +355,15 @@ async fn reduce_group(
             }
         }
     }
-    let order = slots.in_order();
-    let reductions = reducers.into_iter().map(|reducer| reducer.finish(&order));
+    let slots = slots.in_order();
+    let reductions = reducers.into_iter().map(|reducer| reducer.finish(&slots));
     Ok(reductions
         .map(|reduction| {
             let references =
-                (0..plan.references.len()).map(|index| gather(&fed, index, &reduction.rows)).collect();
+                (0..plan.references.len()).map(|index| beside.of(index, &reduction.rows)).collect();
             (reduction, references)
         })
         .collect())
-}
-
-/// The values that selected rows have in one of the columns kept.
-fn gather(fed: &[Vec<Column>], index: usize, rows: &[RowId]) -> Column {
-    let values: Vec<_> =
-        rows.iter().map(|(feed, row)| fed.get(*feed as usize)?[index].scalar(*row as usize)).collect();
-    Column::from_scalars(&values)
 }
 
 /// Puts the points of all calls beside each other by time. `None` when no call has any.

@@ -24,6 +24,11 @@ impl<T> Pieces<T> {
         self.last.push(value);
     }
 
+    /// All values.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.full.iter_mut().flatten().chain(&mut self.last)
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.last.is_empty()

@@ -1,0 +1,102 @@
+//! Types of values, as functions see them.
+
+use super::kept::{Kept, mode};
+use crate::exec::column::Column;
+
+/// A type of values.
+pub trait Datum: Clone + PartialOrd {
+    type Key: std::hash::Hash + Eq;
+    fn key(&self) -> Self::Key;
+    fn to_float(&self) -> f64;
+    /// Adds as the type adds: integers wrap around.
+    fn plus(&self, other: &Self) -> Self;
+    fn minus(&self, other: &Self) -> Self;
+    fn column(values: Vec<Option<Self>>) -> Column;
+    /// Whether `first` takes it rather than another value of the same time: the larger, but of booleans false.
+    fn is_first_before(&self, other: &Self) -> bool {
+        self > other
+    }
+    /// The most frequent of some values.
+    fn mode<K: Kept<Self>>(kept: Vec<K>) -> Self {
+        mode(kept)
+    }
+    /// Bytes beside the value itself.
+    fn heap_bytes(&self) -> usize {
+        0
+    }
+}
+
+macro_rules! number_datum {
+    ($type:ty, $key:ty, $variant:ident, $to_key:expr, $plus:expr, $minus:expr) => {
+        impl Datum for $type {
+            type Key = $key;
+            fn key(&self) -> $key {
+                $to_key(*self)
+            }
+            fn to_float(&self) -> f64 {
+                *self as f64
+            }
+            fn plus(&self, other: &Self) -> Self {
+                $plus(*self, *other)
+            }
+            fn minus(&self, other: &Self) -> Self {
+                $minus(*self, *other)
+            }
+            fn column(values: Vec<Option<Self>>) -> Column {
+                Column::$variant(values.into())
+            }
+        }
+    };
+}
+
+number_datum!(f64, u64, Float, f64::to_bits, |a, b| a + b, |a, b| a - b);
+number_datum!(i64, i64, Integer, |value| value, i64::wrapping_add, i64::wrapping_sub);
+number_datum!(u64, u64, Unsigned, |value| value, u64::wrapping_add, u64::wrapping_sub);
+
+impl Datum for String {
+    type Key = String;
+    fn key(&self) -> String {
+        self.clone()
+    }
+    fn to_float(&self) -> f64 {
+        f64::NAN
+    }
+    fn plus(&self, _other: &Self) -> Self {
+        self.clone()
+    }
+    fn minus(&self, _other: &Self) -> Self {
+        self.clone()
+    }
+    fn column(values: Vec<Option<Self>>) -> Column {
+        Column::String(values.into_iter().collect())
+    }
+    fn heap_bytes(&self) -> usize {
+        self.len()
+    }
+}
+
+impl Datum for bool {
+    type Key = bool;
+    fn key(&self) -> bool {
+        *self
+    }
+    fn to_float(&self) -> f64 {
+        f64::NAN
+    }
+    fn plus(&self, other: &Self) -> Self {
+        *self || *other
+    }
+    fn minus(&self, other: &Self) -> Self {
+        *self != *other
+    }
+    fn column(values: Vec<Option<Self>>) -> Column {
+        Column::Boolean(values.into())
+    }
+    fn is_first_before(&self, other: &Self) -> bool {
+        !*self && *other
+    }
+    /// Of as many of both it is true.
+    fn mode<K: Kept<Self>>(kept: Vec<K>) -> Self {
+        2 * kept.iter().filter(|kept| *kept.value()).count() >= kept.len()
+    }
+}

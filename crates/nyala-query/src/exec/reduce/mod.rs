@@ -1,0 +1,213 @@
+//! Reducing the rows of windows to values, for functions and conditions that the store cannot answer.
+
+mod datum;
+mod kept;
+mod pieces;
+mod references;
+mod slots;
+mod state;
+
+pub use references::References;
+pub use slots::WindowSlots;
+
+use super::column::Column;
+use super::memory::{Held, QueryMemory};
+use crate::plan::Function;
+use arrow_array::Array;
+use kept::Item;
+use nyala_core::Result;
+use slots::NO_SLOT;
+use state::State;
+
+/// One reduced window.
+#[derive(Debug, Clone)]
+pub struct Reduced<T> {
+    /// The window.
+    pub window: u32,
+    /// The value; `None` is NULL.
+    pub value: Option<T>,
+    /// The time of the row that was selected, ns.
+    pub time_ns: i64,
+    /// The row that was selected.
+    pub row: RowId,
+}
+
+/// A row among those that were fed: which feed, and which row of it.
+pub type RowId = (u32, u32);
+
+/// The reduced windows of one call, ascending.
+pub struct Reduction {
+    /// Which windows.
+    pub windows: Vec<u32>,
+    /// Their values.
+    pub values: Column,
+    /// Times of the selected rows, ns.
+    pub times_ns: Vec<i64>,
+    /// The selected rows.
+    pub rows: Vec<RowId>,
+}
+
+/// What is shown of rows that are selected, and has to be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shown {
+    /// Their values.
+    Values,
+    /// Their times too.
+    Times,
+    /// Other columns too.
+    Rows,
+}
+
+/// Reduces a column whose type shows with its first values.
+pub struct Reducer {
+    function: Function,
+    ascending: bool,
+    shown: Shown,
+    held: Held,
+    feeds: u32,
+    states: Option<States>,
+}
+
+enum States {
+    Float(State<f64>),
+    Integer(State<i64>),
+    Unsigned(State<u64>),
+    String(State<String>),
+    Boolean(State<bool>),
+}
+
+impl Reducer {
+    /// A reducer for one call of a query whose times rise, or fall.
+    pub fn new(function: Function, ascending: bool, shown: Shown, memory: &QueryMemory) -> Self {
+        Self { function, ascending, shown, held: memory.hold(), feeds: 0, states: None }
+    }
+
+    /// Adds rows, whose windows have these slots.
+    pub fn feed(&mut self, times_ns: &[i64], slots: &[u32], column: &Column) -> Result<()> {
+        let feed = self.feeds;
+        self.feeds += 1;
+        let mut bytes = 0;
+        macro_rules! add {
+            ($variant:ident, $array:expr, $value:expr) => {{
+                let new = || States::$variant(State::new(self.function, self.ascending, self.shown));
+                let states = self.states.get_or_insert_with(new);
+                if let States::$variant(state) = states {
+                    for row in 0..times_ns.len() {
+                        if slots[row] != NO_SLOT && $array.is_valid(row) {
+                            let item =
+                                Item { value: $value(row), time_ns: times_ns[row], row: (feed, row as u32) };
+                            bytes += state.add(slots[row] as usize, item);
+                        }
+                    }
+                }
+            }};
+        }
+        match column {
+            Column::Float(array) => add!(Float, array, |row| array.value(row)),
+            Column::Integer(array) => add!(Integer, array, |row| array.value(row)),
+            Column::Unsigned(array) => add!(Unsigned, array, |row| array.value(row)),
+            Column::String(array) => add!(String, array, |row| array.value(row).to_owned()),
+            Column::Boolean(array) => add!(Boolean, array, |row| array.value(row)),
+            Column::Null(_) => {}
+        }
+        self.held.charge(bytes)
+    }
+
+    /// Visits the rows that can still be selected, if rows are shown.
+    fn visit_rows(&mut self, visit: &mut dyn FnMut(&mut RowId)) {
+        match &mut self.states {
+            None => {}
+            Some(States::Float(state)) => state.visit_rows(visit),
+            Some(States::Integer(state)) => state.visit_rows(visit),
+            Some(States::Unsigned(state)) => state.visit_rows(visit),
+            Some(States::String(state)) => state.visit_rows(visit),
+            Some(States::Boolean(state)) => state.visit_rows(visit),
+        }
+    }
+
+    /// The reduced windows; `order` is that of the slots.
+    pub fn finish(self, order: &[(u32, u32)]) -> Reduction {
+        let function = self.function;
+        match self.states {
+            None => Reduction {
+                windows: Vec::new(),
+                values: Column::Null(0),
+                times_ns: Vec::new(),
+                rows: Vec::new(),
+            },
+            Some(States::Float(state)) => state.finish(function, order),
+            Some(States::Integer(state)) => state.finish(function, order),
+            Some(States::Unsigned(state)) => state.finish(function, order),
+            Some(States::String(state)) => state.finish(function, order),
+            Some(States::Boolean(state)) => state.finish(function, order),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exec::column::Scalar;
+    use nyala_core::store::Windows;
+
+    /// The values of the windows of 10 ns that have any.
+    fn reduced(function: Function, rows: &[(i64, Column)]) -> Vec<(u32, Option<Scalar>)> {
+        let windows = Windows::Regular { start_ns: 0, width_ns: 10, count: 4_000_000_000 };
+        let memory = QueryMemory::new(1 << 20, &nyala_core::memory::MemoryBudget::new(1 << 30));
+        let mut slots = WindowSlots::new(&memory);
+        let mut reducer = Reducer::new(function, true, Shown::Times, &memory);
+        for (time_ns, column) in rows {
+            let slots = slots.of_times(&windows, &[*time_ns]).unwrap();
+            reducer.feed(&[*time_ns], &slots, column).unwrap();
+        }
+        let reduction = reducer.finish(&slots.in_order());
+        let windows = reduction.windows.iter().enumerate();
+        windows.map(|(row, window)| (*window, reduction.values.scalar(row))).collect()
+    }
+
+    fn integer(time_ns: i64, value: i64) -> (i64, Column) {
+        (time_ns, Column::Integer(vec![value].into()))
+    }
+
+    fn boolean(time_ns: i64, value: bool) -> (i64, Column) {
+        (time_ns, Column::Boolean(vec![value].into()))
+    }
+
+    #[test]
+    fn windows_far_apart_cost_no_more_than_two() {
+        let rows = [integer(39_999_999_999, 5), integer(3, 1), integer(4, 2), integer(-1, 9)];
+        let expected = [(0, Some(Scalar::Integer(3))), (3_999_999_999, Some(Scalar::Integer(5)))];
+        assert_eq!(reduced(Function::Sum, &rows), expected);
+    }
+
+    #[test]
+    fn ties_of_first_and_last() {
+        let rows = [integer(5, 1), integer(5, 3), integer(5, 2)];
+        assert_eq!(reduced(Function::First, &rows), [(0, Some(Scalar::Integer(3)))]);
+        assert_eq!(reduced(Function::Last, &rows), [(0, Some(Scalar::Integer(3)))]);
+        let rows = [boolean(5, true), boolean(5, false), boolean(5, true)];
+        assert_eq!(reduced(Function::First, &rows), [(0, Some(Scalar::Boolean(false)))]);
+        assert_eq!(reduced(Function::Last, &rows), [(0, Some(Scalar::Boolean(true)))]);
+    }
+
+    #[test]
+    fn the_mode_of_as_many_of_both_is_true() {
+        assert_eq!(
+            reduced(Function::Mode, &[boolean(1, true), boolean(2, false)]),
+            [(0, Some(Scalar::Boolean(true)))]
+        );
+        assert_eq!(reduced(Function::Mode, &[boolean(1, false)]), [(0, Some(Scalar::Boolean(false)))]);
+        let rows = [integer(1, 7), integer(2, 7), integer(3, 4), integer(4, 4), integer(5, 1)];
+        assert_eq!(reduced(Function::Mode, &rows), [(0, Some(Scalar::Integer(7)))]);
+    }
+
+    #[test]
+    fn a_percentile_is_of_the_nearest_rank() {
+        let rows: Vec<_> = (1..=10).map(|value| integer(0, value)).collect();
+        let value = |percentage| reduced(Function::Percentile(percentage), &rows);
+        assert_eq!(value(50.0), [(0, Some(Scalar::Integer(5)))]);
+        assert_eq!(value(100.0), [(0, Some(Scalar::Integer(10)))]);
+        assert_eq!(value(0.0), []);
+        assert_eq!(value(110.0), []);
+    }
+}

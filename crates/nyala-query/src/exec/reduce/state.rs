@@ -1,0 +1,226 @@
+//! What a function holds of each window while rows come.
+
+use super::datum::Datum;
+use super::kept::{Bare, Item, Kept, Timed, by_value, median, percentile, stddev};
+use super::pieces::Pieces;
+use super::{Reduced, Reduction, RowId, Shown};
+use crate::plan::Function;
+use hashbrown::HashMap;
+
+/// The states of a function, per window.
+pub enum State<T: Datum> {
+    Count(Vec<u64>),
+    Sum(Vec<Option<(T, u64)>>),
+    Chosen(Function, Vec<Option<Item<T>>>),
+    Extremes(Vec<Option<(T, T)>>),
+    Bare(Vec<Pieces<Bare<T>>>),
+    Timed(Vec<Pieces<Timed<T>>>),
+    Items(Vec<Pieces<Item<T>>>),
+    /// The times are those that values are met at first: the earliest, or the latest if times fall.
+    Distinct(bool, Vec<HashMap<T::Key, Item<T>>>),
+}
+
+fn slot_of<S: Default>(states: &mut Vec<S>, slot: usize) -> &mut S {
+    if states.len() <= slot {
+        states.resize_with(slot + 1, S::default);
+    }
+    &mut states[slot]
+}
+
+impl<T: Datum> State<T> {
+    pub fn new(function: Function, ascending: bool, shown: Shown) -> Self {
+        use Function::{
+            Count, CountDistinct, Distinct, First, Last, Max, Mean, Median, Min, Mode, Percentile, Spread,
+            Stddev, Sum,
+        };
+        match function {
+            Count => State::Count(Vec::new()),
+            Sum | Mean => State::Sum(Vec::new()),
+            First | Last | Min | Max => State::Chosen(function, Vec::new()),
+            Spread => State::Extremes(Vec::new()),
+            Distinct | CountDistinct => State::Distinct(ascending, Vec::new()),
+            Median | Stddev => State::Bare(Vec::new()),
+            Mode => State::Timed(Vec::new()),
+            Percentile(_) => match shown {
+                Shown::Values => State::Bare(Vec::new()),
+                Shown::Times => State::Timed(Vec::new()),
+                Shown::Rows => State::Items(Vec::new()),
+            },
+        }
+    }
+
+    /// Adds a row to a window, and tells by how many bytes that grows what is held.
+    pub fn add(&mut self, slot: usize, item: Item<T>) -> usize {
+        match self {
+            State::Count(counts) => *slot_of(counts, slot) += 1,
+            State::Sum(sums) => {
+                let state = slot_of(sums, slot);
+                *state = Some(match state.take() {
+                    Some((sum, count)) => (sum.plus(&item.value), count + 1),
+                    None => (item.value, 1),
+                });
+            }
+            State::Chosen(function, chosen) => {
+                let state = slot_of(chosen, slot);
+                if state.as_ref().is_none_or(|old| prefers(*function, &item, old)) {
+                    *state = Some(item);
+                }
+            }
+            State::Extremes(extremes) => {
+                let state = slot_of(extremes, slot);
+                match state {
+                    None => *state = Some((item.value.clone(), item.value)),
+                    Some((least, _)) if item.value < *least => *least = item.value,
+                    Some((_, most)) if item.value > *most => *most = item.value,
+                    Some(_) => {}
+                }
+            }
+            State::Bare(kept) => return keep(kept, slot, item),
+            State::Timed(kept) => return keep(kept, slot, item),
+            State::Items(kept) => return keep(kept, slot, item),
+            State::Distinct(ascending, distinct) => {
+                let seen = slot_of(distinct, slot);
+                match seen.get_mut(&item.value.key()) {
+                    Some(old)
+                        if item.time_ns != old.time_ns && (item.time_ns < old.time_ns) == *ascending =>
+                    {
+                        *old = item
+                    }
+                    Some(_) => {}
+                    None => {
+                        let bytes = 2 * item.value.heap_bytes() + size_of::<(T::Key, Item<T>)>() + 16;
+                        seen.insert(item.value.key(), item);
+                        return bytes;
+                    }
+                }
+            }
+        }
+        0
+    }
+
+    /// Visits the rows that can still be selected.
+    pub fn visit_rows(&mut self, visit: &mut dyn FnMut(&mut RowId)) {
+        match self {
+            State::Chosen(_, chosen) => chosen.iter_mut().flatten().for_each(|item| visit(&mut item.row)),
+            State::Items(kept) => {
+                kept.iter_mut().flat_map(Pieces::iter_mut).for_each(|item| visit(&mut item.row));
+            }
+            State::Distinct(_, seen) => {
+                seen.iter_mut().flat_map(HashMap::values_mut).for_each(|item| visit(&mut item.row));
+            }
+            State::Count(_) | State::Sum(_) | State::Extremes(_) | State::Bare(_) | State::Timed(_) => {}
+        }
+    }
+
+    /// The reduced windows.
+    pub fn finish(self, function: Function, order: &[(u32, u32)]) -> Reduction {
+        match self {
+            State::Count(counts) => {
+                let reduced = in_order(counts, order).filter(|(_, count)| *count > 0);
+                collect(reduced.map(|(window, count)| plain(window, Some(count as i64))))
+            }
+            State::Sum(sums) => {
+                let sums = in_order(sums, order).filter_map(|(window, sum)| Some((window, sum?)));
+                match function {
+                    Function::Mean => collect(
+                        sums.map(|(window, (sum, count))| plain(window, Some(sum.to_float() / count as f64))),
+                    ),
+                    _ => collect(sums.map(|(window, (sum, _))| plain(window, Some(sum)))),
+                }
+            }
+            State::Chosen(_, chosen) => {
+                collect(in_order(chosen, order).filter_map(|(window, item)| Some(selected(window, item?))))
+            }
+            State::Extremes(extremes) => {
+                collect(in_order(extremes, order).filter_map(|(window, extremes)| {
+                    let (least, most) = extremes?;
+                    Some(plain(window, Some(most.minus(&least))))
+                }))
+            }
+            State::Bare(kept) => finish_kept(kept, function, order),
+            State::Timed(kept) => finish_kept(kept, function, order),
+            State::Items(kept) => finish_kept(kept, function, order),
+            State::Distinct(ascending, distinct) => {
+                let distinct = in_order(distinct, order).filter(|(_, seen)| !seen.is_empty());
+                match function {
+                    Function::CountDistinct => {
+                        collect(distinct.map(|(window, seen)| plain(window, Some(seen.len() as i64))))
+                    }
+                    _ => collect(distinct.flat_map(|(window, seen)| {
+                        let mut items: Vec<Item<T>> = seen.into_values().collect();
+                        // Backwards they are read from the end, but of one time still from the smallest.
+                        let at_once = |a: &Item<T>, b: &Item<T>| match ascending {
+                            true => by_value(a, b),
+                            false => by_value(b, a),
+                        };
+                        items.sort_by(|a, b| a.time_ns.cmp(&b.time_ns).then(at_once(a, b)));
+                        items.into_iter().map(move |item| selected(window, item))
+                    })),
+                }
+            }
+        }
+    }
+}
+
+/// Keeps a row of a window; the bytes that takes.
+fn keep<T: Datum, K: Kept<T>>(kept: &mut Vec<Pieces<K>>, slot: usize, item: Item<T>) -> usize {
+    let bytes = size_of::<K>() + item.value.heap_bytes();
+    slot_of(kept, slot).push(K::of(item));
+    bytes
+}
+
+fn finish_kept<T: Datum, K: Kept<T>>(
+    kept: Vec<Pieces<K>>,
+    function: Function,
+    order: &[(u32, u32)],
+) -> Reduction {
+    let kept = in_order(kept, order)
+        .filter(|(_, kept)| !kept.is_empty())
+        .map(|(window, kept)| (window, kept.into_vec()));
+    match function {
+        Function::Median => collect(kept.map(|(window, kept)| plain(window, Some(median(kept))))),
+        Function::Stddev => collect(kept.map(|(window, kept)| plain(window, Some(stddev(&kept))))),
+        Function::Percentile(percentage) => {
+            collect(kept.filter_map(|(window, kept)| Some(selected(window, percentile(kept, percentage)?))))
+        }
+        _ => collect(kept.map(|(window, kept)| plain(window, Some(T::mode(kept))))),
+    }
+}
+
+/// States by window. Slots past the last state have none.
+fn in_order<S: Default>(mut states: Vec<S>, order: &[(u32, u32)]) -> impl Iterator<Item = (u32, S)> {
+    order.iter().filter_map(move |(window, slot)| {
+        let state = states.get_mut(*slot as usize)?;
+        Some((*window, std::mem::take(state)))
+    })
+}
+
+fn plain<T>(window: u32, value: Option<T>) -> Reduced<T> {
+    Reduced { window, value, time_ns: 0, row: (0, 0) }
+}
+
+fn selected<T>(window: u32, item: Item<T>) -> Reduced<T> {
+    Reduced { window, value: Some(item.value), time_ns: item.time_ns, row: item.row }
+}
+
+fn collect<T: Datum>(reduced: impl Iterator<Item = Reduced<T>>) -> Reduction {
+    let (mut windows, mut values, mut times_ns, mut rows) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for reduced in reduced {
+        windows.push(reduced.window);
+        values.push(reduced.value);
+        times_ns.push(reduced.time_ns);
+        rows.push(reduced.row);
+    }
+    Reduction { windows, values: T::column(values), times_ns, rows }
+}
+
+fn prefers<T: Datum>(function: Function, item: &Item<T>, old: &Item<T>) -> bool {
+    let at_once = item.time_ns == old.time_ns;
+    let earlier_equal = item.value == old.value && item.time_ns < old.time_ns;
+    match function {
+        Function::First => item.time_ns < old.time_ns || (at_once && item.value.is_first_before(&old.value)),
+        Function::Last => item.time_ns > old.time_ns || (at_once && item.value > old.value),
+        Function::Min => item.value < old.value || earlier_equal,
+        _ => item.value > old.value || earlier_equal,
+    }
+}
