@@ -39,10 +39,12 @@ pub struct MeasurementRows {
     pub group_series: Vec<Vec<SeriesId>>,
 }
 
-/// The time range of a plan, half-open.
+/// The time range in which a plan reads stored rows, half-open.
 pub fn time_range(plan: &Plan) -> TimeRange {
-    let first_ns = if plan.first_ns <= MINIMUM_TIME_NS { i64::MIN } else { plan.first_ns };
-    TimeRange::new(first_ns, plan.last_ns.min(MAXIMUM_TIME_NS).saturating_add(1))
+    let (first_ns, last_ns) = plan.stored_ns;
+    let (first_ns, last_ns) = (plan.first_ns.max(first_ns), plan.last_ns.min(last_ns));
+    let first_ns = if first_ns <= MINIMUM_TIME_NS { i64::MIN } else { first_ns };
+    TimeRange::new(first_ns, last_ns.min(MAXIMUM_TIME_NS).saturating_add(1))
 }
 
 impl MeasurementRows {

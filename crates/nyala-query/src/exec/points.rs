@@ -1,8 +1,11 @@
 //! The result of one call in one group: points in time, empty windows filled.
 
 use super::column::{Column, Scalar};
+use super::memory::QueryMemory;
 use super::reduce::Reduction;
-use crate::plan::{Fill, Function, MINIMUM_TIME_NS, Plan};
+use super::transform::{Pipeline, Series};
+use crate::plan::{CallPlan, Fill, Function, MINIMUM_TIME_NS, Plan};
+use nyala_core::Result;
 use nyala_core::store::Windows;
 
 /// Points in the order of the answer.
@@ -16,15 +19,26 @@ pub struct Points {
 }
 
 impl Points {
-    /// The points of a reduction: ordered, filled, cut to the limit.
+    /// The points of a reduction: ordered, filled, transformed, cut to the limit.
     pub fn of(
         plan: &Plan,
-        function: Function,
+        call: &CallPlan,
         windows: &Windows,
         mut reduction: Reduction,
-        references: Vec<Column>,
-    ) -> Self {
-        let mut references = references;
+        mut references: Vec<Column>,
+        memory: &QueryMemory,
+    ) -> Result<Self> {
+        let Some(function) = call.function else {
+            // Each row was a point, and has gone through its transformations.
+            let points = Self { times_ns: reduction.times_ns, values: reduction.values, references };
+            return Ok(points.cut(plan.offset, plan.limit));
+        };
+        // Transformations do not see NULL.
+        let counts = matches!(function, Function::Count | Function::CountDistinct);
+        let fill = match plan.fill {
+            Fill::Null if !call.transformations.is_empty() && !counts => Fill::None,
+            fill => fill,
+        };
         if !plan.ascending {
             let backwards: Vec<Option<u32>> = (0..reduction.windows.len() as u32).rev().map(Some).collect();
             reduction.windows.reverse();
@@ -33,7 +47,7 @@ impl Points {
             references.iter_mut().for_each(|column| *column = column.take(&backwards));
         }
         let points = match plan.windows {
-            None if plan.selector => {
+            None if call.is_selector() && plan.selector => {
                 Self { times_ns: reduction.times_ns, values: reduction.values, references }
             }
             None => {
@@ -42,7 +56,7 @@ impl Points {
             }
             // Without gaps there is nothing to fill.
             Some(_)
-                if plan.fill == Fill::None
+                if fill == Fill::None
                     || function == Function::Distinct
                     || reduction.windows.len() == windows.count() =>
             {
@@ -50,9 +64,19 @@ impl Points {
                     reduction.windows.iter().map(|index| start_of(windows, *index as usize)).collect();
                 Self { times_ns, values: reduction.values, references }
             }
-            Some(_) => filled(plan, function, windows, &reduction, &references),
+            Some(_) => filled(plan, call, function, windows, &reduction, &references),
         };
-        points.cut(plan.offset, plan.limit)
+        points.transformed(plan, call, memory).map(|points| points.cut(plan.offset, plan.limit))
+    }
+
+    fn transformed(self, plan: &Plan, call: &CallPlan, memory: &QueryMemory) -> Result<Self> {
+        if call.transformations.is_empty() {
+            return Ok(self);
+        }
+        let mut pipeline = Pipeline::new(plan, call, memory);
+        let points =
+            pipeline.feed(Series::of_rows(&self.times_ns, &self.values))?.followed_by(pipeline.finish()?);
+        Ok(Self { times_ns: points.times_ns, values: points.values, references: Vec::new() })
     }
 
     fn cut(self, offset: usize, limit: usize) -> Self {
@@ -80,6 +104,7 @@ fn start_of(windows: &Windows, index: usize) -> i64 {
 
 fn filled(
     plan: &Plan,
+    call: &CallPlan,
     function: Function,
     windows: &Windows,
     reduction: &Reduction,
@@ -88,24 +113,33 @@ fn filled(
     let (Some(first), count) = (reduction.windows.first(), windows.count()) else {
         return Points { times_ns: Vec::new(), values: reduction.values.slice(0, 0), references: Vec::new() };
     };
+    // The windows may be those of another call that looks further back.
+    let low = match call.first_ns > plan.first_ns {
+        true => windows.index_of(call.first_ns).map_or(0, |index| index as u32),
+        false => 0,
+    };
+    let high = match call.last_ns < plan.last_ns {
+        true => windows.index_of(call.last_ns).map_or(count as u32, |index| index as u32 + 1),
+        false => count as u32,
+    };
     // Without a lower bound of time the windows shown begin, or end, with the points there are.
-    let bounded = plan.first_ns > MINIMUM_TIME_NS;
+    let bounded = call.first_ns > MINIMUM_TIME_NS;
     let last = reduction.windows[reduction.windows.len() - 1];
-    let mut most = if plan.limit == 0 { usize::MAX } else { plan.limit.saturating_add(plan.offset) };
+    let mut most = plan.windows_needed().unwrap_or(usize::MAX);
     if plan.fill == Fill::Linear {
         // A line is drawn to the next point, even beyond the limit.
-        let start = if bounded || !plan.ascending { 0 } else { *first };
+        let start = if bounded || !plan.ascending { low } else { *first };
         let positions = reduction.windows.iter().map(|window| match plan.ascending {
             true => (window - start) as usize + 1,
-            false => count - *window as usize,
+            false => (high - *window) as usize,
         });
         most = positions.filter(|position| *position >= most).min().unwrap_or(most);
     }
     let shown: Vec<u32> = match (plan.ascending, bounded) {
-        (true, true) => (0..count as u32).take(most).collect(),
-        (true, false) => (*first..count as u32).take(most).collect(),
-        (false, true) => (0..count as u32).rev().take(most).collect(),
-        (false, false) => (last..count as u32).rev().take(most).collect(),
+        (true, true) => (low..high).take(most).collect(),
+        (true, false) => (*first..high).take(most).collect(),
+        (false, true) => (low..high).rev().take(most).collect(),
+        (false, false) => (last..high).rev().take(most).collect(),
     };
     let mut positions: Vec<Option<u32>> = Vec::with_capacity(shown.len());
     let mut next = 0;

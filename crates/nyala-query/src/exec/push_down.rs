@@ -41,7 +41,12 @@ impl PushDown {
         for call in &plan.calls {
             let (column, _) = only_column(rows.measurement(), &call.argument)?;
             let column_type = schema.column(column)?.column_type;
-            let functions: &[AggregateFunction] = match call.function {
+            // Calls that look at other times than the others are computed from rows.
+            if (call.first_ns, call.last_ns) != (plan.first_ns, plan.last_ns) {
+                return None;
+            }
+            let function = call.function?;
+            let functions: &[AggregateFunction] = match function {
                 Function::Count => &[AggregateFunction::Count],
                 Function::Sum | Function::Mean => &[AggregateFunction::Sum],
                 Function::Min => &[AggregateFunction::Min],
@@ -56,7 +61,7 @@ impl PushDown {
             for function in functions {
                 MeasureState::empty(*function, column_type, 0).ok()?;
             }
-            calls.push((call.function, measures.len(), column_type == ColumnType::UInt64));
+            calls.push((function, measures.len(), column_type == ColumnType::UInt64));
             measures.extend(functions.iter().map(|function| Measure { column, function: *function }));
         }
         Some(Self { measures, predicates, calls })
@@ -92,12 +97,13 @@ impl PushDown {
             // Windows are shown at their starts.
             times: plan.windows.is_none(),
         };
-        let needed = plan.limit.saturating_add(plan.offset);
         let all = windows.count();
-        if plan.limit == 0 || plan.windows.is_none() || all <= needed.saturating_mul(4).max(WINDOWS_AT_ONCE) {
+        let slices_from =
+            |needed: &usize| plan.windows.is_some() && all > needed.saturating_mul(4).max(WINDOWS_AT_ONCE);
+        let Some(needed) = plan.windows_needed().filter(slices_from) else {
             let states = self.aggregate(rows, request, memory).await?;
             return Ok((0..groups.len()).map(|group| self.reductions(&states, group, all, 0)).collect());
-        }
+        };
         // The limit may be reached long before the last window: go slice by slice, each twice as long.
         let mut found: Vec<Vec<Reduction>> = Vec::new();
         let (mut done, mut slice) = (0, needed);

@@ -1,27 +1,46 @@
-//! Stored rows as they are, in order of time.
+//! Stored rows as they are, in order of time; or what functions of consecutive rows make of them.
 
-use super::group::{Group, Input, Inputs};
+use super::calls::merge;
+use super::column::Column;
+use super::group::{Group, Inputs};
 use super::limit::Limit;
 use super::measurement::MeasurementRows;
 use super::memory::QueryMemory;
-use super::order::TimeOrder;
-use super::rows::{ReadColumns, Rows, rows_of_frame};
-use crate::plan::Plan;
+use super::ordered::OrderedRows;
+use super::rows::{ReadColumns, Rows};
+use super::transform::{Pipeline, Series};
+use crate::plan::{CallPlan, Plan, position};
 use nyala_core::Result;
-use std::collections::VecDeque;
 
 /// The most groups whose last or first rows are read by one scan.
 const ROWS_AT_ONCE: usize = 1 << 20;
 
 /// The rows of one group, cut to offset and limit.
 pub struct RawGroup {
-    rows: Source,
-    limits: Vec<Limit>,
+    rows: OrderedRows,
+    shown: Shown,
 }
 
-enum Source {
-    Reader(Box<TimeOrder>),
-    Ready(VecDeque<Rows>),
+/// What is shown of rows.
+enum Shown {
+    /// What they hold.
+    Themselves(Vec<Limit>),
+    /// What follows from them, call by call.
+    Calls { calls: Vec<FollowedCall>, ascending: bool, finished: bool },
+}
+
+/// A call whose every row is a point.
+struct FollowedCall {
+    /// The column of its argument.
+    argument: usize,
+    plan: CallPlan,
+    pipeline: Pipeline,
+    /// Points at the time of the last row: another call may yet have one there.
+    held: Series,
+    /// Points that are still to be left out.
+    offset: usize,
+    /// Points that are still to be shown.
+    limit: usize,
 }
 
 fn wanted(plan: &Plan) -> ReadColumns {
@@ -31,16 +50,30 @@ fn wanted(plan: &Plan) -> ReadColumns {
 impl RawGroup {
     /// Opens a group. Rows of a single measurement are streamed; others are merged in memory.
     pub async fn open(plan: &Plan, inputs: &Inputs, group: &Group, memory: &QueryMemory) -> Result<Self> {
-        let rows = match (group.members.as_slice(), inputs.only_measurement()) {
-            ([(_, member)], Some(rows)) => {
-                Source::Reader(Box::new(ordered(plan, rows, *member, memory).await?))
-            }
-            _ => Source::Ready(merged(plan, inputs, group, memory).await?.into_iter().collect()),
+        let needed = match plan.limit.saturating_add(plan.offset) {
+            0 => usize::MAX,
+            needed => needed,
         };
-        let limit = || Limit::new(plan.offset, plan.limit, plan.references.len(), plan.row_tags);
-        // InfluxDB's limits of rows that tags tell apart are applied twice, which shows.
-        let limits = (0..if plan.row_tags > 0 { 2 } else { 1 }).map(|_| limit()).collect();
-        Ok(Self { rows, limits })
+        if plan.calls.is_empty() {
+            let rows = OrderedRows::open(plan, inputs, group, wanted(plan), needed, memory).await?;
+            let limit = || Limit::new(plan.offset, plan.limit, plan.references.len(), plan.row_tags);
+            // InfluxDB's limits of rows that tags tell apart are applied twice, which shows.
+            let limits = (0..if plan.row_tags > 0 { 2 } else { 1 }).map(|_| limit()).collect();
+            return Ok(Self { rows, shown: Shown::Themselves(limits) });
+        }
+        let mut references = Vec::new();
+        let call = |call: &CallPlan| FollowedCall {
+            argument: position(&mut references, call.argument.clone()),
+            plan: call.clone(),
+            pipeline: Pipeline::new(plan, call, memory),
+            held: Series::empty(),
+            offset: plan.offset,
+            limit: if plan.limit == 0 { usize::MAX } else { plan.limit },
+        };
+        let calls = plan.calls.iter().map(call).collect();
+        let wanted = ReadColumns { shown: references.len(), references };
+        let rows = OrderedRows::open(plan, inputs, group, wanted, needed, memory).await?;
+        Ok(Self { rows, shown: Shown::Calls { calls, ascending: plan.ascending, finished: false } })
     }
 
     /// Reads the first rows of all groups with one scan, where that is possible: a limit, and each group
@@ -50,7 +83,9 @@ impl RawGroup {
         inputs: &Inputs,
         memory: &QueryMemory,
     ) -> Result<Option<Vec<Option<Rows>>>> {
-        let (Some(rows), 1.., 0) = (inputs.only_measurement(), plan.limit, plan.row_tags) else {
+        let (Some(rows), 1.., 0, true) =
+            (inputs.only_measurement(), plan.limit, plan.row_tags, plan.calls.is_empty())
+        else {
             return Ok(None);
         };
         let members: Vec<usize> = inputs.groups.iter().map(|group| group.members[0].1).collect();
@@ -69,38 +104,66 @@ impl RawGroup {
 
     /// The next rows, or `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Rows>> {
-        while !self.limits.iter().any(Limit::is_reached) {
-            let rows = match &mut self.rows {
-                Source::Reader(reader) => reader.next().await?,
-                Source::Ready(rows) => rows.pop_front(),
-            };
-            let Some(rows) = rows else { return Ok(None) };
-            let cut = self.limits.iter_mut().try_fold(rows, |rows, limit| limit.cut(rows));
-            if cut.is_some() {
-                return Ok(cut);
+        match &mut self.shown {
+            Shown::Themselves(limits) => {
+                while !limits.iter().any(Limit::is_reached) {
+                    let Some(rows) = self.rows.next().await? else { return Ok(None) };
+                    let cut = limits.iter_mut().try_fold(rows, |rows, limit| limit.cut(rows));
+                    if cut.is_some() {
+                        return Ok(cut);
+                    }
+                }
+                Ok(None)
+            }
+            Shown::Calls { calls, ascending, finished } => {
+                while !*finished && calls.iter().any(|call| call.limit > 0) {
+                    let rows = self.rows.next().await?;
+                    *finished = rows.is_none();
+                    let single = calls.len() == 1;
+                    let points: Vec<Series> = calls
+                        .iter_mut()
+                        .map(|call| call.next(rows.as_ref(), single))
+                        .collect::<Result<_>>()?;
+                    let points: Vec<(&[i64], &Column)> =
+                        points.iter().map(|points| (&*points.times_ns, &points.values)).collect();
+                    let (times_ns, columns) = merge(&points, *ascending);
+                    if !times_ns.is_empty() {
+                        return Ok(Some(Rows { times_ns: times_ns.into(), columns }));
+                    }
+                }
+                Ok(None)
             }
         }
-        Ok(None)
     }
 }
 
-/// The rows of a group of a measurement in the order of the answer.
-async fn ordered(
-    plan: &Plan,
-    rows: &MeasurementRows,
-    member: usize,
-    memory: &QueryMemory,
-) -> Result<TimeOrder> {
-    let needed = match plan.limit.saturating_add(plan.offset) {
-        0 => usize::MAX,
-        needed => needed,
-    };
-    let ordered = rows.read_ordered(member, &wanted(plan), plan.ascending, needed, memory).await?;
-    Ok(match plan.row_tags {
-        0 => ordered,
-        // InfluxDB reads one row of each series more than would do.
-        _ => ordered.limit_series(needed.saturating_add(1)),
-    })
+impl FollowedCall {
+    /// The points to show after some rows, or after all of them. Where there are other calls, those at the time of
+    /// the last row are held back.
+    fn next(&mut self, rows: Option<&Rows>, single: bool) -> Result<Series> {
+        let held = std::mem::replace(&mut self.held, Series::empty());
+        let mut points = match rows {
+            None => held.followed_by(self.pipeline.finish()?),
+            Some(rows) => {
+                let values = &rows.columns[self.argument];
+                let points = Series::between(&rows.times_ns, values, self.plan.first_ns, self.plan.last_ns);
+                held.followed_by(self.pipeline.feed(points)?)
+            }
+        };
+        if let (Some(rows), false) = (rows, single) {
+            let last_ns = rows.times_ns.last();
+            let at_last =
+                points.times_ns.iter().rev().take_while(|time_ns| Some(*time_ns) == last_ns).count();
+            let rest = points.times_ns.len() - at_last;
+            self.held = points.slice(rest, at_last);
+            points = points.slice(0, rest);
+        }
+        let left_out = self.offset.min(points.times_ns.len());
+        let shown = self.limit.min(points.times_ns.len() - left_out);
+        self.offset -= left_out;
+        self.limit -= shown;
+        Ok(points.slice(left_out, shown))
+    }
 }
 
 async fn first_rows(
@@ -118,32 +181,4 @@ async fn first_rows(
         }));
     }
     Ok(found)
-}
-
-async fn merged(plan: &Plan, inputs: &Inputs, group: &Group, memory: &QueryMemory) -> Result<Option<Rows>> {
-    let mut parts: Vec<Rows> = Vec::new();
-    for (input, member) in &group.members {
-        match &inputs.inputs[*input] {
-            Input::Measurement(rows) => {
-                let mut reader = ordered(plan, rows, *member, memory).await?;
-                while let Some(rows) = reader.next().await? {
-                    memory.charge(rows.memory_bytes())?;
-                    parts.push(rows);
-                }
-            }
-            Input::Frame(frame) => {
-                parts.extend(rows_of_frame(frame, &wanted(plan), plan.inner_rows.as_ref())?);
-            }
-        }
-    }
-    if parts.len() < 2 {
-        return Ok(parts.pop());
-    }
-    let rows = Rows::concatenate(&parts);
-    let mut order: Vec<u32> = (0..rows.times_ns.len() as u32).collect();
-    match plan.ascending {
-        true => order.sort_by_key(|row| rows.times_ns[*row as usize]),
-        false => order.sort_by_key(|row| std::cmp::Reverse(rows.times_ns[*row as usize])),
-    }
-    Ok(Some(rows.take(&order)))
 }

@@ -1,20 +1,19 @@
 //! Executing a SELECT: the result series, one after the other.
 
+use super::calls::{merge_calls, reduce_group};
 use super::column::Column;
 use super::fill::{Filler, shown_instead};
 use super::frame::Frame;
-use super::group::{Group, Input, Inputs};
+use super::group::{Input, Inputs};
 use super::measurement::time_range;
 use super::memory::QueryMemory;
-use super::points::Points;
 use super::push_down::PushDown;
 use super::raw::RawGroup;
-use super::reduce::{Reducer, Reduction, References, Shown, WindowSlots};
-use super::rows::{ReadColumns, Rows, rows_of_frame};
+use super::reduce::Reduction;
 use crate::plan::window::WINDOWS_MAX;
-use crate::plan::{CallPlan, Fill, MINIMUM_TIME_NS, Plan, PlanSource, WindowRule};
+use crate::plan::{Fill, MINIMUM_TIME_NS, Plan, PlanSource, WindowRule};
 use arrow_array::Float64Array;
-use nyala_core::store::{Direction, Order, SnapshotRef, Windows};
+use nyala_core::store::{SnapshotRef, Windows};
 use nyala_core::{Result, TimeRange, before_long_work};
 use std::collections::VecDeque;
 use std::future::Future;
@@ -101,11 +100,8 @@ impl SelectStream {
                     filler: Filler::default(),
                 });
             }
-            let frame = if self.plan.calls.is_empty() {
-                self.next_raw().await?
-            } else {
-                self.next_aggregate().await?
-            };
+            let frame =
+                if self.plan.is_streamed() { self.next_raw().await? } else { self.next_aggregate().await? };
             match frame {
                 Some(frame) => return Ok(Some(frame)),
                 None => self.current = None,
@@ -213,7 +209,7 @@ impl SelectStream {
                     let inputs = &self.current.as_ref().expect("at hand").inputs;
                     (inputs.name.clone(), inputs.groups[first + number].tags.clone())
                 };
-                if let Some((times_ns, columns)) = merge_calls(&plan, &windows, calls) {
+                if let Some((times_ns, columns)) = merge_calls(&plan, &windows, calls, &self.memory)? {
                     let inputs = Filler::default().fill(plan.fill, &columns);
                     let frame = self.frame(&name, &tags, times_ns, &inputs)?;
                     self.current.as_mut().expect("at hand").ready.push_back(frame);
@@ -294,119 +290,8 @@ fn windows_of(plan: &Plan, inputs: &Inputs) -> Result<Option<Windows>> {
     }
     let windows = rule.windows(first_ns, last_ns)?;
     // Empty windows are shown, unless a limit comes before them.
-    if windows.count() > WINDOWS_MAX && plan.fill != Fill::None && plan.limit == 0 {
+    if windows.count() > WINDOWS_MAX && plan.fill != Fill::None && plan.windows_needed().is_none() {
         return Err(WindowRule::too_many());
     }
     Ok(Some(windows))
-}
-
-/// A reduction, and the references of its selected rows.
-type ReducedCall = (Reduction, Vec<Column>);
-
-/// Computes the calls of one group from its rows.
-async fn reduce_group(
-    plan: &Plan,
-    inputs: &Inputs,
-    group: &Group,
-    windows: &Windows,
-    memory: &QueryMemory,
-) -> Result<Vec<ReducedCall>> {
-    let mut references: Vec<_> = Vec::new();
-    let arguments: Vec<usize> =
-        plan.calls.iter().map(|call| crate::plan::position(&mut references, call.argument.clone())).collect();
-    let shown = references.len();
-    references.extend(plan.references.iter().cloned());
-    let wanted = ReadColumns { references, shown };
-    let keep_references = !plan.references.is_empty();
-    let shows_times = plan.selector && plan.windows.is_none();
-    let shown_of_rows = match (keep_references, shows_times) {
-        (true, _) => Shown::Rows,
-        (false, true) => Shown::Times,
-        (false, false) => Shown::Values,
-    };
-    let reducer = |call: &CallPlan| Reducer::new(call.function, plan.ascending, shown_of_rows, memory);
-    let mut reducers: Vec<Reducer> = plan.calls.iter().map(reducer).collect();
-    let mut slots = WindowSlots::new(memory);
-    let mut beside = References::new(memory);
-    let in_time = keep_references || plan.calls.iter().any(|call| call.function.depends_on_order());
-    let order = if in_time { Order::Time(Direction::Forward) } else { Order::Key(Direction::Forward) };
-    let mut feed = |rows: Rows| -> Result<()> {
-        let slot_of = slots.of_times(windows, &rows.times_ns)?;
-        for (reducer, argument) in reducers.iter_mut().zip(&arguments) {
-            reducer.feed(&rows.times_ns, &slot_of, &rows.columns[*argument])?;
-        }
-        if keep_references {
-            beside.keep(rows.columns[shown..].to_vec(), &mut reducers)?;
-        }
-        Ok(())
-    };
-    for (input, member) in &group.members {
-        match &inputs.inputs[*input] {
-            Input::Measurement(rows) => {
-                let mut reader = rows.read(*member, &wanted, order).await?;
-                while let Some(rows) = reader.next().await? {
-                    feed(rows)?;
-                }
-            }
-            Input::Frame(frame) => {
-                if let Some(rows) = rows_of_frame(frame, &wanted, plan.inner_rows.as_ref())? {
-                    feed(rows)?;
-                }
-            }
-        }
-    }
-    let slots = slots.in_order();
-    let reductions = reducers.into_iter().map(|reducer| reducer.finish(&slots));
-    Ok(reductions
-        .map(|reduction| {
-            let references =
-                (0..plan.references.len()).map(|index| beside.of(index, &reduction.rows)).collect();
-            (reduction, references)
-        })
-        .collect())
-}
-
-/// Puts the points of all calls beside each other by time. `None` when no call has any.
-fn merge_calls(plan: &Plan, windows: &Windows, calls: Vec<ReducedCall>) -> Option<(Vec<i64>, Vec<Column>)> {
-    let points: Vec<Points> = calls
-        .into_iter()
-        .zip(&plan.calls)
-        .map(|((reduction, references), call)| {
-            Points::of(plan, call.function, windows, reduction, references)
-        })
-        .collect();
-    if points.iter().all(|points| points.times_ns.is_empty()) {
-        return None;
-    }
-    if let [_] = points.as_slice() {
-        let Points { times_ns, values, references } = points.into_iter().next()?;
-        let columns = std::iter::once(values).chain(references).collect();
-        return Some((times_ns, columns));
-    }
-    if points.windows(2).all(|pair| pair[0].times_ns == pair[1].times_ns) {
-        let times_ns = points[0].times_ns.clone();
-        return Some((times_ns, points.into_iter().map(|points| points.values).collect()));
-    }
-    let mut times_ns: Vec<i64> = points.iter().flat_map(|points| points.times_ns.iter().copied()).collect();
-    times_ns.sort_unstable();
-    times_ns.dedup();
-    if !plan.ascending {
-        times_ns.reverse();
-    }
-    let columns = points.iter().map(|points| at_times(points, &times_ns)).collect();
-    Some((times_ns, columns))
-}
-
-/// The values of points at given times, NULL where there is none.
-fn at_times(points: &Points, times_ns: &[i64]) -> Column {
-    let mut next = 0;
-    let positions: Vec<Option<u32>> = times_ns
-        .iter()
-        .map(|time_ns| {
-            let here = points.times_ns.get(next) == Some(time_ns);
-            next += usize::from(here);
-            here.then(|| next as u32 - 1)
-        })
-        .collect();
-    points.values.take(&positions)
 }

@@ -1,6 +1,9 @@
-//! Aggregates and selectors: which function of which column.
+//! The calls of functions among selected columns: which values, how the rows of a window are gathered, and what is
+//! done with the points then.
 
 use super::reference::{Reference, ReferenceKind, ValueType};
+use super::transformation::Transformation;
+use super::{MAXIMUM_TIME_NS, MINIMUM_TIME_NS};
 use crate::influxql::{Call, Expr, VarRef};
 use nyala_core::{Error, Result};
 
@@ -37,13 +40,22 @@ pub enum Function {
     Percentile(f64),
 }
 
-/// A function of a column.
+/// A call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallPlan {
-    /// The function.
-    pub function: Function,
+    /// What gathers the rows of a window; `None`: each row is a point.
+    pub function: Option<Function>,
     /// The column.
     pub argument: Reference,
+    /// The type of its values, where it has one.
+    pub argument_type: Option<ValueType>,
+    /// What is done with the points, the first of these first.
+    pub transformations: Vec<Transformation>,
+    /// The first time that is looked at, ns; earlier than what is asked for where a transformation needs a value to
+    /// begin with.
+    pub first_ns: i64,
+    /// The last time that is looked at, ns; the later one where times fall.
+    pub last_ns: i64,
 }
 
 impl Function {
@@ -69,18 +81,43 @@ impl Function {
     }
 }
 
+/// What surrounds a call.
+#[derive(Clone, Copy)]
+pub struct CallContext {
+    /// Whether some rows come from an inner query.
+    pub of_inner_rows: bool,
+    /// The width of the windows that rows are grouped by, ns.
+    pub interval_ns: Option<i64>,
+}
+
 impl CallPlan {
-    /// The plan of a call, of rows some of which may come from an inner query.
-    pub fn of(call: &Call, of_inner_rows: bool) -> Result<Self> {
-        let unsupported = || Error::unsupported(format!("unsupported function {}()", call.name));
+    /// The plan of a call.
+    pub fn of(call: &Call, context: CallContext) -> Result<Self> {
+        if let Some(transformation) = Transformation::of(call, context.interval_ns)? {
+            let mut plan = match call.args.first() {
+                Some(Expr::Call(inner)) => Self::of(inner, context)?,
+                _ => Self::of_argument(None, argument_of(call)?, context),
+            };
+            if let Some(input) = plan.value_type().filter(|input| !transformation.accepts(*input)) {
+                let (name, iterator) = (transformation.name(), plan.iterator(input));
+                return Err(Error::invalid(format!("unsupported {name} iterator type: *query.{iterator}")));
+            }
+            plan.transformations.push(transformation);
+            return Ok(plan);
+        }
+        let unsupported = || Error::unsupported(format!("unsupported call: {}", call.name));
         let function = match call.name.as_str() {
             "count" => match call.args.first() {
                 Some(Expr::Call(inner)) if inner.name == "distinct" => {
-                    return Ok(Self { function: Function::CountDistinct, argument: argument_of(inner)? });
+                    return Ok(Self::of_argument(
+                        Some(Function::CountDistinct),
+                        argument_of(inner)?,
+                        context,
+                    ));
                 }
                 Some(Expr::Distinct(name)) => {
                     let argument = Reference::of(&VarRef { name: name.clone(), data_type: None });
-                    return Ok(Self { function: Function::CountDistinct, argument });
+                    return Ok(Self::of_argument(Some(Function::CountDistinct), argument, context));
                 }
                 _ => Function::Count,
             },
@@ -102,20 +139,75 @@ impl CallPlan {
             },
             _ => return Err(unsupported()),
         };
-        let plan = Self { function, argument: argument_of(call)? };
-        let value_type = match plan.argument.kind {
-            ReferenceKind::Field(value_type) => Some(value_type),
-            // Tags are text once they are columns of an inner query.
-            ReferenceKind::Tag if of_inner_rows => Some(ValueType::String),
-            _ => None,
-        };
-        if let Some(value_type) = value_type.filter(|value_type| !plan.function.accepts(*value_type)) {
+        let plan = Self::of_argument(Some(function), argument_of(call)?, context);
+        if let Some(value_type) = plan.argument_type.filter(|value_type| !function.accepts(*value_type)) {
             let (function, name) = (&call.name, value_type.data_type().as_str());
             return Err(Error::invalid(format!(
                 "unsupported {function} iterator type: *query.{name}InterruptIterator"
             )));
         }
         Ok(plan)
+    }
+
+    fn of_argument(function: Option<Function>, argument: Reference, context: CallContext) -> Self {
+        let argument_type = match argument.kind {
+            ReferenceKind::Field(value_type) => Some(value_type),
+            // Tags are text once they are columns of an inner query.
+            ReferenceKind::Tag if context.of_inner_rows => Some(ValueType::String),
+            _ => None,
+        };
+        let (first_ns, last_ns) = (MINIMUM_TIME_NS, MAXIMUM_TIME_NS);
+        Self { function, argument, argument_type, transformations: Vec::new(), first_ns, last_ns }
+    }
+
+    /// Sets the times that are looked at when some are asked for.
+    pub fn look_at(&mut self, first_ns: i64, last_ns: i64, ascending: bool, interval_ns: Option<i64>) {
+        let windows =
+            self.transformations.iter().filter(|transformation| transformation.looks_back()).count();
+        let extra_ns = interval_ns.unwrap_or(0).saturating_mul(windows as i64);
+        (self.first_ns, self.last_ns) = extended((first_ns, last_ns), extra_ns, ascending);
+    }
+
+    /// Whether the result is a stored row, with its time.
+    pub fn is_selector(&self) -> bool {
+        self.transformations.is_empty() && self.function.is_some_and(Function::is_selector)
+    }
+
+    /// The type of what is gathered.
+    pub fn gathered_type(&self) -> Option<ValueType> {
+        match self.function {
+            Some(Function::Count | Function::CountDistinct) => Some(ValueType::Integer),
+            Some(Function::Mean | Function::Median | Function::Stddev) => Some(ValueType::Float),
+            _ => self.argument_type,
+        }
+    }
+
+    /// The type of the results.
+    pub fn value_type(&self) -> Option<ValueType> {
+        let gathered = self.gathered_type();
+        self.transformations.iter().fold(gathered, |input, transformation| transformation.output(input))
+    }
+
+    /// What InfluxDB calls the source of values of a type.
+    fn iterator(&self, value_type: ValueType) -> String {
+        let name = value_type.data_type().as_str();
+        match self.function {
+            Some(Function::Distinct) => format!("{name}IntervalIterator"),
+            _ => format!("{name}InterruptIterator"),
+        }
+    }
+}
+
+/// A time range that begins, or where times fall ends, earlier; bounds that are not there stay so.
+pub fn extended((first_ns, last_ns): (i64, i64), extra_ns: i64, ascending: bool) -> (i64, i64) {
+    match ascending {
+        true if first_ns > MINIMUM_TIME_NS => {
+            (first_ns.saturating_sub(extra_ns).max(MINIMUM_TIME_NS), last_ns)
+        }
+        false if last_ns < MAXIMUM_TIME_NS => {
+            (first_ns, last_ns.saturating_add(extra_ns).min(MAXIMUM_TIME_NS))
+        }
+        _ => (first_ns, last_ns),
     }
 }
 

@@ -8,6 +8,7 @@ pub mod condition;
 mod expression;
 mod reference;
 pub mod rewrite;
+mod transformation;
 pub mod types;
 pub mod window;
 
@@ -15,6 +16,7 @@ pub use crate::influxql::{MAXIMUM_TIME_NS, MINIMUM_TIME_NS};
 pub use call::{CallPlan, Function};
 pub use condition::{MeasurementPlan, RowCondition};
 pub use reference::{Reference, ReferenceKind, ValueType, position};
+pub use transformation::Transformation;
 pub use window::WindowRule;
 
 use crate::exec::expression::Expression;
@@ -63,6 +65,8 @@ pub struct Plan {
     pub first_ns: i64,
     /// The last time asked for, ns; the largest possible where there is no bound.
     pub last_ns: i64,
+    /// The first and the last time that stored rows are read at, ns.
+    pub stored_ns: (i64, i64),
     /// What rows of inner queries must satisfy.
     pub inner_rows: Option<RowCondition>,
     /// What stands in empty windows, and beside other values where a value is missing.
@@ -135,6 +139,8 @@ pub struct OutputColumn {
 struct Inherited<'a> {
     first_ns: i64,
     last_ns: i64,
+    /// What the outermost query lets all of them read of stored rows.
+    stored_ns: (i64, i64),
     group_tags: &'a [String],
     ascending: bool,
     windows: Option<WindowRule>,
@@ -143,16 +149,17 @@ struct Inherited<'a> {
 }
 
 impl Plan {
-    /// The plan of a rewritten statement.
-    pub fn build(rewritten: Rewritten, context: &QueryContext) -> Result<Self> {
+    /// The plan of a rewritten statement. `extra_windows`: how many more than are shown may be read.
+    pub fn build(rewritten: Rewritten, extra_windows: i64, context: &QueryContext) -> Result<Self> {
         for field in &rewritten.select.fields {
             types::check_operations(&field.expr)?;
         }
-        Self::build_inner(rewritten, context, None)
+        Self::build_inner(rewritten, extra_windows, context, None)
     }
 
     fn build_inner(
         rewritten: Rewritten,
+        extra_windows: i64,
         context: &QueryContext,
         outer: Option<&Inherited<'_>>,
     ) -> Result<Self> {
@@ -183,7 +190,16 @@ impl Plan {
         if own_windows.is_some() && last_ns == MAXIMUM_TIME_NS {
             last_ns = context.now_ns;
         }
-        let mut symbols = Symbols { of_inner_rows: has_subquery(&sources), ..Symbols::default() };
+        let interval_ns = windows.map(|rule| rule.interval_ns);
+        let stored_ns = match outer {
+            Some(outer) => outer.stored_ns,
+            None => {
+                let extra_ns = interval_ns.unwrap_or(0).saturating_mul(extra_windows);
+                call::extended((first_ns, last_ns), extra_ns, ascending)
+            }
+        };
+        let call_context = call::CallContext { of_inner_rows: has_subquery(&sources), interval_ns };
+        let mut symbols = Symbols::new(call_context);
         let mut columns = Vec::with_capacity(select.fields.len());
         let names = column_names(&select, &time_column);
         for (field, name) in select.fields.iter().zip(names) {
@@ -206,11 +222,17 @@ impl Plan {
         }
         // Result series are ordered by their tags in the order of the keys, however the query lists them.
         group_tags.sort_unstable();
-        let Symbols { calls, references, .. } = symbols;
+        let Symbols { mut calls, references, .. } = symbols;
+        for call in &mut calls {
+            call.look_at(first_ns, last_ns, ascending, interval_ns);
+        }
+        first_ns = calls.iter().map(|call| call.first_ns).min().unwrap_or(first_ns);
+        last_ns = calls.iter().map(|call| call.last_ns).max().unwrap_or(last_ns);
         symbols_in_place(&mut columns, calls.len());
         let handed_on = Inherited {
             first_ns,
             last_ns,
+            stored_ns,
             group_tags: &group_tags,
             ascending,
             windows,
@@ -231,7 +253,7 @@ impl Plan {
                     if let (Some(condition), None) = (&condition, &inner_rows) {
                         inner_rows = Some(RowCondition::on_inner_rows(condition)?);
                     }
-                    PlanSource::Subquery(Box::new(Self::build_inner(*inner, context, Some(&handed_on))?))
+                    PlanSource::Subquery(Box::new(Self::build_inner(*inner, 0, context, Some(&handed_on))?))
                 }
             });
         }
@@ -240,7 +262,7 @@ impl Plan {
             sources: plan_sources,
             time_column,
             columns,
-            selector: calls.len() == 1 && calls[0].function.is_selector(),
+            selector: calls.len() == 1 && calls[0].is_selector(),
             calls,
             references,
             group_tags,
@@ -248,6 +270,7 @@ impl Plan {
             windows,
             first_ns,
             last_ns,
+            stored_ns,
             inner_rows,
             fill,
             ascending,
@@ -256,6 +279,21 @@ impl Plan {
             series_limit: (series_limit > 0 || series_offset > 0).then(|| count(series_limit)),
             series_offset: count(series_offset),
         })
+    }
+
+    /// How many windows from the first a limit lets through; `None`: all, or it is not known before they are
+    /// transformed.
+    pub fn windows_needed(&self) -> Option<usize> {
+        let known = self.limit > 0 && self.calls.iter().all(|call| call.transformations.is_empty());
+        known.then(|| self.limit.saturating_add(self.offset))
+    }
+
+    /// Whether rows can be shown, or what follows from them, as they come: no call gathers any, and where there are
+    /// several each gives what it does at the times of its rows.
+    pub fn is_streamed(&self) -> bool {
+        let lags = |call: &CallPlan| call.transformations.iter().any(|transformation| transformation.lags());
+        self.calls.iter().all(|call| call.function.is_none())
+            && (self.calls.len() < 2 || !self.calls.iter().any(lags))
     }
 
     /// The time that stands beside an aggregate of everything, ns.
@@ -293,21 +331,23 @@ fn symbols_in_place(columns: &mut [OutputColumn], calls: usize) {
 const REFERENCES_FROM: usize = 1 << 32;
 
 /// The distinct calls and references of a statement's columns.
-#[derive(Default)]
 struct Symbols {
-    /// Whether some rows come from an inner query.
-    of_inner_rows: bool,
+    context: call::CallContext,
     calls: Vec<CallPlan>,
     references: Vec<Reference>,
     call_texts: HashMap<String, usize>,
 }
 
 impl Symbols {
+    fn new(context: call::CallContext) -> Self {
+        Self { context, calls: Vec::new(), references: Vec::new(), call_texts: HashMap::new() }
+    }
+
     fn map(&mut self, expr: &Expr) -> Result<Expression> {
         if let Expr::Distinct(name) = expr {
             return Err(Error::invalid(format!("unexpected DISTINCT {name}")));
         }
-        let Self { of_inner_rows, calls, references, call_texts } = self;
+        let Self { context, calls, references, call_texts } = self;
         let mut translator = Translator {
             place: Place::Selected,
             reference: &mut |reference| {
@@ -318,7 +358,7 @@ impl Symbols {
                 if let Some(position) = call_texts.get(&text) {
                     return Ok(Expression::Column(*position));
                 }
-                calls.push(CallPlan::of(call, *of_inner_rows)?);
+                calls.push(CallPlan::of(call, *context)?);
                 call_texts.insert(text, calls.len() - 1);
                 Ok(Expression::Column(calls.len() - 1))
             },

@@ -47,7 +47,7 @@ pub async fn execute(statement: &Statement, context: &QueryContext, memory: Quer
             if rewritten.time_column == "time" {
                 rewritten.time_column.clone_from(&compiled.time_column);
             }
-            let plan = Plan::build(rewritten, context)?;
+            let plan = Plan::build(rewritten, compiled.extra_windows, context)?;
             let snapshot = context.catalog.store().snapshot();
             SelectStream::open(Arc::new(plan), snapshot, memory)
                 .await

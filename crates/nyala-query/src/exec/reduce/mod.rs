@@ -8,7 +8,7 @@ mod slots;
 mod state;
 
 pub use references::References;
-pub use slots::WindowSlots;
+pub use slots::{NO_SLOT, WindowSlots};
 
 use super::column::Column;
 use super::memory::{Held, QueryMemory};
@@ -16,7 +16,6 @@ use crate::plan::Function;
 use arrow_array::Array;
 use kept::Item;
 use nyala_core::Result;
-use slots::NO_SLOT;
 use state::State;
 
 /// One reduced window.

@@ -8,12 +8,11 @@ mod query;
 mod response;
 mod write;
 
-use super::format::Format;
 use super::metrics::Metrics;
 use super::stage::Stage;
 use hyper::body::Incoming;
 use hyper::header::{
-    ACCEPT, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ALLOW, HeaderMap, HeaderName, HeaderValue,
 };
 use hyper::{Method, Request, Response, StatusCode};
@@ -21,7 +20,7 @@ use nyala_core::env::ClockRef;
 use nyala_core::memory::MemoryBudget;
 use nyala_db::catalog::Catalog;
 use nyala_db::write::LineWriter;
-use response::{Answer, Failure, empty, failure, in_format, whole};
+use response::{Answer, Failure, empty, failure, whole};
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -83,8 +82,6 @@ pub async fn answer(
     let path = request.uri().path().to_owned();
     let asked_id = ["x-request-id", "request-id"].into_iter().find_map(|name| header(&request, name));
     let origin = header(&request, "origin");
-    let accepted = request.headers().get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    let format = Format::accepted(accepted);
     let mut response = match allowed(&path) {
         None => whole(StatusCode::NOT_FOUND, TEXT, "404 page not found\n"),
         Some(allowed) if !allowed.split(", ").any(|method| method == request.method().as_str()) => {
@@ -93,8 +90,7 @@ pub async fn answer(
             refused
         }
         Some(_) => {
-            let routed = route(&context, &path, request, format).await;
-            let mut response = routed.unwrap_or_else(|failure| *in_format(failure, format));
+            let mut response = route(&context, &path, request).await.unwrap_or_else(|failure| *failure);
             if let Some(origin) = origin {
                 allow_origin(response.headers_mut(), origin);
             }
@@ -132,14 +128,13 @@ async fn route(
     context: &Context,
     path: &str,
     request: Request<Incoming>,
-    format: Format,
 ) -> Result<Response<Answer>, Failure> {
     if request.method() == Method::OPTIONS {
         return Ok(empty(StatusCode::OK));
     }
     match path {
         "/write" => write::handle(context, request).await,
-        "/query" => query::handle(context, request, format).await,
+        "/query" => query::handle(context, request).await,
         "/ping" => Ok(ping(&request)),
         "/status" => Ok(empty(StatusCode::NO_CONTENT)),
         "/health" | "/ready" => Ok(health(context)),

@@ -1,0 +1,220 @@
+//! The calls of one group, where they are computed from its rows: each call's windows, and all of them beside each
+//! other.
+
+use super::column::Column;
+use super::group::{Group, Input, Inputs};
+use super::memory::{Held, QueryMemory};
+use super::ordered::OrderedRows;
+use super::points::Points;
+use super::reduce::{NO_SLOT, Reducer, Reduction, References, Shown, WindowSlots};
+use super::rows::{ReadColumns, Rows, rows_of_frame};
+use super::transform::{Pipeline, Series};
+use crate::plan::{CallPlan, Plan, position};
+use nyala_core::Result;
+use nyala_core::store::{Direction, Order, Windows};
+
+/// A reduction, and the references of its selected rows.
+pub type ReducedCall = (Reduction, Vec<Column>);
+
+/// Computes the calls of one group from its rows.
+pub async fn reduce_group(
+    plan: &Plan,
+    inputs: &Inputs,
+    group: &Group,
+    windows: &Windows,
+    memory: &QueryMemory,
+) -> Result<Vec<ReducedCall>> {
+    let (mut calls, wanted) = Calls::new(plan, windows, memory);
+    if calls.in_order_of_answer {
+        let mut rows = OrderedRows::open(plan, inputs, group, wanted, usize::MAX, memory).await?;
+        while let Some(rows) = rows.next().await? {
+            calls.feed(rows)?;
+        }
+        return calls.finish();
+    }
+    let gathered = plan.calls.iter().filter_map(|call| call.function);
+    let in_time = calls.keep_references || gathered.into_iter().any(|function| function.depends_on_order());
+    let order = if in_time { Order::Time(Direction::Forward) } else { Order::Key(Direction::Forward) };
+    for (input, member) in &group.members {
+        match &inputs.inputs[*input] {
+            Input::Measurement(rows) => {
+                let mut reader = rows.read(*member, &wanted, order).await?;
+                while let Some(rows) = reader.next().await? {
+                    calls.feed(rows)?;
+                }
+            }
+            Input::Frame(frame) => {
+                if let Some(rows) = rows_of_frame(frame, &wanted, plan.inner_rows.as_ref())? {
+                    calls.feed(rows)?;
+                }
+            }
+        }
+    }
+    calls.finish()
+}
+
+/// The calls of a group while its rows come.
+struct Calls<'a> {
+    plan: &'a Plan,
+    windows: &'a Windows,
+    /// Per call the column of its argument.
+    arguments: Vec<usize>,
+    /// Columns before those that are shown beside selected values.
+    shown: usize,
+    slots: WindowSlots,
+    /// Of the calls that gather rows.
+    reducers: Vec<Reducer>,
+    /// Of the calls whose every row is a point, with what they gave.
+    followed: Vec<(Pipeline, Series)>,
+    held: Held,
+    beside: References,
+    keep_references: bool,
+    in_order_of_answer: bool,
+}
+
+impl<'a> Calls<'a> {
+    fn new(plan: &'a Plan, windows: &'a Windows, memory: &QueryMemory) -> (Self, ReadColumns) {
+        let mut references: Vec<_> = Vec::new();
+        let arguments: Vec<usize> =
+            plan.calls.iter().map(|call| position(&mut references, call.argument.clone())).collect();
+        let shown = references.len();
+        references.extend(plan.references.iter().cloned());
+        let keep_references = !plan.references.is_empty();
+        let shows_times = plan.selector && plan.windows.is_none();
+        let shown_of_rows = match (keep_references, shows_times) {
+            (true, _) => Shown::Rows,
+            (false, true) => Shown::Times,
+            (false, false) => Shown::Values,
+        };
+        let (mut reducers, mut followed) = (Vec::new(), Vec::new());
+        for call in &plan.calls {
+            match call.function {
+                Some(function) => {
+                    reducers.push(Reducer::new(function, plan.ascending, shown_of_rows, memory))
+                }
+                None => followed.push((Pipeline::new(plan, call, memory), Series::empty())),
+            }
+        }
+        let calls = Self {
+            plan,
+            windows,
+            arguments,
+            shown,
+            slots: WindowSlots::new(memory),
+            reducers,
+            in_order_of_answer: !followed.is_empty(),
+            followed,
+            held: memory.hold(),
+            beside: References::new(memory),
+            keep_references,
+        };
+        (calls, ReadColumns { references, shown })
+    }
+
+    fn feed(&mut self, rows: Rows) -> Result<()> {
+        let slot_of = self.slots.of_times(self.windows, &rows.times_ns)?;
+        let (mut reducers, mut followed) = (self.reducers.iter_mut(), self.followed.iter_mut());
+        for (call, argument) in self.plan.calls.iter().zip(&self.arguments) {
+            let values = &rows.columns[*argument];
+            if call.function.is_none() {
+                let (pipeline, points) = followed.next().expect("one for each such call");
+                let more = Series::between(&rows.times_ns, values, call.first_ns, call.last_ns);
+                let more = pipeline.feed(more)?;
+                self.held.charge(16 * more.times_ns.len())?;
+                *points = std::mem::replace(points, Series::empty()).followed_by(more);
+                continue;
+            }
+            let reducer = reducers.next().expect("one for each such call");
+            match looks_elsewhere(call, self.plan) {
+                false => reducer.feed(&rows.times_ns, &slot_of, values)?,
+                true => {
+                    let range = call.first_ns..=call.last_ns;
+                    let slots = slot_of.iter().zip(rows.times_ns.iter());
+                    let slots: Vec<u32> = slots
+                        .map(|(slot, time_ns)| if range.contains(time_ns) { *slot } else { NO_SLOT })
+                        .collect();
+                    reducer.feed(&rows.times_ns, &slots, values)?;
+                }
+            }
+        }
+        if self.keep_references {
+            self.beside.keep(rows.columns[self.shown..].to_vec(), &mut self.reducers)?;
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Vec<ReducedCall>> {
+        let slots = self.slots.in_order();
+        let (mut reducers, mut followed) = (self.reducers.into_iter(), self.followed.into_iter());
+        let mut reduced = Vec::with_capacity(self.plan.calls.len());
+        for call in &self.plan.calls {
+            if call.function.is_none() {
+                let (mut pipeline, points) = followed.next().expect("one for each such call");
+                let Series { times_ns, values } = points.followed_by(pipeline.finish()?);
+                let reduction = Reduction { windows: Vec::new(), values, times_ns, rows: Vec::new() };
+                reduced.push((reduction, Vec::new()));
+                continue;
+            }
+            let reduction = reducers.next().expect("one for each such call").finish(&slots);
+            let references = 0..self.plan.references.len();
+            let references = references.map(|index| self.beside.of(index, &reduction.rows)).collect();
+            reduced.push((reduction, references));
+        }
+        Ok(reduced)
+    }
+}
+
+/// Whether a call looks at fewer rows than the plan reads for all its calls.
+fn looks_elsewhere(call: &CallPlan, plan: &Plan) -> bool {
+    (call.first_ns, call.last_ns) != (plan.first_ns, plan.last_ns)
+}
+
+/// Puts the points of all calls beside each other by time. `None` when no call has any.
+pub fn merge_calls(
+    plan: &Plan,
+    windows: &Windows,
+    calls: Vec<ReducedCall>,
+    memory: &QueryMemory,
+) -> Result<Option<(Vec<i64>, Vec<Column>)>> {
+    let points: Vec<Points> = calls
+        .into_iter()
+        .zip(&plan.calls)
+        .map(|((reduction, references), call)| Points::of(plan, call, windows, reduction, references, memory))
+        .collect::<Result<_>>()?;
+    if points.iter().all(|points| points.times_ns.is_empty()) {
+        return Ok(None);
+    }
+    if points.len() == 1 {
+        let points = points.into_iter().next();
+        return Ok(points.map(|Points { times_ns, values, references }| {
+            (times_ns, std::iter::once(values).chain(references).collect())
+        }));
+    }
+    let points: Vec<(&[i64], &Column)> =
+        points.iter().map(|points| (&*points.times_ns, &points.values)).collect();
+    Ok(Some(merge(&points, plan.ascending)))
+}
+
+/// The points of several calls in rows by time: each call gives one point at most to each row, so that points of a
+/// call at one time make several rows. NULL where a call has none.
+pub fn merge(points: &[(&[i64], &Column)], ascending: bool) -> (Vec<i64>, Vec<Column>) {
+    let (first_ns, _) = points[0];
+    if points.iter().all(|(times_ns, _)| *times_ns == first_ns) {
+        return (first_ns.to_vec(), points.iter().map(|(_, values)| (*values).clone()).collect());
+    }
+    let mut times_ns: Vec<i64> = Vec::new();
+    let mut positions: Vec<Vec<Option<u32>>> = vec![Vec::new(); points.len()];
+    let mut next = vec![0; points.len()];
+    loop {
+        let waiting = points.iter().zip(&next).filter_map(|((times_ns, _), next)| times_ns.get(*next));
+        let Some(time_ns) = (if ascending { waiting.min() } else { waiting.max() }) else { break };
+        times_ns.push(*time_ns);
+        for (call, (of_call_ns, _)) in points.iter().enumerate() {
+            let here = of_call_ns.get(next[call]) == Some(time_ns);
+            positions[call].push(here.then_some(next[call] as u32));
+            next[call] += usize::from(here);
+        }
+    }
+    let columns = points.iter().zip(&positions).map(|((_, values), positions)| values.take(positions));
+    (times_ns, columns.collect())
+}

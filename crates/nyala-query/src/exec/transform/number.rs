@@ -1,0 +1,97 @@
+//! The types of numbers that points have, so that an operator is written once for all of them.
+
+use super::Series;
+use crate::exec::column::Column;
+use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
+use arrow_array::{ArrowPrimitiveType, PrimitiveArray};
+use arrow_buffer::ArrowNativeType;
+
+/// A type of numbers. Integers wrap around, as InfluxDB's do.
+pub trait Number: ArrowNativeType {
+    /// The type of arrays of them.
+    type Arrow: ArrowPrimitiveType<Native = Self>;
+    /// Nothing.
+    const ZERO: Self;
+
+    /// The array in a column of them.
+    fn array(column: &Column) -> Option<&PrimitiveArray<Self::Arrow>>;
+    /// A column of them.
+    fn column(values: Vec<Self>) -> Column;
+    /// As a float.
+    fn float(self) -> f64;
+    /// The sum.
+    fn plus(self, other: Self) -> Self;
+    /// The difference.
+    fn minus(self, other: Self) -> Self;
+    /// The difference as a float, whose sign is right even where the type has none.
+    fn less(self, other: Self) -> f64;
+}
+
+macro_rules! number {
+    ($type:ty, $arrow:ty, $variant:ident, $zero:expr, $plus:expr, $minus:expr, $less:expr) => {
+        impl Number for $type {
+            type Arrow = $arrow;
+            const ZERO: Self = $zero;
+            fn array(column: &Column) -> Option<&PrimitiveArray<$arrow>> {
+                match column {
+                    Column::$variant(array) => Some(array),
+                    _ => None,
+                }
+            }
+            fn column(values: Vec<Self>) -> Column {
+                Column::$variant(values.into())
+            }
+            fn float(self) -> f64 {
+                self as f64
+            }
+            fn plus(self, other: Self) -> Self {
+                $plus(self, other)
+            }
+            fn minus(self, other: Self) -> Self {
+                $minus(self, other)
+            }
+            fn less(self, other: Self) -> f64 {
+                $less(self, other)
+            }
+        }
+    };
+}
+
+number!(f64, Float64Type, Float, 0.0, |a, b| a + b, |a, b| a - b, |a, b| a - b);
+number!(i64, Int64Type, Integer, 0, i64::wrapping_add, i64::wrapping_sub, |a: i64, b| {
+    a.wrapping_sub(b) as f64
+});
+number!(u64, UInt64Type, Unsigned, 0, u64::wrapping_add, u64::wrapping_sub, |a: u64, b: u64| {
+    if a > b { (a - b) as f64 } else { -((b - a) as f64) }
+});
+
+/// The points of a series whose values have this type; of another type there are none.
+pub fn points<T: Number>(series: &Series) -> impl Iterator<Item = (i64, T)> + '_ {
+    let values: &[T] = T::array(&series.values).map_or(&[], |array| &array.values()[..]);
+    series.times_ns.iter().copied().zip(values.iter().copied())
+}
+
+/// Points that are computed one after the other.
+pub struct Output<T> {
+    times_ns: Vec<i64>,
+    values: Vec<T>,
+}
+
+impl<T: Number> Output<T> {
+    /// Room for as many points as there are in a batch.
+    pub fn with_room_for(series: &Series) -> Self {
+        let points = series.times_ns.len();
+        Self { times_ns: Vec::with_capacity(points), values: Vec::with_capacity(points) }
+    }
+
+    /// Adds a point.
+    pub fn push(&mut self, time_ns: i64, value: T) {
+        self.times_ns.push(time_ns);
+        self.values.push(value);
+    }
+
+    /// All points.
+    pub fn into_series(self) -> Series {
+        Series { times_ns: self.times_ns, values: T::column(self.values) }
+    }
+}

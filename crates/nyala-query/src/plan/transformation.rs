@@ -1,0 +1,109 @@
+//! Functions of consecutive points.
+
+use super::reference::ValueType;
+use crate::influxql::{Call, Expr};
+use nyala_core::{Error, Result};
+
+/// What is made of points in the order of the answer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Transformation {
+    /// The slope between a point and the one before.
+    Derivative {
+        /// In how much time, ns.
+        unit_ns: i64,
+        /// Whether falling values are left out.
+        non_negative: bool,
+    },
+    /// A value less the one before.
+    Difference {
+        /// Whether falling values are left out.
+        non_negative: bool,
+    },
+    /// The time since the point before.
+    Elapsed {
+        /// In what it is counted, ns.
+        unit_ns: i64,
+    },
+    /// The mean of so many values up to a point.
+    MovingAverage(usize),
+    /// The sum of all values up to a point.
+    CumulativeSum,
+    /// The area below the values.
+    Integral {
+        /// The unit of time, ns.
+        unit_ns: i64,
+    },
+}
+
+/// What `derivative` and `integral` count time in unless they are told, ns.
+const SECOND_NS: i64 = 1_000_000_000;
+
+impl Transformation {
+    /// The transformation that a call asks for, if it does. `interval_ns`: the width of windows.
+    pub fn of(call: &Call, interval_ns: Option<i64>) -> Result<Option<Self>> {
+        let unit_ns = match call.args.get(1) {
+            Some(Expr::Duration(unit_ns)) => Some(*unit_ns),
+            _ => None,
+        };
+        let derivative_ns = unit_ns.or(interval_ns).unwrap_or(SECOND_NS);
+        Ok(Some(match call.name.as_str() {
+            "derivative" => Self::Derivative { unit_ns: derivative_ns, non_negative: false },
+            "non_negative_derivative" => Self::Derivative { unit_ns: derivative_ns, non_negative: true },
+            "difference" => Self::Difference { non_negative: false },
+            "non_negative_difference" => Self::Difference { non_negative: true },
+            "elapsed" => Self::Elapsed { unit_ns: unit_ns.unwrap_or(1) },
+            "moving_average" => Self::MovingAverage(count(call, 1)?),
+            "cumulative_sum" => Self::CumulativeSum,
+            "integral" => Self::Integral { unit_ns: unit_ns.unwrap_or(SECOND_NS) },
+            _ => return Ok(None),
+        }))
+    }
+
+    /// What InfluxDB calls it in errors.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Derivative { .. } => "derivative",
+            Self::Difference { .. } => "difference",
+            Self::Elapsed { .. } => "elapsed",
+            Self::MovingAverage(_) => "moving average",
+            Self::CumulativeSum => "cumulative sum",
+            Self::Integral { .. } => "integral",
+        }
+    }
+
+    /// Whether it takes values of a type.
+    pub fn accepts(self, input: ValueType) -> bool {
+        let number = !matches!(input, ValueType::String | ValueType::Boolean);
+        match self {
+            Self::Elapsed { .. } => true,
+            _ => number,
+        }
+    }
+
+    /// The type it makes of a type.
+    pub fn output(self, input: Option<ValueType>) -> Option<ValueType> {
+        match self {
+            Self::Difference { .. } | Self::CumulativeSum => input,
+            Self::Elapsed { .. } => Some(ValueType::Integer),
+            _ => Some(ValueType::Float),
+        }
+    }
+
+    /// Whether it gives something at other times than those of the points that it is given.
+    pub fn lags(self) -> bool {
+        matches!(self, Self::Integral { .. })
+    }
+
+    /// Whether it begins a window before the first that is asked for, to have a value there.
+    pub fn looks_back(self) -> bool {
+        !matches!(self, Self::CumulativeSum | Self::Integral { .. })
+    }
+}
+
+/// A number of values, from an argument that was checked to be one.
+fn count(call: &Call, position: usize) -> Result<usize> {
+    match call.args.get(position) {
+        Some(Expr::Integer(count)) => Ok(usize::try_from(*count).unwrap_or(0)),
+        _ => Err(Error::invalid(format!("{} needs a number as argument {}", call.name, position + 1))),
+    }
+}
