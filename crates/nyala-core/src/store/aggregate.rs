@@ -90,6 +90,25 @@ impl Windows {
         }
     }
 
+    /// `length` windows from the `first` on.
+    #[must_use]
+    pub fn part(&self, first: usize, length: usize) -> Self {
+        match self {
+            Windows::Regular { width_ns, .. } => {
+                Windows::Regular { start_ns: self.range(first).start_ns, width_ns: *width_ns, count: length }
+            }
+            Windows::Bounds(bounds) => Windows::Bounds(bounds[first..=first + length].into()),
+        }
+    }
+
+    /// The times from the first window to the last.
+    pub fn span(&self) -> TimeRange {
+        match self.count() {
+            0 => TimeRange::new(0, 0),
+            count => TimeRange::new(self.range(0).start_ns, self.range(count - 1).end_ns),
+        }
+    }
+
     /// The window that holds a time.
     pub fn index_of(&self, time_ns: i64) -> Option<usize> {
         match self {

@@ -16,8 +16,8 @@ use crate::scan::series::key_column;
 use crate::snapshot::EngineSnapshot;
 use crate::version::PartitionVersion;
 use encoded::EncodedScratch;
-use nyala_core::store::{AggregateRequest, AggregateStates, Windows};
-use nyala_core::{ColumnType, Result, TimeRange};
+use nyala_core::store::{AggregateRequest, AggregateStates};
+use nyala_core::{ColumnType, Result};
 use states::Accumulator;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ pub(crate) fn aggregate(snapshot: &EngineSnapshot, request: &AggregateRequest) -
         })
         .collect();
     let mut accumulator = Accumulator::new(request, request.empty_states(&table.schema)?, sources);
-    let time = request.time.intersect(span(&request.windows));
+    let time = request.time.intersect(request.windows.span());
     if time.is_empty() {
         return Ok(accumulator.finish());
     }
@@ -110,12 +110,4 @@ pub(crate) fn aggregate(snapshot: &EngineSnapshot, request: &AggregateRequest) -
         accumulator.end_series();
     }
     Ok(accumulator.finish())
-}
-
-/// The times that some window holds.
-fn span(windows: &Windows) -> TimeRange {
-    match windows.count() {
-        0 => TimeRange::new(0, 0),
-        count => TimeRange::new(windows.range(0).start_ns, windows.range(count - 1).end_ns),
-    }
 }

@@ -2,63 +2,24 @@
 //! other.
 
 use super::column::Column;
-use super::group::{Group, Input, Inputs};
 use super::memory::{Held, QueryMemory};
-use super::ordered::OrderedRows;
 use super::points::Points;
 use super::reduce::{NO_SLOT, Reducer, Reduction, References, Shown, WindowSlots};
-use super::rows::{ReadColumns, Rows, rows_of_frame};
+use super::rows::Rows;
 use super::transform::{Pipeline, Series};
-use crate::plan::{CallPlan, Plan, position};
+use crate::plan::{CallPlan, Plan};
 use nyala_core::Result;
-use nyala_core::store::{Direction, Order, Windows};
+use nyala_core::store::Windows;
 
 /// A reduction, and the references of its selected rows.
 pub type ReducedCall = (Reduction, Vec<Column>);
 
-/// Computes the calls of one group from its rows.
-pub async fn reduce_group(
-    plan: &Plan,
-    inputs: &Inputs,
-    group: &Group,
-    windows: &Windows,
-    memory: &QueryMemory,
-) -> Result<Vec<ReducedCall>> {
-    let (mut calls, wanted) = Calls::new(plan, windows, memory);
-    if calls.in_order_of_answer {
-        let mut rows = OrderedRows::open(plan, inputs, group, wanted, usize::MAX, memory).await?;
-        while let Some(rows) = rows.next().await? {
-            calls.feed(rows)?;
-        }
-        return calls.finish();
-    }
-    let gathered = plan.calls.iter().filter_map(|call| call.function);
-    let in_time = calls.keep_references || gathered.into_iter().any(|function| function.depends_on_order());
-    let order = if in_time { Order::Time(Direction::Forward) } else { Order::Key(Direction::Forward) };
-    for (input, member) in &group.members {
-        match &inputs.inputs[*input] {
-            Input::Measurement(rows) => {
-                let mut reader = rows.read(*member, &wanted, order).await?;
-                while let Some(rows) = reader.next().await? {
-                    calls.feed(rows)?;
-                }
-            }
-            Input::Frame(frame) => {
-                if let Some(rows) = rows_of_frame(frame, &wanted, plan.inner_rows.as_ref())? {
-                    calls.feed(rows)?;
-                }
-            }
-        }
-    }
-    calls.finish()
-}
-
-/// The calls of a group while its rows come.
-struct Calls<'a> {
+/// Some calls of a group while its rows come.
+pub struct Calls<'a> {
     plan: &'a Plan,
     windows: &'a Windows,
-    /// Per call the column of its argument.
-    arguments: Vec<usize>,
+    /// The calls, each with the column of its argument.
+    calls: &'a [(&'a CallPlan, usize)],
     /// Columns before those that are shown beside selected values.
     shown: usize,
     slots: WindowSlots,
@@ -69,16 +30,17 @@ struct Calls<'a> {
     held: Held,
     beside: References,
     keep_references: bool,
-    in_order_of_answer: bool,
 }
 
 impl<'a> Calls<'a> {
-    fn new(plan: &'a Plan, windows: &'a Windows, memory: &QueryMemory) -> (Self, ReadColumns) {
-        let mut references: Vec<_> = Vec::new();
-        let arguments: Vec<usize> =
-            plan.calls.iter().map(|call| position(&mut references, call.argument.clone())).collect();
-        let shown = references.len();
-        references.extend(plan.references.iter().cloned());
+    /// Calls that have met no row. `shown`: columns before those that are shown beside selected values.
+    pub fn new(
+        plan: &'a Plan,
+        calls: &'a [(&'a CallPlan, usize)],
+        shown: usize,
+        windows: &'a Windows,
+        memory: &QueryMemory,
+    ) -> Self {
         let keep_references = !plan.references.is_empty();
         let shows_times = plan.selector && plan.windows.is_none();
         let shown_of_rows = match (keep_references, shows_times) {
@@ -87,7 +49,7 @@ impl<'a> Calls<'a> {
             (false, false) => Shown::Values,
         };
         let (mut reducers, mut followed) = (Vec::new(), Vec::new());
-        for call in &plan.calls {
+        for (call, _) in calls {
             match call.function {
                 Some(function) => {
                     reducers.push(Reducer::new(function, plan.ascending, shown_of_rows, memory))
@@ -95,26 +57,25 @@ impl<'a> Calls<'a> {
                 None => followed.push((Pipeline::new(plan, call, memory), Series::empty())),
             }
         }
-        let calls = Self {
+        Self {
             plan,
             windows,
-            arguments,
+            calls,
             shown,
             slots: WindowSlots::new(memory),
             reducers,
-            in_order_of_answer: !followed.is_empty(),
             followed,
             held: memory.hold(),
             beside: References::new(memory),
             keep_references,
-        };
-        (calls, ReadColumns { references, shown })
+        }
     }
 
-    fn feed(&mut self, rows: Rows) -> Result<()> {
+    /// Adds rows.
+    pub fn feed(&mut self, rows: Rows) -> Result<()> {
         let slot_of = self.slots.of_times(self.windows, &rows.times_ns)?;
         let (mut reducers, mut followed) = (self.reducers.iter_mut(), self.followed.iter_mut());
-        for (call, argument) in self.plan.calls.iter().zip(&self.arguments) {
+        for (call, argument) in self.calls {
             let values = &rows.columns[*argument];
             if call.function.is_none() {
                 let (pipeline, points) = followed.next().expect("one for each such call");
@@ -143,11 +104,12 @@ impl<'a> Calls<'a> {
         Ok(())
     }
 
-    fn finish(self) -> Result<Vec<ReducedCall>> {
+    /// What came out of each call.
+    pub fn finish(self) -> Result<Vec<ReducedCall>> {
         let slots = self.slots.in_order();
         let (mut reducers, mut followed) = (self.reducers.into_iter(), self.followed.into_iter());
-        let mut reduced = Vec::with_capacity(self.plan.calls.len());
-        for call in &self.plan.calls {
+        let mut reduced = Vec::with_capacity(self.calls.len());
+        for (call, _) in self.calls {
             if call.function.is_none() {
                 let (mut pipeline, points) = followed.next().expect("one for each such call");
                 let Series { times_ns, values } = points.followed_by(pipeline.finish()?);

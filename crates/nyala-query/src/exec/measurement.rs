@@ -94,16 +94,22 @@ impl MeasurementRows {
         self.rows_condition.is_none().then_some(&self.predicates)
     }
 
-    /// Reads the rows of a group in an order. That of time costs most where there are very many series, because each
+    /// Reads the rows of a group in a time range in an order. That of time costs most where there are very many series, because each
     /// slice of time visits all of them; with one series it is that of the key.
-    pub async fn read(&self, group: usize, wanted: &ReadColumns, order: Order) -> Result<MeasurementReader> {
+    pub async fn read(
+        &self,
+        group: usize,
+        wanted: &ReadColumns,
+        order: Order,
+        time: TimeRange,
+    ) -> Result<MeasurementReader> {
         let mut members = self.group_series[group].clone();
         members.sort_unstable();
         let order = match order {
             Order::Time(direction) if members.len() == 1 => Order::Key(direction),
             order => order,
         };
-        self.open(members, wanted, order, None).await
+        self.open(members, wanted, order, time, None).await
     }
 
     /// Reads the rows of a group in order of time, rows at one time as [`TimeOrder`] says. `rows_needed`: how
@@ -117,7 +123,7 @@ impl MeasurementRows {
         memory: &QueryMemory,
     ) -> Result<TimeOrder> {
         let direction = if ascending { Direction::Forward } else { Direction::Backward };
-        let reader = self.read(group, wanted, Order::Time(direction)).await?;
+        let reader = self.read(group, wanted, Order::Time(direction), self.time).await?;
         let series = &self.group_series[group];
         let order = match series.len() {
             0 | 1 => None,
@@ -145,7 +151,7 @@ impl MeasurementRows {
         let direction = if ascending { Direction::Forward } else { Direction::Backward };
         let mut found: Vec<Option<Rows>> = Vec::new();
         found.resize_with(groups.len(), || None);
-        let mut reader = self.open(members, wanted, Order::Key(direction), Some(limit)).await?;
+        let mut reader = self.open(members, wanted, Order::Key(direction), self.time, Some(limit)).await?;
         while let Some((rows, runs)) = reader.next_runs().await? {
             let mut start = 0;
             for run in runs {
@@ -172,6 +178,7 @@ impl MeasurementRows {
         members: Vec<SeriesId>,
         wanted: &ReadColumns,
         order: Order,
+        time: TimeRange,
         limit_per_series: Option<usize>,
     ) -> Result<MeasurementReader> {
         let mut layout = Layout::default();
@@ -186,7 +193,10 @@ impl MeasurementRows {
         columns.extend(&layout.columns);
         let request = ScanRequest {
             table: self.measurement.table(),
-            rows: RowSelection::Series { series: SeriesSet::Ids(members.into()), time: self.time },
+            rows: RowSelection::Series {
+                series: SeriesSet::Ids(members.into()),
+                time: self.time.intersect(time),
+            },
             columns,
             predicates: self.predicates.clone(),
             skip_empty_rows: true,

@@ -2,11 +2,13 @@
 //!
 //! [`select::SelectStream`] walks the measurements and groups of a plan in the order of the answer. A
 //! group's rows are shown as they are (`raw`, `order`), or its calls are computed: by the store (`push_down`) or,
-//! where conditions, types or functions are beyond it, from rows (`measurement`, `rows`, `calls`, `reduce`). Then gaps are
-//! filled (`points`, `fill`), functions of consecutive points computed (`transform`) and the selected expressions evaluated (`expression`).
+//! where conditions, types or functions are beyond it, from rows (`measurement`, `rows`, `aggregate`, `calls`,
+//! `reduce`). Then gaps are filled (`points`, `fill`), functions of consecutive points computed (`transform`) and the
+//! selected expressions evaluated (`expression`).
 //!
 //! Nothing here knows how a query was written down or how the answer is sent.
 
+mod aggregate;
 mod calls;
 #[macro_use]
 pub mod column;

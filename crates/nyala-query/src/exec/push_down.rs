@@ -110,7 +110,7 @@ impl PushDown {
         while done < all {
             let length = slice.min(all - done);
             let first = if plan.ascending { done } else { all - done - length };
-            request.windows = part(windows, first, length);
+            request.windows = windows.part(first, length);
             let states = self.aggregate(rows, request.clone(), memory).await?;
             for group in 0..groups.len() {
                 let reductions = self.reductions(&states, group, length, first);
@@ -178,15 +178,6 @@ fn limit_reached(plan: &Plan, reduction: &Reduction, all: usize, done: usize, ne
     let from_start = if plan.ascending { *first as usize } else { all - 1 - *first as usize };
     let skipped = if plan.first_ns > MINIMUM_TIME_NS { 0 } else { from_start };
     done - skipped.min(done) >= needed
-}
-
-fn part(windows: &Windows, first: usize, length: usize) -> Windows {
-    match windows {
-        Windows::Regular { width_ns, .. } => {
-            Windows::Regular { start_ns: windows.range(first).start_ns, width_ns: *width_ns, count: length }
-        }
-        Windows::Bounds(bounds) => Windows::Bounds(bounds[first..=first + length].into()),
-    }
 }
 
 /// A sum that has wrapped around as sums of its type do.
@@ -285,27 +276,5 @@ fn spread(least: &SelectedValues, most: &SelectedValues, present: &[usize]) -> C
             Column::Float(Float64Array::from_iter_values(slots.map(|slot| most[*slot] - least[*slot])))
         }
         _ => Column::Null(present.len()),
-    }
-}
-
-impl Reduction {
-    /// Adds the windows of the next slice: later ones when going forwards, else earlier ones.
-    fn append(&mut self, more: Reduction, ascending: bool) {
-        let own = std::mem::replace(
-            self,
-            Reduction {
-                windows: Vec::new(),
-                values: Column::Null(0),
-                times_ns: Vec::new(),
-                rows: Vec::new(),
-            },
-        );
-        let (earlier, later) = if ascending { (own, more) } else { (more, own) };
-        *self = Reduction {
-            windows: [earlier.windows, later.windows].concat(),
-            values: Column::concatenate(&[earlier.values, later.values]),
-            times_ns: [earlier.times_ns, later.times_ns].concat(),
-            rows: [earlier.rows, later.rows].concat(),
-        };
     }
 }

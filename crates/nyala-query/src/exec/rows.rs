@@ -15,6 +15,7 @@ pub struct Rows {
 }
 
 /// What is read of each row.
+#[derive(Clone)]
 pub struct ReadColumns {
     /// The references, in the order of [`Rows::columns`].
     pub references: Vec<Reference>,

@@ -1,6 +1,7 @@
 //! Executing a SELECT: the result series, one after the other.
 
-use super::calls::{merge_calls, reduce_group};
+use super::aggregate::GroupRows;
+use super::calls::merge_calls;
 use super::column::Column;
 use super::fill::{Filler, shown_instead};
 use super::frame::Frame;
@@ -198,7 +199,8 @@ impl SelectStream {
                 }
                 _ => {
                     let group = &current.inputs.groups[first];
-                    let reduced = reduce_group(&plan, &current.inputs, group, windows, &self.memory).await?;
+                    let rows = GroupRows::new(&plan, &current.inputs, group, &self.memory);
+                    let reduced = rows.reduce(windows).await?;
                     current.next += 1;
                     vec![reduced]
                 }

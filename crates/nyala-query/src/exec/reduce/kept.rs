@@ -13,6 +13,10 @@ pub trait Kept<T> {
     /// The time, ns, if it was kept.
     fn time_ns(&self) -> i64;
     /// The row, if it was kept.
+    fn row(&self) -> RowId {
+        (0, 0)
+    }
+    /// All that was kept.
     fn into_item(self) -> Item<T>;
 }
 
@@ -45,6 +49,9 @@ impl<T> Kept<T> for Item<T> {
     }
     fn time_ns(&self) -> i64 {
         self.time_ns
+    }
+    fn row(&self) -> RowId {
+        self.row
     }
     fn into_item(self) -> Item<T> {
         self
@@ -123,11 +130,13 @@ pub fn percentile_rank(count: u64, percentage: f64) -> Option<u64> {
     (rank >= 0.0 && rank < count as f64).then_some(rank as u64)
 }
 
-/// The value at the nearest rank.
+/// The value at the nearest rank; of several at one time the first.
 pub fn percentile<T: Datum, K: Kept<T>>(mut kept: Vec<K>, percentage: f64) -> Option<Item<T>> {
     let rank = percentile_rank(kept.len() as u64, percentage)? as usize;
     kept.select_nth_unstable_by(rank, by_value);
-    Some(kept.swap_remove(rank).into_item())
+    let equal = |place: &usize| by_value(&kept[*place], &kept[rank]).is_eq();
+    let first = (0..kept.len()).filter(equal).min_by_key(|place| kept[*place].row())?;
+    Some(kept.swap_remove(first).into_item())
 }
 
 /// The most frequent value; of several the earliest. A value that occurs once counts only if it is the smallest.

@@ -2,11 +2,14 @@
 
 mod datum;
 mod kept;
+mod passes;
 mod pieces;
+mod rank;
 mod references;
 mod slots;
 mod state;
 
+pub use passes::{KeySearch, SquareSums};
 pub use references::References;
 pub use slots::{NO_SLOT, WindowSlots};
 
@@ -44,6 +47,25 @@ pub struct Reduction {
     pub times_ns: Vec<i64>,
     /// The selected rows.
     pub rows: Vec<RowId>,
+}
+
+impl Reduction {
+    /// No window.
+    pub fn nothing() -> Self {
+        Self { windows: Vec::new(), values: Column::Null(0), times_ns: Vec::new(), rows: Vec::new() }
+    }
+
+    /// Adds the windows of the next slice: later ones when going forwards, else earlier ones.
+    pub fn append(&mut self, more: Reduction, ascending: bool) {
+        let own = std::mem::replace(self, Self::nothing());
+        let (earlier, later) = if ascending { (own, more) } else { (more, own) };
+        *self = Reduction {
+            windows: [earlier.windows, later.windows].concat(),
+            values: Column::concatenate(&[earlier.values, later.values]),
+            times_ns: [earlier.times_ns, later.times_ns].concat(),
+            rows: [earlier.rows, later.rows].concat(),
+        };
+    }
 }
 
 /// What is shown of rows that are selected, and has to be kept.
@@ -128,12 +150,7 @@ impl Reducer {
     pub fn finish(self, order: &[(u32, u32)]) -> Reduction {
         let function = self.function;
         match self.states {
-            None => Reduction {
-                windows: Vec::new(),
-                values: Column::Null(0),
-                times_ns: Vec::new(),
-                rows: Vec::new(),
-            },
+            None => Reduction::nothing(),
             Some(States::Float(state)) => state.finish(function, order),
             Some(States::Integer(state)) => state.finish(function, order),
             Some(States::Unsigned(state)) => state.finish(function, order),

@@ -203,7 +203,8 @@ fn selected<T>(window: u32, item: Item<T>) -> Reduced<T> {
     Reduced { window, value: Some(item.value), time_ns: item.time_ns, row: item.row }
 }
 
-fn collect<T: Datum>(reduced: impl Iterator<Item = Reduced<T>>) -> Reduction {
+/// Reduced windows as columns.
+pub fn collect<T: Datum>(reduced: impl Iterator<Item = Reduced<T>>) -> Reduction {
     let (mut windows, mut values, mut times_ns, mut rows) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for reduced in reduced {
         windows.push(reduced.window);

@@ -1,0 +1,199 @@
+//! Computing the calls of a group from its rows.
+//!
+//! That is done for all windows at once. Where this takes more memory than the query has, it is done for fewer windows
+//! at a time; and where a single window takes more, functions that need all of its values read them several times.
+
+use super::calls::{Calls, ReducedCall};
+use super::column::Column;
+use super::group::{Group, Input, Inputs};
+use super::memory::QueryMemory;
+use super::ordered::OrderedRows;
+use super::reduce::{KeySearch, SquareSums};
+use super::rows::{ReadColumns, Rows, rows_of_frame};
+use crate::plan::{CallPlan, Function, Plan};
+use nyala_core::store::{Direction, Order, Windows};
+use nyala_core::{Error, ErrorKind, Result, TimeRange};
+
+/// The rows of a group, and what is to be computed from them.
+pub struct GroupRows<'a> {
+    plan: &'a Plan,
+    inputs: &'a Inputs,
+    group: &'a Group,
+    memory: &'a QueryMemory,
+    wanted: ReadColumns,
+    /// The calls, each with the column of its argument.
+    calls: Vec<(&'a CallPlan, usize)>,
+    order: Order,
+}
+
+impl<'a> GroupRows<'a> {
+    /// The rows of a group.
+    pub fn new(plan: &'a Plan, inputs: &'a Inputs, group: &'a Group, memory: &'a QueryMemory) -> Self {
+        let mut references: Vec<_> = Vec::new();
+        let argument =
+            |call: &'a CallPlan| (call, crate::plan::position(&mut references, call.argument.clone()));
+        let calls: Vec<_> = plan.calls.iter().map(argument).collect();
+        let shown = references.len();
+        references.extend(plan.references.iter().cloned());
+        let mut gathered = plan.calls.iter().filter_map(|call| call.function);
+        let in_time = !plan.references.is_empty() || gathered.any(|function| function.depends_on_order());
+        let order = if in_time { Order::Time(Direction::Forward) } else { Order::Key(Direction::Forward) };
+        Self { plan, inputs, group, memory, wanted: ReadColumns { references, shown }, calls, order }
+    }
+
+    /// Computes all calls.
+    pub async fn reduce(&self, windows: &Windows) -> Result<Vec<ReducedCall>> {
+        if self.calls.iter().any(|(call, _)| call.function.is_none()) {
+            return self.follow(windows).await;
+        }
+        let mut reduced: Option<Vec<ReducedCall>> = None;
+        let (mut first, mut length) = (0, windows.count());
+        while first < windows.count() {
+            let slice = windows.part(first, length.min(windows.count() - first));
+            let mut more = match self.reduce_at_once(&self.calls, &slice).await {
+                Err(error) if error.kind() == ErrorKind::Limit && slice.count() > 1 => {
+                    length = slice.count().div_ceil(2);
+                    continue;
+                }
+                Err(error) if error.kind() == ErrorKind::Limit => {
+                    self.reduce_in_passes(&slice, error).await?
+                }
+                other => other?,
+            };
+            more.iter_mut()
+                .flat_map(|(more, _)| &mut more.windows)
+                .for_each(|window| *window += first as u32);
+            reduced = Some(match reduced {
+                None => more,
+                Some(before) => before.into_iter().zip(more).map(append).collect(),
+            });
+            first += slice.count();
+        }
+        match reduced {
+            Some(reduced) => Ok(reduced),
+            None => self.reduce_at_once(&self.calls, windows).await,
+        }
+    }
+
+    /// Computes calls some of which follow the rows one by one.
+    async fn follow(&self, windows: &Windows) -> Result<Vec<ReducedCall>> {
+        let mut calls = Calls::new(self.plan, &self.calls, self.wanted.shown, windows, self.memory);
+        let wanted = self.wanted.clone();
+        let (plan, memory) = (self.plan, self.memory);
+        let mut rows = OrderedRows::open(plan, self.inputs, self.group, wanted, usize::MAX, memory).await?;
+        while let Some(rows) = rows.next().await? {
+            calls.feed(rows)?;
+        }
+        calls.finish()
+    }
+
+    /// Computes some calls in one pass.
+    async fn reduce_at_once(
+        &self,
+        calls: &[(&CallPlan, usize)],
+        windows: &Windows,
+    ) -> Result<Vec<ReducedCall>> {
+        let mut calls = Calls::new(self.plan, calls, self.wanted.shown, windows, self.memory);
+        self.visit(windows.span(), |rows| calls.feed(rows)).await?;
+        calls.finish()
+    }
+
+    /// Computes all calls of a single window that does not fit into memory, which was said by `error`.
+    async fn reduce_in_passes(&self, window: &Windows, error: Error) -> Result<Vec<ReducedCall>> {
+        let mut reduced = Vec::new();
+        for (call, argument) in &self.calls {
+            let of_call = TimeRange::new(call.first_ns, call.last_ns.saturating_add(1));
+            let range = window.span().intersect(of_call);
+            reduced.push(match call.function {
+                Some(function @ (Function::Median | Function::Percentile(_))) => {
+                    self.search(function, *argument, range).await?
+                }
+                Some(Function::Stddev) => self.deviation(*argument, range).await?,
+                // What is left takes memory by its answer.
+                _ if self.calls.len() > 1 => {
+                    self.reduce_at_once(&[(call, *argument)], window).await?.pop().expect("one was computed")
+                }
+                _ => return Err(error),
+            });
+        }
+        Ok(reduced)
+    }
+
+    /// Finds a median or percentile.
+    async fn search(&self, function: Function, argument: usize, range: TimeRange) -> Result<ReducedCall> {
+        let mut held = self.memory.hold();
+        held.charge(KeySearch::BYTES)?;
+        let shows_times = self.plan.selector && self.plan.windows.is_none();
+        let has_rows = !self.plan.references.is_empty();
+        let mut search = KeySearch::new(function, shows_times || has_rows);
+        loop {
+            self.visit(range, |rows| {
+                search.feed(&rows.times_ns, range, &rows.columns[argument]);
+                Ok(())
+            })
+            .await?;
+            if search.end_pass() {
+                break;
+            }
+        }
+        let mut references: Vec<Column> = Vec::new();
+        if has_rows {
+            self.visit(range, |rows| {
+                if let (true, Some(row)) =
+                    (references.is_empty(), search.find(&rows.times_ns, &rows.columns[argument]))
+                {
+                    let columns = rows.columns[self.wanted.shown..].iter();
+                    references = columns.map(|column| column.slice(row, 1)).collect();
+                }
+                Ok(())
+            })
+            .await?;
+        }
+        if references.is_empty() {
+            references = self.plan.references.iter().map(|_| Column::Null(0)).collect();
+        }
+        Ok((search.finish(), references))
+    }
+
+    /// Computes a standard deviation.
+    async fn deviation(&self, argument: usize, range: TimeRange) -> Result<ReducedCall> {
+        let mut sums = SquareSums::default();
+        for pass in 0..2 {
+            self.visit(range, |rows| {
+                sums.feed(pass, &rows.times_ns, range, &rows.columns[argument]);
+                Ok(())
+            })
+            .await?;
+        }
+        Ok((sums.finish(), Vec::new()))
+    }
+
+    /// Goes through the rows of a time range, and perhaps others.
+    async fn visit(&self, time: TimeRange, mut feed: impl FnMut(Rows) -> Result<()>) -> Result<()> {
+        for (input, member) in &self.group.members {
+            match &self.inputs.inputs[*input] {
+                Input::Measurement(rows) => {
+                    let mut reader = rows.read(*member, &self.wanted, self.order, time).await?;
+                    while let Some(rows) = reader.next().await? {
+                        feed(rows)?;
+                    }
+                }
+                Input::Frame(frame) => {
+                    if let Some(rows) = rows_of_frame(frame, &self.wanted, self.plan.inner_rows.as_ref())? {
+                        feed(rows)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The windows of two slices of time.
+fn append((before, after): (ReducedCall, ReducedCall)) -> ReducedCall {
+    let (mut reduction, references) = before;
+    reduction.append(after.0, true);
+    let references = references.into_iter().zip(after.1);
+    let references = references.map(|(before, after)| Column::concatenate(&[before, after])).collect();
+    (reduction, references)
+}

@@ -1,0 +1,110 @@
+//! A query that has less memory than its rows take answers the same, or says what it lacks.
+
+use futures::executor::block_on;
+use nyala_core::memory::MemoryBudget;
+use nyala_core::store::memory::MemoryStore;
+use nyala_core::{ErrorKind, Result};
+use nyala_db::catalog::Catalog;
+use nyala_db::ingest::{ParseOptions, Precision, SeriesCacheLimits};
+use nyala_db::write::LineWriter;
+use nyala_query::exec::{Frame, QueryMemory};
+use nyala_query::influxql::{Params, parse_query};
+use nyala_query::plan::QueryContext;
+use nyala_query::statement::{Answer, execute};
+use std::fmt::Write;
+use std::sync::Arc;
+
+const HOSTS: usize = 20;
+const ROWS: usize = 7_000;
+/// Less than the values of a column take.
+const LITTLE_BYTES: usize = 1_100_000;
+const MUCH_BYTES: usize = 1 << 30;
+
+/// Rows of hosts: floats of both signs, integers of which many are equal, and gaps.
+fn lines() -> String {
+    let mut lines = String::new();
+    let mut state = 7_u64;
+    for row in 0..ROWS {
+        for host in 0..HOSTS {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let value = (state >> 40) as f64 / 1000.0 - 8000.0;
+            let few = (state >> 33) % 5;
+            let gap = if (state >> 20).is_multiple_of(7) { String::new() } else { format!(",few={few}i") };
+            writeln!(lines, "m,host=h{host} value={value}{gap} {}", row * 1000).expect("fits");
+        }
+    }
+    lines
+}
+
+fn context() -> Result<QueryContext> {
+    let catalog = block_on(Catalog::open(Arc::new(MemoryStore::default())))?;
+    block_on(catalog.create_database("db", None))?;
+    let context = QueryContext {
+        catalog: Arc::new(catalog),
+        database: "db".to_owned(),
+        retention_policy: String::new(),
+        now_ns: 1 << 60,
+    };
+    let writer = LineWriter::new(context.catalog.clone(), SeriesCacheLimits::default(), usize::MAX);
+    let options =
+        ParseOptions { precision: Precision::Nanosecond, now_ns: 1 << 60, ..ParseOptions::default() };
+    block_on(writer.write("db", "", options, lines().as_bytes()))?;
+    Ok(context)
+}
+
+fn ask(context: &QueryContext, query: &str, memory_bytes: usize) -> Result<Vec<String>> {
+    let statements = parse_query(query, &Params::default()).expect("a query");
+    let memory = QueryMemory::new(memory_bytes, &MemoryBudget::new(1 << 40));
+    block_on(async {
+        let Answer::Stream(mut stream) = execute(&statements[0], context, memory).await? else {
+            panic!("{query} is a SELECT");
+        };
+        let mut frames = Vec::new();
+        while let Some(Frame { tags, times_ns, columns, .. }) = stream.next().await? {
+            frames.push(format!("{tags:?} {times_ns:?} {columns:?}"));
+        }
+        Ok(frames)
+    })
+}
+
+#[test]
+fn answers_are_the_same_with_little_memory() -> Result<()> {
+    let context = context()?;
+    let queries = [
+        "SELECT percentile(value, 95) FROM m",
+        "SELECT percentile(value, 0.0001) FROM m",
+        "SELECT percentile(few, 50) FROM m",
+        "SELECT percentile(few, 50), host, value FROM m",
+        "SELECT percentile(value, 37), host FROM m WHERE time >= 1s",
+        "SELECT median(value) FROM m",
+        "SELECT median(few) FROM m",
+        "SELECT median(value), count(value), stddev(value), max(few) FROM m",
+        "SELECT stddev(value) FROM m WHERE time < 6ms",
+        "SELECT percentile(value, 10), median(few), count(distinct(few)) FROM m WHERE time < 7ms GROUP BY time(1ms)",
+        "SELECT percentile(value, 10), host FROM m WHERE time < 7ms GROUP BY time(4ms)",
+        "SELECT mode(few) FROM m WHERE time < 7ms GROUP BY time(100u) fill(none)",
+        "SELECT max(value), host FROM m WHERE value < 7000",
+        "SELECT last(value), host, few FROM m",
+    ];
+    for query in queries {
+        let expected = ask(&context, query, MUCH_BYTES)?;
+        assert_eq!(ask(&context, query, LITTLE_BYTES)?, expected, "{query}");
+    }
+    Ok(())
+}
+
+#[test]
+fn groups_give_back_what_they_held() -> Result<()> {
+    let context = context()?;
+    let query = "SELECT percentile(value, 50), median(few) FROM m GROUP BY host";
+    assert_eq!(ask(&context, query, 500_000)?, ask(&context, query, MUCH_BYTES)?);
+    Ok(())
+}
+
+#[test]
+fn an_answer_that_does_not_fit_is_refused() -> Result<()> {
+    let error = ask(&context()?, "SELECT distinct(value) FROM m", LITTLE_BYTES).expect_err("does not fit");
+    assert_eq!(error.kind(), ErrorKind::Limit);
+    assert!(error.to_string().contains("needs more than its 1 MiB"), "{error}");
+    Ok(())
+}
