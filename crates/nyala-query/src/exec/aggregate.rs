@@ -84,7 +84,7 @@ impl<'a> GroupRows<'a> {
         while let Some(rows) = rows.next().await? {
             calls.feed(rows)?;
         }
-        calls.finish()
+        calls.finish().await
     }
 
     /// Computes some calls in one pass.
@@ -95,7 +95,7 @@ impl<'a> GroupRows<'a> {
     ) -> Result<Vec<ReducedCall>> {
         let mut calls = Calls::new(self.plan, calls, self.wanted.shown, windows, self.memory);
         self.visit(windows.span(), |rows| calls.feed(rows)).await?;
-        calls.finish()
+        calls.finish().await
     }
 
     /// Computes all calls of a single window that does not fit into memory, which was said by `error`.

@@ -105,14 +105,14 @@ impl<'a> Calls<'a> {
     }
 
     /// What came out of each call.
-    pub fn finish(self) -> Result<Vec<ReducedCall>> {
+    pub async fn finish(self) -> Result<Vec<ReducedCall>> {
         let slots = self.slots.in_order();
         let (mut reducers, mut followed) = (self.reducers.into_iter(), self.followed.into_iter());
         let mut reduced = Vec::with_capacity(self.calls.len());
         for (call, _) in self.calls {
             if call.function.is_none() {
                 let (mut pipeline, points) = followed.next().expect("one for each such call");
-                let Series { times_ns, values } = points.followed_by(pipeline.finish()?);
+                let Series { times_ns, values } = points.followed_by(pipeline.finish().await?);
                 let reduction = Reduction { windows: Vec::new(), values, times_ns, rows: Vec::new() };
                 reduced.push((reduction, Vec::new()));
                 continue;
@@ -132,17 +132,16 @@ fn looks_elsewhere(call: &CallPlan, plan: &Plan) -> bool {
 }
 
 /// Puts the points of all calls beside each other by time. `None` when no call has any.
-pub fn merge_calls(
+pub async fn merge_calls(
     plan: &Plan,
     windows: &Windows,
     calls: Vec<ReducedCall>,
     memory: &QueryMemory,
 ) -> Result<Option<(Vec<i64>, Vec<Column>)>> {
-    let points: Vec<Points> = calls
-        .into_iter()
-        .zip(&plan.calls)
-        .map(|((reduction, references), call)| Points::of(plan, call, windows, reduction, references, memory))
-        .collect::<Result<_>>()?;
+    let mut points: Vec<Points> = Vec::with_capacity(calls.len());
+    for ((reduction, references), call) in calls.into_iter().zip(&plan.calls) {
+        points.push(Points::of(plan, call, windows, reduction, references, memory).await?);
+    }
     if points.iter().all(|points| points.times_ns.is_empty()) {
         return Ok(None);
     }

@@ -6,6 +6,7 @@
 //! says which it follows: [`Operator::DivideWhole`] and [`Binary::absent_is_false`].
 
 use super::column::{Column, Scalar};
+use crate::elementary;
 use arrow_array::{
     Array, ArrowPrimitiveType, BooleanArray, Float64Array, PrimitiveArray, StringArray, UInt64Array,
 };
@@ -381,22 +382,22 @@ fn math(function: MathFunction, arguments: &[Column], rows: usize) -> Column {
         (Floor, ..) => of_float(f64::floor),
         (Ceil, ..) => of_float(f64::ceil),
         (Round, ..) => of_float(f64::round),
-        (Sin, ..) => of_float(f64::sin),
-        (Cos, ..) => of_float(f64::cos),
-        (Tan, ..) => of_float(f64::tan),
-        (Asin, ..) => of_float(f64::asin),
-        (Acos, ..) => of_float(f64::acos),
-        (Atan, ..) => of_float(f64::atan),
-        (Exp, ..) => of_float(f64::exp),
-        (Ln, ..) => of_float(f64::ln),
-        (Log2, ..) => of_float(f64::log2),
-        (Log10, ..) => of_float(f64::log10),
+        (Sin, ..) => of_float(elementary::sin),
+        (Cos, ..) => of_float(elementary::cos),
+        (Tan, ..) => of_float(elementary::tan),
+        (Asin, ..) => of_float(elementary::asin),
+        (Acos, ..) => of_float(elementary::acos),
+        (Atan, ..) => of_float(elementary::atan),
+        (Exp, ..) => of_float(elementary::exp),
+        (Ln, ..) => of_float(elementary::ln),
+        (Log2, ..) => of_float(elementary::log2),
+        (Log10, ..) => of_float(elementary::log10),
         (Sqrt, ..) => of_float(f64::sqrt),
         (Atan2 | Pow | Log, _, Some(second)) if second.is_number() => {
             let compute: fn(f64, f64) -> f64 = match function {
-                Atan2 => f64::atan2,
-                Pow => f64::powf,
-                _ => |value, base| value.ln() / base.ln(),
+                Atan2 => elementary::atan2,
+                Pow => elementary::pow,
+                _ => |value, base| elementary::ln(value) / elementary::ln(base),
             };
             Column::Float(arithmetic(&first.to_floats(), &second.to_floats(), compute))
         }

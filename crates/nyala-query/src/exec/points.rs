@@ -20,7 +20,7 @@ pub struct Points {
 
 impl Points {
     /// The points of a reduction: ordered, filled, transformed, cut to the limit.
-    pub fn of(
+    pub async fn of(
         plan: &Plan,
         call: &CallPlan,
         windows: &Windows,
@@ -66,16 +66,17 @@ impl Points {
             }
             Some(_) => filled(plan, call, function, windows, &reduction, &references),
         };
-        points.transformed(plan, call, memory).map(|points| points.cut(plan.offset, plan.limit))
+        Ok(points.transformed(plan, call, memory).await?.cut(plan.offset, plan.limit))
     }
 
-    fn transformed(self, plan: &Plan, call: &CallPlan, memory: &QueryMemory) -> Result<Self> {
+    async fn transformed(self, plan: &Plan, call: &CallPlan, memory: &QueryMemory) -> Result<Self> {
         if call.transformations.is_empty() {
             return Ok(self);
         }
         let mut pipeline = Pipeline::new(plan, call, memory);
-        let points =
-            pipeline.feed(Series::of_rows(&self.times_ns, &self.values))?.followed_by(pipeline.finish()?);
+        let points = pipeline
+            .feed(Series::of_rows(&self.times_ns, &self.values))?
+            .followed_by(pipeline.finish().await?);
         Ok(Self { times_ns: points.times_ns, values: points.values, references: Vec::new() })
     }
 

@@ -120,10 +120,10 @@ impl RawGroup {
                     let rows = self.rows.next().await?;
                     *finished = rows.is_none();
                     let single = calls.len() == 1;
-                    let points: Vec<Series> = calls
-                        .iter_mut()
-                        .map(|call| call.next(rows.as_ref(), single))
-                        .collect::<Result<_>>()?;
+                    let mut points: Vec<Series> = Vec::with_capacity(calls.len());
+                    for call in calls.iter_mut() {
+                        points.push(call.next(rows.as_ref(), single).await?);
+                    }
                     let points: Vec<(&[i64], &Column)> =
                         points.iter().map(|points| (&*points.times_ns, &points.values)).collect();
                     let (times_ns, columns) = merge(&points, *ascending);
@@ -140,10 +140,10 @@ impl RawGroup {
 impl FollowedCall {
     /// The points to show after some rows, or after all of them. Where there are other calls, those at the time of
     /// the last row are held back.
-    fn next(&mut self, rows: Option<&Rows>, single: bool) -> Result<Series> {
+    async fn next(&mut self, rows: Option<&Rows>, single: bool) -> Result<Series> {
         let held = std::mem::replace(&mut self.held, Series::empty());
         let mut points = match rows {
-            None => held.followed_by(self.pipeline.finish()?),
+            None => held.followed_by(self.pipeline.finish().await?),
             Some(rows) => {
                 let values = &rows.columns[self.argument];
                 let points = Series::between(&rows.times_ns, values, self.plan.first_ns, self.plan.last_ns);

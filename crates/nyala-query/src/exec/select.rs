@@ -211,7 +211,7 @@ impl SelectStream {
                     let inputs = &self.current.as_ref().expect("at hand").inputs;
                     (inputs.name.clone(), inputs.groups[first + number].tags.clone())
                 };
-                if let Some((times_ns, columns)) = merge_calls(&plan, &windows, calls, &self.memory)? {
+                if let Some((times_ns, columns)) = merge_calls(&plan, &windows, calls, &self.memory).await? {
                     let inputs = Filler::default().fill(plan.fill, &columns);
                     let frame = self.frame(&name, &tags, times_ns, &inputs)?;
                     self.current.as_mut().expect("at hand").ready.push_back(frame);

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::expr::Expr;
+use crate::elementary;
 
 /// Whether a function computes one value from one row's values.
 pub fn is_math_function(name: &str) -> bool {
@@ -66,16 +67,16 @@ pub(super) fn call(name: &str, args: &[Cow<'_, Expr>]) -> Option<Expr> {
 fn one_argument(name: &str) -> Option<fn(f64) -> f64> {
     Some(match name {
         "abs" => f64::abs,
-        "sin" => f64::sin,
-        "cos" => f64::cos,
-        "tan" => f64::tan,
-        "asin" => f64::asin,
-        "acos" => f64::acos,
-        "atan" => f64::atan,
-        "exp" => f64::exp,
-        "ln" => f64::ln,
-        "log2" => f64::log2,
-        "log10" => f64::log10,
+        "sin" => elementary::sin,
+        "cos" => elementary::cos,
+        "tan" => elementary::tan,
+        "asin" => elementary::asin,
+        "acos" => elementary::acos,
+        "atan" => elementary::atan,
+        "exp" => elementary::exp,
+        "ln" => elementary::ln,
+        "log2" => elementary::log2,
+        "log10" => elementary::log10,
         "sqrt" => f64::sqrt,
         "floor" => f64::floor,
         "ceil" => f64::ceil,
@@ -86,9 +87,9 @@ fn one_argument(name: &str) -> Option<fn(f64) -> f64> {
 
 fn two_arguments(name: &str) -> Option<fn(f64, f64) -> f64> {
     Some(match name {
-        "atan2" => f64::atan2,
-        "pow" => f64::powf,
-        "log" => |value, base| value.ln() / base.ln(),
+        "atan2" => elementary::atan2,
+        "pow" => elementary::pow,
+        "log" => |value, base| elementary::ln(value) / elementary::ln(base),
         _ => return None,
     })
 }

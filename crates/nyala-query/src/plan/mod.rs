@@ -6,6 +6,7 @@
 mod call;
 pub mod condition;
 mod expression;
+mod indicator;
 mod reference;
 pub mod rewrite;
 mod transformation;
@@ -15,6 +16,7 @@ pub mod window;
 pub use crate::influxql::{MAXIMUM_TIME_NS, MINIMUM_TIME_NS};
 pub use call::{CallPlan, Function};
 pub use condition::{MeasurementPlan, RowCondition};
+pub use indicator::{Indicator, IndicatorKind, WarmUp};
 pub use reference::{Reference, ReferenceKind, ValueType, position};
 pub use transformation::Transformation;
 pub use window::WindowRule;

@@ -1,5 +1,6 @@
 //! Functions of consecutive points.
 
+use super::indicator::Indicator;
 use super::reference::ValueType;
 use crate::influxql::{Call, Expr};
 use nyala_core::{Error, Result};
@@ -33,6 +34,19 @@ pub enum Transformation {
         /// The unit of time, ns.
         unit_ns: i64,
     },
+    /// An indicator of technical analysis.
+    Indicator(Indicator),
+    /// What follows a series, by the method of Holt and Winters.
+    HoltWinters {
+        /// How many points.
+        horizon: usize,
+        /// How many points make a season; less than two: there are none.
+        season: usize,
+        /// Whether the points that were fitted come first.
+        with_fit: bool,
+        /// The distance of the points, ns.
+        interval_ns: i64,
+    },
 }
 
 /// What `derivative` and `integral` count time in unless they are told, ns.
@@ -55,7 +69,13 @@ impl Transformation {
             "moving_average" => Self::MovingAverage(count(call, 1)?),
             "cumulative_sum" => Self::CumulativeSum,
             "integral" => Self::Integral { unit_ns: unit_ns.unwrap_or(SECOND_NS) },
-            _ => return Ok(None),
+            "holt_winters" | "holt_winters_with_fit" => Self::HoltWinters {
+                horizon: count(call, 1)?,
+                season: count(call, 2)?,
+                with_fit: call.name == "holt_winters_with_fit",
+                interval_ns: interval_ns.unwrap_or(SECOND_NS),
+            },
+            _ => return Ok(Indicator::of(call)?.map(Self::Indicator)),
         }))
     }
 
@@ -68,6 +88,9 @@ impl Transformation {
             Self::MovingAverage(_) => "moving average",
             Self::CumulativeSum => "cumulative sum",
             Self::Integral { .. } => "integral",
+            Self::Indicator(indicator) => indicator.name(),
+            // InfluxDB takes the word from another function.
+            Self::HoltWinters { .. } => "elapsed",
         }
     }
 
@@ -76,6 +99,7 @@ impl Transformation {
         let number = !matches!(input, ValueType::String | ValueType::Boolean);
         match self {
             Self::Elapsed { .. } => true,
+            Self::HoltWinters { .. } => number && input != ValueType::Unsigned,
             _ => number,
         }
     }
@@ -91,12 +115,12 @@ impl Transformation {
 
     /// Whether it gives something at other times than those of the points that it is given.
     pub fn lags(self) -> bool {
-        matches!(self, Self::Integral { .. })
+        matches!(self, Self::Integral { .. } | Self::HoltWinters { .. })
     }
 
     /// Whether it begins a window before the first that is asked for, to have a value there.
     pub fn looks_back(self) -> bool {
-        !matches!(self, Self::CumulativeSum | Self::Integral { .. })
+        !matches!(self, Self::CumulativeSum | Self::Integral { .. } | Self::HoltWinters { .. })
     }
 }
 

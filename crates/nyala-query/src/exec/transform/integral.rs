@@ -1,7 +1,7 @@
 //! The area between the values and zero.
 
 use super::number::{Number, Output, points};
-use super::{Series, Transform};
+use super::{Finish, Series, Transform, at_once};
 use crate::plan::{Plan, WindowRule};
 use nyala_core::Result;
 use std::marker::PhantomData;
@@ -81,11 +81,11 @@ impl<T: Number> Transform for Integral<T> {
         Ok(output.into_series())
     }
 
-    fn finish(&mut self) -> Result<Series> {
+    fn finish(&mut self) -> Finish<'_> {
         let mut output = Output::<f64>::with_room_for(&Series::empty());
         if self.previous.is_some_and(|(time_ns, _)| time_ns != self.window_ns.0) {
             output.push(self.window_ns.0, self.sum);
         }
-        Ok(output.into_series())
+        at_once(output.into_series())
     }
 }

@@ -7,6 +7,8 @@ mod cumulative_sum;
 mod derivative;
 mod difference;
 mod elapsed;
+mod forecast;
+mod indicator;
 mod integral;
 mod moving_average;
 mod number;
@@ -15,6 +17,8 @@ use super::column::Column;
 use super::memory::QueryMemory;
 use crate::plan::{CallPlan, Plan, Transformation, ValueType};
 use nyala_core::Result;
+use std::future::{Future, ready};
+use std::pin::Pin;
 
 /// Points in the order of the answer, each with a value.
 #[derive(Debug, Clone)]
@@ -80,10 +84,17 @@ pub trait Transform: Send {
     /// What follows from the next points, at least one.
     fn feed(&mut self, points: &Series) -> Result<Series>;
 
-    /// What is left at the end of all points.
-    fn finish(&mut self) -> Result<Series> {
-        Ok(Series::empty())
+    /// What is left at the end of all points. It may take long, and is pending now and then if it does.
+    fn finish(&mut self) -> Finish<'_> {
+        at_once(Series::empty())
     }
+}
+
+/// What is left at the end.
+pub type Finish<'a> = Pin<Box<dyn Future<Output = Result<Series>> + Send + 'a>>;
+
+fn at_once<'a>(series: Series) -> Finish<'a> {
+    Box::pin(ready(Ok(series)))
 }
 
 /// The transformations of one call, each fed with what the one before gives.
@@ -117,13 +128,13 @@ impl Pipeline {
     }
 
     /// What is left at the end of all rows.
-    pub fn finish(&mut self) -> Result<Series> {
+    pub async fn finish(&mut self) -> Result<Series> {
         let mut points = Series::empty();
         for step in &mut self.steps {
             if !points.times_ns.is_empty() {
                 points = step.feed(&points)?;
             }
-            points = points.followed_by(step.finish()?);
+            points = points.followed_by(step.finish().await?);
         }
         Ok(points)
     }
@@ -147,6 +158,8 @@ fn step(
     use cumulative_sum::CumulativeSum;
     use derivative::Derivative;
     use difference::Difference;
+    use forecast::HoltWinters;
+    use indicator::Followed;
     use integral::Integral;
     use moving_average::MovingAverage;
     match transformation {
@@ -158,6 +171,10 @@ fn step(
         Transformation::MovingAverage(count) => of_numbers!(MovingAverage count, memory.clone()),
         Transformation::CumulativeSum => of_numbers!(CumulativeSum),
         Transformation::Integral { unit_ns } => of_numbers!(Integral unit_ns, plan),
+        Transformation::Indicator(indicator) => of_numbers!(Followed indicator, memory),
+        Transformation::HoltWinters { horizon, season, with_fit, interval_ns } => {
+            of_numbers!(HoltWinters(horizon, season, with_fit), interval_ns, memory)
+        }
     }
 }
 
@@ -169,13 +186,12 @@ mod tests {
     /// Feeds points one by one and all at once: batches must not show.
     fn transformed(mut make: impl FnMut() -> Box<dyn Transform>, points: &Series) -> Series {
         let (mut whole, mut single) = (make(), make());
-        let all = whole.feed(points).unwrap().followed_by(whole.finish().unwrap());
+        let all = whole.feed(points).unwrap();
         let mut pieces = Series::empty();
         for row in 0..points.times_ns.len() {
             let piece = Series { times_ns: vec![points.times_ns[row]], values: points.values.slice(row, 1) };
             pieces = pieces.followed_by(single.feed(&piece).unwrap());
         }
-        pieces = pieces.followed_by(single.finish().unwrap());
         assert_eq!(all.times_ns, pieces.times_ns);
         let scalars = |series: &Series| -> Vec<_> {
             (0..series.times_ns.len()).map(|row| series.values.scalar(row)).collect()

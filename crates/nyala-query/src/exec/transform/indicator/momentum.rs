@@ -1,0 +1,148 @@
+//! How much of the movement of values was upwards.
+
+use super::Indicator;
+use super::average::Average;
+use crate::exec::memory::{Held, QueryMemory};
+use crate::plan::WarmUp;
+use nyala_core::Result;
+
+/// A value and the way to it from the one before.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Step {
+    pub value: f64,
+    pub step: f64,
+}
+
+/// The last steps, zeros before there were any. Room is taken, and charged, as steps come.
+pub struct Ring {
+    length: usize,
+    steps: Vec<Step>,
+    newest: usize,
+    held: Held,
+}
+
+impl Ring {
+    /// So many steps, at least one.
+    pub fn new(length: usize, memory: &QueryMemory) -> Self {
+        Self { length, steps: vec![Step::default()], newest: 0, held: memory.hold() }
+    }
+
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    pub fn newest(&self) -> Step {
+        self.steps[self.newest]
+    }
+
+    fn place_of_oldest(&self) -> usize {
+        if self.newest + 1 >= self.length { 0 } else { self.newest + 1 }
+    }
+
+    /// The step that the next one takes the place of.
+    pub fn oldest(&mut self) -> Result<Step> {
+        let place = self.place_of_oldest();
+        if place == self.steps.len() {
+            self.held.charge(2 * size_of::<Step>())?;
+            self.steps.push(Step::default());
+        }
+        Ok(self.steps[place])
+    }
+
+    /// Puts a step in the place of the oldest, which was asked for.
+    pub fn replace_oldest(&mut self, value: f64, step: f64) {
+        self.newest = self.place_of_oldest();
+        self.steps[self.newest] = Step { value, step };
+    }
+}
+
+/// Chande's oscillator of plain sums.
+pub struct MomentumOscillator {
+    steps: Ring,
+    up: f64,
+    down: f64,
+    begun: bool,
+}
+
+impl MomentumOscillator {
+    /// Over so many values, at least two.
+    pub fn new(period: usize, memory: &QueryMemory) -> Self {
+        Self { steps: Ring::new(period - 1, memory), up: 0.0, down: 0.0, begun: false }
+    }
+}
+
+impl Indicator for MomentumOscillator {
+    fn next(&mut self, value: f64) -> Result<f64> {
+        let step = if self.begun { value - self.steps.newest().value } else { 0.0 };
+        self.begun = true;
+        if step > 0.0 {
+            self.up += step;
+        } else if step < 0.0 {
+            self.down -= step;
+        }
+        let result = match self.up != 0.0 || self.down != 0.0 {
+            true => 100.0 * ((self.up - self.down) / (self.up + self.down)),
+            false => 0.0,
+        };
+        let oldest = self.steps.oldest()?.step;
+        if oldest > 0.0 {
+            self.up -= oldest;
+        } else if oldest < 0.0 {
+            self.down += oldest;
+        }
+        self.steps.replace_oldest(value, step);
+        Ok(result)
+    }
+    fn warm_count(&self) -> u64 {
+        self.steps.length() as u64
+    }
+}
+
+/// Smoothed averages of the steps upwards and of those downwards.
+pub struct Movement {
+    up: Average,
+    down: Average,
+    last: f64,
+}
+
+impl Movement {
+    /// Over so many values.
+    pub fn new(period: usize, warm_up: WarmUp) -> Self {
+        let average = Average::with_weight(period.saturating_add(1), 1.0 / period as f64, warm_up);
+        Self { up: average, down: average, last: 0.0 }
+    }
+
+    /// Both after one more value.
+    fn add(&mut self, value: f64) -> (f64, f64) {
+        let last = std::mem::replace(&mut self.last, value);
+        self.up.add(if value > last { value - last } else { 0.0 });
+        self.down.add(if value < last { last - value } else { 0.0 });
+        (self.up.last(), self.down.last())
+    }
+}
+
+/// How much of the smoothed movement was upwards, per cent.
+pub struct RelativeStrength(pub Movement);
+
+impl Indicator for RelativeStrength {
+    fn next(&mut self, value: f64) -> Result<f64> {
+        let (up, down) = self.0.add(value);
+        Ok(100.0 - (100.0 / (1.0 + up / down)))
+    }
+    fn warm_count(&self) -> u64 {
+        self.0.up.warm_count()
+    }
+}
+
+/// Chande's oscillator of smoothed averages.
+pub struct SmoothedOscillator(pub Movement);
+
+impl Indicator for SmoothedOscillator {
+    fn next(&mut self, value: f64) -> Result<f64> {
+        let (up, down) = self.0.add(value);
+        Ok(100.0 * ((up - down) / (up + down)))
+    }
+    fn warm_count(&self) -> u64 {
+        self.0.up.warm_count()
+    }
+}
