@@ -1,12 +1,146 @@
-//! Answers as text, written straight from columns.
+//! Answers as clients read them, written straight from columns.
 
+mod csv;
 mod indent;
 pub mod json;
+mod kind;
+mod message_pack;
 mod number;
 mod text;
 mod time;
 
 pub use indent::Indenter;
 pub use json::{JsonAnswer, JsonOptions};
+pub use kind::Format;
 pub use text::push_string;
 pub use time::Epoch;
+
+use csv::CsvAnswer;
+use message_pack::MessagePackAnswer;
+use nyala_query::exec::Frame;
+use nyala_query::influxql::Zone;
+use nyala_query::statement::Chunks;
+use std::ops::Range;
+
+/// An answer in the making. Calls per statement: `begin_statement`, then `frame`s, then one of
+/// `end_statement…` or `fail_statement`; at last `finish`.
+pub enum Writer {
+    /// As JSON.
+    Json(JsonAnswer),
+    /// As CSV.
+    Csv(CsvAnswer),
+    /// As MessagePack.
+    MessagePack(MessagePackAnswer),
+}
+
+impl Writer {
+    /// An empty answer.
+    pub fn new(format: Format, options: JsonOptions) -> Self {
+        match format {
+            Format::Json => Writer::Json(JsonAnswer::new(options)),
+            Format::ApplicationCsv | Format::TextCsv => Writer::Csv(CsvAnswer::new(options.epoch)),
+            Format::MessagePack => {
+                Writer::MessagePack(MessagePackAnswer::new(options.epoch, options.chunk_rows))
+            }
+        }
+    }
+
+    /// Whether every chunk is a document of its own.
+    pub fn is_chunked(&self) -> bool {
+        match self {
+            Writer::Json(answer) => answer.is_chunked(),
+            Writer::Csv(_) => false,
+            Writer::MessagePack(answer) => answer.is_chunked(),
+        }
+    }
+
+    /// Bytes that can be taken.
+    pub fn len(&self) -> usize {
+        match self {
+            Writer::Json(answer) => answer.len(),
+            Writer::Csv(answer) => answer.len(),
+            Writer::MessagePack(answer) => answer.len(),
+        }
+    }
+
+    /// Bytes that cannot be taken before the answer is finished.
+    pub fn held_bytes(&self) -> usize {
+        match self {
+            Writer::Json(_) | Writer::Csv(_) => 0,
+            Writer::MessagePack(answer) => answer.held_bytes(),
+        }
+    }
+
+    /// Takes what was written so far.
+    pub fn take(&mut self) -> Vec<u8> {
+        match self {
+            Writer::Json(answer) => answer.take(),
+            Writer::Csv(answer) => answer.take(),
+            Writer::MessagePack(answer) => answer.take(),
+        }
+    }
+
+    /// Why the answer cannot be finished, although its beginning was taken.
+    pub fn broken(&self) -> Option<&str> {
+        match self {
+            Writer::Json(answer) => answer.broken(),
+            Writer::Csv(answer) => answer.broken(),
+            Writer::MessagePack(_) => None,
+        }
+    }
+
+    /// Begins the results of statement `number`; its times are shown in `zone` where they are text.
+    pub fn begin_statement(&mut self, number: usize, zone: Option<Zone>) {
+        match self {
+            Writer::Json(answer) => answer.begin_statement(number, zone),
+            Writer::Csv(answer) => answer.begin_statement(),
+            Writer::MessagePack(answer) => answer.begin_statement(number),
+        }
+    }
+
+    /// Writes some rows of a frame.
+    pub fn frame(&mut self, frame: &Frame, rows: Range<usize>, chunks: Chunks) {
+        match self {
+            Writer::Json(answer) => answer.frame(frame, rows, chunks),
+            Writer::Csv(answer) => answer.frame(frame, rows),
+            Writer::MessagePack(answer) => answer.frame(frame, rows, chunks),
+        }
+    }
+
+    /// Ends the results of a statement.
+    pub fn end_statement(&mut self) {
+        match self {
+            Writer::Json(answer) => answer.end_statement(),
+            Writer::Csv(_) => {}
+            Writer::MessagePack(answer) => answer.end_statement(),
+        }
+    }
+
+    /// Ends the results of a statement that shows nothing but a message for people.
+    pub fn end_statement_with_warning(&mut self, text: &str) {
+        match self {
+            Writer::Json(answer) => answer.end_statement_with_warning(text),
+            Writer::Csv(_) => {}
+            Writer::MessagePack(answer) => answer.end_statement_with_warning(text),
+        }
+    }
+
+    /// Ends the results of a statement with an error, instead of what it has shown. Where that was taken already,
+    /// the answer is broken.
+    pub fn fail_statement(&mut self, message: &str) {
+        match self {
+            Writer::Json(answer) => answer.fail_statement(message),
+            Writer::Csv(answer) => answer.fail_statement(message),
+            Writer::MessagePack(answer) => answer.fail_statement(message),
+        }
+    }
+
+    /// Ends the answer.
+    pub fn finish(&mut self) {
+        match self {
+            Writer::Json(answer) => answer.finish(),
+            Writer::Csv(_) => {}
+            Writer::MessagePack(answer) => answer.finish(),
+        }
+    }
+}

@@ -10,6 +10,8 @@ pub struct Epoch {
 }
 
 impl Epoch {
+    pub(super) const NANOSECONDS: Self = Self { unit_ns: 1 };
+
     /// The unit of an `epoch` parameter; unknown ones mean nanoseconds.
     pub fn of_parameter(text: &str) -> Option<Self> {
         let unit_ns = match text {
@@ -24,8 +26,12 @@ impl Epoch {
         Some(Self { unit_ns })
     }
 
+    pub(super) fn of(self, time_ns: i64) -> i64 {
+        time_ns / self.unit_ns
+    }
+
     pub(super) fn push(self, out: &mut Vec<u8>, time_ns: i64) {
-        push_integer(out, time_ns / self.unit_ns);
+        push_integer(out, self.of(time_ns));
     }
 }
 

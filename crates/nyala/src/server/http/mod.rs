@@ -8,11 +8,12 @@ mod query;
 mod response;
 mod write;
 
+use super::format::Format;
 use super::metrics::Metrics;
 use super::stage::Stage;
 use hyper::body::Incoming;
 use hyper::header::{
-    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCEPT, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ALLOW, HeaderMap, HeaderName, HeaderValue,
 };
 use hyper::{Method, Request, Response, StatusCode};
@@ -20,7 +21,7 @@ use nyala_core::env::ClockRef;
 use nyala_core::memory::MemoryBudget;
 use nyala_db::catalog::Catalog;
 use nyala_db::write::LineWriter;
-use response::{Answer, Failure, empty, failure, whole};
+use response::{Answer, Failure, empty, failure, in_format, whole};
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -82,6 +83,8 @@ pub async fn answer(
     let path = request.uri().path().to_owned();
     let asked_id = ["x-request-id", "request-id"].into_iter().find_map(|name| header(&request, name));
     let origin = header(&request, "origin");
+    let accepted = request.headers().get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let format = Format::accepted(accepted);
     let mut response = match allowed(&path) {
         None => whole(StatusCode::NOT_FOUND, TEXT, "404 page not found\n"),
         Some(allowed) if !allowed.split(", ").any(|method| method == request.method().as_str()) => {
@@ -90,7 +93,8 @@ pub async fn answer(
             refused
         }
         Some(_) => {
-            let mut response = route(&context, &path, request).await.unwrap_or_else(|failure| *failure);
+            let routed = route(&context, &path, request, format).await;
+            let mut response = routed.unwrap_or_else(|failure| *in_format(failure, format));
             if let Some(origin) = origin {
                 allow_origin(response.headers_mut(), origin);
             }
@@ -128,13 +132,14 @@ async fn route(
     context: &Context,
     path: &str,
     request: Request<Incoming>,
+    format: Format,
 ) -> Result<Response<Answer>, Failure> {
     if request.method() == Method::OPTIONS {
         return Ok(empty(StatusCode::OK));
     }
     match path {
         "/write" => write::handle(context, request).await,
-        "/query" => query::handle(context, request).await,
+        "/query" => query::handle(context, request, format).await,
         "/ping" => Ok(ping(&request)),
         "/status" => Ok(empty(StatusCode::NO_CONTENT)),
         "/health" | "/ready" => Ok(health(context)),

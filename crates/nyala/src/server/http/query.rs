@@ -1,9 +1,9 @@
-//! `GET` and `POST /query`: InfluxQL in, JSON out.
+//! `GET` and `POST /query`: InfluxQL in, an answer in the format asked for out.
 
 use super::gzip::{self, Packer};
 use super::response::{Answer, Broken, Failure, empty, failure, prettily, whole};
 use super::{Context, body, multipart, params::Params};
-use crate::server::format::{Epoch, Indenter, JsonAnswer, JsonOptions};
+use crate::server::format::{Epoch, Format, Indenter, JsonOptions, Writer};
 use bytes::Bytes;
 use futures::FutureExt;
 use hyper::body::Incoming;
@@ -34,6 +34,7 @@ const STRIDE_ROWS: usize = 4_096;
 pub(super) async fn handle(
     context: &Context,
     request: Request<Incoming>,
+    format: Format,
 ) -> Result<Response<Answer>, Failure> {
     let (head, incoming) = request.into_parts();
     let of_url = Params::parse(head.uri.query().unwrap_or(""));
@@ -43,10 +44,18 @@ pub(super) async fn handle(
         _ => Ok(of_url),
     };
     let answered = match answered {
-        Ok(params) => answer(context, &head.method, &head.headers, &params, pretty).await,
+        Ok(params) => answer(context, &head.method, &head.headers, &params, Shape { format, pretty }).await,
         Err(failure) => Err(failure),
     };
     answered.map_err(|failure| if pretty { prettily(failure) } else { failure })
+}
+
+/// How an answer is to look.
+#[derive(Clone, Copy)]
+struct Shape {
+    format: Format,
+    /// Whether JSON is indented.
+    pretty: bool,
 }
 
 async fn read_form(
@@ -75,7 +84,7 @@ async fn answer(
     method: &Method,
     headers: &HeaderMap,
     params: &Params,
-    pretty: bool,
+    shape: Shape,
 ) -> Result<Response<Answer>, Failure> {
     let text = params.get("q").trim();
     if text.is_empty() {
@@ -106,10 +115,12 @@ async fn answer(
         memory_bytes: context.limits.query_bytes,
         memory: databases.memory.clone(),
         output: Output {
-            answer: JsonAnswer::new(options),
-            indenter: pretty.then(Indenter::default),
+            answer: Writer::new(shape.format, options),
+            indenter: (shape.pretty && shape.format == Format::Json).then(Indenter::default),
             packer: packed.then(Packer::default),
             pieces,
+            held: QueryMemory::new(context.limits.query_bytes, &context.databases()?.memory),
+            held_bytes: 0,
         },
     };
     if params.is_true("async") {
@@ -127,8 +138,9 @@ async fn answer(
             return Err(failure(StatusCode::INTERNAL_SERVER_ERROR, words));
         }
     };
+    let content_type = shape.format.content_type();
     let mut response = if first.last {
-        whole(StatusCode::OK, "application/json", first.bytes)
+        whole(StatusCode::OK, content_type, first.bytes)
     } else {
         let (sender, pieces) = mpsc::channel(1);
         tokio::spawn(async move {
@@ -142,7 +154,7 @@ async fn answer(
             }
         });
         let mut response = Response::new(Answer::Pieces(pieces));
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         response
     };
     if packed {
@@ -157,15 +169,31 @@ struct Piece {
     last: bool,
 }
 
-/// Where an answer goes: written as JSON, then indented, then packed, then sent.
+/// Where an answer goes: written, then indented, then packed, then sent.
 struct Output {
-    answer: JsonAnswer,
+    answer: Writer,
     indenter: Option<Indenter>,
     packer: Option<Packer>,
     pieces: mpsc::Sender<Result<Piece, Broken>>,
+    /// Charged with what the answer holds back until it is whole, so far `held_bytes`.
+    held: QueryMemory,
+    held_bytes: usize,
 }
 
 impl Output {
+    /// Charges what can only be sent when the answer is whole: it will be there twice when it is put together.
+    fn charge_held(&mut self) -> Result<(), nyala_core::Error> {
+        let held_bytes = 2 * self.answer.held_bytes();
+        if held_bytes <= self.held_bytes {
+            return Ok(());
+        }
+        self.held.charge(held_bytes - self.held_bytes).map_err(|error| {
+            error.context("MessagePack is sent when it is whole (ask for chunked=true, or for JSON)")
+        })?;
+        self.held_bytes = held_bytes;
+        Ok(())
+    }
+
     /// Sends what was written, if it is much or the last.
     async fn send(&mut self, last: bool) -> Result<(), Stop> {
         if !last && self.answer.len() < BUFFER_BYTES {
@@ -287,6 +315,7 @@ impl Job {
         loop {
             let end = frame.rows().min(start + STRIDE_ROWS);
             self.output.answer.frame(frame, start..end, chunks);
+            self.output.charge_held()?;
             self.output.send(false).await?;
             if end == frame.rows() {
                 return Ok(());

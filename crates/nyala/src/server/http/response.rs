@@ -1,6 +1,6 @@
 //! Responses: a body at once or in pieces, errors in InfluxDB's form.
 
-use crate::server::format::{Indenter, push_string};
+use crate::server::format::{Format, Indenter};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
@@ -90,11 +90,9 @@ pub(crate) fn failure(status: StatusCode, message: impl AsRef<str>) -> Failure {
 
 /// A failure whose body has further members, written as `,"name":value…`.
 pub(crate) fn failure_with(status: StatusCode, message: &str, members: &[u8]) -> Failure {
-    let mut body = b"{\"error\":".to_vec();
-    push_string(&mut body, message);
-    body.extend_from_slice(members);
-    body.extend_from_slice(b"}\n");
-    let mut response = whole(status, "application/json", body);
+    let body = Format::Json.error(message, members);
+    let mut response = whole(status, Format::Json.content_type(), body);
+    response.extensions_mut().insert(Message(message.to_owned()));
     if let Some(value) = header_text(message) {
         response.headers_mut().insert("X-Influxdb-Error", value);
     }
@@ -102,6 +100,21 @@ pub(crate) fn failure_with(status: StatusCode, message: &str, members: &[u8]) ->
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     }
     Box::new(response)
+}
+
+/// What went wrong, kept beside a failure's body.
+#[derive(Clone)]
+struct Message(String);
+
+/// The same failure in the format that the client asked for.
+pub(crate) fn in_format(mut failure: Failure, format: Format) -> Failure {
+    if format != Format::Json
+        && let Some(Message(message)) = failure.extensions_mut().remove()
+    {
+        *failure.body_mut() = Answer::Whole(Some(format.error(&message, b"").into()));
+        failure.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
+    }
+    failure
 }
 
 /// The same failure, its body indented.
