@@ -10,6 +10,7 @@ pub mod ingest;
 mod names;
 mod records;
 pub mod series;
+pub mod users;
 pub mod write;
 
 pub use names::{is_valid_name, quoted};

@@ -6,6 +6,7 @@ use nyala_core::store::memory::MemoryStore;
 use nyala_core::{ErrorKind, Result};
 use nyala_db::catalog::Catalog;
 use nyala_db::ingest::{ParseOptions, Precision, SeriesCacheLimits};
+use nyala_db::users::Rights;
 use nyala_db::write::LineWriter;
 use nyala_query::exec::{Frame, QueryMemory};
 use nyala_query::influxql::{Params, parse_query};
@@ -44,6 +45,7 @@ fn context() -> Result<QueryContext> {
         database: "db".to_owned(),
         retention_policy: String::new(),
         now_ns: 1 << 60,
+        rights: Rights::Open,
     };
     let writer = LineWriter::new(context.catalog.clone(), SeriesCacheLimits::default(), usize::MAX);
     let options =

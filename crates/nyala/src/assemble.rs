@@ -2,6 +2,7 @@
 
 use crate::config::{Config, Encoding, WalSync};
 use crate::server::Server;
+use crate::server::http::access::Access;
 use crate::server::http::{Context, Databases, HttpLimits};
 use crate::server::metrics::Metrics;
 use crate::server::stage::Stage;
@@ -52,6 +53,10 @@ impl Running {
             clock: clock.clone(),
             work: work.handle().clone(),
             limits: HttpLimits { body_bytes: config.max_body_size.0, query_bytes: config.memory_limit.0 / 4 },
+            access: match config.auth_enabled {
+                true => Access::Users { secret: config.shared_secret.clone() },
+                false => Access::Open,
+            },
             metrics: Arc::new(Metrics::new(vec![Box::new(engine_metrics)])),
             stage: Stage::default(),
             requests: AtomicU64::new(0),

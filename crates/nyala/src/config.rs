@@ -1,5 +1,6 @@
 //! Settings: a TOML file, `NYALA_*` variables and flags, in rising precedence, under the same names.
 
+use crate::server::http::access::SharedSecret;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -36,6 +37,13 @@ pub struct GivenConfig {
     /// The largest request body, packed or unpacked [default: 25MB]
     #[arg(long, env = "NYALA_MAX_BODY_SIZE", value_name = "SIZE")]
     pub max_body_size: Option<ByteSize>,
+    /// Whether clients must log in; the first to create is an administrator [default: false]
+    #[arg(long, env = "NYALA_AUTH_ENABLED", num_args = 0..=1, default_missing_value = "true")]
+    pub auth_enabled: Option<bool>,
+    /// What bearer tokens (JWT, HS256) are signed with, 32 bytes or more; better in a file or variable than in a flag
+    #[arg(long, env = "NYALA_SHARED_SECRET", value_name = "SECRET", hide_env_values = true)]
+    #[serde(skip_serializing)]
+    pub shared_secret: Option<SharedSecret>,
     /// Serve other machines although there is no authentication
     #[arg(long, env = "NYALA_ALLOW_UNAUTHENTICATED", num_args = 0..=1, default_missing_value = "true")]
     pub allow_unauthenticated: Option<bool>,
@@ -54,6 +62,10 @@ pub struct Config {
     pub encoding: Encoding,
     pub maintenance_threads: usize,
     pub max_body_size: ByteSize,
+    pub auth_enabled: bool,
+    /// Never printed.
+    #[serde(skip_serializing)]
+    pub shared_secret: Option<SharedSecret>,
     pub allow_unauthenticated: bool,
 }
 
@@ -187,6 +199,8 @@ impl GivenConfig {
             encoding: self.encoding.or(in_file.encoding).unwrap_or(Encoding::Balanced),
             maintenance_threads: self.maintenance_threads.or(in_file.maintenance_threads).unwrap_or(2),
             max_body_size: self.max_body_size.or(in_file.max_body_size).unwrap_or(ByteSize(25_000_000)),
+            auth_enabled: self.auth_enabled.or(in_file.auth_enabled).unwrap_or(false),
+            shared_secret: self.shared_secret.or(in_file.shared_secret),
             allow_unauthenticated: self
                 .allow_unauthenticated
                 .or(in_file.allow_unauthenticated)
@@ -199,11 +213,19 @@ impl GivenConfig {
 
 impl Config {
     fn check(&self) -> Result<(), String> {
-        if !self.http_bind.ip().is_loopback() && !self.allow_unauthenticated {
+        if !self.http_bind.ip().is_loopback() && !self.auth_enabled && !self.allow_unauthenticated {
             return Err(format!(
-                "http-bind {} is reachable from other machines, and there is no authentication yet: bind to 127.0.0.1, or say --allow-unauthenticated if the network is trusted",
+                "http-bind {} is reachable from other machines, and authentication is off: say --auth-enabled, bind to 127.0.0.1, or say --allow-unauthenticated if the network is trusted",
                 self.http_bind
             ));
+        }
+        if let Some(secret) = &self.shared_secret {
+            secret.check()?;
+        }
+        if self.shared_secret.is_some() && !self.auth_enabled {
+            return Err(
+                "shared-secret without auth-enabled would protect nothing: set both or neither".into()
+            );
         }
         if self.memory_limit.0 < 64 << 20 {
             return Err(format!("memory-limit {} is less than 64MiB", self.memory_limit));
@@ -237,10 +259,25 @@ mod tests {
     }
 
     #[test]
+    fn a_weak_or_useless_secret_is_refused_and_no_secret_is_printed() {
+        let text = "auth-enabled = true\nshared-secret = \"0123456789abcdef0123456789abcdef\"\n";
+        let given: GivenConfig = toml::from_str(text).unwrap();
+        let config = given.clone().resolve(None).unwrap();
+        assert!(!format!("{config:?} {}", toml::to_string(&config).unwrap()).contains("0123"));
+        for weak in ["", "short"] {
+            let weak: GivenConfig = toml::from_str(&text.replace("0123456789abcdef", weak)).unwrap();
+            assert!(weak.resolve(None).is_err());
+        }
+        assert!(GivenConfig { auth_enabled: None, ..given }.resolve(None).is_err());
+    }
+
+    #[test]
     fn the_world_is_not_served_by_accident() {
         let open = GivenConfig { http_bind: Some(([0, 0, 0, 0], 8086).into()), ..GivenConfig::default() };
         assert!(open.clone().resolve(None).is_err());
-        let meant = GivenConfig { allow_unauthenticated: Some(true), ..open };
+        let meant = GivenConfig { allow_unauthenticated: Some(true), ..open.clone() };
         assert!(meant.resolve(None).is_ok());
+        let closed = GivenConfig { auth_enabled: Some(true), ..open };
+        assert!(closed.resolve(None).is_ok());
     }
 }

@@ -11,6 +11,7 @@ pub use retention_policy::{DEFAULT_POLICY_NAME, MIN_DURATION_NS, RetentionPolicy
 
 use crate::names::is_valid_name;
 use crate::records::Records;
+use crate::users::{Privilege, Users};
 use nyala_core::store::{Alteration, StoreRef};
 use nyala_core::{Error, ErrorKind, Result, TableSchema};
 use parking_lot::RwLock;
@@ -60,6 +61,7 @@ pub struct Catalog {
     store: StoreRef,
     databases_records: Records,
     series_records: Records,
+    users: Users,
     state: RwLock<State>,
     /// Writers share it; whoever removes series or measurements holds it alone, so that nothing is removed
     /// under a writer. Taken before `changing`.
@@ -91,6 +93,7 @@ impl Catalog {
     pub async fn open(store: StoreRef) -> Result<Self> {
         let databases_records = Records::open(store.clone(), DATABASES_TABLE).await?;
         let series_records = Records::open(store.clone(), SERIES_TABLE).await?;
+        let users = Users::open(store.clone()).await?;
         let mut state = State::default();
         let mut broken = None;
         databases_records
@@ -120,6 +123,7 @@ impl Catalog {
             store,
             databases_records,
             series_records,
+            users,
             state: RwLock::new(state),
             membership: tokio::sync::RwLock::new(()),
             series_bytes: AtomicUsize::new(0),
@@ -131,6 +135,25 @@ impl Catalog {
     /// The store below.
     pub fn store(&self) -> &StoreRef {
         &self.store
+    }
+
+    /// Who may do what.
+    pub fn users(&self) -> &Users {
+        &self.users
+    }
+
+    /// Changes what a user may do with a database.
+    pub async fn change_grant(
+        &self,
+        user: &str,
+        database: &str,
+        change: impl Fn(Privilege) -> Privilege,
+    ) -> Result<()> {
+        // The database cannot go meanwhile, and leave a grant behind to the next of its name.
+        let _changing = self.changing.lock().await;
+        self.users.existing(user)?;
+        self.existing_database(database)?;
+        self.users.change_grant(user, database, change).await
     }
 
     /// Keeps series and measurements from being removed while it is held.
@@ -302,6 +325,8 @@ impl Catalog {
         let _membership = self.own_membership().await;
         let _changing = self.changing.lock().await;
         let Some(database) = self.database(name) else { return Ok(()) };
+        // First: whatever fails after this, nobody keeps rights to the next database of this name.
+        self.users.forget_database(name).await?;
         for policy in &database.policies {
             self.drop_policy_tables(name, &policy.name).await?;
         }

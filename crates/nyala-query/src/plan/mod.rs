@@ -26,6 +26,7 @@ use crate::influxql::{self, Call, Expr, Select};
 use expression::{Place, Translator};
 use nyala_core::{Error, Result};
 use nyala_db::catalog::Catalog;
+use nyala_db::users::Rights;
 use rewrite::{Rewritten, RewrittenSource};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -41,6 +42,8 @@ pub struct QueryContext {
     pub retention_policy: String,
     /// The time of day that `now()` means, ns.
     pub now_ns: i64,
+    /// Whose request it is.
+    pub rights: Rights,
 }
 
 /// A SELECT ready to be executed.

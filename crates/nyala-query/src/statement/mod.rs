@@ -3,7 +3,11 @@
 mod definition;
 mod deletion;
 mod index_condition;
+mod privilege;
 mod show;
+mod users;
+
+pub use privilege::{Need, authorize, needs};
 
 use crate::exec::{Frame, QueryMemory, SelectStream};
 use crate::influxql::{MeasurementName, Select, Source, Statement, compile};
@@ -35,7 +39,7 @@ pub enum Chunks {
     BySize,
 }
 
-/// Executes a statement. Rows of a SELECT are computed as the caller takes them.
+/// Executes a statement that [`authorize`] let through. Rows of a SELECT are computed as the caller takes them.
 pub async fn execute(statement: &Statement, context: &QueryContext, memory: QueryMemory) -> Result<Answer> {
     match statement {
         Statement::Select(select) if select.target.is_some() => unsupported("SELECT INTO"),
@@ -76,6 +80,19 @@ pub async fn execute(statement: &Statement, context: &QueryContext, memory: Quer
         Statement::ShowTagKeys(statement) => show::tag_keys(statement, context).await,
         Statement::ShowTagValues(statement) => show::tag_values(statement, context).await,
         Statement::ShowFieldKeys(statement) => show::field_keys(statement, context).await,
+        Statement::CreateUser(create) => users::create(create, context).await,
+        Statement::DropUser { name } => users::drop_user(name, context).await,
+        Statement::SetPassword { user, password } => users::set_password(user, password, context).await,
+        Statement::Grant { privilege, database, user } => {
+            users::grant(*privilege, database, user, context).await
+        }
+        Statement::Revoke { privilege, database, user } => {
+            users::revoke(*privilege, database, user, context).await
+        }
+        Statement::GrantAdmin { user } => users::set_admin(user, true, context).await,
+        Statement::RevokeAdmin { user } => users::set_admin(user, false, context).await,
+        Statement::ShowUsers => Ok(users::show(context)),
+        Statement::ShowGrants { user } => users::show_grants(user, context),
         other => unsupported(&first_words(&other.to_string())),
     }
 }

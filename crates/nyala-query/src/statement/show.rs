@@ -20,12 +20,13 @@ use nyala_core::time::truncate_to_width;
 use nyala_core::{Error, Result, SeriesId, TimeRange};
 use nyala_db::catalog::Measurement;
 use nyala_db::series::TagFilter;
+use nyala_db::users::Privilege;
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A table without times.
-fn table(name: &str, columns: Vec<(&str, Column)>) -> Frame {
+pub(super) fn table(name: &str, columns: Vec<(&str, Column)>) -> Frame {
     let names: Arc<[String]> = columns.iter().map(|(name, _)| (*name).to_owned()).collect();
     Frame {
         name: name.into(),
@@ -39,7 +40,7 @@ fn table(name: &str, columns: Vec<(&str, Column)>) -> Frame {
     }
 }
 
-fn text_column<T: AsRef<str>>(values: impl IntoIterator<Item = T>) -> Column {
+pub(super) fn text_column<T: AsRef<str>>(values: impl IntoIterator<Item = T>) -> Column {
     Column::String(StringArray::from_iter_values(values))
 }
 
@@ -50,8 +51,11 @@ fn page<T>(rows: Vec<T>, limit: u64, offset: u64) -> Vec<T> {
 }
 
 pub(super) fn databases(context: &QueryContext) -> Frame {
-    let names = context.catalog.databases();
-    table("databases", vec![("name", text_column(names.iter().map(|database| &database.name)))])
+    let names = context.catalog.databases().into_iter().map(|database| database.name.clone());
+    let shown = |name: &String| {
+        context.rights.may(Privilege::Read, name) || context.rights.may(Privilege::Write, name)
+    };
+    table("databases", vec![("name", text_column(names.filter(shown)))])
 }
 
 pub(super) fn retention_policies(database: Option<&str>, context: &QueryContext) -> Result<Answer> {

@@ -53,7 +53,7 @@ fn play(program: &Program, script: &Script) -> Outcome {
         errors: Vec::new(),
         answers: Vec::new(),
     };
-    let mut server = match Server::start(program) {
+    let mut server = match Server::start(program, &script.settings) {
         Ok(server) => server,
         Err(error) => {
             outcome.failures.push(format!("{}: {error}", script.name));

@@ -17,6 +17,11 @@ pub(crate) struct Process {
 impl Process {
     /// Starts a server and does not wait for it. Its log goes beside its data.
     pub(crate) fn spawn(data_dir: &Path, arguments: &[&str]) -> Process {
+        Self::spawn_in(data_dir, arguments, &[])
+    }
+
+    /// The same with variables.
+    pub(crate) fn spawn_in(data_dir: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Process {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         let address = listener.local_addr().expect("bound");
         drop(listener);
@@ -26,6 +31,7 @@ impl Process {
             .args(["serve", "--http-bind", &address.to_string(), "--data-dir"])
             .arg(data_dir)
             .args(arguments)
+            .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stderr(File::create(&log).expect("a log"))
             .spawn()

@@ -14,6 +14,8 @@ pub(crate) struct Script {
     pub(crate) path: PathBuf,
     pub(crate) name: String,
     pub(crate) steps: Vec<Step>,
+    /// How the server is started.
+    pub(crate) settings: Vec<(String, String)>,
     lines: Vec<String>,
 }
 
@@ -90,6 +92,7 @@ impl Script {
         let mut write_defaults = Vec::new();
         let mut query_defaults = Vec::new();
         let mut steps = Vec::new();
+        let mut settings = Vec::new();
         let mut at = 0;
         while at < lines.len() {
             let head = lines[at].trim_end();
@@ -98,6 +101,15 @@ impl Script {
                 continue;
             }
             let words = split_words(head).map_err(|e| format!("{}: {e}", at + 1))?;
+            if words[0] == "settings" {
+                let pair = |word: &String| {
+                    let (name, value) = word.split_once('=').unwrap_or((word, "true"));
+                    (name.to_owned(), value.to_owned())
+                };
+                settings.extend(words[1..].iter().map(pair));
+                at += 1;
+                continue;
+            }
             if words[0] == "defaults" {
                 let target = match words.get(1).map(String::as_str) {
                     Some("write") => &mut write_defaults,
@@ -119,7 +131,13 @@ impl Script {
             steps.push(step);
         }
         let name = path.file_stem().unwrap_or_default();
-        Ok(Script { path: path.to_owned(), name: name.to_string_lossy().into_owned(), steps, lines })
+        Ok(Script {
+            path: path.to_owned(),
+            name: name.to_string_lossy().into_owned(),
+            steps,
+            settings,
+            lines,
+        })
     }
 
     /// The file with other expected answers: one per step, none for steps without an answer.

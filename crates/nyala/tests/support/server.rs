@@ -42,13 +42,14 @@ pub(crate) struct Server {
     child: Child,
     address: SocketAddr,
     directory: tempfile::TempDir,
+    settings: Vec<(String, String)>,
 }
 
 impl Server {
-    pub(crate) fn start(program: &Program) -> Result<Server, String> {
+    pub(crate) fn start(program: &Program, settings: &[(String, String)]) -> Result<Server, String> {
         let directory = tempfile::tempdir().map_err(|e| e.to_string())?;
-        let (child, address) = launch(program, directory.path())?;
-        Ok(Server { program: program.clone(), child, address, directory })
+        let (child, address) = launch(program, directory.path(), settings)?;
+        Ok(Server { program: program.clone(), child, address, directory, settings: settings.to_vec() })
     }
 
     /// Stops the server, in order or by force, and starts it again on its data.
@@ -67,7 +68,7 @@ impl Server {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        (self.child, self.address) = launch(&self.program, self.directory.path())?;
+        (self.child, self.address) = launch(&self.program, self.directory.path(), &self.settings)?;
         Ok(())
     }
 
@@ -102,11 +103,15 @@ fn name_version(response: &mut Response) {
     }
 }
 
-fn launch(program: &Program, directory: &Path) -> Result<(Child, SocketAddr), String> {
+fn launch(
+    program: &Program,
+    directory: &Path,
+    settings: &[(String, String)],
+) -> Result<(Child, SocketAddr), String> {
     // Another process may take the port between its choice and its use: then another is tried.
     let mut last = String::new();
     for _ in 0..3 {
-        match launch_once(program, directory) {
+        match launch_once(program, directory, settings) {
             Ok(started) => return Ok(started),
             Err(error) => last = error,
         }
@@ -114,7 +119,34 @@ fn launch(program: &Program, directory: &Path) -> Result<(Child, SocketAddr), St
     Err(last)
 }
 
-fn launch_once(program: &Program, directory: &Path) -> Result<(Child, SocketAddr), String> {
+/// Sections of InfluxDB's settings, where those are that scripts may set.
+const SECTIONS: [(&str, &str); 8] = [
+    ("auth-enabled", "HTTP"),
+    ("shared-secret", "HTTP"),
+    ("max-row-limit", "HTTP"),
+    ("max-select-point", "COORDINATOR"),
+    ("max-select-series", "COORDINATOR"),
+    ("max-select-buckets", "COORDINATOR"),
+    ("max-concurrent-queries", "COORDINATOR"),
+    ("query-timeout", "COORDINATOR"),
+];
+
+/// A setting as the variable of a program.
+fn variable(program: &Program, name: &str) -> Result<String, String> {
+    let upper = name.replace('-', "_").to_ascii_uppercase();
+    let section = SECTIONS.iter().find(|(known, _)| *known == name).map(|(_, section)| section);
+    let section = section.ok_or_else(|| format!("no setting is called {name:?}"))?;
+    Ok(match program {
+        Program::Nyala => format!("NYALA_{upper}"),
+        Program::Influx(_) => format!("INFLUXDB_{section}_{upper}"),
+    })
+}
+
+fn launch_once(
+    program: &Program,
+    directory: &Path,
+    settings: &[(String, String)],
+) -> Result<(Child, SocketAddr), String> {
     let [address, other] = free_addresses().map_err(|e| e.to_string())?;
     let log = File::create(directory.join("log")).map_err(|e| e.to_string())?;
     let data = directory.join("data");
@@ -146,6 +178,9 @@ fn launch_once(program: &Program, directory: &Path) -> Result<(Child, SocketAddr
         if name.to_string_lossy().starts_with("NYALA_") {
             command.env_remove(name);
         }
+    }
+    for (name, value) in settings {
+        command.env(variable(program, name)?, value);
     }
     command.stdin(Stdio::null()).stdout(log.try_clone().map_err(|e| e.to_string())?).stderr(log);
     let child = command.spawn().map_err(|e| format!("cannot start {program:?}: {e}"))?;

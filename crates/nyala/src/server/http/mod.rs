@@ -1,5 +1,6 @@
 //! HTTP: which path is answered by what, and the headers every answer has.
 
+pub mod access;
 mod body;
 mod gzip;
 mod multipart;
@@ -11,6 +12,7 @@ mod write;
 use super::format::Format;
 use super::metrics::Metrics;
 use super::stage::Stage;
+use access::Access;
 use hyper::body::Incoming;
 use hyper::header::{
     ACCEPT, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -41,6 +43,8 @@ pub struct Context {
     pub work: tokio::runtime::Handle,
     /// Bounds on requests.
     pub limits: HttpLimits,
+    /// Whether clients must say who they are.
+    pub access: Access,
     /// Counts for people.
     pub metrics: Arc<Metrics>,
     /// What the server is at.
@@ -144,6 +148,8 @@ async fn route(
         "/status" => Ok(empty(StatusCode::NO_CONTENT)),
         "/health" | "/ready" => Ok(health(context)),
         "/metrics" => {
+            let of_url = params::Params::parse(request.uri().query().unwrap_or(""));
+            access::check_admin(context, &of_url, request.headers()).await?;
             let kind = "text/plain; version=0.0.4; charset=utf-8";
             Ok(whole(StatusCode::OK, kind, context.metrics.text()))
         }

@@ -2,7 +2,7 @@
 
 use super::gzip::{self, Packer};
 use super::response::{Answer, Broken, Failure, empty, failure, prettily, whole};
-use super::{Context, body, multipart, params::Params};
+use super::{Context, access, body, multipart, params::Params};
 use crate::server::format::{Epoch, Format, Indenter, JsonOptions, Writer};
 use bytes::Bytes;
 use futures::FutureExt;
@@ -10,6 +10,7 @@ use hyper::body::Incoming;
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use nyala_core::memory::MemoryBudget;
+use nyala_db::users::Rights;
 use nyala_query::exec::{Frame, QueryMemory};
 use nyala_query::influxql::{self, Statement};
 use nyala_query::plan::QueryContext;
@@ -39,15 +40,16 @@ pub(super) async fn handle(
     let (head, incoming) = request.into_parts();
     let of_url = Params::parse(head.uri.query().unwrap_or(""));
     let pretty = of_url.is_true("pretty");
-    let answered = match head.method {
-        Method::POST => read_form(context, &head.headers, incoming, of_url).await,
-        _ => Ok(of_url),
+    let answered = async {
+        // Before anything of the body is read.
+        let rights = access::rights_of(context, &of_url, &head.headers).await?;
+        let params = match head.method {
+            Method::POST => read_form(context, &head.headers, incoming, of_url).await?,
+            _ => of_url,
+        };
+        answer(context, &head.method, &head.headers, &params, Shape { format, pretty }, rights).await
     };
-    let answered = match answered {
-        Ok(params) => answer(context, &head.method, &head.headers, &params, Shape { format, pretty }).await,
-        Err(failure) => Err(failure),
-    };
-    answered.map_err(|failure| if pretty { prettily(failure) } else { failure })
+    answered.await.map_err(|failure| if pretty { prettily(failure) } else { failure })
 }
 
 /// How an answer is to look.
@@ -85,6 +87,7 @@ async fn answer(
     headers: &HeaderMap,
     params: &Params,
     shape: Shape,
+    rights: Rights,
 ) -> Result<Response<Answer>, Failure> {
     let text = params.get("q").trim();
     if text.is_empty() {
@@ -96,6 +99,8 @@ async fn answer(
     };
     let statements = influxql::parse_query(text, &bound)
         .map_err(|error| failure(StatusCode::BAD_REQUEST, format!("error parsing query: {error}")))?;
+    statement::authorize(&statements, &rights, params.get("db"))
+        .map_err(|words| failure(StatusCode::FORBIDDEN, format!("error authorizing query: {words}")))?;
     let chunk_rows = params.is_true("chunked").then(|| {
         params.get("chunk_size").parse().ok().filter(|rows| *rows > 0).unwrap_or(DEFAULT_CHUNK_ROWS)
     });
@@ -110,6 +115,7 @@ async fn answer(
             database: params.get("db").to_owned(),
             retention_policy: params.get("rp").to_owned(),
             now_ns: context.clock.now_ns(),
+            rights,
         },
         by_get: *method == Method::GET,
         memory_bytes: context.limits.query_bytes,

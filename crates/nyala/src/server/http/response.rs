@@ -3,7 +3,7 @@
 use crate::server::format::{Format, Indenter};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
-use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
 use nyala_core::{Error, ErrorKind};
 use std::pin::Pin;
@@ -93,7 +93,9 @@ pub(crate) fn failure_with(status: StatusCode, message: &str, members: &[u8]) ->
     let body = Format::Json.error(message, members);
     let mut response = whole(status, Format::Json.content_type(), body);
     response.extensions_mut().insert(Message(message.to_owned()));
-    if let Some(value) = header_text(message) {
+    if status == StatusCode::UNAUTHORIZED {
+        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"InfluxDB\""));
+    } else if let Some(value) = header_text(message) {
         response.headers_mut().insert("X-Influxdb-Error", value);
     }
     if status == StatusCode::SERVICE_UNAVAILABLE {

@@ -1,7 +1,7 @@
 //! `POST /write`: line protocol in.
 
 use super::response::{Answer, Failure, empty, failure, failure_with, status_of};
-use super::{Context, body, params::Params};
+use super::{Context, access, body, params::Params};
 use crate::server::format::push_string;
 use hyper::body::Incoming;
 use hyper::{Request, Response, StatusCode};
@@ -19,6 +19,7 @@ pub(super) async fn handle(
 ) -> Result<Response<Answer>, Failure> {
     let databases = context.databases()?;
     let params = Params::parse(request.uri().query().unwrap_or(""));
+    let rights = access::rights_of(context, &params, request.headers()).await?;
     let precision = match params.get("precision") {
         "" => Precision::default(),
         text => Precision::from_parameter(text).ok_or_else(|| {
@@ -33,6 +34,7 @@ pub(super) async fn handle(
     if databases.catalog.database(&database).is_none() {
         return Err(failure(StatusCode::NOT_FOUND, format!("database not found: {}", quoted(&database))));
     }
+    access::check_write(&rights, &database)?;
     let consistency = params.get("consistency").to_ascii_lowercase();
     if !matches!(&*consistency, "" | "any" | "one" | "quorum" | "all") {
         return Err(failure(StatusCode::BAD_REQUEST, "invalid consistency level"));

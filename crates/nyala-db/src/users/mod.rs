@@ -1,0 +1,328 @@
+//! Users, their passwords and their rights: the only place that knows them.
+//!
+//! A record per user, changed only as a whole. Who asks is a [`Rights`]: statements and writes are judged by it, and
+//! it does not change while a request runs. Passwords are never kept, only their hashes (`password`), and nothing
+//! here prints either.
+
+mod password;
+
+use crate::records::Records;
+use nyala_core::store::StoreRef;
+use nyala_core::{Error, ErrorKind, Result};
+use parking_lot::RwLock;
+use password::Passwords;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+const USERS_TABLE: &str = "nyala.users";
+
+/// What a user may do with a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Privilege {
+    /// Nothing: what is left when all was revoked.
+    None,
+    /// Read it.
+    Read,
+    /// Write to it.
+    Write,
+    /// Both.
+    All,
+}
+
+impl Privilege {
+    /// Its name in InfluxQL.
+    pub fn name(self) -> &'static str {
+        match self {
+            Privilege::None => "NO PRIVILEGES",
+            Privilege::Read => "READ",
+            Privilege::Write => "WRITE",
+            Privilege::All => "ALL PRIVILEGES",
+        }
+    }
+
+    /// Whether who has this may do what needs `wanted`.
+    fn allows(self, wanted: Privilege) -> bool {
+        wanted == Privilege::None || self == wanted || self == Privilege::All
+    }
+
+    /// What is left of it when another is taken away.
+    #[must_use]
+    pub fn without(self, other: Privilege) -> Self {
+        match (self, other) {
+            (own, Privilege::None) => own,
+            (_, Privilege::All) => Privilege::None,
+            (Privilege::All, Privilege::Read) => Privilege::Write,
+            (Privilege::All, Privilege::Write) => Privilege::Read,
+            (own, other) if own == other => Privilege::None,
+            (own, _) => own,
+        }
+    }
+}
+
+/// A user as it was at some time.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct User {
+    name: String,
+    /// In the form of PHC strings.
+    password_hash: String,
+    admin: bool,
+    /// By database.
+    grants: BTreeMap<String, Privilege>,
+    /// Its place in the order in which the users there are were created.
+    created: u64,
+}
+
+impl User {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it may do everything.
+    pub fn is_admin(&self) -> bool {
+        self.admin
+    }
+
+    /// What was granted to it, by database.
+    pub fn grants(&self) -> &BTreeMap<String, Privilege> {
+        &self.grants
+    }
+
+    /// Whether it may do what needs `privilege` with a database.
+    pub fn may(&self, privilege: Privilege, database: &str) -> bool {
+        self.admin || self.grants.get(database).copied().unwrap_or(Privilege::None).allows(privilege)
+    }
+}
+
+impl fmt::Debug for User {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("User").field("name", &self.name).field("admin", &self.admin).finish_non_exhaustive()
+    }
+}
+
+/// Whose request it is.
+#[derive(Debug, Clone)]
+pub enum Rights {
+    /// Anyone's: authentication is off.
+    Open,
+    /// Nobody's who could be known: there is no administrator yet. Nothing may be done but create the first.
+    FirstAdmin,
+    /// A user's.
+    User(Arc<User>),
+}
+
+impl Rights {
+    /// Whether what needs `privilege` may be done with a database.
+    pub fn may(&self, privilege: Privilege, database: &str) -> bool {
+        match self {
+            Rights::Open => true,
+            Rights::FirstAdmin => false,
+            Rights::User(user) => user.may(privilege, database),
+        }
+    }
+
+    /// Whether everything may be done.
+    pub fn is_admin(&self) -> bool {
+        match self {
+            Rights::Open => true,
+            Rights::FirstAdmin => false,
+            Rights::User(user) => user.admin,
+        }
+    }
+}
+
+/// All users.
+pub struct Users {
+    records: Records,
+    state: RwLock<BTreeMap<String, Arc<User>>>,
+    /// Held by whoever changes users.
+    changing: tokio::sync::Mutex<()>,
+    passwords: Passwords,
+}
+
+impl Users {
+    /// Reads the users of a store.
+    pub(crate) async fn open(store: StoreRef) -> Result<Self> {
+        let records = Records::open(store, USERS_TABLE).await?;
+        let mut users = BTreeMap::new();
+        let mut broken = None;
+        records
+            .visit(b"", |key, value| match serde_json::from_slice::<User>(value) {
+                Ok(user) => drop(users.insert(user.name.clone(), Arc::new(user))),
+                // The record holds a hash: only its key is told.
+                Err(_) => broken = Some(format!("user record {key:?} is malformed")),
+            })
+            .await?;
+        match broken {
+            Some(words) => Err(Error::new(ErrorKind::Corrupt, words)),
+            None => Ok(Self {
+                records,
+                state: RwLock::new(users),
+                changing: tokio::sync::Mutex::new(()),
+                passwords: Passwords::new()?,
+            }),
+        }
+    }
+
+    /// All users in order of creation.
+    pub fn all(&self) -> Vec<Arc<User>> {
+        let mut all: Vec<_> = self.state.read().values().cloned().collect();
+        all.sort_by_key(|user| user.created);
+        all
+    }
+
+    /// A user by name, or InfluxDB's error.
+    pub fn existing(&self, name: &str) -> Result<Arc<User>> {
+        self.state.read().get(name).cloned().ok_or_else(|| Error::missing("user not found"))
+    }
+
+    /// Whether anyone may do everything.
+    pub fn has_admin(&self) -> bool {
+        self.state.read().values().any(|user| user.admin)
+    }
+
+    /// The user of a name and password; `None` where they do not belong together. Takes as long for names that
+    /// nobody has.
+    pub async fn authenticate(&self, name: &str, password: &str) -> Result<Option<Arc<User>>> {
+        let user = self.state.read().get(name).cloned();
+        let hash = user.as_ref().map(|user| user.password_hash.as_str());
+        Ok(if self.passwords.verify(name, password, hash).await? { user } else { None })
+    }
+
+    /// Creates a user. One that is there with the same password and rights is left alone. With `first` there must
+    /// not be an administrator yet.
+    pub async fn create(&self, name: &str, password: &str, admin: bool, first: bool) -> Result<()> {
+        let _changing = self.changing.lock().await;
+        if first && self.has_admin() {
+            return Err(Error::conflict("there is an administrator already: log in"));
+        }
+        let existing = self.state.read().get(name).cloned();
+        if let Some(user) = existing {
+            let same = self.passwords.verify(name, password, Some(&user.password_hash)).await?;
+            return if same && user.admin == admin {
+                Ok(())
+            } else {
+                Err(Error::conflict("user already exists"))
+            };
+        }
+        if name.is_empty() {
+            return Err(Error::invalid("username required"));
+        }
+        let created = self.state.read().values().map(|user| user.created + 1).max().unwrap_or(0);
+        let password_hash = self.passwords.hash(password).await?;
+        self.save(User { name: name.into(), password_hash, admin, grants: BTreeMap::new(), created }).await
+    }
+
+    /// Drops a user. The last administrator stays with `keep_admin`.
+    pub async fn drop_user(&self, name: &str, keep_admin: bool) -> Result<()> {
+        let _changing = self.changing.lock().await;
+        let user = self.existing(name)?;
+        self.check_admin_stays(&user, keep_admin)?;
+        self.records.write(vec![self.records.remove([name.as_bytes()])]).await?;
+        self.state.write().remove(name);
+        Ok(())
+    }
+
+    /// Gives a user another password.
+    pub async fn set_password(&self, name: &str, password: &str) -> Result<()> {
+        let _changing = self.changing.lock().await;
+        let mut user = User::clone(&*self.existing(name)?);
+        user.password_hash = self.passwords.hash(password).await?;
+        self.save(user).await
+    }
+
+    /// Makes a user an administrator, or not any more. The last one stays with `keep_admin`.
+    pub async fn set_admin(&self, name: &str, admin: bool, keep_admin: bool) -> Result<()> {
+        let _changing = self.changing.lock().await;
+        let mut user = User::clone(&*self.existing(name)?);
+        if !admin {
+            self.check_admin_stays(&user, keep_admin)?;
+        }
+        user.admin = admin;
+        self.save(user).await
+    }
+
+    /// Without an administrator whoever comes first could become one.
+    fn check_admin_stays(&self, leaving: &User, keep_admin: bool) -> Result<()> {
+        let stays = self.state.read().values().any(|user| user.admin && user.name != leaving.name);
+        if keep_admin && leaving.admin && !stays {
+            return Err(Error::conflict(
+                "the last administrator stays while authentication is on: create another first",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Changes what a user may do with a database, which must exist.
+    pub(crate) async fn change_grant(
+        &self,
+        name: &str,
+        database: &str,
+        change: impl Fn(Privilege) -> Privilege,
+    ) -> Result<()> {
+        let _changing = self.changing.lock().await;
+        let mut user = User::clone(&*self.existing(name)?);
+        let grant = user.grants.entry(database.into()).or_insert(Privilege::None);
+        *grant = change(*grant);
+        self.save(user).await
+    }
+
+    /// Takes away all grants on a database that is about to go.
+    pub(crate) async fn forget_database(&self, database: &str) -> Result<()> {
+        let _changing = self.changing.lock().await;
+        for user in self.all().into_iter().filter(|user| user.grants.contains_key(database)) {
+            let mut user = User::clone(&*user);
+            user.grants.remove(database);
+            self.save(user).await?;
+        }
+        Ok(())
+    }
+
+    async fn save(&self, user: User) -> Result<()> {
+        let value = serde_json::to_vec(&user).expect("a user record is plain data");
+        let record = self.records.put([(user.name.as_bytes(), value.as_slice())]);
+        self.records.write(vec![record]).await?;
+        self.state.write().insert(user.name.clone(), Arc::new(user));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Privilege::{All, None, Read, Write};
+    use super::*;
+
+    #[test]
+    fn privileges_allow_and_are_taken_away() {
+        for (own, wanted, allowed) in [
+            (None, Read, false),
+            (None, None, true),
+            (Read, Read, true),
+            (Read, Write, false),
+            (Read, All, false),
+            (Write, Read, false),
+            (All, Read, true),
+            (All, Write, true),
+            (All, All, true),
+        ] {
+            assert_eq!(own.allows(wanted), allowed, "{own:?} {wanted:?}");
+        }
+        assert_eq!([All, All, Read, Write].map(|own| own.without(Write)), [Read, Read, Read, None]);
+        assert_eq!(Read.without(All), None);
+    }
+
+    #[test]
+    fn a_user_that_is_printed_shows_no_hash() {
+        let user = User {
+            name: "ann".into(),
+            password_hash: "canary".into(),
+            admin: true,
+            grants: BTreeMap::new(),
+            created: 0,
+        };
+        assert!(!format!("{user:?} {:?}", Rights::User(Arc::new(user.clone()))).contains("canary"));
+    }
+}

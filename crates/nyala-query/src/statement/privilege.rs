@@ -1,0 +1,146 @@
+//! What a statement needs: the one place that says so, for every form.
+//!
+//! Every database a statement reads from or writes to is named here, those of subqueries, of INTO and of the sources
+//! of SHOW included; none is judged by where it stands. Names of databases are looked up as the executor does: the one
+//! written, else the request's.
+
+use crate::influxql::{CreateContinuousQuery, Measurement, Select, ShowCardinality, Source, Statement};
+use nyala_db::users::{Privilege, Rights};
+
+/// Something a statement needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need<'a> {
+    /// All rights there are.
+    Admin,
+    /// A privilege on a database; the empty name is the request's database.
+    On(Privilege, &'a str),
+}
+
+/// All that a statement needs.
+pub fn needs(statement: &Statement) -> Vec<Need<'_>> {
+    let mut needs = Vec::new();
+    match statement {
+        // What it shows depends on who asks.
+        Statement::ShowDatabases => {}
+        Statement::Select(select) | Statement::Explain { select, .. } => of_select(select, "", &mut needs),
+        Statement::Delete(deletion) | Statement::DropSeries(deletion) => {
+            needs.push(Need::On(Privilege::Write, ""));
+            let named = deletion.sources.iter().filter_map(database_of);
+            needs.extend(named.map(|database| Need::On(Privilege::Write, database)));
+        }
+        Statement::CreateContinuousQuery(create) => of_continuous_query(create, &mut needs),
+        Statement::DropContinuousQuery { database, .. } | Statement::DropRetentionPolicy { database, .. } => {
+            needs.push(Need::On(Privilege::Write, database));
+        }
+        Statement::ShowContinuousQueries | Statement::ShowQueries => {
+            needs.push(Need::On(Privilege::Read, ""));
+        }
+        Statement::ShowRetentionPolicies { database } => of_show(database.as_deref(), &[], &mut needs),
+        Statement::ShowFieldKeys(show) => of_show(show.database.as_deref(), &show.sources, &mut needs),
+        Statement::ShowMeasurements(show) => {
+            of_show(show.database.as_deref(), show.source.as_slice(), &mut needs);
+        }
+        Statement::ShowSeries(show) => of_show(show.database.as_deref(), &show.sources, &mut needs),
+        Statement::ShowTagKeys(show) => of_show(show.database.as_deref(), &show.sources, &mut needs),
+        Statement::ShowTagValues(show) => of_show(show.database.as_deref(), &show.sources, &mut needs),
+        Statement::ShowFieldKeyCardinality(show)
+        | Statement::ShowMeasurementCardinality(show)
+        | Statement::ShowSeriesCardinality(show)
+        | Statement::ShowTagKeyCardinality(show)
+        | Statement::ShowTagValuesCardinality { cardinality: show, .. } => of_cardinality(show, &mut needs),
+        // Named one by one: a new statement must be thought about.
+        Statement::AlterRetentionPolicy(_)
+        | Statement::CreateDatabase(_)
+        | Statement::CreateRetentionPolicy(_)
+        | Statement::CreateSubscription(_)
+        | Statement::CreateUser(_)
+        | Statement::DropDatabase { .. }
+        | Statement::DropMeasurement { .. }
+        | Statement::DropShard { .. }
+        | Statement::DropSubscription { .. }
+        | Statement::DropUser { .. }
+        | Statement::Grant { .. }
+        | Statement::GrantAdmin { .. }
+        | Statement::KillQuery { .. }
+        | Statement::Revoke { .. }
+        | Statement::RevokeAdmin { .. }
+        | Statement::SetPassword { .. }
+        | Statement::ShowDiagnostics { .. }
+        | Statement::ShowGrants { .. }
+        | Statement::ShowShardGroups
+        | Statement::ShowShards
+        | Statement::ShowStats { .. }
+        | Statement::ShowSubscriptions
+        | Statement::ShowUsers => needs.push(Need::Admin),
+    }
+    needs
+}
+
+fn database_of(measurement: &Measurement) -> Option<&str> {
+    measurement.database.as_deref().filter(|database| !database.is_empty())
+}
+
+/// What a SELECT needs whose sources and target are in `database` where they name none.
+fn of_select<'a>(select: &'a Select, database: &'a str, needs: &mut Vec<Need<'a>>) {
+    for source in &select.sources {
+        match source {
+            Source::Measurement(measurement) => {
+                needs.push(Need::On(Privilege::Read, database_of(measurement).unwrap_or(database)));
+            }
+            Source::Subquery(inner) => of_select(inner, database, needs),
+        }
+    }
+    if let Some(target) = &select.target {
+        needs.push(Need::On(Privilege::Write, database_of(&target.measurement).unwrap_or(database)));
+    }
+}
+
+/// It will run by itself, with all rights: whoever creates it must have those that its query needs.
+fn of_continuous_query<'a>(create: &'a CreateContinuousQuery, needs: &mut Vec<Need<'a>>) {
+    needs.push(Need::On(Privilege::Read, &create.database));
+    of_select(&create.select, &create.database, needs);
+}
+
+fn of_show<'a>(database: Option<&'a str>, sources: &'a [Measurement], needs: &mut Vec<Need<'a>>) {
+    needs.push(Need::On(Privilege::Read, database.unwrap_or("")));
+    needs.extend(sources.iter().filter_map(database_of).map(|database| Need::On(Privilege::Read, database)));
+}
+
+fn of_cardinality<'a>(show: &'a ShowCardinality, needs: &mut Vec<Need<'a>>) {
+    of_show(show.database.as_deref(), &show.sources, needs);
+}
+
+/// Whether someone may have statements executed, all of them, in a request whose database is `database`; else why
+/// not, in InfluxDB's words.
+pub fn authorize(statements: &[Statement], rights: &Rights, database: &str) -> Result<(), String> {
+    let user = match rights {
+        Rights::Open => return Ok(()),
+        Rights::FirstAdmin => {
+            return match statements {
+                [Statement::CreateUser(create)] if create.admin => Ok(()),
+                _ => Err("create admin user first or disable authentication".into()),
+            };
+        }
+        Rights::User(user) => user,
+    };
+    for statement in statements {
+        for need in needs(statement) {
+            let wanted = match need {
+                Need::Admin if rights.is_admin() => continue,
+                Need::Admin => "admin privilege".to_owned(),
+                Need::On(privilege, named) => {
+                    let database = if named.is_empty() { database } else { named };
+                    if rights.may(privilege, database) {
+                        continue;
+                    }
+                    format!("{} on {database}", privilege.name())
+                }
+            };
+            let name = user.name();
+            return Err(format!(
+                "{name} not authorized to execute statement '{statement}', requires {wanted}"
+            ));
+        }
+    }
+    Ok(())
+}

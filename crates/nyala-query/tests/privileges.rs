@@ -1,0 +1,258 @@
+//! What statements need, from outside: every form against every grant.
+//!
+//! Statements are written as text with databases in them; which ones a text reads or writes is known where it is
+//! written, by means that know nothing of the parser. Whoever may do all but one of them must be refused.
+
+use nyala_core::store::memory::MemoryStore;
+use nyala_db::catalog::Catalog;
+use nyala_db::users::{Privilege, Rights};
+use nyala_query::influxql::{Params, parse_query};
+use nyala_query::statement::authorize;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The request's database, where a statement names none.
+const DEFAULT: &str = "d0";
+const DATABASES: [&str; 4] = [DEFAULT, "d1", "d2", "d3"];
+
+/// (needs writing, database).
+type Touched = BTreeSet<(bool, &'static str)>;
+
+struct Generator {
+    random: SmallRng,
+    touched: Touched,
+}
+
+impl Generator {
+    fn pick<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.random.random_range(0..all.len())]
+    }
+
+    /// A measurement in some database, read or written.
+    fn measurement(&mut self, written: bool) -> String {
+        let database = self.pick(&DATABASES);
+        self.touched.insert((written, database));
+        let name = self.pick(&["m", "\"m n\""]);
+        match (database, self.random.random_range(0..3)) {
+            (DEFAULT, 0) => name.to_owned(),
+            (DEFAULT, 1) => format!("autogen.{name}"),
+            (_, 2) => format!("{database}..{name}"),
+            _ => format!("\"{database}\".autogen.{name}"),
+        }
+    }
+
+    fn source(&mut self, depth: usize) -> String {
+        if depth > 0 && self.random.random_bool(0.5) {
+            return format!("({})", self.select(depth - 1, false));
+        }
+        match self.random.random_range(0..6) {
+            0 => {
+                let database = self.pick(&DATABASES);
+                self.touched.insert((false, database));
+                format!("{database}.autogen./m.*/")
+            }
+            _ => self.measurement(false),
+        }
+    }
+
+    fn select(&mut self, depth: usize, into: bool) -> String {
+        let target = if into { format!(" INTO {}", self.measurement(true)) } else { String::new() };
+        let sources: Vec<String> = (0..self.random.random_range(1..4)).map(|_| self.source(depth)).collect();
+        format!("SELECT mean(v){target} FROM {} WHERE time > 0 GROUP BY time(1h)", sources.join(", "))
+    }
+
+    fn read(&mut self, database: &'static str) -> &'static str {
+        self.touched.insert((false, database));
+        database
+    }
+
+    fn write(&mut self, database: &'static str) -> &'static str {
+        self.touched.insert((true, database));
+        database
+    }
+
+    /// `ON database`, or nothing for the request's; and sources that may be elsewhere.
+    fn show(&mut self, statement: &str, with_sources: bool, rest: &str) -> String {
+        let database = self.pick(&DATABASES);
+        self.read(database);
+        let on = if database == DEFAULT { String::new() } else { format!(" ON {database}") };
+        let from = match with_sources && self.random.random_bool(0.5) {
+            // A source without a database is looked for in that of the statement.
+            true if database == DEFAULT => format!(" FROM {}", self.measurement(false)),
+            true => {
+                let other = self.pick(&DATABASES);
+                format!(" FROM {}..m", self.read(other))
+            }
+            false => String::new(),
+        };
+        format!("{statement}{on}{from}{rest}")
+    }
+
+    /// A statement that needs no more than rights on databases.
+    fn statement(&mut self) -> String {
+        self.touched.clear();
+        let database = self.pick(&DATABASES);
+        match self.random.random_range(0..20) {
+            0 | 1 => self.select(3, false),
+            2 | 3 => self.select(3, true),
+            4 => format!("EXPLAIN {}", self.select(2, false)),
+            5 => format!("EXPLAIN ANALYZE {}", self.select(2, false)),
+            6 => format!("DELETE FROM {}..m", self.write(DEFAULT)).replace("d0..", ""),
+            7 => format!("DROP SERIES FROM {}..m", self.write(DEFAULT)).replace("d0..", ""),
+            8 => self.continuous_query(database),
+            9 => format!("DROP CONTINUOUS QUERY c ON {}", self.write(database)),
+            10 => format!("DROP RETENTION POLICY p ON {}", self.write(database)),
+            11 => {
+                self.read(DEFAULT);
+                self.pick(&["SHOW CONTINUOUS QUERIES", "SHOW QUERIES"]).to_owned()
+            }
+            12 => self.show("SHOW RETENTION POLICIES", false, ""),
+            13 => self.show("SHOW FIELD KEYS", true, ""),
+            14 => self.show("SHOW MEASUREMENTS", false, " WITH MEASUREMENT =~ /m/"),
+            15 => self.show("SHOW SERIES", true, ""),
+            16 => self.show("SHOW TAG KEYS", true, ""),
+            17 => self.show("SHOW TAG VALUES", true, " WITH KEY = t"),
+            18 => {
+                let exact = self.pick(&["", " EXACT"]);
+                let what = self.pick(&["FIELD KEY", "MEASUREMENT", "SERIES", "TAG KEY"]);
+                self.show(&format!("SHOW {what}{exact} CARDINALITY"), true, "")
+            }
+            _ => self.show("SHOW TAG VALUES EXACT CARDINALITY", true, " WITH KEY = t"),
+        }
+    }
+
+    fn continuous_query(&mut self, database: &'static str) -> String {
+        // Within it, what names no database is in its own: so every name is written out.
+        let (target, source) = (self.pick(&DATABASES), self.pick(&DATABASES));
+        self.read(database);
+        format!(
+            "CREATE CONTINUOUS QUERY c ON {database} BEGIN SELECT mean(v) INTO {}..n FROM {}..m GROUP BY time(1h) END",
+            self.write(target),
+            self.read(source)
+        )
+    }
+}
+
+/// The rights of a user with these grants.
+async fn rights(catalog: &Catalog, name: &str, grants: &[(&str, Privilege)]) -> Rights {
+    let users = catalog.users();
+    if users.existing(name).is_err() {
+        users.create(name, "p", false, false).await.unwrap();
+    }
+    for database in DATABASES {
+        let granted = grants.iter().find(|(own, _)| *own == database);
+        let privilege = granted.map_or(Privilege::None, |(_, privilege)| *privilege);
+        catalog.change_grant(name, database, |_| privilege).await.unwrap();
+    }
+    Rights::User(users.existing(name).unwrap())
+}
+
+async fn catalog() -> Catalog {
+    let catalog = Catalog::open(Arc::new(MemoryStore::default())).await.unwrap();
+    for database in DATABASES {
+        catalog.create_database(database, None).await.unwrap();
+    }
+    catalog
+}
+
+/// Just what is needed on each database, and what is left without one of them.
+fn joined(touched: &Touched) -> Vec<(&'static str, Privilege)> {
+    DATABASES
+        .into_iter()
+        .filter_map(|database| {
+            match (touched.contains(&(false, database)), touched.contains(&(true, database))) {
+                (true, true) => Some((database, Privilege::All)),
+                (true, false) => Some((database, Privilege::Read)),
+                (false, true) => Some((database, Privilege::Write)),
+                (false, false) => None,
+            }
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn every_database_that_a_statement_touches_is_checked() {
+    let catalog = catalog().await;
+    let mut generator = Generator { random: SmallRng::seed_from_u64(7), touched: Touched::new() };
+    for _ in 0..600 {
+        let text = generator.statement();
+        let touched = generator.touched.clone();
+        let statements =
+            parse_query(&text, &Params::default()).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let may = |rights: &Rights| authorize(&statements, rights, DEFAULT).is_ok();
+        assert!(may(&Rights::Open) && !may(&Rights::FirstAdmin), "{text}");
+        assert!(!touched.is_empty(), "{text}");
+        let enough = rights(&catalog, "u", &joined(&touched)).await;
+        assert!(may(&enough), "{text}: {touched:?} is enough");
+        for missing in &touched {
+            // Everything else may be done, on every database.
+            let all_but = DATABASES.map(|database| match *missing {
+                (true, own) if own == database => (database, Privilege::Read),
+                (false, own) if own == database => (database, Privilege::Write),
+                _ => (database, Privilege::All),
+            });
+            let too_little = rights(&catalog, "u", &all_but).await;
+            assert!(!may(&too_little), "{text}: {missing:?} is not checked");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_about_one_database_is_for_administrators() {
+    let catalog = catalog().await;
+    let everything = rights(&catalog, "u", &DATABASES.map(|database| (database, Privilege::All))).await;
+    catalog.users().create("a", "p", true, false).await.unwrap();
+    let admin = Rights::User(catalog.users().existing("a").unwrap());
+    for text in [
+        "ALTER RETENTION POLICY p ON d0 DEFAULT",
+        "CREATE DATABASE d9",
+        "CREATE RETENTION POLICY p ON d0 DURATION 1d REPLICATION 1",
+        "CREATE SUBSCRIPTION s ON d0.autogen DESTINATIONS ALL 'udp://h:1'",
+        "CREATE USER b WITH PASSWORD 'p'",
+        "CREATE USER b WITH PASSWORD 'p' WITH ALL PRIVILEGES",
+        "DROP DATABASE d0",
+        "DROP MEASUREMENT m",
+        "DROP SHARD 1",
+        "DROP SUBSCRIPTION s ON d0.autogen",
+        "DROP USER b",
+        "GRANT READ ON d0 TO b",
+        "GRANT ALL PRIVILEGES TO b",
+        "KILL QUERY 1",
+        "REVOKE READ ON d0 FROM b",
+        "REVOKE ALL PRIVILEGES FROM b",
+        "SET PASSWORD FOR u = 'p'",
+        "SHOW DIAGNOSTICS",
+        "SHOW GRANTS FOR u",
+        "SHOW SHARD GROUPS",
+        "SHOW SHARDS",
+        "SHOW STATS",
+        "SHOW SUBSCRIPTIONS",
+        "SHOW USERS",
+    ] {
+        for text in [text.to_owned(), format!("SHOW DATABASES; {text}")] {
+            let statements = parse_query(&text, &Params::default()).unwrap();
+            assert!(authorize(&statements, &everything, DEFAULT).is_err(), "{text}");
+            assert!(authorize(&statements, &admin, DEFAULT).is_ok(), "{text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_first_administrator_is_all_that_nobody_may_create() {
+    let may = |text: &str| {
+        authorize(&parse_query(text, &Params::default()).unwrap(), &Rights::FirstAdmin, DEFAULT).is_ok()
+    };
+    assert!(may("CREATE USER a WITH PASSWORD 'p' WITH ALL PRIVILEGES"));
+    assert!(!may("CREATE USER a WITH PASSWORD 'p'"));
+    assert!(!may("SHOW DATABASES; CREATE USER a WITH PASSWORD 'p' WITH ALL PRIVILEGES"));
+    assert!(!may("CREATE USER a WITH PASSWORD 'p' WITH ALL PRIVILEGES; DROP DATABASE d0"));
+    // Two that come at once: one of them is the first.
+    let catalog = catalog().await;
+    let users = catalog.users();
+    users.create("a", "p", true, true).await.unwrap();
+    assert!(users.create("b", "p", true, true).await.is_err());
+    assert!(users.drop_user("a", true).await.is_err());
+    assert!(users.set_admin("a", false, true).await.is_err());
+}

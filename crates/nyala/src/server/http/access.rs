@@ -1,0 +1,127 @@
+//! Who sends a request: credentials out of its URL and headers, judged by the users of the catalog.
+//!
+//! As in InfluxDB there are four ways: `u` and `p` in the URL, then in `Authorization` a `Bearer` token signed with the
+//! shared secret (`token`), `Token user:password`, and Basic. As long as there is no administrator nobody can be known,
+//! and the only thing to do is to create the first.
+
+mod token;
+
+pub use token::SharedSecret;
+
+use super::Context;
+use super::params::Params;
+use super::response::{Failure, failure, status_of};
+use base64ct::{Base64, Base64Unpadded, Encoding};
+use hyper::StatusCode;
+use hyper::header::{AUTHORIZATION, HeaderMap};
+use nyala_db::users::{Privilege, Rights};
+
+/// Whether clients must say who they are, and how they may.
+#[derive(Debug, Clone)]
+pub enum Access {
+    /// They need not.
+    Open,
+    /// They must.
+    Users {
+        /// What bearer tokens are signed with, if they are taken.
+        secret: Option<SharedSecret>,
+    },
+}
+
+/// What a request says about who sends it.
+enum Credentials {
+    Password { name: String, password: String },
+    Bearer(String),
+}
+
+/// Whose request it is, or the refusal.
+pub(super) async fn rights_of(
+    context: &Context,
+    of_url: &Params,
+    headers: &HeaderMap,
+) -> Result<Rights, Failure> {
+    let Access::Users { secret } = &context.access else { return Ok(Rights::Open) };
+    let users = context.databases()?.catalog.users();
+    if !users.has_admin() {
+        return Ok(Rights::FirstAdmin);
+    }
+    let found =
+        credentials(of_url, headers).ok_or_else(|| refused("unable to parse authentication credentials"))?;
+    let user = match found {
+        Credentials::Password { name, .. } if name.is_empty() => return Err(refused("username required")),
+        Credentials::Password { name, password } => {
+            let user = users.authenticate(&name, &password).await;
+            let user = user.map_err(|error| failure(status_of(&error), error.message()))?;
+            user.ok_or_else(|| refused("authorization failed"))?
+        }
+        Credentials::Bearer(token) => {
+            let secret = secret.as_ref().ok_or_else(|| refused("bearer auth disabled"))?;
+            let name = secret.user_of(&token, context.clock.now_ns()).map_err(refused)?;
+            users.existing(&name).map_err(|error| refused(error.message()))?
+        }
+    };
+    Ok(Rights::User(user))
+}
+
+/// Refuses whoever may not see what goes on in the server.
+pub(super) async fn check_admin(
+    context: &Context,
+    of_url: &Params,
+    headers: &HeaderMap,
+) -> Result<(), Failure> {
+    match rights_of(context, of_url, headers).await? {
+        rights if rights.is_admin() => Ok(()),
+        Rights::FirstAdmin => {
+            Err(failure(StatusCode::FORBIDDEN, "create admin user first or disable authentication"))
+        }
+        _ => Err(failure(StatusCode::FORBIDDEN, "error authorizing admin access")),
+    }
+}
+
+/// Refuses whoever may not write to a database.
+pub(super) fn check_write(rights: &Rights, database: &str) -> Result<(), Failure> {
+    if rights.may(Privilege::Write, database) {
+        return Ok(());
+    }
+    let database = nyala_db::quoted(database);
+    let words = match rights {
+        Rights::User(user) => {
+            format!(
+                "{} user is not authorized to write to database {database}",
+                nyala_db::quoted(user.name())
+            )
+        }
+        _ => format!("user is required to write to database {database}"),
+    };
+    Err(failure(StatusCode::FORBIDDEN, words))
+}
+
+fn refused(words: impl AsRef<str>) -> Failure {
+    failure(StatusCode::UNAUTHORIZED, words)
+}
+
+fn credentials(of_url: &Params, headers: &HeaderMap) -> Option<Credentials> {
+    let (name, password) = (of_url.get("u"), of_url.get("p"));
+    if !name.is_empty() && !password.is_empty() {
+        return Some(Credentials::Password { name: name.into(), password: password.into() });
+    }
+    let header = headers.get(AUTHORIZATION)?.as_bytes();
+    // What is not UTF-8 is part of no credentials that are known here, except in Basic, which is packed.
+    let text = std::str::from_utf8(header).ok()?;
+    let (scheme, rest) = text.split_once(' ')?;
+    match scheme {
+        "Bearer" if !rest.contains(' ') => Some(Credentials::Bearer(rest.into())),
+        "Token" if !rest.contains(' ') => password_of(rest),
+        _ if scheme.eq_ignore_ascii_case("basic") => {
+            let bytes = Base64::decode_vec(rest).or_else(|_| Base64Unpadded::decode_vec(rest)).ok()?;
+            password_of(&String::from_utf8(bytes).ok()?)
+        }
+        _ => None,
+    }
+}
+
+/// Names hold no colon; passwords may.
+fn password_of(text: &str) -> Option<Credentials> {
+    let (name, password) = text.split_once(':')?;
+    Some(Credentials::Password { name: name.into(), password: password.into() })
+}

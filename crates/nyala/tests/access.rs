@@ -1,0 +1,122 @@
+//! Authentication as an operator and an attacker meet it: through the real program, over HTTP. What answers look like
+//! is in `testdata/influx/authentication.script`; who may do what in `nyala-query/tests/privileges.rs`.
+
+#[path = "support/client.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod client;
+#[path = "support/process.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod process;
+
+use client::{Request, Response, percent_encode};
+use process::Process;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+const CANARY: &str = "canary-Zq7";
+
+fn ask(server: &Process, user: &str, password: &str, query: &str) -> Response {
+    let target = format!("/query?db=d&u={user}&p={password}&q={}", percent_encode(query));
+    server.send("POST", &target, b"").expect("an answer")
+}
+
+fn text(response: &Response) -> String {
+    format!("{:?} {}", response.headers, String::from_utf8_lossy(&response.body))
+}
+
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let entries =
+        std::fs::read_dir(directory).expect("readable").map(|entry| entry.expect("readable").path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+#[test]
+fn passwords_are_nowhere_to_be_found() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data_dir = directory.path().join("data");
+    let variables =
+        [("NYALA_LOG", "trace"), ("NYALA_SHARED_SECRET", "0123456789abcdef-canary-Zq7-0123456789")];
+    let server = Process::spawn_in(&data_dir, &["--auth-enabled"], &variables);
+    server.wait_until_ready(Duration::from_secs(30));
+    let create = format!("CREATE USER ann WITH PASSWORD '{CANARY}' WITH ALL PRIVILEGES");
+    let mut answers = vec![ask(&server, "", "", &create)];
+    let statements = [
+        "CREATE DATABASE d".to_owned(),
+        format!("CREATE USER bob WITH PASSWORD '{CANARY}'"),
+        format!("SET PASSWORD FOR bob = '{CANARY}2'"),
+        format!("SET PASSWORD FOR nobody = '{CANARY}'"),
+        "SHOW USERS".into(),
+        "SHOW GRANTS FOR bob".into(),
+        "SHOW QUERIES".into(),
+        "SHOW DIAGNOSTICS".into(),
+        "SHOW STATS".into(),
+    ];
+    answers.extend(statements.iter().map(|statement| ask(&server, "ann", CANARY, statement)));
+    // Who may not do it, and who asks in ways that InfluxDB warns of, sees the statement in the answer.
+    let target = format!("/query?u=ann&p={CANARY}&q={}", percent_encode(&statements[1]));
+    answers.push(server.send("GET", &target, b"").expect("an answer"));
+    answers.push(ask(&server, "bob", &format!("{CANARY}2"), &statements[2]));
+    answers.push(ask(&server, "bob", CANARY, "SHOW DATABASES"));
+    for path in ["/metrics", "/debug/vars", "/debug/requests?seconds=0"] {
+        let target = format!("{path}{}u=ann&p={CANARY}", if path.contains('?') { '&' } else { '?' });
+        answers.push(server.send("GET", &target, b"").expect("an answer"));
+    }
+    for answer in &answers {
+        assert!(!text(answer).contains(CANARY), "{}", text(answer));
+    }
+    assert_eq!(answers[1].status, 200, "{}", text(&answers[1]));
+    assert!(!server.log().contains(CANARY), "{}", server.log());
+    assert!(server.stop().success());
+    for file in files(&data_dir) {
+        let bytes = std::fs::read(&file).expect("readable");
+        let found = bytes.windows(CANARY.len()).any(|window| window == CANARY.as_bytes());
+        assert!(!found, "{} holds a password", file.display());
+    }
+}
+
+#[test]
+fn what_shows_the_server_is_for_administrators() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Process::start(&directory.path().join("data"), &["--auth-enabled"]);
+    assert_eq!(server.status("/metrics"), 403, "there is no administrator yet");
+    ask(&server, "", "", "CREATE USER ann WITH PASSWORD 'a' WITH ALL PRIVILEGES");
+    ask(&server, "ann", "a", "CREATE USER bob WITH PASSWORD 'b'");
+    let status = |login: &str| server.status(&format!("/metrics?{login}"));
+    assert_eq!((status(""), status("u=bob&p=b"), status("u=ann&p=a")), (401, 403, 200));
+    // What tells no more than that it runs is open, as it is in InfluxDB.
+    for (path, status) in [("/ping", 204), ("/health", 200), ("/status", 204), ("/ready", 200)] {
+        assert_eq!(server.status(path), status, "{path}");
+    }
+    let packed = Request {
+        method: "POST".into(),
+        target: "/write?db=d".into(),
+        headers: vec![("Content-Encoding".into(), "gzip".into())],
+        body: b"not even gzip".to_vec(),
+    };
+    let refused = client::send(server.address, &packed).expect("an answer");
+    assert_eq!(refused.status, 401, "nothing of a body is read for nobody");
+}
+
+#[test]
+fn what_would_protect_nothing_does_not_start() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let start = |arguments: &[&str], secret: Option<&str>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nyala"));
+        command.arg("serve").args(arguments).arg("--data-dir").arg(directory.path().join("data"));
+        command.env_remove("NYALA_SHARED_SECRET");
+        secret.map(|secret| command.env("NYALA_SHARED_SECRET", secret));
+        let ended = command.output().expect("it runs");
+        (ended.status.success(), String::from_utf8_lossy(&ended.stderr).into_owned())
+    };
+    let local = ["--http-bind", "127.0.0.1:0", "--auth-enabled"];
+    for weak in ["", "weak-canary", "31-bytes-are-too-short-a-secret"] {
+        let (started, words) = start(&local, Some(weak));
+        assert!(!started && words.contains("shared-secret"), "{weak:?}: {words}");
+        assert!(weak.is_empty() || !words.contains(weak), "{words}");
+    }
+    let (started, words) = start(&local[..2], Some("0123456789abcdef0123456789abcdef"));
+    assert!(!started && words.contains("auth-enabled"), "{words}");
+    let (started, words) = start(&["--http-bind", "0.0.0.0:0"], None);
+    assert!(!started && words.contains("authentication is off"), "{words}");
+}
