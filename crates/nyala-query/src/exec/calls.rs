@@ -4,10 +4,10 @@
 use super::column::Column;
 use super::memory::{Held, QueryMemory};
 use super::points::Points;
-use super::reduce::{NO_SLOT, Reducer, Reduction, References, Shown, WindowSlots};
+use super::reduce::{NO_SLOT, Reducer, Reduction, References, Shown, TagSets, WindowSlots};
 use super::rows::Rows;
 use super::transform::{Pipeline, Series};
-use crate::plan::{CallPlan, Plan};
+use crate::plan::{CallPlan, Plan, Reference};
 use nyala_core::Result;
 use nyala_core::store::Windows;
 
@@ -28,6 +28,8 @@ pub struct Calls<'a> {
     /// Of the calls whose every row is a point, with what they gave.
     followed: Vec<(Pipeline, Series)>,
     held: Held,
+    /// Where rows are told apart by tags: the columns of these.
+    apart: Option<(TagSets, Vec<usize>)>,
     beside: References,
     keep_references: bool,
 }
@@ -48,6 +50,12 @@ impl<'a> Calls<'a> {
             (false, true) => Shown::Times,
             (false, false) => Shown::Values,
         };
+        // No other call stands beside one that tells rows apart.
+        let apart = calls.iter().find_map(|(call, _)| call.apart.as_ref()).map(|tags| {
+            let place = |tag: &Reference| plan.references.iter().position(|other| other == tag);
+            let columns = tags.iter().filter_map(place).map(|place| shown + place).collect();
+            (TagSets::new(memory), columns)
+        });
         let (mut reducers, mut followed) = (Vec::new(), Vec::new());
         for (call, _) in calls {
             match call.function {
@@ -66,6 +74,7 @@ impl<'a> Calls<'a> {
             reducers,
             followed,
             held: memory.hold(),
+            apart,
             beside: References::new(memory),
             keep_references,
         }
@@ -74,6 +83,14 @@ impl<'a> Calls<'a> {
     /// Adds rows.
     pub fn feed(&mut self, rows: Rows) -> Result<()> {
         let slot_of = self.slots.of_times(self.windows, &rows.times_ns)?;
+        let tag_sets = match &mut self.apart {
+            None => None,
+            Some((tag_sets, columns)) => {
+                let tags: Vec<&Column> = columns.iter().map(|place| &rows.columns[*place]).collect();
+                Some(tag_sets.of_rows(&tags, rows.times_ns.len())?)
+            }
+        };
+        let tag_sets = tag_sets.as_deref();
         let (mut reducers, mut followed) = (self.reducers.iter_mut(), self.followed.iter_mut());
         for (call, argument) in self.calls {
             let values = &rows.columns[*argument];
@@ -87,14 +104,14 @@ impl<'a> Calls<'a> {
             }
             let reducer = reducers.next().expect("one for each such call");
             match looks_elsewhere(call, self.plan) {
-                false => reducer.feed(&rows.times_ns, &slot_of, values)?,
+                false => reducer.feed(&rows.times_ns, &slot_of, tag_sets, values)?,
                 true => {
                     let range = call.first_ns..=call.last_ns;
                     let slots = slot_of.iter().zip(rows.times_ns.iter());
                     let slots: Vec<u32> = slots
                         .map(|(slot, time_ns)| if range.contains(time_ns) { *slot } else { NO_SLOT })
                         .collect();
-                    reducer.feed(&rows.times_ns, &slots, values)?;
+                    reducer.feed(&rows.times_ns, &slots, tag_sets, values)?;
                 }
             }
         }

@@ -47,6 +47,9 @@ impl Points {
             references.iter_mut().for_each(|column| *column = column.take(&backwards));
         }
         let points = match plan.windows {
+            _ if function.selects_several() => {
+                Self { times_ns: reduction.times_ns, values: reduction.values, references }
+            }
             None if call.is_selector() && plan.selector => {
                 Self { times_ns: reduction.times_ns, values: reduction.values, references }
             }

@@ -38,6 +38,17 @@ pub enum Function {
     Max,
     /// The nearest rank of a percentage.
     Percentile(f64),
+    /// The largest of them.
+    Top(usize),
+    /// The smallest of them.
+    Bottom(usize),
+    /// Some of them, by chance.
+    Sample {
+        /// How many.
+        count: usize,
+        /// What chance begins with.
+        seed: u64,
+    },
 }
 
 /// A call.
@@ -47,6 +58,8 @@ pub struct CallPlan {
     pub function: Option<Function>,
     /// The column.
     pub argument: Reference,
+    /// The tags by which rows are told apart: of those with the same only the best counts.
+    pub apart: Option<Vec<Reference>>,
     /// The type of its values, where it has one.
     pub argument_type: Option<ValueType>,
     /// What is done with the points, the first of these first.
@@ -67,14 +80,19 @@ impl Function {
     /// Whether the result is a stored row, with its time.
     pub fn is_selector(self) -> bool {
         use Function::{First, Last, Max, Min, Percentile};
-        matches!(self, First | Last | Min | Max | Percentile(_))
+        self.selects_several() || matches!(self, First | Last | Min | Max | Percentile(_))
+    }
+
+    /// Whether the results are several stored rows of a window, with their own times even where windows are shown.
+    pub fn selects_several(self) -> bool {
+        matches!(self, Function::Top(_) | Function::Bottom(_) | Function::Sample { .. })
     }
 
     fn accepts(self, value_type: ValueType) -> bool {
-        use Function::{Max, Mean, Median, Min, Percentile, Spread, Stddev, Sum};
+        use Function::{Bottom, Max, Mean, Median, Min, Percentile, Spread, Stddev, Sum, Top};
         let number = !matches!(value_type, ValueType::String | ValueType::Boolean);
         match self {
-            Sum | Mean | Median | Spread | Stddev | Percentile(_) => number,
+            Sum | Mean | Median | Spread | Stddev | Percentile(_) | Top(_) | Bottom(_) => number,
             Min | Max => number || value_type == ValueType::Boolean,
             _ => true,
         }
@@ -88,6 +106,29 @@ pub struct CallContext {
     pub of_inner_rows: bool,
     /// The width of the windows that rows are grouped by, ns.
     pub interval_ns: Option<i64>,
+    /// What chance begins with.
+    pub seed: u64,
+}
+
+/// The arguments of a call that are shown as columns after it: those between the first and the last of `top` and
+/// `bottom`.
+pub fn arguments_shown(call: &Call) -> impl Iterator<Item = &VarRef> {
+    let shown = match call.name.as_str() {
+        "top" | "bottom" => call.args.get(1..call.args.len().saturating_sub(1)),
+        _ => None,
+    };
+    shown.unwrap_or_default().iter().filter_map(|argument| match argument {
+        Expr::VarRef(reference) => Some(reference),
+        _ => None,
+    })
+}
+
+/// How many rows a call asks for with its last argument.
+fn last_count(call: &Call) -> Result<usize> {
+    match call.args.last() {
+        Some(Expr::Integer(count)) => Ok(usize::try_from(*count).unwrap_or(0)),
+        _ => Err(Error::invalid(format!("expected integer as last argument in {}()", call.name))),
+    }
 }
 
 impl CallPlan {
@@ -137,9 +178,16 @@ impl CallPlan {
                 Some(Expr::Integer(percentage)) => Function::Percentile(*percentage as f64),
                 _ => return Err(Error::invalid("expected float argument in percentile()")),
             },
+            "top" => Function::Top(last_count(call)?),
+            "bottom" => Function::Bottom(last_count(call)?),
+            "sample" => Function::Sample { count: last_count(call)?, seed: context.seed },
             _ => return Err(unsupported()),
         };
-        let plan = Self::of_argument(Some(function), argument_of(call)?, context);
+        let mut plan = Self::of_argument(Some(function), argument_of(call)?, context);
+        if arguments_shown(call).next().is_some() {
+            // Fields tell nothing apart, but then too only the best counts.
+            plan.apart = Some(arguments_shown(call).map(Reference::of).filter(Reference::is_tag).collect());
+        }
         if let Some(value_type) = plan.argument_type.filter(|value_type| !function.accepts(*value_type)) {
             let (function, name) = (&call.name, value_type.data_type().as_str());
             return Err(Error::invalid(format!(
@@ -157,7 +205,15 @@ impl CallPlan {
             _ => None,
         };
         let (first_ns, last_ns) = (MINIMUM_TIME_NS, MAXIMUM_TIME_NS);
-        Self { function, argument, argument_type, transformations: Vec::new(), first_ns, last_ns }
+        Self {
+            function,
+            argument,
+            apart: None,
+            argument_type,
+            transformations: Vec::new(),
+            first_ns,
+            last_ns,
+        }
     }
 
     /// Sets the times that are looked at when some are asked for.
@@ -193,6 +249,10 @@ impl CallPlan {
         let name = value_type.data_type().as_str();
         match self.function {
             Some(Function::Distinct) => format!("{name}IntervalIterator"),
+            Some(function) if function.selects_several() => {
+                let capital = name[..1].to_uppercase() + &name[1..];
+                format!("{name}Reduce{capital}Iterator")
+            }
             _ => format!("{name}InterruptIterator"),
         }
     }

@@ -22,7 +22,7 @@ pub use transformation::Transformation;
 pub use window::WindowRule;
 
 use crate::exec::expression::Expression;
-use crate::influxql::{self, Call, Expr, Select};
+use crate::influxql::{self, Call, Expr, Field, VarRef};
 use expression::{Place, Translator};
 use nyala_core::{Error, Result};
 use nyala_db::catalog::Catalog;
@@ -203,11 +203,13 @@ impl Plan {
                 call::extended((first_ns, last_ns), extra_ns, ascending)
             }
         };
-        let call_context = call::CallContext { of_inner_rows: has_subquery(&sources), interval_ns };
+        let seed = context.now_ns as u64;
+        let call_context = call::CallContext { of_inner_rows: has_subquery(&sources), interval_ns, seed };
         let mut symbols = Symbols::new(call_context);
-        let mut columns = Vec::with_capacity(select.fields.len());
-        let names = column_names(&select, &time_column);
-        for (field, name) in select.fields.iter().zip(names) {
+        let fields = with_shown_arguments(&select.fields);
+        let mut columns = Vec::with_capacity(fields.len());
+        let names = column_names(&fields, &time_column);
+        for (field, name) in fields.iter().zip(names) {
             let expression = symbols.map(&field.expr)?;
             columns.push(OutputColumn { name, reference_name: field.name(), expression });
         }
@@ -376,13 +378,26 @@ impl Symbols {
     }
 }
 
+/// The fields, each followed by those of its arguments that are shown.
+fn with_shown_arguments(fields: &[Field]) -> Vec<Field> {
+    let mut all = Vec::with_capacity(fields.len());
+    for field in fields {
+        all.push(field.clone());
+        if let Expr::Call(call) = &field.expr {
+            let plain = |reference: &VarRef| Field { expr: Expr::VarRef(reference.clone()), alias: None };
+            all.extend(call::arguments_shown(call).map(plain));
+        }
+    }
+    all
+}
+
 /// The names of the selected columns: aliases first, then names made distinct by a number.
-fn column_names(select: &Select, time_column: &str) -> Vec<String> {
+fn column_names(fields: &[Field], time_column: &str) -> Vec<String> {
     let mut uses: HashMap<String, usize> = HashMap::from([(time_column.to_owned(), 1)]);
-    for alias in select.fields.iter().filter_map(|field| field.alias.as_ref()) {
+    for alias in fields.iter().filter_map(|field| field.alias.as_ref()) {
         uses.insert(alias.clone(), 1);
     }
-    let name_of = |field: &crate::influxql::Field| {
+    let name_of = |field: &Field| {
         if let Some(alias) = &field.alias {
             return alias.clone();
         }
@@ -401,5 +416,5 @@ fn column_names(select: &Select, time_column: &str) -> Vec<String> {
         *uses.entry(name.clone()).or_default() += 1;
         name
     };
-    select.fields.iter().map(name_of).collect()
+    fields.iter().map(name_of).collect()
 }

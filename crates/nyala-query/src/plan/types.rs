@@ -1,5 +1,6 @@
 //! The types of references and expressions, given where rows come from.
 
+use super::call::arguments_shown;
 use super::reference::ValueType;
 use super::rewrite::RewrittenSource;
 use crate::exec::expression::MathFunction;
@@ -36,8 +37,15 @@ pub fn type_of_name(sources: &[RewrittenSource], name: &str) -> Option<DataType>
         let here = match source {
             RewrittenSource::Measurement(measurement) => type_in_measurement(measurement, name),
             RewrittenSource::Subquery(inner) => {
-                let field = inner.select.fields.iter().find(|field| field.name() == name);
-                let of_field = field.and_then(|field| type_of(&inner.sources, &field.expr));
+                let of_field = inner.select.fields.iter().find_map(|field| match &field.expr {
+                    _ if field.name() == name => Some(type_of(&inner.sources, &field.expr)),
+                    Expr::Call(call) => {
+                        let shown = arguments_shown(call).find(|reference| reference.name == name)?;
+                        Some(type_of(&inner.sources, &Expr::VarRef(shown.clone())))
+                    }
+                    _ => None,
+                });
+                let of_field = of_field.flatten();
                 of_field.or_else(|| inner.group_tags().any(|tag| tag == name).then_some(DataType::Tag))
             }
         };

@@ -1,5 +1,6 @@
 //! Reducing the rows of windows to values, for functions and conditions that the store cannot answer.
 
+mod best;
 mod datum;
 mod kept;
 mod passes;
@@ -8,10 +9,12 @@ mod rank;
 mod references;
 mod slots;
 mod state;
+mod tag_sets;
 
 pub use passes::{KeySearch, SquareSums};
 pub use references::References;
 pub use slots::{NO_SLOT, WindowSlots};
+pub use tag_sets::TagSets;
 
 use super::column::Column;
 use super::memory::{Held, QueryMemory};
@@ -103,8 +106,14 @@ impl Reducer {
         Self { function, ascending, shown, held: memory.hold(), feeds: 0, states: None }
     }
 
-    /// Adds rows, whose windows have these slots.
-    pub fn feed(&mut self, times_ns: &[i64], slots: &[u32], column: &Column) -> Result<()> {
+    /// Adds rows, whose windows have these slots, and whose tag sets these numbers where they are told apart.
+    pub fn feed(
+        &mut self,
+        times_ns: &[i64],
+        slots: &[u32],
+        tag_sets: Option<&[u32]>,
+        column: &Column,
+    ) -> Result<()> {
         let feed = self.feeds;
         self.feeds += 1;
         let mut bytes = 0;
@@ -112,7 +121,16 @@ impl Reducer {
             ($variant:ident, $array:expr, $value:expr) => {{
                 let new = || States::$variant(State::new(self.function, self.ascending, self.shown));
                 let states = self.states.get_or_insert_with(new);
-                if let States::$variant(state) = states {
+                if let States::$variant(State::Best(best)) = states {
+                    for row in 0..times_ns.len() {
+                        if slots[row] != NO_SLOT && $array.is_valid(row) {
+                            let item =
+                                Item { value: $value(row), time_ns: times_ns[row], row: (feed, row as u32) };
+                            let tags = tag_sets.map(|numbers| numbers[row]);
+                            bytes += best.add(slots[row] as usize, tags, item);
+                        }
+                    }
+                } else if let States::$variant(state) = states {
                     for row in 0..times_ns.len() {
                         if slots[row] != NO_SLOT && $array.is_valid(row) {
                             let item =
@@ -174,7 +192,7 @@ mod tests {
         let mut reducer = Reducer::new(function, true, Shown::Times, &memory);
         for (time_ns, column) in rows {
             let slots = slots.of_times(&windows, &[*time_ns]).unwrap();
-            reducer.feed(&[*time_ns], &slots, column).unwrap();
+            reducer.feed(&[*time_ns], &slots, None, column).unwrap();
         }
         let reduction = reducer.finish(&slots.in_order());
         let windows = reduction.windows.iter().enumerate();

@@ -1,5 +1,6 @@
 //! What a function holds of each window while rows come.
 
+use super::best::Best;
 use super::datum::Datum;
 use super::kept::{Bare, Item, Kept, Timed, by_value, median, percentile, stddev};
 use super::pieces::Pieces;
@@ -18,6 +19,7 @@ pub enum State<T: Datum> {
     Items(Vec<Pieces<Item<T>>>),
     /// The times are those that values are met at first: the earliest, or the latest if times fall.
     Distinct(bool, Vec<HashMap<T::Key, Item<T>>>),
+    Best(Best<T>),
 }
 
 fn slot_of<S: Default>(states: &mut Vec<S>, slot: usize) -> &mut S {
@@ -30,16 +32,19 @@ fn slot_of<S: Default>(states: &mut Vec<S>, slot: usize) -> &mut S {
 impl<T: Datum> State<T> {
     pub fn new(function: Function, ascending: bool, shown: Shown) -> Self {
         use Function::{
-            Count, CountDistinct, Distinct, First, Last, Max, Mean, Median, Min, Mode, Percentile, Spread,
-            Stddev, Sum,
+            Bottom, Count, CountDistinct, Distinct, First, Last, Max, Mean, Median, Min, Mode, Percentile,
+            Sample, Spread, Stddev, Sum, Top,
         };
+        if let Some(best) = Best::of(function, ascending) {
+            return State::Best(best);
+        }
         match function {
             Count => State::Count(Vec::new()),
             Sum | Mean => State::Sum(Vec::new()),
             First | Last | Min | Max => State::Chosen(function, Vec::new()),
             Spread => State::Extremes(Vec::new()),
             Distinct | CountDistinct => State::Distinct(ascending, Vec::new()),
-            Median | Stddev => State::Bare(Vec::new()),
+            Median | Stddev | Top(_) | Bottom(_) | Sample { .. } => State::Bare(Vec::new()),
             Mode => State::Timed(Vec::new()),
             Percentile(_) => match shown {
                 Shown::Values => State::Bare(Vec::new()),
@@ -75,6 +80,7 @@ impl<T: Datum> State<T> {
                     Some(_) => {}
                 }
             }
+            State::Best(best) => return best.add(slot, None, item),
             State::Bare(kept) => return keep(kept, slot, item),
             State::Timed(kept) => return keep(kept, slot, item),
             State::Items(kept) => return keep(kept, slot, item),
@@ -108,6 +114,7 @@ impl<T: Datum> State<T> {
             State::Distinct(_, seen) => {
                 seen.iter_mut().flat_map(HashMap::values_mut).for_each(|item| visit(&mut item.row));
             }
+            State::Best(best) => best.visit_rows(visit),
             State::Count(_) | State::Sum(_) | State::Extremes(_) | State::Bare(_) | State::Timed(_) => {}
         }
     }
@@ -137,6 +144,7 @@ impl<T: Datum> State<T> {
                     Some(plain(window, Some(most.minus(&least))))
                 }))
             }
+            State::Best(best) => collect(best.finish(order)),
             State::Bare(kept) => finish_kept(kept, function, order),
             State::Timed(kept) => finish_kept(kept, function, order),
             State::Items(kept) => finish_kept(kept, function, order),

@@ -1,0 +1,61 @@
+//! The tag sets of rows, numbered as they are met.
+
+use crate::exec::column::Column;
+use crate::exec::memory::{Held, QueryMemory};
+use hashbrown::HashMap;
+use nyala_core::Result;
+
+/// What a tag set takes beside its text, bytes, about.
+const TAG_SET_BYTES: usize = 64;
+
+/// Tag sets by number.
+pub struct TagSets {
+    numbers: HashMap<Vec<u8>, u32>,
+    held: Held,
+}
+
+impl TagSets {
+    /// None so far.
+    pub fn new(memory: &QueryMemory) -> Self {
+        Self { numbers: HashMap::new(), held: memory.hold() }
+    }
+
+    /// The number of each row's tag set, from columns of tags.
+    pub fn of_rows(&mut self, tags: &[&Column], rows: usize) -> Result<Vec<u32>> {
+        let mut numbers = Vec::with_capacity(rows);
+        let (mut key, mut last) = (Vec::new(), None);
+        for row in 0..rows {
+            key.clear();
+            for tag in tags {
+                if let Column::String(array) = tag
+                    && tag.is_valid(row)
+                {
+                    key.extend_from_slice(array.value(row).as_bytes());
+                }
+                // No byte of a text.
+                key.push(0xff);
+            }
+            // Rows of one series come together.
+            let number = match &last {
+                Some((known, number)) if *known == key => *number,
+                _ => {
+                    let number = self.number(&key)?;
+                    last = Some((key.clone(), number));
+                    number
+                }
+            };
+            numbers.push(number);
+        }
+        Ok(numbers)
+    }
+
+    fn number(&mut self, key: &[u8]) -> Result<u32> {
+        if let Some(number) = self.numbers.get(key) {
+            return Ok(*number);
+        }
+        self.held.charge(key.len() + TAG_SET_BYTES)?;
+        let number = self.numbers.len() as u32;
+        self.numbers.insert(key.to_vec(), number);
+        Ok(number)
+    }
+}
