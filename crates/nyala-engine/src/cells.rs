@@ -104,6 +104,15 @@ pub(crate) struct Column {
 }
 
 impl Column {
+    /// An empty column of the same kind.
+    pub(crate) fn same_kind(&self) -> Self {
+        Self::new(match &self.values {
+            Values::Word(_) => Kind::Word,
+            Values::Wide(_) => Kind::Wide,
+            Values::Bytes(_) => Kind::Bytes,
+        })
+    }
+
     pub(crate) fn new(kind: Kind) -> Self {
         let values = match kind {
             Kind::Word => Values::Word(Vec::new()),

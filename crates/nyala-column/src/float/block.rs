@@ -158,6 +158,11 @@ impl<'a> FloatBlock<'a> {
         Ok(())
     }
 
+    /// The same by their bits.
+    pub fn gather_words(&self, rows: &[u32], out: &mut Vec<u64>) -> Result<()> {
+        append_as(out, |out| self.gather(rows, out))
+    }
+
     /// Smallest and largest value of `rows` that is not NaN; nothing if there is none.
     pub fn min_max(&self, rows: Range<u32>) -> Result<Option<(f64, f64)>> {
         let mut result: Option<(f64, f64)> = None;

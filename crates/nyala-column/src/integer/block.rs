@@ -144,6 +144,13 @@ impl<'a> IntegerBlock<'a> {
                 }
                 continue;
             }
+            if let Some((first, step)) = piece.line(self.level)? {
+                let start = piece.part.block_rows().start;
+                out.extend(
+                    here.iter().map(|row| first.wrapping_add(step.wrapping_mul((row - start).into()))),
+                );
+                continue;
+            }
             with_narrow!(piece.largest, T => {
                 let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
                 piece.decode(self.level, &mut offsets)?;
@@ -152,6 +159,11 @@ impl<'a> IntegerBlock<'a> {
             });
         }
         Ok(())
+    }
+
+    /// The same by their bits.
+    pub fn gather_words(&self, rows: &[u32], out: &mut Vec<u64>) -> Result<()> {
+        append_as(out, |out| self.gather(rows, out))
     }
 
     /// Exact sum of `rows`.

@@ -11,6 +11,7 @@ pub(crate) mod block;
 pub(crate) mod bloom;
 pub(crate) mod cache;
 pub(crate) mod format;
+pub(crate) mod gather;
 pub(crate) mod keyed;
 pub(crate) mod reader;
 pub(crate) mod series;

@@ -3,6 +3,7 @@
 //! A cursor moves forward over series; it keeps the index page and the group at hand, so that reading
 //! neighbours costs no look-up.
 
+use super::LONG_RUN_ROWS;
 use super::block::{BlockError, ColumnBlock, ValuesBlock};
 use super::format::{BlockRef, ColumnEntry, GroupEntry, MARKER_COLUMN};
 use super::reader::{LoadedFooter, Rowset};
@@ -44,7 +45,7 @@ struct Source {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WholeGroups {
     None,
-    /// Those that hold several series.
+    /// Those that hold many series. Long ones have vectors of their own, which cost no more one by one.
     Shared,
     All,
 }
@@ -128,7 +129,8 @@ impl LoadedBlock {
     }
 }
 
-const TIME_SOURCE: usize = 0;
+/// The source of times; those of the wanted columns follow.
+pub(super) const TIME_SOURCE: usize = 0;
 
 impl RowsetCursor {
     pub(crate) fn new(rowset: Arc<Rowset>, wanted: Wanted) -> Result<Self> {
@@ -161,11 +163,16 @@ impl RowsetCursor {
         self.whole_groups = which;
     }
 
-    fn reads_whole(&mut self, part: &Part) -> Result<bool> {
+    /// Whether all rows of a part's group are decoded when some are asked for.
+    pub(crate) fn reads_whole(&mut self, part: &Part) -> Result<bool> {
         Ok(match self.whole_groups {
             WholeGroups::None => false,
             WholeGroups::All => true,
-            WholeGroups::Shared => self.group(part.page, part.group)?.runs.is_some(),
+            WholeGroups::Shared => {
+                let group = self.group(part.page, part.group)?;
+                let runs = group.runs.as_ref().and_then(|runs| runs.group_runs());
+                runs.is_some_and(|runs| runs.series.len() * LONG_RUN_ROWS > group.entry.rows as usize)
+            }
         })
     }
 
@@ -300,7 +307,7 @@ impl RowsetCursor {
         }
     }
 
-    fn load(&mut self, part: &Part, source: usize) -> Result<Option<&LoadedBlock>> {
+    pub(super) fn load(&mut self, part: &Part, source: usize) -> Result<Option<&LoadedBlock>> {
         let rows = self.group_rows(part)?;
         if let Slot::Unknown = self.blocks[source] {
             self.blocks[source] = match self.entries(part, source)? {

@@ -2,6 +2,7 @@
 
 use crate::cells::Column;
 use crate::memtable::Wanted;
+use crate::rowset::gather::BlockTest;
 use arrow_array::ArrayRef;
 use nyala_core::store::Predicate;
 use nyala_core::{ColumnId, ColumnType, Result, TableSchema};
@@ -64,6 +65,15 @@ impl Projection {
         let tested = cells.max().unwrap_or(0);
         let output = columns.iter().map(|id| place(*id)).collect();
         Self { wanted: Wanted::new(read), tested, output, predicates, skip_empty_rows }
+    }
+
+    /// The conditions as tests of blocks, each with the cell it is about; `None`: blocks cannot answer some of them.
+    pub(crate) fn block_tests(&self) -> Option<Vec<(usize, BlockTest)>> {
+        let test = |(place, column_type, predicate): &(Place, ColumnType, Predicate)| match place {
+            Place::Cell(position) => Some((*position, BlockTest::of(*column_type, predicate)?)),
+            Place::Key(_) => None,
+        };
+        self.predicates.iter().map(test).collect()
     }
 
     /// Whether rows are tested at all.

@@ -7,13 +7,16 @@ use super::projection::Projection;
 use crate::cells::{Column, VALUE};
 use crate::key::SeriesKeys;
 use crate::merge::{Piece, keep_rows};
-use crate::rowset::series::{Part, WholeGroups};
+use crate::rowset::gather::BlockTest;
+use crate::rowset::series::{Part, RowsetCursor, WholeGroups};
 use crate::tombstone::Tombstone;
 use crate::version::{PartitionVersion, TableVersion};
 use async_trait::async_trait;
+use nyala_column::Bitmap;
 use nyala_core::store::{Batch, Direction, RowStream, SeriesRun, SeriesSet};
 use nyala_core::{Result, SeriesId, TimeRange};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What to read, resolved.
@@ -58,8 +61,18 @@ pub(crate) struct SeriesScan {
     rows_left: usize,
     /// Some rows had none of the returned cells: they are tested before they are gathered.
     has_gaps: bool,
+    /// The conditions, where blocks can answer them.
+    tests: Option<BlockFilter>,
     /// Lists of the last series, to be used again.
     spare: (Vec<TimeRange>, VecDeque<Segment>),
+}
+
+/// Conditions that blocks answer, and room for the answers.
+struct BlockFilter {
+    tests: Vec<(usize, BlockTest)>,
+    bits: Bitmap,
+    next: Bitmap,
+    rows: Vec<u32>,
 }
 
 enum PartitionSlot {
@@ -108,6 +121,9 @@ impl SeriesScan {
             SeriesSet::Ids(_) => Ids::Listed(0),
         };
         let rows_left = request.limit.unwrap_or(usize::MAX);
+        let tests = request.projection.block_tests().filter(|tests| !tests.is_empty());
+        let filter =
+            |tests| BlockFilter { tests, bits: Bitmap::new(), next: Bitmap::new(), rows: Vec::new() };
         Self {
             request,
             partitions,
@@ -115,6 +131,7 @@ impl SeriesScan {
             current: None,
             rows_left,
             has_gaps: false,
+            tests: tests.map(filter),
             spare: Default::default(),
         }
     }
@@ -284,7 +301,8 @@ impl SeriesScan {
         Ok(&self.reader(partition)?.ranges)
     }
 
-    /// Appends the rows of a segment where nothing has to be tested or turned round; `None`: it is not so.
+    /// Appends the rows of a segment where nothing has to be decoded to test them, nor to be turned round; `None`:
+    /// it is not so.
     fn append_single(
         &mut self,
         current: &Current,
@@ -293,17 +311,27 @@ impl SeriesScan {
     ) -> Result<Option<usize>> {
         let projection = self.request.projection.clone();
         let Segment::Single { cursor, part, time } = segment else { return Ok(None) };
-        if !projection.predicates.is_empty() || self.has_gaps {
+        if self.has_gaps || !projection.predicates.is_empty() && self.tests.is_none() {
             return Ok(None);
         }
         let (backward, rows_left) = (self.request.direction == Direction::Backward, self.rows_left);
+        // It goes back to its place below: the cursor borrows the scan.
+        let mut filter = self.tests.take();
         let cursor = &mut self.reader(current.partition - 1)?.cursors[*cursor];
         let rows = cursor.rows_at(part, *time)?;
-        if rows.len() > current.rows_left.min(rows_left) || backward && rows.len() > 1 {
+        let before = gathered.piece.rows();
+        let appended = if rows.len() > current.rows_left.min(rows_left) || backward && rows.len() > 1 {
+            false
+        } else if let Some(filter) = &mut filter {
+            filter.append(cursor, part, rows, &mut gathered.piece)?
+        } else {
+            cursor.append_piece(part, rows, &mut gathered.piece)?;
+            true
+        };
+        self.tests = filter;
+        if !appended {
             return Ok(None);
         }
-        let before = gathered.piece.rows();
-        cursor.append_piece(part, rows.clone(), &mut gathered.piece)?;
         let shown = |column: &Column| match &column.states {
             None => true,
             Some(states) => states[before..].iter().all(|state| *state == VALUE),
@@ -314,7 +342,7 @@ impl SeriesScan {
             self.has_gaps = true;
             return Ok(None);
         }
-        Ok(Some(rows.len()))
+        Ok(Some(gathered.piece.rows() - before))
     }
 
     /// The rows of a segment that satisfy the request, in its direction.
@@ -382,6 +410,37 @@ impl SeriesScan {
         let mut gathered = Gathered { runs: Vec::new(), piece: Piece::empty(kinds) };
         while gathered.piece.rows() < rows_max && self.step(&mut gathered)? {}
         Ok(gathered)
+    }
+}
+
+impl BlockFilter {
+    /// Appends the rows that satisfy all conditions. False, and nothing is appended, if a block cannot say which.
+    fn append(
+        &mut self,
+        cursor: &mut RowsetCursor,
+        part: &Part,
+        rows: Range<u32>,
+        piece: &mut Piece<Vec<i64>>,
+    ) -> Result<bool> {
+        if cursor.reads_whole(part)? {
+            return Ok(false);
+        }
+        for (number, (column, test)) in self.tests.iter().enumerate() {
+            let bits = if number == 0 { &mut self.bits } else { &mut self.next };
+            bits.clear();
+            if !cursor.compare(part, *column, rows.clone(), *test, bits)? {
+                return Ok(false);
+            }
+            if number > 0 {
+                self.bits.and(&self.next);
+            }
+        }
+        self.rows.clear();
+        self.rows.extend(self.bits.ones().map(|row| rows.start + row as u32));
+        if !self.rows.is_empty() {
+            cursor.append_rows(part, &self.rows, piece)?;
+        }
+        Ok(true)
     }
 }
 

@@ -38,7 +38,15 @@ impl<'a> GroupRows<'a> {
         let mut gathered = plan.calls.iter().filter_map(|call| call.function);
         let in_time = !plan.references.is_empty() || gathered.any(|function| function.depends_on_order());
         let order = if in_time { Order::Time(Direction::Forward) } else { Order::Key(Direction::Forward) };
-        Self { plan, inputs, group, memory, wanted: ReadColumns { references, shown }, calls, order }
+        Self {
+            plan,
+            inputs,
+            group,
+            memory,
+            wanted: ReadColumns { references, shown, tags_by_series: false },
+            calls,
+            order,
+        }
     }
 
     /// Computes all calls.

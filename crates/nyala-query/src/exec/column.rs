@@ -1,5 +1,6 @@
 //! Columns of values while a query runs: Arrow arrays by InfluxQL's types.
 
+use super::tag::TagColumn;
 use arrow_array::builder::StringBuilder;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
@@ -20,6 +21,8 @@ pub enum Column {
     String(StringArray),
     /// Booleans.
     Boolean(BooleanArray),
+    /// Text that comes from series: only among stored rows on their way to the answer.
+    Tag(TagColumn),
     /// Nothing but NULLs, of no type; the number of rows.
     Null(usize),
 }
@@ -34,6 +37,7 @@ macro_rules! for_array {
             $crate::exec::column::Column::Unsigned($array) => $body,
             $crate::exec::column::Column::String($array) => $body,
             $crate::exec::column::Column::Boolean($array) => $body,
+            $crate::exec::column::Column::Tag($array) => $body,
             $crate::exec::column::Column::Null($rows) => $null,
         }
     };
@@ -79,7 +83,15 @@ impl Column {
 
     /// Which rows hold a value; `None`: all.
     pub fn nulls(&self) -> Option<NullBuffer> {
-        for_array!(self, array => array.nulls().cloned(), rows => Some(NullBuffer::new_null(*rows)))
+        match self {
+            Column::Float(array) => array.nulls().cloned(),
+            Column::Integer(array) => array.nulls().cloned(),
+            Column::Unsigned(array) => array.nulls().cloned(),
+            Column::String(array) => array.nulls().cloned(),
+            Column::Boolean(array) => array.nulls().cloned(),
+            Column::Tag(tags) => tags.nulls(),
+            Column::Null(rows) => Some(NullBuffer::new_null(*rows)),
+        }
     }
 
     /// Whether a row holds a value.
@@ -96,6 +108,7 @@ impl Column {
             Column::Unsigned(array) => Column::Unsigned(array.slice(start, length)),
             Column::String(array) => Column::String(array.slice(start, length)),
             Column::Boolean(array) => Column::Boolean(array.slice(start, length)),
+            Column::Tag(tags) => Column::Tag(tags.slice(start, length)),
             Column::Null(_) => Column::Null(length),
         }
     }
@@ -122,7 +135,32 @@ impl Column {
             Column::Unsigned(array) => gather!(array, Unsigned, UInt64Array),
             Column::String(array) => gather!(array, String, StringArray),
             Column::Boolean(array) => gather!(array, Boolean, BooleanArray),
+            Column::Tag(tags) => Column::Tag(tags.take(positions.iter().copied())),
             Column::Null(_) => Column::Null(positions.len()),
+        }
+    }
+
+    /// The rows at these positions.
+    #[must_use]
+    pub fn gather(&self, rows: &[u32]) -> Self {
+        macro_rules! numbers {
+            ($array:expr, $variant:ident) => {
+                match $array.nulls() {
+                    None => {
+                        let values = $array.values();
+                        let taken: Vec<_> = rows.iter().map(|row| values[*row as usize]).collect();
+                        Column::$variant(taken.into())
+                    }
+                    Some(_) => self.take(&rows.iter().copied().map(Some).collect::<Vec<_>>()),
+                }
+            };
+        }
+        match self {
+            Column::Float(array) => numbers!(array, Float),
+            Column::Integer(array) => numbers!(array, Integer),
+            Column::Unsigned(array) => numbers!(array, Unsigned),
+            Column::Tag(tags) => Column::Tag(tags.take(rows.iter().copied().map(Some))),
+            _ => self.take(&rows.iter().copied().map(Some).collect::<Vec<_>>()),
         }
     }
 
@@ -137,6 +175,7 @@ impl Column {
             Column::Unsigned(array) => Scalar::Unsigned(array.value(row)),
             Column::String(array) => Scalar::String(array.value(row).to_owned()),
             Column::Boolean(array) => Scalar::Boolean(array.value(row)),
+            Column::Tag(tags) => Scalar::String(tags.text(row)?.to_owned()),
             Column::Null(_) => return None,
         })
     }
@@ -186,6 +225,14 @@ impl Column {
         if let [column] = columns {
             return column.clone();
         }
+        let tags = columns.iter().map(|column| match column {
+            Column::Tag(tags) => Some(tags),
+            _ => None,
+        });
+        if let Some(tags) = TagColumn::concatenate(tags) {
+            return Column::Tag(tags);
+        }
+        let columns: Vec<Column> = columns.iter().map(Column::plain).collect();
         let rows = columns.iter().map(Column::len).sum();
         let mut typed = columns.iter().filter(|column| !matches!(column, Column::Null(_)));
         let Some(first) = typed.next() else { return Column::Null(rows) };
@@ -211,7 +258,16 @@ impl Column {
             Column::Unsigned(_) => chain!(Unsigned, UInt64Array),
             Column::String(_) => chain!(String, StringArray),
             Column::Boolean(_) => chain!(Boolean, BooleanArray),
-            Column::Null(_) => Column::Null(rows),
+            Column::Tag(_) | Column::Null(_) => Column::Null(rows),
+        }
+    }
+
+    /// The column with texts of its own.
+    #[must_use]
+    pub fn plain(&self) -> Self {
+        match self {
+            Column::Tag(tags) => Column::String(tags.to_array()),
+            other => other.clone(),
         }
     }
 
@@ -242,6 +298,14 @@ impl Column {
 
     /// Bytes held in memory, about.
     pub fn memory_bytes(&self) -> usize {
-        for_array!(self, array => array.get_array_memory_size(), _rows => 0)
+        match self {
+            Column::Float(array) => array.get_array_memory_size(),
+            Column::Integer(array) => array.get_array_memory_size(),
+            Column::Unsigned(array) => array.get_array_memory_size(),
+            Column::String(array) => array.get_array_memory_size(),
+            Column::Boolean(array) => array.get_array_memory_size(),
+            Column::Tag(tags) => tags.memory_bytes(),
+            Column::Null(_) => 0,
+        }
     }
 }

@@ -141,11 +141,11 @@ impl Expression {
             Expression::Column(position) => columns[*position].clone(),
             Expression::Literal(value) => repeat(value.as_ref(), rows),
             Expression::Binary(operation) => {
-                let left = operation.left.evaluate(columns, rows)?;
-                let right = operation.right.evaluate(columns, rows)?;
+                let left = operation.left.operand(columns, rows)?;
+                let right = operation.right.operand(columns, rows)?;
                 binary(operation, &left, &right)?
             }
-            Expression::Matches { text, regex, wanted } => match text.evaluate(columns, rows)? {
+            Expression::Matches { text, regex, wanted } => match text.operand(columns, rows)? {
                 Column::String(array) => {
                     let holds =
                         |row| array.is_valid(row) && regex.is_match(array.value(row).as_bytes()) == *wanted;
@@ -156,11 +156,17 @@ impl Expression {
             Expression::Math(function, arguments) => {
                 let arguments: Vec<Column> = arguments
                     .iter()
-                    .map(|argument| argument.evaluate(columns, rows))
+                    .map(|argument| argument.operand(columns, rows))
                     .collect::<Result<_>>()?;
                 math(*function, &arguments, rows)
             }
         })
+    }
+
+    /// The same for whoever looks into it.
+    fn operand(&self, columns: &[Column], rows: usize) -> Result<Column> {
+        let column = self.evaluate(columns, rows)?;
+        Ok(if matches!(column, Column::Tag(_)) { column.plain() } else { column })
     }
 
     /// Which rows satisfy it as a condition.

@@ -5,13 +5,16 @@ use super::expression::Expression;
 use super::memory::QueryMemory;
 use super::order::{SeriesOrder, TimeOrder};
 use super::rows::{ReadColumns, Rows, cast, coalesce};
+use super::series::BySeries;
+use super::tag::TagColumn;
 use crate::plan::{
     MAXIMUM_TIME_NS, MINIMUM_TIME_NS, MeasurementPlan, Plan, Reference, ReferenceKind, RowCondition,
     ValueType,
 };
+use arrow_array::StringArray;
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
-use arrow_buffer::BooleanBuffer;
+use arrow_buffer::{BooleanBuffer, ScalarBuffer};
 use nyala_core::schema::TIME_COLUMN;
 use nyala_core::store::{
     Batch, Direction, Order, Predicate, RowSelection, RowStream, ScanRequest, SeriesRun, SeriesSet,
@@ -24,6 +27,8 @@ use std::sync::Arc;
 
 /// What putting a series in order takes, about: its key, and its place.
 const SERIES_BYTES: usize = 128;
+/// The most series of which a query looks up its tags once, rather than row by row.
+const TAGS_BY_SERIES_MAX: usize = 1 << 16;
 
 /// The series of a measurement that a query wants, and how to read them.
 pub struct MeasurementRows {
@@ -188,6 +193,9 @@ impl MeasurementRows {
         for reference in condition.iter().flat_map(|condition| &condition.references) {
             cells.push(layout.cell(&self.measurement, reference));
         }
+        let by_series = wanted.tags_by_series && members.len() <= TAGS_BY_SERIES_MAX;
+        let tags =
+            by_series.then(|| Tags::of(&self.measurement, &members, &cells[..wanted.references.len()]));
         let layout_is_shown = wanted.shown == wanted.references.len();
         let mut columns = vec![TIME_COLUMN];
         columns.extend(&layout.columns);
@@ -210,6 +218,7 @@ impl MeasurementRows {
             begun: false,
             measurement: self.measurement.clone(),
             cells,
+            tags,
             condition: condition.map(|condition| condition.expression.clone()),
             outputs: wanted.references.len(),
             shown: wanted.shown,
@@ -264,12 +273,50 @@ impl Layout {
     }
 }
 
+/// The tags of the series that are read.
+struct Tags {
+    positions: BySeries,
+    /// Per cell the texts of the series, if it is a tag.
+    texts: Vec<Option<Arc<StringArray>>>,
+}
+
+impl Tags {
+    fn of(measurement: &Measurement, members: &[SeriesId], cells: &[Cell]) -> Self {
+        let series = measurement.series();
+        let texts = cells.iter().map(|cell| {
+            let (Cell::Tag(key) | Cell::GroupTag(key)) = cell else { return None };
+            let value_of = series.values_by_series(key);
+            let value_of = |id: &SeriesId| cell.shown_tag(value_of(*id));
+            Some(Arc::new(members.iter().map(value_of).collect::<StringArray>()))
+        });
+        Self { texts: texts.collect(), positions: BySeries::numbered(members.iter().copied()) }
+    }
+
+    /// Per row of a batch the position of its series.
+    fn positions_of(&self, batch: &Batch) -> ScalarBuffer<u32> {
+        let mut positions = Vec::with_capacity(batch.rows);
+        for run in &batch.series {
+            positions.resize(positions.len() + run.rows as usize, self.positions.number(run.series));
+        }
+        positions.into()
+    }
+}
+
+impl Cell {
+    /// What is shown of the value of a tag: a tag that is no group's is NULL where it is absent.
+    fn shown_tag<'a>(&self, value: &'a str) -> Option<&'a str> {
+        (!matches!(self, Cell::Tag(_)) || !value.is_empty()).then_some(value)
+    }
+}
+
 /// Reads the rows of one group of a measurement.
 pub struct MeasurementReader {
     stream: Box<dyn RowStream>,
     begun: bool,
     measurement: Arc<Measurement>,
     cells: Vec<Cell>,
+    /// The tags among the outputs, where they are looked up once per series.
+    tags: Option<Tags>,
     condition: Option<Expression>,
     outputs: usize,
     shown: usize,
@@ -315,7 +362,14 @@ impl MeasurementReader {
     /// The rows of a batch that are shown, and which those are unless all.
     fn rows_of(&self, batch: &Batch) -> Result<(Rows, Option<BooleanBuffer>)> {
         let times_ns = batch.columns[0].as_primitive::<TimestampNanosecondType>().values().clone();
-        let mut columns: Vec<Column> = self.cells.iter().map(|cell| self.column_of(cell, batch)).collect();
+        let tags = self.tags.as_ref().map(|tags| (tags.positions_of(batch), &tags.texts));
+        let tag_of = |cell: usize| {
+            let (positions, texts) = tags.as_ref()?;
+            Some(Column::Tag(TagColumn::new(positions.clone(), texts.get(cell)?.clone()?)))
+        };
+        let cells = self.cells.iter().enumerate();
+        let column_of = |(number, cell)| tag_of(number).unwrap_or_else(|| self.column_of(cell, batch));
+        let mut columns: Vec<Column> = cells.map(column_of).collect();
         let mut keep = shown_rows(&columns[..self.shown], &self.cells[..self.shown], batch.rows);
         if let Some(condition) = &self.condition {
             let satisfied = condition.filter(&columns[self.outputs..], batch.rows)?;
@@ -338,11 +392,8 @@ impl MeasurementReader {
             Cell::Tag(key) | Cell::GroupTag(key) => {
                 let series = self.measurement.series();
                 let value_of = series.values_by_series(key);
-                let null = matches!(cell, Cell::Tag(_));
-                let runs = batch.series.iter().map(|run| {
-                    let value = value_of(run.series);
-                    ((!null || !value.is_empty()).then_some(value), run.rows as usize)
-                });
+                let runs =
+                    batch.series.iter().map(|run| (cell.shown_tag(value_of(run.series)), run.rows as usize));
                 Column::of_runs(runs, batch.rows)
             }
             Cell::Field(positions, wanted) => {

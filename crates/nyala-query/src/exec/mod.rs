@@ -27,6 +27,9 @@ mod raw;
 mod reduce;
 mod rows;
 pub mod select;
+mod series;
+mod sorted;
+pub mod tag;
 mod transform;
 
 pub use frame::Frame;

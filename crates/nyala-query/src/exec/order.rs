@@ -13,9 +13,12 @@ use super::column::Column;
 use super::measurement::MeasurementReader;
 use super::memory::QueryMemory;
 use super::rows::Rows;
+use super::series::BySeries;
+use super::sorted::SortedRows;
 use crate::plan::{Reference, ReferenceKind};
 use arrow_array::Array;
 use nyala_core::schema::TableSchema;
+use nyala_core::store::SeriesRun;
 use nyala_core::{Result, SeriesId, TimeRange};
 use nyala_db::catalog::Measurement;
 use std::cmp::Ordering;
@@ -29,8 +32,12 @@ const LIMITED_BLOCK_ROWS: usize = 1 << 12;
 
 /// How rows of some series are ordered.
 pub struct SeriesOrder {
-    /// Where each series stands among those that a heap is made of.
-    ranks: HashMap<SeriesId, u32>,
+    /// Where each series stands among those that a heap is made of; or, if the order is total, at one time.
+    ranks: BySeries,
+    /// How many series.
+    series: usize,
+    /// Whether the columns tell all series apart, so that rows at one time come in the order of the ranks.
+    is_total: bool,
     /// Which columns decide among rows at one time, in this order.
     columns: Vec<usize>,
     ascending: bool,
@@ -46,20 +53,55 @@ impl SeriesOrder {
         ascending: bool,
         schema: Arc<TableSchema>,
     ) -> Self {
-        let index = measurement.series();
-        let mut keys: Vec<(Vec<u8>, SeriesId)> =
-            series.iter().map(|id| (series_key(&index.tags_of(*id)), *id)).collect();
-        drop(index);
-        keys.sort_unstable();
-        if !ascending {
-            keys.reverse();
-        }
         let is_shown = |column: &usize| references[*column].kind != ReferenceKind::GroupTag;
         let mut columns: Vec<usize> = (0..references.len()).filter(is_shown).collect();
         columns.sort_by(|a, b| references[*a].name.cmp(&references[*b].name));
-        let ranks = keys.into_iter().zip(0..).map(|((_, id), rank)| (id, rank)).collect();
-        Self { ranks, columns, ascending, schema }
+        let total = total_order(measurement, series, columns.iter().map(|column| &references[*column]));
+        let is_total = total.is_some();
+        let mut order = total.unwrap_or_else(|| heap_order(measurement, series));
+        if !ascending {
+            order.reverse();
+        }
+        let ranks = BySeries::numbered(order.iter().copied());
+        Self { ranks, series: series.len(), is_total, columns, ascending, schema }
     }
+
+    /// Per row of some runs the rank of its series.
+    fn ranks_of(&self, runs: &[SeriesRun]) -> Vec<u32> {
+        runs.iter()
+            .flat_map(|run| std::iter::repeat_n(self.ranks.number(run.series), run.rows as usize))
+            .collect()
+    }
+}
+
+/// The order of series at one time, if the tags among the first of the columns that decide tell them all apart.
+fn total_order<'a>(
+    measurement: &Measurement,
+    series: &[SeriesId],
+    columns: impl Iterator<Item = &'a Reference>,
+) -> Option<Vec<SeriesId>> {
+    let index = measurement.series();
+    let tags = columns.take_while(|reference| reference.kind == ReferenceKind::Tag);
+    let values: Vec<_> = tags.map(|tag| index.values_by_series(&tag.name)).collect();
+    let texts_of = |id: SeriesId| values.iter().map(move |value_of| value_of(id));
+    // A tag that is absent is equal to any other.
+    if !series.iter().all(|id| texts_of(*id).all(|text| !text.is_empty())) {
+        return None;
+    }
+    let mut keys: Vec<(Vec<&str>, SeriesId)> =
+        series.iter().map(|id| (texts_of(*id).collect(), *id)).collect();
+    keys.sort_unstable();
+    let differ = keys.windows(2).all(|pair| pair[0].0 != pair[1].0);
+    differ.then(|| keys.into_iter().map(|(_, id)| id).collect())
+}
+
+/// The order of the series that a heap is made of.
+fn heap_order(measurement: &Measurement, series: &[SeriesId]) -> Vec<SeriesId> {
+    let index = measurement.series();
+    let mut keys: Vec<(Vec<u8>, SeriesId)> =
+        series.iter().map(|id| (series_key(&index.tags_of(*id)), *id)).collect();
+    keys.sort_unstable();
+    keys.into_iter().map(|(_, id)| id).collect()
 }
 
 /// The bytes that InfluxDB orders series by: keys and values, and what separates them escaped in both.
@@ -91,6 +133,8 @@ pub struct TimeOrder {
     rows_per_series: usize,
     /// Rows so far by rank of series, if there is a most.
     rows_of: Vec<usize>,
+    /// Rows that need no heap to be put in order.
+    sorted: SortedRows,
     memory: QueryMemory,
 }
 
@@ -102,12 +146,13 @@ impl TimeOrder {
         rows_needed: usize,
         memory: QueryMemory,
     ) -> Self {
-        let series = order.as_ref().map_or(0, |order| order.ranks.len());
+        let series = order.as_ref().map_or(0, |order| order.series);
         // A heap's order depends on what comes next of each series.
         let needed = rows_needed.saturating_mul(4).max(series.saturating_mul(4)).max(LIMITED_BLOCK_ROWS);
         let block_rows = needed.min(BLOCK_ROWS);
         let (rows_per_series, rows_of) = (usize::MAX, vec![0; series]);
-        Self { reader, order, block_rows, rest: None, rows_per_series, rows_of, memory }
+        let sorted = SortedRows::new(&memory);
+        Self { reader, order, block_rows, rest: None, rows_per_series, rows_of, sorted, memory }
     }
 
     /// Leaves out all but the first rows of each series, if there are several.
@@ -120,6 +165,20 @@ impl TimeOrder {
     /// The next rows, or `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Rows>> {
         let Some(order) = &self.order else { return self.reader.next().await };
+        if order.is_total && self.rows_per_series == usize::MAX {
+            loop {
+                if let Some(rows) = self.sorted.next() {
+                    return Ok(Some(rows));
+                }
+                match self.reader.next_runs().await? {
+                    Some((rows, runs)) => self.sorted.push(rows, &order.ranks_of(&runs))?,
+                    None => {
+                        self.sorted.flush();
+                        return Ok(self.sorted.next());
+                    }
+                }
+            }
+        }
         let mut parts: Vec<Rows> = Vec::new();
         let mut ranks: Vec<u32> = Vec::new();
         let mut shard: Option<TimeRange> = None;
@@ -131,10 +190,8 @@ impl TimeOrder {
                 None if self.rows_of.iter().all(|rows| *rows >= self.rows_per_series) => break,
                 None => match self.reader.next_runs().await? {
                     Some((rows, runs)) => {
-                        let ranks = runs
-                            .iter()
-                            .flat_map(|run| std::iter::repeat_n(order.ranks[&run.series], run.rows as usize));
-                        first_of_series(rows, ranks.collect(), &mut self.rows_of, self.rows_per_series)
+                        let ranks = order.ranks_of(&runs);
+                        first_of_series(rows, ranks, &mut self.rows_of, self.rows_per_series)
                     }
                     None => break,
                 },
@@ -227,17 +284,22 @@ fn merge(times_ns: &[i64], ranks: &[u32], columns: &[&Column], ascending: bool) 
 /// Compares text column by column; the first that is not text, or NULL, makes rows equal.
 fn less_at_one_time(columns: &[&Column], a: usize, b: usize, ascending: bool) -> bool {
     for column in columns {
-        let Column::String(texts) = column else { return false };
-        if texts.is_null(a) || texts.is_null(b) {
-            return false;
-        }
-        match texts.value(a).cmp(texts.value(b)) {
+        let (Some(text), Some(other)) = (text(column, a), text(column, b)) else { return false };
+        match text.cmp(other) {
             Ordering::Equal => {}
             Ordering::Less => return ascending,
             Ordering::Greater => return !ascending,
         }
     }
     false
+}
+
+fn text(column: &Column, row: usize) -> Option<&str> {
+    match column {
+        Column::String(texts) => texts.is_valid(row).then(|| texts.value(row)),
+        Column::Tag(tags) => tags.text(row),
+        _ => None,
+    }
 }
 
 /// The heap of Go's library: which of two equal items comes first depends on every step it takes.

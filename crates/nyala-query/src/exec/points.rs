@@ -199,7 +199,7 @@ fn constant(values: &Column, positions: &[Option<u32>], fill: &Scalar) -> Column
         Column::Float(_) | Column::Null(_) => Scalar::Float(as_float),
         Column::Integer(_) => Scalar::Integer(as_integer),
         Column::Unsigned(_) => Scalar::Unsigned(as_integer as u64),
-        Column::String(_) => Scalar::String(String::new()),
+        Column::String(_) | Column::Tag(_) => Scalar::String(String::new()),
         Column::Boolean(_) => Scalar::Boolean(false),
     };
     let cells: Vec<Option<Scalar>> = positions

@@ -44,7 +44,7 @@ struct FollowedCall {
 }
 
 fn wanted(plan: &Plan) -> ReadColumns {
-    ReadColumns { references: plan.references.clone(), shown: plan.references.len() }
+    ReadColumns { references: plan.references.clone(), shown: plan.references.len(), tags_by_series: true }
 }
 
 impl RawGroup {
@@ -71,7 +71,7 @@ impl RawGroup {
             limit: if plan.limit == 0 { usize::MAX } else { plan.limit },
         };
         let calls = plan.calls.iter().map(call).collect();
-        let wanted = ReadColumns { shown: references.len(), references };
+        let wanted = ReadColumns { shown: references.len(), references, tags_by_series: false };
         let rows = OrderedRows::open(plan, inputs, group, wanted, needed, memory).await?;
         Ok(Self { rows, shown: Shown::Calls { calls, ascending: plan.ascending, finished: false } })
     }

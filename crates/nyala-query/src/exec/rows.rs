@@ -21,6 +21,8 @@ pub struct ReadColumns {
     pub references: Vec<Reference>,
     /// How many of them, from the first, decide whether a row is shown: it must have a field among them.
     pub shown: usize,
+    /// Whether tags come as [`Column::Tag`]: for rows that are shown as they are.
+    pub tags_by_series: bool,
 }
 
 /// A column as another type: numbers are converted, other types only stay what they are.
@@ -67,19 +69,26 @@ impl Rows {
     /// The rows where `keep` is set.
     #[must_use]
     pub fn filter(&self, keep: &BooleanBuffer) -> Self {
-        let positions: Vec<Option<u32>> = keep.set_indices_u32().map(Some).collect();
-        let times_ns = keep.set_indices().map(|row| self.times_ns[row]).collect();
-        Self { times_ns, columns: self.columns.iter().map(|column| column.take(&positions)).collect() }
+        self.take(&keep.set_indices_u32().collect::<Vec<_>>())
     }
 
     /// The rows at these positions.
     #[must_use]
     pub fn take(&self, order: &[u32]) -> Self {
-        let positions: Vec<Option<u32>> = order.iter().copied().map(Some).collect();
-        Self {
-            times_ns: order.iter().map(|row| self.times_ns[*row as usize]).collect(),
-            columns: self.columns.iter().map(|column| column.take(&positions)).collect(),
+        let mut columns: Vec<Column> = Vec::with_capacity(self.columns.len());
+        for (position, column) in self.columns.iter().enumerate() {
+            // Tags share their rows, before and after.
+            let before = position.checked_sub(1).map(|before| (&self.columns[before], &columns[before]));
+            columns.push(match (column, before) {
+                (Column::Tag(tags), Some((Column::Tag(other), Column::Tag(taken))))
+                    if tags.has_rows_of(other) =>
+                {
+                    Column::Tag(tags.in_rows_of(taken))
+                }
+                _ => column.gather(order),
+            });
         }
+        Self { times_ns: order.iter().map(|row| self.times_ns[*row as usize]).collect(), columns }
     }
 
     /// Rows `[start, start + length)` without a copy.
@@ -93,11 +102,21 @@ impl Rows {
     #[must_use]
     pub fn concatenate(parts: &[Self]) -> Self {
         let times_ns = parts.iter().flat_map(|part| part.times_ns.iter().copied()).collect();
-        let columns = (0..parts[0].columns.len()).map(|index| {
+        let mut columns: Vec<Column> = Vec::with_capacity(parts[0].columns.len());
+        for index in 0..parts[0].columns.len() {
             let column: Vec<Column> = parts.iter().map(|part| part.columns[index].clone()).collect();
-            Column::concatenate(&column)
-        });
-        Self { times_ns, columns: columns.collect() }
+            let shares = |part: &Self| match &part.columns[index.saturating_sub(1)..=index] {
+                [Column::Tag(other), Column::Tag(tags)] => tags.has_rows_of(other),
+                _ => false,
+            };
+            columns.push(match (Column::concatenate(&column), columns.last()) {
+                (Column::Tag(tags), Some(Column::Tag(before))) if parts.iter().all(shares) => {
+                    Column::Tag(tags.in_rows_of(before))
+                }
+                (column, _) => column,
+            });
+        }
+        Self { times_ns, columns }
     }
 
     /// Bytes held in memory, about.

@@ -262,7 +262,8 @@ fn without_nan(column: Column) -> Column {
 async fn collect(plan: &Plan, snapshot: SnapshotRef, memory: &QueryMemory) -> Result<Vec<Frame>> {
     let mut stream = SelectStream::open(Arc::new(plan.clone()), snapshot, memory.clone()).await?;
     let mut frames = Vec::new();
-    while let Some(frame) = stream.next().await? {
+    while let Some(mut frame) = stream.next().await? {
+        frame.columns.iter_mut().for_each(|column| *column = column.plain());
         memory.charge(
             frame.columns.iter().map(Column::memory_bytes).sum::<usize>() + 8 * frame.times_ns.len(),
         )?;

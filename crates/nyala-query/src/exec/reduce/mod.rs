@@ -147,6 +147,7 @@ impl Reducer {
             Column::Unsigned(array) => add!(Unsigned, array, |row| array.value(row)),
             Column::String(array) => add!(String, array, |row| array.value(row).to_owned()),
             Column::Boolean(array) => add!(Boolean, array, |row| array.value(row)),
+            Column::Tag(tags) => add!(String, tags, |row| tags.text(row).unwrap_or_default().to_owned()),
             Column::Null(_) => {}
         }
         self.held.charge(bytes)

@@ -5,8 +5,9 @@
 //! when it turns out that it cannot be finished; what is on its way to the client cannot.
 
 use super::number::{push_float, push_integer, push_unsigned};
+use super::tags::WrittenTags;
 use super::text::push_string;
-use super::time::{Epoch, push_rfc3339};
+use super::time::{Epoch, LastTime};
 use arrow_array::Array;
 use nyala_query::exec::Frame;
 use nyala_query::exec::column::{Column, Scalar};
@@ -42,6 +43,21 @@ pub struct JsonAnswer {
     /// A value of the document at hand that JSON cannot hold.
     unsupported: Option<f64>,
     broken: Option<String>,
+    /// Neighbouring tags of the frame at hand.
+    tags: Vec<WrittenTags>,
+    last_time: LastTime,
+}
+
+/// Some cells of each row.
+enum Cells<'a> {
+    /// Tags, by the row's series, of which group of [`JsonAnswer::tags`].
+    Tags(&'a [u32], usize),
+    /// Integers without a gap.
+    Integers(&'a [i64]),
+    /// Floats without a gap.
+    Floats(&'a [f64]),
+    /// Any column.
+    Of(&'a Column),
 }
 
 /// The series whose rows are being written.
@@ -66,6 +82,8 @@ impl JsonAnswer {
             has_series: false,
             unsupported: None,
             broken: None,
+            tags: Vec::new(),
+            last_time: LastTime::default(),
         }
     }
 
@@ -105,6 +123,7 @@ impl JsonAnswer {
     pub fn begin_statement(&mut self, number: usize, zone: Option<Zone>) {
         self.statement = number;
         self.zone = zone;
+        self.last_time = LastTime::default();
         self.has_series = false;
         self.statement_start = Some(self.out.len());
         if !self.is_chunked() {
@@ -137,6 +156,7 @@ impl JsonAnswer {
             Chunks::BySize => self.options.chunk_rows.unwrap_or(usize::MAX),
             Chunks::Whole | Chunks::PerSeries => usize::MAX,
         };
+        let cells = self.cells_of(frame);
         for row in rows {
             if self.open.as_ref().is_some_and(|open| open.rows >= rows_max) {
                 self.close_series(true);
@@ -146,35 +166,75 @@ impl JsonAnswer {
             let open = self.open.as_mut().expect("a series was opened");
             self.out.extend_from_slice(if open.rows == 0 { b",\"values\":[[" } else { b",[" });
             open.rows += 1;
-            self.row(frame, row);
+            self.row(frame, row, &cells);
         }
     }
 
-    fn row(&mut self, frame: &Frame, row: usize) {
+    /// How the cells of a frame's rows are written: neighbouring tags at once.
+    fn cells_of<'a>(&mut self, frame: &'a Frame) -> Vec<Cells<'a>> {
+        let mut cells: Vec<Cells<'a>> = Vec::with_capacity(frame.columns.len());
+        let mut columns = frame.columns.as_slice();
+        let mut tag_groups = 0;
+        while let Some((first, rest)) = columns.split_first() {
+            columns = rest;
+            cells.push(match first {
+                Column::Tag(tags) if frame.instead.is_none() => {
+                    let same_rows =
+                        |column: &&Column| matches!(column, Column::Tag(other) if other.has_rows_of(tags));
+                    let others = columns.iter().take_while(same_rows).count();
+                    let (group, rest) =
+                        frame.columns[frame.columns.len() - columns.len() - 1..].split_at(others + 1);
+                    columns = rest;
+                    if self.tags.len() == tag_groups {
+                        self.tags.push(WrittenTags::default());
+                    }
+                    self.tags[tag_groups].be_of(group);
+                    tag_groups += 1;
+                    Cells::Tags(tags.series(), tag_groups - 1)
+                }
+                Column::Integer(array) if array.null_count() == 0 => Cells::Integers(array.values()),
+                Column::Float(array) if array.null_count() == 0 => Cells::Floats(array.values()),
+                column => Cells::Of(column),
+            });
+        }
+        cells
+    }
+
+    fn row(&mut self, frame: &Frame, row: usize, cells: &[Cells<'_>]) {
         let out = &mut self.out;
         let mut first = true;
         if frame.time_column.is_some() {
             let time_ns = frame.times_ns[row];
             match self.options.epoch {
                 Some(epoch) => epoch.push(out, time_ns),
-                None => {
-                    out.push(b'"');
-                    push_rfc3339(out, time_ns, self.zone);
-                    out.push(b'"');
-                }
+                None => self.last_time.push(out, time_ns, self.zone),
             }
             first = false;
         }
-        for column in &frame.columns {
-            if !first {
-                out.push(b',');
-            }
-            first = false;
-            match column {
-                Column::Float(array) if array.is_valid(row) && !array.value(row).is_finite() => {
-                    self.unsupported.get_or_insert(array.value(row));
+        for cell in cells {
+            let comma_at = out.len();
+            match cell {
+                Cells::Tags(series, group) => self.tags[*group].push(out, series[row]),
+                Cells::Integers(values) => {
+                    out.push(b',');
+                    push_integer(out, values[row]);
                 }
-                _ => push_cell(out, column, row, frame.instead.as_ref()),
+                Cells::Floats(values) => {
+                    out.push(b',');
+                    push_finite(out, values[row], &mut self.unsupported);
+                }
+                Cells::Of(column) => {
+                    out.push(b',');
+                    match column {
+                        Column::Float(array) if array.is_valid(row) => {
+                            push_finite(out, array.value(row), &mut self.unsupported);
+                        }
+                        _ => push_cell(out, column, row, frame.instead.as_ref()),
+                    }
+                }
+            }
+            if std::mem::take(&mut first) {
+                out.remove(comma_at);
             }
         }
         out.push(b']');
@@ -323,16 +383,26 @@ impl JsonAnswer {
     }
 }
 
+/// Appends a float, or remembers one that JSON cannot hold.
+fn push_finite(out: &mut Vec<u8>, value: f64, unsupported: &mut Option<f64>) {
+    if value.is_finite() {
+        push_float(out, value);
+    } else {
+        unsupported.get_or_insert(value);
+    }
+}
+
 fn push_cell(out: &mut Vec<u8>, column: &Column, row: usize, instead: Option<&Scalar>) {
     match column {
         Column::Float(array) if array.is_valid(row) => push_float(out, array.value(row)),
         Column::Integer(array) if array.is_valid(row) => push_integer(out, array.value(row)),
         Column::Unsigned(array) if array.is_valid(row) => push_unsigned(out, array.value(row)),
         Column::String(array) if array.is_valid(row) => push_string(out, array.value(row)),
+        Column::Tag(tags) if tags.is_valid(row) => push_string(out, tags.text(row).unwrap_or_default()),
         Column::Boolean(array) if array.is_valid(row) => {
             out.extend_from_slice(if array.value(row) { b"true" } else { b"false" });
         }
-        Column::String(_) | Column::Boolean(_) => match instead {
+        Column::String(_) | Column::Boolean(_) | Column::Tag(_) => match instead {
             Some(Scalar::Integer(value)) => push_integer(out, *value),
             Some(Scalar::Float(value)) => push_float(out, *value),
             _ => out.extend_from_slice(b"null"),

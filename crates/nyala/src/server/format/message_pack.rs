@@ -307,10 +307,11 @@ fn push_cell(out: &mut Vec<u8>, column: &Column, row: usize, instead: Option<&Sc
         Column::Integer(array) if array.is_valid(row) => push_integer(out, array.value(row)),
         Column::Unsigned(array) if array.is_valid(row) => push_unsigned(out, array.value(row)),
         Column::String(array) if array.is_valid(row) => push_text(out, array.value(row)),
+        Column::Tag(tags) if tags.is_valid(row) => push_text(out, tags.text(row).unwrap_or_default()),
         Column::Boolean(array) if array.is_valid(row) => {
             out.push(if array.value(row) { TRUE } else { FALSE })
         }
-        Column::String(_) | Column::Boolean(_) => match instead {
+        Column::String(_) | Column::Boolean(_) | Column::Tag(_) => match instead {
             Some(Scalar::Integer(value)) => push_integer(out, *value),
             Some(Scalar::Float(value)) => push_float(out, *value),
             _ => out.push(NULL),

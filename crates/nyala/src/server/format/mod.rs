@@ -6,6 +6,7 @@ pub mod json;
 mod kind;
 mod message_pack;
 mod number;
+mod tags;
 mod text;
 mod time;
 

@@ -2,8 +2,33 @@
 
 use std::io::Write;
 
+/// Numbers below this are looked up: most metrics are.
+const SMALL_END: usize = 1000;
+/// Their digits, and how many.
+static SMALL: [([u8; 4], u8); SMALL_END] = {
+    let mut all = [([0; 4], 0); SMALL_END];
+    let mut number = 0;
+    while number < SMALL_END {
+        let (hundreds, tens) = (b'0' + (number / 100) as u8, b'0' + (number / 10 % 10) as u8);
+        let ones = b'0' + (number % 10) as u8;
+        all[number] = match number {
+            0..10 => ([ones, 0, 0, 0], 1),
+            10..100 => ([tens, ones, 0, 0], 2),
+            _ => ([hundreds, tens, ones, 0], 3),
+        };
+        number += 1;
+    }
+    all
+};
+
 /// Appends an integer.
 pub(super) fn push_integer(out: &mut Vec<u8>, value: i64) {
+    if let Some((digits, count)) = SMALL.get(value as u64 as usize) {
+        // Four bytes are one store; as many as there are would be a call.
+        out.extend_from_slice(digits);
+        out.truncate(out.len() - 4 + usize::from(*count));
+        return;
+    }
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
@@ -44,6 +69,15 @@ pub(super) fn push_float(out: &mut Vec<u8>, value: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn integers_are_written_as_they_are_displayed() {
+        for value in (-1100..1100).chain([i64::MIN, i64::MAX, 1 << 40]) {
+            let mut out = Vec::new();
+            push_integer(&mut out, value);
+            assert_eq!(String::from_utf8(out).unwrap(), value.to_string());
+        }
+    }
 
     #[test]
     fn floats_are_written_as_go_does() {

@@ -35,6 +35,27 @@ impl Epoch {
     }
 }
 
+/// The time written last: rows at one time follow each other.
+#[derive(Default)]
+pub(super) struct LastTime {
+    time_ns: Option<i64>,
+    quoted: Vec<u8>,
+}
+
+impl LastTime {
+    /// Appends a time as [`push_rfc3339`] does, in quotes. All are of one zone.
+    pub(super) fn push(&mut self, out: &mut Vec<u8>, time_ns: i64, zone: Option<Zone>) {
+        if self.time_ns != Some(time_ns) {
+            self.quoted.clear();
+            self.quoted.push(b'"');
+            push_rfc3339(&mut self.quoted, time_ns, zone);
+            self.quoted.push(b'"');
+            self.time_ns = Some(time_ns);
+        }
+        out.extend_from_slice(&self.quoted);
+    }
+}
+
 /// Appends a time in RFC 3339, with as many fractional digits as it has, in a zone.
 pub fn push_rfc3339(out: &mut Vec<u8>, time_ns: i64, zone: Option<Zone>) {
     let (seconds, fraction_ns) = (time_ns.div_euclid(1_000_000_000), time_ns.rem_euclid(1_000_000_000));

@@ -30,7 +30,7 @@ const PIECES_MAX: usize = 4;
 /// Rows of a chunk where none are asked for.
 const DEFAULT_CHUNK_ROWS: usize = 10_000;
 /// Rows written between two looks at how much was written.
-const STRIDE_ROWS: usize = 4_096;
+const STRIDE_ROWS: usize = 1_024;
 
 pub(super) async fn handle(
     context: &Context,

@@ -1,0 +1,137 @@
+//! Tags of rows: texts that all rows of a series share.
+//!
+//! A row holds a number instead of its text, so that putting rows in another order moves four bytes of each, and
+//! whoever writes an answer can write the texts of a series once and copy them.
+
+use arrow_array::{Array, StringArray};
+use arrow_buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
+use std::sync::Arc;
+
+/// In place of a series: the row has no text.
+const NO_SERIES: u32 = u32::MAX;
+
+/// The texts of a tag, each row's by the number of its series.
+#[derive(Debug, Clone)]
+pub struct TagColumn {
+    series: ScalarBuffer<u32>,
+    texts: Arc<StringArray>,
+}
+
+impl TagColumn {
+    /// Rows of the series with these numbers, which are positions in `texts`.
+    pub fn new(series: ScalarBuffer<u32>, texts: Arc<StringArray>) -> Self {
+        Self { series, texts }
+    }
+
+    /// The text of each series.
+    pub fn texts(&self) -> &Arc<StringArray> {
+        &self.texts
+    }
+
+    /// Per row the number of its series; a number beyond [`TagColumn::texts`] is that of a row without text.
+    pub fn series(&self) -> &[u32] {
+        &self.series
+    }
+
+    /// Whether the rows of another column are the same in memory.
+    pub fn has_rows_of(&self, other: &Self) -> bool {
+        self.series.inner().ptr_eq(other.series.inner())
+    }
+
+    /// The texts of this column in the rows of another.
+    #[must_use]
+    pub fn in_rows_of(&self, other: &Self) -> Self {
+        Self { series: other.series.clone(), texts: self.texts.clone() }
+    }
+
+    /// The number of rows.
+    pub fn len(&self) -> usize {
+        self.series.len()
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.series.is_empty()
+    }
+
+    /// The text of a row, unless it has none.
+    pub fn text(&self, row: usize) -> Option<&str> {
+        let series = self.series[row] as usize;
+        (series < self.texts.len() && self.texts.is_valid(series)).then(|| self.texts.value(series))
+    }
+
+    /// Whether a row has a text.
+    pub fn is_valid(&self, row: usize) -> bool {
+        self.text(row).is_some()
+    }
+
+    /// Which rows have a text; `None`: all.
+    pub fn nulls(&self) -> Option<NullBuffer> {
+        let known = self.texts.len() as u32;
+        if self.texts.null_count() == 0 && self.series.iter().all(|series| *series < known) {
+            return None;
+        }
+        Some(NullBuffer::new(BooleanBuffer::collect_bool(self.len(), |row| self.is_valid(row))))
+    }
+
+    /// Rows `[start, start + length)` without a copy.
+    #[must_use]
+    pub fn slice(&self, start: usize, length: usize) -> Self {
+        Self { series: self.series.slice(start, length), texts: self.texts.clone() }
+    }
+
+    /// The rows at these positions; `None` gives a row without text.
+    #[must_use]
+    pub fn take(&self, positions: impl Iterator<Item = Option<u32>>) -> Self {
+        let series = positions.map(|row| row.map_or(NO_SERIES, |row| self.series[row as usize]));
+        Self { series: series.collect(), texts: self.texts.clone() }
+    }
+
+    /// Columns one after the other, where the numbers of all mean the same.
+    pub fn concatenate<'a>(columns: impl Iterator<Item = Option<&'a Self>> + Clone) -> Option<Self> {
+        let texts = &columns.clone().next()??.texts;
+        let mut series = Vec::new();
+        for column in columns {
+            let column = column.filter(|column| Arc::ptr_eq(&column.texts, texts))?;
+            series.extend_from_slice(&column.series);
+        }
+        Some(Self { series: series.into(), texts: texts.clone() })
+    }
+
+    /// The text of each row.
+    pub fn to_array(&self) -> StringArray {
+        (0..self.len()).map(|row| self.text(row)).collect()
+    }
+
+    /// Bytes held in memory, about; the texts are held by all columns of a query together.
+    pub fn memory_bytes(&self) -> usize {
+        self.series.len() * size_of::<u32>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_have_the_texts_of_their_series() {
+        let texts: Arc<StringArray> = Arc::new(vec![Some("a"), None, Some("c")].into());
+        let column = TagColumn::new(vec![2, 0, 1, 2].into(), texts);
+        let all = |column: &TagColumn| {
+            let nulls = column.nulls();
+            let array = column.to_array();
+            (0..column.len()).for_each(|row| {
+                assert_eq!(nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)), array.is_valid(row));
+                assert_eq!(column.text(row), array.is_valid(row).then(|| array.value(row)));
+            });
+            array.iter().map(|text| text.unwrap_or("-").to_owned()).collect::<String>()
+        };
+        assert_eq!(all(&column), "ca-c");
+        assert_eq!(all(&column.slice(1, 2)), "a-");
+        assert_eq!(all(&column.take([Some(3), None, Some(1)].into_iter())), "c-a");
+        let both = [Some(&column), Some(&column)];
+        assert_eq!(all(&TagColumn::concatenate(both.into_iter()).unwrap()), "ca-cca-c");
+        let other = TagColumn::new(vec![0].into(), Arc::new(vec!["x"].into()));
+        assert!(TagColumn::concatenate([Some(&column), Some(&other)].into_iter()).is_none());
+    }
+}
