@@ -90,10 +90,7 @@ impl LineWriter {
             .catalog
             .database(database)
             .ok_or_else(|| Error::missing(format!("database not found: \"{database}\"")))?;
-        let policy = known
-            .policy(policy)
-            .cloned()
-            .ok_or_else(|| Error::missing(format!("retention policy not found: {policy}")))?;
+        let policy = known.existing_policy(policy)?.clone();
         let mut memory = self.take_memory(database, &policy.name);
         let mut report = WriteReport::default();
         let mut request = LineRequest::new(body, options);

@@ -250,3 +250,25 @@ fn damage_costs_only_what_it_hit_and_is_named() {
     assert_eq!(server.write("large batch=1i 1").status, 204, "writes go on");
     assert!(server.stop().success());
 }
+
+#[test]
+fn points_too_far_from_now_are_refused_by_a_policy_that_says_so() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Process::start(&directory.path().join("data"), &[]);
+    server.query("CREATE DATABASE d WITH DURATION 10h FUTURE LIMIT 1h PAST LIMIT 2h NAME p");
+    let now_ns =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("later").as_nanos();
+    let at = |minutes: i64| format!("m v={minutes}i {}", now_ns as i64 + minutes * 60_000_000_000);
+    for (minutes, status) in [(0, 204), (55, 204), (-110, 204), (70, 400), (-130, 400)] {
+        let answer = server.write(&at(minutes));
+        assert_eq!(answer.status, status, "{minutes}: {}", body(&answer));
+        assert!(status == 204 || body(&answer).contains("points beyond retention policy dropped=1"));
+    }
+    assert_eq!(server.number("SELECT count(v) FROM m"), 3);
+    server.query("ALTER RETENTION POLICY p ON d FUTURE LIMIT 2h");
+    assert_eq!(server.write(&at(70)).status, 204);
+    let shown = server.query("SHOW RETENTION POLICIES");
+    let shown = &shown["results"][0]["series"][0];
+    assert_eq!(shown["columns"][4], "futureWriteLimit", "{shown}");
+    assert_eq!((&shown["values"][0][4], &shown["values"][0][5]), (&"2h0m0s".into(), &"2h0m0s".into()));
+}

@@ -41,6 +41,14 @@ impl Database {
         let name = if name.is_empty() { &self.default_policy } else { name };
         self.policies.iter().find(|policy| policy.name == name)
     }
+
+    /// The same, or InfluxDB's error. A default policy that was dropped is still the one that is looked for.
+    pub fn existing_policy(&self, name: &str) -> Result<&RetentionPolicy> {
+        self.policy(name).ok_or_else(|| {
+            let name = if name.is_empty() { &self.default_policy } else { name };
+            Error::missing(format!("retention policy not found: {name}"))
+        })
+    }
 }
 
 /// What a retention policy is to become, or to be compared with; members that are `None` stay, or do not count.
@@ -52,6 +60,10 @@ pub struct PolicyChange {
     pub shard_duration_ns: Option<i64>,
     /// The number of copies.
     pub replication: Option<u32>,
+    /// How far after now points may lie when they are written, ns; 0 is any distance.
+    pub future_limit_ns: Option<i64>,
+    /// How far before now points may lie when they are written, ns; 0 is any distance.
+    pub past_limit_ns: Option<i64>,
     /// Whether it becomes the default.
     pub make_default: bool,
 }
@@ -260,9 +272,7 @@ impl Catalog {
         }
         // The database may have been dropped since the caller looked.
         let known = self.existing_database(database)?;
-        let policy = known
-            .policy(&policy.name)
-            .ok_or_else(|| Error::missing(format!("retention policy not found: {}", policy.name)))?;
+        let policy = known.existing_policy(&policy.name)?;
         let table_name = format!("{database}{SEPARATOR}{}{SEPARATOR}{name}", policy.name);
         let schema = TableSchema::measurement(table_name, policy.shard_duration_ns);
         let table = self.store.create_table(schema.clone()).await?;
@@ -303,12 +313,7 @@ impl Catalog {
         };
         let (policy_name, asked) = policy.unwrap_or((DEFAULT_POLICY_NAME, PolicyChange::default()));
         database.default_policy = policy_name.into();
-        database.policies.push(RetentionPolicy::new(
-            policy_name,
-            asked.duration_ns,
-            asked.replication,
-            asked.shard_duration_ns,
-        )?);
+        database.policies.push(RetentionPolicy::new(policy_name, &asked)?);
         self.save(database).await
     }
 
@@ -403,12 +408,7 @@ impl Catalog {
             .iter_mut()
             .find(|policy| policy.name == name)
             .ok_or_else(|| Error::missing(format!("retention policy not found: {name}")))?;
-        *policy = RetentionPolicy::new(
-            name,
-            Some(change.duration_ns.unwrap_or(policy.duration_ns)),
-            Some(change.replication.unwrap_or(policy.replication)),
-            change.shard_duration_ns.or(Some(policy.shard_duration_ns)),
-        )?;
+        *policy = policy.changed(&change)?;
         let width_ns = policy.shard_duration_ns;
         if change.make_default {
             changed.default_policy = name.into();
@@ -421,16 +421,14 @@ impl Catalog {
         self.save(changed).await
     }
 
-    /// Drops a retention policy with all it holds; one that does not exist is no error.
+    /// Drops a retention policy with all it holds; one that does not exist is no error, nor is its database.
     pub async fn drop_policy(&self, database: &str, name: &str) -> Result<()> {
         let _membership = self.own_membership().await;
         let _changing = self.changing.lock().await;
-        let mut changed = Database::clone(&*self.existing_database(database)?);
+        let Some(database_now) = self.database(database) else { return Ok(()) };
+        let mut changed = Database::clone(&*database_now);
         self.drop_policy_tables(database, name).await?;
         changed.policies.retain(|policy| policy.name != name);
-        if changed.default_policy == name {
-            changed.default_policy.clear();
-        }
         self.save(changed).await
     }
 }

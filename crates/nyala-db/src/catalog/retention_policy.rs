@@ -23,26 +23,46 @@ pub struct RetentionPolicy {
     pub shard_duration_ns: i64,
     /// The number of copies; kept and shown, without effect on one machine.
     pub replication: u32,
+    /// How far after now points may lie when they are written, ns; 0 is any distance.
+    #[serde(default)]
+    pub future_limit_ns: i64,
+    /// How far before now points may lie when they are written, ns; 0 is any distance.
+    #[serde(default)]
+    pub past_limit_ns: i64,
 }
 
 impl RetentionPolicy {
     /// A policy from what a statement gives; what it leaves out takes InfluxDB's defaults.
-    pub fn new(
-        name: &str,
-        duration_ns: Option<i64>,
-        replication: Option<u32>,
-        shard_duration_ns: Option<i64>,
-    ) -> Result<Self> {
-        if name.is_empty() {
-            return Err(Error::invalid("retention policy name required"));
-        }
-        Self::check_duration(duration_ns)?;
-        let duration_ns = duration_ns.unwrap_or(0);
-        let shard_duration_ns = normalise_shard_duration(shard_duration_ns.unwrap_or(0), duration_ns);
+    pub fn new(name: &str, asked: &PolicyChange) -> Result<Self> {
+        Self::check_duration(asked.duration_ns)?;
+        let duration_ns = asked.duration_ns.unwrap_or(0);
+        let shard_duration_ns = normalise_shard_duration(asked.shard_duration_ns.unwrap_or(0), duration_ns);
         if duration_ns != 0 && duration_ns < shard_duration_ns {
             return Err(Error::invalid("retention policy duration must be greater than the shard duration"));
         }
-        Ok(Self { name: name.into(), duration_ns, shard_duration_ns, replication: replication.unwrap_or(1) })
+        Ok(Self {
+            name: name.into(),
+            duration_ns,
+            shard_duration_ns,
+            replication: asked.replication.unwrap_or(1),
+            future_limit_ns: asked.future_limit_ns.unwrap_or(0),
+            past_limit_ns: asked.past_limit_ns.unwrap_or(0),
+        })
+    }
+
+    /// The policy as a change makes it.
+    pub(super) fn changed(&self, change: &PolicyChange) -> Result<Self> {
+        Self::new(
+            &self.name,
+            &PolicyChange {
+                duration_ns: change.duration_ns.or(Some(self.duration_ns)),
+                shard_duration_ns: change.shard_duration_ns.or(Some(self.shard_duration_ns)),
+                replication: change.replication.or(Some(self.replication)),
+                future_limit_ns: change.future_limit_ns.or(Some(self.future_limit_ns)),
+                past_limit_ns: change.past_limit_ns.or(Some(self.past_limit_ns)),
+                make_default: change.make_default,
+            },
+        )
     }
 
     /// Whether points may be kept that long.
@@ -60,12 +80,22 @@ impl RetentionPolicy {
         let width_ns = normalise_shard_duration(asked.shard_duration_ns.unwrap_or(0), self.duration_ns);
         asked.duration_ns.is_none_or(|duration_ns| duration_ns == self.duration_ns)
             && asked.replication.is_none_or(|replication| replication == self.replication)
+            && asked.future_limit_ns.is_none_or(|limit_ns| limit_ns == self.future_limit_ns)
+            && asked.past_limit_ns.is_none_or(|limit_ns| limit_ns == self.past_limit_ns)
             && width_ns == self.shard_duration_ns
     }
 
     /// The times before which its points are gone, given the time of day; `None` when never.
     pub fn horizon_ns(&self, now_ns: i64) -> Option<i64> {
         (self.duration_ns != 0).then(|| now_ns.saturating_sub(self.duration_ns))
+    }
+
+    /// The first and last time of points that may be written, given the time of day; `None` where there is no bound.
+    pub(crate) fn writable_ns(&self, now_ns: i64) -> Option<(i64, i64)> {
+        let past = (self.past_limit_ns != 0).then(|| now_ns.saturating_sub(self.past_limit_ns));
+        let first = self.horizon_ns(now_ns).max(past);
+        let last = (self.future_limit_ns != 0).then(|| now_ns.saturating_add(self.future_limit_ns));
+        (first.is_some() || last.is_some()).then(|| (first.unwrap_or(i64::MIN), last.unwrap_or(i64::MAX)))
     }
 }
 
@@ -83,15 +113,34 @@ fn normalise_shard_duration(asked_ns: i64, duration_ns: i64) -> i64 {
 mod tests {
     use super::*;
 
+    fn policy(duration_ns: i64, shard_duration_ns: Option<i64>) -> Result<RetentionPolicy> {
+        let asked = PolicyChange {
+            duration_ns: Some(duration_ns),
+            shard_duration_ns,
+            future_limit_ns: Some(5),
+            ..PolicyChange::default()
+        };
+        RetentionPolicy::new("p", &asked)
+    }
+
     #[test]
     fn shard_widths_follow_the_duration() {
-        let width =
-            |duration_ns| RetentionPolicy::new("p", Some(duration_ns), None, None).unwrap().shard_duration_ns;
+        let width = |duration_ns| policy(duration_ns, None).unwrap().shard_duration_ns;
         assert_eq!(width(0), 7 * DAY_NS);
         assert_eq!(width(HOUR_NS), HOUR_NS);
         assert_eq!(width(2 * DAY_NS), DAY_NS);
         assert_eq!(width(180 * DAY_NS), 7 * DAY_NS);
-        assert!(RetentionPolicy::new("p", Some(HOUR_NS - 1), None, None).is_err());
-        assert!(RetentionPolicy::new("p", Some(HOUR_NS), None, Some(DAY_NS)).is_err());
+        assert!(policy(HOUR_NS - 1, None).is_err());
+        assert!(policy(HOUR_NS, Some(DAY_NS)).is_err());
+    }
+
+    #[test]
+    fn points_are_taken_between_the_narrower_bounds() {
+        let mut policy = policy(HOUR_NS, None).unwrap();
+        assert_eq!(policy.writable_ns(DAY_NS), Some((DAY_NS - HOUR_NS, DAY_NS + 5)));
+        (policy.future_limit_ns, policy.past_limit_ns) = (0, 7);
+        assert_eq!(policy.writable_ns(DAY_NS), Some((DAY_NS - 7, i64::MAX)));
+        (policy.duration_ns, policy.past_limit_ns) = (0, 0);
+        assert_eq!(policy.writable_ns(DAY_NS), None);
     }
 }

@@ -1,7 +1,7 @@
 //! Which rows of a batch are not stored, and what is said about it: InfluxDB's rules, as clients match on its
 //! words and counts.
 //!
-//! Rows older than the retention policy are left out first. Of the others those are dropped, one by one, that
+//! Rows beyond what the retention policy takes are left out first. Of the others those are dropped, one by one, that
 //! would begin a series where there is no memory for another, have a tag called `time`, no field but `time`, or a
 //! field whose type their shard knows otherwise. If then a field that is new in a shard comes with two types,
 //! nothing is stored in that shard.
@@ -36,7 +36,8 @@ enum Stage {
 /// The refused rows of a batch.
 pub(super) struct Refusal {
     width_ns: i64,
-    horizon_ns: Option<i64>,
+    /// The first and last time that is taken.
+    writable_ns: Option<(i64, i64)>,
     /// The bound on series that rows without one have met; else their tags are at fault.
     series_limit_bytes: Option<usize>,
     groups: Vec<Fates>,
@@ -57,7 +58,7 @@ impl Refusal {
     pub(super) fn new(policy: &RetentionPolicy, now_ns: i64, series_limit_bytes: Option<usize>) -> Self {
         Self {
             width_ns: policy.shard_duration_ns,
-            horizon_ns: policy.horizon_ns(now_ns),
+            writable_ns: policy.writable_ns(now_ns),
             series_limit_bytes,
             groups: Vec::new(),
             first: None,
@@ -68,8 +69,9 @@ impl Refusal {
     /// Judges the rows of the next group.
     pub(super) fn check(&mut self, group: &RowGroup, measurement: &Measurement) {
         self.groups.push(None);
-        if let Some(horizon_ns) = self.horizon_ns {
-            let mut rows = (0..group.row_count()).filter(|row| group.times_ns[*row] < horizon_ns).peekable();
+        if let Some((first_ns, last_ns)) = self.writable_ns {
+            let beyond = |row: &usize| !(first_ns..=last_ns).contains(&group.times_ns[*row]);
+            let mut rows = (0..group.row_count()).filter(beyond).peekable();
             if rows.peek().is_some() {
                 let fates = self.fates(group);
                 rows.for_each(|row| fates[row] = Fate::Expired);

@@ -84,10 +84,7 @@ async fn find_measurements(
     let catalog = &context.catalog;
     let known = catalog.existing_database(database)?;
     let policy = named.retention_policy.as_deref().unwrap_or(&context.retention_policy);
-    let policy = known
-        .policy(policy)
-        .map(|policy| policy.name.clone())
-        .ok_or_else(|| Error::missing(format!("retention policy not found: {policy}")))?;
+    let policy = known.existing_policy(policy)?.name.clone();
     match &named.name {
         MeasurementName::Name(name) => {
             Ok(catalog.measurement(database, &policy, name).await?.into_iter().collect())

@@ -1,20 +1,21 @@
 //! Databases and retention policies: made and changed.
 
 use super::Answer;
-use crate::influxql::{AlterRetentionPolicy, CreateDatabase, CreateRetentionPolicy, WriteLimits};
+use crate::influxql::{AlterRetentionPolicy, CreateDatabase, CreateRetentionPolicy};
 use crate::plan::QueryContext;
-use nyala_core::{Error, Result};
+use nyala_core::Result;
 use nyala_db::catalog::{DEFAULT_POLICY_NAME, PolicyChange, RetentionPolicy};
 
 pub(super) async fn create_database(create: &CreateDatabase, context: &QueryContext) -> Result<Answer> {
     let policy = match &create.retention_policy {
         None => None,
         Some(asked) => {
-            refuse_limits(&asked.limits)?;
             let settings = PolicyChange {
                 duration_ns: asked.duration_ns,
                 shard_duration_ns: Some(asked.shard_duration_ns).filter(|width_ns| *width_ns != 0),
                 replication: asked.replication,
+                future_limit_ns: asked.limits.future_ns,
+                past_limit_ns: asked.limits.past_ns,
                 make_default: true,
             };
             Some((asked.name.as_deref().unwrap_or(DEFAULT_POLICY_NAME), settings))
@@ -25,31 +26,28 @@ pub(super) async fn create_database(create: &CreateDatabase, context: &QueryCont
 }
 
 pub(super) async fn create_policy(create: &CreateRetentionPolicy, context: &QueryContext) -> Result<Answer> {
-    refuse_limits(&create.limits)?;
-    let width_ns = Some(create.shard_duration_ns).filter(|width_ns| *width_ns != 0);
-    let policy =
-        RetentionPolicy::new(&create.name, Some(create.duration_ns), Some(create.replication), width_ns)?;
+    let asked = PolicyChange {
+        duration_ns: Some(create.duration_ns),
+        shard_duration_ns: Some(create.shard_duration_ns).filter(|width_ns| *width_ns != 0),
+        replication: Some(create.replication),
+        future_limit_ns: create.limits.future_ns,
+        past_limit_ns: create.limits.past_ns,
+        make_default: create.default,
+    };
+    let policy = RetentionPolicy::new(&create.name, &asked)?;
     context.catalog.create_policy(&create.database, policy, create.default).await?;
     Ok(Answer::Done)
 }
 
 pub(super) async fn alter_policy(alter: &AlterRetentionPolicy, context: &QueryContext) -> Result<Answer> {
-    refuse_limits(&alter.limits)?;
     let change = PolicyChange {
         duration_ns: alter.duration_ns,
         shard_duration_ns: alter.shard_duration_ns,
         replication: alter.replication,
+        future_limit_ns: alter.limits.future_ns,
+        past_limit_ns: alter.limits.past_ns,
         make_default: alter.default,
     };
     context.catalog.alter_policy(&alter.database, &alter.name, change).await?;
     Ok(Answer::Done)
-}
-
-fn refuse_limits(limits: &WriteLimits) -> Result<()> {
-    match limits {
-        WriteLimits { future_ns: None, past_ns: None } => Ok(()),
-        _ => {
-            Err(Error::unsupported("FUTURE LIMIT and PAST LIMIT are not supported by this version of nyala"))
-        }
-    }
 }

@@ -65,17 +65,19 @@ pub(super) fn retention_policies(database: Option<&str>, context: &QueryContext)
         |text: &dyn Fn(&nyala_db::catalog::RetentionPolicy) -> String| text_column(policies.iter().map(text));
     let replication = policies.iter().map(|policy| i64::from(policy.replication));
     let default: Vec<bool> = policies.iter().map(|policy| policy.name == database.default_policy).collect();
-    let frame = table(
-        "",
-        vec![
-            ("name", texts(&|policy| policy.name.clone())),
-            ("duration", texts(&|policy| go_duration(policy.duration_ns))),
-            ("shardGroupDuration", texts(&|policy| go_duration(policy.shard_duration_ns))),
-            ("replicaN", Column::Integer(Int64Array::from_iter_values(replication))),
-            ("default", Column::Boolean(BooleanArray::from(default))),
-        ],
-    );
-    Ok(Answer::Rows(vec![frame], Chunks::Whole))
+    let mut columns = vec![
+        ("name", texts(&|policy| policy.name.clone())),
+        ("duration", texts(&|policy| go_duration(policy.duration_ns))),
+        ("shardGroupDuration", texts(&|policy| go_duration(policy.shard_duration_ns))),
+        ("replicaN", Column::Integer(Int64Array::from_iter_values(replication))),
+    ];
+    // As in InfluxDB 1.12; where nobody uses them the answer is that of 1.8.
+    if policies.iter().any(|policy| policy.future_limit_ns != 0 || policy.past_limit_ns != 0) {
+        columns.push(("futureWriteLimit", texts(&|policy| go_duration(policy.future_limit_ns))));
+        columns.push(("pastWriteLimit", texts(&|policy| go_duration(policy.past_limit_ns))));
+    }
+    columns.push(("default", Column::Boolean(BooleanArray::from(default))));
+    Ok(Answer::Rows(vec![table("", columns)], Chunks::Whole))
 }
 
 /// A duration of whole seconds as Go writes it: `168h0m0s`.
@@ -133,14 +135,13 @@ async fn find(
     for source in sources {
         let database =
             context.catalog.existing_database(source.database.as_deref().unwrap_or(default_database))?;
-        if let (Some(name), Rules::Select) = (&source.retention_policy, rules)
-            && database.policy(name).is_none()
-        {
-            return Err(Error::missing(format!("retention policy not found: {name}")));
-        }
+        let wanted = match (source.retention_policy.as_deref(), rules) {
+            (name, Rules::Select) => Some(&*database.existing_policy(name.unwrap_or(""))?.name),
+            (name, Rules::Tags) => name,
+        };
         let regex = source_regex(source)?;
         for policy in &database.policies {
-            if source.retention_policy.as_ref().is_some_and(|wanted| *wanted != policy.name) {
+            if wanted.is_some_and(|wanted| wanted != policy.name) {
                 continue;
             }
             // InfluxDB answers from the shards that a time range touches.
