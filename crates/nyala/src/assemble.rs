@@ -20,6 +20,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+/// What the process takes before it holds any data: code, stacks, the allocator's own.
+const PROCESS_BYTES: usize = 24 << 20;
 /// How often expired partitions are looked for, and the size of the series indexes is taken.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(30);
 
@@ -52,7 +54,10 @@ impl Running {
             databases: OnceLock::new(),
             clock: clock.clone(),
             work: work.handle().clone(),
-            limits: HttpLimits { body_bytes: config.max_body_size.0, query_bytes: config.memory_limit.0 / 4 },
+            limits: HttpLimits {
+                body_bytes: config.max_body_size.0,
+                query_bytes: data_memory_bytes(config) / 4,
+            },
             access: match config.auth_enabled {
                 true => Access::Users { secret: config.shared_secret.clone() },
                 false => Access::Open,
@@ -78,7 +83,7 @@ impl Running {
         let writer = Arc::new(LineWriter::new(
             catalog.clone(),
             SeriesCacheLimits::default(),
-            config.memory_limit.0 / 2,
+            data_memory_bytes(config) / 2,
         ));
         let _ = context.databases.set(Databases { catalog, writer, memory: engine.memory().clone() });
         context.stage.ready(engine.recovery().damage_count);
@@ -114,9 +119,14 @@ fn open_databases(
     Ok((engine, catalog))
 }
 
+/// What is left of the memory limit for data.
+fn data_memory_bytes(config: &Config) -> usize {
+    config.memory_limit.0.saturating_sub(PROCESS_BYTES)
+}
+
 fn engine_options(config: &Config) -> EngineOptions {
     EngineOptions {
-        memory_limit_bytes: config.memory_limit.0 as u64,
+        memory_limit_bytes: data_memory_bytes(config) as u64,
         wal_sync: match config.wal_sync {
             WalSync::Always => SyncPolicy::Always,
             WalSync::Interval(interval) => SyncPolicy::Interval(interval),
@@ -181,7 +191,11 @@ fn engine_metrics(stats: &EngineStats, text: &mut String) {
         ("rowset_rows", "Rows in rowsets, versions counted apart.", stats.rowset_rows),
         ("memtable_rows", "Rows not in rowsets yet.", stats.memtable_rows),
         ("log_bytes", "Bytes of the log now.", stats.wal.as_ref().map_or(0, |log| log.size_bytes)),
-        ("memory_limit_bytes", "The memory limit.", stats.memory_limit_bytes),
+        (
+            "memory_limit_bytes",
+            "The memory limit, less what the process itself takes.",
+            stats.memory_limit_bytes,
+        ),
     ];
     let kinds =
         counters.iter().map(|each| (each, "counter")).chain(gauges.iter().map(|each| (each, "gauge")));

@@ -11,7 +11,7 @@ use crate::merge::Piece;
 use crate::snapshot::estimate_rows;
 use arrow_array::ArrayRef;
 use async_trait::async_trait;
-use nyala_core::store::{Batch, Direction, RowStream, SeriesRun};
+use nyala_core::store::{Batch, Direction, RowStream, SeriesRun, SeriesSet};
 use nyala_core::{Result, SeriesId, TimeRange};
 
 /// Cells of a slice, about: each is held twice while rows are sorted.
@@ -59,6 +59,8 @@ impl TimeScan {
         let filters = request.projection.filters();
         let columns = 1 + request.projection.wanted.columns.len() as u64;
         let slice_rows = (SLICE_CELLS / columns).clamp(*SLICE_ROWS.start(), *SLICE_ROWS.end());
+        // Every slice visits all series: of very many it holds about a row each.
+        let slice_rows = slice_rows.max(series_count(&request.series));
         let first = slice_rows.min(FIRST_SLICE_ROWS);
         let wanted = if filters { first } else { (rows_left as u64).clamp(SLICE_ROWS_MIN, first) };
         let rows = estimate_rows(&request.table, left).max(1);
@@ -132,6 +134,13 @@ impl TimeScan {
         let batch = batch_of(&self.request.projection, Gathered { runs: Vec::new(), piece })?;
         let series = order.iter().map(|row| series[*row as usize]).collect();
         Ok(batch.map(|batch| Slice { columns: batch.columns, series, given: 0 }))
+    }
+}
+
+fn series_count(series: &SeriesSet) -> u64 {
+    match series {
+        SeriesSet::All => 0,
+        SeriesSet::Ids(ids) => ids.len() as u64,
     }
 }
 

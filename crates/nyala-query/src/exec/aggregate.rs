@@ -35,9 +35,12 @@ impl<'a> GroupRows<'a> {
         let calls: Vec<_> = plan.calls.iter().map(argument).collect();
         let shown = references.len();
         references.extend(plan.references.iter().cloned());
-        let mut gathered = plan.calls.iter().filter_map(|call| call.function);
-        let in_time = !plan.references.is_empty() || gathered.any(|function| function.depends_on_order());
-        let order = if in_time { Order::Time(Direction::Forward) } else { Order::Key(Direction::Forward) };
+        // Sums add up in the order of keys, as those of the store do. Where other columns are shown the order of
+        // time decides which of equal rows they are taken from.
+        let order = match plan.references.is_empty() {
+            true => Order::Key(Direction::Forward),
+            false => Order::Time(Direction::Forward),
+        };
         Self {
             plan,
             inputs,

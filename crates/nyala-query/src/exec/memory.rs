@@ -32,6 +32,11 @@ impl QueryMemory {
         Self { share: Arc::new(share), limit_bytes }
     }
 
+    /// The share.
+    pub fn limit_bytes(&self) -> usize {
+        self.limit_bytes
+    }
+
     /// Takes `bytes` of it until the query ends, or takes none and says that it is used up.
     pub fn charge(&self, bytes: usize) -> Result<()> {
         let used_bytes = self.share.used_bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);

@@ -16,6 +16,8 @@ use std::ops::Range;
 
 /// The most states asked for at once.
 const STATES_AT_ONCE: usize = 1 << 20;
+/// They take at most this part of a query's memory: what is made of them until it is sent takes as much again, twice.
+const STATES_SHARE: usize = 8;
 /// What a state takes, about.
 const STATE_BYTES: usize = 32;
 /// The fewest windows computed at once where a limit may make the rest needless.
@@ -68,8 +70,9 @@ impl PushDown {
     }
 
     /// How many groups to compute at once.
-    pub fn groups_at_once(&self, windows: &Windows) -> usize {
-        (STATES_AT_ONCE / (windows.count() * self.measures.len()).max(1)).max(1)
+    pub fn groups_at_once(&self, windows: &Windows, memory: &QueryMemory) -> usize {
+        let states = STATES_AT_ONCE.min(memory.limit_bytes() / STATES_SHARE / STATE_BYTES);
+        (states / (windows.count() * self.measures.len()).max(1)).max(1)
     }
 
     /// Computes the calls of some groups: per group, per call.

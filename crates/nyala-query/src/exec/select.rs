@@ -175,7 +175,9 @@ impl SelectStream {
             let reductions = match (push_down, current.inputs.only_measurement()) {
                 (Some(push_down), Some(rows)) => {
                     // Groups stand in the order of the answer, the groups of the rows in rising order.
-                    let count = push_down.groups_at_once(windows).min(current.inputs.groups.len() - first);
+                    let count = push_down
+                        .groups_at_once(windows, &self.memory)
+                        .min(current.inputs.groups.len() - first);
                     let members: Vec<usize> = current.inputs.groups[first..first + count]
                         .iter()
                         .map(|group| group.members[0].1)

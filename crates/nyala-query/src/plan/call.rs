@@ -72,11 +72,6 @@ pub struct CallPlan {
 }
 
 impl Function {
-    /// Whether another order of the values gives another result, if only in the last place.
-    pub fn depends_on_order(self) -> bool {
-        matches!(self, Function::Sum | Function::Mean | Function::Stddev)
-    }
-
     /// Whether the result is a stored row, with its time.
     pub fn is_selector(self) -> bool {
         use Function::{First, Last, Max, Min, Percentile};
