@@ -49,7 +49,7 @@ async fn remove(deletion: &Deletion, context: &QueryContext, by_time: bool) -> R
     Ok(Answer::Done)
 }
 
-/// The measurements a deletion names, of all retention policies.
+/// The measurements a deletion names, of all retention policies unless one is named (which no statement can).
 async fn measurements_of(
     deletion: &Deletion,
     database: &str,
@@ -63,7 +63,10 @@ async fn measurements_of(
             found.extend(all);
             continue;
         }
-        for source in &deletion.sources {
+        let in_policy = |source: &&crate::influxql::Measurement| {
+            source.retention_policy.as_ref().is_none_or(|wanted| *wanted == policy.name)
+        };
+        for source in deletion.sources.iter().filter(in_policy) {
             let regex = match &source.name {
                 MeasurementName::Regex(regex) => Some(compile_regex(regex)?),
                 MeasurementName::Name(_) => None,

@@ -7,6 +7,7 @@ mod multipart;
 mod params;
 mod query;
 mod response;
+mod v2;
 mod write;
 
 use super::format::Format;
@@ -127,7 +128,9 @@ fn allowed(path: &str) -> Option<&'static str> {
         "/query" => Some("GET, OPTIONS, POST"),
         "/ping" | "/status" | "/ready" => Some("GET, HEAD"),
         "/health" | "/metrics" => Some("GET"),
-        "/api/v2/query" => Some("POST"),
+        "/api/v2/query" | "/api/v2/write" | "/api/v2/delete" => Some("POST"),
+        "/api/v2/buckets" => Some("GET, POST"),
+        path if path.starts_with(v2::BUCKET) => Some("DELETE"),
         _ => None,
     }
 }
@@ -144,6 +147,10 @@ async fn route(
     match path {
         "/write" => write::handle(context, request).await,
         "/query" => query::handle(context, request, format).await,
+        "/api/v2/write" => write::handle_v2(context, request).await,
+        "/api/v2/delete" => v2::delete(context, request).await,
+        "/api/v2/buckets" => v2::buckets(context, request).await,
+        path if path.starts_with(v2::BUCKET) => v2::drop_bucket(context, request).await,
         "/ping" => Ok(ping(&request)),
         "/status" => Ok(empty(StatusCode::NO_CONTENT)),
         "/health" | "/ready" => Ok(health(context)),

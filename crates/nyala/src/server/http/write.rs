@@ -1,4 +1,4 @@
-//! `POST /write`: line protocol in.
+//! `POST /write` and `/api/v2/write`: line protocol in.
 
 use super::response::{Answer, Failure, empty, failure, failure_with, status_of};
 use super::{Context, access, body, params::Params};
@@ -13,21 +13,78 @@ use nyala_db::write::WriteReport;
 /// Refused lines described in an answer.
 const DETAILS_MAX: usize = 100;
 
+/// Where points go, and in what unit their times are.
+struct Destination {
+    database: String,
+    policy: String,
+    precision: Precision,
+}
+
+impl Destination {
+    /// As `/write` names it.
+    fn of_params(params: &Params) -> Result<Self, Failure> {
+        let text = params.get("precision");
+        let precision = Precision::from_parameter(text).ok_or_else(|| {
+            let words = format!("invalid precision {} (use n, u, ms, s, m or h)", quoted(text));
+            failure(StatusCode::BAD_REQUEST, words)
+        })?;
+        Ok(Self { database: params.get("db").into(), policy: params.get("rp").into(), precision })
+    }
+
+    /// As `/api/v2/write` names it.
+    fn of_bucket(params: &Params) -> Result<Self, Failure> {
+        let precision = match params.get("precision") {
+            "" | "ns" => Precision::Nanosecond,
+            "us" => Precision::Microsecond,
+            "ms" => Precision::Millisecond,
+            "s" => Precision::Second,
+            text => {
+                let words = format!("invalid precision {} (use ns, us, ms or s)", quoted(text));
+                return Err(failure(StatusCode::BAD_REQUEST, words));
+            }
+        };
+        let (database, policy) = bucket(params.get("bucket"))?;
+        Ok(Self { database: database.into(), policy: policy.into(), precision })
+    }
+}
+
+/// Database and retention policy of a bucket: `database[/policy]`.
+pub(super) fn bucket(text: &str) -> Result<(&str, &str), Failure> {
+    let refused =
+        |words: &str| Err(failure(StatusCode::NOT_FOUND, format!("bucket name {} {words}", quoted(text))));
+    match text.split_once('/') {
+        None if text.is_empty() => refused("is missing a slash; not in \"database/retention-policy\" format"),
+        None => Ok((text, "")),
+        Some(("", _)) => refused("is in db/rp form but has an empty database"),
+        Some(place) => Ok(place),
+    }
+}
+
+/// `POST /write`
 pub(super) async fn handle(
     context: &Context,
     request: Request<Incoming>,
 ) -> Result<Response<Answer>, Failure> {
+    write(context, request, Destination::of_params).await
+}
+
+/// `POST /api/v2/write`
+pub(super) async fn handle_v2(
+    context: &Context,
+    request: Request<Incoming>,
+) -> Result<Response<Answer>, Failure> {
+    write(context, request, Destination::of_bucket).await
+}
+
+async fn write(
+    context: &Context,
+    request: Request<Incoming>,
+    destination: impl FnOnce(&Params) -> Result<Destination, Failure>,
+) -> Result<Response<Answer>, Failure> {
     let databases = context.databases()?;
     let params = Params::parse(request.uri().query().unwrap_or(""));
     let rights = access::rights_of(context, &params, request.headers()).await?;
-    let precision = match params.get("precision") {
-        "" => Precision::default(),
-        text => Precision::from_parameter(text).ok_or_else(|| {
-            let words = format!("invalid precision {} (use n, u, ms, s, m or h)", quoted(text));
-            failure(StatusCode::BAD_REQUEST, words)
-        })?,
-    };
-    let database = params.get("db").to_owned();
+    let Destination { database, policy, precision } = destination(&params)?;
     if database.is_empty() {
         return Err(failure(StatusCode::BAD_REQUEST, "database is required"));
     }
@@ -39,7 +96,6 @@ pub(super) async fn handle(
     if !matches!(&*consistency, "" | "any" | "one" | "quorum" | "all") {
         return Err(failure(StatusCode::BAD_REQUEST, "invalid consistency level"));
     }
-    let policy = params.get("rp").to_owned();
     let (head, incoming) = request.into_parts();
     let body = body::read(context, incoming, &head.headers).await?;
     let options = ParseOptions { precision, now_ns: context.clock.now_ns(), limits: LineLimits::default() };
