@@ -45,6 +45,31 @@ pub struct WriteReport {
     pub conflict: bool,
 }
 
+impl WriteReport {
+    /// What InfluxDB says of points that were not stored, if there are any: of several kinds of refusal it tells one.
+    pub fn complaint(&self) -> Option<String> {
+        let partial = |reason: &str, count: u64| Some(format!("partial write: {reason} dropped={count}"));
+        if self.conflict {
+            return Some("field type conflict".to_owned());
+        }
+        if let Some(dropped) = &self.dropped {
+            return partial(&dropped.reason, dropped.count);
+        }
+        if self.expired > 0 {
+            return partial("points beyond retention policy", self.expired);
+        }
+        if self.unreadable.is_empty() {
+            return None;
+        }
+        let text = self.unreadable.text();
+        let text = String::from_utf8_lossy(&text);
+        match self.written {
+            0 => Some(text.into_owned()),
+            _ => partial(&text, 0),
+        }
+    }
+}
+
 /// Points that were read but not stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dropped {

@@ -40,17 +40,19 @@ fn lines() -> String {
 fn context() -> Result<QueryContext> {
     let catalog = block_on(Catalog::open(Arc::new(MemoryStore::default())))?;
     block_on(catalog.create_database("db", None))?;
+    let catalog = Arc::new(catalog);
+    let writer = LineWriter::new(catalog.clone(), SeriesCacheLimits::default(), usize::MAX);
     let context = QueryContext {
-        catalog: Arc::new(catalog),
+        catalog,
+        writer: Arc::new(writer),
         database: "db".to_owned(),
         retention_policy: String::new(),
         now_ns: 1 << 60,
         rights: Rights::Open,
     };
-    let writer = LineWriter::new(context.catalog.clone(), SeriesCacheLimits::default(), usize::MAX);
     let options =
         ParseOptions { precision: Precision::Nanosecond, now_ns: 1 << 60, ..ParseOptions::default() };
-    block_on(writer.write("db", "", options, lines().as_bytes()))?;
+    block_on(context.writer.write("db", "", options, lines().as_bytes()))?;
     Ok(context)
 }
 

@@ -27,6 +27,7 @@ use expression::{Place, Translator};
 use nyala_core::{Error, Result};
 use nyala_db::catalog::Catalog;
 use nyala_db::users::Rights;
+use nyala_db::write::LineWriter;
 use rewrite::{Rewritten, RewrittenSource};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -40,6 +41,8 @@ pub struct QueryContext {
     pub database: String,
     /// The retention policy where none is written; empty for the database's default.
     pub retention_policy: String,
+    /// Writes what `SELECT INTO` selects.
+    pub writer: Arc<LineWriter>,
     /// The time of day that `now()` means, ns.
     pub now_ns: i64,
     /// Whose request it is.
@@ -64,6 +67,8 @@ pub struct Plan {
     /// How many of the last columns are tags that an inner query's stored rows are grouped by and the outer
     /// query's are not: they tell rows apart without making result series.
     pub row_tags: usize,
+    /// Which columns are tags of the points that are written, rather than shown: arguments of `top` and `bottom`.
+    pub tag_columns: Vec<usize>,
     /// `GROUP BY time`, if any.
     pub windows: Option<WindowRule>,
     /// The first time asked for, ns; the smallest possible where there is no bound.
@@ -206,7 +211,14 @@ impl Plan {
         let seed = context.now_ns as u64;
         let call_context = call::CallContext { of_inner_rows: has_subquery(&sources), interval_ns, seed };
         let mut symbols = Symbols::new(call_context);
-        let fields = with_shown_arguments(&select.fields);
+        // What is NULL is not written.
+        if select.target.is_some() && fill == Fill::Null {
+            fill = Fill::None;
+        }
+        let (fields, tag_columns) = match select.target {
+            None => (with_shown_arguments(&select.fields), Vec::new()),
+            Some(_) => with_written_arguments(select.fields),
+        };
         let mut columns = Vec::with_capacity(fields.len());
         let names = column_names(&fields, &time_column);
         for (field, name) in fields.iter().zip(names) {
@@ -274,6 +286,7 @@ impl Plan {
             references,
             group_tags,
             row_tags,
+            tag_columns,
             windows,
             first_ns,
             last_ns,
@@ -378,17 +391,25 @@ impl Symbols {
     }
 }
 
+/// The arguments of a field's call that are shown, as fields.
+fn shown_arguments(field: &Field) -> Vec<Field> {
+    let Expr::Call(call) = &field.expr else { return Vec::new() };
+    let plain = |reference: &VarRef| Field { expr: Expr::VarRef(reference.clone()), alias: None };
+    call::arguments_shown(call).map(plain).collect()
+}
+
 /// The fields, each followed by those of its arguments that are shown.
 fn with_shown_arguments(fields: &[Field]) -> Vec<Field> {
-    let mut all = Vec::with_capacity(fields.len());
-    for field in fields {
-        all.push(field.clone());
-        if let Expr::Call(call) = &field.expr {
-            let plain = |reference: &VarRef| Field { expr: Expr::VarRef(reference.clone()), alias: None };
-            all.extend(call::arguments_shown(call).map(plain));
-        }
-    }
-    all
+    fields.iter().flat_map(|field| std::iter::once(field.clone()).chain(shown_arguments(field))).collect()
+}
+
+/// The fields, and behind them those of their arguments that are tags of what is written, at these places.
+fn with_written_arguments(mut fields: Vec<Field>) -> (Vec<Field>, Vec<usize>) {
+    let written = fields.len();
+    let arguments: Vec<Field> = fields.iter().flat_map(shown_arguments).collect();
+    fields.extend(arguments);
+    let tag_columns = (written..fields.len()).collect();
+    (fields, tag_columns)
 }
 
 /// The names of the selected columns: aliases first, then names made distinct by a number.

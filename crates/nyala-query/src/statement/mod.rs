@@ -2,12 +2,17 @@
 
 mod definition;
 mod deletion;
+mod in_full;
 mod index_condition;
+mod into;
 mod privilege;
 mod show;
 mod users;
 
 pub use privilege::{Need, authorize, needs};
+
+pub use in_full::{in_full, select_in_full};
+pub use into::select_into;
 
 use crate::exec::{Frame, QueryMemory, SelectStream};
 use crate::influxql::{MeasurementName, Select, Source, Statement, compile};
@@ -42,16 +47,9 @@ pub enum Chunks {
 /// Executes a statement that [`authorize`] let through. Rows of a SELECT are computed as the caller takes them.
 pub async fn execute(statement: &Statement, context: &QueryContext, memory: QueryMemory) -> Result<Answer> {
     match statement {
-        Statement::Select(select) if select.target.is_some() => unsupported("SELECT INTO"),
+        Statement::Select(select) if select.target.is_some() => into::execute(select, context, memory).await,
         Statement::Select(select) => {
-            check_names(select)?;
-            let compiled =
-                compile(select, context.now_ns).map_err(|error| Error::invalid(error.to_string()))?;
-            let mut rewritten = rewrite(&compiled.select, context).await?;
-            if rewritten.time_column == "time" {
-                rewritten.time_column.clone_from(&compiled.time_column);
-            }
-            let plan = Plan::build(rewritten, compiled.extra_windows, context)?;
+            let plan = plan_of(select, context).await?;
             let snapshot = context.catalog.store().snapshot();
             SelectStream::open(Arc::new(plan), snapshot, memory)
                 .await
@@ -95,6 +93,17 @@ pub async fn execute(statement: &Statement, context: &QueryContext, memory: Quer
         Statement::ShowGrants { user } => users::show_grants(user, context),
         other => unsupported(&first_words(&other.to_string())),
     }
+}
+
+/// The plan of a SELECT.
+async fn plan_of(select: &Select, context: &QueryContext) -> Result<Plan> {
+    check_names(select)?;
+    let compiled = compile(select, context.now_ns).map_err(|error| Error::invalid(error.to_string()))?;
+    let mut rewritten = rewrite(&compiled.select, context).await?;
+    if rewritten.time_column == "time" {
+        rewritten.time_column.clone_from(&compiled.time_column);
+    }
+    Plan::build(rewritten, compiled.extra_windows, context)
 }
 
 /// Refuses sources without a name, whatever else may be wrong.

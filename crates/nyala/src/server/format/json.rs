@@ -340,11 +340,15 @@ impl JsonAnswer {
         self.end_result();
     }
 
-    /// Ends the results of a statement that shows nothing but a message for people.
+    /// Ends the results of a statement with a message for people.
     pub fn end_statement_with_warning(&mut self, text: &str) {
-        if self.is_chunked() {
+        self.close_series(false);
+        if self.has_series {
+            self.out.push(b']');
+        } else if self.is_chunked() {
             self.push_statement_head();
         }
+        self.has_series = false;
         self.out.extend_from_slice(b",\"messages\":[{\"level\":\"warning\",\"text\":");
         push_string(&mut self.out, text);
         self.out.extend_from_slice(b"}]");

@@ -49,6 +49,8 @@ enum Kind {
 /// The holes of a result.
 struct OpenResult {
     members: usize,
+    /// Where the list of series begins.
+    before_series: usize,
     series: usize,
 }
 
@@ -112,9 +114,10 @@ impl MessagePackAnswer {
         let members = self.hole(Kind::Map, 2);
         push_text(&mut self.out, "statement_id");
         push_unsigned(&mut self.out, self.statement as u64);
+        let before_series = self.out.len();
         push_text(&mut self.out, "series");
         let series = self.hole(Kind::List, 0);
-        self.result = Some(OpenResult { members, series });
+        self.result = Some(OpenResult { members, before_series, series });
     }
 
     pub(super) fn frame(&mut self, frame: &Frame, rows: Range<usize>, chunks: Chunks) {
@@ -258,19 +261,24 @@ impl MessagePackAnswer {
         self.end_result();
     }
 
+    /// The message stands before the series.
     pub(super) fn end_statement_with_warning(&mut self, text: &str) {
-        self.restart_result();
-        push_length(&mut self.out, Kind::Map, 3);
-        push_text(&mut self.out, "statement_id");
-        push_unsigned(&mut self.out, self.statement as u64);
-        push_text(&mut self.out, "messages");
-        push_length(&mut self.out, Kind::List, 1);
-        push_length(&mut self.out, Kind::Map, 2);
-        for word in ["level", "warning", "text", text] {
-            push_text(&mut self.out, word);
+        self.close_series(false);
+        if self.result.is_none() {
+            self.open_result();
         }
-        push_text(&mut self.out, "series");
-        push_length(&mut self.out, Kind::List, 0);
+        let result = self.result.as_ref().expect("just opened");
+        let mut message = Vec::with_capacity(text.len() + 32);
+        push_text(&mut message, "messages");
+        push_length(&mut message, Kind::List, 1);
+        push_length(&mut message, Kind::Map, 2);
+        for word in ["level", "warning", "text", text] {
+            push_text(&mut message, word);
+        }
+        self.holes[result.members].length += 1;
+        self.holes[result.series..].iter_mut().for_each(|hole| hole.at += message.len());
+        let before_series = result.before_series;
+        self.out.splice(before_series..before_series, message);
         self.end_result();
     }
 

@@ -117,7 +117,7 @@ impl Writer {
         }
     }
 
-    /// Ends the results of a statement that shows nothing but a message for people.
+    /// Ends the results of a statement with a message for people.
     pub fn end_statement_with_warning(&mut self, text: &str) {
         match self {
             Writer::Json(answer) => answer.end_statement_with_warning(text),

@@ -112,6 +112,7 @@ async fn answer(
         statements,
         context: QueryContext {
             catalog: databases.catalog.clone(),
+            writer: databases.writer.clone(),
             database: params.get("db").to_owned(),
             retention_policy: params.get("rp").to_owned(),
             now_ns: context.clock.now_ns(),
@@ -250,6 +251,7 @@ impl Job {
             self.output.answer.begin_statement(number, zone);
             match self.execute(statement).await {
                 Ok(()) if self.by_get && warns_of_get(statement) => {
+                    let statement = statement::in_full(statement, &self.context);
                     self.output.answer.end_statement_with_warning(&format!(
                         "deprecated use of '{statement}' in a read only context, please use a POST request instead"
                     ));

@@ -249,6 +249,7 @@ async fn perform(
     let databases = context.databases()?;
     let query = QueryContext {
         catalog: databases.catalog.clone(),
+        writer: databases.writer.clone(),
         database: database.to_owned(),
         retention_policy: String::new(),
         now_ns: context.clock.now_ns(),

@@ -130,31 +130,10 @@ fn write_status(error: &Error) -> StatusCode {
 }
 
 fn answer(report: &WriteReport) -> Result<Response<Answer>, Failure> {
-    let partial = |reason: &str, count: u64| {
-        let message = format!("partial write: {reason} dropped={count}");
-        Err(failure_with(StatusCode::BAD_REQUEST, &message, &details(&report.unreadable)))
-    };
-    // Of several kinds of refusal InfluxDB tells one.
-    if report.conflict {
-        let members = details(&report.unreadable);
-        return Err(failure_with(StatusCode::BAD_REQUEST, "field type conflict", &members));
+    match report.complaint() {
+        None => Ok(empty(StatusCode::NO_CONTENT)),
+        Some(message) => Err(failure_with(StatusCode::BAD_REQUEST, &message, &details(&report.unreadable))),
     }
-    if let Some(dropped) = &report.dropped {
-        return partial(&dropped.reason, dropped.count);
-    }
-    if report.expired > 0 {
-        return partial("points beyond retention policy", report.expired);
-    }
-    if report.unreadable.is_empty() {
-        return Ok(empty(StatusCode::NO_CONTENT));
-    }
-    let text = report.unreadable.text();
-    let text = String::from_utf8_lossy(&text);
-    let message = match report.written {
-        0 => text.into_owned(),
-        _ => format!("partial write: {text} dropped=0"),
-    };
-    Err(failure_with(StatusCode::BAD_REQUEST, &message, &details(&report.unreadable)))
 }
 
 /// Where refused lines are wrong, for people and programs: `,"refused":n,"lines":[…]`.

@@ -1,0 +1,222 @@
+//! SELECT INTO: the rows of an answer become points.
+//!
+//! They go the way of all points, as line protocol through [`nyala_db::write::LineWriter`], so that names, types,
+//! retention and limits are judged as they are for every client.
+
+use super::{Answer, Chunks, plan_of};
+use crate::exec::column::{Column, Scalar};
+use crate::exec::{Frame, QueryMemory, SelectStream};
+use crate::influxql::{MeasurementName, Select, Target};
+use crate::plan::QueryContext;
+use nyala_core::{Error, Result};
+use nyala_db::ingest::{LineLimits, ParseOptions, Precision};
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// Points that are written at once, as many as InfluxDB takes.
+const POINTS_AT_ONCE: u64 = 10_000;
+/// Text that is written at once, if there are fewer points in it.
+const TEXT_AT_ONCE: usize = 8 << 20;
+
+/// Writes the rows of a SELECT to its target, and tells how many points they were. A point that is refused ends it
+/// with an error; points before it are written.
+pub async fn select_into(select: &Select, context: &QueryContext, memory: QueryMemory) -> Result<u64> {
+    let target = select.target.as_ref().ok_or_else(|| Error::invalid("the query has no INTO"))?;
+    let mut points = Points::to(target, context)?;
+    let plan = Arc::new(plan_of(select, context).await?);
+    if plan.time_column != "time" {
+        return Err(Error::invalid("error finding time index in result"));
+    }
+    points.tag_columns.clone_from(&plan.tag_columns);
+    let mut held = memory.hold();
+    held.charge(2 * TEXT_AT_ONCE)?;
+    let mut rows = SelectStream::open(plan, context.catalog.store().snapshot(), memory.clone()).await?;
+    while let Some(frame) = rows.next().await? {
+        points.add(&frame, context).await?;
+    }
+    points.flush(context).await?;
+    Ok(points.written)
+}
+
+pub(super) async fn execute(select: &Select, context: &QueryContext, memory: QueryMemory) -> Result<Answer> {
+    let written = select_into(select, context, memory).await?;
+    let names: Arc<[String]> = Arc::new(["written".to_owned()]);
+    let frame = Frame {
+        name: "result".into(),
+        tags: Arc::new([]),
+        time_column: Some("time".into()),
+        column_names: names.clone(),
+        reference_names: names,
+        times_ns: vec![0],
+        columns: vec![Column::Integer(vec![written as i64].into())],
+        instead: None,
+    };
+    Ok(Answer::Rows(vec![frame], Chunks::Whole))
+}
+
+/// Points on their way.
+struct Points {
+    database: String,
+    policy: String,
+    /// Where they go; `None`: to the measurement that they are from.
+    measurement: Option<String>,
+    /// Columns that are tags.
+    tag_columns: Vec<usize>,
+    /// Lines that are not yet written, and how many.
+    lines: String,
+    waiting: u64,
+    written: u64,
+}
+
+impl Points {
+    fn to(target: &Target, context: &QueryContext) -> Result<Self> {
+        let Target { measurement } = target;
+        let database = measurement.database.as_ref().unwrap_or(&context.database).clone();
+        if database.is_empty() {
+            return Err(Error::invalid("database name required"));
+        }
+        let known = context.catalog.existing_database(&database)?;
+        let policy = measurement.retention_policy.as_ref().unwrap_or(&context.retention_policy);
+        let Some(policy) = known.policy(policy) else {
+            return Err(Error::missing(format!("retention policy not found: {policy}")));
+        };
+        let measurement = match &measurement.name {
+            MeasurementName::Name(name) if !name.is_empty() => Some(name.clone()),
+            _ => None,
+        };
+        Ok(Self {
+            database,
+            policy: policy.name.clone(),
+            measurement,
+            tag_columns: Vec::new(),
+            lines: String::new(),
+            waiting: 0,
+            written: 0,
+        })
+    }
+
+    async fn add(&mut self, frame: &Frame, context: &QueryContext) -> Result<()> {
+        let measurement = self.measurement.as_deref().unwrap_or(&frame.name);
+        if measurement.starts_with('#') {
+            return Err(unwritable("measurement", measurement));
+        }
+        let mut key = String::new();
+        push_name(&mut key, "measurement", measurement, ", ")?;
+        for (name, value) in frame.tags.iter().filter(|(_, value)| !value.is_empty()) {
+            push_tag(&mut key, name, value)?;
+        }
+        let is_field = |column: &usize| !self.tag_columns.contains(column);
+        let fields: Vec<usize> = (0..frame.columns.len()).filter(is_field).collect();
+        let mut names = Vec::with_capacity(fields.len());
+        for column in &fields {
+            let mut name = String::new();
+            push_name(&mut name, "field", &frame.column_names[*column], ",= ")?;
+            names.push(name);
+        }
+        for (row, time_ns) in frame.times_ns.iter().enumerate() {
+            let start = self.lines.len();
+            self.lines.push_str(&key);
+            for column in &self.tag_columns {
+                let name = &frame.column_names[*column];
+                match frame.columns[*column].scalar(row) {
+                    Some(Scalar::String(value)) if !value.is_empty() && !is_tag(frame, name) => {
+                        push_tag(&mut self.lines, name, &value)?;
+                    }
+                    _ => {}
+                }
+            }
+            let mut separator = ' ';
+            let mut storable = true;
+            for (name, column) in names.iter().zip(&fields) {
+                let Some(value) = frame.columns[*column].scalar(row) else { continue };
+                storable &= !matches!(value, Scalar::Float(value) if !value.is_finite());
+                self.lines.push(separator);
+                self.lines.push_str(name);
+                self.lines.push('=');
+                push_value(&mut self.lines, &value);
+                separator = ',';
+            }
+            // What has no field, or one that no point can have, is left out.
+            if separator == ' ' || !storable {
+                self.lines.truncate(start);
+                continue;
+            }
+            writeln!(self.lines, " {time_ns}").expect("text grows");
+            self.waiting += 1;
+            if self.waiting == POINTS_AT_ONCE || self.lines.len() >= TEXT_AT_ONCE {
+                self.flush(context).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn flush(&mut self, context: &QueryContext) -> Result<()> {
+        if self.waiting == 0 {
+            return Ok(());
+        }
+        let options = ParseOptions {
+            precision: Precision::Nanosecond,
+            now_ns: context.now_ns,
+            limits: LineLimits::default(),
+        };
+        let lines = self.lines.as_bytes();
+        let report = context.writer.write(&self.database, &self.policy, options, lines).await?;
+        if let Some(complaint) = report.complaint() {
+            return Err(Error::invalid(complaint));
+        }
+        self.written += self.waiting;
+        self.waiting = 0;
+        self.lines.clear();
+        Ok(())
+    }
+}
+
+fn is_tag(frame: &Frame, name: &str) -> bool {
+    frame.tags.iter().any(|(own, value)| own == name && !value.is_empty())
+}
+
+fn push_tag(line: &mut String, name: &str, value: &str) -> Result<()> {
+    line.push(',');
+    push_name(line, "tag", name, ",= ")?;
+    line.push('=');
+    push_name(line, "tag value", value, ",= ")
+}
+
+/// A name with a backslash before what would end it.
+fn push_name(line: &mut String, what: &str, name: &str, special: &str) -> Result<()> {
+    if name.is_empty() || name.ends_with('\\') || name.contains('\n') {
+        return Err(unwritable(what, name));
+    }
+    for letter in name.chars() {
+        if special.contains(letter) {
+            line.push('\\');
+        }
+        line.push(letter);
+    }
+    Ok(())
+}
+
+fn unwritable(what: &str, name: &str) -> Error {
+    Error::invalid(format!("points cannot be written with the {what} {name:?}: give it another name"))
+}
+
+fn push_value(line: &mut String, value: &Scalar) {
+    match value {
+        Scalar::Float(value) => write!(line, "{value:e}"),
+        Scalar::Integer(value) => write!(line, "{value}i"),
+        Scalar::Unsigned(value) => write!(line, "{value}u"),
+        Scalar::Boolean(value) => write!(line, "{value}"),
+        Scalar::String(text) => {
+            line.push('"');
+            for letter in text.chars() {
+                if matches!(letter, '"' | '\\') {
+                    line.push('\\');
+                }
+                line.push(letter);
+            }
+            line.push('"');
+            Ok(())
+        }
+    }
+    .expect("text grows");
+}
