@@ -28,8 +28,9 @@ use nyala_core::{ColumnId, ColumnType, Error, Result, TableId, TableSchema};
 use std::sync::Arc;
 
 const VERSION: u8 = 1;
-/// Rows of one operation at most: what the row numbers of memtables and readers can count.
-pub(crate) const OPERATION_ROWS_MAX: usize = 1 << 28;
+/// Cells of one record at most, keys among them: cells that are all the same take no bytes in it, so that its length
+/// does not bound what it decodes to.
+pub(crate) const RECORD_CELLS_MAX: usize = 1 << 26;
 
 /// What a record says to do.
 #[derive(Debug, Clone)]
@@ -79,13 +80,15 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<Logged>> {
         return Err(Error::invalid("a record of an unknown version"));
     }
     let mut logged = Vec::new();
+    let mut room = RECORD_CELLS_MAX;
     while !reader.is_empty() {
         logged.push(match reader.u8()? {
-            1 => Logged::Operation(Operation::Upsert(decode_upsert(&mut reader)?)),
+            1 => Logged::Operation(Operation::Upsert(decode_upsert(&mut reader, &mut room)?)),
             2 => {
-                let (table, rows) = (TableId(reader.u32()?), take_rows(&mut reader)?);
+                let (table, rows) = (TableId(reader.u32()?), reader.u32()? as usize);
                 let keys = (0..reader.u8()?)
                     .map(|_| {
+                        take_room(&mut room, rows)?;
                         let column_type = StoredType::take(&mut reader)?.0;
                         take_values(&mut reader, column_type, rows, None)
                     })
@@ -112,9 +115,10 @@ fn put_u32(out: &mut Vec<u8>, value: u32) {
     out.extend_from_slice(&value.to_le_bytes());
 }
 
-fn take_rows(reader: &mut Reader<'_>) -> Result<usize> {
-    let rows = reader.u32()? as usize;
-    if rows > OPERATION_ROWS_MAX { Err(Error::invalid(format!("{rows} rows"))) } else { Ok(rows) }
+/// Takes the cells of a column from what a record may still hold.
+fn take_room(room: &mut usize, rows: usize) -> Result<()> {
+    *room = room.checked_sub(rows).ok_or_else(|| Error::invalid("a record of too many cells"))?;
+    Ok(())
 }
 
 fn encode_upsert(upsert: &Upsert, schema: &TableSchema, out: &mut Vec<u8>) {
@@ -142,10 +146,11 @@ fn encode_upsert(upsert: &Upsert, schema: &TableSchema, out: &mut Vec<u8>) {
     }
 }
 
-fn decode_upsert(reader: &mut Reader<'_>) -> Result<Upsert> {
-    let (table, rows) = (TableId(reader.u32()?), take_rows(reader)?);
+fn decode_upsert(reader: &mut Reader<'_>, room: &mut usize) -> Result<Upsert> {
+    let (table, rows) = (TableId(reader.u32()?), reader.u32()? as usize);
     let mut columns = Vec::new();
     for _ in 0..reader.u32()? {
+        take_room(room, rows.max(1))?;
         let column = ColumnId(reader.u32()?);
         let column_type = StoredType::take(reader)?.0;
         let presence = reader.u8()?;
@@ -336,5 +341,28 @@ fn take_values(
                 Arc::new(BinaryArray::try_new(offsets, data, valid).map_err(fail)?)
             })
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_record_does_not_decode_to_much() {
+        let record = |rows: u32, columns: u32| {
+            let mut record = vec![VERSION, 1];
+            [1, rows, columns].into_iter().for_each(|value| put_u32(&mut record, value));
+            for column in 0..columns {
+                put_u32(&mut record, column);
+                StoredType(ColumnType::Int64).put(&mut record);
+                // No NULLs, and the same integer in every row.
+                record.extend([0; 1 + 8 + 2]);
+            }
+            record
+        };
+        assert_eq!(decode_record(&record(1000, 2)).expect("a record"), 1);
+        let error = decode_record(&record(1 << 20, 65)).expect_err("too large");
+        assert!(error.to_string().contains("too many cells"), "{error}");
     }
 }

@@ -9,7 +9,7 @@
 use crate::catalog::Edit;
 use crate::cells::CellSource;
 use crate::memtable::{PreparedKeys, PreparedUpsert};
-use crate::record::{self, Logged, OPERATION_ROWS_MAX};
+use crate::record::{self, Logged, RECORD_CELLS_MAX};
 use crate::shared::Shared;
 use crate::stats::add;
 use crate::tombstone::{DeletedRange, Tombstone};
@@ -133,12 +133,12 @@ impl Shared {
     }
 
     fn validate(&self, batch: &WriteBatch) -> Result<()> {
+        check_cells(batch)?;
         let version = self.version();
         for operation in &batch.operations {
             match operation {
                 Operation::Upsert(upsert) => {
                     upsert.validate(&version.table(upsert.table)?.schema)?;
-                    check_rows(upsert.rows())?;
                     upsert.columns.iter().try_for_each(|cells| check_strings(&cells.values))?;
                 }
                 Operation::DeleteKeys { table, keys } => {
@@ -259,9 +259,17 @@ pub(crate) fn known_columns(mut upsert: Upsert, schema: &TableSchema) -> Option<
     schema.key.iter().all(|id| upsert.column(*id).is_some()).then_some(upsert)
 }
 
-fn check_rows(rows: usize) -> Result<()> {
-    if rows > OPERATION_ROWS_MAX {
-        return Err(Error::limit(format!("more than {OPERATION_ROWS_MAX} rows in one operation")));
+/// Refuses batches that a record of the log could not hold.
+fn check_cells(batch: &WriteBatch) -> Result<()> {
+    let cells = |operation: &Operation| match operation {
+        Operation::Upsert(upsert) => upsert.rows().max(1).saturating_mul(upsert.columns.len()),
+        Operation::DeleteKeys { keys, .. } => keys.iter().map(|array| array.len()).sum(),
+    };
+    let cells = batch.operations.iter().map(cells).fold(0, usize::saturating_add);
+    if cells > RECORD_CELLS_MAX {
+        return Err(Error::limit(format!(
+            "{cells} cells in one batch, where at most {RECORD_CELLS_MAX} fit: write fewer rows at once"
+        )));
     }
     Ok(())
 }
@@ -287,7 +295,6 @@ fn check_keys(schema: &TableSchema, keys: &[ArrayRef]) -> Result<()> {
         return fail("do not have the key's columns");
     }
     let rows = keys[0].len();
-    check_rows(rows)?;
     keys.iter().try_for_each(check_strings)?;
     for (id, array) in schema.key.iter().zip(keys) {
         let column_type = schema.column(*id).expect("schemas are validated").column_type;
