@@ -8,12 +8,19 @@ fn verified(arguments: &[&str]) {
         .arg("bench")
         .args(arguments)
         .arg("--verify")
+        // So little that rowsets are written and merged while rows come.
+        .env("NYALA_MEMORY_LIMIT", "64MiB")
         .current_dir(directory.path())
         .output()
         .expect("the program runs");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
     assert!(text(&output.stdout).contains(", 0 wrong"), "it says what it verified: {}", text(&output.stdout));
+}
+
+#[test]
+fn late_rows_of_many_series_are_all_there_and_once() {
+    verified(&["narrow", "--series", "5000", "--interval", "10s", "--duration", "30m", "--settle", "1s"]);
 }
 
 #[test]

@@ -18,6 +18,8 @@ use crate::workload::narrow::{METRICS_PER_INSTANCE, NarrowConfig, NarrowWorkload
 
 /// Series whose rows are all compared.
 const VERIFIED_SERIES: usize = 50;
+/// Counts that are compared.
+const COUNTS: usize = 3;
 const DIFFERENCE_LIMIT: usize = 20;
 
 /// Runs the benchmark and gives its results.
@@ -103,26 +105,32 @@ fn kinds(names: &str) -> Result<Vec<&'static NarrowKind>> {
     names.split(',').map(find).collect()
 }
 
-/// Compares the number of all rows, and every row of some slots.
+/// Compares the number of all rows, that of each interval, counted by index and row by row, and every row of some
+/// slots. Nothing shows better than the counts whether late rows are merged right.
 fn verify(config: &NarrowConfig, session: &Session<'_>) -> Result<Verification> {
     let mut found = Verification::default();
     let mut progress = Progress::start("verify");
     let mut random = Random::new(config.seed, 4 << 40);
     let mut connection = session.connection();
-    for number in 0..=VERIFIED_SERIES {
+    for number in 0..COUNTS + VERIFIED_SERIES {
         let slot = random.below(config.slots);
         let (instance, metric) = (slot / METRICS_PER_INSTANCE, slot % METRICS_PER_INSTANCE);
         let statement = match number {
             0 => "SELECT count(value) FROM narrow".to_owned(),
+            1 => count_by_interval(config, ""),
+            2 => count_by_interval(config, " AND value > -1000000"),
             _ => format!("SELECT value FROM narrow WHERE instance = 'i{instance}' AND metric = 'm{metric}'"),
         };
-        progress.update(number as f64 / VERIFIED_SERIES as f64, String::new);
+        progress.update(number as f64 / (COUNTS + VERIFIED_SERIES) as f64, String::new);
         let asked = request(&statement, &session.args.database);
         let mut answer = Vec::new();
         let body = Body::Collect { into: &mut answer, limit_bytes: ANSWER_LIMIT_BYTES };
         connection.expect_success(asked.method, &asked.path, b"", body)?;
-        let compared =
-            if number == 0 { check_count(&answer, config) } else { check_rows(&answer, config, slot) };
+        let compared = match number {
+            0 => check_count(&answer, config),
+            1 | 2 => check_intervals(&answer, config),
+            _ => check_rows(&answer, config, slot),
+        };
         found.compared += 1;
         match compared {
             Ok(values) => found.values += values,
@@ -146,6 +154,30 @@ fn check_count(answer: &[u8], config: &NarrowConfig) -> std::result::Result<u64,
     })?;
     let wanted = format!("{:?}", Cell::Integer(config.rows() as i64));
     if count.as_deref() == Some(&wanted) { Ok(1) } else { Err(format!("{count:?} rows instead of {wanted}")) }
+}
+
+/// Counts the rows of each interval that pass a condition.
+fn count_by_interval(config: &NarrowConfig, condition: &str) -> String {
+    let (first, end, interval) = (config.time_of(0), config.time_of(config.ticks()), config.interval_seconds);
+    format!(
+        "SELECT count(value) FROM narrow WHERE time >= {first}s AND time < {end}s{condition} GROUP BY time({interval}s)"
+    )
+}
+
+fn check_intervals(answer: &[u8], config: &NarrowConfig) -> std::result::Result<u64, String> {
+    let mut ticks = 0;
+    read_rows(answer, &mut |_, cells| {
+        ticks += 1;
+        match cells.get(1) {
+            Some(Cell::Integer(count)) if *count as u64 == config.slots => Ok(()),
+            other => Err(format!("interval {ticks}: {other:?} rows instead of {}", config.slots)),
+        }
+    })?;
+    if ticks == config.ticks() {
+        Ok(ticks)
+    } else {
+        Err(format!("{ticks} intervals instead of {}", config.ticks()))
+    }
 }
 
 fn check_rows(answer: &[u8], config: &NarrowConfig, slot: u64) -> std::result::Result<u64, String> {
