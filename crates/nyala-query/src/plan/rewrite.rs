@@ -73,7 +73,8 @@ pub fn rewrite<'a>(
     })
 }
 
-async fn find_measurements(
+/// The measurements that a source names.
+pub async fn find_measurements(
     named: &crate::influxql::Measurement,
     context: &QueryContext,
 ) -> Result<Vec<Arc<Measurement>>> {

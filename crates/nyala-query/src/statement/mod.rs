@@ -1,5 +1,6 @@
 //! Executing statements: what InfluxQL can ask of a server, one statement at a time.
 
+mod cardinality;
 mod definition;
 mod deletion;
 mod in_full;
@@ -13,6 +14,8 @@ pub use privilege::{Need, authorize, needs};
 
 pub use in_full::{in_full, select_in_full};
 pub use into::select_into;
+
+use cardinality::Counted;
 
 use crate::exec::{Frame, QueryMemory, SelectStream};
 use crate::influxql::{MeasurementName, Select, Source, Statement, compile};
@@ -78,6 +81,17 @@ pub async fn execute(statement: &Statement, context: &QueryContext, memory: Quer
         Statement::ShowTagKeys(statement) => show::tag_keys(statement, context).await,
         Statement::ShowTagValues(statement) => show::tag_values(statement, context).await,
         Statement::ShowFieldKeys(statement) => show::field_keys(statement, context).await,
+        Statement::ShowSeriesCardinality(asked) => cardinality::show(Counted::Series, asked, context).await,
+        Statement::ShowMeasurementCardinality(asked) => {
+            cardinality::show(Counted::Measurements, asked, context).await
+        }
+        Statement::ShowTagKeyCardinality(asked) => cardinality::show(Counted::TagKeys, asked, context).await,
+        Statement::ShowTagValuesCardinality { cardinality, keys } => {
+            cardinality::show(Counted::TagValues(keys), cardinality, context).await
+        }
+        Statement::ShowFieldKeyCardinality(asked) => {
+            cardinality::show(Counted::FieldKeys, asked, context).await
+        }
         Statement::CreateUser(create) => users::create(create, context).await,
         Statement::DropUser { name } => users::drop_user(name, context).await,
         Statement::SetPassword { user, password } => users::set_password(user, password, context).await,

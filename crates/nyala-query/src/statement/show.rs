@@ -352,17 +352,7 @@ pub(super) async fn tag_values(statement: &ShowTagValues, context: &QueryContext
         return Ok(refused);
     }
     let found = find(database, &statement.sources, condition, Rules::Tags, context).await?;
-    let regex = match &statement.keys {
-        TagKeys::Matches(regex) | TagKeys::NotMatches(regex) => Some(compile_regex(regex)?),
-        _ => None,
-    };
-    let wanted = |key: &str| match &statement.keys {
-        TagKeys::In(keys) => keys.iter().any(|wanted| wanted == key),
-        TagKeys::Equal(wanted) => wanted == key,
-        TagKeys::NotEqual(unwanted) => unwanted != key,
-        TagKeys::Matches(_) => regex.as_ref().is_some_and(|regex| regex.is_match(key.as_bytes())),
-        TagKeys::NotMatches(_) => regex.as_ref().is_some_and(|regex| !regex.is_match(key.as_bytes())),
-    };
+    let wanted = key_filter(&statement.keys)?;
     let mut frames = Vec::new();
     for (name, places) in &found {
         let mut pairs = BTreeSet::new();
@@ -380,6 +370,21 @@ pub(super) async fn tag_values(statement: &ShowTagValues, context: &QueryContext
         }
     }
     Ok(Answer::Rows(frames, Chunks::PerSeries))
+}
+
+/// Which keys `WITH KEY` asks for.
+pub(super) fn key_filter(keys: &TagKeys) -> Result<impl Fn(&str) -> bool> {
+    let regex = match keys {
+        TagKeys::Matches(regex) | TagKeys::NotMatches(regex) => Some(compile_regex(regex)?),
+        _ => None,
+    };
+    Ok(move |key: &str| match keys {
+        TagKeys::In(keys) => keys.iter().any(|wanted| wanted == key),
+        TagKeys::Equal(wanted) => wanted == key,
+        TagKeys::NotEqual(unwanted) => unwanted != key,
+        TagKeys::Matches(_) => regex.as_ref().is_some_and(|regex| regex.is_match(key.as_bytes())),
+        TagKeys::NotMatches(_) => regex.as_ref().is_some_and(|regex| !regex.is_match(key.as_bytes())),
+    })
 }
 
 pub(super) async fn field_keys(statement: &ShowFieldKeys, context: &QueryContext) -> Result<Answer> {

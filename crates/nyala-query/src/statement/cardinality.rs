@@ -1,0 +1,203 @@
+//! SHOW … CARDINALITY: how many there are.
+//!
+//! InfluxDB estimates the plainest forms and counts the others; nyala counts all.
+
+use super::index_condition::has_time;
+use super::show::{key_filter, table};
+use super::{Answer, Chunks, database_of};
+use crate::exec::Frame;
+use crate::exec::column::Column;
+use crate::influxql::{Expr, ShowCardinality, TagKeys};
+use crate::plan::QueryContext;
+use crate::plan::condition::split_tags;
+use crate::plan::rewrite::{compile_regex, find_measurements};
+use nyala_core::{Error, Result, SeriesId};
+use nyala_db::catalog::Measurement;
+use roaring::RoaringBitmap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What is counted.
+#[derive(Clone, Copy)]
+pub(super) enum Counted<'a> {
+    Series,
+    Measurements,
+    TagKeys,
+    /// Values of some keys; one that several keys have counts once.
+    TagValues(&'a TagKeys),
+    FieldKeys,
+}
+
+pub(super) async fn show(
+    counted: Counted<'_>,
+    asked: &ShowCardinality,
+    context: &QueryContext,
+) -> Result<Answer> {
+    let is_plain = !asked.exact
+        && asked.sources.is_empty()
+        && asked.condition.is_none()
+        && asked.dimensions.is_empty()
+        && (asked.limit, asked.offset) == (0, 0);
+    if is_plain && matches!(counted, Counted::Series | Counted::Measurements) {
+        return everything(counted, asked, context).await;
+    }
+    let what = match counted {
+        Counted::Series => "SERIES",
+        Counted::Measurements => "MEASUREMENT",
+        Counted::TagKeys => "TAG KEY",
+        Counted::TagValues(_) | Counted::FieldKeys => "",
+    };
+    if !what.is_empty() && asked.condition.as_ref().is_some_and(has_time) {
+        return Err(Error::invalid(format!(
+            "SHOW {what} EXACT CARDINALITY doesn't support time in WHERE clause"
+        )));
+    }
+    let found = found(asked, context).await?;
+    let mut frames = Vec::new();
+    if let Counted::Measurements = counted {
+        if !found.is_empty() {
+            frames.push(row("", &[], found.len()));
+        }
+    } else {
+        let names = group_keys(asked, &found)?;
+        for (name, places) in &found {
+            for (values, members) in groups(&names, places) {
+                let count = count(counted, &members)?;
+                let tags: Vec<(String, String)> = names.iter().cloned().zip(values).collect();
+                if count > 0 {
+                    frames.push(row(name, &tags, count));
+                }
+            }
+        }
+    }
+    // Each of them has one row.
+    if asked.offset > 0 {
+        frames.clear();
+    }
+    Ok(Answer::Rows(frames, Chunks::BySize))
+}
+
+/// All series or measurements of a database, of all its retention policies; one that is not there has none.
+async fn everything(counted: Counted<'_>, asked: &ShowCardinality, context: &QueryContext) -> Result<Answer> {
+    let database = database_of(asked.database.as_deref(), context)?;
+    let mut by_name: BTreeMap<String, Vec<Found>> = BTreeMap::new();
+    if let Some(database) = context.catalog.database(database) {
+        for policy in &database.policies {
+            for measurement in context.catalog.measurements(&database.name, &policy.name).await? {
+                let series = measurement.series().all().clone();
+                if !series.is_empty() {
+                    let places = by_name.entry(measurement.name().to_owned()).or_default();
+                    places.push(Found { measurement, series });
+                }
+            }
+        }
+    }
+    let count = match counted {
+        Counted::Measurements => by_name.len(),
+        // A series that several policies have is one.
+        _ => by_name.values().map(|places| count(counted, places)).sum::<Result<usize>>()?,
+    };
+    let column = Column::Integer(vec![count as i64].into());
+    Ok(Answer::Rows(vec![table("", vec![("cardinality estimation", column)])], Chunks::Whole))
+}
+
+/// A measurement and those of its series that are asked for.
+struct Found {
+    measurement: Arc<Measurement>,
+    series: RoaringBitmap,
+}
+
+/// The measurements that are asked for, by name.
+async fn found(asked: &ShowCardinality, context: &QueryContext) -> Result<BTreeMap<String, Vec<Found>>> {
+    let mut named = context.clone();
+    database_of(asked.database.as_deref(), context)?.clone_into(&mut named.database);
+    let mut all = Vec::new();
+    for source in &asked.sources {
+        all.extend(find_measurements(source, &named).await?);
+    }
+    if asked.sources.is_empty() {
+        let database = named.catalog.existing_database(&named.database)?;
+        if let Some(policy) = database.policy(&named.retention_policy) {
+            all = named.catalog.measurements(&database.name, &policy.name).await?;
+        }
+    }
+    let mut found: BTreeMap<String, Vec<Found>> = BTreeMap::new();
+    for measurement in all {
+        let split = split_tags(&measurement, asked.condition.as_ref())?;
+        let series = measurement.series().select(&split.tags);
+        if !series.is_empty() {
+            found.entry(measurement.name().to_owned()).or_default().push(Found { measurement, series });
+        }
+    }
+    Ok(found)
+}
+
+/// The tags that series are grouped by.
+fn group_keys(asked: &ShowCardinality, found: &BTreeMap<String, Vec<Found>>) -> Result<Vec<String>> {
+    let mut keys = BTreeSet::new();
+    for dimension in &asked.dimensions {
+        let regex = match dimension {
+            Expr::VarRef(reference) => {
+                keys.insert(reference.name.clone());
+                continue;
+            }
+            Expr::Wildcard(_) => None,
+            Expr::Regex(regex) => Some(compile_regex(regex)?),
+            other => {
+                return Err(Error::invalid(format!("only tag dimensions are allowed here, not {other}")));
+            }
+        };
+        for Found { measurement, .. } in found.values().flatten() {
+            let index = measurement.series();
+            let all = index.keys_of(index.all());
+            let wanted = |key: &&str| regex.as_ref().is_none_or(|regex| regex.is_match(key.as_bytes()));
+            keys.extend(all.into_iter().filter(wanted).map(str::to_owned));
+        }
+    }
+    Ok(keys.into_iter().collect())
+}
+
+/// The series of a measurement by the values of tags.
+fn groups(keys: &[String], places: &[Found]) -> BTreeMap<Vec<String>, Vec<Found>> {
+    let mut all: BTreeMap<Vec<String>, Vec<Found>> = BTreeMap::new();
+    for Found { measurement, series } in places {
+        let groups = measurement.series().group(series, keys);
+        let mut members = vec![RoaringBitmap::new(); groups.values.len()];
+        for (id, group) in groups.members {
+            members[group as usize].insert(id.0);
+        }
+        for (values, series) in groups.values.into_iter().zip(members) {
+            all.entry(values).or_default().push(Found { measurement: measurement.clone(), series });
+        }
+    }
+    all
+}
+
+fn count(counted: Counted<'_>, places: &[Found]) -> Result<usize> {
+    let mut names: BTreeSet<String> = BTreeSet::new();
+    for Found { measurement, series } in places {
+        let index = measurement.series();
+        match counted {
+            Counted::Series | Counted::Measurements if places.len() == 1 => return Ok(series.len() as usize),
+            Counted::Series | Counted::Measurements => {
+                names.extend(series.iter().map(|id| format!("{:?}", index.tags_of(SeriesId(id)))));
+            }
+            Counted::TagKeys => names.extend(index.keys_of(series).into_iter().map(str::to_owned)),
+            Counted::TagValues(keys) => {
+                let wanted = key_filter(keys)?;
+                for key in index.keys_of(series).into_iter().filter(|key| wanted(key)) {
+                    names.extend(index.values_of(key, series));
+                }
+            }
+            Counted::FieldKeys => {
+                names.extend(measurement.fields().iter().map(|field| field.name.clone()));
+            }
+        }
+    }
+    Ok(names.len())
+}
+
+fn row(name: &str, tags: &[(String, String)], count: usize) -> Frame {
+    let column = Column::Integer(vec![count as i64].into());
+    Frame { tags: tags.into(), ..table(name, vec![("count", column)]) }
+}
