@@ -19,6 +19,11 @@ Examples:
   nyala config > nyala.toml                 a file to start from
   nyala config --config nyala.toml          check a file";
 
+/// Limits below this are small: an allocator's slack would be much of them.
+const SMALL_MEMORY_BYTES: usize = 256 << 20;
+/// What the allocator reads how long it keeps freed memory from, in milliseconds.
+const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
+
 /// Settings of the server.
 #[derive(Debug, Args)]
 pub(super) struct ServeArgs {
@@ -42,6 +47,7 @@ pub(super) fn print_config(args: ServeArgs) -> Result<(), String> {
 
 pub(super) fn run(args: ServeArgs) -> Result<(), String> {
     let config = args.resolve()?;
+    give_memory_back_at_once(&config);
     log_to_standard_error("info");
     allow_open_files();
     let running = Running::start(&config).map_err(|error| error.to_string())?;
@@ -51,6 +57,21 @@ pub(super) fn run(args: ServeArgs) -> Result<(), String> {
     running.stop().map_err(|error| format!("stopping: {error}"))?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Starts anew with an allocator that keeps no freed memory, where the limit is small. That costs a fifth of the CPU
+/// of writes, and is what keeps resident memory near what is accounted (measured: 85 instead of 110 MB at a limit of
+/// 92 MiB). The allocator reads this setting before `main`, so only a new program image can have it.
+fn give_memory_back_at_once(config: &Config) {
+    use std::os::unix::process::CommandExt;
+    if config.memory_limit.0 >= SMALL_MEMORY_BYTES || std::env::var_os(PURGE_DELAY).is_some() {
+        return;
+    }
+    let Ok(program) = std::env::current_exe() else { return };
+    let mut again = std::process::Command::new(program);
+    let error = again.args(std::env::args_os().skip(1)).env(PURGE_DELAY, "0").exec();
+    // Going on as this image costs memory, not correctness.
+    tracing::warn!(%error, "the allocator keeps freed memory for a while");
 }
 
 /// Takes as many open files as the system lets this process have: one for each rowset and connection. The usual
