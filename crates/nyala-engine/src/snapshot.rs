@@ -132,7 +132,7 @@ impl Snapshot for EngineSnapshot {
         if !is_light_aggregate(self.version.table(request.table)?, &request) {
             before_long_work().await;
         }
-        crate::aggregate::aggregate(self, &request)
+        crate::aggregate::aggregate(self, &request).await
     }
 
     fn time_bounds(&self, table: TableId, within: TimeRange) -> Result<Option<TimeRange>> {

@@ -12,12 +12,12 @@ use crate::memtable::Wanted;
 use crate::scan::filter::test;
 use crate::scan::partition::{PartitionReader, Segment};
 use crate::scan::projection::{Place, Projection};
-use crate::scan::series::key_column;
+use crate::scan::series::{STEPS_AT_ONCE, key_column};
 use crate::snapshot::EngineSnapshot;
 use crate::version::PartitionVersion;
 use encoded::EncodedScratch;
 use nyala_core::store::{AggregateRequest, AggregateStates};
-use nyala_core::{ColumnType, Result};
+use nyala_core::{ColumnType, Result, before_long_work};
 use states::Accumulator;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -45,7 +45,10 @@ enum Slot {
 }
 
 /// Computes a validated request.
-pub(crate) fn aggregate(snapshot: &EngineSnapshot, request: &AggregateRequest) -> Result<AggregateStates> {
+pub(crate) async fn aggregate(
+    snapshot: &EngineSnapshot,
+    request: &AggregateRequest,
+) -> Result<AggregateStates> {
     let table = snapshot.version.table(request.table)?;
     request.validate(&table.schema)?;
     let measured: Vec<_> = request.measures.iter().map(|measure| measure.column).collect();
@@ -76,7 +79,11 @@ pub(crate) fn aggregate(snapshot: &EngineSnapshot, request: &AggregateRequest) -
     let mut partitions: Vec<Slot> = table.partitions_in(time).cloned().map(Slot::Closed).collect();
     let mut scratch = EncodedScratch::default();
     let mut segments = VecDeque::new();
-    for (series, group) in request.series.iter() {
+    for (number, (series, group)) in request.series.iter().enumerate() {
+        // Whoever waits may give it up.
+        if number % STEPS_AT_ONCE == STEPS_AT_ONCE - 1 {
+            before_long_work().await;
+        }
         accumulator.begin_series(*series, *group);
         for slot in &mut partitions {
             if let Slot::Closed(partition) = slot {

@@ -14,7 +14,7 @@ use crate::version::{PartitionVersion, TableVersion};
 use async_trait::async_trait;
 use nyala_column::Bitmap;
 use nyala_core::store::{Batch, Direction, RowStream, SeriesRun, SeriesSet};
-use nyala_core::{Result, SeriesId, TimeRange};
+use nyala_core::{Result, SeriesId, TimeRange, before_long_work};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -34,6 +34,8 @@ pub(crate) struct SeriesRequest {
     pub(crate) limit_per_series: Option<usize>,
 }
 
+/// Segments looked at before a scan is interrupted.
+pub(crate) const STEPS_AT_ONCE: usize = 4096;
 /// From so many series on a scan that wants every second one or more decodes the groups they share once.
 const DENSE_SERIES: usize = 1024;
 
@@ -405,10 +407,17 @@ impl SeriesScan {
     }
 
     /// The next rows, about a batch of them.
-    pub(crate) fn gather(&mut self, rows_max: usize) -> Result<Gathered> {
+    pub(crate) async fn gather(&mut self, rows_max: usize) -> Result<Gathered> {
         let kinds = &self.request.projection.wanted.kinds;
         let mut gathered = Gathered { runs: Vec::new(), piece: Piece::empty(kinds) };
-        while gathered.piece.rows() < rows_max && self.step(&mut gathered)? {}
+        let mut steps = 0;
+        while gathered.piece.rows() < rows_max && self.step(&mut gathered)? {
+            steps += 1;
+            // Whoever waits may give up a scan that finds little.
+            if steps % STEPS_AT_ONCE == 0 {
+                before_long_work().await;
+            }
+        }
         Ok(gathered)
     }
 }
@@ -481,7 +490,7 @@ pub(crate) fn batch_of(projection: &Projection, gathered: Gathered) -> Result<Op
 #[async_trait]
 impl RowStream for SeriesScan {
     async fn next(&mut self) -> Result<Option<Batch>> {
-        let gathered = self.gather(BATCH_ROWS)?;
+        let gathered = self.gather(BATCH_ROWS).await?;
         batch_of(&self.request.projection.clone(), gathered)
     }
 }

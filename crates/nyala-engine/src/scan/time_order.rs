@@ -71,7 +71,7 @@ impl TimeScan {
         Self { request, left, width_ns, rows_left, rows_wanted: wanted, slice_rows, slice: None }
     }
 
-    fn next_slice(&mut self) -> Result<bool> {
+    async fn next_slice(&mut self) -> Result<bool> {
         while !self.left.is_empty() && self.rows_left > 0 {
             let backward = self.request.direction == Direction::Backward;
             let time = if backward {
@@ -86,7 +86,7 @@ impl TimeScan {
             let mut scan = SeriesScan::new(request);
             // A slice that turns out too full is given up for a narrower one.
             let rows_max = (self.slice_rows * 2) as usize;
-            let mut gathered = scan.gather(rows_max)?;
+            let mut gathered = scan.gather(rows_max).await?;
             let rows = gathered.piece.rows();
             if rows >= rows_max && self.width_ns > 1 && time.end_ns.saturating_sub(time.start_ns) > 1 {
                 self.width_ns = (time.end_ns.saturating_sub(time.start_ns) / 8).max(1);
@@ -194,7 +194,7 @@ impl RowStream for TimeScan {
                 return Ok(Some(batch));
             }
             self.slice = None;
-            if !self.next_slice()? {
+            if !self.next_slice().await? {
                 return Ok(None);
             }
         }
