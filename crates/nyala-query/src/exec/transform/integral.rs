@@ -24,12 +24,19 @@ pub struct Integral<T> {
 impl<T: Number> Integral<T> {
     /// In what unit of time.
     pub fn new(unit_ns: i64, plan: &Plan) -> Self {
+        // Without windows areas stand at the beginning of 1970, but InfluxDB puts those of whole numbers where the
+        // times asked for begin.
+        let begin_ns = match plan.ascending {
+            true if T::IS_WHOLE => plan.aggregate_time_ns(),
+            false if T::IS_WHOLE => plan.last_ns.saturating_add(1),
+            _ => 0,
+        };
         Self {
             unit_ns: unit_ns as f64,
             windows: plan.windows,
             ascending: plan.ascending,
             previous: None,
-            window_ns: (0, i64::MAX),
+            window_ns: (begin_ns, i64::MAX),
             sum: 0.0,
             of: PhantomData,
         }

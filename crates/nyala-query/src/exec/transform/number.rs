@@ -12,6 +12,8 @@ pub trait Number: ArrowNativeType {
     type Arrow: ArrowPrimitiveType<Native = Self>;
     /// Nothing.
     const ZERO: Self;
+    /// Whether it is a type of whole numbers.
+    const IS_WHOLE: bool;
 
     /// The array in a column of them.
     fn array(column: &Column) -> Option<&PrimitiveArray<Self::Arrow>>;
@@ -28,10 +30,11 @@ pub trait Number: ArrowNativeType {
 }
 
 macro_rules! number {
-    ($type:ty, $arrow:ty, $variant:ident, $zero:expr, $plus:expr, $minus:expr, $less:expr) => {
+    ($type:ty, $arrow:ty, $variant:ident, $zero:expr, $whole:expr, $plus:expr, $minus:expr, $less:expr) => {
         impl Number for $type {
             type Arrow = $arrow;
             const ZERO: Self = $zero;
+            const IS_WHOLE: bool = $whole;
             fn array(column: &Column) -> Option<&PrimitiveArray<$arrow>> {
                 match column {
                     Column::$variant(array) => Some(array),
@@ -57,11 +60,11 @@ macro_rules! number {
     };
 }
 
-number!(f64, Float64Type, Float, 0.0, |a, b| a + b, |a, b| a - b, |a, b| a - b);
-number!(i64, Int64Type, Integer, 0, i64::wrapping_add, i64::wrapping_sub, |a: i64, b| {
+number!(f64, Float64Type, Float, 0.0, false, |a, b| a + b, |a, b| a - b, |a, b| a - b);
+number!(i64, Int64Type, Integer, 0, true, i64::wrapping_add, i64::wrapping_sub, |a: i64, b| {
     a.wrapping_sub(b) as f64
 });
-number!(u64, UInt64Type, Unsigned, 0, u64::wrapping_add, u64::wrapping_sub, |a: u64, b: u64| {
+number!(u64, UInt64Type, Unsigned, 0, true, u64::wrapping_add, u64::wrapping_sub, |a: u64, b: u64| {
     if a > b { (a - b) as f64 } else { -((b - a) as f64) }
 });
 

@@ -1,0 +1,131 @@
+//! Random measurements: tags, fields of all types, gaps.
+//!
+//! Floats are multiples of 1/8, so that their sums are exact whatever the order. No two points of a measurement have
+//! the same time: which of such points a function takes is InfluxDB's chance.
+
+use rand::Rng;
+use rand::rngs::SmallRng;
+
+const SECOND_NS: i64 = 1_000_000_000;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum FieldType {
+    Float,
+    Integer,
+    String,
+    Boolean,
+}
+
+pub struct Field {
+    pub name: &'static str,
+    pub field_type: FieldType,
+}
+
+pub struct Tag {
+    pub name: &'static str,
+    pub values: Vec<String>,
+}
+
+pub struct Measurement {
+    pub name: &'static str,
+    pub tags: Vec<Tag>,
+    pub fields: Vec<Field>,
+    pub points: usize,
+    /// The times of its points, s, about so far apart.
+    pub start_s: i64,
+    pub step_s: i64,
+}
+
+pub struct Schema {
+    pub measurements: Vec<Measurement>,
+}
+
+impl Schema {
+    pub fn random(random: &mut SmallRng) -> Self {
+        let names = ["cpu", "mem", "net"];
+        let count = random.random_range(2..=names.len());
+        Self { measurements: names[..count].iter().map(|name| Measurement::random(name, random)).collect() }
+    }
+
+    /// All points as line protocol.
+    pub fn lines(&self, random: &mut SmallRng) -> Vec<String> {
+        self.measurements.iter().flat_map(|measurement| measurement.lines(random)).collect()
+    }
+}
+
+impl Measurement {
+    fn random(name: &'static str, random: &mut SmallRng) -> Self {
+        let mut tags = Vec::new();
+        for tag in ["host", "region", "rack"] {
+            if tag == "host" || random.random_bool(0.6) {
+                let count = random.random_range(1..=5);
+                tags.push(Tag {
+                    name: tag,
+                    values: (0..count).map(|value| format!("{tag}{value}")).collect(),
+                });
+            }
+        }
+        let mut fields = Vec::new();
+        for (field, field_type) in [
+            ("f", FieldType::Float),
+            ("g", FieldType::Float),
+            ("i", FieldType::Integer),
+            ("n", FieldType::Integer),
+            ("s", FieldType::String),
+            ("b", FieldType::Boolean),
+        ] {
+            if field == "f" || random.random_bool(0.7) {
+                fields.push(Field { name: field, field_type });
+            }
+        }
+        let start_s = match random.random_range(0..3) {
+            // Before and after 1970, in one shard, and across shards.
+            0 => -3_000,
+            1 => 1_600_000_000,
+            _ => 604_800 * 2_600 - 1_200,
+        };
+        let points = random.random_range(20..400);
+        Self { name, tags, fields, points, start_s, step_s: random.random_range(1..=30) }
+    }
+
+    /// The times of its first and behind its last point, s.
+    pub fn range_s(&self) -> (i64, i64) {
+        (self.start_s, self.start_s + self.points as i64 * self.step_s)
+    }
+
+    pub fn fields_of(&self, wanted: impl Fn(FieldType) -> bool) -> Vec<&'static str> {
+        self.fields.iter().filter(|field| wanted(field.field_type)).map(|field| field.name).collect()
+    }
+
+    fn lines(&self, random: &mut SmallRng) -> Vec<String> {
+        let mut lines = Vec::with_capacity(self.points);
+        for point in 0..self.points as i64 {
+            let mut line = self.name.to_owned();
+            for tag in &self.tags {
+                if tag.name == "host" || random.random_bool(0.8) {
+                    let value = &tag.values[random.random_range(0..tag.values.len())];
+                    line.push_str(&format!(",{}={value}", tag.name));
+                }
+            }
+            let mut separator = ' ';
+            for field in &self.fields {
+                if separator == ',' && random.random_bool(0.25) {
+                    continue;
+                }
+                let value = match field.field_type {
+                    FieldType::Float => format!("{}", f64::from(random.random_range(-800..800)) / 8.0),
+                    FieldType::Integer => format!("{}i", random.random_range(-50..50)),
+                    FieldType::String => format!("\"t{}\"", random.random_range(0..6)),
+                    FieldType::Boolean => format!("{}", random.random_bool(0.5)),
+                };
+                line.push_str(&format!("{separator}{}={value}", field.name));
+                separator = ',';
+            }
+            let jitter_ns = random.random_range(0..self.step_s * SECOND_NS / 2);
+            let time_ns = (self.start_s + point * self.step_s) * SECOND_NS + jitter_ns;
+            line.push_str(&format!(" {time_ns}"));
+            lines.push(line);
+        }
+        lines
+    }
+}
