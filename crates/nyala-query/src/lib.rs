@@ -7,4 +7,5 @@ mod elementary;
 pub mod exec;
 pub mod influxql;
 pub mod plan;
+pub mod running;
 pub mod statement;

@@ -49,6 +49,7 @@ fn context() -> Result<QueryContext> {
         retention_policy: String::new(),
         now_ns: 1 << 60,
         rights: Rights::Open,
+        running: Arc::default(),
     };
     let options =
         ParseOptions { precision: Precision::Nanosecond, now_ns: 1 << 60, ..ParseOptions::default() };

@@ -14,6 +14,7 @@ use nyala_db::ingest::SeriesCacheLimits;
 use nyala_db::write::LineWriter;
 use nyala_engine::wal::SyncPolicy;
 use nyala_engine::{Engine, EngineOptions, EngineStats, Preference};
+use nyala_query::running::RunningQueries;
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
@@ -57,7 +58,9 @@ impl Running {
             limits: HttpLimits {
                 body_bytes: config.max_body_size.0,
                 query_bytes: data_memory_bytes(config) / 4,
+                rows: config.max_row_limit,
             },
+            running: Arc::new(RunningQueries::new(config.query_limits())),
             access: match config.auth_enabled {
                 true => Access::Users { secret: config.shared_secret.clone() },
                 false => Access::Open,

@@ -2,6 +2,7 @@
 
 use crate::server::http::access::SharedSecret;
 use clap::{Args, ValueEnum};
+use nyala_query::running::QueryLimits;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
@@ -37,6 +38,24 @@ pub struct GivenConfig {
     /// The largest request body, packed or unpacked [default: 25MB]
     #[arg(long, env = "NYALA_MAX_BODY_SIZE", value_name = "SIZE")]
     pub max_body_size: Option<ByteSize>,
+    /// The most rows of an answer that is not chunked; 0: any number [default: 0]
+    #[arg(long, env = "NYALA_MAX_ROW_LIMIT", value_name = "NUMBER")]
+    pub max_row_limit: Option<usize>,
+    /// The most requests with queries that run at once; 0: any number [default: 0]
+    #[arg(long, env = "NYALA_MAX_CONCURRENT_QUERIES", value_name = "NUMBER")]
+    pub max_concurrent_queries: Option<usize>,
+    /// How long a query may run; 0s: as long as it likes [default: 0s]
+    #[arg(long, env = "NYALA_QUERY_TIMEOUT", value_name = "DURATION")]
+    pub query_timeout: Option<Time>,
+    /// The most series of a measurement in a SELECT; 0: any number [default: 0]
+    #[arg(long, env = "NYALA_MAX_SELECT_SERIES", value_name = "NUMBER")]
+    pub max_select_series: Option<usize>,
+    /// The most windows of a SELECT; 0: any number [default: 0]
+    #[arg(long, env = "NYALA_MAX_SELECT_BUCKETS", value_name = "NUMBER")]
+    pub max_select_buckets: Option<usize>,
+    /// The most points a SELECT may read; 0: any number [default: 0]
+    #[arg(long, env = "NYALA_MAX_SELECT_POINT", value_name = "NUMBER")]
+    pub max_select_point: Option<usize>,
     /// Whether clients must log in; the first to create is an administrator [default: false]
     #[arg(long, env = "NYALA_AUTH_ENABLED", num_args = 0..=1, default_missing_value = "true")]
     pub auth_enabled: Option<bool>,
@@ -62,6 +81,12 @@ pub struct Config {
     pub encoding: Encoding,
     pub maintenance_threads: usize,
     pub max_body_size: ByteSize,
+    pub max_row_limit: usize,
+    pub max_concurrent_queries: usize,
+    pub query_timeout: Time,
+    pub max_select_series: usize,
+    pub max_select_buckets: usize,
+    pub max_select_point: usize,
     pub auth_enabled: bool,
     /// Never printed.
     #[serde(skip_serializing)]
@@ -160,6 +185,30 @@ impl fmt::Display for ByteSize {
     }
 }
 
+/// A length of time, written as `10s` or `1h30m`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Time(pub Duration);
+
+impl FromStr for Time {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parsed = nyala_query::influxql::parse_duration(text).ok();
+        let length_ns = parsed.and_then(|length_ns| u64::try_from(length_ns).ok());
+        let length_ns = length_ns.ok_or_else(|| format!("{text:?} is not a duration such as 10s"))?;
+        Ok(Time(Duration::from_nanos(length_ns)))
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_nanos() {
+            nanoseconds if nanoseconds % 1_000_000 != 0 => write!(f, "{}u", nanoseconds / 1_000),
+            nanoseconds => write!(f, "{}ms", nanoseconds / 1_000_000),
+        }
+    }
+}
+
 macro_rules! serde_as_text {
     ($type:ty) => {
         impl Serialize for $type {
@@ -178,6 +227,7 @@ macro_rules! serde_as_text {
 
 serde_as_text!(ByteSize);
 serde_as_text!(WalSync);
+serde_as_text!(Time);
 
 impl GivenConfig {
     /// The settings of flags and variables, then those of a file, then defaults.
@@ -199,6 +249,15 @@ impl GivenConfig {
             encoding: self.encoding.or(in_file.encoding).unwrap_or(Encoding::Balanced),
             maintenance_threads: self.maintenance_threads.or(in_file.maintenance_threads).unwrap_or(2),
             max_body_size: self.max_body_size.or(in_file.max_body_size).unwrap_or(ByteSize(25_000_000)),
+            max_row_limit: self.max_row_limit.or(in_file.max_row_limit).unwrap_or(0),
+            max_concurrent_queries: self
+                .max_concurrent_queries
+                .or(in_file.max_concurrent_queries)
+                .unwrap_or(0),
+            query_timeout: self.query_timeout.or(in_file.query_timeout).unwrap_or(Time(Duration::ZERO)),
+            max_select_series: self.max_select_series.or(in_file.max_select_series).unwrap_or(0),
+            max_select_buckets: self.max_select_buckets.or(in_file.max_select_buckets).unwrap_or(0),
+            max_select_point: self.max_select_point.or(in_file.max_select_point).unwrap_or(0),
             auth_enabled: self.auth_enabled.or(in_file.auth_enabled).unwrap_or(false),
             shared_secret: self.shared_secret.or(in_file.shared_secret),
             allow_unauthenticated: self
@@ -212,6 +271,17 @@ impl GivenConfig {
 }
 
 impl Config {
+    /// The bounds on queries.
+    pub fn query_limits(&self) -> QueryLimits {
+        QueryLimits {
+            concurrent_queries_max: self.max_concurrent_queries,
+            timeout: self.query_timeout.0,
+            series_max: self.max_select_series,
+            buckets_max: self.max_select_buckets,
+            points_max: self.max_select_point,
+        }
+    }
+
     fn check(&self) -> Result<(), String> {
         if !self.http_bind.ip().is_loopback() && !self.auth_enabled && !self.allow_unauthenticated {
             return Err(format!(

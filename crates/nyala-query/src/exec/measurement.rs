@@ -8,8 +8,8 @@ use super::rows::{ReadColumns, Rows, cast, coalesce};
 use super::series::BySeries;
 use super::tag::TagColumn;
 use crate::plan::{
-    MAXIMUM_TIME_NS, MINIMUM_TIME_NS, MeasurementPlan, Plan, Reference, ReferenceKind, RowCondition,
-    ValueType,
+    MAXIMUM_TIME_NS, MINIMUM_TIME_NS, MeasurementPlan, Plan, PointLimit, Reference, ReferenceKind,
+    RowCondition, ValueType,
 };
 use arrow_array::StringArray;
 use arrow_array::cast::AsArray;
@@ -38,6 +38,7 @@ pub struct MeasurementRows {
     /// The part of the condition that must be evaluated row by row.
     rows_condition: Option<RowCondition>,
     predicates: Vec<Predicate>,
+    points: Option<Arc<PointLimit>>,
     /// Tag values per group, sorted.
     pub group_values: Vec<Vec<String>>,
     /// Per group its series.
@@ -74,6 +75,7 @@ impl MeasurementRows {
             time: time_range(plan),
             rows_condition: source.rows.clone(),
             predicates: source.predicates.clone(),
+            points: source.points.clone(),
             group_values: groups.values,
             group_series,
         }
@@ -94,9 +96,9 @@ impl MeasurementRows {
         self.time
     }
 
-    /// The conditions the store evaluates, unless some part is left to be evaluated row by row.
+    /// The conditions the store evaluates, unless some part is left to be evaluated row by row, or rows are counted.
     pub fn pushed_down(&self) -> Option<&[Predicate]> {
-        self.rows_condition.is_none().then_some(&self.predicates)
+        (self.rows_condition.is_none() && self.points.is_none()).then_some(&self.predicates)
     }
 
     /// Reads the rows of a group in a time range in an order. That of time costs most where there are very many series, because each
@@ -216,6 +218,7 @@ impl MeasurementRows {
         Ok(MeasurementReader {
             stream: self.snapshot.scan(request).await?,
             begun: false,
+            points: self.points.clone(),
             measurement: self.measurement.clone(),
             cells,
             tags,
@@ -313,6 +316,7 @@ impl Cell {
 pub struct MeasurementReader {
     stream: Box<dyn RowStream>,
     begun: bool,
+    points: Option<Arc<PointLimit>>,
     measurement: Arc<Measurement>,
     cells: Vec<Cell>,
     /// The tags among the outputs, where they are looked up once per series.
@@ -356,7 +360,11 @@ impl MeasurementReader {
         if std::mem::replace(&mut self.begun, true) {
             before_long_work().await;
         }
-        self.stream.next().await
+        let batch = self.stream.next().await?;
+        if let (Some(points), Some(batch)) = (&self.points, &batch) {
+            points.count(batch.rows)?;
+        }
+        Ok(batch)
     }
 
     /// The rows of a batch that are shown, and which those are unless all.

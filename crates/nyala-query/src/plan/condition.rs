@@ -15,6 +15,7 @@ use nyala_core::{Error, Result, Value};
 use nyala_db::catalog::Measurement;
 use nyala_db::series::TagFilter;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A measurement, and which of its rows are wanted.
 #[derive(Clone)]
@@ -27,6 +28,32 @@ pub struct MeasurementPlan {
     pub predicates: Vec<Predicate>,
     /// What is left to ask of each row; then there are no predicates.
     pub rows: Option<RowCondition>,
+    /// Counts the rows that are read, where their number is bounded.
+    pub points: Option<Arc<PointLimit>>,
+}
+
+/// A bound on the rows that a SELECT with all its inner queries reads.
+#[derive(Debug)]
+pub struct PointLimit {
+    most: usize,
+    read: AtomicUsize,
+}
+
+impl PointLimit {
+    /// A bound, nothing read yet.
+    pub fn new(most: usize) -> Self {
+        Self { most, read: AtomicUsize::new(0) }
+    }
+
+    /// Counts rows; an error once they are too many.
+    pub fn count(&self, rows: usize) -> Result<()> {
+        let read = self.read.fetch_add(rows, Ordering::Relaxed) + rows;
+        match read > self.most {
+            // InfluxDB's spelling.
+            true => Err(Error::limit(format!("max-select-point limit exceeed: ({read}/{})", self.most))),
+            false => Ok(()),
+        }
+    }
 }
 
 impl MeasurementPlan {
@@ -38,7 +65,7 @@ impl MeasurementPlan {
             (None, None) => (Vec::new(), None),
             (None, Some(rows)) => (Vec::new(), Some(RowCondition::on_stored_rows(&measurement, rows)?)),
         };
-        Ok(Self { measurement, tags: split.tags, predicates, rows })
+        Ok(Self { measurement, tags: split.tags, predicates, rows, points: None })
     }
 }
 

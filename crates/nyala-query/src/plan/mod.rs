@@ -15,7 +15,7 @@ pub mod window;
 
 pub use crate::influxql::{MAXIMUM_TIME_NS, MINIMUM_TIME_NS};
 pub use call::{CallPlan, Function};
-pub use condition::{MeasurementPlan, RowCondition};
+pub use condition::{MeasurementPlan, PointLimit, RowCondition};
 pub use indicator::{Indicator, IndicatorKind, WarmUp};
 pub use reference::{Reference, ReferenceKind, ValueType, position};
 pub use transformation::Transformation;
@@ -23,6 +23,7 @@ pub use window::WindowRule;
 
 use crate::exec::expression::Expression;
 use crate::influxql::{self, Call, Expr, Field, VarRef};
+use crate::running::RunningQueries;
 use expression::{Place, Translator};
 use nyala_core::{Error, Result};
 use nyala_db::catalog::Catalog;
@@ -47,6 +48,8 @@ pub struct QueryContext {
     pub now_ns: i64,
     /// Whose request it is.
     pub rights: Rights,
+    /// What runs beside it, and the bounds.
+    pub running: Arc<RunningQueries>,
 }
 
 /// A SELECT ready to be executed.

@@ -7,6 +7,7 @@ mod in_full;
 mod index_condition;
 mod into;
 mod privilege;
+mod queries;
 mod show;
 mod users;
 
@@ -103,6 +104,8 @@ pub async fn execute(statement: &Statement, context: &QueryContext, memory: Quer
         }
         Statement::GrantAdmin { user } => users::set_admin(user, true, context).await,
         Statement::RevokeAdmin { user } => users::set_admin(user, false, context).await,
+        Statement::ShowQueries => Ok(queries::show(context)),
+        Statement::KillQuery { id, .. } => queries::kill(*id, context),
         Statement::ShowUsers => Ok(users::show(context)),
         Statement::ShowGrants { user } => users::show_grants(user, context),
         other => unsupported(&first_words(&other.to_string())),
@@ -117,7 +120,9 @@ async fn plan_of(select: &Select, context: &QueryContext) -> Result<Plan> {
     if rewritten.time_column == "time" {
         rewritten.time_column.clone_from(&compiled.time_column);
     }
-    Plan::build(rewritten, compiled.extra_windows, context)
+    let mut plan = Plan::build(rewritten, compiled.extra_windows, context)?;
+    queries::bound(&mut plan, context)?;
+    Ok(plan)
 }
 
 /// Refuses sources without a name, whatever else may be wrong.

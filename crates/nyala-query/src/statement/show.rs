@@ -81,7 +81,7 @@ pub(super) fn retention_policies(database: Option<&str>, context: &QueryContext)
 }
 
 /// A duration of whole seconds as Go writes it: `168h0m0s`.
-fn go_duration(duration_ns: i64) -> String {
+pub(super) fn go_duration(duration_ns: i64) -> String {
     let seconds = duration_ns / 1_000_000_000;
     let fraction = match duration_ns % 1_000_000_000 {
         0 => String::new(),

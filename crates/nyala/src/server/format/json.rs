@@ -277,6 +277,13 @@ impl JsonAnswer {
         self.open = Some(OpenSeries { name: frame.name.clone(), tags: frame.tags.clone(), rows: 0 });
     }
 
+    /// Ends the series of a frame as a partial one, if it is at hand.
+    pub fn cut(&mut self, frame: &Frame) {
+        if self.open.as_ref().is_some_and(|open| open.name == frame.name && open.tags == frame.tags) {
+            self.close_series(true);
+        }
+    }
+
     /// Ends the series at hand; `partial` when more of its rows follow in another chunk.
     fn close_series(&mut self, partial: bool) {
         let Some(open) = self.open.take() else { return };

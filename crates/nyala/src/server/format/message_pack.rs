@@ -204,6 +204,13 @@ impl MessagePackAnswer {
         }
     }
 
+    /// Ends the series of a frame as a partial one, if it is at hand.
+    pub(super) fn cut(&mut self, frame: &Frame) {
+        if self.series.as_ref().is_some_and(|open| open.name == frame.name && open.tags == frame.tags) {
+            self.close_series(true);
+        }
+    }
+
     /// Ends the series at hand; `partial` when more of its rows follow in another chunk.
     fn close_series(&mut self, partial: bool) {
         let Some(open) = self.series.take() else { return };

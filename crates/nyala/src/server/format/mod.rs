@@ -108,6 +108,15 @@ impl Writer {
         }
     }
 
+    /// Ends the series of a frame for good, although it has more rows: it is marked as partial.
+    pub fn cut(&mut self, frame: &Frame) {
+        match self {
+            Writer::Json(answer) => answer.cut(frame),
+            Writer::Csv(_) => {}
+            Writer::MessagePack(answer) => answer.cut(frame),
+        }
+    }
+
     /// Ends the results of a statement.
     pub fn end_statement(&mut self) {
         match self {

@@ -24,6 +24,7 @@ use nyala_core::env::ClockRef;
 use nyala_core::memory::MemoryBudget;
 use nyala_db::catalog::Catalog;
 use nyala_db::write::LineWriter;
+use nyala_query::running::RunningQueries;
 use response::{Answer, Failure, empty, failure, in_format, whole};
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,6 +47,8 @@ pub struct Context {
     pub limits: HttpLimits,
     /// Whether clients must say who they are.
     pub access: Access,
+    /// Queries that run.
+    pub running: Arc<RunningQueries>,
     /// Counts for people.
     pub metrics: Arc<Metrics>,
     /// What the server is at.
@@ -78,6 +81,8 @@ pub struct HttpLimits {
     pub body_bytes: usize,
     /// What one query may hold in memory, bytes.
     pub query_bytes: usize,
+    /// Rows of an answer that is not chunked; 0: any number.
+    pub rows: usize,
 }
 
 /// Answers a request.

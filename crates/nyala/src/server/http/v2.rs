@@ -254,6 +254,7 @@ async fn perform(
         retention_policy: String::new(),
         now_ns: context.clock.now_ns(),
         rights: rights.clone(),
+        running: context.running.clone(),
     };
     let memory = QueryMemory::new(context.limits.query_bytes, &databases.memory);
     let executed = context.work.spawn(async move { execute(&statements[0], &query, memory).await });

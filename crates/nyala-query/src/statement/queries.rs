@@ -1,0 +1,101 @@
+//! SHOW QUERIES and KILL QUERY; bounds on SELECT.
+
+use super::show::{go_duration, table, text_column};
+use super::{Answer, Chunks};
+use crate::exec::column::Column;
+use crate::plan::{MINIMUM_TIME_NS, Plan, PlanSource, PointLimit, QueryContext};
+use crate::running::QueryLimits;
+use arrow_array::Int64Array;
+use nyala_core::{Error, Result};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The queries that run; of others' only administrators learn.
+pub(super) fn show(context: &QueryContext) -> Answer {
+    let mut all = context.running.all();
+    if let nyala_db::users::Rights::User(user) = &context.rights
+        && !user.is_admin()
+    {
+        all.retain(|query| query.user() == Some(user.name()));
+    }
+    let numbers = all.iter().map(|query| query.number() as i64);
+    let status = |killed: bool| if killed { "killed" } else { "running" };
+    let columns = vec![
+        ("qid", Column::Integer(Int64Array::from_iter_values(numbers))),
+        ("query", text_column(all.iter().map(|query| query.text()))),
+        ("database", text_column(all.iter().map(|query| query.database()))),
+        ("duration", text_column(all.iter().map(|query| shown_duration(query.elapsed())))),
+        ("status", text_column(all.iter().map(|query| status(query.is_killed())))),
+    ];
+    Answer::Rows(vec![table("", columns)], Chunks::Whole)
+}
+
+pub(super) fn kill(number: u64, context: &QueryContext) -> Result<Answer> {
+    context.running.kill(number)?;
+    Ok(Answer::Done)
+}
+
+/// In the largest unit that it fills, without a fraction.
+fn shown_duration(duration: Duration) -> String {
+    match duration.as_nanos() {
+        nanoseconds @ 0..1_000 => format!("{nanoseconds}ns"),
+        nanoseconds @ 1_000..1_000_000 => format!("{}µs", nanoseconds / 1_000),
+        nanoseconds @ 1_000_000..1_000_000_000 => format!("{}ms", nanoseconds / 1_000_000),
+        _ => go_duration(duration.as_secs().min(1 << 33) as i64 * 1_000_000_000),
+    }
+}
+
+/// Refuses a SELECT that asks for more windows or series than it may, and has its rows counted if they are bounded.
+pub(super) fn bound(plan: &mut Plan, context: &QueryContext) -> Result<()> {
+    let limits = context.running.limits();
+    if limits.points_max > 0 {
+        count_points(plan, &Arc::new(PointLimit::new(limits.points_max)));
+    }
+    match limits.buckets_max > 0 || limits.series_max > 0 {
+        true => check_limits(plan, limits),
+        false => Ok(()),
+    }
+}
+
+fn count_points(plan: &mut Plan, points: &Arc<PointLimit>) {
+    for source in &mut plan.sources {
+        match source {
+            PlanSource::Measurement(source) => source.points = Some(points.clone()),
+            PlanSource::Subquery(inner) => count_points(inner, points),
+        }
+    }
+}
+
+fn check_limits(plan: &Plan, limits: &QueryLimits) -> Result<()> {
+    // As in InfluxDB, windows of inner queries do not count, nor do those without a lower bound of time.
+    if let (Some(rule), true) = (&plan.windows, limits.buckets_max > 0 && plan.first_ns > MINIMUM_TIME_NS) {
+        let last_ns = rule.window_of(plan.last_ns.saturating_sub(1)).0;
+        let span_ns = i128::from(last_ns) - i128::from(rule.window_of(plan.first_ns).0);
+        let buckets = span_ns / i128::from(rule.interval_ns) + 1;
+        if buckets > limits.buckets_max as i128 {
+            let most = limits.buckets_max;
+            return Err(Error::limit(format!("max-select-buckets limit exceeded: ({buckets}/{most})")));
+        }
+    }
+    match limits.series_max > 0 {
+        true => check_series(plan, limits.series_max),
+        false => Ok(()),
+    }
+}
+
+fn check_series(plan: &Plan, most: usize) -> Result<()> {
+    for source in &plan.sources {
+        match source {
+            PlanSource::Subquery(inner) => check_series(inner, most)?,
+            PlanSource::Measurement(source) => {
+                let series = source.measurement.series().select(&source.tags).len();
+                if series > most as u64 {
+                    // InfluxDB stops counting at the first too many.
+                    let words = format!("max-select-series limit exceeded: ({}/{most})", most + 1);
+                    return Err(Error::limit(words));
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,262 @@
+//! The statements of a request, executed one after the other, and the answer on its way to the client.
+
+use super::super::Context;
+use super::super::gzip::Packer;
+use super::super::response::Broken;
+use crate::server::format::{Indenter, Writer};
+use bytes::Bytes;
+use futures::FutureExt;
+use nyala_core::memory::MemoryBudget;
+use nyala_query::exec::{Frame, QueryMemory};
+use nyala_query::influxql::Statement;
+use nyala_query::plan::QueryContext;
+use nyala_query::running::Query;
+use nyala_query::statement::{self, execute};
+use std::future::poll_fn;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::task::Poll;
+use tokio::sync::mpsc;
+
+/// An answer below this size is sent at once, and an error met before is shown in it.
+const BUFFER_BYTES: usize = 1 << 20;
+/// The most statements of a request that is answered in place.
+const LIGHT_STATEMENTS: usize = 4;
+/// Rows written between two looks at how much was written.
+const STRIDE_ROWS: usize = 1_024;
+
+/// A part of an answer.
+pub(super) struct Piece {
+    pub(super) bytes: Bytes,
+    pub(super) last: bool,
+}
+
+/// Where an answer goes: written, then indented, then packed, then sent.
+pub(super) struct Output {
+    pub(super) answer: Writer,
+    pub(super) indenter: Option<Indenter>,
+    pub(super) packer: Option<Packer>,
+    pub(super) pieces: mpsc::Sender<Result<Piece, Broken>>,
+    /// Charged with what the answer holds back until it is whole, so far `held_bytes`.
+    pub(super) held: QueryMemory,
+    pub(super) held_bytes: usize,
+    /// Rows that may still be shown in an answer that is not chunked; `None`: any number.
+    pub(super) rows_left: Option<usize>,
+}
+
+impl Output {
+    /// Charges what can only be sent when the answer is whole: it will be there twice when it is put together.
+    fn charge_held(&mut self) -> Result<(), nyala_core::Error> {
+        let held_bytes = 2 * self.answer.held_bytes();
+        if held_bytes <= self.held_bytes {
+            return Ok(());
+        }
+        self.held.charge(held_bytes - self.held_bytes).map_err(|error| {
+            error.context("MessagePack is sent when it is whole (ask for chunked=true, or for JSON)")
+        })?;
+        self.held_bytes = held_bytes;
+        Ok(())
+    }
+
+    /// Sends what was written, if it is much or the last.
+    async fn send(&mut self, last: bool) -> Result<(), Stop> {
+        if !last && self.answer.len() < BUFFER_BYTES {
+            return Ok(());
+        }
+        let mut bytes = self.answer.take();
+        if let Some(indenter) = &mut self.indenter {
+            bytes = indenter.indent(&bytes);
+        }
+        let bytes = match &mut self.packer {
+            Some(packer) => packer.pack(&bytes, last),
+            None => bytes.into(),
+        };
+        self.pieces.send(Ok(Piece { bytes, last })).await.map_err(|_| Stop::ClientGone)
+    }
+}
+
+/// The statements of a request, to be executed one after the other.
+pub(super) struct Job {
+    pub(super) statements: Arc<[Statement]>,
+    pub(super) context: QueryContext,
+    pub(super) by_get: bool,
+    pub(super) memory_bytes: usize,
+    pub(super) memory: Arc<MemoryBudget>,
+    pub(super) output: Output,
+}
+
+impl Job {
+    /// Answers a light query here and now; what waits or takes long goes on in the pool. A query that panics drops
+    /// its sender of pieces, which is how the receiver learns of it.
+    pub(super) async fn start(self, context: &Context) {
+        let is_select = |statement: &Statement| matches!(statement, Statement::Select(_));
+        let may_be_light = self.statements.len() <= LIGHT_STATEMENTS && self.statements.iter().all(is_select);
+        let mut running = AssertUnwindSafe(Box::pin(self.run())).catch_unwind();
+        if may_be_light && poll_fn(|waker| Poll::Ready(running.poll_unpin(waker))).await.is_ready() {
+            return;
+        }
+        context.work.spawn(running);
+    }
+
+    pub(super) async fn run(mut self) {
+        let statements = self.statements.clone();
+        let among = self.context.running.clone();
+        match among.enter(statements.clone(), &self.context.database, &self.context.rights) {
+            Ok(entered) => {
+                let query = entered.query();
+                if self.execute_all(&statements, &query).await.is_err() {
+                    return;
+                }
+            }
+            Err(error) => {
+                self.output.answer.begin_statement(0, None);
+                self.output.answer.fail_statement(&error.to_string());
+            }
+        }
+        self.output.answer.finish();
+        if let Some(words) = self.output.answer.broken() {
+            // Rows are on their way, so the only honest end is to break off.
+            let broken = Broken(words.to_owned());
+            drop(self.output.pieces.send(Err(broken)).await);
+            return;
+        }
+        drop(self.output.send(true).await);
+    }
+
+    async fn execute_all(&mut self, statements: &[Statement], query: &Query) -> Result<(), ClientGone> {
+        for (number, statement) in statements.iter().enumerate() {
+            let zone = match statement {
+                Statement::Select(select) => select.zone,
+                _ => None,
+            };
+            self.output.answer.begin_statement(number, zone);
+            match self.execute(statement, query).await {
+                Ok(()) if self.by_get && warns_of_get(statement) => {
+                    let statement = statement::in_full(statement, &self.context);
+                    self.output.answer.end_statement_with_warning(&format!(
+                        "deprecated use of '{statement}' in a read only context, please use a POST request instead"
+                    ));
+                }
+                Ok(()) => self.output.answer.end_statement(),
+                Err(Stop::ClientGone) => return Err(ClientGone),
+                Err(Stop::Enough) => {
+                    self.output.answer.end_statement();
+                    break;
+                }
+                Err(Stop::Refused(error)) => self.output.answer.fail_statement(&error.to_string()),
+                Err(Stop::Failed(error)) => {
+                    self.fail(number, statements.len(), &error.to_string());
+                    break;
+                }
+            }
+            // Nothing further would be shown, nor does InfluxDB execute it.
+            if self.output.rows_left == Some(0) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers statement `number` with an error and names those that are not executed: InfluxDB counts them from
+    /// the failed one on, whose own error is thereby lost unless the answer is chunked.
+    fn fail(&mut self, number: usize, statements: usize, message: &str) {
+        let answer = &mut self.output.answer;
+        let not_executed = "not executed";
+        let names_itself = !answer.is_chunked() && number + 1 < statements;
+        answer.fail_statement(if names_itself { not_executed } else { message });
+        let first = if names_itself { number + 1 } else { number };
+        for later in first..statements - 1 {
+            answer.begin_statement(later, None);
+            answer.fail_statement(not_executed);
+        }
+    }
+
+    async fn execute(&mut self, statement: &Statement, query: &Query) -> Result<(), Stop> {
+        let memory = QueryMemory::new(self.memory_bytes, &self.memory);
+        // Reading stops when nobody waits for it any more; what changes something goes on to its end.
+        let reads = matches!(statement, Statement::Select(select) if select.target.is_none());
+        let selects = matches!(statement, Statement::Select(_));
+        let gone = self.output.pieces.clone();
+        let mut stopped = std::pin::pin!(query.stopped());
+        let executed = tokio::select! {
+            executed = execute(statement, &self.context, memory) => executed?,
+            () = gone.closed(), if reads => return Err(Stop::ClientGone),
+            error = stopped.as_mut(), if selects => return Err(Stop::Failed(error)),
+        };
+        match executed {
+            statement::Answer::Done => {}
+            statement::Answer::Refused(error) => return Err(Stop::Refused(error)),
+            statement::Answer::Rows(frames, chunks) => {
+                for frame in frames {
+                    self.show(&frame, chunks).await?;
+                }
+            }
+            statement::Answer::Stream(mut stream) => loop {
+                let next = tokio::select! {
+                    next = stream.next() => next?,
+                    () = gone.closed() => return Err(Stop::ClientGone),
+                    error = stopped.as_mut() => return Err(Stop::Failed(error)),
+                };
+                let Some(frame) = next else { break };
+                // A client that does not read keeps a query from its end, but not from being stopped.
+                tokio::select! {
+                    shown = self.show(&frame, statement::Chunks::BySize) => shown?,
+                    error = stopped.as_mut() => return Err(Stop::Failed(error)),
+                }
+            },
+        }
+        Ok(())
+    }
+
+    async fn show(&mut self, frame: &Frame, chunks: statement::Chunks) -> Result<(), Stop> {
+        let rows = frame.rows().min(self.output.rows_left.unwrap_or(usize::MAX));
+        let mut start = 0;
+        // A frame without rows still shows its columns.
+        while start < rows || frame.rows() == 0 {
+            let end = rows.min(start + STRIDE_ROWS);
+            self.output.answer.frame(frame, start..end, chunks);
+            self.output.charge_held()?;
+            self.output.send(false).await?;
+            if end == frame.rows() {
+                break;
+            }
+            start = end;
+        }
+        if let Some(left) = &mut self.output.rows_left {
+            *left -= rows;
+            if rows < frame.rows() {
+                self.output.answer.cut(frame);
+                return Err(Stop::Enough);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Nobody waits for the answer any more.
+struct ClientGone;
+
+/// Why a statement was not finished.
+enum Stop {
+    ClientGone,
+    /// As many rows are shown as may be.
+    Enough,
+    /// It failed; those after it are executed all the same.
+    Refused(nyala_core::Error),
+    Failed(nyala_core::Error),
+}
+
+impl From<nyala_core::Error> for Stop {
+    fn from(error: nyala_core::Error) -> Self {
+        Stop::Failed(error)
+    }
+}
+
+/// Whether a statement changes something and InfluxDB warns of asking for it by GET: it forgot DELETE.
+fn warns_of_get(statement: &Statement) -> bool {
+    match statement {
+        Statement::Select(select) => select.target.is_some(),
+        Statement::Explain { .. } | Statement::Delete(_) => false,
+        other => !format!("{other}").starts_with("SHOW"),
+    }
+}
