@@ -34,4 +34,4 @@ mod transform;
 
 pub use frame::Frame;
 pub use memory::QueryMemory;
-pub use select::SelectStream;
+pub use select::{SelectStream, is_pushed_down};

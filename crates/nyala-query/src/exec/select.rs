@@ -6,13 +6,13 @@ use super::column::Column;
 use super::fill::{Filler, shown_instead};
 use super::frame::Frame;
 use super::group::{Input, Inputs};
-use super::measurement::time_range;
+use super::measurement::{MeasurementRows, time_range};
 use super::memory::QueryMemory;
 use super::push_down::PushDown;
 use super::raw::RawGroup;
 use super::reduce::Reduction;
 use crate::plan::window::WINDOWS_MAX;
-use crate::plan::{Fill, MINIMUM_TIME_NS, Plan, PlanSource, WindowRule};
+use crate::plan::{Fill, MINIMUM_TIME_NS, MeasurementPlan, Plan, PlanSource, WindowRule};
 use arrow_array::Float64Array;
 use nyala_core::store::{SnapshotRef, Windows};
 use nyala_core::{Result, TimeRange, before_long_work};
@@ -248,6 +248,12 @@ impl SelectStream {
             instead: shown_instead(self.plan.fill),
         })
     }
+}
+
+/// Whether the store computes the calls of a plan on its own blocks of a measurement.
+pub fn is_pushed_down(plan: &Plan, source: &MeasurementPlan, snapshot: &SnapshotRef) -> bool {
+    let rows = MeasurementRows::find(plan, source, snapshot.clone());
+    !plan.calls.is_empty() && plan.sources.len() == 1 && PushDown::of(plan, &rows).is_some()
 }
 
 /// NaN is shown as NULL.

@@ -3,6 +3,7 @@
 mod cardinality;
 mod definition;
 mod deletion;
+mod explain;
 mod in_full;
 mod index_condition;
 mod into;
@@ -59,6 +60,8 @@ pub async fn execute(statement: &Statement, context: &QueryContext, memory: Quer
                 .await
                 .map(|stream| Answer::Stream(Box::new(stream)))
         }
+        Statement::Explain { analyze: false, select } => explain::explain(select, context).await,
+        Statement::Explain { analyze: true, select } => explain::analyze(select, context, memory).await,
         Statement::CreateDatabase(create) => definition::create_database(create, context).await,
         Statement::DropDatabase { name } => {
             context.catalog.drop_database(name).await?;

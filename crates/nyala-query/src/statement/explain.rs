@@ -1,0 +1,148 @@
+//! EXPLAIN: what would be read for a SELECT, and how its functions would be computed. EXPLAIN ANALYZE: what it took.
+
+use super::show::{table, text_column};
+use super::{Answer, Chunks, plan_of};
+use crate::exec::{QueryMemory, SelectStream, is_pushed_down};
+use crate::influxql::Select;
+use crate::plan::{
+    CallPlan, Function, MeasurementPlan, Plan, PlanSource, QueryContext, Reference, ReferenceKind,
+};
+use nyala_core::store::SnapshotRef;
+use nyala_core::{Result, TimeRange};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub(super) async fn explain(select: &Select, context: &QueryContext) -> Result<Answer> {
+    let plan = plan_of(select, context).await?;
+    let snapshot = context.catalog.store().snapshot();
+    let mut reads = Vec::new();
+    describe(&plan, &snapshot, context, &mut reads)?;
+    let mut lines = reads.join(&[String::new()][..]);
+    if lines.is_empty() {
+        lines.push(String::new());
+    }
+    Ok(Answer::Rows(vec![table("", vec![("QUERY PLAN", text_column(lines))])], Chunks::Whole))
+}
+
+/// The lines about each read of a measurement, inner queries' too.
+fn describe(
+    plan: &Plan,
+    snapshot: &SnapshotRef,
+    context: &QueryContext,
+    reads: &mut Vec<Vec<String>>,
+) -> Result<()> {
+    for source in &plan.sources {
+        match source {
+            PlanSource::Subquery(inner) => describe(inner, snapshot, context, reads)?,
+            PlanSource::Measurement(source) => {
+                let pushed_down = is_pushed_down(plan, source, snapshot);
+                if plan.calls.is_empty() {
+                    reads.push(describe_read(None, pushed_down, plan, source, context)?);
+                }
+                for call in &plan.calls {
+                    reads.push(describe_read(Some(call), pushed_down, plan, source, context)?);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn describe_read(
+    call: Option<&CallPlan>,
+    pushed_down: bool,
+    plan: &Plan,
+    source: &MeasurementPlan,
+    context: &QueryContext,
+) -> Result<Vec<String>> {
+    let mut lines = Vec::new();
+    let expression = match call {
+        None => "<nil>".to_owned(),
+        Some(CallPlan { function: None, argument, .. }) => with_type(argument),
+        Some(CallPlan { function: Some(function), argument, .. }) => {
+            format!("{}({})", name_of(*function), with_type(argument))
+        }
+    };
+    lines.push(format!("EXPRESSION: {expression}"));
+    if !plan.references.is_empty() {
+        let references: Vec<String> = plan.references.iter().map(with_type).collect();
+        lines.push(format!("AUXILIARY FIELDS: {}", references.join(", ")));
+    }
+    let (first_ns, last_ns) = plan.stored_ns;
+    let time = TimeRange::new(plan.first_ns.max(first_ns), plan.last_ns.min(last_ns).saturating_add(1));
+    let shards = context.catalog.store().partitions(source.measurement.table())?;
+    let shards = shards.iter().filter(|shard| !shard.range.intersect(time).is_empty()).count();
+    lines.push(format!("NUMBER OF SHARDS: {shards}"));
+    lines.push(format!("NUMBER OF SERIES: {}", source.measurement.series().select(&source.tags).len()));
+    let way = if pushed_down { "the store, from encoded blocks" } else { "the query, from rows" };
+    lines.push(format!("COMPUTED BY: {way}"));
+    Ok(lines)
+}
+
+fn with_type(reference: &Reference) -> String {
+    let name = &reference.name;
+    match reference.kind {
+        ReferenceKind::Field(value_type) => format!("{name}::{}", value_type.data_type().as_str()),
+        ReferenceKind::Tag | ReferenceKind::GroupTag => format!("{name}::tag"),
+        ReferenceKind::AnyField => format!("{name}::field"),
+        ReferenceKind::Nothing => name.clone(),
+    }
+}
+
+fn name_of(function: Function) -> &'static str {
+    match function {
+        Function::Count => "count",
+        Function::CountDistinct => "count distinct",
+        Function::Sum => "sum",
+        Function::Mean => "mean",
+        Function::Median => "median",
+        Function::Mode => "mode",
+        Function::Spread => "spread",
+        Function::Stddev => "stddev",
+        Function::Distinct => "distinct",
+        Function::First => "first",
+        Function::Last => "last",
+        Function::Min => "min",
+        Function::Max => "max",
+        Function::Percentile(_) => "percentile",
+        Function::Top(_) => "top",
+        Function::Bottom(_) => "bottom",
+        Function::Sample { .. } => "sample",
+    }
+}
+
+pub(super) async fn analyze(select: &Select, context: &QueryContext, memory: QueryMemory) -> Result<Answer> {
+    let begun = Instant::now();
+    let plan = plan_of(select, context).await?;
+    let planned = begun.elapsed();
+    let mut stream = SelectStream::open(Arc::new(plan), context.catalog.store().snapshot(), memory).await?;
+    let (mut rows, mut series, mut last) = (0, 0, None);
+    while let Some(frame) = stream.next().await? {
+        rows += frame.rows();
+        let this = Some((frame.name.clone(), frame.tags.clone()));
+        series += usize::from(this != last);
+        last = this;
+    }
+    let total = begun.elapsed();
+    let lines = [
+        ".".to_owned(),
+        "└── select".to_owned(),
+        format!("    ├── execution_time: {}", shown(total - planned)),
+        format!("    ├── planning_time: {}", shown(planned)),
+        format!("    ├── total_time: {}", shown(total)),
+        format!("    ├── statement: {}", super::select_in_full(select, context)),
+        format!("    ├── series: {series}"),
+        format!("    └── rows: {rows}"),
+        String::new(),
+    ];
+    Ok(Answer::Rows(vec![table("", vec![("EXPLAIN ANALYZE", text_column(lines))])], Chunks::Whole))
+}
+
+/// A duration as Go shows it, to the microsecond.
+fn shown(duration: Duration) -> String {
+    match duration.as_micros() {
+        micros @ 0..1_000 => format!("{micros}µs"),
+        micros @ 1_000..1_000_000 => format!("{}ms", micros as f64 / 1e3),
+        micros => format!("{}s", micros as f64 / 1e6),
+    }
+}
