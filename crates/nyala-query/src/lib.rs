@@ -3,6 +3,7 @@
 //! `influxql` turns text into statements, `plan` resolves every name of a SELECT, `exec` computes it;
 //! `statement` is where all of them are executed.
 
+pub mod continuous;
 mod elementary;
 pub mod exec;
 pub mod influxql;

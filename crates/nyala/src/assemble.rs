@@ -11,9 +11,13 @@ use nyala_core::memory::Component;
 use nyala_core::{Error, Result};
 use nyala_db::catalog::Catalog;
 use nyala_db::ingest::SeriesCacheLimits;
+use nyala_db::users::Rights;
 use nyala_db::write::LineWriter;
 use nyala_engine::wal::SyncPolicy;
 use nyala_engine::{Engine, EngineOptions, EngineStats, Preference};
+use nyala_query::continuous::{Outcome, Runner};
+use nyala_query::exec::QueryMemory;
+use nyala_query::plan::QueryContext;
 use nyala_query::running::RunningQueries;
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -25,6 +29,9 @@ use std::time::Duration;
 const PROCESS_BYTES: usize = 24 << 20;
 /// How often expired partitions are looked for, and the size of the series indexes is taken.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(30);
+
+/// How often it is looked whether a continuous query is due.
+const CONTINUOUS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A running nyala.
 pub struct Running {
@@ -89,6 +96,7 @@ impl Running {
             data_memory_bytes(config) / 2,
         ));
         let _ = context.databases.set(Databases { catalog, writer, memory: engine.memory().clone() });
+        work.spawn(run_continuous_queries(context.clone()));
         context.stage.ready(engine.recovery().damage_count);
         Ok(Self { server, work, engine, context })
     }
@@ -158,6 +166,35 @@ async fn upkeep(catalog: Arc<Catalog>, engine: Arc<Engine>, clock: ClockRef) {
             Err(error) => tracing::error!(%error, "enforcing retention"),
         }
         index_memory.set(catalog.measure_series_memory() as u64);
+    }
+}
+
+/// Runs continuous queries when they are due.
+async fn run_continuous_queries(context: Arc<Context>) {
+    let Some(databases) = context.databases.get() else { return };
+    let mut ticks = tokio::time::interval(CONTINUOUS_INTERVAL);
+    // After a long query the next looks at the time there is then.
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut runner = Runner::default();
+    loop {
+        ticks.tick().await;
+        let query = QueryContext {
+            catalog: databases.catalog.clone(),
+            writer: databases.writer.clone(),
+            database: String::new(),
+            retention_policy: String::new(),
+            now_ns: context.clock.now_ns(),
+            // Whoever created a query had the rights it needs.
+            rights: Rights::Open,
+            running: context.running.clone(),
+        };
+        let memory = || QueryMemory::new(context.limits.query_bytes, &databases.memory);
+        for Outcome { database, name, written } in runner.run(&query, memory).await {
+            match written {
+                Ok(points) => tracing::debug!(database, name, points, "a continuous query ran"),
+                Err(error) => tracing::error!(database, name, %error, "a continuous query failed"),
+            }
+        }
     }
 }
 

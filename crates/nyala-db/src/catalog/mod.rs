@@ -3,9 +3,11 @@
 //! Durable form: one record per database, and one table of the store per measurement, whose name tells
 //! where it belongs. Opening reads schemas and database records only, never points or series.
 
+mod continuous;
 mod measurement;
 mod retention_policy;
 
+pub use continuous::ContinuousQuery;
 pub use measurement::{Field, FieldType, Measurement};
 pub use retention_policy::{DEFAULT_POLICY_NAME, MIN_DURATION_NS, RetentionPolicy};
 
@@ -33,6 +35,9 @@ pub struct Database {
     /// Its place in the order in which the databases there are were created.
     #[serde(default)]
     pub created: u64,
+    /// Its continuous queries in order of creation.
+    #[serde(default)]
+    pub continuous_queries: Vec<ContinuousQuery>,
 }
 
 impl Database {
@@ -72,6 +77,7 @@ pub struct PolicyChange {
 pub struct Catalog {
     store: StoreRef,
     databases_records: Records,
+    continuous_records: Records,
     series_records: Records,
     users: Users,
     state: RwLock<State>,
@@ -96,6 +102,7 @@ struct State {
 type Place = (String, String);
 
 const DATABASES_TABLE: &str = "nyala.databases";
+const CONTINUOUS_TABLE: &str = "nyala.continuous";
 const SERIES_TABLE: &str = "nyala.series";
 /// Between the parts of a measurement's table name; names of databases and policies cannot hold it.
 const SEPARATOR: char = '\u{0}';
@@ -104,6 +111,7 @@ impl Catalog {
     /// Reads the catalog of a store.
     pub async fn open(store: StoreRef) -> Result<Self> {
         let databases_records = Records::open(store.clone(), DATABASES_TABLE).await?;
+        let continuous_records = Records::open(store.clone(), CONTINUOUS_TABLE).await?;
         let series_records = Records::open(store.clone(), SERIES_TABLE).await?;
         let users = Users::open(store.clone()).await?;
         let mut state = State::default();
@@ -134,6 +142,7 @@ impl Catalog {
         Ok(Self {
             store,
             databases_records,
+            continuous_records,
             series_records,
             users,
             state: RwLock::new(state),
@@ -308,7 +317,13 @@ impl Catalog {
             (None, _) => {
                 let databases = self.databases();
                 let created = databases.last().map_or(0, |last| last.created + 1);
-                Database { name: name.into(), default_policy: String::new(), policies: Vec::new(), created }
+                Database {
+                    name: name.into(),
+                    default_policy: String::new(),
+                    policies: Vec::new(),
+                    created,
+                    continuous_queries: Vec::new(),
+                }
             }
         };
         let (policy_name, asked) = policy.unwrap_or((DEFAULT_POLICY_NAME, PolicyChange::default()));
@@ -332,6 +347,7 @@ impl Catalog {
         let Some(database) = self.database(name) else { return Ok(()) };
         // First: whatever fails after this, nobody keeps rights to the next database of this name.
         self.users.forget_database(name).await?;
+        self.forget_runs(&database).await?;
         for policy in &database.policies {
             self.drop_policy_tables(name, &policy.name).await?;
         }

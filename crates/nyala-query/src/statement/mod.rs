@@ -1,6 +1,7 @@
 //! Executing statements: what InfluxQL can ask of a server, one statement at a time.
 
 mod cardinality;
+mod continuous;
 mod definition;
 mod deletion;
 mod explain;
@@ -107,6 +108,12 @@ pub async fn execute(statement: &Statement, context: &QueryContext, memory: Quer
         }
         Statement::GrantAdmin { user } => users::set_admin(user, true, context).await,
         Statement::RevokeAdmin { user } => users::set_admin(user, false, context).await,
+        Statement::CreateContinuousQuery(create) => continuous::create(create, context).await,
+        Statement::DropContinuousQuery { name, database } => {
+            context.catalog.drop_continuous_query(database, name).await?;
+            Ok(Answer::Done)
+        }
+        Statement::ShowContinuousQueries => Ok(continuous::show(context)),
         Statement::ShowQueries => Ok(queries::show(context)),
         Statement::KillQuery { id, .. } => queries::kill(*id, context),
         Statement::ShowUsers => Ok(users::show(context)),

@@ -1,0 +1,246 @@
+//! Continuous queries as they run: every so often, each over the windows that have ended since it ran last.
+//!
+//! When and over which times is InfluxDB's rule ([`Schedule::due`]). How far a query has come is durable, so that windows
+//! that ended while the server was down are computed when it is back; a window that is computed again is written over
+//! itself. A query that cannot be executed for now (memory, disk) is tried again, one that is wrong is passed over.
+
+use crate::exec::QueryMemory;
+use crate::influxql::{
+    BinaryOperator, CreateContinuousQuery, Expr, Params, Select, Statement, TimeLiteral, parse_query,
+    split_condition,
+};
+use crate::plan::{QueryContext, WindowRule, condition};
+use crate::statement::select_into;
+use nyala_core::{Error, ErrorKind, Result};
+use nyala_db::catalog::ContinuousQuery;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// When a query runs, and over which times.
+#[derive(Debug, Clone, Copy)]
+pub struct Schedule {
+    windows: WindowRule,
+    /// How often.
+    every_ns: i64,
+    /// Over how long a time, at least.
+    for_ns: i64,
+}
+
+/// A time to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Due {
+    /// What the next is reckoned from.
+    pub last_run_ns: i64,
+    /// The times of rows, half-open; `None`: no window has ended.
+    pub times_ns: Option<(i64, i64)>,
+}
+
+impl Schedule {
+    /// The schedule of a query; `None` where it has no windows, and never runs.
+    pub fn of(create: &CreateContinuousQuery, now_ns: i64) -> Result<Option<Self>> {
+        let Some(mut windows) = condition::window_rule(&create.select, now_ns)? else { return Ok(None) };
+        windows.zone = windows.zone.or(create.select.zone);
+        let interval_ns = windows.interval_ns;
+        let written = |length_ns: i64| Some(length_ns).filter(|length_ns| *length_ns > 0);
+        let every_ns = written(create.resample_every_ns).unwrap_or(interval_ns);
+        let for_ns = written(create.resample_for_ns).unwrap_or(interval_ns.max(every_ns));
+        Ok(Some(Self { windows, every_ns, for_ns }))
+    }
+
+    /// Whether to run now, given when it last did.
+    pub fn due(&self, last_run_ns: Option<i64>, now_ns: i64) -> Option<Due> {
+        let rule = &self.windows;
+        let next_run_ns = match last_run_ns {
+            None => now_ns,
+            Some(last_ns) => last_ns.saturating_add(self.every_ns),
+        };
+        if next_run_ns > now_ns {
+            return None;
+        }
+        let run_rule = WindowRule { interval_ns: self.every_ns, ..*rule };
+        let last_run_ns = run_rule.window_of(now_ns).0;
+        let every_ns = self.every_ns.min(rule.interval_ns);
+        let first_ns = next_run_ns.saturating_add(rule.interval_ns - 1).saturating_sub(self.for_ns);
+        let start_ns = rule.window_of(first_ns).0;
+        let end_ns = rule.window_of(now_ns.saturating_add(rule.interval_ns - every_ns)).0;
+        Some(Due { last_run_ns, times_ns: (start_ns < end_ns).then_some((start_ns, end_ns)) })
+    }
+}
+
+/// A query that was read.
+struct Known {
+    text: String,
+    create: CreateContinuousQuery,
+    schedule: Option<Schedule>,
+    last_run_ns: Option<i64>,
+}
+
+/// Runs the continuous queries of all databases.
+#[derive(Default)]
+pub struct Runner {
+    /// By database and name.
+    known: HashMap<(String, String), Known>,
+}
+
+/// What became of a query that ran.
+pub struct Outcome {
+    /// Its database.
+    pub database: String,
+    /// Its name.
+    pub name: String,
+    /// How many points it wrote, or why it could not.
+    pub written: Result<u64>,
+}
+
+impl Runner {
+    /// Runs what is due, one after the other. The context names no database.
+    pub async fn run(&mut self, context: &QueryContext, memory: impl Fn() -> QueryMemory) -> Vec<Outcome> {
+        let databases = context.catalog.databases();
+        let mut outcomes = Vec::new();
+        self.known.retain(|(database, name), known| {
+            let current = databases.iter().find(|current| current.name == *database);
+            let queries = current.map_or(&[][..], |current| &current.continuous_queries);
+            queries.iter().any(|query| query.name == *name && query.text == known.text)
+        });
+        for database in &databases {
+            for query in &database.continuous_queries {
+                match self.run_one(&database.name, query, context, &memory).await {
+                    Ok(None) => {}
+                    done => outcomes.push(Outcome {
+                        database: database.name.clone(),
+                        name: query.name.clone(),
+                        written: done.map(Option::unwrap_or_default),
+                    }),
+                }
+            }
+        }
+        outcomes
+    }
+
+    async fn run_one(
+        &mut self,
+        database: &str,
+        query: &ContinuousQuery,
+        context: &QueryContext,
+        memory: &impl Fn() -> QueryMemory,
+    ) -> Result<Option<u64>> {
+        let key = (database.to_owned(), query.name.clone());
+        if !self.known.contains_key(&key) {
+            let last_run_ns = context.catalog.last_run_ns(database, &query.name).await?;
+            self.known.insert(key.clone(), read(query, last_run_ns, context.now_ns)?);
+        }
+        let known = self.known.get_mut(&key).expect("it was just there");
+        let Some(due) = known.schedule.and_then(|schedule| schedule.due(known.last_run_ns, context.now_ns))
+        else {
+            return Ok(None);
+        };
+        let written = match due.times_ns {
+            None => Ok(None),
+            Some(times_ns) => {
+                let within = QueryContext { database: database.to_owned(), ..context.clone() };
+                execute(&known.create, times_ns, &within, memory()).await.map(Some)
+            }
+        };
+        // What may pass another time is tried again; what is wrong would be so for ever.
+        let again = [ErrorKind::Retry, ErrorKind::Io, ErrorKind::Unknown, ErrorKind::Cancelled];
+        if written.as_ref().is_err_and(|error| again.contains(&error.kind())) {
+            return written;
+        }
+        context.catalog.set_last_run_ns(database, query, due.last_run_ns).await?;
+        known.last_run_ns = Some(due.last_run_ns);
+        written
+    }
+}
+
+fn read(query: &ContinuousQuery, last_run_ns: Option<i64>, now_ns: i64) -> Result<Known> {
+    let mut parsed = parse_query(&query.text, &Params::default())
+        .map_err(|error| Error::new(ErrorKind::Corrupt, format!("a continuous query: {error}")))?;
+    let Some(Statement::CreateContinuousQuery(create)) = parsed.pop() else {
+        return Err(Error::new(ErrorKind::Corrupt, "a continuous query is another statement"));
+    };
+    // Stored rows as they are have no windows to wait for: InfluxDB never runs such a query either.
+    let schedule = match create.select.is_raw() {
+        true => None,
+        false => Schedule::of(&create, now_ns)?,
+    };
+    Ok(Known { text: query.text.clone(), create: *create, schedule, last_run_ns })
+}
+
+/// Computes the windows between two times and writes them to the target.
+async fn execute(
+    create: &CreateContinuousQuery,
+    (start_ns, end_ns): (i64, i64),
+    context: &QueryContext,
+    memory: QueryMemory,
+) -> Result<u64> {
+    let mut select: Select = create.select.clone();
+    let bound = |operator, time_ns: i64| {
+        Expr::binary(operator, Expr::var("time"), Expr::Time(TimeLiteral::utc(time_ns.into())))
+    };
+    let first = bound(BinaryOperator::GreaterOrEqual, start_ns);
+    let mut condition = Expr::binary(BinaryOperator::And, first, bound(BinaryOperator::Less, end_ns));
+    // Its own bounds on time give way.
+    if let Some(own) = &select.condition {
+        let split = split_condition(own, context.now_ns, select.zone)
+            .map_err(|error| Error::invalid(error.to_string()))?;
+        if let Some(rest) = split.condition {
+            condition = Expr::binary(BinaryOperator::And, Expr::Paren(Box::new(rest)), condition);
+        }
+    }
+    select.condition = Some(condition);
+    let shown: Arc<[Statement]> = Arc::new([Statement::Select(Box::new(select.clone()))]);
+    let entered = context.running.enter(shown, &context.database, &context.rights)?;
+    let query = entered.query();
+    tokio::select! {
+        written = select_into(&select, context, memory) => written,
+        error = query.stopped() => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE_NS: i64 = 60_000_000_000;
+
+    fn schedule(resample: &str, interval: &str) -> Schedule {
+        let text = format!(
+            "CREATE CONTINUOUS QUERY c ON x {resample} BEGIN SELECT mean(v) INTO n FROM m GROUP BY time({interval}) END"
+        );
+        match parse_query(&text, &Params::default()).unwrap().pop() {
+            Some(Statement::CreateContinuousQuery(create)) => Schedule::of(&create, 0).unwrap().unwrap(),
+            _ => panic!("another statement"),
+        }
+    }
+
+    fn minutes(due: Option<Due>) -> Option<(i64, Option<(i64, i64)>)> {
+        let due = due?;
+        let minute = |time_ns: i64| time_ns / MINUTE_NS;
+        Some((minute(due.last_run_ns), due.times_ns.map(|(start, end)| (minute(start), minute(end)))))
+    }
+
+    #[test]
+    fn windows_are_computed_once_they_have_ended() {
+        let plain = schedule("", "10m");
+        let at = |last: i64, now: i64| minutes(plain.due(Some(last * MINUTE_NS), now * MINUTE_NS));
+        assert_eq!(minutes(plain.due(None, 25 * MINUTE_NS)), Some((20, None)), "nothing before it was made");
+        assert_eq!(at(20, 29), None);
+        assert_eq!(at(20, 30), Some((30, Some((20, 30)))));
+        assert_eq!(at(20, 33), Some((30, Some((20, 30)))));
+        assert_eq!(at(20, 65), Some((60, Some((20, 60)))), "those of a pause too");
+    }
+
+    #[test]
+    fn windows_are_computed_again_as_asked() {
+        let resampled = schedule("RESAMPLE EVERY 5m FOR 30m", "10m");
+        let at = |last: i64, now: i64| minutes(resampled.due(Some(last * MINUTE_NS), now * MINUTE_NS));
+        assert_eq!(at(55, 60), Some((60, Some((30, 60)))));
+        assert_eq!(at(60, 65), Some((65, Some((40, 70)))), "with the window that has begun");
+        let rarely = schedule("RESAMPLE EVERY 20m", "10m");
+        let at = |last: i64, now: i64| minutes(rarely.due(Some(last * MINUTE_NS), now * MINUTE_NS));
+        assert_eq!(at(40, 50), None);
+        assert_eq!(at(40, 60), Some((60, Some((40, 60)))));
+        let shifted = schedule("", "10m, 3m");
+        assert_eq!(minutes(shifted.due(Some(23 * MINUTE_NS), 34 * MINUTE_NS)), Some((33, Some((23, 33)))));
+    }
+}
