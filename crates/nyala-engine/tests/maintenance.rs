@@ -106,7 +106,9 @@ fn damage_in_one_rowset_does_not_keep_others_from_being_compacted() -> Result<()
     let damaged = fs.snapshot();
     damaged.flip_bit(Path::new("/data/rowsets/0000000000000002.rowset"), 20 * 8)?;
     let engine = Engine::open(EngineOptions { maintenance_threads: 1, ..options(&damaged) })?;
-    wait_until("the other partition is compacted", || engine.stats().rowsets == 6);
+    wait_until("the other partition is compacted, and what is beside the damage", || {
+        engine.stats().rowsets == 4
+    });
     assert_eq!(engine.stats().compaction_failures, 1);
     // Later rowsets of the damaged partition are merged beside it.
     for time in 5..9 {

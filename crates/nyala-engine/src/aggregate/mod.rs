@@ -5,6 +5,7 @@
 //! and their index; what is merged, hidden or filtered is answered from rows.
 
 mod encoded;
+mod halves;
 mod rows;
 mod states;
 
@@ -44,11 +45,15 @@ enum Slot {
     Open(Box<PartitionReader>),
 }
 
-/// Computes a validated request.
+/// Computes a request.
 pub(crate) async fn aggregate(
     snapshot: &EngineSnapshot,
     request: &AggregateRequest,
 ) -> Result<AggregateStates> {
+    halves::aggregate(snapshot, request).await
+}
+
+async fn aggregate_series(snapshot: &EngineSnapshot, request: &AggregateRequest) -> Result<AggregateStates> {
     let table = snapshot.version.table(request.table)?;
     request.validate(&table.schema)?;
     let measured: Vec<_> = request.measures.iter().map(|measure| measure.column).collect();

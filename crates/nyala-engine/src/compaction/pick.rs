@@ -11,7 +11,7 @@ use std::ops::Range;
 /// costs another writing of each row, and readers pass by rowsets of other times for little.
 pub(crate) const FAN_IN_BUSY: usize = 8;
 /// The same while none do: readers gain, and the processor has nothing better to do.
-pub(crate) const FAN_IN_QUIET: usize = 4;
+pub(crate) const FAN_IN_QUIET: usize = 3;
 /// Rowsets merged at once at most.
 const FAN_IN_MAX: usize = 16;
 /// A tier is this many times larger than the one below.
@@ -96,11 +96,11 @@ mod tests {
     #[test]
     fn merges_equals_and_settles() {
         let quiet = |sizes: &[u64]| pick_sizes(sizes, FAN_IN_QUIET);
-        assert_eq!(quiet(&[10 << 20; 3]), None);
-        assert_eq!(quiet(&[10 << 20; 4]), Some(0..4));
+        assert_eq!(quiet(&[10 << 20; 2]), None);
+        assert_eq!(quiet(&[10 << 20; 3]), Some(0..3));
         assert_eq!(quiet(&[500 << 20, 5 << 20, 6 << 20, 5 << 20, 7 << 20]), Some(1..5));
         // Every flush of 5 MiB: the number of rowsets stays small, and so does what is rewritten.
-        for (fan_in, rowsets_most, rewritten_most) in [(FAN_IN_QUIET, 16, 4), (FAN_IN_BUSY, 22, 2)] {
+        for (fan_in, rowsets_most, rewritten_most) in [(FAN_IN_QUIET, 16, 5), (FAN_IN_BUSY, 22, 2)] {
             let (mut sizes, mut rewritten, mut written) = (Vec::<u64>::new(), 0, 0);
             for _ in 0..200 {
                 sizes.push(5 << 20);

@@ -1,6 +1,8 @@
 //! A piece of a result: rows of one result series.
 
 use super::column::{Column, Scalar};
+use arrow_buffer::ScalarBuffer;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Rows of one result series. A series with many rows comes in several frames, one after the other.
@@ -16,10 +18,12 @@ pub struct Frame {
     pub column_names: Arc<[String]>,
     /// The names that outer queries know the columns by.
     pub reference_names: Arc<[String]>,
-    /// Times, ns; none where there is no time column.
-    pub times_ns: Vec<i64>,
+    /// Times, ns; none where there is no time column. Frames of many series share them and the columns.
+    pub times_ns: ScalarBuffer<i64>,
     /// The columns.
-    pub columns: Vec<Column>,
+    pub columns: Arc<[Column]>,
+    /// Which rows of the times and columns are this frame's.
+    pub span: Range<usize>,
     /// The number that is shown in place of missing text and booleans.
     pub instead: Option<Scalar>,
 }
@@ -27,9 +31,18 @@ pub struct Frame {
 impl Frame {
     /// The number of rows.
     pub fn rows(&self) -> usize {
-        match &self.time_column {
-            Some(_) => self.times_ns.len(),
-            None => self.columns.first().map_or(0, Column::len),
+        self.span.len()
+    }
+
+    /// The frame with no rows but its own, texts of its own too.
+    #[must_use]
+    pub fn alone(mut self) -> Self {
+        let (start, rows) = (self.span.start, self.span.len());
+        if self.time_column.is_some() {
+            self.times_ns = self.times_ns.slice(start, rows);
         }
+        self.columns = self.columns.iter().map(|column| column.slice(start, rows).plain()).collect();
+        self.span = 0..rows;
+        self
     }
 }

@@ -22,7 +22,7 @@ use nyala_core::store::{
 };
 use nyala_core::{ColumnId, Result, SeriesId, TimeRange, before_long_work};
 use nyala_db::catalog::Measurement;
-use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What putting a series in order takes, about: its key, and its place.
@@ -143,41 +143,39 @@ impl MeasurementRows {
         Ok(TimeOrder::new(reader, order, rows_needed, memory.clone()))
     }
 
-    /// Reads the first rows, in order of time, of groups of one series each.
+    /// Reads the first rows, in order of time, of groups of one series each: all of them, and which are whose.
     pub async fn read_limited(
         &self,
         groups: &[usize],
         wanted: &ReadColumns,
         ascending: bool,
         limit: usize,
-    ) -> Result<Vec<Option<Rows>>> {
+    ) -> Result<(Rows, Vec<Range<usize>>)> {
         let mut members: Vec<SeriesId> = groups.iter().map(|group| self.group_series[*group][0]).collect();
-        let positions: HashMap<SeriesId, usize> =
-            members.iter().enumerate().map(|(position, id)| (*id, position)).collect();
+        let positions = BySeries::numbered(members.iter().copied());
         members.sort_unstable();
         let direction = if ascending { Direction::Forward } else { Direction::Backward };
-        let mut found: Vec<Option<Rows>> = Vec::new();
-        found.resize_with(groups.len(), || None);
+        let mut spans = vec![0..0; groups.len()];
         let mut reader = self.open(members, wanted, Order::Key(direction), self.time, Some(limit)).await?;
+        let (mut parts, mut before) = (Vec::new(), 0);
         while let Some((rows, runs)) = reader.next_runs().await? {
             let mut start = 0;
+            let mut kept: Vec<u32> = Vec::with_capacity(rows.times_ns.len());
             for run in runs {
-                let length = run.rows as usize;
-                let rows = rows.slice(start, length);
-                start += length;
-                let place = &mut found[positions[&run.series]];
-                *place = Some(match place.take() {
-                    None => rows,
-                    Some(known) => Rows::concatenate(&[known, rows]),
-                });
+                let span: &mut Range<usize> = &mut spans[positions.number(run.series) as usize];
+                if span.start == span.end {
+                    *span = before + kept.len()..before + kept.len();
+                }
+                let more = run.rows.min(u32::try_from(limit - span.len()).unwrap_or(u32::MAX));
+                span.end += more as usize;
+                kept.extend(start..start + more);
+                start += run.rows;
             }
+            before += kept.len();
+            parts.push(if kept.len() == rows.times_ns.len() { rows } else { rows.take(&kept) });
         }
-        found.iter_mut().flatten().for_each(|rows| {
-            if rows.times_ns.len() > limit {
-                *rows = rows.slice(0, limit);
-            }
-        });
-        Ok(found)
+        let nothing = || Rows { times_ns: Vec::new().into(), columns: Vec::new() };
+        Ok((if parts.is_empty() { nothing() } else { Rows::concatenate(&parts) }, spans))
     }
 
     async fn open(

@@ -99,7 +99,7 @@ impl Points {
 }
 
 /// The time a window is shown at: its start, or 0 where that is the beginning of time.
-fn start_of(windows: &Windows, index: usize) -> i64 {
+pub fn start_of(windows: &Windows, index: usize) -> i64 {
     match windows.range(index).start_ns {
         start_ns if start_ns <= MINIMUM_TIME_NS => 0,
         start_ns => start_ns,

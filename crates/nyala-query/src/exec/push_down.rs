@@ -5,7 +5,7 @@ use super::measurement::MeasurementRows;
 use super::memory::QueryMemory;
 use super::reduce::Reduction;
 use crate::plan::condition::only_column;
-use crate::plan::{Fill, Function, MINIMUM_TIME_NS, Plan};
+use crate::plan::{CallPlan, Fill, Function, MINIMUM_TIME_NS, Plan};
 use arrow_array::{BooleanArray, Float64Array, Int64Array, StringArray, UInt64Array};
 use nyala_core::store::aggregate::SelectedValues;
 use nyala_core::store::{
@@ -14,8 +14,12 @@ use nyala_core::store::{
 use nyala_core::{ColumnType, Result, SeriesId};
 use std::ops::Range;
 
-/// The most states asked for at once.
+/// The most states asked for at once of one group.
 const STATES_AT_ONCE: usize = 1 << 20;
+/// As many of several groups: the first are written while the next are computed.
+const GROUP_STATES_AT_ONCE: usize = 1 << 16;
+/// The most groups, likewise.
+const GROUPS_AT_ONCE: usize = 512;
 /// They take at most this part of a query's memory: what is made of them until it is sent takes as much again, twice.
 const STATES_SHARE: usize = 8;
 /// What a state takes, about.
@@ -29,6 +33,23 @@ pub struct PushDown {
     predicates: Vec<Predicate>,
     /// Per call its function, its first measure and whether its column is unsigned.
     calls: Vec<(Function, usize, bool)>,
+}
+
+/// What was computed of some groups.
+pub enum Computed {
+    /// Every group has a value in every window: the columns of the calls, group after group.
+    Whole(Vec<Column>),
+    /// Per group, per call.
+    Groups(Vec<Vec<Reduction>>),
+}
+
+impl Plan {
+    /// Whether windows that all have values are shown as they are.
+    fn shows_all_windows(&self) -> bool {
+        let plain = |call: &CallPlan| call.transformations.is_empty();
+        let uncut = self.limit == 0 && self.offset == 0;
+        self.windows.is_some() && self.ascending && uncut && self.calls.iter().all(plain)
+    }
 }
 
 impl PushDown {
@@ -71,8 +92,8 @@ impl PushDown {
 
     /// How many groups to compute at once.
     pub fn groups_at_once(&self, windows: &Windows, memory: &QueryMemory) -> usize {
-        let states = STATES_AT_ONCE.min(memory.limit_bytes() / STATES_SHARE / STATE_BYTES);
-        (states / (windows.count() * self.measures.len()).max(1)).max(1)
+        let states = GROUP_STATES_AT_ONCE.min(memory.limit_bytes() / STATES_SHARE / STATE_BYTES);
+        (states / (windows.count() * self.measures.len()).max(1)).clamp(1, GROUPS_AT_ONCE)
     }
 
     /// Computes the calls of some groups: per group, per call.
@@ -83,7 +104,7 @@ impl PushDown {
         groups: Range<usize>,
         windows: &Windows,
         memory: &QueryMemory,
-    ) -> Result<Vec<Vec<Reduction>>> {
+    ) -> Result<Computed> {
         let mut series: Vec<(SeriesId, u32)> = Vec::new();
         for (number, members) in rows.group_series[groups.clone()].iter().enumerate() {
             series.extend(members.iter().map(|id| (*id, number as u32)));
@@ -105,7 +126,14 @@ impl PushDown {
             |needed: &usize| plan.windows.is_some() && all > needed.saturating_mul(4).max(WINDOWS_AT_ONCE);
         let Some(needed) = plan.windows_needed().filter(slices_from) else {
             let states = self.aggregate(rows, request, memory).await?;
-            return Ok((0..groups.len()).map(|group| self.reductions(&states, group, all, 0)).collect());
+            if plan.shows_all_windows() {
+                let calls = self.reductions(&states, 0, groups.len() * all, 0);
+                if calls.iter().all(|call| call.windows.len() == groups.len() * all) {
+                    return Ok(Computed::Whole(calls.into_iter().map(|call| call.values).collect()));
+                }
+            }
+            let groups = (0..groups.len()).map(|group| self.reductions(&states, group, all, 0));
+            return Ok(Computed::Groups(groups.collect()));
         };
         // The limit may be reached long before the last window: go slice by slice, each twice as long.
         let mut found: Vec<Vec<Reduction>> = Vec::new();
@@ -132,7 +160,7 @@ impl PushDown {
                 break;
             }
         }
-        Ok(found)
+        Ok(Computed::Groups(found))
     }
 
     /// Asks the store, while the query's memory is charged with what it answers.

@@ -11,6 +11,7 @@ use super::rows::{ReadColumns, Rows};
 use super::transform::{Pipeline, Series};
 use crate::plan::{CallPlan, Plan, position};
 use nyala_core::Result;
+use std::ops::Range;
 
 /// The most groups whose last or first rows are read by one scan.
 const ROWS_AT_ONCE: usize = 1 << 20;
@@ -77,12 +78,12 @@ impl RawGroup {
     }
 
     /// Reads the first rows of all groups with one scan, where that is possible: a limit, and each group
-    /// one series of one measurement. Per group its rows, if it has any.
+    /// one series of one measurement. The rows of all groups, and which are whose.
     pub async fn open_all(
         plan: &Plan,
         inputs: &Inputs,
         memory: &QueryMemory,
-    ) -> Result<Option<Vec<Option<Rows>>>> {
+    ) -> Result<Option<(Rows, Vec<Range<usize>>)>> {
         let (Some(rows), 1.., 0, true) =
             (inputs.only_measurement(), plan.limit, plan.row_tags, plan.calls.is_empty())
         else {
@@ -171,14 +172,8 @@ async fn first_rows(
     rows: &MeasurementRows,
     members: &[usize],
     per_series: usize,
-) -> Result<Vec<Option<Rows>>> {
-    let mut found: Vec<Option<Rows>> = Vec::new();
-    let read = rows.read_limited(members, &wanted(plan), plan.ascending, per_series).await?;
-    for rows in read {
-        found.push(rows.and_then(|rows| {
-            let length = rows.times_ns.len().saturating_sub(plan.offset).min(plan.limit);
-            (length > 0).then(|| rows.slice(plan.offset, length))
-        }));
-    }
-    Ok(found)
+) -> Result<(Rows, Vec<Range<usize>>)> {
+    let (rows, mut spans) = rows.read_limited(members, &wanted(plan), plan.ascending, per_series).await?;
+    spans.iter_mut().for_each(|span| span.start = (span.start + plan.offset).min(span.end));
+    Ok((rows, spans))
 }

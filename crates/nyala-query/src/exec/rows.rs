@@ -151,7 +151,7 @@ pub fn rows_of_frame(
         }
     };
     let columns = wanted.references.iter().map(column).collect();
-    let all = Rows { times_ns: frame.times_ns.clone().into(), columns };
+    let all = Rows { times_ns: frame.times_ns.clone(), columns };
     let rows = match condition {
         Some(condition) => {
             let columns: Vec<Column> = condition.references.iter().map(column).collect();

@@ -8,16 +8,18 @@ use super::frame::Frame;
 use super::group::{Input, Inputs};
 use super::measurement::{MeasurementRows, time_range};
 use super::memory::QueryMemory;
-use super::push_down::PushDown;
+use super::points::start_of;
+use super::push_down::{Computed, PushDown};
 use super::raw::RawGroup;
-use super::reduce::Reduction;
 use crate::plan::window::WINDOWS_MAX;
 use crate::plan::{Fill, MINIMUM_TIME_NS, MeasurementPlan, Plan, PlanSource, WindowRule};
 use arrow_array::Float64Array;
+use arrow_buffer::ScalarBuffer;
 use nyala_core::store::{SnapshotRef, Windows};
 use nyala_core::{Result, TimeRange, before_long_work};
 use std::collections::VecDeque;
 use std::future::Future;
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -123,14 +125,11 @@ impl SelectStream {
                     && let Some(groups) = RawGroup::open_all(&plan, &current.inputs, &self.memory).await?
                 {
                     current.next = current.inputs.groups.len();
-                    let name = current.inputs.name.clone();
-                    let tags: Vec<_> = current.inputs.groups.iter().map(|group| group.tags.clone()).collect();
-                    for (tags, rows) in tags.into_iter().zip(groups) {
-                        if let Some(rows) = rows {
-                            let inputs = Filler::default().fill(plan.fill, &rows.columns);
-                            let frame = self.frame(&name, &tags, rows.times_ns.to_vec(), &inputs)?;
-                            self.current.as_mut().expect("at hand").ready.push_back(frame);
-                        }
+                    let (rows, spans) = groups;
+                    let groups: Vec<_> =
+                        spans.into_iter().enumerate().filter(|(_, span)| !span.is_empty()).collect();
+                    if !groups.is_empty() {
+                        self.show_together(rows.times_ns, &rows.columns, groups)?;
                     }
                     continue;
                 }
@@ -145,7 +144,7 @@ impl SelectStream {
                     let group = &current.inputs.groups[current.next - 1];
                     let (name, tags) = (current.inputs.name.clone(), group.tags.clone());
                     let inputs = current.filler.fill(plan.fill, &rows.columns);
-                    return self.frame(&name, &tags, rows.times_ns.to_vec(), &inputs).map(Some);
+                    return self.frame(&name, &tags, rows.times_ns, &inputs).map(Some);
                 }
             }
         }
@@ -184,17 +183,25 @@ impl SelectStream {
                         .collect();
                     let lowest = *members.iter().min().expect("at least one group");
                     let highest = *members.iter().max().expect("at least one group");
-                    let mut computed: Vec<Option<Vec<Reduction>>> = push_down
-                        .compute(&plan, rows, lowest..highest + 1, windows, &self.memory)
-                        .await?
-                        .into_iter()
-                        .map(Some)
-                        .collect();
+                    let computed = push_down.compute(&plan, rows, lowest..highest + 1, windows, &self.memory);
+                    let mut computed = match computed.await? {
+                        Computed::Groups(groups) => groups,
+                        Computed::Whole(columns) => {
+                            current.next += count;
+                            let rows = windows.count();
+                            let starts: Vec<i64> = (0..rows).map(|index| start_of(windows, index)).collect();
+                            let span = |member: usize| (member - lowest) * rows..(member - lowest + 1) * rows;
+                            let groups = (first..).zip(members.into_iter().map(span)).collect();
+                            let times_ns = starts.repeat(highest + 1 - lowest);
+                            self.show_together(times_ns.into(), &columns, groups)?;
+                            continue;
+                        }
+                    };
                     current.next += count;
                     members
                         .into_iter()
                         .map(|member| {
-                            let reductions = computed[member - lowest].take().unwrap_or_default();
+                            let reductions = std::mem::take(&mut computed[member - lowest]);
                             reductions.into_iter().map(|reduction| (reduction, Vec::new())).collect()
                         })
                         .collect()
@@ -215,11 +222,42 @@ impl SelectStream {
                 };
                 if let Some((times_ns, columns)) = merge_calls(&plan, &windows, calls, &self.memory).await? {
                     let inputs = Filler::default().fill(plan.fill, &columns);
-                    let frame = self.frame(&name, &tags, times_ns, &inputs)?;
+                    let frame = self.frame(&name, &tags, times_ns.into(), &inputs)?;
                     self.current.as_mut().expect("at hand").ready.push_back(frame);
                 }
             }
         }
+    }
+
+    /// Makes ready the frames of groups, by number, whose rows are spans of the same columns.
+    fn show_together(
+        &mut self,
+        times_ns: ScalarBuffer<i64>,
+        columns: &[Column],
+        groups: Vec<(usize, Range<usize>)>,
+    ) -> Result<()> {
+        let fill = self.plan.fill;
+        let inputs = &self.current.as_ref().expect("a measurement is at hand").inputs;
+        let mut frames: Vec<Frame> = Vec::with_capacity(groups.len());
+        for (group, span) in groups {
+            let tags = &inputs.groups[group].tags;
+            frames.push(match frames.last() {
+                // What stands for a missing value may be the group's value before.
+                _ if fill == Fill::Previous => {
+                    let columns: Vec<Column> =
+                        columns.iter().map(|column| column.slice(span.start, span.len())).collect();
+                    let filled = Filler::default().fill(fill, &columns);
+                    self.frame(&inputs.name, tags, times_ns.slice(span.start, span.len()), &filled)?
+                }
+                Some(frame) => Frame { tags: tags.clone(), span, ..frame.clone() },
+                None => {
+                    let filled = Filler::default().fill(fill, columns);
+                    Frame { span, ..self.frame(&inputs.name, tags, times_ns.clone(), &filled)? }
+                }
+            });
+        }
+        self.current.as_mut().expect("at hand").ready.extend(frames);
+        Ok(())
     }
 
     /// Computes the selected columns from the columns of calls and references.
@@ -227,7 +265,7 @@ impl SelectStream {
         &self,
         name: &Arc<str>,
         tags: &Arc<[(String, String)]>,
-        times_ns: Vec<i64>,
+        times_ns: ScalarBuffer<i64>,
         inputs: &[Column],
     ) -> Result<Frame> {
         let rows = times_ns.len();
@@ -245,6 +283,7 @@ impl SelectStream {
             reference_names: self.reference_names.clone(),
             times_ns,
             columns,
+            span: 0..rows,
             instead: shown_instead(self.plan.fill),
         })
     }
@@ -270,8 +309,8 @@ fn without_nan(column: Column) -> Column {
 async fn collect(plan: &Plan, snapshot: SnapshotRef, memory: &QueryMemory) -> Result<Vec<Frame>> {
     let mut stream = SelectStream::open(Arc::new(plan.clone()), snapshot, memory.clone()).await?;
     let mut frames = Vec::new();
-    while let Some(mut frame) = stream.next().await? {
-        frame.columns.iter_mut().for_each(|column| *column = column.plain());
+    while let Some(frame) = stream.next().await? {
+        let frame = frame.alone();
         memory.charge(
             frame.columns.iter().map(Column::memory_bytes).sum::<usize>() + 8 * frame.times_ns.len(),
         )?;

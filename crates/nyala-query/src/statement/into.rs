@@ -32,7 +32,7 @@ pub async fn select_into(select: &Select, context: &QueryContext, memory: QueryM
     held.charge(2 * TEXT_AT_ONCE)?;
     let mut rows = SelectStream::open(plan, context.catalog.store().snapshot(), memory.clone()).await?;
     while let Some(frame) = rows.next().await? {
-        points.add(&frame, context).await?;
+        points.add(&frame.alone(), context).await?;
     }
     points.flush(context).await?;
     Ok(points.written)
@@ -47,8 +47,9 @@ pub(super) async fn execute(select: &Select, context: &QueryContext, memory: Que
         time_column: Some("time".into()),
         column_names: names.clone(),
         reference_names: names,
-        times_ns: vec![0],
-        columns: vec![Column::Integer(vec![written as i64].into())],
+        times_ns: vec![0].into(),
+        columns: Arc::new([Column::Integer(vec![written as i64].into())]),
+        span: 0..1,
         instead: None,
     };
     Ok(Answer::Rows(vec![frame], Chunks::Whole))

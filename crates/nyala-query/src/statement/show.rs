@@ -28,14 +28,16 @@ use std::sync::Arc;
 /// A table without times.
 pub(super) fn table(name: &str, columns: Vec<(&str, Column)>) -> Frame {
     let names: Arc<[String]> = columns.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let rows = columns.first().map_or(0, |(_, column)| column.len());
     Frame {
         name: name.into(),
         tags: Arc::new([]),
         time_column: None,
         column_names: names.clone(),
         reference_names: names,
-        times_ns: Vec::new(),
+        times_ns: Vec::new().into(),
         columns: columns.into_iter().map(|(_, column)| column).collect(),
+        span: 0..rows,
         instead: None,
     }
 }

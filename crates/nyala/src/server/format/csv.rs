@@ -78,7 +78,7 @@ impl CsvAnswer {
                 self.out.push(b',');
                 self.epoch.push(&mut self.out, frame.times_ns[row]);
             }
-            for column in &frame.columns {
+            for column in &*frame.columns {
                 self.out.push(b',');
                 push_cell(&mut self.out, column, row, frame.instead.as_ref());
             }

@@ -7,7 +7,7 @@
 use super::number::{push_float, push_integer, push_unsigned};
 use super::tags::WrittenTags;
 use super::text::push_string;
-use super::time::{Epoch, LastTime};
+use super::time::{Epoch, WrittenTimes};
 use arrow_array::Array;
 use nyala_query::exec::Frame;
 use nyala_query::exec::column::{Column, Scalar};
@@ -45,7 +45,7 @@ pub struct JsonAnswer {
     broken: Option<String>,
     /// Neighbouring tags of the frame at hand.
     tags: Vec<WrittenTags>,
-    last_time: LastTime,
+    times: WrittenTimes,
 }
 
 /// Some cells of each row.
@@ -83,7 +83,7 @@ impl JsonAnswer {
             unsupported: None,
             broken: None,
             tags: Vec::new(),
-            last_time: LastTime::default(),
+            times: WrittenTimes::default(),
         }
     }
 
@@ -123,7 +123,10 @@ impl JsonAnswer {
     pub fn begin_statement(&mut self, number: usize, zone: Option<Zone>) {
         self.statement = number;
         self.zone = zone;
-        self.last_time = LastTime::default();
+        if number > 0 {
+            // Those before may be of another zone.
+            self.times = WrittenTimes::default();
+        }
         self.has_series = false;
         self.statement_start = Some(self.out.len());
         if !self.is_chunked() {
@@ -143,7 +146,7 @@ impl JsonAnswer {
     pub fn frame(&mut self, frame: &Frame, rows: Range<usize>, chunks: Chunks) {
         let same = self.open.as_ref().is_some_and(|open| open.name == frame.name && open.tags == frame.tags);
         // Frames of a SELECT follow each other within a series; those of others are whole, but for parts.
-        if !same || (frame.time_column.is_none() && rows.start == 0) {
+        if !same || (frame.time_column.is_none() && rows.start == frame.span.start) {
             self.close_series(false);
             match chunks {
                 Chunks::Whole => {}
@@ -173,7 +176,7 @@ impl JsonAnswer {
     /// How the cells of a frame's rows are written: neighbouring tags at once.
     fn cells_of<'a>(&mut self, frame: &'a Frame) -> Vec<Cells<'a>> {
         let mut cells: Vec<Cells<'a>> = Vec::with_capacity(frame.columns.len());
-        let mut columns = frame.columns.as_slice();
+        let mut columns = &*frame.columns;
         let mut tag_groups = 0;
         while let Some((first, rest)) = columns.split_first() {
             columns = rest;
@@ -207,7 +210,7 @@ impl JsonAnswer {
             let time_ns = frame.times_ns[row];
             match self.options.epoch {
                 Some(epoch) => epoch.push(out, time_ns),
-                None => self.last_time.push(out, time_ns, self.zone),
+                None => self.times.push(out, time_ns, self.zone),
             }
             first = false;
         }

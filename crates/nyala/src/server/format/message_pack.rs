@@ -124,7 +124,7 @@ impl MessagePackAnswer {
         let same =
             self.series.as_ref().is_some_and(|open| open.name == frame.name && open.tags == frame.tags);
         // Frames of a SELECT follow each other within a series; those of others are whole, but for parts.
-        if !same || (frame.time_column.is_none() && rows.start == 0) {
+        if !same || (frame.time_column.is_none() && rows.start == frame.span.start) {
             self.close_series(false);
             match chunks {
                 Chunks::Whole => {}
@@ -199,7 +199,7 @@ impl MessagePackAnswer {
                 None => push_time(out, frame.times_ns[row]),
             }
         }
-        for column in &frame.columns {
+        for column in &*frame.columns {
             push_cell(out, column, row, frame.instead.as_ref());
         }
     }

@@ -35,24 +35,42 @@ impl Epoch {
     }
 }
 
-/// The time written last: rows at one time follow each other.
-#[derive(Default)]
-pub(super) struct LastTime {
-    time_ns: Option<i64>,
-    quoted: Vec<u8>,
+/// Times written lately: rows of several series at one time follow each other, or windows come again in each series.
+pub(super) struct WrittenTimes {
+    /// By the time's hash.
+    places: Box<[(i64, u8, [u8; TIME_BYTES]); WRITTEN_TIMES]>,
 }
 
-impl LastTime {
+const WRITTEN_TIMES: usize = 64;
+/// The longest time, in quotes.
+const TIME_BYTES: usize = 40;
+
+impl Default for WrittenTimes {
+    fn default() -> Self {
+        Self { places: Box::new([(0, 0, [0; TIME_BYTES]); WRITTEN_TIMES]) }
+    }
+}
+
+impl WrittenTimes {
     /// Appends a time as [`push_rfc3339`] does, in quotes. All are of one zone.
     pub(super) fn push(&mut self, out: &mut Vec<u8>, time_ns: i64, zone: Option<Zone>) {
-        if self.time_ns != Some(time_ns) {
-            self.quoted.clear();
-            self.quoted.push(b'"');
-            push_rfc3339(&mut self.quoted, time_ns, zone);
-            self.quoted.push(b'"');
-            self.time_ns = Some(time_ns);
+        let hash = (time_ns as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
+        let (written_ns, length, text) = &mut self.places[hash as usize % WRITTEN_TIMES];
+        if *written_ns != time_ns || *length == 0 {
+            let start = out.len();
+            out.push(b'"');
+            push_rfc3339(out, time_ns, zone);
+            out.push(b'"');
+            let written = &out[start..];
+            if let Some(place) = text.get_mut(..written.len()) {
+                place.copy_from_slice(written);
+                (*written_ns, *length) = (time_ns, written.len() as u8);
+            }
+            return;
         }
-        out.extend_from_slice(&self.quoted);
+        // A fixed length is a few stores; as many bytes as there are would be a call.
+        out.extend_from_slice(text);
+        out.truncate(out.len() - TIME_BYTES + usize::from(*length));
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod access;
 mod body;
+mod frames;
 mod gzip;
 mod multipart;
 mod params;

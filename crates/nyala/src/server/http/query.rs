@@ -112,6 +112,7 @@ async fn answer(
         by_get: *method == Method::GET,
         memory_bytes: context.limits.query_bytes,
         memory: databases.memory.clone(),
+        work: context.work.clone(),
         output: Output {
             answer: Writer::new(shape.format, options),
             indenter: (shape.pretty && shape.format == Format::Json).then(Indenter::default),

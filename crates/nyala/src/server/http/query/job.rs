@@ -1,6 +1,7 @@
 //! The statements of a request, executed one after the other, and the answer on its way to the client.
 
 use super::super::Context;
+use super::super::frames::Frames;
 use super::super::gzip::Packer;
 use super::super::response::Broken;
 use crate::server::format::{Indenter, Writer};
@@ -16,6 +17,7 @@ use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::task::Poll;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 /// An answer below this size is sent at once, and an error met before is shown in it.
@@ -82,6 +84,8 @@ pub(super) struct Job {
     pub(super) by_get: bool,
     pub(super) memory_bytes: usize,
     pub(super) memory: Arc<MemoryBudget>,
+    /// Where a heavy query is computed.
+    pub(super) work: Handle,
     pub(super) output: Output,
 }
 
@@ -191,33 +195,37 @@ impl Job {
                     self.show(&frame, chunks).await?;
                 }
             }
-            statement::Answer::Stream(mut stream) => loop {
-                let next = tokio::select! {
-                    next = stream.next() => next?,
-                    () = gone.closed() => return Err(Stop::ClientGone),
-                    error = stopped.as_mut() => return Err(Stop::Failed(error)),
-                };
-                let Some(frame) = next else { break };
-                // A client that does not read keeps a query from its end, but not from being stopped.
-                tokio::select! {
-                    shown = self.show(&frame, statement::Chunks::BySize) => shown?,
-                    error = stopped.as_mut() => return Err(Stop::Failed(error)),
+            statement::Answer::Stream(stream) => {
+                let mut frames = Frames::of(stream, &self.work);
+                loop {
+                    let next = tokio::select! {
+                        next = frames.next() => next?,
+                        () = gone.closed() => return Err(Stop::ClientGone),
+                        error = stopped.as_mut() => return Err(Stop::Failed(error)),
+                    };
+                    let Some(frame) = next else { break };
+                    // A client that does not read keeps a query from its end, but not from being stopped.
+                    tokio::select! {
+                        shown = self.show(&frame, statement::Chunks::BySize) => shown?,
+                        error = stopped.as_mut() => return Err(Stop::Failed(error)),
+                    }
                 }
-            },
+            }
         }
         Ok(())
     }
 
     async fn show(&mut self, frame: &Frame, chunks: statement::Chunks) -> Result<(), Stop> {
         let rows = frame.rows().min(self.output.rows_left.unwrap_or(usize::MAX));
-        let mut start = 0;
+        let mut start = frame.span.start;
+        let shown_end = start + rows;
         // A frame without rows still shows its columns.
-        while start < rows || frame.rows() == 0 {
-            let end = rows.min(start + STRIDE_ROWS);
+        while start < shown_end || frame.rows() == 0 {
+            let end = shown_end.min(start + STRIDE_ROWS);
             self.output.answer.frame(frame, start..end, chunks);
             self.output.charge_held()?;
             self.output.send(false).await?;
-            if end == frame.rows() {
+            if end == frame.span.end {
                 break;
             }
             start = end;
