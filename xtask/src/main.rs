@@ -1,6 +1,8 @@
 //! Project chores: `cargo xtask tidy` checks that the layout is what `ARCHITECTURE.md` says;
-//! `cargo xtask kudu-cluster` starts a real Kudu cluster on this machine.
+//! `cargo xtask kudu-cluster` starts a real Kudu cluster on this machine; `cargo xtask instructions` counts what writes
+//! and queries cost.
 
+mod instructions;
 mod kudu_cluster;
 mod tidy;
 
@@ -10,6 +12,8 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   tidy    check dependency directions, file sizes, module headers and where unsafe code stands
+  instructions [--record]
+          count the instructions of writes and queries under valgrind, and compare them with testdata/instructions.txt
   kudu-cluster [MASTERS [TSERVERS]] [kerberos] [--flag=value]...
           start a Kudu cluster on this machine (1 + 1 unless said otherwise) until the input ends";
 
@@ -30,6 +34,16 @@ fn main() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(complaint) => {
                 eprintln!("kudu-cluster: {complaint}");
+                ExitCode::FAILURE
+            }
+        },
+        Some("instructions") => match instructions::run(&std::env::args().skip(2).collect::<Vec<_>>()) {
+            Ok(report) => {
+                println!("{report}");
+                ExitCode::SUCCESS
+            }
+            Err(complaint) => {
+                eprintln!("instructions: {complaint}");
                 ExitCode::FAILURE
             }
         },

@@ -1,0 +1,418 @@
+//! The regression guard: how many instructions the program runs per batch and per query, compared with what stands in
+//! `testdata/instructions.txt`.
+//!
+//! Seconds differ from run to run and from machine to machine, instructions hardly. The real program serves under
+//! valgrind, is asked a few times and, in a second run, many times; the difference is what asking costs, without start
+//! and stop. Valgrind knows no AVX-512, so that all machines with AVX2 take the same kernels.
+
+use crate::tidy::workspace_root;
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What a count may be above the recorded one, percent.
+const TOLERANCE_PERCENT: f64 = 3.0;
+const HOSTS: u64 = 100;
+/// Seconds between the rows of a host.
+const INTERVAL_SECONDS: u64 = 10;
+/// 2016-01-01T00:00:00Z
+const START_SECONDS: u64 = 1_451_606_400;
+/// How much is there before anything is counted.
+const PREPARED_SECONDS: u64 = 12 * 3600;
+const FIELDS: [&str; 10] =
+    ["user", "system", "idle", "nice", "iowait", "irq", "softirq", "steal", "guest", "guest_nice"];
+const READY_WITHIN: Duration = Duration::from_secs(120);
+
+type Outcome<T> = Result<T, String>;
+
+/// One thing that is counted.
+struct Measured {
+    name: &'static str,
+    /// Requests of the first run, and of the second.
+    few: u64,
+    many: u64,
+    request: fn(u64) -> Request,
+}
+
+struct Request {
+    target: String,
+    body: String,
+}
+
+const PATHS: [Measured; 6] = [
+    Measured {
+        name: "write_1000_rows",
+        few: 5,
+        many: 25,
+        request: |number| write(PREPARED_SECONDS + number * 100, 10),
+    },
+    Measured {
+        name: "query_one_series_by_minute",
+        few: 50,
+        many: 450,
+        request: |number| {
+            let host = number % HOSTS;
+            query(&format!(
+                "SELECT max(usage_user) FROM cpu WHERE hostname='host_{host}' AND time >= '2016-01-01T03:00:00Z' AND time < '2016-01-01T04:00:00Z' GROUP BY time(1m)"
+            ))
+        },
+    },
+    Measured {
+        name: "query_one_series_raw_hour",
+        few: 50,
+        many: 250,
+        request: |number| {
+            let host = number % HOSTS;
+            query(&format!(
+                "SELECT usage_user, usage_system FROM cpu WHERE hostname='host_{host}' AND time >= '2016-01-01T03:00:00Z' AND time < '2016-01-01T04:00:00Z'"
+            ))
+        },
+    },
+    Measured {
+        name: "query_all_series_by_hour",
+        few: 5,
+        many: 45,
+        request: |_| {
+            query(
+                "SELECT mean(usage_user) FROM cpu WHERE time >= '2016-01-01T00:00:00Z' AND time < '2016-01-01T12:00:00Z' GROUP BY time(1h), hostname",
+            )
+        },
+    },
+    Measured {
+        name: "query_rows_above_a_threshold",
+        few: 3,
+        many: 13,
+        request: |_| {
+            query(
+                "SELECT usage_user FROM cpu WHERE usage_user > 95 AND time >= '2016-01-01T00:00:00Z' AND time < '2016-01-01T06:00:00Z'",
+            )
+        },
+    },
+    Measured {
+        name: "query_last_point_of_each_series",
+        few: 5,
+        many: 45,
+        request: |_| query("SELECT * FROM cpu GROUP BY hostname ORDER BY time DESC LIMIT 1"),
+    },
+];
+
+/// Counts everything; compares, or records with `--record`.
+pub(crate) fn run(arguments: &[String]) -> Outcome<String> {
+    let record = match arguments {
+        [] => false,
+        [flag] if flag == "--record" => true,
+        _ => return Err("usage: cargo xtask instructions [--record]".to_owned()),
+    };
+    check_machine()?;
+    let program = build()?;
+    let prepared = Scratch::new("prepared")?;
+    prepare(&program, &prepared.path)?;
+    let mut counted = Vec::new();
+    for path in &PATHS {
+        let few = count(&program, &prepared.path, path, path.few)?;
+        let many = count(&program, &prepared.path, path, path.many)?;
+        counted.push((path.name, many.saturating_sub(few) / (path.many - path.few)));
+    }
+    let file = workspace_root().join("testdata/instructions.txt");
+    if record {
+        let mut text = String::new();
+        counted.iter().for_each(|(name, count)| {
+            let _ = writeln!(text, "{name} {count}");
+        });
+        std::fs::write(&file, &text).map_err(|error| format!("{}: {error}", file.display()))?;
+        return Ok(text);
+    }
+    let text = std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+    compare(&counted, &text)
+}
+
+/// What changed, as an error if something costs more than it may.
+fn compare(counted: &[(&str, u64)], recorded: &str) -> Outcome<String> {
+    let mut lines = String::new();
+    let (mut worse, mut better) = (false, false);
+    for (name, count) in counted {
+        let known = recorded.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
+        let known =
+            known.ok_or_else(|| format!("{name} was never recorded: cargo xtask instructions --record"))?;
+        let change = (*count as f64 / known as f64 - 1.0) * 100.0;
+        worse |= change > TOLERANCE_PERCENT;
+        better |= change < -TOLERANCE_PERCENT;
+        let _ = writeln!(lines, "{name:32} {known:>11} -> {count:>11} {change:>+7.1} %");
+    }
+    match (worse, better) {
+        (true, _) => Err(format!(
+            "{lines}more instructions than recorded. Find out why; if that is its price: cargo xtask instructions --record"
+        )),
+        (false, true) => {
+            Ok(format!("{lines}fewer than recorded: keep that with cargo xtask instructions --record"))
+        }
+        (false, false) => Ok(lines),
+    }
+}
+
+fn check_machine() -> Outcome<()> {
+    let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    if !flags.contains("avx2") {
+        return Err("instructions were counted with AVX2, which this machine has not".to_owned());
+    }
+    match Command::new("valgrind").arg("--version").stdout(Stdio::null()).status() {
+        Ok(status) if status.success() => Ok(()),
+        _ => Err("valgrind is needed: apt-get install valgrind".to_owned()),
+    }
+}
+
+fn build() -> Outcome<PathBuf> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let root = workspace_root();
+    let built = Command::new(cargo)
+        .args([
+            "build",
+            "--release",
+            "--locked",
+            "--package",
+            "nyala",
+            "--message-format",
+            "json-render-diagnostics",
+        ])
+        .current_dir(&root)
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("cargo build: {error}"))?;
+    let messages = String::from_utf8_lossy(&built.stdout).into_owned();
+    let executable =
+        messages.split("\"executable\":\"").skip(1).filter_map(|rest| rest.split('"').next()).last();
+    executable
+        .filter(|_| built.status.success())
+        .map(PathBuf::from)
+        .ok_or_else(|| "the build failed".to_owned())
+}
+
+/// Writes the data that queries ask for, and leaves it on disk.
+fn prepare(program: &Path, data: &Path) -> Outcome<()> {
+    let mut server = Server::start(Command::new(program), data)?;
+    server.ask(&query("CREATE DATABASE guard"))?;
+    for start in (0..PREPARED_SECONDS).step_by(600) {
+        server.ask(&write(start, 60))?;
+    }
+    server.stop().map(drop)
+}
+
+/// How many instructions a server runs that is asked `requests` times.
+fn count(program: &Path, prepared: &Path, path: &Measured, requests: u64) -> Outcome<u64> {
+    let scratch = Scratch::new("counted")?;
+    copy(prepared, &scratch.path)?;
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(program);
+    let mut server = Server::start(valgrind, &scratch.path)?;
+    // The first times find nothing in caches.
+    for number in 0..path.few {
+        server.ask(&(path.request)(number))?;
+    }
+    for number in path.few..path.few + requests {
+        server.ask(&(path.request)(number))?;
+    }
+    let said = server.stop()?;
+    let collected = said.lines().find_map(|line| line.split("Collected :").nth(1)?.trim().parse().ok());
+    collected.ok_or_else(|| format!("valgrind does not say what it collected:\n{said}"))
+}
+
+fn query(text: &str) -> Request {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => encoded.push(char::from(byte)),
+            _ => {
+                let _ = write!(encoded, "%{byte:02X}");
+            }
+        }
+    }
+    Request { target: format!("/query?db=guard&q={encoded}"), body: String::new() }
+}
+
+/// `rows` rows of each host from a second on.
+fn write(from_seconds: u64, rows: u64) -> Request {
+    let mut body = String::new();
+    for row in 0..rows {
+        let seconds = START_SECONDS + from_seconds + row * INTERVAL_SECONDS;
+        for host in 0..HOSTS {
+            let _ = write!(
+                body,
+                "cpu,hostname=host_{host},region=eu-west-1,datacenter=eu-west-1a,rack={},os=Ubuntu16.04,arch=x64,team=SF,service={},service_version=1,service_environment=test ",
+                host % 50,
+                host % 20
+            );
+            for (number, field) in (0..).zip(FIELDS) {
+                let value = (seconds / 7 * (host + 3) + number * 31 + seconds / 10 % 17) % 101;
+                let _ = write!(body, "{}usage_{field}={value}i", if number > 0 { "," } else { "" });
+            }
+            let _ = writeln!(body, " {seconds}000000000");
+        }
+    }
+    Request { target: "/write?db=guard".to_owned(), body }
+}
+
+/// A server of the guard's own.
+struct Server {
+    process: Child,
+    connection: BufReader<TcpStream>,
+}
+
+impl Server {
+    /// Runs `program serve` on a data directory and waits until it is ready.
+    fn start(mut program: Command, data: &Path) -> Outcome<Self> {
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let address = free.map_err(|error| format!("no free port: {error}"))?;
+        let process = program
+            .args(["serve", "--wal-sync", "never", "--data-dir"])
+            .arg(data)
+            .args(["--http-bind", &address.to_string()])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("starting the server: {error}"))?;
+        let started = Instant::now();
+        while started.elapsed() < READY_WITHIN {
+            std::thread::sleep(Duration::from_millis(100));
+            let Ok(stream) = TcpStream::connect(address) else { continue };
+            let mut server = Self { process, connection: BufReader::new(stream) };
+            let health = Request { target: "/health".to_owned(), body: String::new() };
+            if server.ask(&health).is_ok() {
+                return Ok(server);
+            }
+            return server.wait_until_ready(address, started);
+        }
+        Err("the server does not listen".to_owned())
+    }
+
+    fn wait_until_ready(mut self, address: SocketAddr, started: Instant) -> Outcome<Self> {
+        let health = Request { target: "/health".to_owned(), body: String::new() };
+        while started.elapsed() < READY_WITHIN {
+            std::thread::sleep(Duration::from_millis(100));
+            if let Ok(stream) = TcpStream::connect(address) {
+                self.connection = BufReader::new(stream);
+                if self.ask(&health).is_ok() {
+                    return Ok(self);
+                }
+            }
+        }
+        Err("the server is not ready".to_owned())
+    }
+
+    /// Sends a request; anything but success is an error.
+    fn ask(&mut self, request: &Request) -> Outcome<()> {
+        let method = if request.body.is_empty() { "GET" } else { "POST" };
+        let head = format!(
+            "{method} {} HTTP/1.1\r\nHost: guard\r\nContent-Length: {}\r\n\r\n",
+            request.target,
+            request.body.len()
+        );
+        let io = |error: std::io::Error| format!("{method} {}: {error}", request.target);
+        let stream = self.connection.get_mut();
+        stream
+            .write_all(head.as_bytes())
+            .and_then(|()| stream.write_all(request.body.as_bytes()))
+            .map_err(io)?;
+        let mut status = String::new();
+        self.connection.read_line(&mut status).map_err(io)?;
+        let (mut length, mut chunked) = (0, false);
+        loop {
+            let mut line = String::new();
+            self.connection.read_line(&mut line).map_err(io)?;
+            let line = line.trim().to_ascii_lowercase();
+            match line.split_once(':') {
+                Some(("content-length", value)) => length = value.trim().parse().unwrap_or(0),
+                Some(("transfer-encoding", _)) => chunked = true,
+                Some(_) => {}
+                None => break,
+            }
+        }
+        let mut body = Vec::new();
+        while chunked {
+            let mut size = String::new();
+            self.connection.read_line(&mut size).map_err(io)?;
+            let size = u64::from_str_radix(size.trim(), 16).map_err(|error| error.to_string())?;
+            self.connection.by_ref().take(size + 2).read_to_end(&mut body).map_err(io)?;
+            chunked = size > 0;
+        }
+        self.connection.by_ref().take(length).read_to_end(&mut body).map_err(io)?;
+        let text = String::from_utf8_lossy(&body[..body.len().min(300)]).into_owned();
+        match status.split(' ').nth(1) {
+            Some("200" | "204") if !text.contains("\"error\"") => Ok(()),
+            _ => Err(format!("{method} {}: {} {text}", request.target, status.trim())),
+        }
+    }
+
+    /// Stops the server, and gives what it said on standard error.
+    fn stop(mut self) -> Outcome<String> {
+        let pid = self.process.id().to_string();
+        let killed = Command::new("kill").arg(&pid).status().map_err(|error| format!("kill: {error}"))?;
+        let mut said = String::new();
+        if let Some(mut pipe) = self.process.stderr.take() {
+            let _ = pipe.read_to_string(&mut said);
+        }
+        let ended = self.process.wait().map_err(|error| error.to_string())?;
+        if killed.success() && ended.success() {
+            Ok(said)
+        } else {
+            Err(format!("the server did not end well:\n{said}"))
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A directory that goes with its owner.
+struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    fn new(name: &str) -> Outcome<Self> {
+        let path = std::env::temp_dir().join(format!("nyala-guard-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Self { path })
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+fn copy(from: &Path, to: &Path) -> Outcome<()> {
+    let io = |error: std::io::Error| format!("copying {}: {error}", from.display());
+    std::fs::create_dir_all(to).map_err(io)?;
+    for entry in std::fs::read_dir(from).map_err(io)? {
+        let entry = entry.map_err(io)?;
+        let target = to.join(entry.file_name());
+        match entry.file_type().map_err(io)?.is_dir() {
+            true => copy(&entry.path(), &target)?,
+            false => drop(std::fs::copy(entry.path(), &target).map_err(io)?),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_than_recorded_is_an_error() {
+        let recorded = "a 1000\nb 500\n";
+        assert!(compare(&[("a", 1020), ("b", 495)], recorded).is_ok());
+        assert!(compare(&[("a", 1050), ("b", 400)], recorded).is_err_and(|words| words.contains("+5.0 %")));
+        assert!(compare(&[("a", 900)], recorded).is_ok_and(|words| words.contains("fewer")));
+        assert!(compare(&[("c", 1)], recorded).is_err_and(|words| words.contains("never recorded")));
+    }
+}
