@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// What a count may be above the recorded one, percent.
-const TOLERANCE_PERCENT: f64 = 3.0;
+const TOLERANCE_PERCENT: f64 = 2.0;
 const HOSTS: u64 = 100;
 /// Seconds between the rows of a host.
 const INTERVAL_SECONDS: u64 = 10;
