@@ -79,18 +79,25 @@ pub fn push_rfc3339(out: &mut Vec<u8>, time_ns: i64, zone: Option<Zone>) {
     let (seconds, fraction_ns) = (time_ns.div_euclid(1_000_000_000), time_ns.rem_euclid(1_000_000_000));
     let offset_seconds = zone.map_or(0, |zone| i64::from(zone.offset_seconds(seconds)));
     let local = seconds + offset_seconds;
+    // Times in nanoseconds have years of four digits.
     let (year, month, day) = civil(local.div_euclid(86_400));
     let second = local.rem_euclid(86_400);
-    if year < 0 {
-        out.push(b'-');
+    // A text of fixed length is a few stores.
+    let mut text = *b"0000-00-00T00:00:00";
+    let pairs = [
+        (0, year / 100),
+        (2, year % 100),
+        (5, month),
+        (8, day),
+        (11, second / 3600),
+        (14, second / 60 % 60),
+        (17, second % 60),
+    ];
+    for (place, value) in pairs {
+        text[place] = b'0' + (value / 10) as u8;
+        text[place + 1] = b'0' + (value % 10) as u8;
     }
-    push_digits(out, year.unsigned_abs(), 4);
-    for (separator, value) in
-        [(b'-', month), (b'-', day), (b'T', second / 3600), (b':', second / 60 % 60), (b':', second % 60)]
-    {
-        out.push(separator);
-        push_digits(out, value.unsigned_abs(), 2);
-    }
+    out.extend_from_slice(&text);
     if fraction_ns != 0 {
         out.push(b'.');
         push_digits(out, fraction_ns.unsigned_abs(), 9);
@@ -150,5 +157,7 @@ mod tests {
             text(1_551_398_400_000_000_000, Zone::named("America/New_York")),
             "2019-02-28T19:00:00-05:00"
         );
+        assert_eq!(text(i64::MIN, None), "1677-09-21T00:12:43.145224192Z");
+        assert_eq!(text(i64::MAX, None), "2262-04-11T23:47:16.854775807Z");
     }
 }
