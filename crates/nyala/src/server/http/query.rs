@@ -56,15 +56,18 @@ async fn read_form(
     incoming: Incoming,
     of_url: Params,
 ) -> Result<Params, Failure> {
-    let form = body::read(context, incoming, headers).await?.unpacked()?;
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
-    if let Some(boundary) = multipart::boundary(content_type) {
+    let boundary = multipart::boundary(content_type);
+    let form = body::read(context, incoming, headers).await?;
+    // Other bodies say nothing here; influxdb-python calls none at all packed.
+    if boundary.is_none() && !content_type.starts_with("application/x-www-form-urlencoded") {
+        return Ok(of_url);
+    }
+    let form = form.unpacked()?;
+    if let Some(boundary) = boundary {
         let mut params = of_url;
         multipart::read(&form, boundary, &mut params);
         return Ok(params);
-    }
-    if !content_type.starts_with("application/x-www-form-urlencoded") {
-        return Ok(of_url);
     }
     let mut params = Params::parse(&String::from_utf8_lossy(&form));
     params.add_all(of_url);
