@@ -250,6 +250,11 @@ impl SeriesIndex {
             keys.iter().map(|key| self.key_numbers.find(key.as_bytes())).collect();
         let mut found: hashbrown::HashMap<Vec<u32>, u32, FixedState> = hashbrown::HashMap::default();
         let mut members = Vec::with_capacity(ids.len() as usize);
+        if keys.is_empty() {
+            members.extend(ids.iter().map(|id| (SeriesId(id), 0)));
+            let values = if members.is_empty() { Vec::new() } else { vec![Vec::new()] };
+            return Groups { values, members };
+        }
         let mut group_words = Vec::with_capacity(keys.len());
         for id in ids {
             group_words.clear();

@@ -23,8 +23,7 @@ pub(crate) struct BlockCache {
 }
 
 struct Shard {
-    /// Blocks, and where their entries are.
-    places: HashMap<Place, (Arc<VerifiedBlock>, usize), foldhash::fast::RandomState>,
+    places: HashMap<Place, Known, foldhash::fast::RandomState>,
     entries: Vec<Entry>,
     hand: usize,
     bytes: u64,
@@ -33,10 +32,18 @@ struct Shard {
     misses: u64,
 }
 
+struct Known {
+    block: Arc<VerifiedBlock>,
+    /// Where its entry is.
+    index: usize,
+    /// Since the hand passed. It stands here because a hit touches nothing but this.
+    used: bool,
+}
+
+/// What the hand passes over.
 struct Entry {
     place: Place,
     bytes: u64,
-    used: bool,
 }
 
 impl BlockCache {
@@ -66,13 +73,13 @@ impl BlockCache {
     pub(crate) fn get(&self, rowset: u64, offset: u64) -> Option<Arc<VerifiedBlock>> {
         let place = (rowset, offset);
         let mut shard = self.shard(place).lock();
-        let Some((block, index)) = shard.places.get(&place).map(|(block, index)| (block.clone(), *index))
-        else {
+        let Some(known) = shard.places.get_mut(&place) else {
             shard.misses += 1;
             return None;
         };
+        known.used = true;
+        let block = known.block.clone();
         shard.hits += 1;
-        shard.entries[index].used = true;
         Some(block)
     }
 
@@ -91,8 +98,8 @@ impl BlockCache {
             shard.evict();
         }
         let index = shard.entries.len();
-        shard.entries.push(Entry { place, bytes: cost, used: false });
-        shard.places.insert(place, (block, index));
+        shard.entries.push(Entry { place, bytes: cost });
+        shard.places.insert(place, Known { block, index, used: false });
         shard.bytes += cost;
         let bytes = shard.bytes;
         shard.charge.set(bytes);
@@ -130,11 +137,10 @@ impl Shard {
             if self.hand >= self.entries.len() {
                 self.hand = 0;
             }
-            let entry = &mut self.entries[self.hand];
-            if !entry.used {
-                break;
+            match self.places.get_mut(&self.entries[self.hand].place) {
+                Some(known) if known.used => known.used = false,
+                _ => break,
             }
-            entry.used = false;
             self.hand += 1;
         }
         self.remove(self.hand);
@@ -145,9 +151,9 @@ impl Shard {
         self.places.remove(&entry.place);
         self.bytes -= entry.bytes;
         if let Some(moved) = self.entries.get(index)
-            && let Some((_, place)) = self.places.get_mut(&moved.place)
+            && let Some(known) = self.places.get_mut(&moved.place)
         {
-            *place = index;
+            known.index = index;
         }
     }
 }

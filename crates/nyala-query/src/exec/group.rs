@@ -103,19 +103,29 @@ impl Inputs {
     }
 
     fn with_groups(plan: &Plan, name: Arc<str>, inputs: Vec<Input>) -> Self {
+        let tags = |values: &[String]| plan.group_tags.iter().cloned().zip(values.iter().cloned()).collect();
+        // The groups of a single measurement are in order, and differ unless their values are no text.
+        if let [Input::Measurement(rows)] = inputs.as_slice()
+            && rows.group_values.is_sorted_by(|a, b| a < b)
+        {
+            let group = |(number, values): (usize, &Vec<String>)| Group {
+                tags: tags(values),
+                members: vec![(0, number)],
+            };
+            let mut groups: Vec<Group> = rows.group_values.iter().enumerate().map(group).collect();
+            if !plan.ascending {
+                groups.reverse();
+            }
+            return Self { name, inputs, groups };
+        }
         let mut members: BTreeMap<Vec<String>, Vec<(usize, usize)>> = BTreeMap::new();
         for (position, input) in inputs.iter().enumerate() {
             for (group, values) in input.groups(&plan.group_tags).into_iter().enumerate() {
                 members.entry(values).or_default().push((position, group));
             }
         }
-        let mut groups: Vec<Group> = members
-            .into_iter()
-            .map(|(values, members)| Group {
-                tags: plan.group_tags.iter().cloned().zip(values).collect(),
-                members,
-            })
-            .collect();
+        let mut groups: Vec<Group> =
+            members.into_iter().map(|(values, members)| Group { tags: tags(&values), members }).collect();
         if !plan.ascending {
             groups.reverse();
         }
