@@ -135,8 +135,12 @@ impl<'a> Calls<'a> {
                 continue;
             }
             let reduction = reducers.next().expect("one for each such call").finish(&slots);
-            let references = 0..self.plan.references.len();
-            let references = references.map(|index| self.beside.of(index, &reduction.rows)).collect();
+            let references = self.plan.references.iter().enumerate();
+            let references = references
+                .map(|(index, reference)| {
+                    self.beside.of(index, &reduction.rows).typed(reference.value_type())
+                })
+                .collect();
             reduced.push((reduction, references));
         }
         Ok(reduced)
@@ -157,7 +161,9 @@ pub async fn merge_calls(
 ) -> Result<Option<(Vec<i64>, Vec<Column>)>> {
     let mut points: Vec<Points> = Vec::with_capacity(calls.len());
     for ((reduction, references), call) in calls.into_iter().zip(&plan.calls) {
-        points.push(Points::of(plan, call, windows, reduction, references, memory).await?);
+        let mut of_call = Points::of(plan, call, windows, reduction, references, memory).await?;
+        of_call.values = of_call.values.typed(call.value_type());
+        points.push(of_call);
     }
     if points.iter().all(|points| points.times_ns.is_empty()) {
         return Ok(None);

@@ -1,6 +1,7 @@
 //! Columns of values while a query runs: Arrow arrays by InfluxQL's types.
 
 use super::tag::TagColumn;
+use crate::plan::ValueType;
 use arrow_array::builder::StringBuilder;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
@@ -68,6 +69,19 @@ impl Column {
             DataType::Utf8 => Column::String(array.as_string::<i32>().clone()),
             DataType::Boolean => Column::Boolean(array.as_boolean().clone()),
             _ => Column::Null(array.len()),
+        }
+    }
+
+    /// The column, of a type even if it has no values that show one.
+    #[must_use]
+    pub fn typed(self, value_type: Option<ValueType>) -> Self {
+        let (Column::Null(rows), Some(value_type)) = (&self, value_type) else { return self };
+        match value_type {
+            ValueType::Float => Column::Float(Float64Array::new_null(*rows)),
+            ValueType::Integer => Column::Integer(Int64Array::new_null(*rows)),
+            ValueType::Unsigned => Column::Unsigned(UInt64Array::new_null(*rows)),
+            ValueType::String => Column::String(StringArray::new_null(*rows)),
+            ValueType::Boolean => Column::Boolean(BooleanArray::new_null(*rows)),
         }
     }
 

@@ -123,7 +123,9 @@ impl RawGroup {
                     let single = calls.len() == 1;
                     let mut points: Vec<Series> = Vec::with_capacity(calls.len());
                     for call in calls.iter_mut() {
-                        points.push(call.next(rows.as_ref(), single).await?);
+                        let mut of_call = call.next(rows.as_ref(), single).await?;
+                        of_call.values = of_call.values.typed(call.plan.value_type());
+                        points.push(of_call);
                     }
                     let points: Vec<(&[i64], &Column)> =
                         points.iter().map(|points| (&*points.times_ns, &points.values)).collect();

@@ -92,6 +92,14 @@ impl Reference {
         Self { name: reference.name.clone(), kind }
     }
 
+    /// The type of a field.
+    pub fn value_type(&self) -> Option<ValueType> {
+        match self.kind {
+            ReferenceKind::Field(value_type) => Some(value_type),
+            _ => None,
+        }
+    }
+
     /// Whether it is a tag.
     pub fn is_tag(&self) -> bool {
         matches!(self.kind, ReferenceKind::Tag | ReferenceKind::GroupTag)

@@ -119,13 +119,26 @@ impl Writer<'_> {
         };
         let mut fill = if windows.is_some() || is_mixed { self.fill() } else { String::new() };
         // InfluxDB counts windows from 1970 both ways, which bends lines across it unless windows begin there.
-        if fill.contains("linear") && windows.is_some_and(|windows| windows.text.contains(',')) {
+        if fill.contains("linear") && windows.as_ref().is_some_and(|windows| windows.text.contains(',')) {
             fill = " fill(previous)".to_owned();
         }
         // InfluxDB limits the rows that the best are chosen from.
         let is_limited = !columns.contains("top(") && !columns.contains("bottom(");
         let rest = if is_limited { self.rest(true) } else { String::new() };
-        format!("SELECT {columns} FROM {}{condition}{group}{fill}{rest}", self.measurement.name)
+        let zone = match windows.is_some() && !fill.contains("linear") && self.chance(0.15) {
+            true => format!(" tz('{}')", self.one_of(&["Europe/Berlin", "America/New_York", "Asia/Kolkata"])),
+            false => String::new(),
+        };
+        format!("SELECT {columns} FROM {}{condition}{group}{fill}{rest}{zone}", self.source())
+    }
+
+    /// The measurement, or several where times of several do not meet.
+    fn source(&mut self) -> String {
+        match self.random.random_range(0..20) {
+            0 => format!("/^{}$/", self.measurement.name),
+            1 => format!("\"autogen\".{}", self.measurement.name),
+            _ => self.measurement.name.to_owned(),
+        }
     }
 
     fn aggregate(&mut self, is_alone: bool) -> String {
