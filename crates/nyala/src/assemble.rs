@@ -60,6 +60,7 @@ impl Running {
         };
         let context = Arc::new(Context {
             databases: OnceLock::new(),
+            started_ns: clock.now_ns(),
             clock: clock.clone(),
             work: work.handle().clone(),
             limits: HttpLimits {

@@ -82,8 +82,20 @@ fn what_shows_the_server_is_for_administrators() {
     assert_eq!(server.status("/metrics"), 403, "there is no administrator yet");
     ask(&server, "", "", "CREATE USER ann WITH PASSWORD 'a' WITH ALL PRIVILEGES");
     ask(&server, "ann", "a", "CREATE USER bob WITH PASSWORD 'b'");
-    let status = |login: &str| server.status(&format!("/metrics?{login}"));
-    assert_eq!((status(""), status("u=bob&p=b"), status("u=ann&p=a")), (401, 403, 200));
+    for path in ["/metrics", "/debug/vars"] {
+        let status = |login: &str| server.status(&format!("{path}?{login}"));
+        assert_eq!((status(""), status("u=bob&p=b"), status("u=ann&p=a")), (401, 403, 200), "{path}");
+    }
+    ask(&server, "ann", "a", "CREATE DATABASE d");
+    let written =
+        server.send("POST", "/write?db=d&u=ann&p=a", b"m,h=a v=1\nm,h=b v=1\nn v=1").expect("an answer");
+    assert_eq!(written.status, 204);
+    let vars = server.send("GET", "/debug/vars?u=ann&p=a", b"").expect("an answer");
+    let vars: serde_json::Value = serde_json::from_slice(&vars.body).expect("JSON");
+    let counts = &vars["database:d"]["values"];
+    assert_eq!((&counts["numMeasurements"], &counts["numSeries"]), (&2.into(), &3.into()), "{vars}");
+    let httpd = &vars["httpd"]["values"];
+    assert_eq!((&httpd["writeReq"], &httpd["authFail"]), (&1.into(), &2.into()), "{vars}");
     // What tells no more than that it runs is open, as it is in InfluxDB.
     for (path, status) in [("/ping", 204), ("/health", 200), ("/status", 204), ("/ready", 200)] {
         assert_eq!(server.status(path), status, "{path}");

@@ -23,10 +23,17 @@ impl Metrics {
 
     /// Counts a request; unknown paths together.
     pub fn request(&self, path: &str, status: StatusCode) {
-        let known = ["/write", "/query", "/ping", "/health", "/ready", "/metrics", "/status"];
+        let known =
+            ["/write", "/query", "/ping", "/health", "/ready", "/metrics", "/status", "/api/v2/write"];
         let path = known.into_iter().find(|known| *known == path).unwrap_or("other");
         let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         *requests.entry((path, status.as_u16())).or_default() += 1;
+    }
+
+    /// Requests by path and status.
+    pub fn counts(&self) -> Vec<(&'static str, u16, u64)> {
+        let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        requests.iter().map(|((path, status), count)| (*path, *status, *count)).collect()
     }
 
     /// All metrics.

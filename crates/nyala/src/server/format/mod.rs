@@ -14,7 +14,7 @@ pub use indent::Indenter;
 pub use json::{JsonAnswer, JsonOptions};
 pub use kind::Format;
 pub use text::push_string;
-pub use time::Epoch;
+pub use time::{Epoch, push_rfc3339};
 
 use csv::CsvAnswer;
 use message_pack::MessagePackAnswer;

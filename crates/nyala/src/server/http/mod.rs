@@ -2,6 +2,7 @@
 
 pub mod access;
 mod body;
+mod debug;
 mod frames;
 mod gzip;
 mod multipart;
@@ -42,6 +43,8 @@ pub struct Context {
     pub databases: OnceLock<Databases>,
     /// The time of day.
     pub clock: ClockRef,
+    /// When the server was started.
+    pub started_ns: i64,
     /// Threads for what takes long or waits for the disk.
     pub work: tokio::runtime::Handle,
     /// Bounds on requests.
@@ -133,7 +136,7 @@ fn allowed(path: &str) -> Option<&'static str> {
         "/write" => Some("OPTIONS, POST"),
         "/query" => Some("GET, OPTIONS, POST"),
         "/ping" | "/status" | "/ready" => Some("GET, HEAD"),
-        "/health" | "/metrics" => Some("GET"),
+        "/health" | "/metrics" | "/debug/vars" => Some("GET"),
         "/api/v2/query" | "/api/v2/write" | "/api/v2/delete" => Some("POST"),
         "/api/v2/buckets" => Some("GET, POST"),
         path if path.starts_with(v2::BUCKET) => Some("DELETE"),
@@ -160,6 +163,7 @@ async fn route(
         "/ping" => Ok(ping(&request)),
         "/status" => Ok(empty(StatusCode::NO_CONTENT)),
         "/health" | "/ready" => Ok(health(context)),
+        "/debug/vars" => debug::vars(context, request).await,
         "/metrics" => {
             let of_url = params::Params::parse(request.uri().query().unwrap_or(""));
             access::check_admin(context, &of_url, request.headers()).await?;
