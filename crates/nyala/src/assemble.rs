@@ -6,6 +6,7 @@ use crate::server::http::access::Access;
 use crate::server::http::{Context, Databases, HttpLimits};
 use crate::server::metrics::Metrics;
 use crate::server::stage::Stage;
+use crate::server::tls::Certificates;
 use nyala_core::env::{ClockRef, SystemClock};
 use nyala_core::memory::Component;
 use nyala_core::{Error, Result};
@@ -24,6 +25,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// What the process takes before it holds any data: code, stacks, the allocator's own.
 const PROCESS_BYTES: usize = 24 << 20;
@@ -78,7 +80,11 @@ impl Running {
             requests: AtomicU64::new(0),
         });
         // Listening comes first, so that whoever waits for a recovery is told so.
-        let server = Server::start(config.http_bind, cores, context.clone())
+        let certificates = config.certificates().map_err(Error::invalid)?.map(Arc::new);
+        if let Some(certificates) = &certificates {
+            work.spawn(renew_certificates(certificates.clone()));
+        }
+        let server = Server::start(config.http_bind, cores, context.clone(), certificates)
             .map_err(|error| Error::from(error).context(format!("listening on {}", config.http_bind)))?;
         let opened = open_databases(config, &work, &context);
         let (engine, catalog) = match opened {
@@ -167,6 +173,20 @@ async fn upkeep(catalog: Arc<Catalog>, engine: Arc<Engine>, clock: ClockRef) {
             Err(error) => tracing::error!(%error, "enforcing retention"),
         }
         index_memory.set(catalog.measure_series_memory() as u64);
+    }
+}
+
+/// Reads certificates again at every SIGHUP.
+async fn renew_certificates(certificates: Arc<Certificates>) {
+    let mut asked = match signal(SignalKind::hangup()) {
+        Ok(asked) => asked,
+        Err(error) => return tracing::error!(%error, "certificates are not renewed at SIGHUP"),
+    };
+    while asked.recv().await.is_some() {
+        match certificates.read_again() {
+            Ok(()) => tracing::info!("new connections are greeted with the certificate as it is now"),
+            Err(error) => tracing::error!(%error, "the certificate stays the one that was read before"),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Settings: a TOML file, `NYALA_*` variables and flags, in rising precedence, under the same names.
 
 use crate::server::http::access::SharedSecret;
+use crate::server::tls::Certificates;
 use clap::{Args, ValueEnum};
 use nyala_query::running::QueryLimits;
 use serde::{Deserialize, Serialize};
@@ -38,6 +39,12 @@ pub struct GivenConfig {
     /// The largest request body, packed or unpacked [default: 25MB]
     #[arg(long, env = "NYALA_MAX_BODY_SIZE", value_name = "SIZE")]
     pub max_body_size: Option<ByteSize>,
+    /// A certificate in PEM: HTTPS instead of HTTP; read again at SIGHUP
+    #[arg(long, env = "NYALA_HTTPS_CERTIFICATE", value_name = "FILE")]
+    pub https_certificate: Option<PathBuf>,
+    /// Its private key in PEM [default: in the file of the certificate]
+    #[arg(long, env = "NYALA_HTTPS_PRIVATE_KEY", value_name = "FILE")]
+    pub https_private_key: Option<PathBuf>,
     /// The most rows of an answer that is not chunked; 0: any number [default: 0]
     #[arg(long, env = "NYALA_MAX_ROW_LIMIT", value_name = "NUMBER")]
     pub max_row_limit: Option<usize>,
@@ -81,6 +88,8 @@ pub struct Config {
     pub encoding: Encoding,
     pub maintenance_threads: usize,
     pub max_body_size: ByteSize,
+    pub https_certificate: Option<PathBuf>,
+    pub https_private_key: Option<PathBuf>,
     pub max_row_limit: usize,
     pub max_concurrent_queries: usize,
     pub query_timeout: Time,
@@ -249,6 +258,8 @@ impl GivenConfig {
             encoding: self.encoding.or(in_file.encoding).unwrap_or(Encoding::Balanced),
             maintenance_threads: self.maintenance_threads.or(in_file.maintenance_threads).unwrap_or(2),
             max_body_size: self.max_body_size.or(in_file.max_body_size).unwrap_or(ByteSize(25_000_000)),
+            https_certificate: self.https_certificate.or(in_file.https_certificate),
+            https_private_key: self.https_private_key.or(in_file.https_private_key),
             max_row_limit: self.max_row_limit.or(in_file.max_row_limit).unwrap_or(0),
             max_concurrent_queries: self
                 .max_concurrent_queries
@@ -282,12 +293,22 @@ impl Config {
         }
     }
 
+    /// The certificate to greet clients with, if there is to be one.
+    pub fn certificates(&self) -> Result<Option<Certificates>, String> {
+        let Some(certificate) = &self.https_certificate else { return Ok(None) };
+        let key = self.https_private_key.as_ref().unwrap_or(certificate);
+        Certificates::read(certificate, key).map(Some)
+    }
+
     fn check(&self) -> Result<(), String> {
         if !self.http_bind.ip().is_loopback() && !self.auth_enabled && !self.allow_unauthenticated {
             return Err(format!(
                 "http-bind {} is reachable from other machines, and authentication is off: say --auth-enabled, bind to 127.0.0.1, or say --allow-unauthenticated if the network is trusted",
                 self.http_bind
             ));
+        }
+        if self.https_private_key.is_some() && self.https_certificate.is_none() {
+            return Err("https-private-key without https-certificate would secure nothing".into());
         }
         if let Some(secret) = &self.shared_secret {
             secret.check()?;

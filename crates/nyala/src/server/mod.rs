@@ -5,6 +5,7 @@ pub mod format;
 pub mod http;
 pub mod metrics;
 pub mod stage;
+pub mod tls;
 
 use http::Context;
 use hyper::server::conn::http1;
@@ -15,6 +16,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use tls::Certificates;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 
@@ -35,8 +38,13 @@ pub struct Server {
 }
 
 impl Server {
-    /// Begins to listen and serve, with `cores` threads.
-    pub fn start(bind: SocketAddr, cores: usize, context: Arc<Context>) -> io::Result<Self> {
+    /// Begins to listen and serve, with `cores` threads; with TLS if there are certificates.
+    pub fn start(
+        bind: SocketAddr,
+        cores: usize,
+        context: Arc<Context>,
+        certificates: Option<Arc<Certificates>>,
+    ) -> io::Result<Self> {
         let listener = std::net::TcpListener::bind(bind)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
@@ -48,8 +56,9 @@ impl Server {
             let (lane, connections) = mpsc::channel(64);
             lanes.push(lane);
             let (context, stopped, open) = (context.clone(), stopped.clone(), open.clone());
+            let certificates = certificates.clone();
             let name = format!("connections-{number}");
-            threads.push(spawn(name, move || serve_lane(connections, context, stopped, open))?);
+            threads.push(spawn(name, move || serve_lane(connections, context, certificates, stopped, open))?);
         }
         threads.push(spawn("accept".into(), move || accept(listener, lanes, stopped, open))?);
         Ok(Self { address, stop, threads })
@@ -124,6 +133,7 @@ struct TcpStreamParts(std::net::TcpStream);
 fn serve_lane(
     mut connections: mpsc::Receiver<TcpStreamParts>,
     context: Arc<Context>,
+    certificates: Option<Arc<Certificates>>,
     mut stopped: watch::Receiver<bool>,
     open: Arc<AtomicUsize>,
 ) {
@@ -136,8 +146,9 @@ fn serve_lane(
                 connection = connections.recv() => {
                     let Some(TcpStreamParts(stream)) = connection else { break };
                     let (context, stopped, open) = (context.clone(), handed_on.clone(), open.clone());
+                    let certificates = certificates.clone();
                     serving.spawn(async move {
-                        if let Err(error) = serve(stream, context, stopped).await {
+                        if let Err(error) = greet(stream, context, certificates, stopped).await {
                             tracing::debug!(%error, "connection ended");
                         }
                         open.fetch_sub(1, Ordering::Relaxed);
@@ -154,13 +165,27 @@ fn serve_lane(
     });
 }
 
-async fn serve(
+type Ended = Result<(), Box<dyn std::error::Error + Send + Sync>>;
+
+/// Serves a connection, once it is secured where it has to be.
+async fn greet(
     stream: std::net::TcpStream,
     context: Arc<Context>,
-    mut stopped: watch::Receiver<bool>,
-) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    certificates: Option<Arc<Certificates>>,
+    stopped: watch::Receiver<bool>,
+) -> Ended {
     let stream = TcpStream::from_std(stream)?;
     stream.set_nodelay(true)?;
+    let Some(certificates) = certificates else { return serve(stream, context, stopped).await };
+    let secured = tokio::time::timeout(HEADER_TIMEOUT, certificates.acceptor().accept(stream)).await??;
+    serve(secured, context, stopped).await
+}
+
+async fn serve(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    context: Arc<Context>,
+    mut stopped: watch::Receiver<bool>,
+) -> Ended {
     let service = service_fn(move |request| http::answer(context.clone(), request));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -109,6 +109,12 @@ impl Process {
         line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
     }
 
+    /// Sends a signal.
+    pub(crate) fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status();
+        assert!(sent.expect("kill runs").success());
+    }
+
     /// Kills the process as `kill -9` does, while others still use it.
     pub(crate) fn kill_9(&self) {
         let pid = self.child.id().to_string();

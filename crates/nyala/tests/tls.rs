@@ -1,0 +1,101 @@
+//! HTTPS, and a certificate that is renewed while the server runs. Certificates and the client are openssl's;
+//! `NYALA_REQUIRE_PEERS=1` fails where it is missing.
+
+#[path = "support/client.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod client;
+#[path = "support/process.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod process;
+
+use process::Process;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+fn has_openssl() -> bool {
+    let works = Command::new("openssl").arg("version").output().is_ok_and(|output| output.status.success());
+    let required = std::env::var_os("NYALA_REQUIRE_PEERS").is_some_and(|value| value == "1");
+    assert!(works || !required, "openssl is missing");
+    works
+}
+
+/// A certificate that vouches for itself, and its key.
+fn make(certificate: &Path, key: &Path) {
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"])
+        .args(["-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"])
+        .arg("-keyout")
+        .arg(key)
+        .arg("-out")
+        .arg(certificate)
+        .output()
+        .expect("it runs");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+}
+
+/// What a client that trusts a certificate is answered; empty where it does not trust the server.
+fn ping(server: &Process, trusted: &Path) -> String {
+    let mut client = Command::new("openssl")
+        .args([
+            "s_client",
+            "-connect",
+            &server.address.to_string(),
+            "-verify_return_error",
+            "-quiet",
+            "-CAfile",
+        ])
+        .arg(trusted)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it runs");
+    let request = b"GET /ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    // A client that has given up reads nothing.
+    let _ = client.stdin.take().expect("piped").write_all(request);
+    let output = client.wait_with_output().expect("it ends");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_renewed_certificate_is_served_without_a_restart() {
+    if !has_openssl() {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name);
+    make(&path("old.pem"), &path("key.pem"));
+    std::fs::copy(path("old.pem"), path("served.pem")).expect("copied");
+    let texts = [path("served.pem"), path("key.pem")].map(|path| path.to_str().expect("UTF-8").to_owned());
+    let arguments = ["--https-certificate", &*texts[0], "--https-private-key", &*texts[1]];
+    let server = Process::spawn(&path("data"), &arguments);
+    wait_for("it answers", || ping(&server, &path("old.pem")).starts_with("HTTP/1.1 204"));
+    assert_eq!(server.status("/ping"), 0, "nothing goes in the clear");
+
+    make(&path("new.pem"), &path("key.pem"));
+    std::fs::copy(path("new.pem"), path("served.pem")).expect("copied");
+    assert!(ping(&server, &path("old.pem")).starts_with("HTTP/1.1 204"), "the old one until it is told");
+    server.signal("HUP");
+    wait_for("the new one is served", || ping(&server, &path("new.pem")).starts_with("HTTP/1.1 204"));
+    assert_eq!(ping(&server, &path("old.pem")), "");
+
+    std::fs::write(path("served.pem"), "broken").expect("written");
+    server.signal("HUP");
+    wait_for("it says so", || server.log().contains("the certificate stays"));
+    assert!(ping(&server, &path("new.pem")).starts_with("HTTP/1.1 204"));
+    assert!(server.stop().success());
+
+    let mut refused = Process::spawn(&path("data"), &arguments);
+    assert!(!refused.wait().success(), "it does not start with a broken certificate");
+    assert!(refused.log().contains("served.pem") || refused.log().is_empty(), "{}", refused.log());
+}
