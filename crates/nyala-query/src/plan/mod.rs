@@ -219,7 +219,7 @@ impl Plan {
             fill = Fill::None;
         }
         let (fields, tag_columns) = match select.target {
-            None => (with_shown_arguments(&select.fields), Vec::new()),
+            None => (with_shown_arguments(select.fields), Vec::new()),
             Some(_) => with_written_arguments(select.fields),
         };
         let mut columns = Vec::with_capacity(fields.len());
@@ -402,8 +402,15 @@ fn shown_arguments(field: &Field) -> Vec<Field> {
 }
 
 /// The fields, each followed by those of its arguments that are shown.
-fn with_shown_arguments(fields: &[Field]) -> Vec<Field> {
-    fields.iter().flat_map(|field| std::iter::once(field.clone()).chain(shown_arguments(field))).collect()
+fn with_shown_arguments(fields: Vec<Field>) -> Vec<Field> {
+    if fields.iter().all(|field| shown_arguments(field).is_empty()) {
+        return fields;
+    }
+    let with_arguments = |field: Field| {
+        let arguments = shown_arguments(&field);
+        std::iter::once(field).chain(arguments)
+    };
+    fields.into_iter().flat_map(with_arguments).collect()
 }
 
 /// The fields, and behind them those of their arguments that are tags of what is written, at these places.
