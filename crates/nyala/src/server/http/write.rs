@@ -1,10 +1,11 @@
 //! `POST /write` and `/api/v2/write`: line protocol in.
 
 use super::response::{Answer, Failure, empty, failure, failure_with, status_of};
-use super::{Context, access, body, params::Params};
+use super::{Context, access, body, params::Params, prometheus};
 use crate::server::format::push_string;
 use hyper::body::Incoming;
 use hyper::{Request, Response, StatusCode};
+use nyala_core::memory::Component;
 use nyala_core::{Error, ErrorKind};
 use nyala_db::ingest::{LineLimits, ParseErrors, ParseOptions, Precision};
 use nyala_db::quoted;
@@ -28,6 +29,12 @@ impl Destination {
             let words = format!("invalid precision {} (use n, u, ms, s, m or h)", quoted(text));
             failure(StatusCode::BAD_REQUEST, words)
         })?;
+        Ok(Self { database: params.get("db").into(), policy: params.get("rp").into(), precision })
+    }
+
+    /// As Prometheus does, whose samples tell their own times.
+    fn of_prometheus(params: &Params) -> Result<Self, Failure> {
+        let precision = Precision::Nanosecond;
         Ok(Self { database: params.get("db").into(), policy: params.get("rp").into(), precision })
     }
 
@@ -65,7 +72,7 @@ pub(super) async fn handle(
     context: &Context,
     request: Request<Incoming>,
 ) -> Result<Response<Answer>, Failure> {
-    write(context, request, Destination::of_params).await
+    write(context, request, Destination::of_params, Form::Lines).await
 }
 
 /// `POST /api/v2/write`
@@ -73,13 +80,29 @@ pub(super) async fn handle_v2(
     context: &Context,
     request: Request<Incoming>,
 ) -> Result<Response<Answer>, Failure> {
-    write(context, request, Destination::of_bucket).await
+    write(context, request, Destination::of_bucket, Form::Lines).await
+}
+
+/// `POST /api/v1/prom/write`
+pub(super) async fn handle_prometheus(
+    context: &Context,
+    request: Request<Incoming>,
+) -> Result<Response<Answer>, Failure> {
+    write(context, request, Destination::of_prometheus, Form::Prometheus).await
+}
+
+/// What a body holds.
+#[derive(Clone, Copy)]
+enum Form {
+    Lines,
+    Prometheus,
 }
 
 async fn write(
     context: &Context,
     request: Request<Incoming>,
     destination: impl FnOnce(&Params) -> Result<Destination, Failure>,
+    form: Form,
 ) -> Result<Response<Answer>, Failure> {
     let databases = context.databases()?;
     let params = Params::parse(request.uri().query().unwrap_or(""));
@@ -100,6 +123,7 @@ async fn write(
     let body = body::read(context, incoming, &head.headers).await?;
     let options = ParseOptions { precision, now_ns: context.clock.now_ns(), limits: LineLimits::default() };
     let writer = databases.writer.clone();
+    let (limit_bytes, memory) = (context.limits.body_bytes, databases.memory.clone());
     // Unpacking takes long and syncing the log blocks its thread, so both are done beside those that serve
     // connections.
     let written = context
@@ -107,7 +131,20 @@ async fn write(
         .spawn(async move {
             let mut body = body.unpacked()?;
             body.charge_parsed()?;
-            Ok::<_, Failure>(writer.write(&database, &policy, options, &body).await)
+            if let Form::Lines = form {
+                return Ok(writer.write(&database, &policy, options, &body).await);
+            }
+            let hold = |bytes| memory.try_charge(Component::InFlight, bytes);
+            let unpacked = prometheus::memory_bytes(&body).and_then(|bytes| {
+                let _held = hold(bytes)?;
+                let lines = prometheus::lines(&body, limit_bytes)?;
+                hold(lines.len() as u64).map(|held| (lines, held))
+            });
+            let (lines, _held) = unpacked.map_err(|error| match error.kind() {
+                ErrorKind::Limit => failure(StatusCode::PAYLOAD_TOO_LARGE, error.message()),
+                _ => failure(status_of(&error), error.message()),
+            })?;
+            Ok::<_, Failure>(writer.write(&database, &policy, options, lines.as_bytes()).await)
         })
         .await
         .map_err(|_| failure(StatusCode::INTERNAL_SERVER_ERROR, "the write was broken off"))??;
