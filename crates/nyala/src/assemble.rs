@@ -84,8 +84,14 @@ impl Running {
         if let Some(certificates) = &certificates {
             work.spawn(renew_certificates(certificates.clone()));
         }
-        let server = Server::start(config.http_bind, cores, context.clone(), certificates)
-            .map_err(|error| Error::from(error).context(format!("listening on {}", config.http_bind)))?;
+        let server = Server::start(
+            config.http_bind,
+            config.bind_socket.as_deref(),
+            cores,
+            context.clone(),
+            certificates,
+        )
+        .map_err(|error| Error::from(error).context(format!("listening on {}", config.http_bind)))?;
         let opened = open_databases(config, &work, &context);
         let (engine, catalog) = match opened {
             Ok(opened) => opened,

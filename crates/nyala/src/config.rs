@@ -39,6 +39,9 @@ pub struct GivenConfig {
     /// The largest request body, packed or unpacked [default: 25MB]
     #[arg(long, env = "NYALA_MAX_BODY_SIZE", value_name = "SIZE")]
     pub max_body_size: Option<ByteSize>,
+    /// A socket in the file system to listen at too, for owner and group
+    #[arg(long, env = "NYALA_BIND_SOCKET", value_name = "FILE")]
+    pub bind_socket: Option<PathBuf>,
     /// A certificate in PEM: HTTPS instead of HTTP; read again at SIGHUP
     #[arg(long, env = "NYALA_HTTPS_CERTIFICATE", value_name = "FILE")]
     pub https_certificate: Option<PathBuf>,
@@ -88,6 +91,7 @@ pub struct Config {
     pub encoding: Encoding,
     pub maintenance_threads: usize,
     pub max_body_size: ByteSize,
+    pub bind_socket: Option<PathBuf>,
     pub https_certificate: Option<PathBuf>,
     pub https_private_key: Option<PathBuf>,
     pub max_row_limit: usize,
@@ -258,6 +262,7 @@ impl GivenConfig {
             encoding: self.encoding.or(in_file.encoding).unwrap_or(Encoding::Balanced),
             maintenance_threads: self.maintenance_threads.or(in_file.maintenance_threads).unwrap_or(2),
             max_body_size: self.max_body_size.or(in_file.max_body_size).unwrap_or(ByteSize(25_000_000)),
+            bind_socket: self.bind_socket.or(in_file.bind_socket),
             https_certificate: self.https_certificate.or(in_file.https_certificate),
             https_private_key: self.https_private_key.or(in_file.https_private_key),
             max_row_limit: self.max_row_limit.or(in_file.max_row_limit).unwrap_or(0),

@@ -272,3 +272,28 @@ fn points_too_far_from_now_are_refused_by_a_policy_that_says_so() {
     assert_eq!(shown["columns"][4], "futureWriteLimit", "{shown}");
     assert_eq!((&shown["values"][0][4], &shown["values"][0][5]), (&"2h0m0s".into(), &"2h0m0s".into()));
 }
+
+#[test]
+fn a_socket_in_the_file_system_is_served_and_outlives_no_server() {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+    let directory = tempfile::tempdir().expect("a directory");
+    let socket = directory.path().join("nyala.sock");
+    let arguments = ["--bind-socket", socket.to_str().expect("UTF-8")];
+    let mut server = Process::start(&directory.path().join("data"), &arguments);
+    let ping = || {
+        let mut stream = UnixStream::connect(&socket).expect("it listens");
+        stream.write_all(b"GET /ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        answer
+    };
+    assert!(ping().starts_with("HTTP/1.1 204"), "{}", ping());
+    let mut second = Process::spawn(&directory.path().join("other"), &arguments);
+    assert!(!second.wait().success() && second.log().contains("nyala.sock"), "{}", second.log());
+    server.kill();
+    let server = Process::start(&directory.path().join("data"), &arguments);
+    assert!(ping().starts_with("HTTP/1.1 204"));
+    assert!(server.stop().success());
+    assert!(!socket.exists());
+}

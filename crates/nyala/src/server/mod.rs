@@ -4,6 +4,7 @@
 pub mod format;
 pub mod http;
 pub mod metrics;
+mod socket;
 pub mod stage;
 pub mod tls;
 
@@ -13,12 +14,13 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::io;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tls::Certificates;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{mpsc, watch};
 
 /// How long a client may take to send its headers.
@@ -33,14 +35,17 @@ const CONNECTIONS_MAX: usize = 16_384;
 /// Threads that serve connections.
 pub struct Server {
     address: SocketAddr,
+    socket: Option<PathBuf>,
     stop: watch::Sender<bool>,
     threads: Vec<std::thread::JoinHandle<()>>,
 }
 
 impl Server {
-    /// Begins to listen and serve, with `cores` threads; with TLS if there are certificates.
+    /// Begins to listen and serve, with `cores` threads; with TLS if there are certificates. A socket in the file
+    /// system needs none: who may open it is what the system says.
     pub fn start(
         bind: SocketAddr,
+        socket: Option<&Path>,
         cores: usize,
         context: Arc<Context>,
         certificates: Option<Arc<Certificates>>,
@@ -48,6 +53,7 @@ impl Server {
         let listener = std::net::TcpListener::bind(bind)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
+        let local = socket.map(socket::listen).transpose()?;
         let (stop, stopped) = watch::channel(false);
         let open = Arc::new(AtomicUsize::new(0));
         let mut threads = Vec::with_capacity(cores + 1);
@@ -60,8 +66,8 @@ impl Server {
             let name = format!("connections-{number}");
             threads.push(spawn(name, move || serve_lane(connections, context, certificates, stopped, open))?);
         }
-        threads.push(spawn("accept".into(), move || accept(listener, lanes, stopped, open))?);
-        Ok(Self { address, stop, threads })
+        threads.push(spawn("accept".into(), move || accept(listener, local, lanes, stopped, open))?);
+        Ok(Self { address, socket: socket.map(Path::to_owned), stop, threads })
     }
 
     /// The address it listens on.
@@ -77,6 +83,8 @@ impl Server {
                 tracing::error!("a connection thread panicked");
             }
         }
+        // Gone already is as good.
+        self.socket.iter().for_each(|path| drop(std::fs::remove_file(path)));
     }
 }
 
@@ -91,7 +99,8 @@ fn runtime() -> tokio::runtime::Runtime {
 
 fn accept(
     listener: std::net::TcpListener,
-    lanes: Vec<mpsc::Sender<TcpStreamParts>>,
+    local: Option<std::os::unix::net::UnixListener>,
+    lanes: Vec<mpsc::Sender<Accepted>>,
     mut stopped: watch::Receiver<bool>,
     open: Arc<AtomicUsize>,
 ) {
@@ -100,13 +109,26 @@ fn accept(
             Ok(listener) => listener,
             Err(error) => return tracing::error!(%error, "cannot listen"),
         };
+        let local = match local.map(UnixListener::from_std).transpose() {
+            Ok(local) => local,
+            Err(error) => return tracing::error!(%error, "cannot listen"),
+        };
+        let accept_local = async || match &local {
+            Some(local) => local.accept().await,
+            None => std::future::pending().await,
+        };
         let mut turn = 0;
         loop {
             let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
+                accepted = listener.accept() => {
+                    accepted.and_then(|(stream, _)| stream.into_std()).map(Accepted::Tcp)
+                }
+                accepted = accept_local() => {
+                    accepted.and_then(|(stream, _)| stream.into_std()).map(Accepted::Local)
+                }
                 _ = stopped.wait_for(|stopped| *stopped) => return,
             };
-            let stream = match accepted.and_then(|(stream, _)| stream.into_std()) {
+            let stream = match accepted {
                 Ok(stream) => stream,
                 Err(error) => {
                     // Too many open files: wait for some to close.
@@ -119,7 +141,7 @@ fn accept(
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
             open.fetch_add(1, Ordering::Relaxed);
-            if lanes[turn].send(TcpStreamParts(stream)).await.is_err() {
+            if lanes[turn].send(stream).await.is_err() {
                 return;
             }
             turn = (turn + 1) % lanes.len();
@@ -128,10 +150,13 @@ fn accept(
 }
 
 /// A connection that belongs to no runtime yet.
-struct TcpStreamParts(std::net::TcpStream);
+enum Accepted {
+    Tcp(std::net::TcpStream),
+    Local(std::os::unix::net::UnixStream),
+}
 
 fn serve_lane(
-    mut connections: mpsc::Receiver<TcpStreamParts>,
+    mut connections: mpsc::Receiver<Accepted>,
     context: Arc<Context>,
     certificates: Option<Arc<Certificates>>,
     mut stopped: watch::Receiver<bool>,
@@ -144,7 +169,7 @@ fn serve_lane(
         loop {
             tokio::select! {
                 connection = connections.recv() => {
-                    let Some(TcpStreamParts(stream)) = connection else { break };
+                    let Some(stream) = connection else { break };
                     let (context, stopped, open) = (context.clone(), handed_on.clone(), open.clone());
                     let certificates = certificates.clone();
                     serving.spawn(async move {
@@ -169,12 +194,15 @@ type Ended = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
 /// Serves a connection, once it is secured where it has to be.
 async fn greet(
-    stream: std::net::TcpStream,
+    stream: Accepted,
     context: Arc<Context>,
     certificates: Option<Arc<Certificates>>,
     stopped: watch::Receiver<bool>,
 ) -> Ended {
-    let stream = TcpStream::from_std(stream)?;
+    let stream = match stream {
+        Accepted::Tcp(stream) => TcpStream::from_std(stream)?,
+        Accepted::Local(stream) => return serve(UnixStream::from_std(stream)?, context, stopped).await,
+    };
     stream.set_nodelay(true)?;
     let Some(certificates) = certificates else { return serve(stream, context, stopped).await };
     let secured = tokio::time::timeout(HEADER_TIMEOUT, certificates.acceptor().accept(stream)).await??;
