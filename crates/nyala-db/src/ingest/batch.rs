@@ -171,6 +171,18 @@ impl RowGroup {
         fields.iter().filter(new).count()
     }
 
+    /// Whether a row with these fields has a value for each column, and for no other.
+    fn is_filled_by(&self, fields: &[CarefulField<'_>], hasher: &RandomState) -> bool {
+        let column = |field: &CarefulField<'_>| self.find_column(&field.name, field.value.kind(), hasher);
+        let Some(mut columns) = fields.iter().map(column).collect::<Option<Vec<usize>>>() else {
+            return false;
+        };
+        // A field may stand in a line more than once.
+        columns.sort_unstable();
+        columns.dedup();
+        columns.len() == self.columns.len()
+    }
+
     fn find_column(&self, name: &[u8], kind: FieldKind, hasher: &RandomState) -> Option<usize> {
         let same = |column: &FieldColumn| column.kind() == kind && column.name() == name;
         if self.columns.len() <= MAX_SEARCHED_COLUMNS {
@@ -384,7 +396,7 @@ impl ParsedBatch {
         let group = match open {
             Some(group) => {
                 let new = group.count_new_columns(fields, &self.hasher);
-                if group.row_count() == 0 && (new > 0 || group.columns.len() != fields.len()) {
+                if group.row_count() == 0 && !group.is_filled_by(fields, &self.hasher) {
                     // Kept from the last batch in vain.
                     self.column_count -= group.columns.len();
                     *group = RowGroup::new(&group.measurement);

@@ -161,7 +161,17 @@ proptest! {
 #[test]
 fn columns_of_the_last_body_do_not_haunt_the_next() {
     let mut used = Reader::new();
-    for body in ["m a=1,b=2 1", "m a=3 1", "m b=4i 1\nm a=5 2", "m a=1,b=2 1", "m b=1,a=\"x\" 1"] {
+    let bodies = [
+        "m a=1,b=2 1",
+        "m a=3 1",
+        "m b=4i 1\nm a=5 2",
+        "m a=1,b=2 1",
+        "m b=1,a=\"x\" 1",
+        "m a=1,b=2,c=3 1",
+        // As many fields as columns, but all of them one.
+        "m a=1,a=2,a=3 1",
+    ];
+    for body in bodies {
         check(&mut used, body.as_bytes(), ParseOptions { now_ns: NOW_NS, ..ParseOptions::default() });
     }
 }
