@@ -140,6 +140,13 @@ fn open_databases(
         tracing::error!(%damage, "the log is damaged: what it held there is lost");
     }
     let catalog = Arc::new(work.block_on(Catalog::open(engine.clone()))?);
+    if let Some(damage) = catalog.damage() {
+        tracing::error!(
+            %damage,
+            "records of databases are damaged: databases are known by their measurements, their policies keep points \
+             for ever, and their continuous queries are lost; ALTER and CREATE what they were"
+        );
+    }
     Ok((engine, catalog))
 }
 

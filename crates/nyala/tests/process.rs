@@ -252,6 +252,31 @@ fn damage_costs_only_what_it_hit_and_is_named() {
 }
 
 #[test]
+fn damaged_records_of_databases_keep_nobody_from_their_rows() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data_dir = directory.path().join("data");
+    let server = Process::start(&data_dir, &[]);
+    server.query("CREATE DATABASE d");
+    assert_eq!(server.write(&batch("m", 0, 5000, 20)).status, 204);
+    assert!(server.stop().success());
+    let rowsets = std::fs::read_dir(data_dir.join("rowsets")).expect("listed");
+    let length = |path: &PathBuf| path.metadata().map_or(0, |metadata| metadata.len());
+    let smallest = rowsets.map(|entry| entry.expect("an entry").path()).min_by_key(length).expect("a rowset");
+    let mut bytes = std::fs::read(&smallest).expect("read");
+    bytes[40] ^= 4;
+    std::fs::write(&smallest, bytes).expect("written");
+    let (code, said) = check(&data_dir);
+    assert_eq!(code, Some(1));
+    assert!(said.contains("nyala.databases"), "{said}");
+    let server = Process::start(&data_dir, &[]);
+    assert_eq!(server.number("SELECT count(batch) FROM m"), 5000);
+    assert_eq!(server.write("m batch=1i 1").status, 204, "writes go on");
+    let shown = server.query("SHOW RETENTION POLICIES ON d");
+    assert_eq!(shown["results"][0]["series"][0]["values"][0][0], "autogen", "{shown}");
+    assert!(server.stop().success());
+}
+
+#[test]
 fn points_too_far_from_now_are_refused_by_a_policy_that_says_so() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = Process::start(&directory.path().join("data"), &[]);

@@ -76,6 +76,7 @@ pub struct PolicyChange {
 /// All databases.
 pub struct Catalog {
     store: StoreRef,
+    damage: Option<String>,
     databases_records: Records,
     continuous_records: Records,
     series_records: Records,
@@ -107,6 +108,32 @@ const SERIES_TABLE: &str = "nyala.series";
 /// Between the parts of a measurement's table name; names of databases and policies cannot hold it.
 const SEPARATOR: char = '\u{0}';
 
+impl State {
+    /// Makes a database and a policy known by the table of a measurement, where their records cannot be read.
+    fn restore(&mut self, database: &str, policy: &str, schema: &TableSchema) -> Result<()> {
+        let created = self.databases.len() as u64;
+        let known = self.databases.entry(database.into()).or_insert_with(|| {
+            Arc::new(Database {
+                name: database.into(),
+                default_policy: policy.into(),
+                policies: Vec::new(),
+                created,
+                continuous_queries: Vec::new(),
+            })
+        });
+        let known = Arc::make_mut(known);
+        if known.policy(policy).is_none() {
+            let shard_duration_ns = schema.partitioning.time_width_ns;
+            let asked = PolicyChange { shard_duration_ns, ..PolicyChange::default() };
+            known.policies.push(RetentionPolicy::new(policy, &asked)?);
+        }
+        if policy == DEFAULT_POLICY_NAME {
+            known.default_policy = policy.into();
+        }
+        Ok(())
+    }
+}
+
 impl Catalog {
     /// Reads the catalog of a store.
     pub async fn open(store: StoreRef) -> Result<Self> {
@@ -116,12 +143,16 @@ impl Catalog {
         let users = Users::open(store.clone()).await?;
         let mut state = State::default();
         let mut broken = None;
-        databases_records
+        let visited = databases_records
             .visit(b"", |key, value| match serde_json::from_slice::<Database>(value) {
                 Ok(database) => drop(state.databases.insert(database.name.clone(), Arc::new(database))),
                 Err(error) => broken = Some(format!("database record {key:?}: {error}")),
             })
-            .await?;
+            .await;
+        let damage = match visited {
+            Err(error) if error.kind() == ErrorKind::Corrupt => Some(error.to_string()),
+            visited => visited.map(|()| None)?,
+        };
         if let Some(words) = broken {
             return Err(Error::new(ErrorKind::Corrupt, words));
         }
@@ -131,6 +162,9 @@ impl Catalog {
             else {
                 continue;
             };
+            if damage.is_some() {
+                state.restore(database, policy, &schema)?;
+            }
             let measurement =
                 Measurement::new(name.into(), table, &schema, store.clone(), series_records.clone());
             state
@@ -141,6 +175,7 @@ impl Catalog {
         }
         Ok(Self {
             store,
+            damage,
             databases_records,
             continuous_records,
             series_records,
@@ -151,6 +186,12 @@ impl Catalog {
             removals: AtomicU64::new(0),
             changing: tokio::sync::Mutex::new(()),
         })
+    }
+
+    /// What is damaged of the records of databases: those that have measurements are known by these, with policies
+    /// that keep points for ever.
+    pub fn damage(&self) -> Option<&str> {
+        self.damage.as_deref()
     }
 
     /// The store below.
