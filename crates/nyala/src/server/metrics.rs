@@ -8,6 +8,20 @@ use std::sync::{Mutex, PoisonError};
 /// A source of further metrics: appends them in the text format.
 pub type MetricSource = Box<dyn Fn(&mut String) + Send + Sync>;
 
+/// Paths that are counted apart.
+const KNOWN_PATHS: [&str; 10] = [
+    "/write",
+    "/query",
+    "/ping",
+    "/health",
+    "/ready",
+    "/metrics",
+    "/status",
+    "/api/v2/write",
+    "/api/v1/prom/write",
+    "/api/v1/prom/read",
+];
+
 /// Counts of this server.
 #[derive(Default)]
 pub struct Metrics {
@@ -23,9 +37,7 @@ impl Metrics {
 
     /// Counts a request; unknown paths together.
     pub fn request(&self, path: &str, status: StatusCode) {
-        let known =
-            ["/write", "/query", "/ping", "/health", "/ready", "/metrics", "/status", "/api/v2/write"];
-        let path = known.into_iter().find(|known| *known == path).unwrap_or("other");
+        let path = KNOWN_PATHS.into_iter().find(|known| *known == path).unwrap_or("other");
         let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         *requests.entry((path, status.as_u16())).or_default() += 1;
     }

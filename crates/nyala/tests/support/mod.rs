@@ -1,12 +1,13 @@
 //! Support of the compatibility test: text scripts, played over HTTP to nyala and to InfluxDB.
 //!
 //! `script` reads and rewrites the files, `generate` expands their bulk data, `client` speaks HTTP,
-//! `answer` turns a response into the text that a script holds, `server` starts and stops the two
+//! `answer` turns a response into the text that a script holds, `prometheus` does so with remote read, `server` starts and stops the two
 //! programs, `play` joins them.
 
 pub(crate) mod answer;
 pub(crate) mod client;
 pub(crate) mod generate;
 pub(crate) mod play;
+pub(crate) mod prometheus;
 pub(crate) mod script;
 pub(crate) mod server;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::answer;
 use super::client::{self, Request, percent_decode, percent_encode};
 use super::generate::{self, Clock};
+use super::prometheus;
 use super::script::{Kind, Script, Step};
 use super::server::{Program, Server};
 
@@ -141,6 +142,9 @@ fn perform(server: &mut Server, step: &Step, clock: &mut Clock) -> Result<Option
     if response.status == 400 {
         response.body = without_further_members(response.body);
     }
+    if step.option("prometheus").is_some() {
+        prometheus::unpack(&mut response)?;
+    }
     let asked: Vec<String> =
         step.option("show").map(|names| names.split(',').map(str::to_owned).collect()).unwrap_or_default();
     let mut lines = answer::render(&response, &asked);
@@ -196,6 +200,9 @@ fn request_of(step: &Step, clock: &mut Clock) -> Result<Request, String> {
         Some(_) => percent_decode(&text),
         None => text.clone().into_bytes(),
     };
+    if step.option("prometheus").is_some() {
+        body = prometheus::packed(&text)?;
+    }
     if step.option("gzip").is_some() {
         body = client::gzip(&body);
         headers.push(("Content-Encoding".into(), "gzip".into()));

@@ -66,8 +66,8 @@ impl Step {
 }
 
 /// Options that a step may carry; anything else is a typing error.
-const OPTIONS: [&str; 10] =
-    ["unordered", "brief", "mask", "gzip", "percent", "get", "url", "show", "count", "accept"];
+const OPTIONS: [&str; 11] =
+    ["unordered", "brief", "mask", "gzip", "percent", "get", "url", "show", "count", "accept", "prometheus"];
 
 /// All scripts of a directory whose name contains `filter`, in order of name.
 pub(crate) fn load_directory(directory: &Path, filter: &str) -> Vec<Script> {

@@ -80,18 +80,24 @@ pub(super) async fn check_admin(
 
 /// Refuses whoever may not write to a database.
 pub(super) fn check_write(rights: &Rights, database: &str) -> Result<(), Failure> {
-    if rights.may(Privilege::Write, database) {
+    check(rights, Privilege::Write, "write to", database)
+}
+
+/// Refuses whoever may not read a database.
+pub(super) fn check_read(rights: &Rights, database: &str) -> Result<(), Failure> {
+    check(rights, Privilege::Read, "read", database)
+}
+
+fn check(rights: &Rights, privilege: Privilege, verb: &str, database: &str) -> Result<(), Failure> {
+    if rights.may(privilege, database) {
         return Ok(());
     }
     let database = nyala_db::quoted(database);
     let words = match rights {
         Rights::User(user) => {
-            format!(
-                "{} user is not authorized to write to database {database}",
-                nyala_db::quoted(user.name())
-            )
+            format!("{} user is not authorized to {verb} database {database}", nyala_db::quoted(user.name()))
         }
-        _ => format!("user is required to write to database {database}"),
+        _ => format!("user is required to {verb} database {database}"),
     };
     Err(failure(StatusCode::FORBIDDEN, words))
 }

@@ -35,6 +35,8 @@ pub(super) async fn vars(context: &Context, request: Request<Incoming>) -> Resul
         "req": sum(&requests, |_, _| true),
         "queryReq": of_path("/query"),
         "writeReq": of_path("/write") + of_path("/api/v2/write"),
+        "promWriteReq": of_path("/api/v1/prom/write"),
+        "promReadReq": of_path("/api/v1/prom/read"),
         "pingReq": of_path("/ping"),
         "statusReq": of_path("/status"),
         "authFail": sum(&requests, |_, status| status == 401),

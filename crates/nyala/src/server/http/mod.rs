@@ -138,7 +138,9 @@ fn allowed(path: &str) -> Option<&'static str> {
         "/query" => Some("GET, OPTIONS, POST"),
         "/ping" | "/status" | "/ready" => Some("GET, HEAD"),
         "/health" | "/metrics" | "/debug/vars" => Some("GET"),
-        "/api/v2/query" | "/api/v2/write" | "/api/v2/delete" | "/api/v1/prom/write" => Some("POST"),
+        "/api/v2/query" | "/api/v2/write" | "/api/v2/delete" | "/api/v1/prom/write" | "/api/v1/prom/read" => {
+            Some("POST")
+        }
         "/api/v2/buckets" => Some("GET, POST"),
         path if path.starts_with(v2::BUCKET) => Some("DELETE"),
         _ => None,
@@ -159,6 +161,7 @@ async fn route(
         "/query" => query::handle(context, request, format).await,
         "/api/v2/write" => write::handle_v2(context, request).await,
         "/api/v1/prom/write" => write::handle_prometheus(context, request).await,
+        "/api/v1/prom/read" => prometheus::read::handle(context, request).await,
         "/api/v2/delete" => v2::delete(context, request).await,
         "/api/v2/buckets" => v2::buckets(context, request).await,
         path if path.starts_with(v2::BUCKET) => v2::drop_bucket(context, request).await,

@@ -1,7 +1,9 @@
-//! Prometheus' remote write: its samples as points, in the form that InfluxDB gives them.
+//! Prometheus' remote write: its samples as points, in the form that InfluxDB gives them. Remote read is in `read`.
 //!
 //! The measurement is the metric's name, which is a tag too; every label is a tag, the value the field `value`. Samples
 //! that are not finite are left out, as InfluxDB does.
+
+pub(super) mod read;
 
 use nyala_core::{Error, Result};
 use prost::Message;
@@ -46,21 +48,19 @@ struct Sample {
 /// What an unpacked byte takes at most once it is decoded: an empty label is two bytes, and 48 in a vector that grows.
 const DECODED_FACTOR: u64 = 64;
 
-/// The memory that [`lines`] takes beside what it returns.
-pub(super) fn memory_bytes(packed: &[u8]) -> Result<u64> {
-    let told_bytes = snap::raw::decompress_len(packed).map_err(|error| broken(&error))?;
-    Ok(told_bytes as u64 * DECODED_FACTOR)
+/// The memory that a request takes when it is decoded, beside what is made of it; refused where it would unpack to more
+/// than `limit_bytes`, which is told before anything is unpacked.
+pub(super) fn memory_bytes(packed: &[u8], limit_bytes: usize) -> Result<u64> {
+    let told_bytes = snap::raw::decompress_len(packed).map_err(|_| not_packed())?;
+    match told_bytes > limit_bytes {
+        true => Err(too_large()),
+        false => Ok(told_bytes as u64 * DECODED_FACTOR),
+    }
 }
 
 /// The samples of a request as lines, when it unpacks to at most `limit_bytes`.
 pub(super) fn lines(packed: &[u8], limit_bytes: usize) -> Result<String> {
-    let too_large = || Error::limit("Request Entity Too Large");
-    // The length is told before anything is unpacked.
-    let told_bytes = snap::raw::decompress_len(packed).map_err(|error| broken(&error))?;
-    if told_bytes > limit_bytes {
-        return Err(too_large());
-    }
-    let bytes = snap::raw::Decoder::new().decompress_vec(packed).map_err(|error| broken(&error))?;
+    let bytes = unpacked(packed, limit_bytes)?;
     let request = WriteRequest::decode(&*bytes).map_err(|error| broken(&error))?;
     let mut lines = String::new();
     let mut head = String::new();
@@ -84,6 +84,20 @@ pub(super) fn lines(packed: &[u8], limit_bytes: usize) -> Result<String> {
         }
     }
     Ok(lines)
+}
+
+/// What a request says, when it is at most `limit_bytes`.
+fn unpacked(packed: &[u8], limit_bytes: usize) -> Result<Vec<u8>> {
+    memory_bytes(packed, limit_bytes)?;
+    snap::raw::Decoder::new().decompress_vec(packed).map_err(|_| not_packed())
+}
+
+fn not_packed() -> Error {
+    Error::invalid("snappy: corrupt input")
+}
+
+fn too_large() -> Error {
+    Error::limit("Request Entity Too Large")
 }
 
 /// Text with a backslash before what would end it. Line protocol has no way to write a line break, nor a backslash at

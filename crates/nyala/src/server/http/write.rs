@@ -135,7 +135,7 @@ async fn write(
                 return Ok(writer.write(&database, &policy, options, &body).await);
             }
             let hold = |bytes| memory.try_charge(Component::InFlight, bytes);
-            let unpacked = prometheus::memory_bytes(&body).and_then(|bytes| {
+            let unpacked = prometheus::memory_bytes(&body, limit_bytes).and_then(|bytes| {
                 let _held = hold(bytes)?;
                 let lines = prometheus::lines(&body, limit_bytes)?;
                 hold(lines.len() as u64).map(|held| (lines, held))

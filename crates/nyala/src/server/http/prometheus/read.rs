@@ -1,0 +1,293 @@
+//! `POST /api/v1/prom/read`: Prometheus' remote read, as InfluxDB 1.8 answers it.
+//!
+//! A request holds one query: a range of time and matchers of labels. A label is a tag, the one that holds a metric's
+//! name the measurement; what is read is the field `value` where it is a float, which is how remote write stores
+//! samples. Hints are not heeded: Prometheus evaluates by itself. The answer is packed as one block whose length comes
+//! first, so it is held whole, within a query's share of memory.
+
+use super::super::response::{Answer, Failure, failure, status_of, whole};
+use super::super::{Context, access, body, params::Params};
+use super::{Label, NAME_LABEL, Sample, broken, memory_bytes, unpacked};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, TimestampNanosecondType};
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_ENCODING, HeaderValue};
+use hyper::{Request, Response, StatusCode};
+use nyala_core::memory::Component;
+use nyala_core::schema::TIME_COLUMN;
+use nyala_core::store::{Direction, Order, RowSelection, ScanRequest, SeriesSet};
+use nyala_core::{Error, ErrorKind, Result, SeriesId, TimeRange};
+use nyala_db::catalog::{Catalog, FieldType, Measurement};
+use nyala_db::series::TagFilter;
+use nyala_query::exec::QueryMemory;
+use nyala_query::influxql::Regex;
+use prost::Message;
+use prost::encoding::{encode_varint, encoded_len_varint, message};
+use std::sync::Arc;
+use tokio::task::JoinSet;
+
+/// The field that samples are in.
+const FIELD: &str = "value";
+/// What a matcher may call the measurement, and the field.
+const MEASUREMENT_LABELS: [&str; 3] = [NAME_LABEL, "_measurement", "_name"];
+const FIELD_LABEL: &str = "_field";
+/// Each may be a regular expression, which takes time and memory to make ready.
+const MATCHERS_MAX: usize = 64;
+/// Every byte of a series is there twice, when the answer is put together and when it is packed, and then some.
+const ANSWER_FACTOR: usize = 3;
+/// The longest a sample gets: two tags and lengths of the message, a float, a time of ten bytes.
+const SAMPLE_MAX_BYTES: usize = 22;
+
+#[derive(Clone, PartialEq, Message)]
+struct ReadRequest {
+    #[prost(message, repeated, tag = "1")]
+    queries: Vec<Query>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Query {
+    #[prost(int64, tag = "1")]
+    start_ms: i64,
+    #[prost(int64, tag = "2")]
+    end_ms: i64,
+    #[prost(message, repeated, tag = "3")]
+    matchers: Vec<Matcher>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Matcher {
+    #[prost(int32, tag = "1")]
+    kind: i32,
+    #[prost(string, tag = "2")]
+    name: String,
+    #[prost(string, tag = "3")]
+    value: String,
+}
+
+/// What a query selects.
+struct Asked {
+    names: Vec<Wanted>,
+    tags: TagFilter,
+    time: TimeRange,
+}
+
+/// What a matcher wants of a label's value; a label that is not there has the empty one.
+enum Wanted {
+    Equal(String),
+    NotEqual(String),
+    Matches(regex::bytes::Regex),
+    MatchesNot(regex::bytes::Regex),
+}
+
+pub(in super::super) async fn handle(
+    context: &Context,
+    request: Request<Incoming>,
+) -> std::result::Result<Response<Answer>, Failure> {
+    let databases = context.databases()?;
+    let params = Params::parse(request.uri().query().unwrap_or(""));
+    let rights = access::rights_of(context, &params, request.headers()).await?;
+    access::check_read(&rights, params.get("db"))?;
+    let (head, incoming) = request.into_parts();
+    let body = body::read(context, incoming, &head.headers).await?.unpacked()?;
+    let (database, policy) = (params.get("db").to_owned(), params.get("rp").to_owned());
+    let (limit_bytes, budget) = (context.limits.body_bytes, databases.memory.clone());
+    let memory = QueryMemory::new(context.limits.query_bytes, &databases.memory);
+    let catalog = databases.catalog.clone();
+    // What reads in the set ends with it, when the client leaves.
+    let mut reading = JoinSet::new();
+    let read = async move {
+        let bytes = memory_bytes(&body, limit_bytes).and_then(|bytes| {
+            let held = budget.try_charge(Component::InFlight, bytes)?;
+            unpacked(&body, limit_bytes).map(|unpacked| (unpacked, held))
+        });
+        let (bytes, held) = bytes.map_err(|error| match error.kind() {
+            ErrorKind::Limit => failure(StatusCode::PAYLOAD_TOO_LARGE, error.message()),
+            _ => failed(&error),
+        })?;
+        let request = ReadRequest::decode(&*bytes).map_err(|error| failed(&broken(&error)))?;
+        let asked = asked(&request).map_err(|error| failed(&error))?;
+        drop((request, bytes, held));
+        answer(&catalog, &database, &policy, &asked, &memory).await.map_err(|error| failed(&error))
+    };
+    reading.spawn_on(read, &context.work);
+    let read = reading.join_next().await.and_then(std::result::Result::ok);
+    let packed =
+        read.ok_or_else(|| failure(StatusCode::INTERNAL_SERVER_ERROR, "the request was broken off"))??;
+    let mut response = whole(StatusCode::OK, "application/x-protobuf", packed);
+    response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("snappy"));
+    Ok(response)
+}
+
+fn failed(error: &Error) -> Failure {
+    failure(status_of(error), error.to_string())
+}
+
+fn asked(request: &ReadRequest) -> Result<Asked> {
+    let [query] = &request.queries[..] else {
+        return Err(Error::invalid("Prometheus read endpoint currently only supports one query at a time"));
+    };
+    if query.matchers.is_empty() {
+        return Err(Error::invalid("expected matcher"));
+    }
+    if query.matchers.len() > MATCHERS_MAX {
+        return Err(Error::limit(format!("a query may have {MATCHERS_MAX} matchers")));
+    }
+    let (mut names, mut tags) = (Vec::new(), Vec::new());
+    for matcher in &query.matchers {
+        let wanted = Wanted::of(matcher)?;
+        match &*matcher.name {
+            name if MEASUREMENT_LABELS.contains(&name) => names.push(wanted),
+            FIELD_LABEL if wanted.holds(FIELD) => {}
+            FIELD_LABEL => tags.push(TagFilter::None),
+            name => tags.push(wanted.of_tag(name)),
+        }
+    }
+    // As in InfluxDB a bound at or before 1970 is none.
+    let bound = |time_ms: i64| (time_ms > 0).then(|| time_ms.saturating_mul(1_000_000));
+    let time = TimeRange::new(
+        bound(query.start_ms).unwrap_or(i64::MIN),
+        bound(query.end_ms).map_or(i64::MAX, |last_ns| last_ns.saturating_add(1)),
+    );
+    Ok(Asked { names, tags: TagFilter::And(tags), time })
+}
+
+impl Wanted {
+    fn of(matcher: &Matcher) -> Result<Self> {
+        // Prometheus' expressions are of whole values.
+        let regex = || Regex::new(&format!("^(?:{})$", matcher.value)).and_then(|regex| regex.compile());
+        Ok(match matcher.kind {
+            0 => Wanted::Equal(matcher.value.clone()),
+            1 => Wanted::NotEqual(matcher.value.clone()),
+            2 => Wanted::Matches(regex().map_err(Error::invalid)?),
+            3 => Wanted::MatchesNot(regex().map_err(Error::invalid)?),
+            kind => return Err(Error::invalid(format!("unknown match type {kind}"))),
+        })
+    }
+
+    fn holds(&self, value: &str) -> bool {
+        match self {
+            Wanted::Equal(own) => own == value,
+            Wanted::NotEqual(own) => own != value,
+            Wanted::Matches(regex) => regex.is_match(value.as_bytes()),
+            Wanted::MatchesNot(regex) => !regex.is_match(value.as_bytes()),
+        }
+    }
+
+    fn of_tag(self, name: &str) -> TagFilter {
+        let name = name.to_owned();
+        match self {
+            Wanted::Equal(value) => TagFilter::Equal(name, value),
+            Wanted::NotEqual(value) => TagFilter::NotEqual(name, value),
+            Wanted::Matches(regex) => TagFilter::Matches(name, regex),
+            Wanted::MatchesNot(regex) => TagFilter::MatchesNot(name, regex),
+        }
+    }
+}
+
+/// The packed answer to a query.
+async fn answer(
+    catalog: &Catalog,
+    database: &str,
+    policy: &str,
+    asked: &Asked,
+    memory: &QueryMemory,
+) -> Result<Vec<u8>> {
+    let known = catalog.database(database).ok_or_else(|| Error::invalid("no database"))?;
+    let policy = known.policy(policy).ok_or_else(|| Error::invalid("invalid retention policy"))?;
+    let exact = asked.names.iter().find_map(|name| match name {
+        Wanted::Equal(name) => Some(name),
+        _ => None,
+    });
+    let candidates = match exact {
+        Some(name) => catalog.measurement(database, &policy.name, name).await?.into_iter().collect(),
+        None => catalog.measurements(database, &policy.name).await?,
+    };
+    let snapshot = catalog.store().snapshot();
+    let mut all = Vec::new();
+    for measurement in candidates {
+        if !asked.names.iter().all(|name| name.holds(measurement.name())) {
+            continue;
+        }
+        let Some(request) = scan_of(&measurement, asked) else { continue };
+        let mut of_measurement: Vec<Series> = Vec::new();
+        let mut rows = snapshot.scan(request).await?;
+        while let Some(batch) = rows.next().await? {
+            let times = batch.columns[0].as_primitive::<TimestampNanosecondType>().values();
+            let values = batch.columns[1].as_primitive::<Float64Type>().values();
+            memory.charge(ANSWER_FACTOR * SAMPLE_MAX_BYTES * batch.rows)?;
+            let mut samples = times.iter().zip(values);
+            for run in &batch.series {
+                if of_measurement.last().is_none_or(|series| series.id != run.series) {
+                    of_measurement.push(Series::begin(&measurement, run.series, memory)?);
+                }
+                let Some(series) = of_measurement.last_mut() else { continue };
+                for (time_ns, value) in samples.by_ref().take(run.rows as usize) {
+                    let sample = Sample { value: *value, time_ms: time_ns / 1_000_000 };
+                    message::encode(2, &sample, &mut series.bytes);
+                }
+            }
+        }
+        // As InfluxDB orders them: by tags, not by when they came.
+        of_measurement.sort_by(|a, b| a.tags.cmp(&b.tags));
+        all.append(&mut of_measurement);
+    }
+    packed(all)
+}
+
+/// A series of the answer: its message so far.
+struct Series {
+    id: SeriesId,
+    tags: Vec<(String, String)>,
+    bytes: Vec<u8>,
+}
+
+impl Series {
+    fn begin(measurement: &Arc<Measurement>, id: SeriesId, memory: &QueryMemory) -> Result<Self> {
+        let tags = measurement.series().tags_of(id);
+        let mut bytes = Vec::new();
+        for (name, value) in &tags {
+            message::encode(1, &Label { name: name.clone(), value: value.clone() }, &mut bytes);
+        }
+        memory.charge(ANSWER_FACTOR * bytes.len() + size_of::<Series>())?;
+        Ok(Self { id, tags, bytes })
+    }
+}
+
+/// What reads the samples of a measurement; `None` where it has none that are asked for.
+fn scan_of(measurement: &Measurement, asked: &Asked) -> Option<ScanRequest> {
+    let fields = measurement.fields();
+    let field = fields.iter().find(|field| field.name == FIELD && field.field_type == FieldType::Float)?;
+    let ids = measurement.series().select(&asked.tags);
+    if ids.is_empty() {
+        return None;
+    }
+    let series = SeriesSet::Ids(ids.iter().map(SeriesId).collect());
+    Some(ScanRequest {
+        table: measurement.table(),
+        rows: RowSelection::Series { series, time: asked.time },
+        columns: vec![TIME_COLUMN, field.column],
+        predicates: Vec::new(),
+        skip_empty_rows: true,
+        order: Order::Key(Direction::Forward),
+        limit: None,
+        limit_per_prefix: None,
+    })
+}
+
+/// The one result of the answer, with its series.
+fn packed(all: Vec<Series>) -> Result<Vec<u8>> {
+    /// A message as the first member of another.
+    const FIRST_MEMBER: u8 = 0x0a;
+    let framed = |length: usize| 1 + encoded_len_varint(length as u64) + length;
+    let result_bytes: usize = all.iter().map(|series| framed(series.bytes.len())).sum();
+    let mut answer = Vec::with_capacity(framed(result_bytes));
+    answer.push(FIRST_MEMBER);
+    encode_varint(result_bytes as u64, &mut answer);
+    for series in all {
+        answer.push(FIRST_MEMBER);
+        encode_varint(series.bytes.len() as u64, &mut answer);
+        answer.extend_from_slice(&series.bytes);
+    }
+    // What one block can hold is bounded.
+    snap::raw::Encoder::new().compress_vec(&answer).map_err(|error| Error::limit(error.to_string()))
+}

@@ -1,0 +1,80 @@
+//! Prometheus' remote read: who may read, and what it may take. What answers look like is in
+//! `testdata/influx/read_prometheus.script`.
+
+#[path = "support/client.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod client;
+#[path = "support/process.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod process;
+#[path = "support/prometheus.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod prometheus;
+
+use process::Process;
+
+fn read(server: &Process, login: &str, text: &str) -> (u16, String) {
+    let body = prometheus::packed(text).expect("a request");
+    let target = format!("/api/v1/prom/read?db=d&{login}");
+    let mut answer = server.send("POST", &target, &body).expect("an answer");
+    prometheus::unpack(&mut answer).expect("an answer that can be read");
+    (answer.status, String::from_utf8_lossy(&answer.body).into_owned())
+}
+
+fn ask(server: &Process, login: &str, query: &str) {
+    let target = format!("/query?db=d&{login}&q={}", client::percent_encode(query));
+    let answer = server.send("POST", &target, b"").expect("an answer");
+    let text = String::from_utf8_lossy(&answer.body).into_owned();
+    assert!(answer.status == 200 && !text.contains("error"), "{text}");
+}
+
+#[test]
+fn only_who_may_read_a_database_reads_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Process::start(&directory.path().join("data"), &["--auth-enabled"]);
+    ask(&server, "", "CREATE USER ann WITH PASSWORD 'a' WITH ALL PRIVILEGES");
+    for statement in [
+        "CREATE DATABASE d",
+        "CREATE USER reader WITH PASSWORD 'b'",
+        "CREATE USER writer WITH PASSWORD 'b'",
+        "GRANT READ ON d TO reader",
+        "GRANT WRITE ON d TO writer",
+    ] {
+        ask(&server, "u=ann&p=a", statement);
+    }
+    let written = server.send("POST", "/write?db=d&u=ann&p=a", b"up,h=a value=1 1000000").expect("an answer");
+    assert_eq!(written.status, 204);
+    let one = "read 1 2\n__name__ = up";
+    for login in ["u=ann&p=a", "u=reader&p=b"] {
+        assert_eq!(read(&server, login, one), (200, "result 0\n  h=a\n    1 1.0\n".to_owned()));
+    }
+    assert_eq!(read(&server, "", one).0, 401);
+    let (status, words) = read(&server, "u=writer&p=b", one);
+    assert!(status == 403 && words.contains("not authorized to read database"), "{words}");
+}
+
+#[test]
+fn what_would_take_too_much_is_refused() {
+    const SAMPLES: usize = 300_000;
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Process::start(&directory.path().join("data"), &["--memory-limit", "64MiB"]);
+    server.query("CREATE DATABASE d");
+    for batch in 0..30 {
+        let row = |row: usize| format!("up,h=a value=1.5 {}000000\n", batch * SAMPLES / 30 + row + 1);
+        assert_eq!(server.write(&(0..SAMPLES / 30).map(row).collect::<String>()).status, 204);
+    }
+    let (status, words) = read(&server, "", "read 0 0\n__name__ = up");
+    assert!(status == 422 && words.contains("memory"), "{status} {words}");
+    let (status, some) = read(&server, "", "read 100001 150000\n__name__ = up");
+    assert_eq!((status, some.lines().count()), (200, 50_002));
+    let many = format!("read 1 2{}", "\n__name__ =~ .*".repeat(100));
+    assert_eq!(read(&server, "", &many).0, 422);
+    // A length of 4 GiB, and nothing behind it.
+    let lie = server.send("POST", "/api/v1/prom/read?db=d", b"\xff\xff\xff\xff\x0f").expect("an answer");
+    assert_eq!(lie.status, 413);
+    let whole = prometheus::packed("read 1 2\n__name__ = up").expect("a request");
+    for length in 0..whole.len() {
+        let cut = server.send("POST", "/api/v1/prom/read?db=d", &whole[..length]).expect("an answer");
+        assert_eq!(cut.status, 400, "{length}");
+    }
+}
