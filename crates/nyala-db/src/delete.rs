@@ -75,19 +75,23 @@ impl Catalog {
                         continue;
                     }
                     let _membership = self.own_membership().await;
-                    let gone = self.store().drop_partitions(measurement.table(), expired).await?;
-                    dropped += gone.len() as u64;
-                    if let Some(operation) =
-                        measurement.forget_shard_types(|start_ns| expired.contains(start_ns))
-                    {
-                        self.series_records().write(vec![operation]).await?;
-                    }
-                    let all = measurement.series().all().clone();
-                    remove_empty_series(self, &measurement, all).await?;
+                    dropped += self.drop_range(&measurement, expired).await?;
                 }
             }
         }
         Ok(dropped)
+    }
+
+    /// Drops the partitions of a measurement that lie wholly within a range; returns how many. The caller keeps writers
+    /// out.
+    pub(crate) async fn drop_range(&self, measurement: &Measurement, range: TimeRange) -> Result<u64> {
+        let gone = self.store().drop_partitions(measurement.table(), range).await?;
+        if let Some(operation) = measurement.forget_shard_types(|start_ns| range.contains(start_ns)) {
+            self.series_records().write(vec![operation]).await?;
+        }
+        let all = measurement.series().all().clone();
+        remove_empty_series(self, measurement, all).await?;
+        Ok(gone.len() as u64)
     }
 }
 

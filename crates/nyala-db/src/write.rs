@@ -24,6 +24,7 @@ use nyala_core::{ColumnId, Error, Result};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The most writers kept ready for later requests.
 const IDLE_WRITERS_MAX: usize = 8;
@@ -79,10 +80,43 @@ pub struct Dropped {
     pub count: u64,
 }
 
+/// What was written since the start.
+#[derive(Debug, Default)]
+pub struct WriteCounts {
+    /// Requests.
+    pub requests: AtomicU64,
+    /// Points stored.
+    pub written: AtomicU64,
+    /// Points that were read but not stored.
+    pub dropped: AtomicU64,
+    /// Requests that failed.
+    pub failed: AtomicU64,
+}
+
+impl WriteCounts {
+    fn note(&self, written: &Result<WriteReport>) {
+        let add = |counter: &AtomicU64, count| {
+            counter.fetch_add(count, Ordering::Relaxed);
+        };
+        add(&self.requests, 1);
+        match written {
+            Ok(report) => {
+                add(&self.written, report.written);
+                let dropped = report.expired + report.dropped.as_ref().map_or(0, |dropped| dropped.count);
+                if dropped > 0 {
+                    add(&self.dropped, dropped);
+                }
+            }
+            Err(_) => add(&self.failed, 1),
+        }
+    }
+}
+
 /// Writes request bodies. Shared by all connections; what is remembered between requests is pooled.
 pub struct LineWriter {
     catalog: Arc<Catalog>,
     idle: Mutex<Vec<Memory>>,
+    counts: WriteCounts,
     cache_limits: SeriesCacheLimits,
     series_limit_bytes: usize,
 }
@@ -100,11 +134,29 @@ struct Memory {
 impl LineWriter {
     /// A writer to a catalog, which makes no new series once their indexes take `series_limit_bytes`.
     pub fn new(catalog: Arc<Catalog>, cache_limits: SeriesCacheLimits, series_limit_bytes: usize) -> Self {
-        Self { catalog, idle: Mutex::new(Vec::new()), cache_limits, series_limit_bytes }
+        let (idle, counts) = (Mutex::new(Vec::new()), WriteCounts::default());
+        Self { catalog, idle, counts, cache_limits, series_limit_bytes }
+    }
+
+    /// What was written since the start.
+    pub fn counts(&self) -> &WriteCounts {
+        &self.counts
     }
 
     /// Writes a body of line protocol. Its good lines are stored even when others are not.
     pub async fn write(
+        &self,
+        database: &str,
+        policy: &str,
+        options: ParseOptions,
+        body: &[u8],
+    ) -> Result<WriteReport> {
+        let written = self.write_lines(database, policy, options, body).await;
+        self.counts.note(&written);
+        written
+    }
+
+    async fn write_lines(
         &self,
         database: &str,
         policy: &str,

@@ -8,5 +8,6 @@ mod elementary;
 pub mod exec;
 pub mod influxql;
 pub mod plan;
+pub mod report;
 pub mod running;
 pub mod statement;

@@ -50,6 +50,7 @@ fn context() -> Result<QueryContext> {
         now_ns: 1 << 60,
         rights: Rights::Open,
         running: Arc::default(),
+        reporter: Arc::new(|_| Vec::new()),
     };
     let options =
         ParseOptions { precision: Precision::Nanosecond, now_ns: 1 << 60, ..ParseOptions::default() };

@@ -5,6 +5,7 @@ use crate::server::Server;
 use crate::server::http::access::Access;
 use crate::server::http::{Context, Databases, HttpLimits};
 use crate::server::metrics::Metrics;
+use crate::server::report::{self, ContinuousCounts};
 use crate::server::stage::Stage;
 use crate::server::tls::Certificates;
 use nyala_core::env::{ClockRef, SystemClock};
@@ -18,11 +19,11 @@ use nyala_engine::wal::SyncPolicy;
 use nyala_engine::{Engine, EngineOptions, EngineStats, Preference};
 use nyala_query::continuous::{Outcome, Runner};
 use nyala_query::exec::QueryMemory;
-use nyala_query::plan::QueryContext;
+use nyala_query::report::{Datum, Report, Reporter, Topic};
 use nyala_query::running::RunningQueries;
 use std::fmt::Write;
 use std::net::SocketAddr;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
@@ -60,9 +61,12 @@ impl Running {
                 engine_metrics(&engine.stats(), text);
             }
         };
+        let metrics = Arc::new(Metrics::new(vec![Box::new(engine_metrics)]));
+        let continuous: Arc<ContinuousCounts> = Arc::default();
+        let started_ns = clock.now_ns();
         let context = Arc::new(Context {
             databases: OnceLock::new(),
-            started_ns: clock.now_ns(),
+            started_ns,
             clock: clock.clone(),
             work: work.handle().clone(),
             limits: HttpLimits {
@@ -75,7 +79,8 @@ impl Running {
                 true => Access::Users { secret: config.shared_secret.clone() },
                 false => Access::Open,
             },
-            metrics: Arc::new(Metrics::new(vec![Box::new(engine_metrics)])),
+            reporter: reporter(config, &metrics, &continuous, &measured, &clock)?,
+            metrics,
             stage: Stage::default(),
             requests: AtomicU64::new(0),
         });
@@ -109,7 +114,7 @@ impl Running {
             data_memory_bytes(config) / 2,
         ));
         let _ = context.databases.set(Databases { catalog, writer, memory: engine.memory().clone() });
-        work.spawn(run_continuous_queries(context.clone()));
+        work.spawn(run_continuous_queries(context.clone(), continuous));
         context.stage.ready(engine.recovery().damage_count);
         Ok(Self { server, work, engine, context })
     }
@@ -204,7 +209,7 @@ async fn renew_certificates(certificates: Arc<Certificates>) {
 }
 
 /// Runs continuous queries when they are due.
-async fn run_continuous_queries(context: Arc<Context>) {
+async fn run_continuous_queries(context: Arc<Context>, counts: Arc<ContinuousCounts>) {
     let Some(databases) = context.databases.get() else { return };
     let mut ticks = tokio::time::interval(CONTINUOUS_INTERVAL);
     // After a long query the next looks at the time there is then.
@@ -212,24 +217,78 @@ async fn run_continuous_queries(context: Arc<Context>) {
     let mut runner = Runner::default();
     loop {
         ticks.tick().await;
-        let query = QueryContext {
-            catalog: databases.catalog.clone(),
-            writer: databases.writer.clone(),
-            database: String::new(),
-            retention_policy: String::new(),
-            now_ns: context.clock.now_ns(),
-            // Whoever created a query had the rights it needs.
-            rights: Rights::Open,
-            running: context.running.clone(),
-        };
+        // Whoever created a query had the rights it needs.
+        let query = context.query(databases, String::new(), String::new(), Rights::Open);
         let memory = || QueryMemory::new(context.limits.query_bytes, &databases.memory);
         for Outcome { database, name, written } in runner.run(&query, memory).await {
             match written {
-                Ok(points) => tracing::debug!(database, name, points, "a continuous query ran"),
-                Err(error) => tracing::error!(database, name, %error, "a continuous query failed"),
+                Ok(points) => {
+                    counts.done.fetch_add(1, Ordering::Relaxed);
+                    tracing::debug!(database, name, points, "a continuous query ran");
+                }
+                Err(error) => {
+                    counts.failed.fetch_add(1, Ordering::Relaxed);
+                    tracing::error!(database, name, %error, "a continuous query failed");
+                }
             }
         }
     }
+}
+
+/// What tells of the parts that are put together here.
+fn reporter(
+    config: &Config,
+    metrics: &Arc<Metrics>,
+    continuous: &Arc<ContinuousCounts>,
+    measured: &Arc<OnceLock<Arc<Engine>>>,
+    clock: &ClockRef,
+) -> Result<Reporter> {
+    let settings = toml::Table::try_from(config).map_err(|error| Error::invalid(error.to_string()))?;
+    let (address, started_ns) = (config.http_bind.to_string(), clock.now_ns());
+    let (metrics, continuous, measured, clock) =
+        (metrics.clone(), continuous.clone(), measured.clone(), clock.clone());
+    Ok(Arc::new(move |topic| match topic {
+        Topic::Statistics => {
+            let engine = measured.get().into_iter();
+            let of_engine = engine.flat_map(|engine| {
+                let memory = engine.memory();
+                [report::memory(memory.total_bytes(), memory.limit_bytes()), engine_report(&engine.stats())]
+            });
+            let others = [report::requests(&metrics, address.clone()), continuous.report()];
+            of_engine.chain(others).collect()
+        }
+        Topic::Diagnostics => {
+            let mut facts = report::facts(&clock, started_ns);
+            facts.push(report::settings(&settings));
+            facts
+        }
+    }))
+}
+
+/// What the engine did and holds, as SHOW STATS shows it.
+fn engine_report(stats: &EngineStats) -> Report {
+    let log = stats.wal.as_ref();
+    let values = [
+        ("batches", stats.batches),
+        ("cacheHits", stats.cache_hits),
+        ("cacheMisses", stats.cache_misses),
+        ("compactions", stats.compactions),
+        ("compactionFailures", stats.compaction_failures),
+        ("compactedBytes", stats.compacted_bytes_written),
+        ("flushes", stats.flushes),
+        ("flushFailures", stats.flush_failures),
+        ("flushedBytes", stats.flushed_bytes),
+        ("logBytes", log.map_or(0, |log| log.size_bytes)),
+        ("logSyncs", log.map_or(0, |log| log.syncs)),
+        ("memtableRows", stats.memtable_rows),
+        ("rowsWritten", stats.rows_written),
+        ("rowsetBytes", stats.rowset_bytes),
+        ("rowsetRows", stats.rowset_rows),
+        ("rowsets", stats.rowsets),
+        ("writesRefused", stats.writes_refused),
+        ("writeStalls", stats.write_stalls),
+    ];
+    Report::new("engine", values.map(|(name, count)| (name, Datum::count(count))))
 }
 
 /// What the engine did and holds, in Prometheus' text format.

@@ -94,7 +94,7 @@ fn what_shows_the_server_is_for_administrators() {
     let vars: serde_json::Value = serde_json::from_slice(&vars.body).expect("JSON");
     let counts = &vars["database:d"]["values"];
     assert_eq!((&counts["numMeasurements"], &counts["numSeries"]), (&2.into(), &3.into()), "{vars}");
-    let httpd = &vars["httpd"]["values"];
+    let httpd = &vars[format!("httpd:{}", server.address)]["values"];
     assert_eq!((&httpd["writeReq"], &httpd["authFail"]), (&1.into(), &2.into()), "{vars}");
     // What tells no more than that it runs is open, as it is in InfluxDB.
     for (path, status) in [("/ping", 204), ("/health", 200), ("/status", 204), ("/ready", 200)] {

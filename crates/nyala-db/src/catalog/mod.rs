@@ -6,10 +6,12 @@
 mod continuous;
 mod measurement;
 mod retention_policy;
+mod shard;
 
 pub use continuous::ContinuousQuery;
 pub use measurement::{Field, FieldType, Measurement};
 pub use retention_policy::{DEFAULT_POLICY_NAME, MIN_DURATION_NS, RetentionPolicy};
+pub use shard::Shard;
 
 use crate::names::is_valid_name;
 use crate::records::Records;
@@ -276,19 +278,17 @@ impl Catalog {
 
     /// The measurements of a retention policy by name, their series loaded.
     pub async fn measurements(&self, database: &str, policy: &str) -> Result<Vec<Arc<Measurement>>> {
-        let place = (database.to_owned(), policy.to_owned());
-        let measurements: Vec<_> = self
-            .state
-            .read()
-            .measurements
-            .get(&place)
-            .into_iter()
-            .flat_map(|all| all.values().cloned())
-            .collect();
+        let measurements = self.known_measurements(database, policy);
         for measurement in &measurements {
             measurement.load().await?;
         }
         Ok(measurements)
+    }
+
+    /// The measurements of a retention policy by name, whether their series are loaded or not.
+    fn known_measurements(&self, database: &str, policy: &str) -> Vec<Arc<Measurement>> {
+        let place = (database.to_owned(), policy.to_owned());
+        self.state.read().measurements.get(&place).into_iter().flat_map(|all| all.values().cloned()).collect()
     }
 
     /// A measurement, its series loaded.

@@ -23,6 +23,7 @@ pub use window::WindowRule;
 
 use crate::exec::expression::Expression;
 use crate::influxql::{self, Call, Expr, Field, VarRef};
+use crate::report::Reporter;
 use crate::running::RunningQueries;
 use expression::{Place, Translator};
 use nyala_core::{Error, Result};
@@ -50,6 +51,8 @@ pub struct QueryContext {
     pub rights: Rights,
     /// What runs beside it, and the bounds.
     pub running: Arc<RunningQueries>,
+    /// Tells what only the server knows.
+    pub reporter: Reporter,
 }
 
 /// A SELECT ready to be executed.

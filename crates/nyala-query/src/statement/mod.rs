@@ -10,6 +10,8 @@ mod index_condition;
 mod into;
 mod privilege;
 mod queries;
+mod reports;
+mod shards;
 mod show;
 mod users;
 
@@ -17,6 +19,7 @@ pub use privilege::{Need, authorize, needs};
 
 pub use in_full::{in_full, select_in_full};
 pub use into::select_into;
+pub use reports::statistics;
 
 use cardinality::Counted;
 
@@ -116,6 +119,11 @@ pub async fn execute(statement: &Statement, context: &QueryContext, memory: Quer
         Statement::ShowContinuousQueries => Ok(continuous::show(context)),
         Statement::ShowQueries => Ok(queries::show(context)),
         Statement::KillQuery { id, .. } => queries::kill(*id, context),
+        Statement::ShowShards => Ok(shards::show(context)),
+        Statement::ShowShardGroups => Ok(shards::show_groups(context)),
+        Statement::DropShard { id } => shards::drop_shard(*id, context).await,
+        Statement::ShowStats { module } => reports::show_stats(module.as_deref(), context).await,
+        Statement::ShowDiagnostics { module } => Ok(reports::show_diagnostics(module.as_deref(), context)),
         Statement::ShowUsers => Ok(users::show(context)),
         Statement::ShowGrants { user } => users::show_grants(user, context),
         other => unsupported(&first_words(&other.to_string())),

@@ -4,6 +4,7 @@
 pub mod format;
 pub mod http;
 pub mod metrics;
+pub mod report;
 mod socket;
 pub mod stage;
 pub mod tls;

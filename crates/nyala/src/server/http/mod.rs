@@ -26,7 +26,10 @@ use hyper::{Method, Request, Response, StatusCode};
 use nyala_core::env::ClockRef;
 use nyala_core::memory::MemoryBudget;
 use nyala_db::catalog::Catalog;
+use nyala_db::users::Rights;
 use nyala_db::write::LineWriter;
+use nyala_query::plan::QueryContext;
+use nyala_query::report::Reporter;
 use nyala_query::running::RunningQueries;
 use response::{Answer, Failure, empty, failure, in_format, whole};
 use std::convert::Infallible;
@@ -56,6 +59,8 @@ pub struct Context {
     pub running: Arc<RunningQueries>,
     /// Counts for people.
     pub metrics: Arc<Metrics>,
+    /// Tells what the server knows of itself.
+    pub reporter: Reporter,
     /// What the server is at.
     pub stage: Stage,
     /// Numbers requests.
@@ -76,6 +81,26 @@ impl Context {
     /// The databases, or what to tell a client that came too early.
     pub(crate) fn databases(&self) -> Result<&Databases, Failure> {
         self.databases.get().ok_or_else(|| failure(StatusCode::SERVICE_UNAVAILABLE, self.stage.describe().1))
+    }
+
+    /// What surrounds a query at this moment.
+    pub(crate) fn query(
+        &self,
+        databases: &Databases,
+        database: String,
+        retention_policy: String,
+        rights: Rights,
+    ) -> QueryContext {
+        QueryContext {
+            catalog: databases.catalog.clone(),
+            writer: databases.writer.clone(),
+            database,
+            retention_policy,
+            now_ns: self.clock.now_ns(),
+            rights,
+            running: self.running.clone(),
+            reporter: self.reporter.clone(),
+        }
     }
 }
 

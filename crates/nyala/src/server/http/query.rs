@@ -13,7 +13,6 @@ use job::{Job, Output, Piece};
 use nyala_db::users::Rights;
 use nyala_query::exec::QueryMemory;
 use nyala_query::influxql;
-use nyala_query::plan::QueryContext;
 use nyala_query::statement;
 use tokio::sync::mpsc;
 
@@ -103,15 +102,7 @@ async fn answer(
     let databases = context.databases()?;
     let job = Job {
         statements: statements.into(),
-        context: QueryContext {
-            catalog: databases.catalog.clone(),
-            writer: databases.writer.clone(),
-            database: params.get("db").to_owned(),
-            retention_policy: params.get("rp").to_owned(),
-            now_ns: context.clock.now_ns(),
-            rights,
-            running: context.running.clone(),
-        },
+        context: context.query(databases, params.get("db").to_owned(), params.get("rp").to_owned(), rights),
         by_get: *method == Method::GET,
         memory_bytes: context.limits.query_bytes,
         memory: databases.memory.clone(),

@@ -17,7 +17,6 @@ use nyala_query::influxql::{
     BinaryOperator, CreateDatabase, CreateRetentionPolicy, DatabaseRetentionPolicy, Deletion, Expr,
     Measurement, MeasurementName, Regex, Statement, TimeLiteral, WriteLimits, parse_expr, parse_time,
 };
-use nyala_query::plan::QueryContext;
 use nyala_query::statement::{self, authorize, execute};
 use serde::Deserialize;
 
@@ -247,15 +246,7 @@ async fn perform(
     authorize(&statements, rights, database)
         .map_err(|words| failure(StatusCode::FORBIDDEN, format!("error authorizing query: {words}")))?;
     let databases = context.databases()?;
-    let query = QueryContext {
-        catalog: databases.catalog.clone(),
-        writer: databases.writer.clone(),
-        database: database.to_owned(),
-        retention_policy: String::new(),
-        now_ns: context.clock.now_ns(),
-        rights: rights.clone(),
-        running: context.running.clone(),
-    };
+    let query = context.query(databases, database.to_owned(), String::new(), rights.clone());
     let memory = QueryMemory::new(context.limits.query_bytes, &databases.memory);
     let executed = context.work.spawn(async move { execute(&statements[0], &query, memory).await });
     let broken = |_| failure(StatusCode::INTERNAL_SERVER_ERROR, "the request was broken off");

@@ -1,0 +1,88 @@
+//! Shards as people see them: what the measurements of a retention policy keep of one range of time.
+//!
+//! In the store each measurement has a partition of its own for it. A shard goes by the least of their numbers, and
+//! can be dropped by any: partitions keep their numbers and no number is used again, so what was shown once never
+//! means another shard.
+
+use super::{Catalog, RetentionPolicy};
+use nyala_core::{Result, TimeRange};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+/// What a retention policy keeps of a range of time.
+#[derive(Debug, Clone)]
+pub struct Shard {
+    /// Its number.
+    pub id: u64,
+    /// Its database.
+    pub database: String,
+    /// Its retention policy.
+    pub policy: RetentionPolicy,
+    /// The times it holds.
+    pub range: TimeRange,
+    /// Rows, versions that were not merged yet counted apart.
+    pub rows: u64,
+    /// Bytes on disk.
+    pub disk_bytes: u64,
+    /// Bytes in memory.
+    pub memory_bytes: u64,
+}
+
+impl Catalog {
+    /// All shards: by database and policy in order of creation, then by time.
+    pub fn shards(&self) -> Vec<Shard> {
+        let mut all = Vec::new();
+        for database in self.databases() {
+            for policy in &database.policies {
+                let mut by_range: BTreeMap<(i64, i64), Shard> = BTreeMap::new();
+                for measurement in self.known_measurements(&database.name, &policy.name) {
+                    // One that was dropped meanwhile has none.
+                    let partitions = self.store().partitions(measurement.table()).unwrap_or_default();
+                    for partition in partitions {
+                        let range = partition.range;
+                        let shard = match by_range.entry((range.start_ns, range.end_ns)) {
+                            Entry::Occupied(known) => known.into_mut(),
+                            Entry::Vacant(place) => place.insert(Shard {
+                                id: partition.id,
+                                database: database.name.clone(),
+                                policy: policy.clone(),
+                                range,
+                                rows: 0,
+                                disk_bytes: 0,
+                                memory_bytes: 0,
+                            }),
+                        };
+                        shard.id = shard.id.min(partition.id);
+                        shard.rows += partition.rows;
+                        shard.disk_bytes += partition.disk_bytes;
+                        shard.memory_bytes += partition.memory_bytes;
+                    }
+                }
+                all.extend(by_range.into_values());
+            }
+        }
+        all
+    }
+
+    /// Drops a shard with all it holds; one that does not exist is no error.
+    pub async fn drop_shard(&self, id: u64) -> Result<()> {
+        let _membership = self.own_membership().await;
+        for database in self.databases() {
+            for policy in &database.policies {
+                let range = self.known_measurements(&database.name, &policy.name).iter().find_map(|own| {
+                    let partitions = self.store().partitions(own.table()).ok()?;
+                    partitions.iter().find(|partition| partition.id == id).map(|partition| partition.range)
+                });
+                let Some(range) = range else { continue };
+                for measurement in self.measurements(&database.name, &policy.name).await? {
+                    let partitions = self.store().partitions(measurement.table())?;
+                    if partitions.iter().any(|partition| partition.range == range) {
+                        self.drop_range(&measurement, range).await?;
+                    }
+                }
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}

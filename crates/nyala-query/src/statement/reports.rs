@@ -1,0 +1,100 @@
+//! SHOW STATS and SHOW DIAGNOSTICS: what the server tells of itself, and what can be counted here.
+
+use super::show::{table, text_column};
+use super::{Answer, Chunks};
+use crate::exec::Frame;
+use crate::exec::column::Column;
+use crate::plan::QueryContext;
+use crate::report::{Datum, Report, Topic};
+use arrow_array::{BooleanArray, Int64Array};
+use nyala_core::Result;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The module that is only measured when it is asked for: it takes its time.
+const INDEXES: &str = "indexes";
+
+/// All counts there are.
+pub async fn statistics(context: &QueryContext) -> Result<Vec<Report>> {
+    let mut all = (context.reporter)(Topic::Statistics);
+    let (active, executed) = (context.running.all().len() as u64, context.running.count());
+    let queries = [
+        ("queriesActive", Datum::count(active)),
+        ("queriesExecuted", Datum::count(executed)),
+        ("queriesFinished", Datum::count(executed.saturating_sub(active))),
+    ];
+    all.push(Report::new("queryExecutor", queries));
+    let counts = context.writer.counts();
+    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let (written, dropped) = (count(&counts.written), count(&counts.dropped));
+    let writes = [
+        ("pointReq", Datum::count(written + dropped)),
+        ("req", Datum::count(count(&counts.requests))),
+        ("writeDrop", Datum::count(dropped)),
+        ("writeError", Datum::count(count(&counts.failed))),
+        ("writeOk", Datum::count(written)),
+    ];
+    all.push(Report::new("write", writes));
+    for database in context.catalog.databases() {
+        let (mut names, mut series) = (BTreeSet::new(), 0);
+        for policy in &database.policies {
+            let found = context.catalog.measurements(&database.name, &policy.name).await?;
+            names.extend(found.iter().map(|measurement| measurement.name().to_owned()));
+            series += found.iter().map(|measurement| measurement.series().len() as u64).sum::<u64>();
+        }
+        // As in InfluxDB, one that nothing was written to tells nothing.
+        if names.is_empty() {
+            continue;
+        }
+        let measurements = Datum::count(names.len() as u64);
+        let values = [("numMeasurements", measurements), ("numSeries", Datum::count(series))];
+        all.push(Report::new("database", values).with_tags(vec![("database", database.name.clone())]));
+    }
+    for shard in context.catalog.shards() {
+        let values = [
+            ("diskBytes", Datum::count(shard.disk_bytes)),
+            ("memoryBytes", Datum::count(shard.memory_bytes)),
+            ("rows", Datum::count(shard.rows)),
+        ];
+        let tags = vec![
+            ("database", shard.database),
+            ("id", shard.id.to_string()),
+            ("retentionPolicy", shard.policy.name),
+        ];
+        all.push(Report::new("shard", values).with_tags(tags));
+    }
+    Ok(all)
+}
+
+pub(super) async fn show_stats(module: Option<&str>, context: &QueryContext) -> Result<Answer> {
+    if module == Some(INDEXES) {
+        let memory_bytes = Datum::count(context.catalog.measure_series_memory() as u64);
+        return Ok(shown(vec![Report::new(INDEXES, [("memoryBytes", memory_bytes)])], None));
+    }
+    Ok(shown(statistics(context).await?, module))
+}
+
+pub(super) fn show_diagnostics(module: Option<&str>, context: &QueryContext) -> Answer {
+    let mut all = (context.reporter)(Topic::Diagnostics);
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    shown(all, module)
+}
+
+/// The reports of a module, or all; a row each.
+fn shown(reports: Vec<Report>, module: Option<&str>) -> Answer {
+    let wanted = |report: &Report| module.is_none_or(|module| module.is_empty() || module == report.name);
+    let frames = reports.into_iter().filter(wanted).map(|report| {
+        let columns = report.values.iter().map(|(name, value)| (name.as_str(), column(value))).collect();
+        let tags = report.tags.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        Frame { tags, ..table(&report.name, columns) }
+    });
+    Answer::Rows(frames.collect(), Chunks::Whole)
+}
+
+fn column(value: &Datum) -> Column {
+    match value {
+        Datum::Integer(value) => Column::Integer(Int64Array::from(vec![*value])),
+        Datum::Boolean(value) => Column::Boolean(BooleanArray::from(vec![*value])),
+        Datum::Text(text) => text_column([text]),
+    }
+}

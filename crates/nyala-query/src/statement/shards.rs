@@ -1,0 +1,54 @@
+//! SHOW SHARDS, SHOW SHARD GROUPS, DROP SHARD. A group has one shard here, so both have its number.
+
+use super::show::{table, text_column};
+use super::{Answer, Chunks};
+use crate::exec::column::Column;
+use crate::influxql::TimeLiteral;
+use crate::plan::QueryContext;
+use arrow_array::Int64Array;
+use nyala_core::Result;
+use nyala_db::catalog::Shard;
+
+/// A table per database, also of one that has none.
+pub(super) fn show(context: &QueryContext) -> Answer {
+    let all = context.catalog.shards();
+    let frames = context.catalog.databases().into_iter().map(|database| {
+        let own: Vec<&Shard> = all.iter().filter(|shard| shard.database == database.name).collect();
+        let (numbers, mut columns) = (numbers(&own), columns(&own));
+        columns.insert(3, ("shard_group", numbers));
+        columns.push(("owners", text_column(own.iter().map(|_| ""))));
+        table(&database.name, columns)
+    });
+    Answer::Rows(frames.collect(), Chunks::Whole)
+}
+
+pub(super) fn show_groups(context: &QueryContext) -> Answer {
+    let all = context.catalog.shards();
+    let frame = table("shard groups", columns(&all.iter().collect::<Vec<_>>()));
+    Answer::Rows(vec![frame], Chunks::Whole)
+}
+
+/// As in InfluxDB, one that does not exist is no error.
+pub(super) async fn drop_shard(id: u64, context: &QueryContext) -> Result<Answer> {
+    context.catalog.drop_shard(id).await?;
+    Ok(Answer::Done)
+}
+
+fn columns(shards: &[&Shard]) -> Vec<(&'static str, Column)> {
+    let time = |time_ns: &dyn Fn(&Shard) -> i128| {
+        text_column(shards.iter().map(|shard| TimeLiteral::utc(time_ns(shard)).to_rfc3339_seconds()))
+    };
+    vec![
+        ("id", numbers(shards)),
+        ("database", text_column(shards.iter().map(|shard| &shard.database))),
+        ("retention_policy", text_column(shards.iter().map(|shard| &shard.policy.name))),
+        ("start_time", time(&|shard| shard.range.start_ns.into())),
+        ("end_time", time(&|shard| shard.range.end_ns.into())),
+        // Points of a policy that keeps them for ever expire at once by this account, as in InfluxDB.
+        ("expiry_time", time(&|shard| i128::from(shard.range.end_ns) + i128::from(shard.policy.duration_ns))),
+    ]
+}
+
+fn numbers(shards: &[&Shard]) -> Column {
+    Column::Integer(Int64Array::from_iter_values(shards.iter().map(|shard| shard.id as i64)))
+}
