@@ -30,7 +30,7 @@ use std::sync::Arc;
 const VERSION: u8 = 1;
 /// Cells of one record at most, keys among them: cells that are all the same take no bytes in it, so that its length
 /// does not bound what it decodes to.
-pub(crate) const RECORD_CELLS_MAX: usize = 1 << 26;
+const RECORD_CELLS_MAX: usize = 1 << 26;
 
 /// What a record says to do.
 #[derive(Debug, Clone)]
@@ -39,11 +39,12 @@ pub(crate) enum Logged {
     DeleteRange { table: TableId, range: DeletedRange },
 }
 
-/// Encodes a validated batch.
+/// Encodes a validated batch; one that could not be decoded again is refused.
 pub(crate) fn encode_batch(
     batch: &WriteBatch,
     schema: impl Fn(TableId) -> Result<Arc<TableSchema>>,
 ) -> Result<Vec<u8>> {
+    check_cells(batch)?;
     let mut out = vec![VERSION];
     for operation in &batch.operations {
         match operation {
@@ -63,6 +64,21 @@ pub(crate) fn encode_batch(
         }
     }
     Ok(out)
+}
+
+/// Refuses batches of more cells than a record may hold.
+fn check_cells(batch: &WriteBatch) -> Result<()> {
+    let cells = |operation: &Operation| match operation {
+        Operation::Upsert(upsert) => upsert.rows().max(1).saturating_mul(upsert.columns.len()),
+        Operation::DeleteKeys { keys, .. } => keys.iter().map(|array| array.len()).sum(),
+    };
+    let cells = batch.operations.iter().map(cells).fold(0, usize::saturating_add);
+    if cells > RECORD_CELLS_MAX {
+        return Err(Error::limit(format!(
+            "{cells} cells in one batch, where at most {RECORD_CELLS_MAX} fit: write fewer rows at once"
+        )));
+    }
+    Ok(())
 }
 
 /// Encodes a deleted range.
@@ -347,6 +363,7 @@ fn take_values(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nyala_core::schema::ColumnSchema;
 
     #[test]
     fn a_short_record_does_not_decode_to_much() {
@@ -364,5 +381,31 @@ mod tests {
         assert_eq!(decode_record(&record(1000, 2)).expect("a record"), 1);
         let error = decode_record(&record(1 << 20, 65)).expect_err("too large");
         assert!(error.to_string().contains("too many cells"), "{error}");
+    }
+
+    #[test]
+    fn what_is_encoded_can_be_decoded() {
+        let mut schema = TableSchema::measurement("m", 1000);
+        let ids = (0..65).map(ColumnId);
+        schema.columns = ids
+            .clone()
+            .map(|id| ColumnSchema {
+                id,
+                name: id.to_string(),
+                column_type: ColumnType::Int64,
+                nullable: true,
+            })
+            .collect();
+        let schema = Arc::new(schema);
+        let values: ArrayRef = Arc::new(arrow_array::Int64Array::from(vec![7; 1 << 20]));
+        let encoded = |columns: usize| {
+            let cells = |column| CellColumn { column, values: values.clone(), null_cells: None };
+            let columns = ids.clone().take(columns).map(cells).collect();
+            let upsert = Upsert { table: TableId(1), mode: WriteMode::Upsert, columns };
+            encode_batch(&WriteBatch { operations: vec![Operation::Upsert(upsert)] }, |_| Ok(schema.clone()))
+        };
+        assert_eq!(decode_record(&encoded(64).expect("fits")).expect("a record"), 1);
+        let error = encoded(65).expect_err("too large");
+        assert!(error.to_string().contains("at most 67108864 fit"), "{error}");
     }
 }

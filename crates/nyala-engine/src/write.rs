@@ -9,7 +9,7 @@
 use crate::catalog::Edit;
 use crate::cells::CellSource;
 use crate::memtable::{PreparedKeys, PreparedUpsert};
-use crate::record::{self, Logged, RECORD_CELLS_MAX};
+use crate::record::{self, Logged};
 use crate::shared::Shared;
 use crate::stats::add;
 use crate::tombstone::{DeletedRange, Tombstone};
@@ -133,7 +133,6 @@ impl Shared {
     }
 
     fn validate(&self, batch: &WriteBatch) -> Result<()> {
-        check_cells(batch)?;
         let version = self.version();
         for operation in &batch.operations {
             match operation {
@@ -257,21 +256,6 @@ pub(crate) fn known_columns(mut upsert: Upsert, schema: &TableSchema) -> Option<
         schema.column(cells.column).is_some_and(|c| c.column_type.data_type() == *cells.values.data_type())
     });
     schema.key.iter().all(|id| upsert.column(*id).is_some()).then_some(upsert)
-}
-
-/// Refuses batches that a record of the log could not hold.
-fn check_cells(batch: &WriteBatch) -> Result<()> {
-    let cells = |operation: &Operation| match operation {
-        Operation::Upsert(upsert) => upsert.rows().max(1).saturating_mul(upsert.columns.len()),
-        Operation::DeleteKeys { keys, .. } => keys.iter().map(|array| array.len()).sum(),
-    };
-    let cells = batch.operations.iter().map(cells).fold(0, usize::saturating_add);
-    if cells > RECORD_CELLS_MAX {
-        return Err(Error::limit(format!(
-            "{cells} cells in one batch, where at most {RECORD_CELLS_MAX} fit: write fewer rows at once"
-        )));
-    }
-    Ok(())
 }
 
 /// A string longer than this does not fit into a block, or a reader's memory.
