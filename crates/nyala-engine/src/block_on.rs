@@ -14,8 +14,8 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs a future to its end. Only for maintenance threads and programs without a runtime: the engine's
-/// own async functions never block.
+/// Runs a future to its end. For maintenance threads, programs without a runtime, and the second thread of a heavy
+/// aggregate (`aggregate/halves.rs`, which waits for it where it was moved to, off the threads that receive).
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);

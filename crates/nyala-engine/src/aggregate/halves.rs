@@ -41,7 +41,7 @@ impl Drop for Helper {
 }
 
 /// Computes a request, in halves where that pays.
-pub(super) async fn aggregate(
+pub(crate) async fn aggregate(
     snapshot: &EngineSnapshot,
     request: &AggregateRequest,
 ) -> Result<AggregateStates> {

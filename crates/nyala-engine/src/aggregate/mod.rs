@@ -17,6 +17,7 @@ use crate::scan::series::{STEPS_AT_ONCE, key_column};
 use crate::snapshot::EngineSnapshot;
 use crate::version::PartitionVersion;
 use encoded::EncodedScratch;
+pub(crate) use halves::aggregate;
 use nyala_core::store::{AggregateRequest, AggregateStates};
 use nyala_core::{ColumnType, Result, before_long_work};
 use states::Accumulator;
@@ -43,14 +44,6 @@ struct WindowRows {
 enum Slot {
     Closed(Arc<PartitionVersion>),
     Open(Box<PartitionReader>),
-}
-
-/// Computes a request.
-pub(crate) async fn aggregate(
-    snapshot: &EngineSnapshot,
-    request: &AggregateRequest,
-) -> Result<AggregateStates> {
-    halves::aggregate(snapshot, request).await
 }
 
 async fn aggregate_series(snapshot: &EngineSnapshot, request: &AggregateRequest) -> Result<AggregateStates> {
