@@ -184,7 +184,7 @@ impl SeriesScan {
     }
 
     /// Appends the next rows; false at the end.
-    pub(crate) fn step(&mut self, gathered: &mut Gathered) -> Result<bool> {
+    fn step(&mut self, gathered: &mut Gathered) -> Result<bool> {
         if self.rows_left == 0 {
             return Ok(false);
         }
@@ -410,15 +410,21 @@ impl SeriesScan {
     pub(crate) async fn gather(&mut self, rows_max: usize) -> Result<Gathered> {
         let kinds = &self.request.projection.wanted.kinds;
         let mut gathered = Gathered { runs: Vec::new(), piece: Piece::empty(kinds) };
+        self.gather_more(&mut gathered, rows_max).await?;
+        Ok(gathered)
+    }
+
+    /// The next rows, until there are `rows_max` of them.
+    pub(crate) async fn gather_more(&mut self, gathered: &mut Gathered, rows_max: usize) -> Result<()> {
         let mut steps = 0;
-        while gathered.piece.rows() < rows_max && self.step(&mut gathered)? {
+        while gathered.piece.rows() < rows_max && self.step(gathered)? {
             steps += 1;
             // Whoever waits may give up a scan that finds little.
             if steps % STEPS_AT_ONCE == 0 {
                 before_long_work().await;
             }
         }
-        Ok(gathered)
+        Ok(())
     }
 }
 

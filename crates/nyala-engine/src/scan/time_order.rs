@@ -94,7 +94,7 @@ impl TimeScan {
             }
             if rows >= rows_max {
                 // One instant with very many series: nothing to cut.
-                while scan.step(&mut gathered)? {}
+                scan.gather_more(&mut gathered, usize::MAX).await?;
             }
             if backward {
                 self.left.end_ns = time.start_ns;
