@@ -1,6 +1,6 @@
 //! The slope between a point and the one before, in a unit of time.
 
-use super::number::{Number, Output, points};
+use super::number::{Number, Output, Previous, points};
 use super::{Series, Transform};
 use nyala_core::Result;
 
@@ -9,13 +9,13 @@ pub struct Derivative<T> {
     unit_ns: i64,
     non_negative: bool,
     ascending: bool,
-    previous: Option<(i64, T)>,
+    previous: Previous<T>,
 }
 
 impl<T: Number> Derivative<T> {
     /// In what unit, whether falling values are left out, and whether times rise.
     pub fn new(unit_ns: i64, non_negative: bool, ascending: bool) -> Self {
-        Self { unit_ns, non_negative, ascending, previous: None }
+        Self { unit_ns, non_negative, ascending, previous: Previous::none() }
     }
 }
 
@@ -23,14 +23,7 @@ impl<T: Number> Transform for Derivative<T> {
     fn feed(&mut self, series: &Series) -> Result<Series> {
         let mut output = Output::<f64>::with_room_for(series);
         for (time_ns, value) in points::<T>(series) {
-            let Some((previous_ns, previous)) = self.previous else {
-                self.previous = Some((time_ns, value));
-                continue;
-            };
-            if time_ns == previous_ns {
-                continue;
-            }
-            self.previous = Some((time_ns, value));
+            let Some((previous_ns, previous)) = self.previous.replaced_by(time_ns, value) else { continue };
             let rise = value.less(previous);
             let elapsed_ns = match self.ascending {
                 true => time_ns.wrapping_sub(previous_ns),

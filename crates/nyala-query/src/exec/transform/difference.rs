@@ -1,19 +1,19 @@
 //! A value less the one before.
 
-use super::number::{Number, Output, points};
+use super::number::{Number, Output, Previous, points};
 use super::{Series, Transform};
 use nyala_core::Result;
 
 /// `difference` and `non_negative_difference`. Of points at one time the first counts.
 pub struct Difference<T> {
     non_negative: bool,
-    previous: Option<(i64, T)>,
+    previous: Previous<T>,
 }
 
 impl<T: Number> Difference<T> {
     /// Whether falling values are left out.
     pub fn new(non_negative: bool) -> Self {
-        Self { non_negative, previous: None }
+        Self { non_negative, previous: Previous::none() }
     }
 }
 
@@ -21,14 +21,7 @@ impl<T: Number> Transform for Difference<T> {
     fn feed(&mut self, series: &Series) -> Result<Series> {
         let mut output = Output::<T>::with_room_for(series);
         for (time_ns, value) in points::<T>(series) {
-            let Some((previous_ns, previous)) = self.previous else {
-                self.previous = Some((time_ns, value));
-                continue;
-            };
-            if time_ns == previous_ns {
-                continue;
-            }
-            self.previous = Some((time_ns, value));
+            let Some((_, previous)) = self.previous.replaced_by(time_ns, value) else { continue };
             let difference = value.minus(previous);
             if !(self.non_negative && value.less(previous) < 0.0) {
                 output.push(time_ns, difference);

@@ -74,6 +74,24 @@ pub fn points<T: Number>(series: &Series) -> impl Iterator<Item = (i64, T)> + '_
     series.times_ns.iter().copied().zip(values.iter().copied())
 }
 
+/// The point before, if there was one.
+pub struct Previous<T>(Option<(i64, T)>);
+
+impl<T: Copy> Previous<T> {
+    /// None yet.
+    pub fn none() -> Self {
+        Self(None)
+    }
+
+    /// Puts a point in its place. Of points at one time the first counts: the others have none before.
+    pub fn replaced_by(&mut self, time_ns: i64, value: T) -> Option<(i64, T)> {
+        match self.0 {
+            Some((previous_ns, _)) if previous_ns == time_ns => None,
+            _ => self.0.replace((time_ns, value)),
+        }
+    }
+}
+
 /// Points that are computed one after the other.
 pub struct Output<T> {
     times_ns: Vec<i64>,
