@@ -6,9 +6,12 @@
 //! and stop. Valgrind knows no AVX-512, so that all machines with AVX2 take the same kernels.
 
 use crate::tidy::workspace_root;
+use nyala_bench::client::connection::Connection;
+use nyala_bench::client::response::Body;
+use nyala_bench::client::target::{Target, query_escape};
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::Read;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -24,6 +27,7 @@ const START_SECONDS: u64 = 1_451_606_400;
 const PREPARED_SECONDS: u64 = 12 * 3600;
 const FIELDS: [&str; 10] =
     ["user", "system", "idle", "nice", "iowait", "irq", "softirq", "steal", "guest", "guest_nice"];
+const ANSWER_BYTES_MAX: usize = 64 << 20;
 const READY_WITHIN: Duration = Duration::from_secs(120);
 
 type Outcome<T> = Result<T, String>;
@@ -164,30 +168,20 @@ fn check_machine() -> Outcome<()> {
     }
 }
 
+/// Builds as a user would, so that a program built for another purpose is not built again.
 fn build() -> Outcome<PathBuf> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let root = workspace_root();
     let built = Command::new(cargo)
-        .args([
-            "build",
-            "--release",
-            "--locked",
-            "--package",
-            "nyala",
-            "--message-format",
-            "json-render-diagnostics",
-        ])
-        .current_dir(&root)
+        .args(["build", "--release", "--locked", "--bin", "nyala"])
+        .args(["--message-format", "json-render-diagnostics"])
+        .current_dir(workspace_root())
         .stderr(Stdio::inherit())
         .output()
         .map_err(|error| format!("cargo build: {error}"))?;
-    let messages = String::from_utf8_lossy(&built.stdout).into_owned();
-    let executable =
-        messages.split("\"executable\":\"").skip(1).filter_map(|rest| rest.split('"').next()).last();
-    executable
-        .filter(|_| built.status.success())
-        .map(PathBuf::from)
-        .ok_or_else(|| "the build failed".to_owned())
+    let messages = serde_json::Deserializer::from_slice(&built.stdout).into_iter::<serde_json::Value>();
+    let executables =
+        messages.filter_map(|message| Some(PathBuf::from(message.ok()?["executable"].as_str()?)));
+    executables.last().filter(|_| built.status.success()).ok_or_else(|| "the build failed".to_owned())
 }
 
 /// Writes the data that queries ask for, and leaves it on disk.
@@ -220,16 +214,7 @@ fn count(program: &Path, prepared: &Path, path: &Measured, requests: u64) -> Out
 }
 
 fn query(text: &str) -> Request {
-    let mut encoded = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => encoded.push(char::from(byte)),
-            _ => {
-                let _ = write!(encoded, "%{byte:02X}");
-            }
-        }
-    }
-    Request { target: format!("/query?db=guard&q={encoded}"), body: String::new() }
+    Request { target: format!("/query?db=guard&q={}", query_escape(text)), body: String::new() }
 }
 
 /// `rows` rows of each host from a second on.
@@ -257,7 +242,7 @@ fn write(from_seconds: u64, rows: u64) -> Request {
 /// A server of the guard's own.
 struct Server {
     process: Child,
-    connection: BufReader<TcpStream>,
+    connection: Connection,
 }
 
 impl Server {
@@ -265,6 +250,7 @@ impl Server {
     fn start(mut program: Command, data: &Path) -> Outcome<Self> {
         let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let address = free.map_err(|error| format!("no free port: {error}"))?;
+        let target = Target::parse(&format!("http://{address}")).map_err(|error| error.to_string())?;
         let process = program
             .args(["serve", "--wal-sync", "never", "--data-dir"])
             .arg(data)
@@ -273,29 +259,13 @@ impl Server {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|error| format!("starting the server: {error}"))?;
+        let mut server = Self { process, connection: Connection::new(&target, READY_WITHIN) };
+        let health = Request { target: "/health".to_owned(), body: String::new() };
         let started = Instant::now();
         while started.elapsed() < READY_WITHIN {
             std::thread::sleep(Duration::from_millis(100));
-            let Ok(stream) = TcpStream::connect(address) else { continue };
-            let mut server = Self { process, connection: BufReader::new(stream) };
-            let health = Request { target: "/health".to_owned(), body: String::new() };
             if server.ask(&health).is_ok() {
                 return Ok(server);
-            }
-            return server.wait_until_ready(address, started);
-        }
-        Err("the server does not listen".to_owned())
-    }
-
-    fn wait_until_ready(mut self, address: SocketAddr, started: Instant) -> Outcome<Self> {
-        let health = Request { target: "/health".to_owned(), body: String::new() };
-        while started.elapsed() < READY_WITHIN {
-            std::thread::sleep(Duration::from_millis(100));
-            if let Ok(stream) = TcpStream::connect(address) {
-                self.connection = BufReader::new(stream);
-                if self.ask(&health).is_ok() {
-                    return Ok(self);
-                }
             }
         }
         Err("the server is not ready".to_owned())
@@ -304,45 +274,13 @@ impl Server {
     /// Sends a request; anything but success is an error.
     fn ask(&mut self, request: &Request) -> Outcome<()> {
         let method = if request.body.is_empty() { "GET" } else { "POST" };
-        let head = format!(
-            "{method} {} HTTP/1.1\r\nHost: guard\r\nContent-Length: {}\r\n\r\n",
-            request.target,
-            request.body.len()
-        );
-        let io = |error: std::io::Error| format!("{method} {}: {error}", request.target);
-        let stream = self.connection.get_mut();
-        stream
-            .write_all(head.as_bytes())
-            .and_then(|()| stream.write_all(request.body.as_bytes()))
-            .map_err(io)?;
-        let mut status = String::new();
-        self.connection.read_line(&mut status).map_err(io)?;
-        let (mut length, mut chunked) = (0, false);
-        loop {
-            let mut line = String::new();
-            self.connection.read_line(&mut line).map_err(io)?;
-            let line = line.trim().to_ascii_lowercase();
-            match line.split_once(':') {
-                Some(("content-length", value)) => length = value.trim().parse().unwrap_or(0),
-                Some(("transfer-encoding", _)) => chunked = true,
-                Some(_) => {}
-                None => break,
-            }
-        }
-        let mut body = Vec::new();
-        while chunked {
-            let mut size = String::new();
-            self.connection.read_line(&mut size).map_err(io)?;
-            let size = u64::from_str_radix(size.trim(), 16).map_err(|error| error.to_string())?;
-            self.connection.by_ref().take(size + 2).read_to_end(&mut body).map_err(io)?;
-            chunked = size > 0;
-        }
-        self.connection.by_ref().take(length).read_to_end(&mut body).map_err(io)?;
-        let text = String::from_utf8_lossy(&body[..body.len().min(300)]).into_owned();
-        match status.split(' ').nth(1) {
-            Some("200" | "204") if !text.contains("\"error\"") => Ok(()),
-            _ => Err(format!("{method} {}: {} {text}", request.target, status.trim())),
-        }
+        let refused = |words: &dyn std::fmt::Display| format!("{method} {}: {words}", request.target);
+        let mut answer = Vec::new();
+        let body = Body::Collect { into: &mut answer, limit_bytes: ANSWER_BYTES_MAX };
+        let asked = self.connection.expect_success(method, &request.target, request.body.as_bytes(), body);
+        asked.map_err(|error| refused(&error))?;
+        let text = String::from_utf8_lossy(&answer[..answer.len().min(300)]);
+        if text.contains("\"error\"") { Err(refused(&text)) } else { Ok(()) }
     }
 
     /// Stops the server, and gives what it said on standard error.

@@ -15,7 +15,7 @@ const EDGES: [(&str, &[&str]); 9] = [
     ("nyala-query", &["nyala-core", "nyala-db"]),
     ("nyala-bench", &[]),
     ("nyala", &["nyala-bench", "nyala-core", "nyala-db", "nyala-engine", "nyala-query"]),
-    ("xtask", &["kudu-client"]),
+    ("xtask", &["kudu-client", "nyala-bench"]),
 ];
 
 /// Imports that a part of a crate must not have: (files below, text, why).
