@@ -81,6 +81,7 @@ impl Running {
             },
             reporter: reporter(config, &metrics, &continuous, &measured, &clock)?,
             metrics,
+            watch: Default::default(),
             stage: Stage::default(),
             requests: AtomicU64::new(0),
         });

@@ -82,9 +82,11 @@ fn what_shows_the_server_is_for_administrators() {
     assert_eq!(server.status("/metrics"), 403, "there is no administrator yet");
     ask(&server, "", "", "CREATE USER ann WITH PASSWORD 'a' WITH ALL PRIVILEGES");
     ask(&server, "ann", "a", "CREATE USER bob WITH PASSWORD 'b'");
-    for path in ["/metrics", "/debug/vars"] {
-        let status = |login: &str| server.status(&format!("{path}?{login}"));
-        assert_eq!((status(""), status("u=bob&p=b"), status("u=ann&p=a")), (401, 403, 200), "{path}");
+    for (path, answer) in
+        [("/metrics", 200), ("/debug/vars", 200), ("/debug/requests", 200), ("/debug/pprof/all", 501)]
+    {
+        let status = |login: &str| server.status(&format!("{path}?seconds=0&{login}"));
+        assert_eq!((status(""), status("u=bob&p=b"), status("u=ann&p=a")), (401, 403, answer), "{path}");
     }
     ask(&server, "ann", "a", "CREATE DATABASE d");
     let written =
@@ -95,7 +97,7 @@ fn what_shows_the_server_is_for_administrators() {
     let counts = &vars["database:d"]["values"];
     assert_eq!((&counts["numMeasurements"], &counts["numSeries"]), (&2.into(), &3.into()), "{vars}");
     let httpd = &vars[format!("httpd:{}", server.address)]["values"];
-    assert_eq!((&httpd["writeReq"], &httpd["authFail"]), (&1.into(), &2.into()), "{vars}");
+    assert_eq!((&httpd["writeReq"], &httpd["authFail"]), (&1.into(), &4.into()), "{vars}");
     // What tells no more than that it runs is open, as it is in InfluxDB.
     for (path, status) in [("/ping", 204), ("/health", 200), ("/status", 204), ("/ready", 200)] {
         assert_eq!(server.status(path), status, "{path}");
@@ -131,4 +133,28 @@ fn what_would_protect_nothing_does_not_start() {
     assert!(!started && words.contains("auth-enabled"), "{words}");
     let (started, words) = start(&["--http-bind", "0.0.0.0:0"], None);
     assert!(!started && words.contains("authentication is off"), "{words}");
+}
+
+#[test]
+fn requests_are_counted_by_who_sends_them_while_somebody_watches() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Process::start(&directory.path().join("data"), &["--auth-enabled"]);
+    ask(&server, "", "", "CREATE USER ann WITH PASSWORD 'a' WITH ALL PRIVILEGES");
+    ask(&server, "ann", "a", "CREATE USER bob WITH PASSWORD 'b'");
+    ask(&server, "ann", "a", "CREATE DATABASE d");
+    let watched = std::thread::scope(|scope| {
+        let watch = || server.send("GET", "/debug/requests?seconds=2&u=ann&p=a", b"").expect("an answer");
+        let watching = scope.spawn(watch);
+        std::thread::sleep(Duration::from_millis(500));
+        for _ in 0..3 {
+            ask(&server, "bob", "b", "SHOW DATABASES");
+        }
+        ask(&server, "bob", "wrong", "SHOW DATABASES");
+        server.send("POST", "/write?db=d&u=ann&p=a", b"m v=1").expect("an answer");
+        server.send("POST", "/api/v2/write?bucket=d&u=ann&p=a", b"m v=1").expect("an answer");
+        server.status("/ping");
+        watching.join().expect("no panic")
+    });
+    let wanted = "{\n\"ann:127.0.0.1\": {\"writes\":1,\"queries\":0},\n\"bob:127.0.0.1\": {\"writes\":0,\"queries\":3}\n}\n";
+    assert_eq!(String::from_utf8_lossy(&watched.body), wanted);
 }

@@ -14,7 +14,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -202,20 +202,25 @@ async fn greet(
 ) -> Ended {
     let stream = match stream {
         Accepted::Tcp(stream) => TcpStream::from_std(stream)?,
-        Accepted::Local(stream) => return serve(UnixStream::from_std(stream)?, context, stopped).await,
+        Accepted::Local(stream) => {
+            return serve(UnixStream::from_std(stream)?, None, context, stopped).await;
+        }
     };
     stream.set_nodelay(true)?;
-    let Some(certificates) = certificates else { return serve(stream, context, stopped).await };
+    // One that has left already has no address.
+    let client = stream.peer_addr().ok().map(|address| address.ip());
+    let Some(certificates) = certificates else { return serve(stream, client, context, stopped).await };
     let secured = tokio::time::timeout(HEADER_TIMEOUT, certificates.acceptor().accept(stream)).await??;
-    serve(secured, context, stopped).await
+    serve(secured, client, context, stopped).await
 }
 
 async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin,
+    client: Option<IpAddr>,
     context: Arc<Context>,
     mut stopped: watch::Receiver<bool>,
 ) -> Ended {
-    let service = service_fn(move |request| http::answer(context.clone(), request));
+    let service = service_fn(move |request| http::answer(context.clone(), request, client));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)

@@ -1,4 +1,4 @@
-//! `GET /debug/vars`: the counts of SHOW STATS for people and for Telegraf's input.
+//! `GET /debug/vars`: the counts of SHOW STATS for people and for Telegraf's input. `/debug/pprof`: who profiles instead.
 
 use super::response::{Answer, Failure, failure, status_of, whole};
 use super::{Context, access, params::Params};
@@ -36,6 +36,22 @@ pub(super) async fn vars(context: &Context, request: Request<Incoming>) -> Resul
     vars.extend(reports.iter().map(|report| (key(report), statistic(report))));
     let body = Value::Object(vars).to_string() + "\n";
     Ok(whole(StatusCode::OK, "application/json; charset=utf-8", body))
+}
+
+/// `/debug/pprof`: Go's profiles of itself, of which there can be none here.
+pub(super) async fn profile(
+    context: &Context,
+    request: Request<Incoming>,
+) -> Result<Response<Answer>, Failure> {
+    let of_url = Params::parse(request.uri().query().unwrap_or(""));
+    access::check_admin(context, &of_url, request.headers()).await?;
+    let words = format!(
+        "{}: nyala takes no profiles of itself; `perf record -g -p {}` does on its machine, and SHOW STATS and /metrics \
+         tell where memory is",
+        request.uri().path(),
+        std::process::id()
+    );
+    Err(failure(StatusCode::NOT_IMPLEMENTED, words))
 }
 
 /// A name of its own for each report.

@@ -9,6 +9,7 @@ mod multipart;
 mod params;
 mod prometheus;
 mod query;
+mod requests;
 mod response;
 mod v2;
 mod write;
@@ -31,8 +32,10 @@ use nyala_db::write::LineWriter;
 use nyala_query::plan::QueryContext;
 use nyala_query::report::Reporter;
 use nyala_query::running::RunningQueries;
+use requests::RequestWatch;
 use response::{Answer, Failure, empty, failure, in_format, whole};
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -59,6 +62,8 @@ pub struct Context {
     pub running: Arc<RunningQueries>,
     /// Counts for people.
     pub metrics: Arc<Metrics>,
+    /// Who watches requests.
+    pub watch: RequestWatch,
     /// Tells what the server knows of itself.
     pub reporter: Reporter,
     /// What the server is at.
@@ -115,11 +120,13 @@ pub struct HttpLimits {
     pub rows: usize,
 }
 
-/// Answers a request.
+/// Answers a request of a client at an address, where that is known.
 pub async fn answer(
     context: Arc<Context>,
-    request: Request<Incoming>,
+    mut request: Request<Incoming>,
+    client: Option<IpAddr>,
 ) -> Result<Response<Answer>, Infallible> {
+    context.watch.mark(&mut request, client);
     let path = request.uri().path().to_owned();
     let asked_id = ["x-request-id", "request-id"].into_iter().find_map(|name| header(&request, name));
     let origin = header(&request, "origin");
@@ -162,14 +169,20 @@ fn allowed(path: &str) -> Option<&'static str> {
         "/write" => Some("OPTIONS, POST"),
         "/query" => Some("GET, OPTIONS, POST"),
         "/ping" | "/status" | "/ready" => Some("GET, HEAD"),
-        "/health" | "/metrics" | "/debug/vars" => Some("GET"),
+        "/health" | "/metrics" => Some("GET"),
+        "/debug/vars" | "/debug/requests" => Some("GET, HEAD"),
         "/api/v2/query" | "/api/v2/write" | "/api/v2/delete" | "/api/v1/prom/write" | "/api/v1/prom/read" => {
             Some("POST")
         }
         "/api/v2/buckets" => Some("GET, POST"),
         path if path.starts_with(v2::BUCKET) => Some("DELETE"),
+        path if is_profile(path) => Some("GET, HEAD, POST"),
         _ => None,
     }
+}
+
+fn is_profile(path: &str) -> bool {
+    path == "/debug/pprof" || path.starts_with("/debug/pprof/")
 }
 
 async fn route(
@@ -194,6 +207,8 @@ async fn route(
         "/status" => Ok(empty(StatusCode::NO_CONTENT)),
         "/health" | "/ready" => Ok(health(context)),
         "/debug/vars" => debug::vars(context, request).await,
+        "/debug/requests" => requests::handle(context, request).await,
+        path if is_profile(path) => debug::profile(context, request).await,
         "/metrics" => {
             let of_url = params::Params::parse(request.uri().query().unwrap_or(""));
             access::check_admin(context, &of_url, request.headers()).await?;

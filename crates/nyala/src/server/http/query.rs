@@ -32,6 +32,7 @@ pub(super) async fn handle(
     let answered = async {
         // Before anything of the body is read.
         let rights = access::rights_of(context, &of_url, &head.headers).await?;
+        context.watch.count(head.uri.path(), &head.extensions, &rights);
         let params = match head.method {
             Method::POST => read_form(context, &head.headers, incoming, of_url).await?,
             _ => of_url,

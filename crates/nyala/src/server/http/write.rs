@@ -107,6 +107,7 @@ async fn write(
     let databases = context.databases()?;
     let params = Params::parse(request.uri().query().unwrap_or(""));
     let rights = access::rights_of(context, &params, request.headers()).await?;
+    context.watch.count(request.uri().path(), request.extensions(), &rights);
     let Destination { database, policy, precision } = destination(&params)?;
     if database.is_empty() {
         return Err(failure(StatusCode::BAD_REQUEST, "database is required"));

@@ -1,0 +1,168 @@
+//! `GET /debug/requests`: who sends how many queries and writes, counted for a while because somebody asks.
+//!
+//! As long as nobody does a request costs one load.
+
+use super::params::Params;
+use super::response::{Answer, Failure, failure, whole};
+use super::{Context, access};
+use crate::server::format::push_string;
+use hyper::body::Incoming;
+use hyper::header::{CONNECTION, HeaderValue};
+use hyper::http::Extensions;
+use hyper::{Request, Response, StatusCode};
+use nyala_db::users::Rights;
+use nyala_query::influxql::format_duration;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+const DEFAULT_SECONDS: i64 = 10;
+/// The longest that is counted: 6 hours.
+const SECONDS_MAX: i64 = 6 * 3600;
+/// Who may ask at once, …
+const WATCHERS_MAX: usize = 16;
+/// … and of how many clients each is told apart; those beyond are counted together.
+const CLIENTS_MAX: usize = 10_000;
+const FURTHER_CLIENTS: &str = "others";
+/// How often a watcher looks whether the server stops.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Where a request comes from; known only while somebody watches.
+#[derive(Clone, Copy)]
+struct Client(IpAddr);
+
+/// Who watches, and what they have seen.
+#[derive(Default)]
+pub struct RequestWatch {
+    watchers: AtomicUsize,
+    seen: Mutex<Vec<Seen>>,
+}
+
+/// What one watcher has seen.
+#[derive(Default)]
+struct Seen {
+    number: u64,
+    by_client: BTreeMap<String, Counts>,
+}
+
+#[derive(Default, Clone, Copy)]
+struct Counts {
+    writes: u64,
+    queries: u64,
+}
+
+impl RequestWatch {
+    /// Says where a request comes from, if anyone wants to know.
+    pub(super) fn mark<B>(&self, request: &mut Request<B>, address: Option<IpAddr>) {
+        if self.watchers.load(Ordering::Relaxed) > 0
+            && let Some(address) = address
+        {
+            request.extensions_mut().insert(Client(address));
+        }
+    }
+
+    /// Counts a request of a client who is let in.
+    pub(super) fn count(&self, path: &str, marks: &Extensions, rights: &Rights) {
+        let Some(Client(address)) = marks.get().filter(|_| matches!(path, "/query" | "/write")) else {
+            return;
+        };
+        let client = match rights {
+            Rights::User(user) => format!("{}:{address}", user.name()),
+            Rights::Open | Rights::FirstAdmin => address.to_string(),
+        };
+        for seen in &mut *self.lock() {
+            let is_told_apart = seen.by_client.len() < CLIENTS_MAX || seen.by_client.contains_key(&client);
+            let client = if is_told_apart { &client } else { FURTHER_CLIENTS };
+            let counts = seen.by_client.entry(client.to_owned()).or_default();
+            match path {
+                "/query" => counts.queries += 1,
+                _ => counts.writes += 1,
+            }
+        }
+    }
+
+    fn begin(&self) -> Result<Watching<'_>, Failure> {
+        let mut all = self.lock();
+        if all.len() >= WATCHERS_MAX {
+            let words = format!("{WATCHERS_MAX} clients watch requests already: ask again later");
+            return Err(failure(StatusCode::SERVICE_UNAVAILABLE, words));
+        }
+        let number = all.iter().map(|seen| seen.number + 1).max().unwrap_or(0);
+        all.push(Seen { number, by_client: BTreeMap::new() });
+        self.watchers.store(all.len(), Ordering::Relaxed);
+        Ok(Watching { watch: self, number })
+    }
+
+    fn end(&self, number: u64) -> BTreeMap<String, Counts> {
+        let mut all = self.lock();
+        let place = all.iter().position(|seen| seen.number == number);
+        let seen = place.map(|place| all.swap_remove(place)).unwrap_or_default();
+        self.watchers.store(all.len(), Ordering::Relaxed);
+        seen.by_client
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Seen>> {
+        // Nothing under this lock can panic half-way.
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A watcher; it ends with its request, also when its client leaves.
+struct Watching<'a> {
+    watch: &'a RequestWatch,
+    number: u64,
+}
+
+impl Drop for Watching<'_> {
+    fn drop(&mut self) {
+        self.watch.end(self.number);
+    }
+}
+
+/// `GET /debug/requests`
+pub(super) async fn handle(
+    context: &Context,
+    request: Request<Incoming>,
+) -> Result<Response<Answer>, Failure> {
+    let params = Params::parse(request.uri().query().unwrap_or(""));
+    access::check_admin(context, &params, request.headers()).await?;
+    let watching = context.watch.begin()?;
+    let until = Instant::now() + seconds(params.get("seconds"))?;
+    while let Some(left) = until.checked_duration_since(Instant::now())
+        && context.stage.describe().0
+    {
+        tokio::time::sleep(left.min(LOOK_INTERVAL)).await;
+    }
+    let mut body = b"{\n".to_vec();
+    for (number, (client, counts)) in context.watch.end(watching.number).iter().enumerate() {
+        if number > 0 {
+            body.extend_from_slice(b",\n");
+        }
+        push_string(&mut body, client);
+        let Counts { writes, queries } = counts;
+        body.extend_from_slice(format!(": {{\"writes\":{writes},\"queries\":{queries}}}").as_bytes());
+    }
+    body.extend_from_slice(b"\n}\n");
+    let mut response = whole(StatusCode::OK, "application/json; charset=utf-8", body);
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    Ok(response)
+}
+
+/// How long is watched.
+fn seconds(text: &str) -> Result<Duration, Failure> {
+    let seconds = match text {
+        "" => DEFAULT_SECONDS,
+        text => text.parse().map_err(|_| {
+            let words = format!("strconv.ParseInt: parsing {}: invalid syntax", nyala_db::quoted(text));
+            failure(StatusCode::BAD_REQUEST, words)
+        })?,
+    };
+    if seconds > SECONDS_MAX {
+        let shown = |seconds: i64| format_duration(seconds.saturating_mul(1_000_000_000));
+        let words = format!("exceeded maximum interval time: {} > {}", shown(seconds), shown(SECONDS_MAX));
+        return Err(failure(StatusCode::BAD_REQUEST, words));
+    }
+    Ok(Duration::from_secs(seconds.max(0) as u64))
+}
