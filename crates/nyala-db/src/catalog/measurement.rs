@@ -146,10 +146,27 @@ impl Measurement {
         self.loaded().fields.read().clone()
     }
 
+    /// Its fields as of the shards that hold times from `first_ns` to `last_ns`.
+    pub fn fields_between(&self, first_ns: i64, last_ns: i64) -> Result<Arc<Vec<Field>>> {
+        let is_outside = |start_ns: &i64| *start_ns < first_ns || *start_ns > last_ns;
+        let shard_types = self.loaded().shard_types.read();
+        if !shard_types.keys().any(is_outside) {
+            return Ok(self.fields());
+        }
+        let partitions = self.store.partitions(self.table)?;
+        let overlaps = |start_ns: &i64| {
+            let range =
+                partitions.iter().map(|partition| partition.range).find(|range| range.contains(*start_ns));
+            range.is_some_and(|range| range.start_ns <= last_ns && range.end_ns > first_ns)
+        };
+        let here = shard_types.iter().filter(|(start_ns, _)| overlaps(start_ns)).map(|(_, types)| types);
+        Ok(Arc::new(present_fields(&self.columns.read(), here)))
+    }
+
     /// Takes note of what fields there are, after shards or columns have changed.
     fn update_fields(&self) {
         let loaded = self.loaded();
-        let fields = present_fields(&self.columns.read(), &loaded.shard_types.read());
+        let fields = present_fields(&self.columns.read(), loaded.shard_types.read().values());
         *loaded.fields.write() = Arc::new(fields);
     }
 
@@ -190,7 +207,7 @@ impl Measurement {
         match broken {
             Some(words) => Err(Error::new(nyala_core::ErrorKind::Corrupt, words)),
             None => {
-                let fields = present_fields(&self.columns.read(), &shard_types);
+                let fields = present_fields(&self.columns.read(), shard_types.values());
                 Ok(Loaded {
                     series: RwLock::new(series),
                     shard_types: RwLock::new(shard_types),
@@ -325,10 +342,13 @@ impl Measurement {
     }
 }
 
-/// Those of the columns whose name and type some shard has.
-fn present_fields(columns: &[Field], types: &ShardTypes) -> Vec<Field> {
+/// Those of the columns whose name and type some of the shards has.
+fn present_fields<'a>(
+    columns: &[Field],
+    shards: impl Iterator<Item = &'a HashMap<String, FieldType>>,
+) -> Vec<Field> {
     let present: HashSet<(&str, FieldType)> =
-        types.values().flatten().map(|(name, field_type)| (name.as_str(), *field_type)).collect();
+        shards.flatten().map(|(name, field_type)| (name.as_str(), *field_type)).collect();
     columns.iter().filter(|field| present.contains(&(&*field.name, field.field_type))).cloned().collect()
 }
 

@@ -15,12 +15,20 @@ pub struct Filler {
 }
 
 impl Filler {
-    /// The input columns with what stands for missing values. Text and booleans stay: see [`shown_instead`].
-    pub fn fill(&mut self, fill: Fill, inputs: &[Column]) -> Vec<Column> {
+    /// The input columns with what stands for missing values. Text and booleans stay: see [`shown_instead`]; of what
+    /// is no field no call, the first `calls` of the inputs, makes a value.
+    pub fn fill(&mut self, fill: Fill, inputs: &[Column], calls: usize) -> Vec<Column> {
         self.previous.resize(inputs.len(), None);
         let pairs = inputs.iter().zip(&mut self.previous);
         match fill {
-            Fill::Integer(_) | Fill::Float(_) => pairs.map(|(input, _)| with_number(fill, input)).collect(),
+            Fill::Integer(_) | Fill::Float(_) => inputs
+                .iter()
+                .enumerate()
+                .map(|(place, input)| match input {
+                    Column::Null(_) if place < calls => input.clone(),
+                    _ => with_number(fill, input),
+                })
+                .collect(),
             Fill::Previous => pairs.map(|(input, previous)| with_previous(input, previous)).collect(),
             Fill::Null | Fill::None | Fill::Linear => inputs.to_vec(),
         }

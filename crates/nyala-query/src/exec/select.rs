@@ -143,7 +143,7 @@ impl SelectStream {
                 Some(rows) => {
                     let group = &current.inputs.groups[current.next - 1];
                     let (name, tags) = (current.inputs.name.clone(), group.tags.clone());
-                    let inputs = current.filler.fill(plan.fill, &rows.columns);
+                    let inputs = current.filler.fill(plan.fill, &rows.columns, plan.calls.len());
                     return self.frame(&name, &tags, rows.times_ns, &inputs).map(Some);
                 }
             }
@@ -221,7 +221,7 @@ impl SelectStream {
                     (inputs.name.clone(), inputs.groups[first + number].tags.clone())
                 };
                 if let Some((times_ns, columns)) = merge_calls(&plan, &windows, calls, &self.memory).await? {
-                    let inputs = Filler::default().fill(plan.fill, &columns);
+                    let inputs = Filler::default().fill(plan.fill, &columns, plan.calls.len());
                     let frame = self.frame(&name, &tags, times_ns.into(), &inputs)?;
                     self.current.as_mut().expect("at hand").ready.push_back(frame);
                 }
@@ -246,12 +246,12 @@ impl SelectStream {
                 _ if fill == Fill::Previous => {
                     let columns: Vec<Column> =
                         columns.iter().map(|column| column.slice(span.start, span.len())).collect();
-                    let filled = Filler::default().fill(fill, &columns);
+                    let filled = Filler::default().fill(fill, &columns, self.plan.calls.len());
                     self.frame(&inputs.name, tags, times_ns.slice(span.start, span.len()), &filled)?
                 }
                 Some(frame) => Frame { tags: tags.clone(), span, ..frame.clone() },
                 None => {
-                    let filled = Filler::default().fill(fill, columns);
+                    let filled = Filler::default().fill(fill, columns, self.plan.calls.len());
                     Frame { span, ..self.frame(&inputs.name, tags, times_ns.clone(), &filled)? }
                 }
             });
@@ -332,7 +332,13 @@ fn windows_of(plan: &Plan, inputs: &Inputs) -> Result<Option<Windows>> {
         }
     }
     let Some(bounds) = bounds else { return Ok(None) };
-    let first_ns = if plan.first_ns > MINIMUM_TIME_NS { plan.first_ns } else { bounds.start_ns };
+    let of_inner_rows = inputs.only_measurement().is_none();
+    let first_ns = match plan.first_ns {
+        MINIMUM_TIME_NS => bounds.start_ns,
+        // Windows of an inner query that begin before the range have their times there.
+        first_ns if of_inner_rows && plan.fill == Fill::None => first_ns.min(bounds.start_ns),
+        first_ns => first_ns,
+    };
     // Without fill the windows after the last point need not be looked at.
     let last_ns = if plan.fill == Fill::None { plan.last_ns.min(bounds.end_ns) } else { plan.last_ns };
     if last_ns < first_ns {

@@ -92,7 +92,12 @@ impl RowCondition {
 
     fn on_stored_rows(measurement: &Measurement, condition: &Expr) -> Result<Self> {
         let condition = with_absent_tags_unequal(measurement, condition);
-        Self::translate(&condition, Place::StoredRows, |reference| stored_reference(measurement, reference))
+        let mut condition = Self::translate(&condition, Place::StoredRows, |reference| {
+            stored_reference(measurement, reference)
+        })?;
+        let Self { expression, references } = &mut condition;
+        compare_absent_tags_as_empty(expression, references);
+        Ok(condition)
     }
 
     fn translate(condition: &Expr, place: Place, resolve: impl Fn(&VarRef) -> Reference) -> Result<Self> {
@@ -255,6 +260,30 @@ fn with_absent_tags_unequal(measurement: &Measurement, condition: &Expr) -> Expr
         }
         Expr::Paren(inner) => with_absent_tags_unequal(measurement, inner),
         other => other.clone(),
+    }
+}
+
+/// Beside fields, too, tags are compared with text as the index does it: one that is absent is empty.
+fn compare_absent_tags_as_empty(expression: &mut Expression, references: &mut Vec<Reference>) {
+    let mut as_empty = |operand: &mut Expression| {
+        if let Expression::Column(column) = operand
+            && references[*column].kind == ReferenceKind::Tag
+        {
+            let name = references[*column].name.clone();
+            *column = position(references, Reference { name, kind: ReferenceKind::GroupTag });
+        }
+    };
+    match expression {
+        Expression::Matches { text, .. } => as_empty(text),
+        Expression::Binary(binary) => match (&mut binary.left, &mut binary.right) {
+            (tag, Expression::Literal(Some(Scalar::String(_))))
+            | (Expression::Literal(Some(Scalar::String(_))), tag) => as_empty(tag),
+            (left, right) => {
+                compare_absent_tags_as_empty(left, references);
+                compare_absent_tags_as_empty(right, references);
+            }
+        },
+        Expression::Column(_) | Expression::Literal(_) | Expression::Math(..) => {}
     }
 }
 

@@ -271,7 +271,7 @@ impl Plan {
             calls.is_empty() && references.iter().all(|reference| reference.kind == ReferenceKind::Nothing);
         for source in sources.into_iter().filter(|_| !is_empty) {
             plan_sources.push(match source {
-                RewrittenSource::Measurement(measurement) => {
+                RewrittenSource::Measurement(measurement, _) => {
                     PlanSource::Measurement(MeasurementPlan::of(measurement, condition.as_ref())?)
                 }
                 RewrittenSource::Subquery(inner) => {

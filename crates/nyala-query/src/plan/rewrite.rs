@@ -2,13 +2,14 @@
 //!
 //! Inner queries first, because the outer one's names are the inner one's columns and tags.
 
-use super::QueryContext;
+use super::condition::split_time;
 use super::reference::ValueType;
 use super::types::{stronger, type_in_measurement, type_of, type_of_name};
+use super::{MAXIMUM_TIME_NS, MINIMUM_TIME_NS, QueryContext};
 use crate::influxql::{Call, DataType, Expr, VarRef, Wildcard};
 use crate::influxql::{Field, MeasurementName, Regex, Select, Source};
 use nyala_core::{Error, Result};
-use nyala_db::catalog::Measurement;
+use nyala_db::catalog::{Field as StoredField, Measurement};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
@@ -26,8 +27,8 @@ pub struct Rewritten {
 
 /// A source that exists.
 pub enum RewrittenSource {
-    /// Stored rows.
-    Measurement(Arc<Measurement>),
+    /// Stored rows, and the fields that they may have.
+    Measurement(Arc<Measurement>, Arc<Vec<StoredField>>),
     /// The rows of another query.
     Subquery(Box<Rewritten>),
 }
@@ -43,8 +44,17 @@ impl Rewritten {
 }
 
 /// Rewrites a statement.
-pub fn rewrite<'a>(
+pub async fn rewrite(select: &Select, context: &QueryContext) -> Result<Rewritten> {
+    let ((first_ns, last_ns), _) = split_time(select, context.now_ns)?;
+    rewrite_within(select, (first_ns.unwrap_or(MINIMUM_TIME_NS), last_ns.unwrap_or(MAXIMUM_TIME_NS)), context)
+        .await
+}
+
+/// Rewrites a statement whose outermost one asks for these times, ns: what its measurements' shards there do not have
+/// is no field, for inner queries either.
+fn rewrite_within<'a>(
     select: &'a Select,
+    times_ns: (i64, i64),
     context: &'a QueryContext,
 ) -> Pin<Box<dyn Future<Output = Result<Rewritten>> + Send + 'a>> {
     Box::pin(async move {
@@ -52,11 +62,18 @@ pub fn rewrite<'a>(
         for source in &select.sources {
             match source {
                 Source::Subquery(inner) => {
-                    sources.push(RewrittenSource::Subquery(Box::new(rewrite(inner, context).await?)));
+                    sources.push(RewrittenSource::Subquery(Box::new(
+                        rewrite_within(inner, times_ns, context).await?,
+                    )));
                 }
                 Source::Measurement(named) => {
                     let found = find_measurements(named, context).await?;
-                    sources.extend(found.into_iter().map(RewrittenSource::Measurement));
+                    let is_alone = found.len() == 1 && select.sources.len() == 1;
+                    let names_all = select.has_field_wildcard() || !is_alone;
+                    for measurement in found {
+                        let fields = fields_asked_for(&measurement, names_all, times_ns)?;
+                        sources.push(RewrittenSource::Measurement(measurement, fields));
+                    }
                 }
             }
         }
@@ -71,6 +88,21 @@ pub fn rewrite<'a>(
         }
         Ok(Rewritten { select, sources, time_column })
     })
+}
+
+/// The fields of a measurement as a query sees them. Shards are looked at where that may show.
+fn fields_asked_for(
+    measurement: &Measurement,
+    names_all: bool,
+    (first_ns, last_ns): (i64, i64),
+) -> Result<Arc<Vec<StoredField>>> {
+    let fields = measurement.fields();
+    // Fields are in the order of their names.
+    let has_several_types = || fields.windows(2).any(|pair| pair[0].name == pair[1].name);
+    match names_all || has_several_types() {
+        true => measurement.fields_between(first_ns, last_ns),
+        false => Ok(fields),
+    }
 }
 
 /// The measurements that a source names.
@@ -149,8 +181,8 @@ fn names_of(sources: &[RewrittenSource]) -> (BTreeMap<String, DataType>, BTreeSe
     };
     for source in sources {
         match source {
-            RewrittenSource::Measurement(measurement) => {
-                for field in measurement.fields().iter() {
+            RewrittenSource::Measurement(measurement, stored) => {
+                for field in stored.iter() {
                     add(&field.name, Some(ValueType::of_field(field.field_type).data_type()));
                 }
                 let series = measurement.series();
@@ -288,6 +320,8 @@ fn expands_to(function: &str, reference: &VarRef) -> bool {
 /// What a name in a condition is in one measurement: what it was found or said to be, else a tag that no series
 /// has.
 pub fn condition_type(measurement: &Measurement, reference: &VarRef) -> DataType {
-    let known = reference.data_type.or_else(|| type_in_measurement(measurement, &reference.name));
+    let known = reference
+        .data_type
+        .or_else(|| type_in_measurement(measurement, &measurement.fields(), &reference.name));
     known.unwrap_or(DataType::Tag)
 }

@@ -6,7 +6,7 @@ use super::rewrite::RewrittenSource;
 use crate::exec::expression::MathFunction;
 use crate::influxql::{Binary, BinaryOperator, DataType, Expr};
 use nyala_core::{Error, Result};
-use nyala_db::catalog::Measurement;
+use nyala_db::catalog::{Field, Measurement};
 
 /// Of two types that one name has in different places, the one that queries see.
 pub fn stronger(a: Option<DataType>, b: Option<DataType>) -> Option<DataType> {
@@ -23,8 +23,7 @@ pub fn stronger(a: Option<DataType>, b: Option<DataType>) -> Option<DataType> {
 }
 
 /// What a name is in a measurement: a field of the strongest type it has, else a tag if some series has it.
-pub fn type_in_measurement(measurement: &Measurement, name: &str) -> Option<DataType> {
-    let fields = measurement.fields();
+pub fn type_in_measurement(measurement: &Measurement, fields: &[Field], name: &str) -> Option<DataType> {
     let of_name = fields.iter().filter(|field| field.name == name);
     let field = of_name
         .fold(None, |found, field| stronger(found, Some(ValueType::of_field(field.field_type).data_type())));
@@ -35,7 +34,9 @@ pub fn type_in_measurement(measurement: &Measurement, name: &str) -> Option<Data
 pub fn type_of_name(sources: &[RewrittenSource], name: &str) -> Option<DataType> {
     sources.iter().fold(None, |found, source| {
         let here = match source {
-            RewrittenSource::Measurement(measurement) => type_in_measurement(measurement, name),
+            RewrittenSource::Measurement(measurement, fields) => {
+                type_in_measurement(measurement, fields, name)
+            }
             RewrittenSource::Subquery(inner) => {
                 let of_field = inner.select.fields.iter().find_map(|field| match &field.expr {
                     _ if field.name() == name => Some(type_of(&inner.sources, &field.expr)),
@@ -115,8 +116,13 @@ fn type_of_binary(sources: &[RewrittenSource], binary: &Binary) -> Option<DataTy
     if binary.op.is_logical() {
         return Some(DataType::Boolean);
     }
-    let (left, right) = (type_of(sources, &binary.lhs)?, type_of(sources, &binary.rhs)?);
-    stronger(Some(left), Some(right))
+    match (type_of(sources, &binary.lhs)?, type_of(sources, &binary.rhs)?) {
+        // An integer beside an unsigned one is a literal.
+        (DataType::Unsigned, DataType::Integer) | (DataType::Integer, DataType::Unsigned) => {
+            Some(DataType::Unsigned)
+        }
+        (left, right) => stronger(Some(left), Some(right)),
+    }
 }
 
 /// Checks that the operations of a selected expression are possible between the types of their operands, and finds

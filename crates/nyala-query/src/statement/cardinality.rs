@@ -13,6 +13,7 @@ use crate::plan::condition::split_tags;
 use crate::plan::rewrite::{compile_regex, find_measurements};
 use nyala_core::{Error, Result, SeriesId};
 use nyala_db::catalog::Measurement;
+use nyala_db::series::TagFilter;
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -52,7 +53,7 @@ pub(super) async fn show(
             "SHOW {what} EXACT CARDINALITY doesn't support time in WHERE clause"
         )));
     }
-    let found = found(asked, context).await?;
+    let found = found(counted, asked, context).await?;
     let mut frames = Vec::new();
     if let Counted::Measurements = counted {
         if !found.is_empty() {
@@ -108,7 +109,11 @@ struct Found {
 }
 
 /// The measurements that are asked for, by name.
-async fn found(asked: &ShowCardinality, context: &QueryContext) -> Result<BTreeMap<String, Vec<Found>>> {
+async fn found(
+    counted: Counted<'_>,
+    asked: &ShowCardinality,
+    context: &QueryContext,
+) -> Result<BTreeMap<String, Vec<Found>>> {
     let mut named = context.clone();
     database_of(asked.database.as_deref(), context)?.clone_into(&mut named.database);
     let mut all = Vec::new();
@@ -124,12 +129,31 @@ async fn found(asked: &ShowCardinality, context: &QueryContext) -> Result<BTreeM
     let mut found: BTreeMap<String, Vec<Found>> = BTreeMap::new();
     for measurement in all {
         let split = split_tags(&measurement, asked.condition.as_ref())?;
-        let series = measurement.series().select(&split.tags);
+        let tags = match counted {
+            Counted::TagValues(_) => of_present_tags(split.tags),
+            _ => split.tags,
+        };
+        let series = measurement.series().select(&tags);
         if !series.is_empty() {
             found.entry(measurement.name().to_owned()).or_default().push(Found { measurement, series });
         }
     }
     Ok(found)
+}
+
+/// The filter as it is of rows, where no comparison of an absent tag holds.
+fn of_present_tags(filter: TagFilter) -> TagFilter {
+    use TagFilter::{All, And, Equal, Matches, MatchesNot, None, NotEqual, Or};
+    let each = |filters: Vec<TagFilter>| filters.into_iter().map(of_present_tags).collect();
+    match filter {
+        And(filters) => And(each(filters)),
+        Or(filters) => Or(each(filters)),
+        Equal(_, value) if value.is_empty() => None,
+        Equal(..) | All | None => filter,
+        NotEqual(ref key, _) | Matches(ref key, _) | MatchesNot(ref key, _) => {
+            And(vec![NotEqual(key.clone(), String::new()), filter])
+        }
+    }
 }
 
 /// The tags that series are grouped by.

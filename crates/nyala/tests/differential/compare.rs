@@ -8,8 +8,22 @@ const UNITS: f64 = 16.0;
 /// What is shown of an answer.
 const SHOWN_BYTES: usize = 400;
 
+/// Whether the order of series, and of rows within them, counts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    Exact,
+    Free,
+}
+
 /// What differs, if anything does.
-pub fn difference(nyala: &Response, influx: &Response) -> Option<String> {
+pub fn difference(nyala: &Response, influx: &Response, order: Order) -> Option<String> {
+    let parsed = |response: &Response| {
+        let mut answer: Value = serde_json::from_slice(&response.body).ok()?;
+        if order == Order::Free {
+            sort(&mut answer);
+        }
+        Some(answer)
+    };
     let place = match (parsed(nyala), parsed(influx)) {
         _ if nyala.status != influx.status => "the status".to_owned(),
         (Some(own), Some(expected)) => first_difference(&own, &expected, "")?,
@@ -19,8 +33,23 @@ pub fn difference(nyala: &Response, influx: &Response) -> Option<String> {
     Some(format!("  at {place}\n  influxdb: {}\n  nyala:    {}", shown(influx), shown(nyala)))
 }
 
-fn parsed(response: &Response) -> Option<Value> {
-    serde_json::from_slice(&response.body).ok()
+/// Sorts series by their tags, and rows by their times. Series that come in pieces are put together.
+fn sort(answer: &mut Value) {
+    for result in answer["results"].as_array_mut().into_iter().flatten() {
+        let Some(list) = result.get_mut("series").and_then(Value::as_array_mut) else { continue };
+        let key = |series: &Value| (series["name"].to_string(), series["tags"].to_string());
+        list.sort_by_key(key);
+        list.dedup_by(|piece, series| {
+            let is_same = key(piece) == key(series);
+            if let (true, Some(rows)) = (is_same, series["values"].as_array_mut()) {
+                rows.append(piece["values"].as_array_mut().unwrap_or(&mut Vec::new()));
+            }
+            is_same
+        });
+        for rows in list.iter_mut().filter_map(|series| series["values"].as_array_mut()) {
+            rows.sort_by_key(|row| row[0].as_i64());
+        }
+    }
 }
 
 fn shown(response: &Response) -> String {
