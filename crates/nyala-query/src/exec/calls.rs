@@ -162,7 +162,8 @@ pub async fn merge_calls(
     let mut points: Vec<Points> = Vec::with_capacity(calls.len());
     for ((reduction, references), call) in calls.into_iter().zip(&plan.calls) {
         let mut of_call = Points::of(plan, call, windows, reduction, references, memory).await?;
-        of_call.values = of_call.values.typed(call.value_type());
+        let values = if of_call.times_ns.is_empty() { Column::Null(0) } else { of_call.values };
+        of_call.values = values.typed(call.value_type());
         points.push(of_call);
     }
     if points.iter().all(|points| points.times_ns.is_empty()) {

@@ -32,7 +32,7 @@ impl Writer<'_> {
             fill = " fill(previous)".to_owned();
         }
         // Between unsigned integers it draws lines through 2⁶³.
-        if fill.contains("linear") && (columns.contains("(u)") || columns.contains("(*)")) {
+        if fill.contains("linear") && (columns.contains("(u") || columns.contains("(*)")) {
             fill = " fill(3)".to_owned();
         }
         // InfluxDB limits the rows that the best are chosen from.

@@ -170,7 +170,7 @@ impl Writer<'_> {
             dimensions.push(match self.random.random_range(0..8) {
                 0 => "*".to_owned(),
                 1 => "/^r/".to_owned(),
-                2 => format!("{}, {}", self.tag(), self.tag()),
+                2 => "region, zone".to_owned(),
                 _ => self.tag(),
             });
         }

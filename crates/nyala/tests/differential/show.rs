@@ -58,9 +58,9 @@ fn with_key(measurement: &Measurement, random: &mut SmallRng) -> String {
     let tag = pick(random, &measurement.tags).name;
     match random.random_range(0..7) {
         0 => " WITH KEY =~ /r/".to_owned(),
-        1 => " WITH KEY !~ /st$/".to_owned(),
+        1 => " WITH KEY !~ /ne$/".to_owned(),
         2 => format!(" WITH KEY != {tag}"),
-        3 => format!(" WITH KEY IN (host, {tag}, nothing)"),
+        3 => format!(" WITH KEY IN (zone, {tag}, nothing)"),
         _ => format!(" WITH KEY = \"{tag}\""),
     }
 }
