@@ -3,6 +3,10 @@
 //! - `NYALA_PYTHON` names a Python with influxdb, msgpack and pandas below 3 (`pip install influxdb msgpack 'pandas<3'`),
 //!   else `python3` is tried.
 //! - `NYALA_INFLUX` names InfluxDB's shell (Debian: `influxdb-client`), else the search path is tried.
+//! - `NYALA_PROMETHEUS` names Prometheus (Debian: `prometheus`), else the search path is tried.
+//! - `NYALA_NODE_MODULES` names a directory with node-influx (`clients/package.json`), for `node`.
+//! - `NYALA_JARS` names a directory with influxdb-java and what it needs (`clients/influxdb_java.xml`), for `java`.
+//! - `NYALA_GO_CLIENT` names the program of `clients/go`, which uses InfluxDB's Go client and Telegraf's output.
 //! - `NYALA_REQUIRE_PEERS=1` fails where they are not there; otherwise their tests do nothing.
 
 #[path = "support/client.rs"]
@@ -12,9 +16,13 @@ mod client;
 #[allow(dead_code, reason = "other tests use more of it")]
 mod process;
 
+use client::{Request, percent_encode};
 use process::Process;
-use std::path::Path;
-use std::process::{Command, Output};
+use std::fs::File;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output};
+use std::time::{Duration, Instant};
 
 /// The program of a client, if it does what `check` asks.
 fn find(variable: &str, usual: &str, check: &[&str]) -> Option<String> {
@@ -30,24 +38,157 @@ fn text(output: &Output) -> String {
     format!("{out}{err}")
 }
 
+/// Runs a client's program, which is told where the server is and ends well if all it tried went well.
+fn run(command: &mut Command, server: &Process) {
+    let (host, port) = (server.address.ip().to_string(), server.address.port().to_string());
+    let ran = command.args([host, port]).output().expect("it runs");
+    assert!(ran.status.success(), "{}", text(&ran));
+}
+
+/// A server without users that lets nobody do anything but make one.
+fn guarded_server(directory: &Path) -> Process {
+    Process::start(&directory.join("data"), &["--auth-enabled"])
+}
+
+fn clients() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients")
+}
+
+#[test]
+fn node_influx_works() {
+    let modules = std::env::var("NYALA_NODE_MODULES").unwrap_or_default();
+    let check = format!("require({:?})", Path::new(&modules).join("influx"));
+    let Some(node) = find("NYALA_NODE", "node", &["-e", &check]) else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let script = clients().join("node_influx.js");
+    let mut command = Command::new(node);
+    run(command.env("NODE_PATH", modules).arg(script), &guarded_server(directory.path()));
+}
+
+#[test]
+fn influxdb_java_works_with_json_and_messagepack() {
+    let jars = std::env::var("NYALA_JARS").unwrap_or_default();
+    let path = format!("{jars}/*");
+    let is_there = std::fs::read_dir(&jars).is_ok_and(|mut jars| jars.next().is_some());
+    let check: &[&str] = if is_there { &["-version"] } else { &["--no-jars-in-NYALA_JARS"] };
+    let Some(java) = find("NYALA_JAVA", "java", check) else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let program = clients().join("InfluxdbJava.java");
+    run(Command::new(java).args(["-cp", &path]).arg(program), &guarded_server(directory.path()));
+}
+
+#[test]
+fn influxdbs_go_client_works() {
+    let Some(client) = find("NYALA_GO_CLIENT", "nyala-go-client", &["--version"]) else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    run(&mut Command::new(client), &guarded_server(directory.path()));
+}
+
+/// A running Prometheus; killed when dropped.
+struct Prometheus {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Prometheus {
+    /// Starts it with its own data; where it does not scrape, all it knows comes from the server.
+    fn start(program: &str, directory: &Path, server: &Process, scrapes: bool) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        drop(listener);
+        let settings = std::fs::read_to_string(clients().join("prometheus.yml")).expect("readable");
+        let settings = settings.replace("ADDRESS", &server.address.to_string());
+        let targets = if scrapes { address.to_string() } else { String::new() };
+        std::fs::create_dir(directory).expect("a directory");
+        let file = directory.join("prometheus.yml");
+        std::fs::write(&file, settings.replace("OWN", &targets)).expect("writable");
+        let child = Command::new(program)
+            .arg(format!("--config.file={}", file.display()))
+            .arg(format!("--storage.tsdb.path={}", directory.join("data").display()))
+            .arg(format!("--web.listen-address={address}"))
+            .stderr(File::create(directory.join("log")).expect("a log"))
+            .spawn()
+            .expect("it starts");
+        Self { child, address }
+    }
+
+    /// What an expression gives now.
+    fn ask(&self, expression: &str) -> String {
+        let request = Request {
+            method: "GET".to_owned(),
+            target: format!("/api/v1/query?query={}", percent_encode(expression)),
+            headers: Vec::new(),
+            body: Vec::new(),
+        };
+        let answer = client::send(self.address, &request);
+        answer.map_or_else(|error| error, |answer| String::from_utf8_lossy(&answer.body).into_owned())
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        // Already gone is fine.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits until an answer holds some text.
+fn wait_for(words: &str, ask: impl Fn() -> String) {
+    let begun = Instant::now();
+    loop {
+        let answer = ask();
+        if answer.contains(words) {
+            return;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "no {words} in {answer}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+#[test]
+fn prometheus_writes_and_reads() {
+    let Some(program) = find("NYALA_PROMETHEUS", "prometheus", &["--version"]) else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = guarded_server(directory.path());
+    let query = |text: &str| {
+        let target = format!("/query?db=d&u=ann&p=secret&q={}", percent_encode(text));
+        let answer = server.send("POST", &target, b"").expect("an answer");
+        String::from_utf8_lossy(&answer.body).into_owned()
+    };
+    query("CREATE USER ann WITH PASSWORD 'secret' WITH ALL PRIVILEGES");
+    query("CREATE DATABASE d");
+    let writer = Prometheus::start(&program, &directory.path().join("writer"), &server, true);
+    // Counted, so that rates have what they need.
+    wait_for("\"values\"", || {
+        query("SELECT value FROM up WHERE job = 'self' AND value = 1 LIMIT 1 OFFSET 2")
+    });
+    let version = query("SHOW TAG VALUES FROM prometheus_build_info WITH KEY = version");
+    assert!(version.contains("\"version\""), "{version}");
+    drop(writer);
+    let reader = Prometheus::start(&program, &directory.path().join("reader"), &server, false);
+    wait_for("\"job\":\"self\"", || reader.ask("count_over_time(up[5m])"));
+    let matched = reader.ask("prometheus_http_requests_total{handler=~\"/met.+\",code!=\"404\"}");
+    assert!(matched.contains("/metrics") && !matched.contains("/api/v1/query\""), "{matched}");
+    let nothing = reader.ask("up{job=\"other\"}");
+    assert!(nothing.contains("\"result\":[]"), "{nothing}");
+}
+
 #[test]
 fn influxdb_python_works_with_json_messagepack_and_frames() {
     let Some(python) = find("NYALA_PYTHON", "python3", &["-c", "import influxdb, msgpack, pandas"]) else {
         return;
     };
     let directory = tempfile::tempdir().expect("a directory");
-    let server = Process::start(&directory.path().join("data"), &["--auth-enabled"]);
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/influxdb_python.py");
-    let (host, port) = (server.address.ip().to_string(), server.address.port().to_string());
-    let ran = Command::new(python).arg(script).args([host, port]).output().expect("it runs");
-    assert!(ran.status.success(), "{}", text(&ran));
+    let script = clients().join("influxdb_python.py");
+    run(Command::new(python).arg(script), &guarded_server(directory.path()));
 }
 
 #[test]
 fn the_influx_shell_writes_asks_and_imports() {
     let Some(shell) = find("NYALA_INFLUX", "influx", &["-version"]) else { return };
     let directory = tempfile::tempdir().expect("a directory");
-    let server = Process::start(&directory.path().join("data"), &["--auth-enabled"]);
+    let server = guarded_server(directory.path());
     let (host, port) = (server.address.ip().to_string(), server.address.port().to_string());
     let run = |login: &[&str], arguments: &[&str]| {
         let common = ["-host", &*host, "-port", &*port, "-precision", "s"];
