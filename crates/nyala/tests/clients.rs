@@ -6,7 +6,8 @@
 //! - `NYALA_PROMETHEUS` names Prometheus (Debian: `prometheus`), else the search path is tried.
 //! - `NYALA_NODE_MODULES` names a directory with node-influx (`clients/package.json`), for `node`.
 //! - `NYALA_JARS` names a directory with influxdb-java and what it needs (`clients/influxdb_java.xml`), for `java`.
-//! - `NYALA_GO_CLIENT` names the program of `clients/go`, which uses InfluxDB's Go client and Telegraf's output.
+//! - `NYALA_GO_CLIENT` names the program of `clients/go`, which uses InfluxDB's Go client, `NYALA_TELEGRAF` that of
+//!   `clients/telegraf`, which uses Telegraf's output.
 //! - `NYALA_REQUIRE_PEERS=1` fails where they are not there; otherwise their tests do nothing.
 
 #[path = "support/client.rs"]
@@ -84,6 +85,26 @@ fn influxdbs_go_client_works() {
     run(&mut Command::new(client), &guarded_server(directory.path()));
 }
 
+/// What a query gives an administrator.
+fn ask(server: &Process, query: &str) -> String {
+    let target = format!("/query?db=d&u=ann&p=secret&q={}", percent_encode(query));
+    let answer = server.send("POST", &target, b"").expect("an answer");
+    String::from_utf8_lossy(&answer.body).into_owned()
+}
+
+#[test]
+fn telegrafs_output_writes_and_makes_its_databases() {
+    let Some(telegraf) = find("NYALA_TELEGRAF", "nyala-telegraf-output", &["--version"]) else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = guarded_server(directory.path());
+    ask(&server, "CREATE USER ann WITH PASSWORD 'secret' WITH ALL PRIVILEGES");
+    run(&mut Command::new(telegraf), &server);
+    for (database, count) in [("telegraf", 1000), ("other", 3), ("a b", 2)] {
+        let counted = ask(&server, &format!("SELECT count(usage) FROM \"{database}\"..cpu WHERE up = true"));
+        assert!(counted.contains(&format!(",{count}]]")), "{database}: {counted}");
+    }
+}
+
 /// A running Prometheus; killed when dropped.
 struct Prometheus {
     child: Child,
@@ -151,11 +172,7 @@ fn prometheus_writes_and_reads() {
     let Some(program) = find("NYALA_PROMETHEUS", "prometheus", &["--version"]) else { return };
     let directory = tempfile::tempdir().expect("a directory");
     let server = guarded_server(directory.path());
-    let query = |text: &str| {
-        let target = format!("/query?db=d&u=ann&p=secret&q={}", percent_encode(text));
-        let answer = server.send("POST", &target, b"").expect("an answer");
-        String::from_utf8_lossy(&answer.body).into_owned()
-    };
+    let query = |text: &str| ask(&server, text);
     query("CREATE USER ann WITH PASSWORD 'secret' WITH ALL PRIVILEGES");
     query("CREATE DATABASE d");
     let writer = Prometheus::start(&program, &directory.path().join("writer"), &server, true);

@@ -39,8 +39,11 @@ impl Writer<'_> {
         let is_limited =
             !columns.contains("top(") && !columns.contains("bottom(") && !columns.contains("integral(");
         let rest = if is_limited { self.rest(true) } else { String::new() };
-        let zone =
-            if windows.is_some() && !fill.contains("linear") { self.zone(0.15) } else { self.zone(0.03) };
+        let zone = match windows {
+            Some(_) if fill.contains("linear") => String::new(),
+            Some(_) => self.zone(0.15),
+            None => self.zone(0.03),
+        };
         let source = if is_alone { self.measurement.name.to_owned() } else { self.source() };
         format!("SELECT {columns} FROM {source}{condition}{group}{fill}{rest}{zone}")
     }
