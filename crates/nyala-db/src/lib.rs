@@ -6,6 +6,7 @@
 
 pub mod catalog;
 mod delete;
+pub mod feed;
 pub mod ingest;
 mod names;
 mod records;

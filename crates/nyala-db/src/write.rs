@@ -8,7 +8,8 @@ mod refusal;
 
 use refusal::Refusal;
 
-use crate::catalog::{Catalog, FieldType, Measurement, RetentionPolicy};
+use crate::catalog::{Catalog, Database, FieldType, Measurement, RetentionPolicy};
+use crate::feed::Feed;
 use crate::ingest::{
     FieldColumn, FieldKind, FieldValues, LineRequest, ParseErrors, ParseOptions, ParsedBatch, RowGroup,
     SeriesCache, SeriesCacheLimits, TagSet,
@@ -117,6 +118,7 @@ pub struct LineWriter {
     catalog: Arc<Catalog>,
     idle: Mutex<Vec<Memory>>,
     counts: WriteCounts,
+    feed: Option<Feed>,
     cache_limits: SeriesCacheLimits,
     series_limit_bytes: usize,
 }
@@ -135,7 +137,19 @@ impl LineWriter {
     /// A writer to a catalog, which makes no new series once their indexes take `series_limit_bytes`.
     pub fn new(catalog: Arc<Catalog>, cache_limits: SeriesCacheLimits, series_limit_bytes: usize) -> Self {
         let (idle, counts) = (Mutex::new(Vec::new()), WriteCounts::default());
-        Self { catalog, idle, counts, cache_limits, series_limit_bytes }
+        Self { catalog, idle, counts, feed: None, cache_limits, series_limit_bytes }
+    }
+
+    /// A writer that leaves what subscribers get in a feed.
+    #[must_use]
+    pub fn with_feed(mut self, feed: Feed) -> Self {
+        self.feed = Some(feed);
+        self
+    }
+
+    /// Where it leaves what subscribers get.
+    pub fn feed(&self) -> Option<&Feed> {
+        self.feed.as_ref()
     }
 
     /// What was written since the start.
@@ -198,7 +212,25 @@ impl LineWriter {
         if idle.len() < IDLE_WRITERS_MAX {
             idle.push(memory);
         }
+        drop(idle);
+        if !known.subscriptions.is_empty() && report.written > 0 {
+            self.feed_subscribers(&known, &policy.name, options, body, report.written);
+        }
         Ok(report)
+    }
+
+    fn feed_subscribers(
+        &self,
+        database: &Database,
+        policy: &str,
+        options: ParseOptions,
+        body: &[u8],
+        points: u64,
+    ) {
+        let wanted = database.subscriptions.iter().any(|subscription| subscription.policy == policy);
+        if let Some(feed) = self.feed.as_ref().filter(|_| wanted) {
+            feed.offer(&database.name, policy, options, body, points);
+        }
     }
 
     fn take_memory(&self, database: &str, policy: &str) -> Memory {

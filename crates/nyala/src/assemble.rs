@@ -8,10 +8,12 @@ use crate::server::metrics::Metrics;
 use crate::server::report::{self, ContinuousCounts};
 use crate::server::stage::Stage;
 use crate::server::tls::Certificates;
+use crate::subscriber::Subscriptions;
 use nyala_core::env::{ClockRef, SystemClock};
 use nyala_core::memory::Component;
 use nyala_core::{Error, Result};
 use nyala_db::catalog::Catalog;
+use nyala_db::feed::Feed;
 use nyala_db::ingest::SeriesCacheLimits;
 use nyala_db::users::Rights;
 use nyala_db::write::LineWriter;
@@ -32,6 +34,10 @@ use tokio::signal::unix::{SignalKind, signal};
 const PROCESS_BYTES: usize = 24 << 20;
 /// How often expired partitions are looked for, and the size of the series indexes is taken.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(30);
+
+/// The part of the memory for data that what goes to subscribers may take before it is told apart, and again in their
+/// queues: one of so many.
+const SUBSCRIBERS_SHARE: usize = 32;
 
 /// How often it is looked whether a continuous query is due.
 const CONTINUOUS_INTERVAL: Duration = Duration::from_secs(1);
@@ -63,6 +69,7 @@ impl Running {
         };
         let metrics = Arc::new(Metrics::new(vec![Box::new(engine_metrics)]));
         let continuous: Arc<ContinuousCounts> = Arc::default();
+        let subscriptions: Arc<OnceLock<Arc<Subscriptions>>> = Arc::default();
         let started_ns = clock.now_ns();
         let context = Arc::new(Context {
             databases: OnceLock::new(),
@@ -79,7 +86,7 @@ impl Running {
                 true => Access::Users { secret: config.shared_secret.clone() },
                 false => Access::Open,
             },
-            reporter: reporter(config, &metrics, &continuous, &measured, &clock)?,
+            reporter: reporter(config, &metrics, &continuous, &subscriptions, &measured, &clock)?,
             metrics,
             watch: Default::default(),
             stage: Stage::default(),
@@ -109,11 +116,15 @@ impl Running {
         // Nothing was in either before.
         let _ = measured.set(engine.clone());
         work.spawn(upkeep(catalog.clone(), engine.clone(), clock));
-        let writer = Arc::new(LineWriter::new(
-            catalog.clone(),
-            SeriesCacheLimits::default(),
-            data_memory_bytes(config) / 2,
-        ));
+        let subscribers_bytes = data_memory_bytes(config) / SUBSCRIBERS_SHARE;
+        let (feed, written) = Feed::new(engine.memory().clone(), subscribers_bytes);
+        let all = Subscriptions::new(catalog.clone(), feed.counts().clone(), subscribers_bytes);
+        let all = Arc::new(all);
+        work.spawn(all.clone().run(written));
+        let _ = subscriptions.set(all);
+        let series_limit_bytes = data_memory_bytes(config) / 2;
+        let writer = LineWriter::new(catalog.clone(), SeriesCacheLimits::default(), series_limit_bytes);
+        let writer = Arc::new(writer.with_feed(feed));
         let _ = context.databases.set(Databases { catalog, writer, memory: engine.memory().clone() });
         work.spawn(run_continuous_queries(context.clone(), continuous));
         context.stage.ready(engine.recovery().damage_count);
@@ -241,6 +252,7 @@ fn reporter(
     config: &Config,
     metrics: &Arc<Metrics>,
     continuous: &Arc<ContinuousCounts>,
+    subscriptions: &Arc<OnceLock<Arc<Subscriptions>>>,
     measured: &Arc<OnceLock<Arc<Engine>>>,
     clock: &ClockRef,
 ) -> Result<Reporter> {
@@ -248,6 +260,7 @@ fn reporter(
     let (address, started_ns) = (config.http_bind.to_string(), clock.now_ns());
     let (metrics, continuous, measured, clock) =
         (metrics.clone(), continuous.clone(), measured.clone(), clock.clone());
+    let subscriptions = subscriptions.clone();
     Ok(Arc::new(move |topic| match topic {
         Topic::Statistics => {
             let engine = measured.get().into_iter();
@@ -256,7 +269,8 @@ fn reporter(
                 [report::memory(memory.total_bytes(), memory.limit_bytes()), engine_report(&engine.stats())]
             });
             let others = [report::requests(&metrics, address.clone()), continuous.report()];
-            of_engine.chain(others).collect()
+            let of_subscriptions = subscriptions.get().map(|all| all.reports()).unwrap_or_default();
+            of_engine.chain(others).chain(of_subscriptions).collect()
         }
         Topic::Diagnostics => {
             let mut facts = report::facts(&clock, started_ns);

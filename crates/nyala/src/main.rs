@@ -4,6 +4,7 @@ mod assemble;
 mod cli;
 mod config;
 mod server;
+mod subscriber;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

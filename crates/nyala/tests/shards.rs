@@ -103,9 +103,17 @@ fn statistics_are_those_of_debug_vars_and_diagnostics_show_settings_without_secr
     let writes = &names["write"];
     assert_eq!(
         writes["columns"],
-        serde_json::json!(["pointReq", "req", "writeDrop", "writeError", "writeOk"])
+        serde_json::json!([
+            "pointReq",
+            "req",
+            "subWriteDrop",
+            "subWriteOk",
+            "writeDrop",
+            "writeError",
+            "writeOk"
+        ])
     );
-    assert_eq!(writes["values"], serde_json::json!([[3, 2, 1, 0, 2]]));
+    assert_eq!(writes["values"], serde_json::json!([[3, 2, 0, 0, 1, 0, 2]]));
     let diagnostics = server.query("SHOW DIAGNOSTICS");
     let series = diagnostics["results"][0]["series"].as_array().expect("reports");
     let names: Vec<&str> = series.iter().filter_map(|series| series["name"].as_str()).collect();

@@ -26,6 +26,7 @@ fn make(certificate: &Path, key: &Path) {
     let made = Command::new("openssl")
         .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"])
         .args(["-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE"])
         .arg("-keyout")
         .arg(key)
         .arg("-out")
@@ -37,6 +38,11 @@ fn make(certificate: &Path, key: &Path) {
 
 /// What a client that trusts a certificate is answered; empty where it does not trust the server.
 fn ping(server: &Process, trusted: &Path) -> String {
+    ask(server, trusted, "GET /ping")
+}
+
+/// The same for any request without a body.
+fn ask(server: &Process, trusted: &Path, request: &str) -> String {
     let mut client = Command::new("openssl")
         .args([
             "s_client",
@@ -52,9 +58,9 @@ fn ping(server: &Process, trusted: &Path) -> String {
         .stderr(Stdio::null())
         .spawn()
         .expect("it runs");
-    let request = b"GET /ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let request = format!("{request} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     // A client that has given up reads nothing.
-    let _ = client.stdin.take().expect("piped").write_all(request);
+    let _ = client.stdin.take().expect("piped").write_all(request.as_bytes());
     let output = client.wait_with_output().expect("it ends");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
@@ -98,4 +104,39 @@ fn a_renewed_certificate_is_served_without_a_restart() {
     let mut refused = Process::spawn(&path("data"), &arguments);
     assert!(!refused.wait().success(), "it does not start with a broken certificate");
     assert!(refused.log().contains("served.pem") || refused.log().is_empty(), "{}", refused.log());
+}
+
+#[test]
+fn points_reach_a_subscriber_by_https_if_it_is_trusted() {
+    if !has_openssl() {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name);
+    make(&path("own.pem"), &path("key.pem"));
+    make(&path("other.pem"), &path("other-key.pem"));
+    let text = |name: &str| path(name).to_str().expect("UTF-8").to_owned();
+    let arguments = ["--https-certificate", &*text("own.pem"), "--https-private-key", &*text("key.pem")];
+    let target = Process::spawn(&path("target"), &arguments);
+    let created = "POST /query?q=CREATE+DATABASE+d";
+    wait_for("it answers", || ask(&target, &path("own.pem"), created).starts_with("HTTP/1.1 200"));
+    let source = |name: &str, trusted: &str| {
+        let trusted = text(trusted);
+        let source = Process::spawn_in(&path(name), &[], &[("SSL_CERT_FILE", &*trusted)]);
+        source.wait_until_ready(Duration::from_secs(20));
+        source.query("CREATE DATABASE d");
+        let create =
+            format!("CREATE SUBSCRIPTION s ON d.autogen DESTINATIONS ALL 'https://{}'", target.address);
+        assert!(!source.query(&create).to_string().contains("error"));
+        source
+    };
+    let (trusting, other) = (source("trusting", "own.pem"), source("other", "other.pem"));
+    assert_eq!(other.write("m v=1i 1").status, 204);
+    wait_for("it is not trusted", || {
+        let stats = other.query("SHOW STATS FOR 'subscriber'");
+        stats["results"][0]["series"][0]["values"] == serde_json::json!([[0, 0, 0, 1]])
+    });
+    assert_eq!(trusting.write("m v=7i 7").status, 204);
+    let select = "GET /query?db=d&epoch=ns&q=SELECT+v+FROM+m";
+    wait_for("the point is there", || ask(&target, &path("own.pem"), select).contains("[[7,7]]"));
 }

@@ -7,11 +7,13 @@ mod continuous;
 mod measurement;
 mod retention_policy;
 mod shard;
+mod subscription;
 
 pub use continuous::ContinuousQuery;
 pub use measurement::{Field, FieldType, Measurement};
 pub use retention_policy::{DEFAULT_POLICY_NAME, MIN_DURATION_NS, RetentionPolicy};
 pub use shard::Shard;
+pub use subscription::{Destination, Scheme, Subscription};
 
 use crate::names::is_valid_name;
 use crate::records::Records;
@@ -40,6 +42,9 @@ pub struct Database {
     /// Its continuous queries in order of creation.
     #[serde(default)]
     pub continuous_queries: Vec<ContinuousQuery>,
+    /// Who gets its points, in order of creation.
+    #[serde(default)]
+    pub subscriptions: Vec<Subscription>,
 }
 
 impl Database {
@@ -121,6 +126,7 @@ impl State {
                 policies: Vec::new(),
                 created,
                 continuous_queries: Vec::new(),
+                subscriptions: Vec::new(),
             })
         });
         let known = Arc::make_mut(known);
@@ -364,6 +370,7 @@ impl Catalog {
                     policies: Vec::new(),
                     created,
                     continuous_queries: Vec::new(),
+                    subscriptions: Vec::new(),
                 }
             }
         };
@@ -486,6 +493,7 @@ impl Catalog {
         let mut changed = Database::clone(&*database_now);
         self.drop_policy_tables(database, name).await?;
         changed.policies.retain(|policy| policy.name != name);
+        changed.subscriptions.retain(|subscription| subscription.policy != name);
         self.save(changed).await
     }
 }

@@ -106,7 +106,7 @@ fn unescape_name(written: &[u8]) -> Cow<'_, [u8]> {
 /// Checks the field section behind `from` and finds its end.
 ///
 /// Backslash and next byte are a pair, in strings too.
-fn check_fields(block: &[u8], from: usize) -> Result<Range<usize>, Failure> {
+pub(super) fn check_fields(block: &[u8], from: usize) -> Result<Range<usize>, Failure> {
     let start = skip_blanks(block, from);
     let mut quoted = false;
     let (mut equals, mut commas) = (0_usize, 0_usize);

@@ -2,10 +2,12 @@
 
 use super::tag::TagColumn;
 use crate::plan::ValueType;
-use arrow_array::builder::StringBuilder;
+use arrow_array::builder::{ListBuilder, StringBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
-use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray, UInt64Array};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, ListArray, StringArray, UInt64Array,
+};
 use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 
@@ -24,6 +26,8 @@ pub enum Column {
     Boolean(BooleanArray),
     /// Text that comes from series: only among stored rows on their way to the answer.
     Tag(TagColumn),
+    /// Lists of texts: in answers of SHOW only, never among stored rows.
+    Texts(ListArray),
     /// Nothing but NULLs, of no type; the number of rows.
     Null(usize),
 }
@@ -39,6 +43,7 @@ macro_rules! for_array {
             $crate::exec::column::Column::String($array) => $body,
             $crate::exec::column::Column::Boolean($array) => $body,
             $crate::exec::column::Column::Tag($array) => $body,
+            $crate::exec::column::Column::Texts($array) => $body,
             $crate::exec::column::Column::Null($rows) => $null,
         }
     };
@@ -104,6 +109,7 @@ impl Column {
             Column::String(array) => array.nulls().cloned(),
             Column::Boolean(array) => array.nulls().cloned(),
             Column::Tag(tags) => tags.nulls(),
+            Column::Texts(lists) => lists.nulls().cloned(),
             Column::Null(rows) => Some(NullBuffer::new_null(*rows)),
         }
     }
@@ -123,6 +129,7 @@ impl Column {
             Column::String(array) => Column::String(array.slice(start, length)),
             Column::Boolean(array) => Column::Boolean(array.slice(start, length)),
             Column::Tag(tags) => Column::Tag(tags.slice(start, length)),
+            Column::Texts(lists) => Column::Texts(lists.slice(start, length)),
             Column::Null(_) => Column::Null(length),
         }
     }
@@ -150,6 +157,10 @@ impl Column {
             Column::String(array) => gather!(array, String, StringArray),
             Column::Boolean(array) => gather!(array, Boolean, BooleanArray),
             Column::Tag(tags) => Column::Tag(tags.take(positions.iter().copied())),
+            Column::Texts(lists) => {
+                let lists = positions.iter().map(|position| list((*position)? as usize, lists));
+                Self::of_lists(lists)
+            }
             Column::Null(_) => Column::Null(positions.len()),
         }
     }
@@ -190,7 +201,7 @@ impl Column {
             Column::String(array) => Scalar::String(array.value(row).to_owned()),
             Column::Boolean(array) => Scalar::Boolean(array.value(row)),
             Column::Tag(tags) => Scalar::String(tags.text(row)?.to_owned()),
-            Column::Null(_) => return None,
+            Column::Texts(_) | Column::Null(_) => return None,
         })
     }
 
@@ -217,6 +228,13 @@ impl Column {
             Some(Scalar::String(_)) => collect!(String, StringArray),
             Some(Scalar::Boolean(_)) => collect!(Boolean, BooleanArray),
         }
+    }
+
+    /// A list of texts in every row.
+    pub fn of_lists<Text: AsRef<str>>(lists: impl Iterator<Item = Option<Vec<Text>>>) -> Self {
+        let mut builder = ListBuilder::new(StringBuilder::new());
+        lists.for_each(|list| builder.append_option(list.map(|list| list.into_iter().map(Some))));
+        Column::Texts(builder.finish())
     }
 
     /// The same text in every row.
@@ -272,7 +290,7 @@ impl Column {
             Column::Unsigned(_) => chain!(Unsigned, UInt64Array),
             Column::String(_) => chain!(String, StringArray),
             Column::Boolean(_) => chain!(Boolean, BooleanArray),
-            Column::Tag(_) | Column::Null(_) => Column::Null(rows),
+            Column::Tag(_) | Column::Texts(_) | Column::Null(_) => Column::Null(rows),
         }
     }
 
@@ -319,7 +337,14 @@ impl Column {
             Column::String(array) => array.get_array_memory_size(),
             Column::Boolean(array) => array.get_array_memory_size(),
             Column::Tag(tags) => tags.memory_bytes(),
+            Column::Texts(lists) => lists.get_array_memory_size(),
             Column::Null(_) => 0,
         }
     }
+}
+
+/// The texts of a row, unless it has no list.
+pub fn list(row: usize, lists: &ListArray) -> Option<Vec<String>> {
+    let texts = lists.is_valid(row).then(|| lists.value(row))?;
+    Some(texts.as_string::<i32>().iter().map(|text| text.unwrap_or_default().to_owned()).collect())
 }

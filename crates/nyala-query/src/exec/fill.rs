@@ -65,7 +65,7 @@ fn with_number(fill: Fill, input: &Column) -> Column {
         }
         (Column::Null(rows), Fill::Integer(value)) => Column::Integer(vec![value; *rows].into()),
         (Column::Null(rows), _) => Column::Float(vec![as_float; *rows].into()),
-        (Column::String(_) | Column::Boolean(_) | Column::Tag(_), _) => input.clone(),
+        (Column::String(_) | Column::Boolean(_) | Column::Tag(_) | Column::Texts(_), _) => input.clone(),
     }
 }
 

@@ -196,7 +196,7 @@ fn constant(values: &Column, positions: &[Option<u32>], fill: &Scalar) -> Column
         _ => (0.0, 0),
     };
     let fill = match values {
-        Column::Float(_) | Column::Null(_) => Scalar::Float(as_float),
+        Column::Float(_) | Column::Texts(_) | Column::Null(_) => Scalar::Float(as_float),
         Column::Integer(_) => Scalar::Integer(as_integer),
         Column::Unsigned(_) => Scalar::Unsigned(as_integer as u64),
         Column::String(_) | Column::Tag(_) => Scalar::String(String::new()),

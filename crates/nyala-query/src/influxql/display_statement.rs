@@ -189,14 +189,37 @@ impl Display for CreateSubscription {
             SubscriptionMode::All => "ALL",
             SubscriptionMode::Any => "ANY",
         };
+        let destinations: Vec<String> =
+            self.destinations.iter().map(|destination| without_password(destination)).collect();
         let destinations: Vec<Quoted<'_>> =
-            self.destinations.iter().map(|destination| Quoted(destination)).collect();
+            destinations.iter().map(|destination| Quoted(destination)).collect();
         write!(
             f,
             "CREATE SUBSCRIPTION {name} ON {database}.{policy} DESTINATIONS {mode} {}",
             Comma(&destinations)
         )
     }
+}
+
+/// A URL whose password, before its host or among its parameters, is not shown.
+fn without_password(url: &str) -> String {
+    let start = url.find("://").map_or(0, |scheme| scheme + 3);
+    let (scheme, rest) = url.split_at(start);
+    let (place, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+    let authority = &place[..place.find('/').unwrap_or(place.len())];
+    let login = authority.rfind('@').and_then(|at| Some((authority[..at].find(':')?, at)));
+    let mut shown = match login {
+        Some((colon, at)) => format!("{scheme}{}:{REDACTED}{}", &place[..colon], &place[at..]),
+        None => format!("{scheme}{place}"),
+    };
+    for (number, parameter) in parameters.split('&').filter(|_| rest.contains('?')).enumerate() {
+        shown.push(if number == 0 { '?' } else { '&' });
+        match parameter.strip_prefix("p=") {
+            Some(_) => shown.push_str(&format!("p={REDACTED}")),
+            None => shown.push_str(parameter),
+        }
+    }
+    shown
 }
 
 impl Display for Deletion {
@@ -298,6 +321,26 @@ impl Display for TagKeys {
             TagKeys::NotEqual(key) => write!(f, "!= {}", Identifier(key)),
             TagKeys::Matches(regex) => write!(f, "=~ {regex}"),
             TagKeys::NotMatches(regex) => write!(f, "!~ {regex}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_shown_without_their_passwords() {
+        for (url, shown) in [
+            ("udp://h:1", "udp://h:1"),
+            ("http://u@h:1/a?", "http://u@h:1/a?"),
+            ("http://u:canary@h:1/a:b@c", "http://u:[REDACTED]@h:1/a:b@c"),
+            ("http://u:can@ary@h:1", "http://u:[REDACTED]@h:1"),
+            ("http://h:1/?u=x&p=canary&q=y", "http://h:1/?u=x&p=[REDACTED]&q=y"),
+            ("x:canary@", "x:[REDACTED]@"),
+            ("", ""),
+        ] {
+            assert_eq!(without_password(url), shown);
         }
     }
 }

@@ -13,6 +13,7 @@ mod queries;
 mod reports;
 mod shards;
 mod show;
+mod subscriptions;
 mod users;
 
 pub use privilege::{Need, authorize, needs};
@@ -124,9 +125,13 @@ pub async fn execute(statement: &Statement, context: &QueryContext, memory: Quer
         Statement::DropShard { id } => shards::drop_shard(*id, context).await,
         Statement::ShowStats { module } => reports::show_stats(module.as_deref(), context).await,
         Statement::ShowDiagnostics { module } => Ok(reports::show_diagnostics(module.as_deref(), context)),
+        Statement::CreateSubscription(create) => subscriptions::create(create, context).await,
+        Statement::DropSubscription { name, database, retention_policy } => {
+            subscriptions::drop_subscription(database, retention_policy, name, context).await
+        }
+        Statement::ShowSubscriptions => Ok(subscriptions::show(context)),
         Statement::ShowUsers => Ok(users::show(context)),
         Statement::ShowGrants { user } => users::show_grants(user, context),
-        other => unsupported(&first_words(&other.to_string())),
     }
 }
 
@@ -152,16 +157,6 @@ fn check_names(select: &Select) -> Result<()> {
             _ => Ok(()),
         },
     })
-}
-
-/// What kind of statement a text is: its words in capitals, which hold no names or secrets.
-fn first_words(text: &str) -> String {
-    let is_keyword = |word: &&str| word.chars().all(|letter| letter.is_ascii_uppercase());
-    text.split(' ').take_while(is_keyword).collect::<Vec<_>>().join(" ")
-}
-
-fn unsupported(what: &str) -> Result<Answer> {
-    Err(Error::unsupported(format!("{what} is not supported by this version of nyala")))
 }
 
 /// The database that a statement names, else the request's.

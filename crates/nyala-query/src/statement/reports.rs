@@ -8,6 +8,7 @@ use crate::plan::QueryContext;
 use crate::report::{Datum, Report, Topic};
 use arrow_array::{BooleanArray, Int64Array};
 use nyala_core::Result;
+use nyala_db::feed::FeedCounts;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,9 +28,13 @@ pub async fn statistics(context: &QueryContext) -> Result<Vec<Report>> {
     let counts = context.writer.counts();
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let (written, dropped) = (count(&counts.written), count(&counts.dropped));
+    let feed = context.writer.feed().map(|feed| feed.counts());
+    let fed = |of: fn(&FeedCounts) -> &AtomicU64| Datum::count(feed.map_or(0, |feed| count(of(feed))));
     let writes = [
         ("pointReq", Datum::count(written + dropped)),
         ("req", Datum::count(count(&counts.requests))),
+        ("subWriteDrop", fed(|feed| &feed.dropped)),
+        ("subWriteOk", fed(|feed| &feed.handed_on)),
         ("writeDrop", Datum::count(dropped)),
         ("writeError", Datum::count(count(&counts.failed))),
         ("writeOk", Datum::count(written)),

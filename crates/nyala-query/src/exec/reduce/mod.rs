@@ -148,7 +148,7 @@ impl Reducer {
             Column::String(array) => add!(String, array, |row| array.value(row).to_owned()),
             Column::Boolean(array) => add!(Boolean, array, |row| array.value(row)),
             Column::Tag(tags) => add!(String, tags, |row| tags.text(row).unwrap_or_default().to_owned()),
-            Column::Null(_) => {}
+            Column::Texts(_) | Column::Null(_) => {}
         }
         self.held.charge(bytes)
     }

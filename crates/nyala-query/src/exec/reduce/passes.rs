@@ -147,7 +147,9 @@ impl<'a> Keys<'a> {
             Column::Float(array) => Some(Keys::Float(array)),
             Column::Integer(array) => Some(Keys::Integer(array)),
             Column::Unsigned(array) => Some(Keys::Unsigned(array)),
-            Column::String(_) | Column::Boolean(_) | Column::Tag(_) | Column::Null(_) => None,
+            Column::String(_) | Column::Boolean(_) | Column::Tag(_) | Column::Texts(_) | Column::Null(_) => {
+                None
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use super::number::{push_integer, push_unsigned};
 use super::time::Epoch;
 use arrow_array::Array;
 use nyala_query::exec::Frame;
-use nyala_query::exec::column::{Column, Scalar};
+use nyala_query::exec::column::{Column, Scalar, list};
 use std::io::Write;
 use std::ops::Range;
 use std::sync::Arc;
@@ -143,6 +143,9 @@ fn push_cell(out: &mut Vec<u8>, column: &Column, row: usize, instead: Option<&Sc
         Column::Tag(tags) if tags.is_valid(row) => push_field(out, tags.text(row).unwrap_or_default()),
         Column::Boolean(array) if array.is_valid(row) => {
             out.extend_from_slice(if array.value(row) { b"true" } else { b"false" });
+        }
+        Column::Texts(lists) if lists.is_valid(row) => {
+            push_field(out, &list(row, lists).unwrap_or_default().join(","));
         }
         Column::String(_) | Column::Boolean(_) | Column::Tag(_) => match instead {
             Some(Scalar::Integer(value)) => push_integer(out, *value),

@@ -10,7 +10,7 @@ use super::text::push_string;
 use super::time::{Epoch, WrittenTimes};
 use arrow_array::Array;
 use nyala_query::exec::Frame;
-use nyala_query::exec::column::{Column, Scalar};
+use nyala_query::exec::column::{Column, Scalar, list};
 use nyala_query::influxql::Zone;
 use nyala_query::statement::Chunks;
 use std::ops::Range;
@@ -415,6 +415,14 @@ fn push_cell(out: &mut Vec<u8>, column: &Column, row: usize, instead: Option<&Sc
         Column::Tag(tags) if tags.is_valid(row) => push_string(out, tags.text(row).unwrap_or_default()),
         Column::Boolean(array) if array.is_valid(row) => {
             out.extend_from_slice(if array.value(row) { b"true" } else { b"false" });
+        }
+        Column::Texts(lists) if lists.is_valid(row) => {
+            out.push(b'[');
+            for (number, text) in list(row, lists).into_iter().flatten().enumerate() {
+                out.extend_from_slice(if number > 0 { b"," } else { b"" });
+                push_string(out, &text);
+            }
+            out.push(b']');
         }
         Column::String(_) | Column::Boolean(_) | Column::Tag(_) => match instead {
             Some(Scalar::Integer(value)) => push_integer(out, *value),

@@ -6,7 +6,7 @@
 use super::time::Epoch;
 use arrow_array::Array;
 use nyala_query::exec::Frame;
-use nyala_query::exec::column::{Column, Scalar};
+use nyala_query::exec::column::{Column, Scalar, list};
 use nyala_query::statement::Chunks;
 use std::ops::Range;
 use std::sync::Arc;
@@ -325,6 +325,11 @@ fn push_cell(out: &mut Vec<u8>, column: &Column, row: usize, instead: Option<&Sc
         Column::Tag(tags) if tags.is_valid(row) => push_text(out, tags.text(row).unwrap_or_default()),
         Column::Boolean(array) if array.is_valid(row) => {
             out.push(if array.value(row) { TRUE } else { FALSE })
+        }
+        Column::Texts(lists) if lists.is_valid(row) => {
+            let texts = list(row, lists).unwrap_or_default();
+            push_length(out, Kind::List, texts.len() as u32);
+            texts.iter().for_each(|text| push_text(out, text));
         }
         Column::String(_) | Column::Boolean(_) | Column::Tag(_) => match instead {
             Some(Scalar::Integer(value)) => push_integer(out, *value),

@@ -1,0 +1,193 @@
+//! Subscriptions: which written points go on to whom. They stand in the record of their database.
+//!
+//! Whoever creates one makes this server send requests to any address it can reach, so only administrators may.
+
+use super::{Catalog, Database};
+use nyala_core::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+/// The most that a database may have: each has a queue and a sender of its own.
+pub const SUBSCRIPTIONS_MAX: usize = 32;
+/// The most destinations of one.
+const DESTINATIONS_MAX: usize = 32;
+
+/// A subscription.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Subscription {
+    /// The retention policy whose points it gets.
+    pub policy: String,
+    /// Its name, one of its own within the policy.
+    pub name: String,
+    /// Whether every destination gets a point, or one in turn.
+    pub to_all: bool,
+    /// Where points go: URLs as they were written.
+    pub destinations: Vec<String>,
+}
+
+impl Subscription {
+    /// The name of its mode in InfluxQL.
+    pub fn mode(&self) -> &'static str {
+        if self.to_all { "ALL" } else { "ANY" }
+    }
+}
+
+/// How a destination is spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheme {
+    /// A datagram a point.
+    Udp,
+    /// Requests to `/write`.
+    Http,
+    /// The same, secured.
+    Https,
+}
+
+/// Where points go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Destination {
+    /// How it is spoken to.
+    pub scheme: Scheme,
+    /// A name or address, that of IPv6 without its brackets.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// What stands before `/write`: empty, or a slash and more.
+    pub path: String,
+    /// Parameters of its own, as they were written: those that requests need count more.
+    pub parameters: String,
+    /// What stands before the host: `user:password`.
+    pub login: Option<String>,
+}
+
+impl Destination {
+    /// A destination out of a URL, which must have a port; `None` where it is none.
+    pub fn parse(text: &str) -> Option<Self> {
+        // What ends a line of a request's head, and what no URL holds, must not get there.
+        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return None;
+        }
+        let (scheme, rest) = text.split_once("://")?;
+        let scheme = match &*scheme.to_ascii_lowercase() {
+            "udp" => Scheme::Udp,
+            "http" => Scheme::Http,
+            "https" => Scheme::Https,
+            _ => return None,
+        };
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, rest) = rest.split_at(end);
+        let rest = rest.split('#').next()?;
+        let (path, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+        let path = path.trim_end_matches('/');
+        let (login, place) = match authority.rsplit_once('@') {
+            Some((login, place)) => (Some(login.to_owned()), place),
+            None => (None, authority),
+        };
+        let (host, port) = place.rsplit_once(':')?;
+        let host = match host.strip_prefix('[') {
+            Some(rest) => rest.strip_suffix(']')?,
+            None if host.contains(':') => return None,
+            None => host,
+        };
+        if host.is_empty() || host.contains(['[', ']', '\\']) {
+            return None;
+        }
+        let port = port.bytes().all(|digit| digit.is_ascii_digit()).then(|| port.parse().ok())??;
+        Some(Self {
+            scheme,
+            host: host.into(),
+            port,
+            path: path.into(),
+            parameters: parameters.into(),
+            login,
+        })
+    }
+}
+
+impl Catalog {
+    /// Adds a subscription to a database.
+    pub async fn create_subscription(&self, database: &str, subscription: Subscription) -> Result<()> {
+        for destination in &subscription.destinations {
+            if Destination::parse(destination).is_none() {
+                return Err(Error::invalid(format!("invalid subscription URL: {destination}")));
+            }
+        }
+        let _changing = self.changing.lock().await;
+        let known = self.existing_database(database)?;
+        existing(&known, &subscription.policy)?;
+        let is_same = |own: &Subscription| own.policy == subscription.policy && own.name == subscription.name;
+        if known.subscriptions.iter().any(is_same) {
+            return Err(Error::conflict("subscription already exists"));
+        }
+        if known.subscriptions.len() >= SUBSCRIPTIONS_MAX {
+            return Err(Error::limit(format!("a database may have {SUBSCRIPTIONS_MAX} subscriptions")));
+        }
+        if subscription.destinations.len() > DESTINATIONS_MAX {
+            return Err(Error::limit(format!("a subscription may have {DESTINATIONS_MAX} destinations")));
+        }
+        let mut changed = Database::clone(&known);
+        changed.subscriptions.push(subscription);
+        self.save(changed).await
+    }
+
+    /// Drops a subscription.
+    pub async fn drop_subscription(&self, database: &str, policy: &str, name: &str) -> Result<()> {
+        let _changing = self.changing.lock().await;
+        let known = self.existing_database(database)?;
+        existing(&known, policy)?;
+        let mut changed = Database::clone(&known);
+        changed.subscriptions.retain(|own| own.policy != policy || own.name != name);
+        if changed == *known {
+            return Err(Error::missing("subscription not found"));
+        }
+        self.save(changed).await
+    }
+}
+
+/// A policy must be named: the empty name is not that of the default one.
+fn existing(database: &Database, policy: &str) -> Result<()> {
+    match database.policies.iter().any(|own| own.name == policy) {
+        true => Ok(()),
+        false => Err(Error::missing(format!("retention policy not found: {policy}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_read_and_what_is_none_is_refused() {
+        let read = |text: &str| {
+            let read = Destination::parse(text)?;
+            Some((read.scheme, read.host, read.port, read.path + "?" + &read.parameters, read.login))
+        };
+        let plain = |scheme, host: &str, path: &str| Some((scheme, host.into(), 9, path.into(), None));
+        assert_eq!(read("udp://h:9"), plain(Scheme::Udp, "h", "?"));
+        assert_eq!(read("HTTP://127.0.0.1:9/"), plain(Scheme::Http, "127.0.0.1", "?"));
+        assert_eq!(read("https://[::1]:9/a/b/?x=y#z"), plain(Scheme::Https, "::1", "/a/b?x=y"));
+        let login = read("http://u:p@ss@h:9").and_then(|read| read.4);
+        assert_eq!(login.as_deref(), Some("u:p@ss"));
+        for bad in [
+            "",
+            "foo",
+            "h:9",
+            "tcp://h:9",
+            "http://h",
+            "http://h:",
+            "http://:9",
+            "http://h:x",
+            "http://h:65536",
+            "http://h:+1",
+            "http://::1:9",
+            "http://[::1:9",
+            "http://h:9/a b",
+            "http://h:9/\r\nX: y",
+            "http://h\n:9",
+            "http:///h:9",
+            "http://h:9é",
+            "http://a:9:9",
+        ] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+}

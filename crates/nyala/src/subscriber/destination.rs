@@ -1,0 +1,188 @@
+//! Sending lines to a destination: datagrams, or requests to `/write` over a connection that is kept.
+//!
+//! Redirections are not followed, and of an answer only its status counts.
+
+use super::roots;
+use base64ct::{Base64, Encoding};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::Request;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
+use hyper_util::rt::TokioIo;
+use nyala_db::catalog::{Destination, Scheme};
+use nyala_db::ingest::Lines;
+use rustls::pki_types::ServerName;
+use std::fmt::Write;
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UdpSocket, lookup_host};
+use tokio_rustls::TlsConnector;
+
+/// How long a destination may take.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// What is read of an answer so that its connection can be used again.
+const ANSWER_MAX_BYTES: usize = 64 << 10;
+
+type Result<T> = std::result::Result<T, String>;
+
+/// Sends to one destination.
+pub(super) struct Sender {
+    /// `None`: its URL is none, which only a record can say that was written by another version.
+    destination: Option<Destination>,
+    /// Path and parameters of requests.
+    target: String,
+    connection: Option<SendRequest<Full<Bytes>>>,
+}
+
+impl Sender {
+    /// To a URL; the other side is told the same database and retention policy.
+    pub(super) fn to(url: &str, database: &str, policy: &str) -> Self {
+        let destination = Destination::parse(url);
+        let path = destination.as_ref().map_or("", |destination| &destination.path);
+        let (database, policy) = (encoded(database), encoded(policy));
+        let mut target = format!("{path}/write?consistency=&db={database}&precision=ns&rp={policy}");
+        if let Some(own) = destination.as_ref().map(|own| &own.parameters).filter(|own| !own.is_empty()) {
+            target.push('&');
+            target.push_str(own);
+        }
+        Self { destination, target, connection: None }
+    }
+
+    /// Sends lines, or says why that failed.
+    pub(super) async fn send(&mut self, lines: &[&Lines]) -> Result<()> {
+        let destination = self.destination.clone().ok_or("the destination is no URL")?;
+        let sending = async {
+            match destination.scheme {
+                Scheme::Udp => send_datagrams(&destination, lines).await,
+                Scheme::Http | Scheme::Https => self.request(&destination, lines).await,
+            }
+        };
+        let sent = tokio::time::timeout(TIMEOUT, sending).await;
+        let sent = sent.unwrap_or_else(|_| Err(format!("no answer within {TIMEOUT:?}")));
+        sent.inspect_err(|_| self.connection = None)
+    }
+
+    async fn request(&mut self, destination: &Destination, lines: &[&Lines]) -> Result<()> {
+        let text: Vec<&[u8]> = lines.iter().map(|lines| &lines.text[..]).collect();
+        let body = Bytes::from(text.concat());
+        if let Some(mut connection) = self.connection.take().filter(SendRequest::is_ready)
+            // The other side may have closed it meanwhile: then a new one is tried.
+            && let Ok(accepted) = exchange(&mut connection, self.head(destination, &body)?).await
+        {
+            self.connection = Some(connection);
+            return accepted;
+        }
+        let mut connection = connect(destination).await?;
+        let accepted = exchange(&mut connection, self.head(destination, &body)?).await?;
+        self.connection = Some(connection);
+        accepted
+    }
+
+    fn head(&self, destination: &Destination, body: &Bytes) -> Result<Request<Full<Bytes>>> {
+        let Destination { host, port, login, .. } = destination;
+        let host = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        let mut request = Request::post(&*self.target)
+            .header(HOST, host)
+            .header(USER_AGENT, concat!("nyala/", env!("CARGO_PKG_VERSION")))
+            .header(CONTENT_TYPE, "text/plain; charset=utf-8");
+        if let Some(login) = login {
+            request =
+                request.header(AUTHORIZATION, format!("Basic {}", Base64::encode_string(&decoded(login))));
+        }
+        request.body(Full::new(body.clone())).map_err(|error| error.to_string())
+    }
+}
+
+/// Sends a request; the inner result is what the other side says to it.
+async fn exchange(
+    connection: &mut SendRequest<Full<Bytes>>,
+    request: Request<Full<Bytes>>,
+) -> Result<Result<()>> {
+    let response = connection.send_request(request).await.map_err(|error| error.to_string())?;
+    let status = response.status();
+    Limited::new(response.into_body(), ANSWER_MAX_BYTES)
+        .collect()
+        .await
+        .map_err(|error| error.to_string())?;
+    Ok(if status.is_success() { Ok(()) } else { Err(format!("the answer was {status}")) })
+}
+
+async fn connect(destination: &Destination) -> Result<SendRequest<Full<Bytes>>> {
+    let words = |error: std::io::Error| error.to_string();
+    let stream = TcpStream::connect((&*destination.host, destination.port)).await.map_err(words)?;
+    stream.set_nodelay(true).map_err(words)?;
+    if destination.scheme == Scheme::Http {
+        return shake_hands(stream).await;
+    }
+    let name = ServerName::try_from(destination.host.clone()).map_err(|error| error.to_string())?;
+    let connector = TlsConnector::from(roots::client()?);
+    shake_hands(connector.connect(name, stream).await.map_err(words)?).await
+}
+
+async fn shake_hands(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+) -> Result<SendRequest<Full<Bytes>>> {
+    let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+    // It ends with its sender, or when the other side ends it: neither needs telling.
+    tokio::spawn(async move { drop(connection.await) });
+    Ok(sender)
+}
+
+/// A point a datagram, as InfluxDB's listeners take them.
+async fn send_datagrams(destination: &Destination, lines: &[&Lines]) -> Result<()> {
+    let words = |error: std::io::Error| error.to_string();
+    let mut addresses = lookup_host((&*destination.host, destination.port)).await.map_err(words)?;
+    let address = addresses.next().ok_or("the host has no address")?;
+    let any: SocketAddr = match address {
+        SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
+        SocketAddr::V6(_) => ([0_u16; 8], 0).into(),
+    };
+    let socket = UdpSocket::bind(any).await.map_err(words)?;
+    // Not connected: that nobody listened to one point does not concern the next.
+    for line in lines.iter().flat_map(|lines| lines.iter()) {
+        socket.send_to(line, address).await.map_err(words)?;
+    }
+    Ok(())
+}
+
+/// Text as it may stand in a URL's parameters.
+fn encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => encoded.push(byte.into()),
+            _ => write!(encoded, "%{byte:02X}").expect("text grows"),
+        }
+    }
+    encoded
+}
+
+/// The bytes that a part of a URL stands for; a `%` that begins no escape is itself.
+fn decoded(text: &str) -> Vec<u8> {
+    let bytes = text.as_bytes();
+    let hex = |at: usize| bytes.get(at).and_then(|digit| (*digit as char).to_digit(16));
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let code = if bytes[at] == b'%' { hex(at + 1).zip(hex(at + 2)) } else { None };
+        decoded.push(code.map_or(bytes[at], |(high, low)| (high * 16 + low) as u8));
+        at += if code.is_some() { 3 } else { 1 };
+    }
+    decoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_cannot_leave_their_parameter() {
+        let sender = Sender::to("http://h:1/a", "d&rp=x y", "p\r\n");
+        assert_eq!(sender.target, "/a/write?consistency=&db=d%26rp%3Dx%20y&precision=ns&rp=p%0D%0A");
+        let sender = Sender::to("http://h:1?u=v#w", "d", "p");
+        assert_eq!(sender.target, "/write?consistency=&db=d&precision=ns&rp=p&u=v");
+        assert_eq!(decoded("u:p%40ss%zz%4"), b"u:p@ss%zz%4");
+    }
+}
