@@ -154,7 +154,13 @@ impl Shared {
         let path = self.rowset_dir().join(meta.file_name());
         let fs = &self.options.fs;
         let write = || -> Result<Written> {
-            let mut writer = RowsetWriter::create(&**fs, &path, &table.schema, self.options.encoding)?;
+            let mut writer = RowsetWriter::create(
+                &**fs,
+                &path,
+                &table.schema,
+                self.options.encoding,
+                self.options.last_rows_from,
+            )?;
             let wanted = Wanted::new(value_columns(&table.schema));
             if table.schema.is_series_keyed() {
                 write_series(&mut writer, table, sources, wanted)?;

@@ -111,6 +111,15 @@ impl<K: Keys> Piece<K> {
     }
 }
 
+impl Piece<Vec<i64>> {
+    /// Drops all rows but the first ones.
+    pub(crate) fn truncate(&mut self, rows: usize) {
+        self.keys.truncate(rows);
+        self.markers.iter_mut().for_each(|markers| markers.truncate(rows));
+        self.columns.iter_mut().for_each(|column| column.truncate(rows));
+    }
+}
+
 enum Step {
     /// Rows that only this source has.
     Copy { source: usize, rows: Range<usize> },

@@ -5,8 +5,9 @@ use nyala_core::store::battery::{self, Disturbance, Generator, Settings, Subject
 use nyala_core::store::memory::MemoryStore;
 use nyala_core::store::{SnapshotRef, Store, StoreRef};
 use nyala_core::{Result, TableId};
-use nyala_engine::fs::SimulatedFs;
-use nyala_engine::{Engine, EngineOptions, block_on};
+use nyala_engine::fs::{FsRef, SimulatedFs};
+use nyala_engine::{Engine, EngineOptions, block_on, check};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -16,6 +17,8 @@ fn options(fs: &SimulatedFs) -> EngineOptions {
         maintenance_threads: 0,
         wal_segment_bytes: 1 << 20,
         memory_limit_bytes: 256 << 20,
+        // Series are short here.
+        last_rows_from: 1,
         ..EngineOptions::new("/data")
     }
 }
@@ -49,6 +52,9 @@ impl Subject for Disturbed {
             Disturbance::Compact => self.engine().compact().map(drop),
             Disturbance::Reopen => {
                 self.engine = None;
+                let disk: FsRef = Arc::new(self.fs.clone());
+                let report = check(&disk, Path::new("/data"), &mut |_| {})?;
+                assert_eq!(report.damage_count, 0, "{:?}", report.damage);
                 self.engine = Some(Arc::new(Engine::open(options(&self.fs))?));
                 Ok(())
             }

@@ -2,10 +2,12 @@
 //!
 //! Series are taken in ascending order, the segments of each in order of time: the order of a scan, so the
 //! answer is that of a scan to the bit. A segment that one rowset has alone is answered from its encoded blocks
-//! and their index; what is merged, hidden or filtered is answered from rows.
+//! and their index; what is merged, hidden or filtered is answered from rows. The newest values are looked for among
+//! the last rows of rowsets first.
 
 mod encoded;
 mod halves;
+mod last_rows;
 mod rows;
 mod states;
 
@@ -13,7 +15,7 @@ use crate::memtable::Wanted;
 use crate::scan::filter::test;
 use crate::scan::partition::{PartitionReader, Segment};
 use crate::scan::projection::{Place, Projection};
-use crate::scan::series::{STEPS_AT_ONCE, key_column};
+use crate::scan::series::{MANY_SERIES, STEPS_AT_ONCE, key_column};
 use crate::snapshot::EngineSnapshot;
 use crate::version::PartitionVersion;
 use encoded::EncodedScratch;
@@ -77,19 +79,29 @@ async fn aggregate_series(snapshot: &EngineSnapshot, request: &AggregateRequest)
     let mut partitions: Vec<Slot> = table.partitions_in(time).cloned().map(Slot::Closed).collect();
     let mut scratch = EncodedScratch::default();
     let mut segments = VecDeque::new();
+    let newest = last_rows::suffice(request, &accumulator.sources);
     for (number, (series, group)) in request.series.iter().enumerate() {
         // Whoever waits may give it up.
         if number % STEPS_AT_ONCE == STEPS_AT_ONCE - 1 {
             before_long_work().await;
         }
         accumulator.begin_series(*series, *group);
-        for slot in &mut partitions {
-            if let Slot::Closed(partition) = slot {
-                let wanted: Wanted = projection.wanted.clone();
-                let reader =
-                    PartitionReader::new(partition, &table.tombstones, snapshot.sequence, time, wanted)?;
-                *slot = Slot::Open(Box::new(reader));
+        let mut open = |slot: &mut Slot| -> Result<()> {
+            let Slot::Closed(partition) = slot else { return Ok(()) };
+            let wanted: Wanted = projection.wanted.clone();
+            let mut reader =
+                PartitionReader::new(partition, &table.tombstones, snapshot.sequence, time, wanted)?;
+            if newest {
+                reader.read_last_rows(request.series.len() >= MANY_SERIES)?;
             }
+            *slot = Slot::Open(Box::new(reader));
+            Ok(())
+        };
+        if newest && accumulator.add_last_rows(&mut partitions, &mut open)? {
+            continue;
+        }
+        for slot in &mut partitions {
+            open(slot)?;
             let Slot::Open(reader) = slot else { unreachable!("was opened") };
             reader.add_segments(*series, time, &mut segments)?;
             while let Some(segment) = segments.pop_front() {

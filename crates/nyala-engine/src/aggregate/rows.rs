@@ -184,7 +184,7 @@ fn extreme<T: PartialOrd>(
     })
 }
 
-fn candidate(column: &Column, column_type: ColumnType, row: usize) -> Candidate<'_> {
+pub(super) fn candidate(column: &Column, column_type: ColumnType, row: usize) -> Candidate<'_> {
     match (&column.values, column_type) {
         (Values::Bytes(bytes), _) => Candidate::Text(bytes.get(row)),
         (Values::Word(words), ColumnType::UInt64 | ColumnType::UInt32) => Candidate::UInt(words[row]),

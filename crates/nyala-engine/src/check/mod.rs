@@ -7,6 +7,7 @@
 //! What a crash leaves behind and the next start tidies up (files that no manifest names, an unfinished last
 //! write) is a note and no damage.
 
+mod last_rows;
 mod rowset;
 
 use crate::catalog::{self, CatalogState, CatalogTable};

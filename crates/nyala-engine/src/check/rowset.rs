@@ -1,6 +1,6 @@
 //! Checks one rowset: every byte of its file belongs to something, and everything the index says is true.
 
-use super::{Check, of_table};
+use super::{Check, last_rows, of_table};
 use crate::catalog::CatalogTable;
 use crate::cells::{Column, Kind, NULL, VALUE, Values};
 use crate::key;
@@ -16,6 +16,13 @@ use crate::rowset::{Rowset, RowsetMeta, RowsetSource, bloom};
 use nyala_column::from_unsigned;
 use nyala_core::{ColumnId, ColumnType, Error, Result};
 use std::sync::Arc;
+
+/// Of which groups something is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rows {
+    All,
+    Last,
+}
 
 /// A rowset being checked.
 struct RowsetCheck<'a, 'b> {
@@ -90,7 +97,15 @@ impl RowsetCheck<'_, '_> {
             self.failed("filter of keys", &error);
         }
         for page in 0..self.footer.pages.len() {
-            self.page(page);
+            self.page(Rows::All, page);
+        }
+        for page in 0..self.footer.last_pages.len() {
+            self.page(Rows::Last, page);
+        }
+        if !self.incomplete
+            && let Err(error) = last_rows::check(&self.rowset, &self.footer)
+        {
+            self.failed("last rows of series", &error);
         }
         self.totals();
     }
@@ -123,10 +138,12 @@ impl RowsetCheck<'_, '_> {
         wrong.into_iter().for_each(|words| self.wrong(BlockRef::default(), &words));
     }
 
-    fn page(&mut self, number: usize) {
+    fn page(&mut self, which: Rows, number: usize) {
         let footer = self.footer.clone();
-        let page = &footer.pages[number];
-        let what = format!("index page {number}");
+        let (page, what) = match which {
+            Rows::All => (&footer.pages[number], format!("index page {number}")),
+            Rows::Last => (&footer.last_pages[number], format!("index page {number} of last rows")),
+        };
         self.count(page.group_page);
         let groups = self.rowset.group_page(page);
         let column_pages: Vec<_> = (0..footer.columns.len())
@@ -150,7 +167,7 @@ impl RowsetCheck<'_, '_> {
                 .iter()
                 .map(|entries| entries.as_ref().map(|entries| ColumnEntry::at(entries.bytes(), group)))
                 .collect();
-            self.group(number, group, entry, &columns);
+            self.group(which, &format!("group {group} of {what}"), entry, &columns);
             self.check.progress();
         }
         if footer.series_keyed {
@@ -168,8 +185,8 @@ impl RowsetCheck<'_, '_> {
     }
 
     /// Checks the columns of a group, and for a series-keyed table the order of its rows.
-    fn group(&mut self, page: usize, group: usize, entry: &GroupEntry, columns: &[Option<ColumnEntry>]) {
-        let what = format!("group {group} of page {page} ({} rows)", entry.rows);
+    fn group(&mut self, which: Rows, place: &str, entry: &GroupEntry, columns: &[Option<ColumnEntry>]) {
+        let what = format!("{place} ({} rows)", entry.rows);
         self.count(entry.directory);
         let runs = match self.footer.series_keyed.then(|| self.rowset.runs(entry)).transpose() {
             Ok(runs) => runs.map(|block| match block.as_ref().and_then(|block| block.group_runs()) {
@@ -207,7 +224,7 @@ impl RowsetCheck<'_, '_> {
             if position == 0
                 && footer.series_keyed
                 && let Some(runs) = &runs
-                && let Some(words) = self.times(entry, runs, &column)
+                && let Some(words) = self.times(which, entry, runs, &column)
             {
                 self.wrong(column_entry.block, &format!("{what}: {words}"));
             }
@@ -229,7 +246,13 @@ impl RowsetCheck<'_, '_> {
     }
 
     /// What is wrong with the times of a group.
-    fn times(&mut self, entry: &GroupEntry, runs: &GroupRuns, column: &Column) -> Option<&'static str> {
+    fn times(
+        &mut self,
+        which: Rows,
+        entry: &GroupEntry,
+        runs: &GroupRuns,
+        column: &Column,
+    ) -> Option<&'static str> {
         let Values::Word(times) = &column.values else { return Some("its times are no times") };
         let mut start = 0;
         for end in &runs.ends {
@@ -243,6 +266,9 @@ impl RowsetCheck<'_, '_> {
         let (min, max) = (bounds.clone().min().unwrap_or(i64::MAX), bounds.max().unwrap_or(i64::MIN));
         if (min, max) != (entry.min_time_ns, entry.max_time_ns) {
             return Some("the index says other times");
+        }
+        if which == Rows::Last {
+            return None;
         }
         if self.rows > 0 && entry.first_series < self.last_series {
             return Some("its series are before those of the group before");
@@ -304,7 +330,7 @@ impl RowsetCheck<'_, '_> {
             return;
         }
         let meta = self.rowset.meta.clone();
-        let footer_bytes = self.footer.encode().len() as u64;
+        let footer_bytes = self.footer.encode(self.footer.version).len() as u64;
         if self.bytes + footer_bytes != meta.length_bytes {
             self.wrong(
                 BlockRef::default(),

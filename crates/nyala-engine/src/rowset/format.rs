@@ -6,8 +6,8 @@ use nyala_core::{ColumnId, ColumnType, Error, Result};
 
 /// The first bytes of the file, and its last.
 pub(crate) const MAGIC: [u8; 8] = *b"nyalaROW";
-/// The version written; every version ever written stays readable.
-pub(crate) const VERSION: u32 = 1;
+/// The version written; every version ever written stays readable. Version 1 has no last rows.
+pub(crate) const VERSION: u32 = 2;
 /// Magic and version, then zeros.
 pub(crate) const HEADER_BYTES: u64 = 16;
 /// Footer offset, length, checksum, magic.
@@ -159,6 +159,44 @@ pub(crate) struct PageEntry {
     pub(crate) column_pages: Vec<BlockRef>,
 }
 
+impl PageEntry {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.groups.to_le_bytes());
+        out.extend_from_slice(&self.first_series.to_le_bytes());
+        out.extend_from_slice(&self.last_series.to_le_bytes());
+        out.extend_from_slice(&self.min_time_ns.to_le_bytes());
+        out.extend_from_slice(&self.max_time_ns.to_le_bytes());
+        put_bytes(out, &self.first_key);
+        self.group_page.put(out);
+        self.column_pages.iter().for_each(|block| block.put(out));
+    }
+
+    /// A list of pages.
+    fn take_all(reader: &mut Reader<'_>, columns: usize) -> Result<Vec<Self>> {
+        let mut pages = Vec::new();
+        for _ in 0..reader.u32()? {
+            let mut page = PageEntry {
+                groups: reader.u32()?,
+                first_series: reader.u32()?,
+                last_series: reader.u32()?,
+                min_time_ns: reader.i64()?,
+                max_time_ns: reader.i64()?,
+                first_key: reader.bytes()?.to_vec(),
+                group_page: BlockRef::take(reader)?,
+                column_pages: Vec::new(),
+            };
+            if page.groups as usize > PAGE_GROUPS || page.groups == 0 {
+                return Err(Error::invalid(format!("an index page of {} groups", page.groups)));
+            }
+            for _ in 0..columns {
+                page.column_pages.push(BlockRef::take(reader)?);
+            }
+            pages.push(page);
+        }
+        Ok(pages)
+    }
+}
+
 /// What the end of the file says of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Footer {
@@ -167,6 +205,9 @@ pub(crate) struct Footer {
     /// Columns with blocks, ascending; of a series-keyed table the time column first.
     pub(crate) columns: Vec<(ColumnId, StoredType)>,
     pub(crate) pages: Vec<PageEntry>,
+    /// Pages of groups that hold the last row of each series once more. Of a series between the first and the last of
+    /// such a group there is no other last row; of series in none of them nothing is said.
+    pub(crate) last_pages: Vec<PageEntry>,
     /// The last encoded key, in tables not keyed by series.
     pub(crate) last_key: Vec<u8>,
     /// Bloom filter of encoded keys, in tables not keyed by series.
@@ -221,7 +262,8 @@ impl StoredType {
 }
 
 impl Footer {
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    /// The bytes in a file of a version.
+    pub(crate) fn encode(&self, version: u32) -> Vec<u8> {
         let mut out = Vec::new();
         out.push(self.series_keyed.into());
         out.extend_from_slice(&self.rows.to_le_bytes());
@@ -232,21 +274,14 @@ impl Footer {
         }
         put_bytes(&mut out, &self.last_key);
         self.bloom.put(&mut out);
-        out.extend_from_slice(&(self.pages.len() as u32).to_le_bytes());
-        for page in &self.pages {
-            out.extend_from_slice(&page.groups.to_le_bytes());
-            out.extend_from_slice(&page.first_series.to_le_bytes());
-            out.extend_from_slice(&page.last_series.to_le_bytes());
-            out.extend_from_slice(&page.min_time_ns.to_le_bytes());
-            out.extend_from_slice(&page.max_time_ns.to_le_bytes());
-            put_bytes(&mut out, &page.first_key);
-            page.group_page.put(&mut out);
-            page.column_pages.iter().for_each(|block| block.put(&mut out));
+        for pages in [Some(&self.pages), (version > 1).then_some(&self.last_pages)].into_iter().flatten() {
+            out.extend_from_slice(&(pages.len() as u32).to_le_bytes());
+            pages.iter().for_each(|page| page.put(&mut out));
         }
         out
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
+    pub(crate) fn decode(bytes: &[u8], version: u32) -> Result<Self> {
         let mut reader = Reader::new(bytes);
         let mut footer = Self { series_keyed: reader.u8()? != 0, rows: reader.u64()?, ..Self::default() };
         for _ in 0..reader.u32()? {
@@ -254,24 +289,9 @@ impl Footer {
         }
         footer.last_key = reader.bytes()?.to_vec();
         footer.bloom = BlockRef::take(&mut reader)?;
-        for _ in 0..reader.u32()? {
-            let mut page = PageEntry {
-                groups: reader.u32()?,
-                first_series: reader.u32()?,
-                last_series: reader.u32()?,
-                min_time_ns: reader.i64()?,
-                max_time_ns: reader.i64()?,
-                first_key: reader.bytes()?.to_vec(),
-                group_page: BlockRef::take(&mut reader)?,
-                column_pages: Vec::new(),
-            };
-            if page.groups as usize > PAGE_GROUPS || page.groups == 0 {
-                return Err(Error::invalid(format!("an index page of {} groups", page.groups)));
-            }
-            for _ in 0..footer.columns.len() {
-                page.column_pages.push(BlockRef::take(&mut reader)?);
-            }
-            footer.pages.push(page);
+        footer.pages = PageEntry::take_all(&mut reader, footer.columns.len())?;
+        if version > 1 {
+            footer.last_pages = PageEntry::take_all(&mut reader, footer.columns.len())?;
         }
         if !reader.is_empty() {
             return Err(Error::invalid("bytes after the footer"));
@@ -364,11 +384,14 @@ mod tests {
             rows: 5,
             columns: vec![(ColumnId(1), StoredType(ColumnType::Decimal { precision: 9, scale: -2 }))],
             pages: vec![PageEntry { groups: 2, column_pages: vec![block], ..PageEntry::default() }],
+            last_pages: vec![PageEntry { groups: 1, column_pages: vec![block], ..PageEntry::default() }],
             last_key: vec![1, 2],
             bloom: block,
         };
-        let bytes = footer.encode();
-        assert_eq!(Footer::decode(&bytes).expect("decodes"), footer);
-        assert!((0..bytes.len()).all(|length| Footer::decode(&bytes[..length]).is_err()));
+        let bytes = footer.encode(VERSION);
+        assert_eq!(Footer::decode(&bytes, VERSION).expect("decodes"), footer);
+        assert!((0..bytes.len()).all(|length| Footer::decode(&bytes[..length], VERSION).is_err()));
+        let first = Footer { last_pages: Vec::new(), ..footer.clone() };
+        assert_eq!(Footer::decode(&footer.encode(1), 1).expect("decodes"), first);
     }
 }

@@ -89,6 +89,8 @@ struct Open {
 
 /// A footer, accounted.
 pub(crate) struct LoadedFooter {
+    /// The version of its file.
+    pub(crate) version: u32,
     pub(crate) footer: Footer,
     _charge: Charge,
 }
@@ -149,11 +151,12 @@ impl Rowset {
             return Ok(open.clone());
         }
         let file = self.source.fs.open(&self.path(), Access::Read)?;
-        let footer = read_footer(&file, self.meta.length_bytes)?;
+        let (version, footer) = read_footer(&file, self.meta.length_bytes)?;
         let columns = footer.columns.len();
-        let bytes = footer.pages.len() * (size_of::<PageEntry>() + columns * BlockRef::BYTES) + 512;
+        let pages = footer.pages.len() + footer.last_pages.len();
+        let bytes = pages * (size_of::<PageEntry>() + columns * BlockRef::BYTES) + 512;
         let charge = self.source.budget.charge(Component::RowsetIndex, bytes as u64);
-        let opened = Open { file, footer: Arc::new(LoadedFooter { footer, _charge: charge }) };
+        let opened = Open { file, footer: Arc::new(LoadedFooter { version, footer, _charge: charge }) };
         *open = Some(opened.clone());
         Ok(opened)
     }
@@ -264,8 +267,8 @@ pub(crate) fn read_block(file: &FileRef, place: BlockRef) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads and verifies header, tail and footer of a file that must be `length` bytes long.
-pub(crate) fn read_footer(file: &FileRef, length: u64) -> Result<Footer> {
+/// Reads and verifies header, tail and footer of a file that must be `length` bytes long: its version and footer.
+pub(crate) fn read_footer(file: &FileRef, length: u64) -> Result<(u32, Footer)> {
     let path: &Path = file.path();
     let found = file.length()?;
     if found != length || length < HEADER_BYTES + TAIL_BYTES {
@@ -273,7 +276,8 @@ pub(crate) fn read_footer(file: &FileRef, length: u64) -> Result<Footer> {
     }
     let mut header = [0; HEADER_BYTES as usize];
     file.read_exact_at(&mut header, 0)?;
-    if header[..8] != MAGIC || header[8..12] != VERSION.to_le_bytes() || header[12..] != [0; 4] {
+    let version = u32::from_le_bytes(header[8..12].try_into().expect("four bytes"));
+    if header[..8] != MAGIC || !(1..=VERSION).contains(&version) || header[12..] != [0; 4] {
         return Err(Error::corrupt(path, 0, "not a rowset file of a known version"));
     }
     let mut tail = [0; TAIL_BYTES as usize];
@@ -287,5 +291,8 @@ pub(crate) fn read_footer(file: &FileRef, length: u64) -> Result<Footer> {
         return Err(Error::corrupt(path, tail_offset, "the footer is not where it should be"));
     }
     let bytes = read_block(file, place)?;
-    Footer::decode(&bytes).map_err(|error| Error::corrupt(path, place.offset, error.message()))
+    let footer = Footer::decode(&bytes, version);
+    footer
+        .map(|footer| (version, footer))
+        .map_err(|error| Error::corrupt(path, place.offset, error.message()))
 }

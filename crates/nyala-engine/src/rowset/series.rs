@@ -5,7 +5,7 @@
 
 use super::LONG_RUN_ROWS;
 use super::block::{BlockError, ColumnBlock, ValuesBlock};
-use super::format::{BlockRef, ColumnEntry, GroupEntry, MARKER_COLUMN};
+use super::format::{BlockRef, ColumnEntry, GroupEntry, MARKER_COLUMN, PageEntry};
 use super::reader::{LoadedFooter, Rowset};
 use super::verified::VerifiedBlock;
 use crate::cells::{ABSENT, Column, Kind, Values};
@@ -50,10 +50,15 @@ pub(crate) enum WholeGroups {
     All,
 }
 
+/// Whether there is a last row of a series the rowset does not say.
+pub(crate) struct NotKnown;
+
 /// Reads series of a rowset.
 pub(crate) struct RowsetCursor {
     pub(crate) rowset: Arc<Rowset>,
     footer: Arc<LoadedFooter>,
+    /// Whether it reads the last rows of series only.
+    last_rows: bool,
     wanted: Wanted,
     /// Time, the wanted columns, the markers.
     sources: Vec<Source>,
@@ -95,6 +100,16 @@ impl LoadedGroup {
             Some(runs) => runs.rows_of(series),
             None => (series == self.entry.first_series).then_some(0..self.entry.rows),
         }
+    }
+
+    fn part_of(&self, series: u32) -> Option<Part> {
+        self.rows_of(series).map(|rows| Part {
+            page: self.page,
+            group: self.group,
+            rows,
+            min_time_ns: self.entry.min_time_ns,
+            max_time_ns: self.entry.max_time_ns,
+        })
     }
 
     /// The first series that is not below `least`.
@@ -148,6 +163,7 @@ impl RowsetCursor {
         Ok(Self {
             rowset,
             footer,
+            last_rows: false,
             wanted,
             sources,
             page: None,
@@ -156,6 +172,43 @@ impl RowsetCursor {
             decoded,
             blocks,
         })
+    }
+
+    /// A cursor of the rowset's last rows, with which only [`RowsetCursor::last_row`] and what reads rows of its part
+    /// mean something.
+    pub(crate) fn of_last_rows(&self) -> Result<Self> {
+        Ok(Self { last_rows: true, ..Self::new(self.rowset.clone(), self.wanted.clone())? })
+    }
+
+    /// The last row of a series, nothing if it has no rows; the error that is none: it is not known.
+    pub(crate) fn last_row(
+        &mut self,
+        series: SeriesId,
+    ) -> Result<std::result::Result<Option<Part>, NotKnown>> {
+        let series = series.0;
+        if let Some(group) = &self.group
+            && (group.entry.first_series..=group.entry.last_series).contains(&series)
+        {
+            return Ok(Ok(group.part_of(series)));
+        }
+        let Some((page, group)) = self.seek(series)? else { return Ok(Err(NotKnown)) };
+        let group = self.group(page, group)?;
+        if series < group.entry.first_series {
+            return Ok(Err(NotKnown));
+        }
+        Ok(Ok(group.part_of(series)))
+    }
+
+    /// The time of a part of one row.
+    pub(crate) fn time_of(&mut self, part: &Part) -> Result<i64> {
+        if self.reads_whole(part)? {
+            return Ok(self.whole_times(part, part.rows.clone())?[0] as i64);
+        }
+        Ok(self.times(part, part.rows.clone())?[0])
+    }
+
+    fn pages(&self) -> &[PageEntry] {
+        if self.last_rows { &self.footer.last_pages } else { &self.footer.pages }
     }
 
     /// From now on decodes each of these groups once: for readers of everything in order.
@@ -178,7 +231,7 @@ impl RowsetCursor {
 
     fn page(&mut self, index: usize) -> Result<&mut LoadedPage> {
         if self.page.as_ref().is_none_or(|page| page.index != index) {
-            let groups = self.rowset.group_page(&self.footer.pages[index])?;
+            let groups = self.rowset.group_page(&self.pages()[index])?;
             let columns = vec![Slot::Unknown; self.sources.len()];
             self.page = Some(LoadedPage { index, groups, columns });
         }
@@ -188,7 +241,7 @@ impl RowsetCursor {
     fn group_entry(&mut self, page: usize, group: usize) -> Result<GroupEntry> {
         let entry = GroupEntry::at(self.page(page)?.groups.bytes(), group);
         if entry.rows == 0 {
-            let place = self.footer.pages[page].group_page;
+            let place = self.pages()[page].group_page;
             return Err(self.rowset.corrupt(place, &Error::invalid("a group of 0 rows")));
         }
         Ok(entry)
@@ -210,8 +263,8 @@ impl RowsetCursor {
         if let Some(near) = self.seek_near(series) {
             return Ok(Some(near));
         }
-        let page = self.footer.pages.partition_point(|page| page.last_series < series);
-        let Some(groups) = self.footer.pages.get(page).map(|page| page.groups as usize) else {
+        let page = self.pages().partition_point(|page| page.last_series < series);
+        let Some(groups) = self.pages().get(page).map(|page| page.groups as usize) else {
             return Ok(None);
         };
         let entries = self.page(page)?.groups.bytes();
@@ -233,7 +286,7 @@ impl RowsetCursor {
         let next = group.group + 1;
         let near = page.index == group.page
             && group.entry.last_series < series
-            && next < self.footer.pages[page.index].groups as usize
+            && next < self.pages()[page.index].groups as usize
             && series <= GroupEntry::last_series_at(page.groups.bytes(), next);
         near.then_some((page.index, next))
     }
@@ -261,23 +314,15 @@ impl RowsetCursor {
             && group.entry.first_series < series
             && series < group.entry.last_series
         {
-            if let Some(rows) = group.rows_of(series) {
-                parts.push(Part {
-                    page: group.page,
-                    group: group.group,
-                    rows,
-                    min_time_ns: group.entry.min_time_ns,
-                    max_time_ns: group.entry.max_time_ns,
-                });
-            }
+            parts.extend(group.part_of(series));
             return Ok(());
         }
         let Some((mut page, mut group)) = self.seek(series)? else { return Ok(()) };
         loop {
-            let groups = self.footer.pages[page].groups as usize;
+            let groups = self.pages()[page].groups as usize;
             if group == groups {
                 (page, group) = (page + 1, 0);
-                if page == self.footer.pages.len() || self.footer.pages[page].first_series > series {
+                if page == self.pages().len() || self.pages()[page].first_series > series {
                     return Ok(());
                 }
                 continue;
@@ -339,7 +384,8 @@ impl RowsetCursor {
         self.page(part.page)?;
         let page = self.page.as_mut().expect("was loaded");
         if let Slot::Unknown = page.columns[source] {
-            page.columns[source] = match self.rowset.column_page(&self.footer.pages[part.page], position)? {
+            let pages = if self.last_rows { &self.footer.last_pages } else { &self.footer.pages };
+            page.columns[source] = match self.rowset.column_page(&pages[part.page], position)? {
                 Some(block) => Slot::Found(block),
                 None => Slot::Absent,
             };

@@ -55,6 +55,7 @@ pub(crate) struct RowsetWriter {
     habits: Vec<Habit>,
     pending: Pending,
     page: Page,
+    last: LastRows,
     hashes: Vec<u64>,
     min_time_ns: i64,
     max_time_ns: i64,
@@ -63,6 +64,24 @@ pub(crate) struct RowsetWriter {
 enum Pending {
     Series { runs: GroupRuns, piece: Piece<Vec<i64>> },
     Keyed { piece: Piece<ByteVec> },
+}
+
+/// The last row of each series, gathered to be written once more.
+struct LastRows {
+    /// Rows that a series has on average for this to be done; 0: it is not done (any more).
+    rows_per_series: u64,
+    runs: GroupRuns,
+    piece: Piece<Vec<i64>>,
+    /// All rows of these series.
+    rows: u64,
+    page: Page,
+}
+
+/// One of the two lists of groups.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rows {
+    All,
+    Last,
 }
 
 /// The index page at hand.
@@ -108,12 +127,14 @@ impl Output {
 }
 
 impl RowsetWriter {
-    /// Creates the file. Pieces must bring [`value_columns`] of the schema.
+    /// Creates the file. Pieces must bring [`value_columns`] of the schema. The last rows of series that have
+    /// `last_rows_from` rows on average are written once more.
     pub(crate) fn create(
         fs: &dyn FileSystem,
         path: &Path,
         schema: &TableSchema,
         preference: Preference,
+        last_rows_from: u64,
     ) -> Result<Self> {
         let file = fs.open(path, Access::Create)?;
         let mut header = MAGIC.to_vec();
@@ -134,6 +155,13 @@ impl RowsetWriter {
             Pending::Keyed { piece: Piece::empty(&kinds) }
         };
         let (page, habits) = (Page::new(columns.len()), vec![Habit::default(); columns.len()]);
+        let last = LastRows {
+            rows_per_series: if series_keyed { last_rows_from } else { 0 },
+            runs: GroupRuns::default(),
+            piece: Piece::empty(&kinds),
+            rows: 0,
+            page: Page::new(columns.len()),
+        };
         Ok(Self {
             out: Output { file, buffer: header, written: 0 },
             footer: Footer { series_keyed, columns, ..Footer::default() },
@@ -145,6 +173,7 @@ impl RowsetWriter {
             habits,
             pending,
             page,
+            last,
             hashes: Vec::new(),
             min_time_ns: i64::MAX,
             max_time_ns: i64::MIN,
@@ -154,6 +183,7 @@ impl RowsetWriter {
     /// Adds rows of a series; series come in ascending order, the rows of one in order of time, in any
     /// number of pieces.
     pub(crate) fn push_series(&mut self, series: SeriesId, piece: &Piece<Vec<i64>>) -> Result<()> {
+        self.keep_last(series, piece)?;
         let mut start = 0;
         while start < piece.rows() {
             let Pending::Series { runs, piece: pending } = &mut self.pending else {
@@ -186,6 +216,42 @@ impl RowsetWriter {
         Ok(())
     }
 
+    /// Keeps the last row of a piece in the place of one of the same series.
+    fn keep_last(&mut self, series: SeriesId, piece: &Piece<Vec<i64>>) -> Result<()> {
+        if self.last.rows_per_series == 0 || piece.rows() == 0 {
+            return Ok(());
+        }
+        let row = piece.rows() - 1;
+        let LastRows { runs, piece: kept, .. } = &mut self.last;
+        if runs.series.last() == Some(&series.0) {
+            runs.series.pop();
+            runs.ends.pop();
+            kept.truncate(runs.series.len());
+        }
+        if kept.rows() == GROUP_ROWS || rows_that_fit(kept, piece, row, row + 1) == row {
+            self.end_last_group()?;
+        }
+        let last = &mut self.last;
+        last.runs.series.push(series.0);
+        last.runs.ends.push(last.runs.series.len() as u32);
+        last.piece.append(piece, row..row + 1);
+        last.rows += piece.rows() as u64;
+        Ok(())
+    }
+
+    /// Writes the last rows gathered, unless they are too many of all rows: then it is given up, because series
+    /// that follow are likely no longer.
+    fn end_last_group(&mut self) -> Result<()> {
+        let (runs, rows) = (std::mem::take(&mut self.last.runs), std::mem::take(&mut self.last.rows));
+        let piece = std::mem::replace(&mut self.last.piece, Piece::empty(&self.kinds));
+        if rows < self.last.rows_per_series * piece.rows() as u64 {
+            self.last.rows_per_series = 0;
+            return Ok(());
+        }
+        self.write_series_group(Rows::Last, &runs, piece)?;
+        if self.last.page.groups.len() == PAGE_GROUPS { self.end_page(Rows::Last) } else { Ok(()) }
+    }
+
     /// Adds rows of a table with another key, in order.
     pub(crate) fn push_keyed(&mut self, piece: &Piece<ByteVec>) -> Result<()> {
         let mut start = 0;
@@ -212,17 +278,24 @@ impl RowsetWriter {
                 let mut empty = Piece::empty(&self.kinds);
                 empty.reserve(GROUP_ROWS);
                 let piece = std::mem::replace(piece, empty);
-                self.write_series_group(&runs, piece)?;
+                self.write_series_group(Rows::All, &runs, piece)?;
             }
             Pending::Keyed { piece } => {
                 let piece = std::mem::replace(piece, Piece::empty(&self.kinds));
                 self.write_keyed_group(piece)?;
             }
         }
-        if self.page.groups.len() == PAGE_GROUPS { self.end_page() } else { Ok(()) }
+        if self.page.groups.len() == PAGE_GROUPS { self.end_page(Rows::All) } else { Ok(()) }
     }
 
-    fn write_series_group(&mut self, runs: &GroupRuns, piece: Piece<Vec<i64>>) -> Result<()> {
+    fn page(&mut self, which: Rows) -> &mut Page {
+        match which {
+            Rows::All => &mut self.page,
+            Rows::Last => &mut self.last.page,
+        }
+    }
+
+    fn write_series_group(&mut self, which: Rows, runs: &GroupRuns, piece: Piece<Vec<i64>>) -> Result<()> {
         let rows = piece.rows() as u32;
         if rows == 0 {
             return Ok(());
@@ -256,9 +329,11 @@ impl RowsetWriter {
         let times = Column::words(piece.keys.into_iter().map(|time| time as u64).collect());
         let mut columns = vec![times];
         columns.extend(piece.columns);
-        self.write_columns(columns, piece.markers, rows, &breaks)?;
-        self.page.groups.push(entry);
-        self.footer.rows += u64::from(rows);
+        self.write_columns(which, columns, piece.markers, rows, &breaks)?;
+        self.page(which).groups.push(entry);
+        if which == Rows::All {
+            self.footer.rows += u64::from(rows);
+        }
         Ok(())
     }
 
@@ -277,7 +352,7 @@ impl RowsetWriter {
         }
         debug_assert_eq!(columns.len(), self.key_columns);
         columns.extend(piece.columns);
-        self.write_columns(columns, piece.markers, rows as u32, &[])?;
+        self.write_columns(Rows::All, columns, piece.markers, rows as u32, &[])?;
         self.page.groups.push(GroupEntry { rows: rows as u32, ..GroupEntry::default() });
         self.page.first_keys.push(piece.keys.get(0).to_vec());
         self.footer.last_key = piece.keys.get(rows - 1).to_vec();
@@ -287,6 +362,7 @@ impl RowsetWriter {
 
     fn write_columns(
         &mut self,
+        which: Rows,
         columns: Vec<Column>,
         markers: Option<Vec<u8>>,
         rows: u32,
@@ -302,7 +378,10 @@ impl RowsetWriter {
                 assert_eq!(column.len(), rows as usize, "columns of a group are equally long");
                 bytes.clear();
                 let column_type = self.footer.columns[position].1.0;
-                self.scratch.swap_habit(&mut self.habits[position]);
+                // Cells of many series are not encoded as those of one are.
+                let mut apart = Habit::default();
+                let habit = if which == Rows::All { &mut self.habits[position] } else { &mut apart };
+                self.scratch.swap_habit(habit);
                 entry = block::encode(
                     column,
                     column_type,
@@ -311,19 +390,20 @@ impl RowsetWriter {
                     &mut self.scratch,
                     &mut bytes,
                 );
-                self.scratch.swap_habit(&mut self.habits[position]);
+                self.scratch.swap_habit(habit);
                 if !bytes.is_empty() {
                     entry.block = self.out.append(&bytes)?;
-                    self.page.present[position] = true;
+                    self.page(which).present[position] = true;
                 }
             }
-            entry.put(&mut self.page.columns[position]);
+            entry.put(&mut self.page(which).columns[position]);
         }
         Ok(())
     }
 
-    fn end_page(&mut self) -> Result<()> {
-        let page = std::mem::replace(&mut self.page, Page::new(self.footer.columns.len()));
+    fn end_page(&mut self, which: Rows) -> Result<()> {
+        let empty = Page::new(self.footer.columns.len());
+        let page = std::mem::replace(self.page(which), empty);
         let (Some(first), Some(last)) = (page.groups.first(), page.groups.last()) else { return Ok(()) };
         let mut bytes = Vec::new();
         page.groups.iter().for_each(|group| group.put(&mut bytes));
@@ -338,7 +418,11 @@ impl RowsetWriter {
         for (entries, present) in page.columns.iter().zip(&page.present) {
             column_pages.push(if *present { self.out.append(entries)? } else { BlockRef::default() });
         }
-        self.footer.pages.push(PageEntry {
+        let pages = match which {
+            Rows::All => &mut self.footer.pages,
+            Rows::Last => &mut self.footer.last_pages,
+        };
+        pages.push(PageEntry {
             groups: page.groups.len() as u32,
             first_series: first.first_series,
             last_series: last.last_series,
@@ -354,12 +438,14 @@ impl RowsetWriter {
     /// Writes what is pending and the footer. The file is not synced.
     pub(crate) fn finish(mut self) -> Result<Written> {
         self.end_group()?;
-        self.end_page()?;
+        self.end_page(Rows::All)?;
+        self.end_last_group()?;
+        self.end_page(Rows::Last)?;
         if !self.footer.series_keyed {
             let filter = bloom::build(&self.hashes);
             self.footer.bloom = self.out.append(&filter)?;
         }
-        let footer = self.out.append(&self.footer.encode())?;
+        let footer = self.out.append(&self.footer.encode(VERSION))?;
         let mut tail = Vec::new();
         footer.put(&mut tail);
         tail.extend_from_slice(&MAGIC);

@@ -4,7 +4,7 @@ use crate::cells::Kind;
 use crate::memtable::{Memtable, Visibility, Wanted};
 use crate::merge::{self, Piece, keep_rows};
 use crate::rowset::Rowset;
-use crate::rowset::series::{Part, RowsetCursor, WholeGroups};
+use crate::rowset::series::{NotKnown, Part, RowsetCursor, WholeGroups};
 use crate::tombstone::Tombstone;
 use crate::version::PartitionVersion;
 use nyala_core::{Result, SeriesId, TimeRange};
@@ -17,14 +17,17 @@ const MERGE_ROWS: u64 = 16_384;
 /// Sources of a partition, from oldest to newest.
 pub(crate) struct PartitionReader {
     pub(crate) cursors: Vec<RowsetCursor>,
+    /// Of the same rowsets' last rows; none unless they are asked for.
+    last_rows: Vec<RowsetCursor>,
     memtables: Vec<Arc<Memtable>>,
     tombstones: Vec<Arc<Tombstone>>,
     sequence: u64,
     pub(crate) wanted: Wanted,
     /// Series of the memtables, sorted, when all are read.
     memtable_series: Option<Vec<Vec<SeriesId>>>,
-    /// What [`PartitionReader::newest_first`] said, kept by who asked.
-    pub(crate) ranges: Vec<TimeRange>,
+    /// What [`PartitionReader::newest_first`] said.
+    ranges: Vec<TimeRange>,
+    within: TimeRange,
     /// Used again from series to series.
     items: Vec<Bounded>,
     parts: Vec<Part>,
@@ -35,10 +38,22 @@ pub(crate) struct PartitionReader {
 pub(crate) enum Segment {
     /// Rows of one rowset; nothing hides any of them.
     Single { cursor: usize, part: Part, time: TimeRange },
+    /// The last row of a series in a rowset; nothing hides it.
+    Last { cursor: usize, part: Part },
     /// Rows of one memtable.
     Rows(Piece<Vec<i64>>),
     /// Rows of several sources.
     Merged(TimeRange),
+}
+
+/// The newest row of a series in a range of times.
+pub(crate) enum Newest {
+    /// It, and its time.
+    Row(Segment, i64),
+    /// There is none.
+    None,
+    /// It has to be looked for.
+    NotKnown,
 }
 
 enum Item {
@@ -95,12 +110,14 @@ impl PartitionReader {
             .collect();
         Ok(Self {
             cursors,
+            last_rows: Vec::new(),
             memtables,
             tombstones,
             sequence,
             wanted,
             memtable_series: None,
             ranges: Vec::new(),
+            within,
             items: Vec::new(),
             parts: Vec::new(),
         })
@@ -109,6 +126,63 @@ impl PartitionReader {
     /// Says that everything is going to be read, in order.
     pub(crate) fn read_whole_groups(&mut self, which: WholeGroups) {
         self.cursors.iter_mut().for_each(|cursor| cursor.read_whole_groups(which));
+    }
+
+    /// Says that the newest rows of series are asked for, of many series in order or of some.
+    pub(crate) fn read_last_rows(&mut self, many: bool) -> Result<()> {
+        self.last_rows = self.cursors.iter().map(RowsetCursor::of_last_rows).collect::<Result<_>>()?;
+        if many {
+            self.last_rows.iter_mut().for_each(|cursor| cursor.read_whole_groups(WholeGroups::All));
+        }
+        Ok(())
+    }
+
+    /// The cursor and the rows of a segment that one rowset has alone.
+    pub(crate) fn rows_of_one<'a>(
+        &mut self,
+        segment: &'a Segment,
+    ) -> Option<(&mut RowsetCursor, &'a Part, TimeRange)> {
+        match segment {
+            Segment::Single { cursor, part, time } => Some((&mut self.cursors[*cursor], part, *time)),
+            Segment::Last { cursor, part } => Some((&mut self.last_rows[*cursor], part, TimeRange::ALL)),
+            _ => None,
+        }
+    }
+
+    /// What the last rows of rowsets say of the newest row of a series in a range of times. It is the row if nothing
+    /// else can have one at its time or later, and nothing hides it.
+    pub(crate) fn newest(&mut self, series: SeriesId, range: TimeRange) -> Result<Newest> {
+        let overlaps = |memtable: &Arc<Memtable>| memtable.time_bounds().is_some_and(|b| b.overlaps(range));
+        if self.memtables.iter().any(overlaps) {
+            return Ok(Newest::NotKnown);
+        }
+        let mut newest: Option<(i64, usize, Part)> = None;
+        for (number, cursor) in self.last_rows.iter_mut().enumerate() {
+            if !cursor.rowset.meta.time().overlaps(range) {
+                continue;
+            }
+            let part = match cursor.last_row(series)? {
+                Ok(Some(part)) => part,
+                Ok(None) => continue,
+                Err(NotKnown) => return Ok(Newest::NotKnown),
+            };
+            let time_ns = cursor.time_of(&part)?;
+            let tied = newest.as_ref().is_some_and(|(newest_ns, ..)| *newest_ns == time_ns);
+            if time_ns >= range.end_ns || tied {
+                return Ok(Newest::NotKnown);
+            }
+            if time_ns >= range.start_ns && newest.as_ref().is_none_or(|(newest_ns, ..)| *newest_ns < time_ns)
+            {
+                newest = Some((time_ns, number, part));
+            }
+        }
+        let Some((time_ns, cursor, part)) = newest else { return Ok(Newest::None) };
+        let at = TimeRange::new(time_ns, time_ns.saturating_add(1));
+        let hidden = !self.tombstones.is_empty() && !self.hidden(cursor, series, at).is_empty();
+        if hidden || self.last_rows[cursor].has_markers(&part)? {
+            return Ok(Newest::NotKnown);
+        }
+        Ok(Newest::Row(Segment::Last { cursor, part }, time_ns))
     }
 
     /// The first series with rows (perhaps hidden ones) that is not below `least`.
@@ -313,18 +387,21 @@ impl PartitionReader {
 
     /// The time ranges that backward reads of a few rows take one after the other, newest first: in each there
     /// is one more source than in the one before, so that older ones are not touched once newer ones suffice.
-    pub(crate) fn newest_first(&self, time: TimeRange) -> Vec<TimeRange> {
-        let rowsets = self.cursors.iter().map(|cursor| cursor.rowset.meta.time().end_ns);
-        let memtables = self.memtables.iter().filter_map(|memtable| Some(memtable.time_bounds()?.end_ns));
-        let mut ends: Vec<i64> = rowsets.chain(memtables).map(|end_ns| end_ns.min(time.end_ns)).collect();
-        ends.retain(|end_ns| *end_ns > time.start_ns);
-        ends.sort_unstable();
-        ends.dedup();
-        let mut ranges = Vec::with_capacity(ends.len());
-        while let Some(end_ns) = ends.pop() {
-            ranges.push(TimeRange::new(ends.last().copied().unwrap_or(time.start_ns), end_ns));
+    pub(crate) fn newest_first(&mut self) -> &[TimeRange] {
+        if self.ranges.is_empty() {
+            let time = self.within;
+            let rowsets = self.cursors.iter().map(|cursor| cursor.rowset.meta.time().end_ns);
+            let memtables = self.memtables.iter().filter_map(|memtable| Some(memtable.time_bounds()?.end_ns));
+            let mut ends: Vec<i64> = rowsets.chain(memtables).map(|end_ns| end_ns.min(time.end_ns)).collect();
+            ends.retain(|end_ns| *end_ns > time.start_ns);
+            ends.sort_unstable();
+            ends.dedup();
+            while let Some(end_ns) = ends.pop() {
+                let start_ns = ends.last().copied().unwrap_or(time.start_ns);
+                self.ranges.push(TimeRange::new(start_ns, end_ns));
+            }
         }
-        ranges
+        &self.ranges
     }
 
     /// A time in a range from which on a memtable that keeps the series in order has about `rows` rows.
@@ -352,6 +429,7 @@ impl PartitionReader {
                 let rows = self.cursors[cursor].rows_at(&part, time)?;
                 self.cursors[cursor].piece(&part, rows)
             }
+            Segment::Last { cursor, part } => self.last_rows[cursor].piece(&part, part.rows.clone()),
             Segment::Merged(time) => self.merged(series, time),
         }
     }

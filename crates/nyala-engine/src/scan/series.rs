@@ -2,7 +2,7 @@
 
 use super::BATCH_ROWS;
 use super::filter::{test, test_empty};
-use super::partition::{PartitionReader, Segment};
+use super::partition::{Newest, PartitionReader, Segment};
 use super::projection::Projection;
 use crate::cells::{Column, VALUE};
 use crate::key::SeriesKeys;
@@ -39,7 +39,24 @@ pub(crate) const STEPS_AT_ONCE: usize = 4096;
 /// From so many series on a scan that wants every second one or more decodes the groups they share once.
 const DENSE_SERIES: usize = 1024;
 
+/// From so many series on their last rows are decoded together.
+pub(crate) const MANY_SERIES: usize = 256;
+
 impl SeriesRequest {
+    /// Whether the newest row of each series, whatever is in it, is a likely answer.
+    fn wants_newest(&self) -> bool {
+        self.direction == Direction::Backward
+            && self.limit_per_series == Some(1)
+            && self.projection.predicates.is_empty()
+    }
+
+    fn series_at_least(&self, count: usize) -> bool {
+        match &self.series {
+            SeriesSet::All => true,
+            SeriesSet::Ids(ids) => ids.len() >= count,
+        }
+    }
+
     fn is_dense(&self) -> bool {
         if self.limit_per_series.is_some() || self.limit.is_some() {
             return false;
@@ -150,6 +167,9 @@ impl SeriesScan {
                 request.time,
                 request.projection.wanted.clone(),
             )?;
+            if request.wants_newest() {
+                reader.read_last_rows(request.series_at_least(MANY_SERIES))?;
+            }
             if request.is_dense() {
                 reader.read_whole_groups(WholeGroups::Shared);
             }
@@ -263,6 +283,7 @@ impl SeriesScan {
     /// Cuts the next range of times into segments; false when there is none left.
     fn find_segments(&mut self, current: &mut Current) -> Result<bool> {
         let few = self.request.direction == Direction::Backward && current.rows_left <= FEW_ROWS;
+        let one = self.request.wants_newest() && current.rows_left == 1;
         let Some(mut range) = current.ranges.pop() else {
             if current.partition == self.partitions.len() {
                 return Ok(false);
@@ -273,8 +294,12 @@ impl SeriesScan {
                 return Ok(false);
             }
             if few {
-                let slot = self.newest_first(current.partition)?;
-                let ranges = slot.iter().rev().map(|range| range.intersect(time));
+                let ranges = self
+                    .reader(current.partition)?
+                    .newest_first()
+                    .iter()
+                    .rev()
+                    .map(|range| range.intersect(time));
                 current.ranges.extend(ranges.filter(|range| !range.is_empty()));
             } else {
                 current.ranges.push(time);
@@ -283,6 +308,17 @@ impl SeriesScan {
             return Ok(true);
         };
         let reader = self.reader(current.partition - 1)?;
+        if one {
+            match reader.newest(current.series, range)? {
+                Newest::Row(segment, time_ns) => {
+                    current.ranges.push(TimeRange::new(range.start_ns, time_ns));
+                    current.segments.push_back(segment);
+                    return Ok(true);
+                }
+                Newest::None => return Ok(true),
+                Newest::NotKnown => {}
+            }
+        }
         if few && let Some(from_ns) = reader.newest_rows_from(current.series, range, current.rows_left) {
             if from_ns > range.start_ns {
                 current.ranges.push(TimeRange::new(range.start_ns, from_ns));
@@ -291,16 +327,6 @@ impl SeriesScan {
         }
         reader.add_segments(current.series, range, &mut current.segments)?;
         Ok(true)
-    }
-
-    /// The ranges of times of a partition that are read one after the other, newest first.
-    fn newest_first(&mut self, partition: usize) -> Result<&[TimeRange]> {
-        let time = self.request.time;
-        let reader = self.reader(partition)?;
-        if reader.ranges.is_empty() {
-            reader.ranges = reader.newest_first(time);
-        }
-        Ok(&self.reader(partition)?.ranges)
     }
 
     /// Appends the rows of a segment where nothing has to be decoded to test them, nor to be turned round; `None`:
@@ -312,15 +338,18 @@ impl SeriesScan {
         gathered: &mut Gathered,
     ) -> Result<Option<usize>> {
         let projection = self.request.projection.clone();
-        let Segment::Single { cursor, part, time } = segment else { return Ok(None) };
+        if !matches!(segment, Segment::Single { .. } | Segment::Last { .. }) {
+            return Ok(None);
+        }
         if self.has_gaps || !projection.predicates.is_empty() && self.tests.is_none() {
             return Ok(None);
         }
         let (backward, rows_left) = (self.request.direction == Direction::Backward, self.rows_left);
         // It goes back to its place below: the cursor borrows the scan.
         let mut filter = self.tests.take();
-        let cursor = &mut self.reader(current.partition - 1)?.cursors[*cursor];
-        let rows = cursor.rows_at(part, *time)?;
+        let reader = self.reader(current.partition - 1)?;
+        let Some((cursor, part, time)) = reader.rows_of_one(segment) else { unreachable!("was tested") };
+        let rows = cursor.rows_at(part, time)?;
         let before = gathered.piece.rows();
         let appended = if rows.len() > current.rows_left.min(rows_left) || backward && rows.len() > 1 {
             false
@@ -339,8 +368,7 @@ impl SeriesScan {
             Some(states) => states[before..].iter().all(|state| *state == VALUE),
         };
         if projection.skip_empty_rows && !projection.returned_cells(&gathered.piece.columns).any(shown) {
-            gathered.piece.keys.truncate(before);
-            gathered.piece.columns.iter_mut().for_each(|column| column.truncate(before));
+            gathered.piece.truncate(before);
             self.has_gaps = true;
             return Ok(None);
         }
@@ -359,10 +387,9 @@ impl SeriesScan {
         let backward = self.request.direction == Direction::Backward;
         let reader = self.reader(partition)?;
         let kinds = projection.wanted.kinds.clone();
-        let piece = match segment {
-            Segment::Single { cursor, part, time } => {
-                let reader = &mut reader.cursors[cursor];
-                let mut rows = reader.rows_at(&part, time)?;
+        let piece = match reader.rows_of_one(&segment) {
+            Some((reader, part, time)) => {
+                let mut rows = reader.rows_at(part, time)?;
                 if !projection.filters() && rows.len() > rows_max {
                     // Only the end that is wanted.
                     let rows_max = rows_max as u32;
@@ -375,20 +402,20 @@ impl SeriesScan {
                 if rows.is_empty() {
                     return Ok(Piece::empty(&kinds));
                 }
-                let keys = reader.times(&part, rows.clone())?;
+                let keys = reader.times(part, rows.clone())?;
                 let mut columns = (0..projection.tested)
-                    .map(|column| reader.column(&part, column, rows.clone()))
+                    .map(|column| reader.column(part, column, rows.clone()))
                     .collect::<Result<Vec<_>>>()?;
                 let keep = test(&projection, keys.len(), &columns, |key| key_column(key, series, &keys));
                 if keep.as_ref().is_some_and(|keep| !keep.contains(&true)) {
                     return Ok(Piece::empty(&kinds));
                 }
                 for column in projection.tested..projection.wanted.columns.len() {
-                    columns.push(reader.column(&part, column, rows.clone())?);
+                    columns.push(reader.column(part, column, rows.clone())?);
                 }
                 filtered(&projection, Piece { keys, markers: None, columns }, keep)
             }
-            segment => {
+            None => {
                 let piece = reader.read(series, segment)?;
                 let keep = test(&projection, piece.rows(), &piece.columns, |key| {
                     key_column(key, series, &piece.keys)

@@ -96,7 +96,10 @@ impl Generator {
                 Windows::Regular { start_ns, width_ns, count: self.below(40) as usize }
             }
         };
-        let measures = (0..1 + self.below(5)).map(|_| self.measure(schema)).collect();
+        // Stores may take ways of their own where one function is all that is asked for.
+        let all = [AggregateFunction::Last, AggregateFunction::First, AggregateFunction::Max];
+        let favourite = self.chance(3).then(|| all[self.below(6).saturating_sub(3) as usize]);
+        let measures = (0..1 + self.below(5)).map(|_| self.measure(schema, favourite)).collect();
         AggregateRequest {
             table: table.subject,
             series: series.into(),
@@ -109,9 +112,11 @@ impl Generator {
         }
     }
 
-    fn measure(&mut self, schema: &TableSchema) -> Measure {
+    /// A function that a column has: the favourite, if there is one and the column has it.
+    fn measure(&mut self, schema: &TableSchema, favourite: Option<AggregateFunction>) -> Measure {
         use AggregateFunction::{Count, First, Last, Max, Min, Sum};
-        let column = &schema.columns[1 + self.below(schema.columns.len() as u64 - 1) as usize];
+        let cells = if favourite.is_some() && schema.columns.len() > 2 { 2 } else { 1 };
+        let column = &schema.columns[cells + self.below((schema.columns.len() - cells) as u64) as usize];
         let functions: &[AggregateFunction] = match column.column_type {
             ColumnType::Int64 | ColumnType::UInt64 | ColumnType::Float64 => {
                 &[Count, Sum, Min, Max, First, Last]
@@ -120,6 +125,9 @@ impl Generator {
             ColumnType::String => &[Count, First, Last],
             _ => &[Count],
         };
+        if let Some(function) = favourite.filter(|favourite| functions.contains(favourite)) {
+            return Measure { column: column.id, function };
+        }
         // Now and then a function that the type does not have.
         let function =
             if self.chance(40) { Sum } else { functions[self.below(functions.len() as u64) as usize] };
