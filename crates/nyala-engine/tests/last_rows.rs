@@ -21,6 +21,8 @@ const ROWS: i64 = 100;
 
 /// A row: series, time, the fields.
 type Row = (u32, i64, Option<i64>, Option<f64>);
+/// By series a time and a value.
+type Values = Vec<Option<(i64, f64)>>;
 
 fn options(fs: FsRef, dir: impl Into<PathBuf>) -> EngineOptions {
     EngineOptions { fs, maintenance_threads: 0, wal_segment_bytes: 64 << 10, ..EngineOptions::new(dir) }
@@ -95,7 +97,7 @@ fn scan(engine: &Engine, table: TableId, skip_empty_rows: bool, newest: bool) ->
 }
 
 /// Per series the newest value of both fields together, and of the first alone.
-fn last(engine: &Engine, table: TableId, fields: &[u32]) -> Result<Vec<Vec<Option<(i64, f64)>>>> {
+fn last(engine: &Engine, table: TableId, fields: &[u32]) -> Result<Vec<Values>> {
     let measure = |id: &u32| Measure { column: ColumnId(*id), function: AggregateFunction::Last };
     let request = AggregateRequest {
         table,

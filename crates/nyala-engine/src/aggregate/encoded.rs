@@ -8,6 +8,7 @@ use crate::rowset::series::{Part, RowsetCursor};
 use nyala_column::{Bitmap, IntegerBlock, to_unsigned};
 use nyala_core::store::AggregateFunction;
 use nyala_core::{ColumnType, Result, TimeRange};
+use std::ops::Range;
 
 /// Buffers used again from part to part.
 #[derive(Default)]
@@ -79,6 +80,9 @@ impl Accumulator<'_> {
             1 => (0, 0),
             _ => (index(inside.start_ns), index(inside.end_ns - 1)),
         };
+        if self.prunes && self.is_beaten(cursor, part, first..last + 1)? {
+            return Ok(());
+        }
         bounds.clear();
         if first == last && inside.covers(part.time()) {
             bounds.extend([part.rows.start, part.rows.end]);
@@ -125,6 +129,25 @@ impl Accumulator<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether the index says that no value of a part's group can take the place of an extreme in some windows: of many
+    /// series few hold extremes, and the others need not be looked into.
+    fn is_beaten(&self, cursor: &mut RowsetCursor, part: &Part, windows: Range<usize>) -> Result<bool> {
+        for (measure, source) in self.sources.iter().enumerate() {
+            let Source::Cell(position, column_type) = *source else { return Ok(false) };
+            let Some(found) = self.weakest_extreme(measure, windows.clone()) else { return Ok(false) };
+            let Some(entry) = cursor.column_entry(part, position)? else { continue };
+            let is_known = entry.min <= entry.max && is_integer(column_type);
+            let beaten = match self.function(measure) {
+                AggregateFunction::Min => entry.min >= found,
+                _ => entry.max <= found,
+            };
+            if !(is_known && beaten) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Adds what is made of the rows' times.

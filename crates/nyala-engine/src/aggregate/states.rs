@@ -1,10 +1,11 @@
 //! States of a request, and what is added to them for one series after the other.
 
 use super::Source;
-use nyala_column::to_unsigned;
+use nyala_column::{from_unsigned, to_unsigned};
 use nyala_core::SeriesId;
 use nyala_core::store::aggregate::{FloatSum, Selected, SelectedValues};
 use nyala_core::store::{AggregateFunction, AggregateRequest, AggregateStates, MeasureState};
+use std::ops::Range;
 
 /// A candidate of a selecting function.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -16,10 +17,17 @@ pub(super) enum Candidate<'a> {
     Text(&'a [u8]),
 }
 
+/// The most windows that are looked at to see whether a series can change any.
+const PRUNED_WINDOWS: usize = 64;
+/// The fewest series in a group for which it pays.
+const PRUNED_SERIES: usize = 4;
+
 /// States under way.
 pub(super) struct Accumulator<'a> {
     pub(super) request: &'a AggregateRequest,
     pub(super) sources: Vec<Source>,
+    /// Whether it may pay to see first if a series can change an extreme.
+    pub(super) prunes: bool,
     states: AggregateStates,
     series: SeriesId,
     /// The slot of window 0 of the series' group.
@@ -31,7 +39,30 @@ pub(super) struct Accumulator<'a> {
 impl<'a> Accumulator<'a> {
     pub(super) fn new(request: &'a AggregateRequest, states: AggregateStates, sources: Vec<Source>) -> Self {
         let float_sums = vec![(0, FloatSum::default()); request.measures.len()];
-        Self { request, sources, states, series: SeriesId(0), base: 0, float_sums }
+        let extreme = |function| matches!(function, AggregateFunction::Min | AggregateFunction::Max);
+        let prunes = !request.times
+            && request.windows.count() <= PRUNED_WINDOWS
+            && request.series.len() >= PRUNED_SERIES * request.groups
+            && request.measures.iter().all(|measure| extreme(measure.function));
+        Self { request, sources, prunes, states, series: SeriesId(0), base: 0, float_sums }
+    }
+
+    /// The extreme of windows of the series' group that is the easiest to take the place of, as integers are stored;
+    /// `None` if a window has none yet, or it is no integer.
+    pub(super) fn weakest_extreme(&self, measure: usize, windows: Range<usize>) -> Option<i64> {
+        let slots = self.base + windows.start..self.base + windows.end;
+        let MeasureState::Selected(selected) = &self.states.measures[measure] else { return None };
+        if selected.series[slots.clone()].iter().any(Option::is_none) {
+            return None;
+        }
+        let least = self.function(measure) == AggregateFunction::Min;
+        match &selected.values {
+            SelectedValues::Int(values) if least => values[slots].iter().max().copied(),
+            SelectedValues::Int(values) => values[slots].iter().min().copied(),
+            SelectedValues::UInt(values) if least => values[slots].iter().max().copied().map(from_unsigned),
+            SelectedValues::UInt(values) => values[slots].iter().min().copied().map(from_unsigned),
+            _ => None,
+        }
     }
 
     pub(super) fn begin_series(&mut self, series: SeriesId, group: u32) {

@@ -97,8 +97,8 @@ impl Generator {
             }
         };
         // Stores may take ways of their own where one function is all that is asked for.
-        let all = [AggregateFunction::Last, AggregateFunction::First, AggregateFunction::Max];
-        let favourite = self.chance(3).then(|| all[self.below(6).saturating_sub(3) as usize]);
+        use AggregateFunction::{First, Last, Max, Min};
+        let favourite = self.chance(3).then(|| [Last, Max, Min, First][self.below(4) as usize]);
         let measures = (0..1 + self.below(5)).map(|_| self.measure(schema, favourite)).collect();
         AggregateRequest {
             table: table.subject,
