@@ -45,12 +45,22 @@ impl PointLimit {
         Self { most, read: AtomicUsize::new(0) }
     }
 
+    /// How many rows were read.
+    pub fn count_so_far(&self) -> usize {
+        self.read.load(Ordering::Relaxed)
+    }
+
+    /// Forgets the rows that were read since `count` of them were: they are read again.
+    pub fn go_back_to(&self, count: usize) {
+        self.read.store(count, Ordering::Relaxed);
+    }
+
     /// Counts rows; an error once they are too many.
     pub fn count(&self, rows: usize) -> Result<()> {
         let read = self.read.fetch_add(rows, Ordering::Relaxed) + rows;
         match read > self.most {
             // InfluxDB's spelling.
-            true => Err(Error::limit(format!("max-select-point limit exceeed: ({read}/{})", self.most))),
+            true => Err(Error::invalid(format!("max-select-point limit exceeed: ({read}/{})", self.most))),
             false => Ok(()),
         }
     }
@@ -296,7 +306,7 @@ fn of_system_name(
 ) -> Result<Option<bool>> {
     match (reference.name.as_str(), operator, other) {
         // A series has several keys, so that a condition on its key rules out none.
-        ("_tagKey", ..) => Ok(Some(true)),
+        ("_tagKey", ..) if reference.data_type != Some(DataType::Tag) => Ok(Some(true)),
         ("_name", BinaryOperator::Equal, Expr::String(name)) => Ok(Some(name == measurement.name())),
         ("_name", BinaryOperator::NotEqual, Expr::String(name)) => Ok(Some(name != measurement.name())),
         ("_name", BinaryOperator::Matches, Expr::Regex(regex)) => {

@@ -1,7 +1,7 @@
 //! DELETE, DROP SERIES, DROP MEASUREMENT.
 
 use super::Answer;
-use crate::influxql::{Deletion, MeasurementName, split_condition};
+use crate::influxql::{DataType, Deletion, Expr, MeasurementName, split_condition};
 use crate::plan::QueryContext;
 use crate::plan::condition::split_tags;
 use crate::plan::rewrite::compile_regex;
@@ -39,6 +39,9 @@ async fn remove(deletion: &Deletion, context: &QueryContext, by_time: bool) -> R
         );
         condition = split.condition;
     }
+    if let Some(condition) = &mut condition {
+        with_tag_key_as_tag(condition);
+    }
     for measurement in measurements_of(deletion, database, context).await? {
         let split = split_tags(&measurement, condition.as_ref())?;
         if split.rows.is_some() {
@@ -47,6 +50,19 @@ async fn remove(deletion: &Deletion, context: &QueryContext, by_time: bool) -> R
         context.catalog.delete_points(&measurement, &split.tags, time).await?;
     }
     Ok(Answer::Done)
+}
+
+/// Makes `_tagKey` an ordinary tag, as it is to deletions: elsewhere a condition on it holds for every series.
+fn with_tag_key_as_tag(condition: &mut Expr) {
+    match condition {
+        Expr::VarRef(reference) if reference.name == "_tagKey" => reference.data_type = Some(DataType::Tag),
+        Expr::Binary(binary) => {
+            with_tag_key_as_tag(&mut binary.lhs);
+            with_tag_key_as_tag(&mut binary.rhs);
+        }
+        Expr::Paren(inner) => with_tag_key_as_tag(inner),
+        _ => {}
+    }
 }
 
 /// The measurements a deletion names, of all retention policies unless one is named (which no statement can).

@@ -12,9 +12,11 @@ use nyala_db::series::TagFilter;
 
 /// What stands for the name of the measurement.
 const NAME: &str = "_name";
+/// What stands for a key of a series' tags: it has several, so that a condition on it rules out none.
+const TAG_KEY: &str = "_tagKey";
 /// References that are not tags of points.
 const SYSTEM_NAMES: [&str; 7] =
-    ["_fieldKeys", "_measurements", NAME, "_series", "_tagKey", "_tagKeys", "_tags"];
+    ["_fieldKeys", "_measurements", NAME, "_series", TAG_KEY, "_tagKeys", "_tags"];
 
 /// Whether a condition compares the time.
 pub(super) fn has_time(condition: &Expr) -> bool {
@@ -173,6 +175,9 @@ pub(super) fn series_filter(
     };
     if tags_only && SYSTEM_NAMES.contains(&&*reference.name) {
         return Ok(None);
+    }
+    if reference.name == TAG_KEY && reference.data_type != Some(DataType::Tag) {
+        return Ok(Some(TagFilter::All));
     }
     if reference.name == NAME {
         let (_, pattern) = tag_comparison(binary)?;
