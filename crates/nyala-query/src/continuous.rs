@@ -2,7 +2,8 @@
 //!
 //! When and over which times is InfluxDB's rule ([`Schedule::due`]). How far a query has come is durable, so that windows
 //! that ended while the server was down are computed when it is back; a window that is computed again is written over
-//! itself. A query that cannot be executed for now (memory, disk) is tried again, one that is wrong is passed over.
+//! itself. A query that cannot be executed for now (memory, disk, too many others) is tried again, one that takes too long
+//! or too much for a single run, or is wrong, is passed over.
 
 use crate::exec::QueryMemory;
 use crate::influxql::{
@@ -15,6 +16,9 @@ use nyala_core::{Error, ErrorKind, Result};
 use nyala_db::catalog::ContinuousQuery;
 use std::collections::HashMap;
 use std::sync::Arc;
+
+/// Missed runs that are made up for at once, at most: more than that go one part after the other.
+const RUNS_AT_ONCE_MAX: i64 = 1024;
 
 /// When a query runs, and over which times.
 #[derive(Debug, Clone, Copy)]
@@ -73,6 +77,8 @@ struct Known {
     create: CreateContinuousQuery,
     schedule: Option<Schedule>,
     last_run_ns: Option<i64>,
+    /// How many runs that were missed are made up for at once.
+    runs_at_once: i64,
 }
 
 /// Runs the continuous queries of all databases.
@@ -130,8 +136,10 @@ impl Runner {
             self.known.insert(key.clone(), read(query, last_run_ns, context.now_ns)?);
         }
         let known = self.known.get_mut(&key).expect("it was just there");
-        let Some(due) = known.schedule.and_then(|schedule| schedule.due(known.last_run_ns, context.now_ns))
-        else {
+        let Some(schedule) = known.schedule else { return Ok(None) };
+        let part_ns = schedule.every_ns.saturating_mul(known.runs_at_once);
+        let part_end_ns = known.last_run_ns.map_or(i64::MAX, |last_ns| last_ns.saturating_add(part_ns));
+        let Some(due) = schedule.due(known.last_run_ns, context.now_ns.min(part_end_ns)) else {
             return Ok(None);
         };
         let written = match due.times_ns {
@@ -141,10 +149,16 @@ impl Runner {
                 execute(&known.create, times_ns, &within, memory()).await.map(Some)
             }
         };
-        // What may pass another time is tried again; what is wrong would be so for ever.
-        let again = [ErrorKind::Retry, ErrorKind::Io, ErrorKind::Unknown, ErrorKind::Cancelled];
-        if written.as_ref().is_err_and(|error| again.contains(&error.kind())) {
-            return written;
+        // What may pass another time is tried again, what took too long with fewer runs at once; what is wrong would
+        // be so for ever.
+        match written.as_ref().map_err(Error::kind) {
+            Err(ErrorKind::Retry | ErrorKind::Io | ErrorKind::Unknown) => return written,
+            Err(ErrorKind::Cancelled | ErrorKind::Limit) if known.runs_at_once > 1 => {
+                known.runs_at_once /= 8;
+                known.runs_at_once = known.runs_at_once.max(1);
+                return written;
+            }
+            _ => {}
         }
         context.catalog.set_last_run_ns(database, query, due.last_run_ns).await?;
         known.last_run_ns = Some(due.last_run_ns);
@@ -163,7 +177,8 @@ fn read(query: &ContinuousQuery, last_run_ns: Option<i64>, now_ns: i64) -> Resul
         true => None,
         false => Schedule::of(&create, now_ns)?,
     };
-    Ok(Known { text: query.text.clone(), create: *create, schedule, last_run_ns })
+    let runs_at_once = RUNS_AT_ONCE_MAX;
+    Ok(Known { text: query.text.clone(), create: *create, schedule, last_run_ns, runs_at_once })
 }
 
 /// Computes the windows between two times and writes them to the target.
@@ -189,7 +204,9 @@ async fn execute(
     }
     select.condition = Some(condition);
     let shown: Arc<[Statement]> = Arc::new([Statement::Select(Box::new(select.clone()))]);
-    let entered = context.running.enter(shown, &context.database, &context.rights)?;
+    let entered = context.running.enter(shown, &context.database, &context.rights);
+    // Among fewer queries it may be executed.
+    let entered = entered.map_err(|error| Error::new(ErrorKind::Retry, error.message()))?;
     let query = entered.query();
     tokio::select! {
         written = select_into(&select, context, memory) => written,
