@@ -10,7 +10,7 @@ use super::memory::QueryMemory;
 use super::ordered::OrderedRows;
 use super::reduce::{KeySearch, SquareSums};
 use super::rows::{ReadColumns, Rows, rows_of_frame};
-use crate::plan::{CallPlan, Function, Plan};
+use crate::plan::{CallPlan, Function, Plan, PointLimit};
 use nyala_core::store::{Direction, Order, Windows};
 use nyala_core::{Error, ErrorKind, Result, TimeRange};
 
@@ -60,13 +60,16 @@ impl<'a> GroupRows<'a> {
         let mut reduced: Option<Vec<ReducedCall>> = None;
         let (mut first, mut length) = (0, windows.count());
         while first < windows.count() {
+            let counted = self.count_so_far();
             let slice = windows.part(first, length.min(windows.count() - first));
             let mut more = match self.reduce_at_once(&self.calls, &slice).await {
                 Err(error) if error.kind() == ErrorKind::Limit && slice.count() > 1 => {
                     length = slice.count().div_ceil(2);
+                    self.read_again_from(counted);
                     continue;
                 }
                 Err(error) if error.kind() == ErrorKind::Limit => {
+                    self.read_again_from(counted);
                     self.reduce_in_passes(&slice, error).await?
                 }
                 other => other?,
@@ -112,7 +115,9 @@ impl<'a> GroupRows<'a> {
     /// Computes all calls of a single window that does not fit into memory, which was said by `error`.
     async fn reduce_in_passes(&self, window: &Windows, error: Error) -> Result<Vec<ReducedCall>> {
         let mut reduced = Vec::new();
+        let counted = self.count_so_far();
         for (call, argument) in &self.calls {
+            self.read_again_from(counted);
             let of_call = TimeRange::new(call.first_ns, call.last_ns.saturating_add(1));
             let range = window.span().intersect(of_call);
             reduced.push(match call.function {
@@ -137,7 +142,9 @@ impl<'a> GroupRows<'a> {
         let shows_times = self.plan.selector && self.plan.windows.is_none();
         let has_rows = !self.plan.references.is_empty();
         let mut search = KeySearch::new(function, shows_times || has_rows);
+        let counted = self.count_so_far();
         loop {
+            self.read_again_from(counted);
             self.visit(range, |rows| {
                 search.feed(&rows.times_ns, range, &rows.columns[argument]);
                 Ok(())
@@ -149,6 +156,7 @@ impl<'a> GroupRows<'a> {
         }
         let mut references: Vec<Column> = Vec::new();
         if has_rows {
+            self.read_again_from(counted);
             self.visit(range, |rows| {
                 if let (true, Some(row)) =
                     (references.is_empty(), search.find(&rows.times_ns, &rows.columns[argument]))
@@ -169,7 +177,9 @@ impl<'a> GroupRows<'a> {
     /// Computes a standard deviation.
     async fn deviation(&self, argument: usize, range: TimeRange) -> Result<ReducedCall> {
         let mut sums = SquareSums::default();
+        let counted = self.count_so_far();
         for pass in 0..2 {
+            self.read_again_from(counted);
             self.visit(range, |rows| {
                 sums.feed(pass, &rows.times_ns, range, &rows.columns[argument]);
                 Ok(())
@@ -177,6 +187,25 @@ impl<'a> GroupRows<'a> {
             .await?;
         }
         Ok((sums.finish(), Vec::new()))
+    }
+
+    /// What counts the rows that are read; all measurements of a statement share it.
+    fn points(&self) -> Option<&PointLimit> {
+        self.inputs.inputs.iter().find_map(|input| match input {
+            Input::Measurement(rows) => rows.points.as_deref(),
+            Input::Frame(_) => None,
+        })
+    }
+
+    fn count_so_far(&self) -> usize {
+        self.points().map_or(0, PointLimit::count_so_far)
+    }
+
+    /// Rows that are read again count once.
+    fn read_again_from(&self, count: usize) {
+        if let Some(points) = self.points() {
+            points.go_back_to(count);
+        }
     }
 
     /// Goes through the rows of a time range, and perhaps others.

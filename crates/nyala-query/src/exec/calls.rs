@@ -25,8 +25,8 @@ pub struct Calls<'a> {
     slots: WindowSlots,
     /// Of the calls that gather rows.
     reducers: Vec<Reducer>,
-    /// Of the calls whose every row is a point, with what they gave.
-    followed: Vec<(Pipeline, Series)>,
+    /// Of the calls whose every row is a point, with what they gave, batch by batch.
+    followed: Vec<(Pipeline, Vec<Series>)>,
     held: Held,
     /// Where rows are told apart by tags: the columns of these.
     apart: Option<(TagSets, Vec<usize>)>,
@@ -62,7 +62,7 @@ impl<'a> Calls<'a> {
                 Some(function) => {
                     reducers.push(Reducer::new(function, plan.ascending, shown_of_rows, memory))
                 }
-                None => followed.push((Pipeline::new(plan, call, memory), Series::empty())),
+                None => followed.push((Pipeline::new(plan, call, memory), Vec::new())),
             }
         }
         Self {
@@ -99,7 +99,7 @@ impl<'a> Calls<'a> {
                 let more = Series::between(&rows.times_ns, values, call.first_ns, call.last_ns);
                 let more = pipeline.feed(more)?;
                 self.held.charge(16 * more.times_ns.len())?;
-                *points = std::mem::replace(points, Series::empty()).followed_by(more);
+                points.push(more);
                 continue;
             }
             let reducer = reducers.next().expect("one for each such call");
@@ -128,8 +128,9 @@ impl<'a> Calls<'a> {
         let mut reduced = Vec::with_capacity(self.calls.len());
         for (call, _) in self.calls {
             if call.function.is_none() {
-                let (mut pipeline, points) = followed.next().expect("one for each such call");
-                let Series { times_ns, values } = points.followed_by(pipeline.finish().await?);
+                let (mut pipeline, mut points) = followed.next().expect("one for each such call");
+                points.push(pipeline.finish().await?);
+                let Series { times_ns, values } = Series::concatenate(&points);
                 let reduction = Reduction { windows: Vec::new(), values, times_ns, rows: Vec::new() };
                 reduced.push((reduction, Vec::new()));
                 continue;
@@ -171,7 +172,7 @@ pub async fn merge_calls(
     }
     if points.len() == 1 {
         let points = points.into_iter().next();
-        return Ok(points.map(|Points { times_ns, values, references }| {
+        return Ok(points.map(|Points { times_ns, values, references, .. }| {
             (times_ns, std::iter::once(values).chain(references).collect())
         }));
     }

@@ -4,7 +4,7 @@
 //! are there: beside selectors, between several functions, among stored rows.
 
 use super::column::{Column, Scalar};
-use super::rows::to_integer;
+use super::rows::{to_integer, to_unsigned};
 use crate::plan::Fill;
 
 /// Fills the inputs of a result series, frame by frame.
@@ -44,10 +44,11 @@ pub fn shown_instead(fill: Fill) -> Option<Scalar> {
     }
 }
 
-fn with_number(fill: Fill, input: &Column) -> Column {
-    let (as_float, as_integer) = match fill {
-        Fill::Integer(value) => (value as f64, value),
-        Fill::Float(value) => (value, to_integer(value)),
+/// The cells of a column of numbers, and a number where there is none.
+pub fn with_number(fill: Fill, input: &Column) -> Column {
+    let (as_float, as_integer, as_unsigned) = match fill {
+        Fill::Integer(value) => (value as f64, value, value as u64),
+        Fill::Float(value) => (value, to_integer(value), to_unsigned(value)),
         _ => return input.clone(),
     };
     if input.nulls().is_none() {
@@ -61,7 +62,7 @@ fn with_number(fill: Fill, input: &Column) -> Column {
             Column::Integer(array.iter().map(|cell| Some(cell.unwrap_or(as_integer))).collect())
         }
         (Column::Unsigned(array), _) => {
-            Column::Unsigned(array.iter().map(|cell| Some(cell.unwrap_or(as_integer as u64))).collect())
+            Column::Unsigned(array.iter().map(|cell| Some(cell.unwrap_or(as_unsigned))).collect())
         }
         (Column::Null(rows), Fill::Integer(value)) => Column::Integer(vec![value; *rows].into()),
         (Column::Null(rows), _) => Column::Float(vec![as_float; *rows].into()),

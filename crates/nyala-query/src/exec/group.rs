@@ -104,10 +104,8 @@ impl Inputs {
 
     fn with_groups(plan: &Plan, name: Arc<str>, inputs: Vec<Input>) -> Self {
         let tags = |values: &[String]| plan.group_tags.iter().cloned().zip(values.iter().cloned()).collect();
-        // The groups of a single measurement are in order, and differ unless their values are no text.
-        if let [Input::Measurement(rows)] = inputs.as_slice()
-            && rows.group_values.is_sorted_by(|a, b| a < b)
-        {
+        // The groups of a single measurement are in order, and differ, though values that are no text may look the same.
+        if let [Input::Measurement(rows)] = inputs.as_slice() {
             let group = |(number, values): (usize, &Vec<String>)| Group {
                 tags: tags(values),
                 members: vec![(0, number)],
@@ -132,7 +130,7 @@ impl Inputs {
         Self { name, inputs, groups }
     }
 
-    /// The measurement, when it is the only source.
+    /// The measurement, when it is the only source; then each of its groups is a result series.
     pub fn only_measurement(&self) -> Option<&MeasurementRows> {
         match self.inputs.as_slice() {
             [Input::Measurement(rows)] => Some(rows),

@@ -38,7 +38,8 @@ pub struct MeasurementRows {
     /// The part of the condition that must be evaluated row by row.
     rows_condition: Option<RowCondition>,
     predicates: Vec<Predicate>,
-    points: Option<Arc<PointLimit>>,
+    /// Counts the rows that are read, where their number is bounded.
+    pub points: Option<Arc<PointLimit>>,
     /// Tag values per group, sorted.
     pub group_values: Vec<Vec<String>>,
     /// Per group its series.

@@ -2,7 +2,7 @@
 
 use super::group::{Group, Input, Inputs};
 use super::measurement::MeasurementRows;
-use super::memory::QueryMemory;
+use super::memory::{Held, QueryMemory};
 use super::order::TimeOrder;
 use super::rows::{ReadColumns, Rows, rows_of_frame};
 use crate::plan::Plan;
@@ -12,8 +12,8 @@ use nyala_core::Result;
 pub enum OrderedRows {
     /// Those of a single measurement, as they are read.
     Read(Box<TimeOrder>),
-    /// Those of several sources, put together in memory.
-    Merged(Option<Rows>),
+    /// Those of several sources, put together in memory, with the account of them.
+    Merged { rows: Option<Rows>, _held: Held },
 }
 
 impl OrderedRows {
@@ -30,7 +30,11 @@ impl OrderedRows {
             ([(_, member)], Some(rows)) => {
                 Self::Read(Box::new(ordered(plan, rows, *member, &wanted, needed, memory).await?))
             }
-            _ => Self::Merged(merged(plan, inputs, group, &wanted, needed, memory).await?),
+            _ => {
+                let mut held = memory.hold();
+                let rows = merged(plan, inputs, group, &wanted, needed, memory, &mut held).await?;
+                Self::Merged { rows, _held: held }
+            }
         })
     }
 
@@ -38,7 +42,7 @@ impl OrderedRows {
     pub async fn next(&mut self) -> Result<Option<Rows>> {
         match self {
             Self::Read(reader) => reader.next().await,
-            Self::Merged(rows) => Ok(rows.take()),
+            Self::Merged { rows, .. } => Ok(rows.take()),
         }
     }
 }
@@ -66,6 +70,7 @@ async fn merged(
     wanted: &ReadColumns,
     needed: usize,
     memory: &QueryMemory,
+    held: &mut Held,
 ) -> Result<Option<Rows>> {
     let mut parts: Vec<Rows> = Vec::new();
     for (input, member) in &group.members {
@@ -73,7 +78,7 @@ async fn merged(
             Input::Measurement(rows) => {
                 let mut reader = ordered(plan, rows, *member, wanted, needed, memory).await?;
                 while let Some(rows) = reader.next().await? {
-                    memory.charge(rows.memory_bytes())?;
+                    held.charge(rows.memory_bytes())?;
                     parts.push(rows);
                 }
             }

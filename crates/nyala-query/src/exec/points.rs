@@ -1,12 +1,18 @@
 //! The result of one call in one group: points in time, empty windows filled.
 
 use super::column::{Column, Scalar};
-use super::memory::QueryMemory;
+use super::fill::with_number;
+use super::memory::{Held, QueryMemory};
 use super::reduce::Reduction;
 use super::transform::{Pipeline, Series};
 use crate::plan::{CallPlan, Fill, Function, MINIMUM_TIME_NS, Plan};
 use nyala_core::Result;
 use nyala_core::store::Windows;
+
+/// What a filled window takes while it is filled, about, beside its columns: numbers and positions.
+const FILLED_BYTES: usize = 32;
+/// What a cell of it takes, about.
+const FILLED_CELL_BYTES: usize = 32;
 
 /// Points in the order of the answer.
 pub struct Points {
@@ -16,6 +22,8 @@ pub struct Points {
     pub values: Column,
     /// The other columns of the rows that were selected, if any were asked for.
     pub references: Vec<Column>,
+    /// The account of windows that were filled.
+    held: Held,
 }
 
 impl Points {
@@ -28,9 +36,10 @@ impl Points {
         mut references: Vec<Column>,
         memory: &QueryMemory,
     ) -> Result<Self> {
+        let held = memory.hold();
         let Some(function) = call.function else {
             // Each row was a point, and has gone through its transformations.
-            let points = Self { times_ns: reduction.times_ns, values: reduction.values, references };
+            let points = Self { times_ns: reduction.times_ns, values: reduction.values, references, held };
             return Ok(points.cut(plan.offset, plan.limit));
         };
         // Transformations do not see NULL.
@@ -48,14 +57,14 @@ impl Points {
         }
         let points = match plan.windows {
             _ if function.selects_several() => {
-                Self { times_ns: reduction.times_ns, values: reduction.values, references }
+                Self { times_ns: reduction.times_ns, values: reduction.values, references, held }
             }
             None if call.is_selector() && plan.selector => {
-                Self { times_ns: reduction.times_ns, values: reduction.values, references }
+                Self { times_ns: reduction.times_ns, values: reduction.values, references, held }
             }
             None => {
                 let times_ns = vec![plan.aggregate_time_ns(); reduction.windows.len()];
-                Self { times_ns, values: reduction.values, references }
+                Self { times_ns, values: reduction.values, references, held }
             }
             // Without gaps there is nothing to fill.
             Some(_)
@@ -65,9 +74,9 @@ impl Points {
             {
                 let times_ns =
                     reduction.windows.iter().map(|index| start_of(windows, *index as usize)).collect();
-                Self { times_ns, values: reduction.values, references }
+                Self { times_ns, values: reduction.values, references, held }
             }
-            Some(_) => filled(plan, call, function, windows, &reduction, &references),
+            Some(_) => filled(plan, call, function, windows, &reduction, &references, held)?,
         };
         Ok(points.transformed(plan, call, memory).await?.cut(plan.offset, plan.limit))
     }
@@ -80,7 +89,8 @@ impl Points {
         let points = pipeline
             .feed(Series::of_rows(&self.times_ns, &self.values))?
             .followed_by(pipeline.finish().await?);
-        Ok(Self { times_ns: points.times_ns, values: points.values, references: Vec::new() })
+        let Series { times_ns, values } = points;
+        Ok(Self { times_ns, values, references: Vec::new(), held: self.held })
     }
 
     fn cut(self, offset: usize, limit: usize) -> Self {
@@ -94,6 +104,7 @@ impl Points {
             times_ns: self.times_ns[start..start + length].to_vec(),
             values: self.values.slice(start, length),
             references: self.references.iter().map(|column| column.slice(start, length)).collect(),
+            held: self.held,
         }
     }
 }
@@ -113,9 +124,11 @@ fn filled(
     windows: &Windows,
     reduction: &Reduction,
     references: &[Column],
-) -> Points {
+    mut held: Held,
+) -> Result<Points> {
     let (Some(first), count) = (reduction.windows.first(), windows.count()) else {
-        return Points { times_ns: Vec::new(), values: reduction.values.slice(0, 0), references: Vec::new() };
+        let values = reduction.values.slice(0, 0);
+        return Ok(Points { times_ns: Vec::new(), values, references: Vec::new(), held });
     };
     // The windows may be those of another call that looks further back.
     let low = match call.first_ns > plan.first_ns {
@@ -139,11 +152,16 @@ fn filled(
         });
         most = positions.filter(|position| *position >= most).min().unwrap_or(most);
     }
-    let shown: Vec<u32> = match (plan.ascending, bounded) {
-        (true, true) => (low..high).take(most).collect(),
-        (true, false) => (*first..high).take(most).collect(),
-        (false, true) => (low..high).rev().take(most).collect(),
-        (false, false) => (last..high).rev().take(most).collect(),
+    let range = match (bounded, plan.ascending) {
+        (true, _) => low..high,
+        (false, true) => *first..high,
+        (false, false) => last..high,
+    };
+    let columns = 1 + references.len();
+    held.charge(range.len().min(most).saturating_mul(FILLED_BYTES + columns * FILLED_CELL_BYTES))?;
+    let shown: Vec<u32> = match plan.ascending {
+        true => range.take(most).collect(),
+        false => range.rev().take(most).collect(),
     };
     let mut positions: Vec<Option<u32>> = Vec::with_capacity(shown.len());
     let mut next = 0;
@@ -155,11 +173,10 @@ fn filled(
     let times_ns = shown.iter().map(|index| start_of(windows, *index as usize)).collect();
     let values = match (plan.fill, function) {
         (Fill::Null, Function::Count | Function::CountDistinct) => {
-            constant(&reduction.values, &positions, &Scalar::Integer(0))
+            with_number(Fill::Integer(0), &reduction.values.take(&positions))
         }
         (Fill::Null | Fill::None, _) => reduction.values.take(&positions),
-        (Fill::Integer(value), _) => constant(&reduction.values, &positions, &Scalar::Integer(value)),
-        (Fill::Float(value), _) => constant(&reduction.values, &positions, &Scalar::Float(value)),
+        (Fill::Integer(_) | Fill::Float(_), _) => constant(&reduction.values, &positions, plan.fill),
         (Fill::Previous, _) => {
             let mut previous = None;
             for position in &mut positions {
@@ -185,22 +202,15 @@ fn filled(
             column.take(&places)
         })
         .collect();
-    Points { times_ns, values, references }
+    Ok(Points { times_ns, values, references, held })
 }
 
 /// A number in every gap, in the type of the column; text becomes empty and booleans false.
-fn constant(values: &Column, positions: &[Option<u32>], fill: &Scalar) -> Column {
-    let (as_float, as_integer) = match fill {
-        Scalar::Integer(value) => (*value as f64, *value),
-        Scalar::Float(value) => (*value, *value as i64),
-        _ => (0.0, 0),
-    };
+fn constant(values: &Column, positions: &[Option<u32>], fill: Fill) -> Column {
     let fill = match values {
-        Column::Float(_) | Column::Texts(_) | Column::Null(_) => Scalar::Float(as_float),
-        Column::Integer(_) => Scalar::Integer(as_integer),
-        Column::Unsigned(_) => Scalar::Unsigned(as_integer as u64),
         Column::String(_) | Column::Tag(_) => Scalar::String(String::new()),
         Column::Boolean(_) => Scalar::Boolean(false),
+        numbers => return with_number(fill, &numbers.take(positions)),
     };
     let cells: Vec<Option<Scalar>> = positions
         .iter()

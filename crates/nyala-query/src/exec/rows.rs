@@ -49,7 +49,8 @@ pub fn to_integer(value: f64) -> i64 {
     if (-BEYOND..BEYOND).contains(&value) { value as i64 } else { i64::MIN }
 }
 
-fn to_unsigned(value: f64) -> u64 {
+/// A float as an unsigned integer, as the platform of InfluxDB converts it.
+pub fn to_unsigned(value: f64) -> u64 {
     const HALF: f64 = 9_223_372_036_854_775_808.0;
     if value < HALF { to_integer(value) as u64 } else { (to_integer(value - HALF) as u64) ^ (1 << 63) }
 }

@@ -346,7 +346,8 @@ fn windows_of(plan: &Plan, inputs: &Inputs) -> Result<Option<Windows>> {
     }
     let windows = rule.windows(first_ns, last_ns)?;
     // Empty windows are shown, unless a limit comes before them.
-    if windows.count() > WINDOWS_MAX && plan.fill != Fill::None && plan.windows_needed().is_none() {
+    let shown = plan.windows_needed().unwrap_or(usize::MAX).min(windows.count());
+    if shown > WINDOWS_MAX && plan.fill != Fill::None {
         return Err(WindowRule::too_many());
     }
     Ok(Some(windows))

@@ -31,15 +31,15 @@ impl WindowRule {
         // would move back in time and is left alone.
         let change_ns = zone_ns - self.zone_offset_ns(start_ns);
         if change_ns != 0 && change_ns.abs() < self.interval_ns {
-            start_ns += change_ns;
+            start_ns = start_ns.saturating_add(change_ns);
         }
         let mut end_ns = time_ns.saturating_add(self.interval_ns - since_start_ns).min(MAXIMUM_TIME_NS);
         let end_zone_ns = self.zone_offset_ns(end_ns);
         let change_ns = zone_ns - end_zone_ns;
         if change_ns != 0 && change_ns.abs() < self.interval_ns {
             // Added time goes into the window before the change, skipped time into the one after it.
-            if change_ns > 0 || self.zone_offset_ns(end_ns + change_ns) == end_zone_ns {
-                end_ns += change_ns;
+            if change_ns > 0 || self.zone_offset_ns(end_ns.saturating_add(change_ns)) == end_zone_ns {
+                end_ns = end_ns.saturating_add(change_ns);
             }
         }
         (start_ns, end_ns.saturating_add(self.offset_ns))

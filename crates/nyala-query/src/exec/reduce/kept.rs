@@ -97,18 +97,17 @@ pub fn by_value<T: PartialOrd, K: Kept<T>>(a: &K, b: &K) -> Ordering {
 /// The middle value; of an even number the mean of the two in the middle.
 pub fn median<T: Datum, K: Kept<T>>(mut kept: Vec<K>) -> f64 {
     let middle = kept.len() / 2;
-    let (below, high, _) = kept.select_nth_unstable_by(middle, by_value);
-    let high = high.value().to_float();
-    let low = below.iter().max_by(|a, b| by_value(*a, *b)).map(|low| low.value().to_float());
-    match low {
-        Some(low) if kept.len().is_multiple_of(2) => mean_of_middle(low, high),
-        _ => high,
+    let (below, high, above) = kept.select_nth_unstable_by(middle, by_value);
+    let high = high.value();
+    match below.iter().max_by(|a, b| by_value(*a, *b)) {
+        Some(low) if (below.len() + 1 + above.len()).is_multiple_of(2) => mean_of_middle(low.value(), high),
+        _ => high.to_float(),
     }
 }
 
-/// The mean of the two values in the middle.
-pub fn mean_of_middle(low: f64, high: f64) -> f64 {
-    low + (high - low) / 2.0
+/// The mean of the two values in the middle. They are subtracted in their own type, as InfluxDB does.
+pub fn mean_of_middle<T: Datum>(low: &T, high: &T) -> f64 {
+    low.to_float() + high.minus(low).to_float() / 2.0
 }
 
 /// The sample standard deviation; of a single value not a number.

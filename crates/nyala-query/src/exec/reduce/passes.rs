@@ -1,6 +1,5 @@
 //! Functions of all values of a window that go through them several times instead of keeping them.
 
-use super::datum::Datum;
 use super::kept::{mean_of_middle, percentile_rank};
 use super::rank::{RankSearch, Step};
 use super::state::collect;
@@ -87,12 +86,10 @@ impl KeySearch {
     pub fn finish(self) -> Reduction {
         let (Some(number), Some(high)) = (self.number, self.found) else { return Reduction::nothing() };
         match (self.low, number) {
-            (Some(low), _) => {
-                collect([reduced(mean_of_middle(number.float(low), number.float(high)), 0)].into_iter())
-            }
+            (Some(low), number) => collect([reduced(number.mean_of_middle(low, high), 0)].into_iter()),
             (None, Number::Float) => collect([reduced(float_of(high), time_of(high))].into_iter()),
             (None, Number::Integer) => collect([reduced(integer_of(high), time_of(high))].into_iter()),
-            (None, Number::Unsigned) => collect([reduced((high >> 64) as u64, time_of(high))].into_iter()),
+            (None, Number::Unsigned) => collect([reduced(unsigned_of(high), time_of(high))].into_iter()),
         }
     }
 }
@@ -173,11 +170,11 @@ impl<'a> Keys<'a> {
 }
 
 impl Number {
-    fn float(self, key: u128) -> f64 {
+    fn mean_of_middle(self, low: u128, high: u128) -> f64 {
         match self {
-            Number::Float => float_of(key),
-            Number::Integer => integer_of(key).to_float(),
-            Number::Unsigned => ((key >> 64) as u64).to_float(),
+            Number::Float => mean_of_middle(&float_of(low), &float_of(high)),
+            Number::Integer => mean_of_middle(&integer_of(low), &integer_of(high)),
+            Number::Unsigned => mean_of_middle(&unsigned_of(low), &unsigned_of(high)),
         }
     }
 }
@@ -194,6 +191,10 @@ fn float_of(key: u128) -> f64 {
 
 fn integer_of(key: u128) -> i64 {
     ((key >> 64) as u64 ^ SIGN) as i64
+}
+
+fn unsigned_of(key: u128) -> u64 {
+    (key >> 64) as u64
 }
 
 fn time_of(key: u128) -> i64 {

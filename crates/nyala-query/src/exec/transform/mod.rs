@@ -64,6 +64,20 @@ impl Series {
         Self { times_ns, values: self.values.slice(start, length) }
     }
 
+    /// The points of all parts, one after the other.
+    pub fn concatenate(parts: &[Self]) -> Self {
+        let parts: Vec<&Self> = parts.iter().filter(|part| !part.times_ns.is_empty()).collect();
+        match parts.as_slice() {
+            [] => Self::empty(),
+            [part] => (*part).clone(),
+            parts => {
+                let values: Vec<Column> = parts.iter().map(|part| part.values.clone()).collect();
+                let times_ns = parts.iter().flat_map(|part| &part.times_ns).copied().collect();
+                Self { times_ns, values: Column::concatenate(&values) }
+            }
+        }
+    }
+
     /// These points and then others.
     #[must_use]
     pub fn followed_by(mut self, other: Self) -> Self {
@@ -168,7 +182,7 @@ fn step(
         }
         Transformation::Difference { non_negative } => of_numbers!(Difference non_negative),
         Transformation::Elapsed { unit_ns } => Box::new(elapsed::Elapsed::new(unit_ns)),
-        Transformation::MovingAverage(count) => of_numbers!(MovingAverage count, memory.clone()),
+        Transformation::MovingAverage(count) => of_numbers!(MovingAverage count, memory),
         Transformation::CumulativeSum => of_numbers!(CumulativeSum),
         Transformation::Integral { unit_ns } => of_numbers!(Integral unit_ns, plan),
         Transformation::Indicator(indicator) => of_numbers!(Followed indicator, memory),
@@ -211,9 +225,8 @@ mod tests {
         assert_eq!(all.times_ns, [4, 9, 12]);
         let all = transformed(|| Box::new(derivative::Derivative::<i64>::new(1, false, true)), &points);
         assert_eq!(all.times_ns, [3, 4, 9, 12]);
-        let average = || -> Box<dyn Transform> {
-            Box::new(moving_average::MovingAverage::<i64>::new(3, memory.clone()))
-        };
+        let average =
+            || -> Box<dyn Transform> { Box::new(moving_average::MovingAverage::<i64>::new(3, &memory)) };
         assert_eq!(transformed(average, &points).times_ns, [3, 4, 4, 9, 12]);
         transformed(|| Box::new(elapsed::Elapsed::new(2)), &points);
         transformed(|| Box::new(cumulative_sum::CumulativeSum::<i64>::new()), &points);

@@ -2,13 +2,13 @@
 
 use super::number::{Number, Output, points};
 use super::{Series, Transform};
-use crate::exec::memory::QueryMemory;
+use crate::exec::memory::{Held, QueryMemory};
 use nyala_core::Result;
 
 /// `moving_average`: a sum to which each value is added and from which the oldest is taken.
 pub struct MovingAverage<T> {
     count: usize,
-    memory: QueryMemory,
+    held: Held,
     /// The last values, in a ring once there are enough.
     values: Vec<T>,
     oldest: usize,
@@ -17,15 +17,15 @@ pub struct MovingAverage<T> {
 
 impl<T: Number> MovingAverage<T> {
     /// The mean of `count` values. They are held, and charged as they come.
-    pub fn new(count: usize, memory: QueryMemory) -> Self {
-        Self { count, memory, values: Vec::new(), oldest: 0, sum: T::ZERO }
+    pub fn new(count: usize, memory: &QueryMemory) -> Self {
+        Self { count, held: memory.hold(), values: Vec::new(), oldest: 0, sum: T::ZERO }
     }
 }
 
 impl<T: Number> Transform for MovingAverage<T> {
     fn feed(&mut self, series: &Series) -> Result<Series> {
         let missing = self.count - self.values.len();
-        self.memory.charge(2 * size_of::<T>() * missing.min(series.times_ns.len()))?;
+        self.held.charge(2 * size_of::<T>() * missing.min(series.times_ns.len()))?;
         let mut output = Output::<f64>::with_room_for(series);
         for (time_ns, value) in points::<T>(series) {
             if self.values.len() < self.count {
