@@ -21,7 +21,9 @@ fn message(query: &str, params: &Params) -> String {
         Ok(statements) => statements
             .iter()
             .find_map(|statement| match statement {
-                Statement::Select(select) => compile(select, 0).err().map(|error| error.to_string()),
+                Statement::Select(select) => {
+                    compile((**select).clone(), 0).err().map(|error| error.to_string())
+                }
                 _ => None,
             })
             .unwrap_or_else(|| FINE.to_string()),

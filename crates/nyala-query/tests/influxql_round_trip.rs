@@ -352,7 +352,7 @@ fn exercise(text: &str) {
     for statement in statements {
         let _ = statement.to_string();
         if let Statement::Select(select) = &statement {
-            let _ = compile(select, 0);
+            let _ = compile((**select).clone(), 0);
             if let Some(condition) = &select.condition {
                 let _ = split_condition(condition, 0, select.zone);
             }
@@ -420,7 +420,7 @@ fn chains_of_and_and_or_may_be_long() {
     let Statement::Select(select) = &statements[0] else { panic!() };
     let split = split_condition(select.condition.as_ref().unwrap(), 0, None).unwrap();
     assert!(split.condition.is_some());
-    compile(select, 0).unwrap();
+    compile((**select).clone(), 0).unwrap();
 }
 
 /// Finds of the fuzz target `influxql`.

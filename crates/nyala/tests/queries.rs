@@ -8,7 +8,7 @@ mod client;
 #[allow(dead_code, reason = "other tests use more of it")]
 mod process;
 
-use client::percent_encode;
+use client::{Request, percent_encode};
 use process::Process;
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -94,7 +94,7 @@ fn a_query_is_shown_to_its_owner_and_killed_by_an_administrator() {
 #[test]
 fn a_query_ends_after_its_time_and_when_it_reads_too_much() {
     let directory = tempfile::tempdir().expect("a directory");
-    let limits = ["--query-timeout", "300ms", "--max-select-point", "30000", "--max-concurrent-queries", "1"];
+    let limits = ["--query-timeout", "2s", "--max-select-point", "30000", "--max-concurrent-queries", "1"];
     let server = server(directory.path(), &limits, "");
     let client = begin(&server, "");
     wait_for("the first query runs", || {
@@ -108,4 +108,73 @@ fn a_query_ends_after_its_time_and_when_it_reads_too_much() {
     let refused = ask(&server, "", "SELECT count(text) FROM m, (SELECT text FROM m)");
     let words = refused["results"][0]["error"].as_str().unwrap_or_default();
     assert!(words.starts_with("max-select-point limit exceeed: ("), "{refused}");
+}
+
+#[test]
+fn a_continuous_query_makes_up_for_windows_that_ended_among_too_many_queries() {
+    const SECOND_NS: i64 = 1_000_000_000;
+    let now_ns = || {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("later");
+        since.as_nanos() as i64
+    };
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = server(directory.path(), &["--max-concurrent-queries", "1"], "");
+    let create =
+        "CREATE CONTINUOUS QUERY c ON d BEGIN SELECT count(v) INTO counted FROM n GROUP BY time(1s) END";
+    ask(&server, "", create);
+    let write = |time_ns: i64| {
+        let line = format!("n v=1i {time_ns}");
+        assert_eq!(server.send("POST", "/write?db=d", line.as_bytes()).expect("an answer").status, 204);
+    };
+    std::thread::sleep(Duration::from_millis(1_200));
+    let slow = begin(&server, "");
+    wait_for("the other query runs", || {
+        ask(&server, "", "SHOW DATABASES").to_string().contains("concurrent")
+    });
+    let first_ns = (now_ns() / SECOND_NS + 1) * SECOND_NS;
+    for second in 0..3 {
+        std::thread::sleep(Duration::from_nanos((first_ns + second * SECOND_NS - now_ns()).max(0) as u64));
+        write(first_ns + second * SECOND_NS);
+    }
+    std::thread::sleep(Duration::from_millis(2_500));
+    drop(slow);
+    let expected =
+        serde_json::json!([[first_ns, 1], [first_ns + SECOND_NS, 1], [first_ns + 2 * SECOND_NS, 1]]);
+    let query = format!("SELECT \"count\" FROM counted WHERE time >= {first_ns} AND \"count\" > 0");
+    wait_for("every window has its result", || {
+        let target = format!("/query?db=d&epoch=ns&q={}", percent_encode(&query));
+        let answer = server.send("GET", &target, b"").expect("an answer");
+        let answer: Value = serde_json::from_slice(&answer.body).expect("JSON");
+        answer["results"][0]["series"][0]["values"] == expected
+    });
+}
+
+#[test]
+fn what_would_hold_or_compute_too_much_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Process::start(&directory.path().join("data"), &["--memory-limit", "128MiB"]);
+    ask(&server, "", "CREATE DATABASE d");
+    assert_eq!(server.send("POST", "/write?db=d", b"m v=1 1").expect("an answer").status, 204);
+    let refused = |query: &str, words: &str| {
+        let begun = Instant::now();
+        // Too long for a URL.
+        let request = Request {
+            method: "POST".to_owned(),
+            target: "/query?db=d".to_owned(),
+            headers: vec![("Content-Type".to_owned(), "application/x-www-form-urlencoded".to_owned())],
+            body: format!("q={}", percent_encode(query)).into_bytes(),
+        };
+        let answer = client::send(server.address, &request).expect("an answer").body;
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.contains(words), "{}: {answer}", &query[..query.len().min(100)]);
+        assert!(begun.elapsed() < Duration::from_secs(5), "{words}");
+    };
+    let windows = "SELECT median(v) FROM m WHERE time >= 0 AND time < 4s GROUP BY time(1ns)";
+    refused(&format!("{windows} LIMIT 4000000000"), "windows of time in one query");
+    refused(&format!("{windows} LIMIT 1 OFFSET 4000000000"), "windows of time in one query");
+    refused(&format!("{windows} LIMIT 16000000"), "query needs more than its");
+    let names: Vec<String> = (0..20_000).map(|number| format!("f{number}")).collect();
+    refused(&format!("SELECT {} FROM m", names.join(",")), "columns in one query");
+    let sources = vec!["m"; 10_000].join(",");
+    refused(&format!("SELECT {} FROM {sources}", names[..1000].join(",")), "measurements in one query");
 }

@@ -30,16 +30,6 @@ impl TimeRange {
             },
         }
     }
-
-    /// The earliest time, or the earliest there is.
-    pub fn minimum_ns(self) -> i64 {
-        self.minimum.unwrap_or(MINIMUM_TIME_NS)
-    }
-
-    /// The latest time, or the latest there is.
-    pub fn maximum_ns(self) -> i64 {
-        self.maximum.unwrap_or(MAXIMUM_TIME_NS)
-    }
 }
 
 /// A WHERE clause taken apart.

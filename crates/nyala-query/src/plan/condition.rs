@@ -3,10 +3,10 @@
 //! Time becomes a range, conditions on tags alone select series in the index, comparisons of one field
 //! with a constant are pushed down to the store; the rest is evaluated row by row.
 
-use super::WindowRule;
 use super::expression::{Place, Translator, literal_value};
 use super::reference::{Reference, ReferenceKind, ValueType, position};
 use super::rewrite::{compile_regex, condition_type};
+use super::{MAXIMUM_TIME_NS, MINIMUM_TIME_NS, WindowRule};
 use crate::exec::column::Scalar;
 use crate::exec::expression::Expression;
 use crate::influxql::{self, Binary, BinaryOperator, DataType, Expr, Select, VarRef};
@@ -125,15 +125,13 @@ impl RowCondition {
     }
 }
 
-/// The first and the last time a condition allows, where it bounds them.
-pub type TimeBounds = (Option<i64>, Option<i64>);
-
-/// Takes the bounds on time out of a statement's condition.
-pub fn split_time(select: &Select, now_ns: i64) -> Result<(TimeBounds, Option<Expr>)> {
-    let Some(condition) = &select.condition else { return Ok(((None, None), None)) };
+/// Takes the bounds on time out of a statement's condition: the first and the last time it allows, ns.
+pub fn split_time(select: &Select, now_ns: i64) -> Result<((i64, i64), Option<Expr>)> {
+    let Some(condition) = &select.condition else { return Ok(((MINIMUM_TIME_NS, MAXIMUM_TIME_NS), None)) };
     let split = influxql::split_condition(condition, now_ns, select.zone)
         .map_err(|error| Error::invalid(error.to_string()))?;
-    Ok(((split.range.minimum, split.range.maximum), split.condition))
+    let (first, last) = (split.range.minimum, split.range.maximum);
+    Ok(((first.unwrap_or(MINIMUM_TIME_NS), last.unwrap_or(MAXIMUM_TIME_NS)), split.condition))
 }
 
 /// The windows of a statement.

@@ -180,11 +180,9 @@ impl Plan {
         outer: Option<&Inherited<'_>>,
     ) -> Result<Self> {
         let mut own_tags: Vec<String> = rewritten.group_tags().map(str::to_owned).collect();
-        let Rewritten { select, sources, time_column } = rewritten;
-        let (range, condition) = condition::split_time(&select, context.now_ns)?;
+        let Rewritten { select, time_ns: (mut first_ns, mut last_ns), condition, sources, time_column } =
+            rewritten;
         let own_windows = condition::window_rule(&select, context.now_ns)?;
-        let mut first_ns = range.0.unwrap_or(MINIMUM_TIME_NS);
-        let mut last_ns = range.1.unwrap_or(MAXIMUM_TIME_NS);
         let mut windows = own_windows;
         let mut fill = Fill::of(select.fill);
         let (mut series_limit, mut series_offset) = (select.slimit, select.soffset);
@@ -226,10 +224,11 @@ impl Plan {
             Some(_) => with_written_arguments(select.fields),
         };
         let mut columns = Vec::with_capacity(fields.len());
-        let names = column_names(&fields, &time_column);
-        for (field, name) in fields.iter().zip(names) {
+        let reference_names: Vec<String> = fields.iter().map(Field::name).collect();
+        let names = column_names(&fields, &reference_names, &time_column);
+        for ((field, reference_name), name) in fields.iter().zip(reference_names).zip(names) {
             let expression = symbols.map(&field.expr)?;
-            columns.push(OutputColumn { name, reference_name: field.name(), expression });
+            columns.push(OutputColumn { name, reference_name, expression });
         }
         own_tags.retain(|tag| !group_tags.contains(tag));
         own_tags.sort_unstable();
@@ -355,37 +354,39 @@ fn symbols_in_place(columns: &mut [OutputColumn], calls: usize) {
 }
 
 const REFERENCES_FROM: usize = 1 << 32;
+/// So many names are compared with each other rather than put into a table.
+const FEW_COLUMNS: usize = 16;
 
 /// The distinct calls and references of a statement's columns.
 struct Symbols {
     context: call::CallContext,
     calls: Vec<CallPlan>,
     references: Vec<Reference>,
-    call_texts: HashMap<String, usize>,
+    /// What the calls were in the text.
+    written: Vec<Call>,
 }
 
 impl Symbols {
     fn new(context: call::CallContext) -> Self {
-        Self { context, calls: Vec::new(), references: Vec::new(), call_texts: HashMap::new() }
+        Self { context, calls: Vec::new(), references: Vec::new(), written: Vec::new() }
     }
 
     fn map(&mut self, expr: &Expr) -> Result<Expression> {
         if let Expr::Distinct(name) = expr {
             return Err(Error::invalid(format!("unexpected DISTINCT {name}")));
         }
-        let Self { context, calls, references, call_texts } = self;
+        let Self { context, calls, references, written } = self;
         let mut translator = Translator {
             place: Place::Selected,
             reference: &mut |reference| {
                 Expression::Column(REFERENCES_FROM + position(references, Reference::of(reference)))
             },
             call: &mut |call: &Call| {
-                let text = Expr::Call(call.clone()).to_string();
-                if let Some(position) = call_texts.get(&text) {
-                    return Ok(Expression::Column(*position));
+                if let Some(position) = written.iter().position(|other| other == call) {
+                    return Ok(Expression::Column(position));
                 }
                 calls.push(CallPlan::of(call, *context)?);
-                call_texts.insert(text, calls.len() - 1);
+                written.push(call.clone());
                 Ok(Expression::Column(calls.len() - 1))
             },
         };
@@ -426,16 +427,20 @@ fn with_written_arguments(mut fields: Vec<Field>) -> (Vec<Field>, Vec<usize>) {
 }
 
 /// The names of the selected columns: aliases first, then names made distinct by a number.
-fn column_names(fields: &[Field], time_column: &str) -> Vec<String> {
+fn column_names(fields: &[Field], names: &[String], time_column: &str) -> Vec<String> {
+    let is_new = |number: usize| !names[..number].contains(&names[number]) && names[number] != time_column;
+    if names.len() <= FEW_COLUMNS && (0..names.len()).all(is_new) {
+        return names.to_vec();
+    }
     let mut uses: HashMap<String, usize> = HashMap::from([(time_column.to_owned(), 1)]);
     for alias in fields.iter().filter_map(|field| field.alias.as_ref()) {
         uses.insert(alias.clone(), 1);
     }
-    let name_of = |field: &Field| {
+    let name_of = |(field, name): (&Field, &String)| {
         if let Some(alias) = &field.alias {
             return alias.clone();
         }
-        let mut name = field.name();
+        let mut name = name.clone();
         if let Some(mut number) = uses.get(&name).copied() {
             let resolved = loop {
                 let candidate = format!("{name}_{number}");
@@ -450,5 +455,5 @@ fn column_names(fields: &[Field], time_column: &str) -> Vec<String> {
         *uses.entry(name.clone()).or_default() += 1;
         name
     };
-    fields.iter().map(name_of).collect()
+    fields.iter().zip(names).map(name_of).collect()
 }

@@ -2,10 +2,10 @@
 //!
 //! Inner queries first, because the outer one's names are the inner one's columns and tags.
 
+use super::QueryContext;
 use super::condition::split_time;
 use super::reference::ValueType;
 use super::types::{stronger, type_in_measurement, type_of, type_of_name};
-use super::{MAXIMUM_TIME_NS, MINIMUM_TIME_NS, QueryContext};
 use crate::influxql::{Call, DataType, Expr, VarRef, Wildcard};
 use crate::influxql::{Field, MeasurementName, Regex, Select, Source};
 use nyala_core::{Error, Result};
@@ -15,10 +15,19 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+/// Columns and dimensions of one statement at most.
+const COLUMNS_MAX: usize = 1 << 14;
+/// Names that are looked for in measurements at most, when all are counted.
+const LOOKUPS_MAX: usize = 1 << 22;
+
 /// A SELECT without wildcards, whose references have types.
 pub struct Rewritten {
-    /// The statement.
+    /// The statement. Its condition is below, its sources too.
     pub select: Select,
+    /// The first and the last time it asks for, ns.
+    pub time_ns: (i64, i64),
+    /// What it asks of rows besides.
+    pub condition: Option<Expr>,
     /// Its sources, in the order of the text; those that do not exist are left out.
     pub sources: Vec<RewrittenSource>,
     /// What the time column is called.
@@ -44,49 +53,50 @@ impl Rewritten {
 }
 
 /// Rewrites a statement.
-pub async fn rewrite(select: &Select, context: &QueryContext) -> Result<Rewritten> {
-    let ((first_ns, last_ns), _) = split_time(select, context.now_ns)?;
-    rewrite_within(select, (first_ns.unwrap_or(MINIMUM_TIME_NS), last_ns.unwrap_or(MAXIMUM_TIME_NS)), context)
-        .await
+pub async fn rewrite(select: Select, context: &QueryContext) -> Result<Rewritten> {
+    rewrite_within(select, None, context).await
 }
 
-/// Rewrites a statement whose outermost one asks for these times, ns: what its measurements' shards there do not have
-/// is no field, for inner queries either.
-fn rewrite_within<'a>(
-    select: &'a Select,
-    times_ns: (i64, i64),
-    context: &'a QueryContext,
-) -> Pin<Box<dyn Future<Output = Result<Rewritten>> + Send + 'a>> {
+/// Rewrites a statement whose outermost one asks for these times, ns; `None`: it is that one. What its measurements'
+/// shards there do not have is no field, for inner queries either.
+fn rewrite_within(
+    mut select: Select,
+    asked_ns: Option<(i64, i64)>,
+    context: &QueryContext,
+) -> Pin<Box<dyn Future<Output = Result<Rewritten>> + Send + '_>> {
     Box::pin(async move {
+        let (time_ns, mut condition) = split_time(&select, context.now_ns)?;
+        let asked_ns = asked_ns.unwrap_or(time_ns);
         let mut sources = Vec::new();
-        for source in &select.sources {
+        let written = std::mem::take(&mut select.sources);
+        let is_only = written.len() == 1;
+        for source in written {
             match source {
                 Source::Subquery(inner) => {
-                    sources.push(RewrittenSource::Subquery(Box::new(
-                        rewrite_within(inner, times_ns, context).await?,
-                    )));
+                    let inner = rewrite_within(*inner, Some(asked_ns), context).await?;
+                    sources.push(RewrittenSource::Subquery(Box::new(inner)));
                 }
                 Source::Measurement(named) => {
-                    let found = find_measurements(named, context).await?;
-                    let is_alone = found.len() == 1 && select.sources.len() == 1;
-                    let names_all = select.has_field_wildcard() || !is_alone;
+                    let found = find_measurements(&named, context).await?;
+                    let names_all = select.has_field_wildcard() || !is_only || found.len() != 1;
                     for measurement in found {
-                        let fields = fields_asked_for(&measurement, names_all, times_ns)?;
+                        let fields = fields_asked_for(&measurement, names_all, asked_ns)?;
                         sources.push(RewrittenSource::Measurement(measurement, fields));
                     }
                 }
             }
         }
-        let mut select = select.clone();
+        check_size(&select, &sources)?;
         let time_column = take_time_fields(&mut select);
         select.fields.iter_mut().for_each(|field| give_types(&mut field.expr, &sources));
-        if let Some(condition) = &mut select.condition {
+        if let Some(condition) = &mut condition {
             give_types(condition, &sources);
         }
         if select.has_field_wildcard() || select.has_dimension_wildcard() {
             expand_wildcards(&mut select, &sources)?;
+            check_size(&select, &sources)?;
         }
-        Ok(Rewritten { select, sources, time_column })
+        Ok(Rewritten { select, time_ns, condition, sources, time_column })
     })
 }
 
@@ -103,6 +113,23 @@ fn fields_asked_for(
         true => measurement.fields_between(first_ns, last_ns),
         false => Ok(fields),
     }
+}
+
+/// Refuses statements that take too long to plan: names are looked for in every source, and among each other.
+fn check_size(select: &Select, sources: &[RewrittenSource]) -> Result<()> {
+    let (columns, sources) = (select.fields.len() + select.dimensions.len(), sources.len());
+    if columns > COLUMNS_MAX {
+        return Err(Error::limit(format!(
+            "{columns} columns in one query, where at most {COLUMNS_MAX} may be: select fewer"
+        )));
+    }
+    let is_wildcard = select.has_field_wildcard() || select.has_dimension_wildcard();
+    if !is_wildcard && columns.saturating_mul(sources) > LOOKUPS_MAX {
+        return Err(Error::limit(format!(
+            "{columns} columns of {sources} measurements in one query: select fewer at once"
+        )));
+    }
+    Ok(())
 }
 
 /// The measurements that a source names.

@@ -138,10 +138,11 @@ pub async fn execute(statement: &Statement, context: &QueryContext, memory: Quer
 /// The plan of a SELECT.
 async fn plan_of(select: &Select, context: &QueryContext) -> Result<Plan> {
     check_names(select)?;
-    let compiled = compile(select, context.now_ns).map_err(|error| Error::invalid(error.to_string()))?;
-    let mut rewritten = rewrite(&compiled.select, context).await?;
+    let compiled =
+        compile(select.clone(), context.now_ns).map_err(|error| Error::invalid(error.to_string()))?;
+    let mut rewritten = rewrite(compiled.select, context).await?;
     if rewritten.time_column == "time" {
-        rewritten.time_column.clone_from(&compiled.time_column);
+        rewritten.time_column = compiled.time_column;
     }
     let mut plan = Plan::build(rewritten, compiled.extra_windows, context)?;
     queries::bound(&mut plan, context)?;

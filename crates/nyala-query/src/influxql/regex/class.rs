@@ -1,5 +1,7 @@
 //! Characters, escapes and classes of characters.
 
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::fmt::Write;
 
 use super::translate::{Flags, Result, error};
@@ -166,12 +168,29 @@ fn unicode_class(text: &str) -> Result<(String, &str)> {
     let (flipped, name) = name.strip_prefix('^').map_or((false, name), |name| (true, name));
     let negated = whole.starts_with("\\P") != flipped;
     let class = format!("\\{}{{{name}}}", if negated { 'P' } else { 'p' });
-    // The names of scripts and categories are tables, which the library has.
-    let known = name.chars().all(|character| character.is_ascii_alphabetic() || character == '_');
-    if !known || name.is_empty() || regex::Regex::new(&class).is_err() {
+    if !is_unicode_class(name) {
         return error("invalid character class range", whole);
     }
     Ok((class, rest))
+}
+
+/// Whether a script or category has this name. These are tables, which the library has; asking it is slow.
+fn is_unicode_class(name: &str) -> bool {
+    const REMEMBERED_MAX: usize = 512;
+    thread_local!(static KNOWN: RefCell<HashSet<String>> = RefCell::default());
+    if name.is_empty() || !name.chars().all(|letter| letter.is_ascii_alphabetic() || letter == '_') {
+        return false;
+    }
+    KNOWN.with_borrow_mut(|known| {
+        if known.contains(name) {
+            return true;
+        }
+        let exists = regex::Regex::new(&format!("\\p{{{name}}}")).is_ok();
+        if exists && known.len() < REMEMBERED_MAX {
+            known.insert(name.to_owned());
+        }
+        exists
+    })
 }
 
 /// An escape that stands for one character.

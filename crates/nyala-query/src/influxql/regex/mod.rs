@@ -8,13 +8,15 @@ mod class;
 mod translate;
 
 use regex::bytes;
+use std::sync::{Arc, OnceLock};
 
-/// A regular expression that was found well-formed when it was parsed.
+/// A regular expression that was found well-formed when it was parsed. Clones share what it is compiled to.
 #[derive(Clone, Debug)]
 pub struct Regex {
     source: String,
     /// What the `regex` crate understands by the same thing.
     translated: String,
+    compiled: Arc<OnceLock<Result<bytes::Regex, String>>>,
 }
 
 /// The most memory a compiled expression may take, in bytes.
@@ -28,7 +30,7 @@ impl Regex {
     pub fn new(source: &str) -> Result<Regex, String> {
         let translated =
             translate::translate(source).map_err(|error| format!("error parsing regexp: {error}"))?;
-        Ok(Regex { source: source.to_string(), translated })
+        Ok(Regex { source: source.to_string(), translated, compiled: Arc::default() })
     }
 
     /// The pattern as it was written.
@@ -36,9 +38,13 @@ impl Regex {
         &self.source
     }
 
-    /// Makes the expression ready for use; this takes tens of microseconds and more. Bytes rather than text, so that
-    /// what is not UTF-8 can be asked too. Fails where the compiled form would be too large.
+    /// Makes the expression ready for use; the first time this takes tens of microseconds and more. Bytes rather than
+    /// text, so that what is not UTF-8 can be asked too. Fails where the compiled form would be too large.
     pub fn compile(&self) -> Result<bytes::Regex, String> {
+        self.compiled.get_or_init(|| self.compile_anew()).clone()
+    }
+
+    fn compile_anew(&self) -> Result<bytes::Regex, String> {
         bytes::RegexBuilder::new(&self.translated)
             .size_limit(MAXIMUM_COMPILED_BYTES)
             .nest_limit(COMPILED_DEPTH)

@@ -36,8 +36,7 @@ pub struct Compiled {
 }
 
 /// Checks and normalises a SELECT. `now_ns` is what `now()` means in it.
-pub fn compile(select: &Select, now_ns: i64) -> Result<Compiled> {
-    let mut select = select.clone();
+pub fn compile(mut select: Select, now_ns: i64) -> Result<Compiled> {
     let mut checker = Checker::new(now_ns);
     checker.prepare(&mut select)?;
     checker.check(&mut select)?;
