@@ -62,26 +62,6 @@ impl Catalog {
         Ok(false)
     }
 
-    /// Drops what has outlived its retention policy.
-    pub async fn enforce_retention(&self, now_ns: i64) -> Result<u64> {
-        let mut dropped = 0;
-        for database in self.databases() {
-            for policy in &database.policies {
-                let Some(horizon_ns) = policy.horizon_ns(now_ns) else { continue };
-                let expired = TimeRange::new(i64::MIN, horizon_ns);
-                for measurement in self.measurements(&database.name, &policy.name).await? {
-                    let partitions = self.store().partitions(measurement.table())?;
-                    if !partitions.iter().any(|partition| expired.covers(partition.range)) {
-                        continue;
-                    }
-                    let _membership = self.own_membership().await;
-                    dropped += self.drop_range(&measurement, expired).await?;
-                }
-            }
-        }
-        Ok(dropped)
-    }
-
     /// Drops the partitions of a measurement that lie wholly within a range; returns how many. The caller keeps writers
     /// out.
     pub(crate) async fn drop_range(&self, measurement: &Measurement, range: TimeRange) -> Result<u64> {

@@ -10,6 +10,7 @@ pub mod feed;
 pub mod ingest;
 mod names;
 mod records;
+pub mod retention;
 pub mod series;
 pub mod users;
 pub mod write;

@@ -15,6 +15,7 @@ use nyala_core::{Error, Result};
 use nyala_db::catalog::Catalog;
 use nyala_db::feed::Feed;
 use nyala_db::ingest::SeriesCacheLimits;
+use nyala_db::retention::Enforced;
 use nyala_db::users::Rights;
 use nyala_db::write::LineWriter;
 use nyala_engine::wal::SyncPolicy;
@@ -197,10 +198,12 @@ async fn upkeep(catalog: Arc<Catalog>, engine: Arc<Engine>, clock: ClockRef) {
     let mut index_memory = engine.memory().charge(Component::SeriesIndex, 0);
     loop {
         ticks.tick().await;
-        match catalog.enforce_retention(clock.now_ns()).await {
-            Ok(0) => {}
-            Ok(dropped) => tracing::info!(dropped, "partitions outlived their retention policy"),
-            Err(error) => tracing::error!(%error, "enforcing retention"),
+        let Enforced { dropped, failed, error } = catalog.enforce_retention(clock.now_ns()).await;
+        if dropped > 0 {
+            tracing::info!(dropped, "partitions outlived their retention policy");
+        }
+        if let Some(error) = error {
+            tracing::error!(%error, failed, "measurements keep what outlived their retention policy");
         }
         index_memory.set(catalog.measure_series_memory() as u64);
     }

@@ -243,15 +243,21 @@ serde_as_text!(WalSync);
 serde_as_text!(Time);
 
 impl GivenConfig {
+    /// Those of a file. What is wrong is told without the line it is in, since that may hold a secret.
+    fn read(path: &Path) -> Result<Self, String> {
+        let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        toml::from_str(&text).map_err(|error| {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or("");
+            let line = 1 + before.matches('\n').count();
+            format!("{}, line {line}: {}", path.display(), error.message())
+        })
+    }
+
     /// The settings of flags and variables, then those of a file, then defaults.
     pub fn resolve(self, file: Option<&Path>) -> Result<Config, String> {
         let in_file = match file {
             None => GivenConfig::default(),
-            Some(path) => {
-                let text =
-                    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-                toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?
-            }
+            Some(path) => GivenConfig::read(path)?,
         };
         let config = Config {
             data_dir: self.data_dir.or(in_file.data_dir).unwrap_or_else(|| "./nyala-data".into()),
@@ -365,6 +371,18 @@ mod tests {
             assert!(weak.resolve(None).is_err());
         }
         assert!(GivenConfig { auth_enabled: None, ..given }.resolve(None).is_err());
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for broken in [
+            text.replace("\"\n", "\n"),
+            text.replace('"', ""),
+            text.replace("shared-secret", "shared_secret"),
+            text.replace("\"0123456789abcdef0123456789abcdef\"", "1230123"),
+            text.replace("\"0123456789abcdef0123456789abcdef\"", "[\"0123\"]"),
+        ] {
+            std::fs::write(file.path(), &broken).unwrap();
+            let words = GivenConfig::default().resolve(Some(file.path())).unwrap_err();
+            assert!(words.contains("line 2: ") && !words.contains("0123"), "{words}");
+        }
     }
 
     #[test]

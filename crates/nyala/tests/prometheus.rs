@@ -1,5 +1,5 @@
-//! Prometheus' remote read: who may read, and what it may take. What answers look like is in
-//! `testdata/influx/read_prometheus.script`.
+//! Prometheus' remote read and write: who may read, and what either may take. What answers look like is in
+//! `testdata/influx/read_prometheus.script` and `write_prometheus.script`.
 
 #[path = "support/client.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
@@ -76,5 +76,39 @@ fn what_would_take_too_much_is_refused() {
     for length in 0..whole.len() {
         let cut = server.send("POST", "/api/v1/prom/read?db=d", &whole[..length]).expect("an answer");
         assert_eq!(cut.status, 400, "{length}");
+    }
+}
+
+#[test]
+fn what_is_written_takes_about_its_size() {
+    const SAMPLES: usize = 28_000;
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Process::start(&directory.path().join("data"), &["--memory-limit", "92MiB"]);
+    server.query("CREATE DATABASE d");
+    let write = |body: &[u8]| {
+        let answer = server.send("POST", "/api/v1/prom/write?db=d", body).expect("an answer");
+        (answer.status, String::from_utf8_lossy(&answer.body).into_owned())
+    };
+    let padding = "x".repeat(40);
+    let labels = [("__name__", "up"), ("job", "a"), ("padding", &*padding)];
+    let samples = (0..SAMPLES).map(|time_ms| (1.5, time_ms as i64));
+    assert_eq!(write(&prometheus::packed_samples(&labels, samples)), (204, String::new()));
+    assert_eq!(server.number("SELECT count(value) FROM up"), SAMPLES as i64);
+    // A length of 4 GiB, and of one byte more than a body may have.
+    assert_eq!(write(b"\xff\xff\xff\xff\x0f").0, 413);
+    assert_eq!(write(b"\xc1\xf0\xf5\x0b").0, 413);
+}
+
+#[test]
+fn a_metric_of_any_name_is_kept() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Process::start(&directory.path().join("data"), &[]);
+    server.query("CREATE DATABASE d");
+    for (name, measurement) in
+        [("#up", "\"\\\\#up\""), ("\tup", "\"\\\\\tup\""), ("", "prom_metric_not_specified")]
+    {
+        let body = prometheus::packed_samples(&[("__name__", name)], std::iter::once((7.0, 1)));
+        assert_eq!(server.send("POST", "/api/v1/prom/write?db=d", &body).expect("an answer").status, 204);
+        assert_eq!(server.number(&format!("SELECT count(value) FROM {measurement}")), 1, "{name:?}");
     }
 }

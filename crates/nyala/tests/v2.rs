@@ -99,9 +99,71 @@ fn buckets_are_retention_policies() {
     };
     assert_eq!(names("/api/v2/buckets"), ["d/p", "d/q", "e/autogen"]);
     assert_eq!(names("/api/v2/buckets?name=d"), ["d/p"]);
-    assert_eq!(ask("DELETE", "/api/v2/buckets/d/q", "").0, 204);
-    assert_eq!(ask("DELETE", "/api/v2/buckets/d%2Fq", "").0, 404);
+    assert_eq!(ask("DELETE", "/api/v2/buckets/d%2Fq", "").0, 204);
+    assert_eq!(ask("DELETE", "/api/v2/buckets/d/q", "").0, 404);
     assert_eq!(names("/api/v2/buckets"), ["d/p", "e/autogen"]);
     let shown = server.query("SHOW RETENTION POLICIES ON d").to_string();
     assert!(shown.contains(r#"["p","2h0m0s","1h0m0s",1,true]"#), "{shown}");
+}
+
+#[test]
+fn no_bucket_goes_but_the_one_that_is_named() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Process::start(&directory.path().join("data"), &[]);
+    for bucket in ["a b/p", "a+b/p", "d/q", "d/q&r", "d/q%"] {
+        let body = json!({"name": bucket}).to_string();
+        let made = server.send("POST", "/api/v2/buckets", body.as_bytes()).expect("an answer");
+        assert_eq!(made.status, 201, "{bucket}");
+    }
+    let drop = |escaped: &str| {
+        let answer = server.send("DELETE", &format!("/api/v2/buckets/{escaped}"), b"").expect("an answer");
+        let left = server.send("GET", "/api/v2/buckets", b"").expect("an answer");
+        let left: Value = serde_json::from_slice(&left.body).expect("JSON");
+        let names = left["buckets"].as_array().expect("a list").iter();
+        let names: Vec<_> = names.map(|bucket| bucket["name"].as_str().expect("a name").to_owned()).collect();
+        (answer.status, names.join(" "))
+    };
+    let all = "a b/p a+b/p d/q d/q&r d/q%";
+    for (escaped, status) in
+        [("d/q%", 400), ("d/q%2", 400), ("d/q%zz", 400), ("d", 400), ("d/", 400), ("", 404), ("d/q&s", 404)]
+    {
+        assert_eq!(drop(escaped), (status, all.to_owned()), "{escaped}");
+    }
+    assert_eq!(drop("a+b/p"), (204, "a b/p d/q d/q&r d/q%".to_owned()));
+    assert_eq!(drop("d/q&r"), (204, "a b/p d/q d/q%".to_owned()));
+    assert_eq!(drop("d%2fq%25"), (204, "a b/p d/q".to_owned()));
+    assert_eq!(drop("a%20b/p"), (204, "d/q".to_owned()));
+}
+
+#[test]
+fn who_may_not_see_a_bucket_learns_nothing_of_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Process::start(&directory.path().join("data"), &["--auth-enabled"]);
+    let ask = |login: &str, method: &str, path: &str, body: &str| {
+        let separator = if path.contains('?') { '&' } else { '?' };
+        let answer = server.send(method, &format!("{path}{separator}{login}"), body.as_bytes());
+        let answer = answer.expect("an answer");
+        (answer.status, String::from_utf8_lossy(&answer.body).into_owned())
+    };
+    for (login, statement) in [
+        ("", "CREATE USER ann WITH PASSWORD 'a' WITH ALL PRIVILEGES"),
+        ("u=ann&p=a", "CREATE DATABASE secret"),
+        ("u=ann&p=a", "CREATE USER bob WITH PASSWORD 'b'"),
+    ] {
+        assert_eq!(ask(login, "POST", &format!("/query?q={}", percent_encode(statement)), "").0, 200);
+    }
+    let same = |method: &str, path: &str, body: &str| {
+        let answers = ["secret", "nowhere"].map(|database| {
+            let (path, body) = (path.replace('$', database), body.replace('$', database));
+            let (status, words) = ask("u=bob&p=b", method, &path, &body);
+            (status, words.replace(database, "$"))
+        });
+        assert_eq!(answers[0].0, 403, "{}", answers[0].1);
+        assert_eq!(answers[0], answers[1]);
+    };
+    same("POST", "/api/v2/buckets", "{\"name\":\"$\"}");
+    same("POST", "/api/v2/buckets", "{\"name\":\"$/autogen\"}");
+    same("DELETE", "/api/v2/buckets/$/autogen", "");
+    same("POST", "/api/v2/delete?bucket=$", "nothing of it is read");
+    assert_eq!(ask("u=ann&p=a", "DELETE", "/api/v2/buckets/secret/autogen", "").0, 204);
 }

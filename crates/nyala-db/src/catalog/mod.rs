@@ -292,7 +292,7 @@ impl Catalog {
     }
 
     /// The measurements of a retention policy by name, whether their series are loaded or not.
-    fn known_measurements(&self, database: &str, policy: &str) -> Vec<Arc<Measurement>> {
+    pub(crate) fn known_measurements(&self, database: &str, policy: &str) -> Vec<Arc<Measurement>> {
         let place = (database.to_owned(), policy.to_owned());
         self.state.read().measurements.get(&place).into_iter().flat_map(|all| all.values().cloned()).collect()
     }
@@ -463,8 +463,9 @@ impl Catalog {
         self.save(changed).await
     }
 
-    /// Changes a retention policy.
+    /// Changes a retention policy: what is acknowledged here nobody drops by the policy as it was.
     pub async fn alter_policy(&self, database: &str, name: &str, change: PolicyChange) -> Result<()> {
+        let _membership = self.share_membership().await;
         let _changing = self.changing.lock().await;
         let mut changed = Database::clone(&*self.existing_database(database)?);
         let policy = changed

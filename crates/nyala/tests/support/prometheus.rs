@@ -94,6 +94,15 @@ pub(crate) fn packed(text: &str) -> Result<Vec<u8>, String> {
     snap::raw::Encoder::new().compress_vec(&bytes).map_err(|error| error.to_string())
 }
 
+/// The body of a request that writes samples of a series: values at milliseconds.
+pub(crate) fn packed_samples(labels: &[(&str, &str)], samples: impl Iterator<Item = (f64, i64)>) -> Vec<u8> {
+    let label = |(name, value): &(&str, &str)| Label { name: (*name).into(), value: (*value).into() };
+    let labels = labels.iter().map(label).collect();
+    let samples = samples.map(|(value, time)| Sample { value, time }).collect();
+    let request = Series { series: vec![OneSeries { labels, samples }] };
+    snap::raw::Encoder::new().compress_vec(&request.encode_to_vec()).expect("it packs")
+}
+
 /// Puts the text of a packed answer in the place of its bytes.
 pub(crate) fn unpack(response: &mut Response) -> Result<(), String> {
     if response.header("Content-Encoding") != Some("snappy") {

@@ -69,7 +69,12 @@ pub(super) async fn check_admin(
     of_url: &Params,
     headers: &HeaderMap,
 ) -> Result<(), Failure> {
-    match rights_of(context, of_url, headers).await? {
+    require_admin(&rights_of(context, of_url, headers).await?)
+}
+
+/// Refuses whoever is no administrator.
+pub(super) fn require_admin(rights: &Rights) -> Result<(), Failure> {
+    match rights {
         rights if rights.is_admin() => Ok(()),
         Rights::FirstAdmin => {
             Err(failure(StatusCode::FORBIDDEN, "create admin user first or disable authentication"))

@@ -11,10 +11,11 @@ use http_body_util::BodyExt;
 use hyper::StatusCode;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{CONTENT_ENCODING, HeaderMap};
-use nyala_core::memory::{Charge, Component};
+use nyala_core::memory::{Charge, Component, MemoryBudget};
+use nyala_core::{Error, Result as CoreResult};
 use std::io::{ErrorKind, Read};
 use std::ops::Deref;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// How long a client may pause within a body.
@@ -36,15 +37,34 @@ const KEPT_MAX_BYTES: usize = 4 << 20;
 
 static BUFFERS: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
+/// What a body takes of the server's memory, and what is made of it. All bodies together get a part; a small one
+/// always gets in.
+pub(super) struct Hold(Charge);
+
+impl Hold {
+    pub(super) fn of(memory: &Arc<MemoryBudget>) -> Self {
+        Self(memory.charge(Component::InFlight, 0))
+    }
+
+    /// Takes more, or says retry.
+    pub(super) fn grow(&mut self, bytes: usize) -> CoreResult<()> {
+        if self.0.bytes() + bytes as u64 <= SMALL_BODY_BYTES {
+            self.0.grow(bytes as u64);
+            return Ok(());
+        }
+        self.0.try_grow(bytes as u64)
+    }
+}
+
 /// The bytes of a body.
-enum Held {
+pub(super) enum Held {
     /// It came in one piece.
     Piece(Bytes),
     Whole(Buffer),
 }
 
 /// A buffer that is kept for a later body when it is dropped.
-struct Buffer(Vec<u8>);
+pub(super) struct Buffer(Vec<u8>);
 
 impl Buffer {
     fn take() -> Self {
@@ -80,7 +100,7 @@ pub(super) struct Body {
     bytes: Held,
     encoding: Encoding,
     limit_bytes: usize,
-    held: Charge,
+    hold: Hold,
 }
 
 /// How a body is packed.
@@ -93,19 +113,28 @@ enum Encoding {
 
 /// Reads a body.
 pub(super) async fn read(context: &Context, body: Incoming, headers: &HeaderMap) -> Result<Body, Failure> {
-    let limit_bytes = context.limits.body_bytes;
-    let mut held = context.databases()?.memory.charge(Component::InFlight, 0);
-    let reading = collect(body, limit_bytes, &mut held);
+    read_within(context.limits.body_bytes, context, body, headers).await
+}
+
+/// Reads a body that may not be longer than `limit_bytes`, packed or unpacked.
+pub(super) async fn read_within(
+    limit_bytes: usize,
+    context: &Context,
+    body: Incoming,
+    headers: &HeaderMap,
+) -> Result<Body, Failure> {
+    let mut hold = Hold::of(&context.databases()?.memory);
+    let reading = collect(body, limit_bytes, &mut hold);
     let bytes = tokio::time::timeout(BODY_TIMEOUT, reading).await.map_err(|_| too_slow(BODY_TIMEOUT))??;
     let encoding = match headers.get(CONTENT_ENCODING).map(|value| value.as_bytes()) {
         Some(b"gzip") => Encoding::Gzip,
         Some(b"zstd") => Encoding::Zstd,
         _ => Encoding::Plain,
     };
-    Ok(Body { bytes, encoding, limit_bytes, held })
+    Ok(Body { bytes, encoding, limit_bytes, hold })
 }
 
-async fn collect(mut body: Incoming, limit_bytes: usize, held: &mut Charge) -> Result<Held, Failure> {
+async fn collect(mut body: Incoming, limit_bytes: usize, hold: &mut Hold) -> Result<Held, Failure> {
     let told_bytes = body.size_hint().lower();
     if told_bytes > limit_bytes as u64 {
         return Err(too_large());
@@ -125,7 +154,7 @@ async fn collect(mut body: Incoming, limit_bytes: usize, held: &mut Charge) -> R
         if read_bytes + data.len() > limit_bytes {
             return Err(too_large());
         }
-        hold(held, data.len())?;
+        hold.grow(data.len()).map_err(refused)?;
         if all.is_none() && first.is_empty() {
             first = data;
             continue;
@@ -146,54 +175,39 @@ impl Body {
     /// What the body says, unpacked if it is packed. Takes its time: not for threads that serve connections
     /// unless the body is small.
     pub(super) fn unpacked(self) -> Result<Unpacked, Failure> {
-        let Body { bytes, encoding, limit_bytes, mut held } = self;
+        let Body { bytes, encoding, limit_bytes, mut hold } = self;
         let bytes = match encoding {
             Encoding::Plain => bytes,
             Encoding::Gzip => {
-                unpack(flate2::read::MultiGzDecoder::new(&bytes[..]), encoding, limit_bytes, &mut held)?
+                unpack(flate2::read::MultiGzDecoder::new(&bytes[..]), encoding, limit_bytes, &mut hold)?
             }
             Encoding::Zstd => {
                 let decoder = zstd::stream::read::Decoder::new(&bytes[..]);
-                unpack(decoder.map_err(|error| broken(encoding, &error))?, encoding, limit_bytes, &mut held)?
+                unpack(decoder.map_err(|error| broken(encoding, &error))?, encoding, limit_bytes, &mut hold)?
             }
         };
-        Ok(Unpacked { bytes, held })
+        Ok(Unpacked { bytes, hold })
     }
 }
 
 /// The bytes of a body, not packed.
 pub(super) struct Unpacked {
-    bytes: Held,
-    held: Charge,
-}
-
-impl Unpacked {
-    /// Charges what a body takes once it is parsed: about as much again.
-    pub(super) fn charge_parsed(&mut self) -> Result<(), Failure> {
-        hold(&mut self.held, self.bytes.len())
-    }
-}
-
-impl Deref for Unpacked {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.bytes
-    }
+    pub(super) bytes: Held,
+    pub(super) hold: Hold,
 }
 
 fn unpack(
     mut decoder: impl Read,
     encoding: Encoding,
     limit_bytes: usize,
-    held: &mut Charge,
+    hold: &mut Hold,
 ) -> Result<Held, Failure> {
     let mut buffer = Buffer::take();
     let bytes = &mut buffer.0;
     loop {
         let step = decoder.by_ref().take(UNPACK_STEP_BYTES).read_to_end(bytes);
         let step_bytes = step.map_err(|error| broken(encoding, &error))?;
-        hold(held, step_bytes)?;
+        hold.grow(step_bytes).map_err(refused)?;
         if bytes.len() > limit_bytes {
             return Err(too_large());
         }
@@ -203,22 +217,19 @@ fn unpack(
     }
 }
 
-/// Charges bytes to the server's memory. A small body always gets in.
-fn hold(held: &mut Charge, bytes: usize) -> Result<(), Failure> {
-    if held.bytes() + bytes as u64 <= SMALL_BODY_BYTES {
-        held.grow(bytes as u64);
-        return Ok(());
-    }
-    held.try_grow(bytes as u64).map_err(|error| failure(status_of(&error), error.message()))
+/// What is told of an error of the account of memory.
+pub(super) fn refused(error: Error) -> Failure {
+    failure(status_of(&error), error.message())
 }
 
 fn too_large() -> Failure {
     failure(StatusCode::PAYLOAD_TOO_LARGE, "Request Entity Too Large")
 }
 
+/// Not 408, which would say it: clients drop what they write on any 4xx, and send it again on this.
 fn too_slow(limit: Duration) -> Failure {
     let words = format!("the body did not come within {} s", limit.as_secs());
-    failure(StatusCode::REQUEST_TIMEOUT, words)
+    failure(StatusCode::SERVICE_UNAVAILABLE, words)
 }
 
 fn broken(encoding: Encoding, error: &std::io::Error) -> Failure {
@@ -229,4 +240,16 @@ fn broken(encoding: Encoding, error: &std::io::Error) -> Failure {
         _ => format!("zstd: {error}"),
     };
     failure(StatusCode::BAD_REQUEST, words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::header::RETRY_AFTER;
+
+    #[test]
+    fn a_client_that_was_slow_may_send_it_again() {
+        let refused = too_slow(PAUSE_MAX);
+        assert!(refused.status().is_server_error() && refused.headers().contains_key(RETRY_AFTER));
+    }
 }

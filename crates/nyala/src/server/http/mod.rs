@@ -175,7 +175,7 @@ fn allowed(path: &str) -> Option<&'static str> {
             Some("POST")
         }
         "/api/v2/buckets" => Some("GET, POST"),
-        path if path.starts_with(v2::BUCKET) => Some("DELETE"),
+        path if path.starts_with(v2::buckets::BUCKET) => Some("DELETE"),
         path if is_profile(path) => Some("GET, HEAD, POST"),
         _ => None,
     }
@@ -200,9 +200,9 @@ async fn route(
         "/api/v2/write" => write::handle_v2(context, request).await,
         "/api/v1/prom/write" => write::handle_prometheus(context, request).await,
         "/api/v1/prom/read" => prometheus::read::handle(context, request).await,
-        "/api/v2/delete" => v2::delete(context, request).await,
-        "/api/v2/buckets" => v2::buckets(context, request).await,
-        path if path.starts_with(v2::BUCKET) => v2::drop_bucket(context, request).await,
+        "/api/v2/delete" => v2::deletion::handle(context, request).await,
+        "/api/v2/buckets" => v2::buckets::handle(context, request).await,
+        path if path.starts_with(v2::buckets::BUCKET) => v2::buckets::drop(context, request).await,
         "/ping" => Ok(ping(&request)),
         "/status" => Ok(empty(StatusCode::NO_CONTENT)),
         "/health" | "/ready" => Ok(health(context)),

@@ -16,7 +16,7 @@ impl Params {
             .filter(|pair| !pair.is_empty())
             .filter_map(|pair| {
                 let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-                Some((decode(name)?.into_owned(), decode(value)?.into_owned()))
+                Some((decode(name, b' ')?.into_owned(), decode(value, b' ')?.into_owned()))
             })
             .collect();
         Self { pairs }
@@ -43,8 +43,14 @@ impl Params {
     }
 }
 
-/// `%XX` and `+` undone; `None` where a `%` begins no escape. Bytes that are not UTF-8 are replaced.
-fn decode(text: &str) -> Option<Cow<'_, str>> {
+/// A part of a path with `%XX` undone; `None` where a `%` begins no escape.
+pub(super) fn percent_decoded(text: &str) -> Option<Cow<'_, str>> {
+    decode(text, b'+')
+}
+
+/// `%XX` undone, and `+` as what stands for it; `None` where a `%` begins no escape. Bytes that are not UTF-8 are
+/// replaced.
+fn decode(text: &str, plus: u8) -> Option<Cow<'_, str>> {
     if !text.contains(['%', '+']) {
         return Some(Cow::Borrowed(text));
     }
@@ -58,7 +64,7 @@ fn decode(text: &str) -> Option<Cow<'_, str>> {
                 decoded.push((hex(at + 1)? * 16 + hex(at + 2)?) as u8);
                 at += 2;
             }
-            b'+' => decoded.push(b' '),
+            b'+' => decoded.push(plus),
             byte => decoded.push(byte),
         }
         at += 1;

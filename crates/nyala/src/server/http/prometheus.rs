@@ -3,10 +3,14 @@
 //! The measurement is the metric's name, which is a tag too; every label is a tag, the value the field `value`. Samples
 //! that are not finite are left out, as InfluxDB does.
 
+mod members;
 pub(super) mod read;
 
-use nyala_core::{Error, Result};
-use prost::Message;
+use super::body::Hold;
+use super::response::{Failure, failure, status_of};
+use hyper::StatusCode;
+use members::{Member, Members, text};
+use nyala_core::{Error, ErrorKind, Result};
 use std::fmt::Write;
 
 /// What stands for the name of a metric without one.
@@ -14,86 +18,151 @@ const NAMELESS: &str = "prom_metric_not_specified";
 const NAME_LABEL: &str = "__name__";
 /// How much longer than what was sent lines may be: labels are sent once per series, and stand in every line.
 const GROWTH_MAX: usize = 4;
+/// What a line has behind its tags at most: the name of the field, a float, a time, blanks.
+const VALUE_MAX_BYTES: usize = 64;
 
-#[derive(Clone, PartialEq, Message)]
-struct WriteRequest {
-    #[prost(message, repeated, tag = "1")]
-    series: Vec<TimeSeries>,
+/// The lines of a request.
+pub(super) struct Lines<'a> {
+    pub(super) text: String,
+    /// Measurement and tags of a series.
+    head: String,
+    tags: String,
+    /// Charged with what the text takes, before it does.
+    hold: &'a mut Hold,
+    max_bytes: usize,
 }
 
-#[derive(Clone, PartialEq, Message)]
-struct TimeSeries {
-    #[prost(message, repeated, tag = "1")]
-    labels: Vec<Label>,
-    #[prost(message, repeated, tag = "2")]
-    samples: Vec<Sample>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Label {
-    #[prost(string, tag = "1")]
-    name: String,
-    #[prost(string, tag = "2")]
-    value: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Sample {
-    #[prost(double, tag = "1")]
-    value: f64,
-    #[prost(int64, tag = "2")]
-    time_ms: i64,
-}
-
-/// What an unpacked byte takes at most once it is decoded: an empty label is two bytes, and 48 in a vector that grows.
-const DECODED_FACTOR: u64 = 64;
-
-/// The memory that a request takes when it is decoded, beside what is made of it; refused where it would unpack to more
-/// than `limit_bytes`, which is told before anything is unpacked.
-pub(super) fn memory_bytes(packed: &[u8], limit_bytes: usize) -> Result<u64> {
-    let told_bytes = snap::raw::decompress_len(packed).map_err(|_| not_packed())?;
-    match told_bytes > limit_bytes {
-        true => Err(too_large()),
-        false => Ok(told_bytes as u64 * DECODED_FACTOR),
-    }
-}
-
-/// The samples of a request as lines, when it unpacks to at most `limit_bytes`.
-pub(super) fn lines(packed: &[u8], limit_bytes: usize) -> Result<String> {
-    let bytes = unpacked(packed, limit_bytes)?;
-    let request = WriteRequest::decode(&*bytes).map_err(|error| broken(&error))?;
-    let mut lines = String::new();
-    let mut head = String::new();
-    for series in &request.series {
-        head.clear();
-        let name = series.labels.iter().rev().find(|label| label.name == NAME_LABEL);
-        push_escaped(&mut head, name.map_or(NAMELESS, |label| &label.value), ", ");
-        for label in series.labels.iter().filter(|label| !label.value.is_empty()) {
-            head.push(',');
-            push_escaped(&mut head, &label.name, ",= ");
-            head.push('=');
-            push_escaped(&mut head, &label.value, ",= ");
-        }
-        for sample in series.samples.iter().filter(|sample| sample.value.is_finite()) {
-            let Some(time_ns) = sample.time_ms.checked_mul(1_000_000) else { continue };
-            writeln!(lines, "{head} value={:e} {time_ns}", sample.value)
-                .expect("writing to memory does not fail");
-            if lines.len() > limit_bytes.saturating_mul(GROWTH_MAX) {
-                return Err(too_large());
+impl<'a> Lines<'a> {
+    /// The samples of a packed request, when it unpacks to at most `limit_bytes`.
+    pub(super) fn of(packed: &[u8], limit_bytes: usize, hold: &'a mut Hold) -> Result<String> {
+        let request = unpacked(packed, limit_bytes, hold)?;
+        let max_bytes = limit_bytes.saturating_mul(GROWTH_MAX);
+        let (text, head, tags) = Default::default();
+        let mut lines = Self { text, head, tags, hold, max_bytes };
+        for member in Members(&request) {
+            match member? {
+                (1, Member::Bytes(series)) => lines.series(series)?,
+                (1, _) => return Err(wrong_type()),
+                _ => {}
             }
         }
+        Ok(lines.text)
     }
-    Ok(lines)
+
+    fn series(&mut self, series: &[u8]) -> Result<()> {
+        self.begin(series)?;
+        for member in Members(series) {
+            match member? {
+                (2, Member::Bytes(sample)) => self.sample(sample)?,
+                (2, _) => return Err(wrong_type()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the labels of a series, which may stand behind its samples.
+    fn begin(&mut self, series: &[u8]) -> Result<()> {
+        self.tags.clear();
+        let mut name = "";
+        for member in Members(series) {
+            let label = match member? {
+                (1, Member::Bytes(label)) => label,
+                (1, _) => return Err(wrong_type()),
+                _ => continue,
+            };
+            let (key, value) = pair(label)?;
+            if key == NAME_LABEL {
+                name = value;
+            }
+            if !value.is_empty() {
+                self.tags.push(',');
+                push_escaped(&mut self.tags, key, ",= ");
+                self.tags.push('=');
+                push_escaped(&mut self.tags, value, ",= ");
+            }
+        }
+        self.head.clear();
+        // A line that begins so would be a comment, or begin later.
+        if name.starts_with(['#', '\t', '\0']) {
+            self.head.push('\\');
+        }
+        push_escaped(&mut self.head, if name.is_empty() { NAMELESS } else { name }, ", ");
+        self.head.push_str(&self.tags);
+        Ok(())
+    }
+
+    fn sample(&mut self, sample: &[u8]) -> Result<()> {
+        let (mut value, mut time_ms) = (0.0, 0_i64);
+        for member in Members(sample) {
+            match member? {
+                (1, Member::EightBytes(bytes)) => value = f64::from_le_bytes(bytes),
+                (2, Member::Number(number)) => time_ms = number as i64,
+                (1 | 2, _) => return Err(wrong_type()),
+                _ => {}
+            }
+        }
+        let Some(time_ns) = time_ms.checked_mul(1_000_000).filter(|_| value.is_finite()) else {
+            return Ok(());
+        };
+        self.reserve(self.head.len() + VALUE_MAX_BYTES)?;
+        writeln!(self.text, "{} value={value:e} {time_ns}", self.head)
+            .expect("writing to memory does not fail");
+        Ok(())
+    }
+
+    fn reserve(&mut self, bytes: usize) -> Result<()> {
+        if self.text.capacity() - self.text.len() >= bytes {
+            return Ok(());
+        }
+        if self.text.len() + bytes > self.max_bytes {
+            return Err(too_large());
+        }
+        let more = self.text.capacity().max(bytes);
+        self.hold.grow(more)?;
+        self.text.reserve_exact(more);
+        Ok(())
+    }
 }
 
-/// What a request says, when it is at most `limit_bytes`.
-fn unpacked(packed: &[u8], limit_bytes: usize) -> Result<Vec<u8>> {
-    memory_bytes(packed, limit_bytes)?;
+/// Name and value of a label.
+fn pair(label: &[u8]) -> Result<(&str, &str)> {
+    let (mut name, mut value) = ("", "");
+    for member in Members(label) {
+        match member? {
+            (1, Member::Bytes(bytes)) => name = text(bytes)?,
+            (2, Member::Bytes(bytes)) => value = text(bytes)?,
+            (1 | 2, _) => return Err(wrong_type()),
+            _ => {}
+        }
+    }
+    Ok((name, value))
+}
+
+/// What a request says, when it is at most `limit_bytes`: it tells how much that is before anything is unpacked.
+fn unpacked(packed: &[u8], limit_bytes: usize, hold: &mut Hold) -> Result<Vec<u8>> {
+    let told_bytes = snap::raw::decompress_len(packed).map_err(|_| not_packed())?;
+    if told_bytes > limit_bytes {
+        return Err(too_large());
+    }
+    hold.grow(told_bytes)?;
     snap::raw::Decoder::new().decompress_vec(packed).map_err(|_| not_packed())
+}
+
+/// What is told of a request that cannot be taken.
+pub(super) fn refused(error: Error) -> Failure {
+    match error.kind() {
+        ErrorKind::Limit => failure(StatusCode::PAYLOAD_TOO_LARGE, error.message()),
+        _ => failure(status_of(&error), error.message()),
+    }
 }
 
 fn not_packed() -> Error {
     Error::invalid("snappy: corrupt input")
+}
+
+fn wrong_type() -> Error {
+    Error::invalid("protocol buffers: a member is of another type than it should be")
 }
 
 fn too_large() -> Error {
@@ -123,6 +192,28 @@ fn broken(error: &dyn std::fmt::Display) -> Error {
 mod tests {
     use super::*;
 
+    use nyala_core::memory::MemoryBudget;
+    use prost::Message;
+    use read::{Label, Sample};
+
+    #[derive(Clone, PartialEq, Message)]
+    struct WriteRequest {
+        #[prost(message, repeated, tag = "1")]
+        series: Vec<TimeSeries>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    struct TimeSeries {
+        #[prost(message, repeated, tag = "1")]
+        labels: Vec<Label>,
+        #[prost(message, repeated, tag = "2")]
+        samples: Vec<Sample>,
+    }
+
+    fn lines(packed: &[u8], limit_bytes: usize) -> Result<String> {
+        Lines::of(packed, limit_bytes, &mut Hold::of(&MemoryBudget::new(64 << 20)))
+    }
+
     fn packed(request: &WriteRequest) -> Vec<u8> {
         snap::raw::Encoder::new().compress_vec(&request.encode_to_vec()).unwrap()
     }
@@ -144,6 +235,47 @@ mod tests {
         let lines = lines(&packed(&request(&labels, &samples)), 10_000).unwrap();
         let head = "up,__name__=up,path=a\\ b\\,c\\=d\\ evil\\ v\\=1\\\\ ";
         assert_eq!(lines, format!("{head} value=1.5e0 1000000\n{head} value=-2e300 -4000000\n"));
+    }
+
+    #[test]
+    fn no_name_makes_a_line_that_is_none() {
+        for (name, line) in [
+            ("#up", "\\#up,__name__=#up value=1e0 0\n"),
+            ("\tup", "\\\tup,__name__=\tup value=1e0 0\n"),
+            ("", "prom_metric_not_specified value=1e0 0\n"),
+        ] {
+            let request = packed(&request(&[(NAME_LABEL, name)], &[(1.0, 0)]));
+            assert_eq!(lines(&request, 10_000).unwrap(), line);
+        }
+    }
+
+    #[test]
+    fn messages_that_break_off_or_are_of_other_types_are_refused() {
+        let whole = request(&[("a", "b")], &[(1.0, 1)]).encode_to_vec();
+        let snappy = |bytes: &[u8]| snap::raw::Encoder::new().compress_vec(bytes).unwrap();
+        for length in 1..whole.len() {
+            assert!(lines(&snappy(&whole[..length]), 1_000).is_err(), "{length}");
+        }
+        // A number and a group as the first member; a label whose value is a number.
+        for wrong in [&b"\x08\x01"[..], b"\x0b\x0c", b"\x0a\x04\x0a\x02\x10\x01"] {
+            assert!(lines(&snappy(wrong), 1_000).is_err(), "{wrong:?}");
+        }
+        // Members nobody knows, of every type.
+        let unknown = b"\x18\x05\x25\x01\x02\x03\x04\x29\x01\x02\x03\x04\x05\x06\x07\x08\x32\x01a";
+        let long = [&unknown[..], &whole].concat();
+        assert_eq!(lines(&snappy(&long), 1_000).unwrap(), lines(&snappy(&whole), 1_000).unwrap());
+    }
+
+    #[test]
+    fn a_request_is_charged_with_what_it_takes() {
+        let samples: Vec<(f64, i64)> = (0..28_000).map(|time_ms| (1.0, time_ms)).collect();
+        let labels = [("a", "x".repeat(20)), ("b", "y".repeat(20))];
+        let labels: Vec<(&str, &str)> = labels.iter().map(|(name, value)| (*name, &**value)).collect();
+        let memory = MemoryBudget::new(64 << 20);
+        let mut hold = Hold::of(&memory);
+        let text = Lines::of(&packed(&request(&labels, &samples)), 25_000_000, &mut hold).unwrap();
+        let charged_bytes = memory.total_bytes() as usize;
+        assert!((text.len()..4 * text.len()).contains(&charged_bytes), "{charged_bytes} of {}", text.len());
     }
 
     #[test]

@@ -66,10 +66,10 @@ async fn read_form(
     let form = form.unpacked()?;
     if let Some(boundary) = boundary {
         let mut params = of_url;
-        multipart::read(&form, boundary, &mut params);
+        multipart::read(&form.bytes, boundary, &mut params);
         return Ok(params);
     }
-    let mut params = Params::parse(&String::from_utf8_lossy(&form));
+    let mut params = Params::parse(&String::from_utf8_lossy(&form.bytes));
     params.add_all(of_url);
     Ok(params)
 }

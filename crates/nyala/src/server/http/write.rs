@@ -1,11 +1,12 @@
 //! `POST /write` and `/api/v2/write`: line protocol in.
 
+use super::body;
+use super::prometheus::{self, Lines};
 use super::response::{Answer, Failure, empty, failure, failure_with, status_of};
-use super::{Context, access, body, params::Params, prometheus};
+use super::{Context, access, params::Params};
 use crate::server::format::push_string;
 use hyper::body::Incoming;
 use hyper::{Request, Response, StatusCode};
-use nyala_core::memory::Component;
 use nyala_core::{Error, ErrorKind};
 use nyala_db::ingest::{LineLimits, ParseErrors, ParseOptions, Precision};
 use nyala_db::quoted;
@@ -124,28 +125,24 @@ async fn write(
     let body = body::read(context, incoming, &head.headers).await?;
     let options = ParseOptions { precision, now_ns: context.clock.now_ns(), limits: LineLimits::default() };
     let writer = databases.writer.clone();
-    let (limit_bytes, memory) = (context.limits.body_bytes, databases.memory.clone());
+    let limit_bytes = context.limits.body_bytes;
     // Unpacking takes long and syncing the log blocks its thread, so both are done beside those that serve
     // connections.
     let written = context
         .work
         .spawn(async move {
             let mut body = body.unpacked()?;
-            body.charge_parsed()?;
-            if let Form::Lines = form {
-                return Ok(writer.write(&database, &policy, options, &body).await);
-            }
-            let hold = |bytes| memory.try_charge(Component::InFlight, bytes);
-            let unpacked = prometheus::memory_bytes(&body, limit_bytes).and_then(|bytes| {
-                let _held = hold(bytes)?;
-                let lines = prometheus::lines(&body, limit_bytes)?;
-                hold(lines.len() as u64).map(|held| (lines, held))
-            });
-            let (lines, _held) = unpacked.map_err(|error| match error.kind() {
-                ErrorKind::Limit => failure(StatusCode::PAYLOAD_TOO_LARGE, error.message()),
-                _ => failure(status_of(&error), error.message()),
-            })?;
-            Ok::<_, Failure>(writer.write(&database, &policy, options, lines.as_bytes()).await)
+            let of_prometheus = match form {
+                Form::Lines => None,
+                Form::Prometheus => {
+                    let lines = Lines::of(&body.bytes, limit_bytes, &mut body.hold);
+                    Some(lines.map_err(prometheus::refused)?)
+                }
+            };
+            let lines = of_prometheus.as_deref().map_or(&*body.bytes, str::as_bytes);
+            // Parsed they take about as much again.
+            body.hold.grow(lines.len()).map_err(body::refused)?;
+            Ok::<_, Failure>(writer.write(&database, &policy, options, lines).await)
         })
         .await
         .map_err(|_| failure(StatusCode::INTERNAL_SERVER_ERROR, "the write was broken off"))??;

@@ -5,7 +5,7 @@
 
 use base64ct::{Base64UrlUnpadded, Encoding};
 use ring::hmac;
-use serde::de::{Deserialize, Deserializer};
+use serde::de::{Deserialize, Deserializer, Error};
 use serde_json::{Map, Value};
 use std::convert::Infallible;
 use std::fmt;
@@ -91,7 +91,7 @@ impl fmt::Debug for SharedSecret {
     }
 }
 
-// Neither of these fails, since the errors of their callers show what was read.
+// Neither of these shows what was read when it fails, nor may the errors of their callers.
 
 impl FromStr for SharedSecret {
     type Err = Infallible;
@@ -103,7 +103,10 @@ impl FromStr for SharedSecret {
 
 impl<'de> Deserialize<'de> for SharedSecret {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer).map(Self)
+        match toml::Value::deserialize(deserializer) {
+            Ok(toml::Value::String(text)) => Ok(Self(text)),
+            _ => Err(D::Error::custom("shared-secret must be a string in quotes")),
+        }
     }
 }
 

@@ -5,18 +5,18 @@
 //! samples. Hints are not heeded: Prometheus evaluates by itself. The answer is packed as one block whose length comes
 //! first, so it is held whole, within a query's share of memory.
 
+use super::super::body::{self, Unpacked};
 use super::super::response::{Answer, Failure, failure, status_of, whole};
-use super::super::{Context, access, body, params::Params};
-use super::{Label, NAME_LABEL, Sample, broken, memory_bytes, unpacked};
+use super::super::{Context, access, params::Params};
+use super::{NAME_LABEL, broken, refused, unpacked};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, TimestampNanosecondType};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_ENCODING, HeaderValue};
 use hyper::{Request, Response, StatusCode};
-use nyala_core::memory::Component;
 use nyala_core::schema::TIME_COLUMN;
 use nyala_core::store::{Direction, Order, RowSelection, ScanRequest, SeriesSet};
-use nyala_core::{Error, ErrorKind, Result, SeriesId, TimeRange};
+use nyala_core::{Error, Result, SeriesId, TimeRange};
 use nyala_db::catalog::{Catalog, FieldType, Measurement};
 use nyala_db::series::TagFilter;
 use nyala_query::exec::QueryMemory;
@@ -37,6 +37,27 @@ const MATCHERS_MAX: usize = 64;
 const ANSWER_FACTOR: usize = 3;
 /// The longest a sample gets: two tags and lengths of the message, a float, a time of ten bytes.
 const SAMPLE_MAX_BYTES: usize = 22;
+
+/// What an unpacked byte takes at most once it is decoded: an empty matcher is two bytes, and 56 in a vector that grows.
+const DECODED_FACTOR: usize = 64;
+/// The longest request: far longer than what so many matchers say.
+const REQUEST_MAX_BYTES: usize = 1 << 20;
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Label {
+    #[prost(string, tag = "1")]
+    pub(super) name: String,
+    #[prost(string, tag = "2")]
+    pub(super) value: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Sample {
+    #[prost(double, tag = "1")]
+    pub(super) value: f64,
+    #[prost(int64, tag = "2")]
+    pub(super) time_ms: i64,
+}
 
 #[derive(Clone, PartialEq, Message)]
 struct ReadRequest {
@@ -88,25 +109,14 @@ pub(in super::super) async fn handle(
     let rights = access::rights_of(context, &params, request.headers()).await?;
     access::check_read(&rights, params.get("db"))?;
     let (head, incoming) = request.into_parts();
-    let body = body::read(context, incoming, &head.headers).await?.unpacked()?;
+    let body = body::read_within(REQUEST_MAX_BYTES, context, incoming, &head.headers).await?.unpacked()?;
     let (database, policy) = (params.get("db").to_owned(), params.get("rp").to_owned());
-    let (limit_bytes, budget) = (context.limits.body_bytes, databases.memory.clone());
     let memory = QueryMemory::new(context.limits.query_bytes, &databases.memory);
     let catalog = databases.catalog.clone();
     // What reads in the set ends with it, when the client leaves.
     let mut reading = JoinSet::new();
     let read = async move {
-        let bytes = memory_bytes(&body, limit_bytes).and_then(|bytes| {
-            let held = budget.try_charge(Component::InFlight, bytes)?;
-            unpacked(&body, limit_bytes).map(|unpacked| (unpacked, held))
-        });
-        let (bytes, held) = bytes.map_err(|error| match error.kind() {
-            ErrorKind::Limit => failure(StatusCode::PAYLOAD_TOO_LARGE, error.message()),
-            _ => failed(&error),
-        })?;
-        let request = ReadRequest::decode(&*bytes).map_err(|error| failed(&broken(&error)))?;
-        let asked = asked(&request).map_err(|error| failed(&error))?;
-        drop((request, bytes, held));
+        let asked = asked_in(body)?;
         answer(&catalog, &database, &policy, &asked, &memory).await.map_err(|error| failed(&error))
     };
     reading.spawn_on(read, &context.work);
@@ -120,6 +130,14 @@ pub(in super::super) async fn handle(
 
 fn failed(error: &Error) -> Failure {
     failure(status_of(error), error.to_string())
+}
+
+/// What a body asks for, which is gone when that is known.
+fn asked_in(mut body: Unpacked) -> std::result::Result<Asked, Failure> {
+    let bytes = unpacked(&body.bytes, REQUEST_MAX_BYTES, &mut body.hold).map_err(refused)?;
+    body.hold.grow(DECODED_FACTOR * bytes.len()).map_err(refused)?;
+    let request = ReadRequest::decode(&*bytes).map_err(|error| failed(&broken(&error)))?;
+    asked(&request).map_err(|error| failed(&error))
 }
 
 fn asked(request: &ReadRequest) -> Result<Asked> {

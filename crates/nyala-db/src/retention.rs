@@ -1,0 +1,158 @@
+//! Dropping what has outlived its retention policy.
+//!
+//! A policy may be changed at any time, so it counts as it is when its points are dropped, and whoever changes it is
+//! kept out meanwhile. What fails for one measurement waits for the next time; the others go on.
+
+use crate::catalog::{Catalog, Measurement};
+use nyala_core::{Error, ErrorKind, Result, TimeRange};
+
+/// What came of enforcing retention.
+#[derive(Debug, Default)]
+pub struct Enforced {
+    /// Partitions that were dropped.
+    pub dropped: u64,
+    /// Measurements it failed for, ...
+    pub failed: u64,
+    /// ... and why it failed for the first of them.
+    pub error: Option<Error>,
+}
+
+impl Catalog {
+    /// Drops what has outlived its retention policy.
+    pub async fn enforce_retention(&self, now_ns: i64) -> Enforced {
+        let mut enforced = Enforced::default();
+        for database in self.databases() {
+            for policy in &database.policies {
+                for measurement in self.known_measurements(&database.name, &policy.name) {
+                    let place = (&*database.name, &*policy.name);
+                    match self.expire(place, &measurement, now_ns).await {
+                        Ok(dropped) => enforced.dropped += dropped,
+                        Err(error) => {
+                            enforced.failed += 1;
+                            let words = || format!("{}.{}.{}", place.0, place.1, measurement.name());
+                            enforced.error.get_or_insert_with(|| error.context(words()));
+                        }
+                    }
+                }
+            }
+        }
+        enforced
+    }
+
+    /// Drops what a measurement has that outlived its policy; returns how many partitions.
+    async fn expire(&self, place: (&str, &str), measurement: &Measurement, now_ns: i64) -> Result<u64> {
+        if self.outlived(place, measurement, now_ns)?.is_none() {
+            return Ok(0);
+        }
+        measurement.load().await?;
+        let _membership = self.own_membership().await;
+        match self.outlived(place, measurement, now_ns)? {
+            Some(expired) => self.drop_range(measurement, expired).await,
+            None => Ok(0),
+        }
+    }
+
+    /// The times before the horizon of a policy as it is now, if a measurement has a partition that lies wholly there.
+    fn outlived(
+        &self,
+        (database, policy): (&str, &str),
+        measurement: &Measurement,
+        now_ns: i64,
+    ) -> Result<Option<TimeRange>> {
+        let horizon_ns = self.database(database).and_then(|known| known.policy(policy)?.horizon_ns(now_ns));
+        let Some(horizon_ns) = horizon_ns else { return Ok(None) };
+        let expired = TimeRange::new(i64::MIN, horizon_ns);
+        match self.store().partitions(measurement.table()) {
+            Ok(partitions) => {
+                let any = partitions.iter().any(|partition| expired.covers(partition.range));
+                Ok(any.then_some(expired))
+            }
+            // The measurement was dropped meanwhile.
+            Err(error) if error.kind() == ErrorKind::Missing => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::PolicyChange;
+    use crate::ingest::{ParseOptions, SeriesCacheLimits};
+    use crate::write::LineWriter;
+    use nyala_core::store::memory::MemoryStore;
+    use std::sync::Arc;
+    use tokio::task::yield_now;
+
+    const DAY_NS: i64 = 86_400_000_000_000;
+
+    /// Databases whose points of 1970 are old enough to go after a year.
+    async fn catalog(databases: &[&str]) -> Arc<Catalog> {
+        let catalog = Arc::new(Catalog::open(Arc::new(MemoryStore::default())).await.unwrap());
+        let writer = LineWriter::new(catalog.clone(), SeriesCacheLimits::default(), usize::MAX);
+        for database in databases {
+            catalog.create_database(database, None).await.unwrap();
+            let options = ParseOptions { now_ns: DAY_NS, ..ParseOptions::default() };
+            writer.write(database, "", options, b"m v=1 1").await.unwrap();
+            catalog.alter_policy(database, "autogen", keep(DAY_NS)).await.unwrap();
+        }
+        catalog
+    }
+
+    fn keep(duration_ns: i64) -> PolicyChange {
+        PolicyChange {
+            duration_ns: Some(duration_ns),
+            shard_duration_ns: Some(DAY_NS / 24),
+            ..PolicyChange::default()
+        }
+    }
+
+    fn partitions(catalog: &Catalog, database: &str) -> usize {
+        let measurements = catalog.known_measurements(database, "autogen");
+        catalog.store().partitions(measurements[0].table()).unwrap().len()
+    }
+
+    #[tokio::test]
+    async fn nothing_is_dropped_after_it_was_acknowledged_that_it_is_kept() {
+        for alters_first in [true, false] {
+            let catalog = catalog(&["d"]).await;
+            let alter = catalog.clone();
+            let alter = async move { alter.alter_policy("d", "autogen", keep(0)).await };
+            let enforce = catalog.clone();
+            let enforce = async move { enforce.enforce_retention(366 * DAY_NS).await };
+            // Whoever comes first waits for another's removal.
+            let removing = catalog.own_membership().await;
+            let (altering, enforcing);
+            if alters_first {
+                altering = tokio::spawn(alter);
+                yield_now().await;
+                enforcing = tokio::spawn(enforce);
+            } else {
+                enforcing = tokio::spawn(enforce);
+                yield_now().await;
+                altering = tokio::spawn(alter);
+            }
+            yield_now().await;
+            let acknowledged_before = alters_first || altering.is_finished();
+            drop(removing);
+            altering.await.unwrap().unwrap();
+            assert!(enforcing.await.unwrap().error.is_none());
+            assert!(!acknowledged_before || partitions(&catalog, "d") == 1, "altered first: {alters_first}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_measurement_that_cannot_be_read_keeps_no_other() {
+        let catalog = catalog(&["a", "b"]).await;
+        let broken = catalog.known_measurements("a", "autogen")[0].table();
+        let key = [&broken.0.to_be_bytes()[..], b"?"].concat();
+        let record = catalog.series_records().put([(&*key, &b"?"[..])]);
+        catalog.series_records().write(vec![record]).await.unwrap();
+        let catalog = Catalog::open(catalog.store().clone()).await.unwrap();
+        let enforced = catalog.enforce_retention(366 * DAY_NS).await;
+        assert_eq!((enforced.dropped, enforced.failed), (1, 1));
+        let words = enforced.error.unwrap().to_string();
+        assert!(words.starts_with("a.autogen.m: "), "{words}");
+        assert_eq!((partitions(&catalog, "a"), partitions(&catalog, "b")), (1, 0));
+    }
+}

@@ -1,0 +1,151 @@
+//! `/api/v2/buckets`: retention policies of databases, shown, made and dropped as buckets.
+
+use super::super::params::{Params, percent_decoded};
+use super::super::response::{Answer, Failure, empty, failure, whole};
+use super::super::write::bucket;
+use super::super::{Context, access};
+use super::{document, failed, invalid, perform};
+use crate::server::format::push_string;
+use hyper::body::Incoming;
+use hyper::{Method, Request, Response, StatusCode};
+use nyala_db::catalog::DEFAULT_POLICY_NAME;
+use nyala_db::quoted;
+use nyala_db::users::{Privilege, Rights};
+use nyala_query::influxql::{
+    CreateDatabase, CreateRetentionPolicy, DatabaseRetentionPolicy, Statement, WriteLimits,
+};
+use serde::Deserialize;
+
+/// What the path of a single bucket begins with.
+pub(in super::super) const BUCKET: &str = "/api/v2/buckets/";
+
+/// A bucket to be made.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NewBucket {
+    name: String,
+    #[serde(default)]
+    retention_rules: Vec<RetentionRule>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RetentionRule {
+    #[serde(default)]
+    every_seconds: i64,
+    #[serde(default)]
+    shard_group_duration_seconds: i64,
+}
+
+/// `GET` and `POST /api/v2/buckets`
+pub(in super::super) async fn handle(
+    context: &Context,
+    request: Request<Incoming>,
+) -> Result<Response<Answer>, Failure> {
+    let params = Params::parse(request.uri().query().unwrap_or(""));
+    let rights = access::rights_of(context, &params, request.headers()).await?;
+    if request.method() == Method::GET {
+        let body = list(context, &rights, params.get("name"))?;
+        return Ok(whole(StatusCode::OK, "application/json", body));
+    }
+    access::require_admin(&rights)?;
+    let (head, incoming) = request.into_parts();
+    let asked: NewBucket = document(context, incoming, &head.headers, "bucket").await?;
+    let (database, policy) = bucket(&asked.name)?;
+    let policy = if policy.is_empty() { DEFAULT_POLICY_NAME } else { policy };
+    let known = context.databases()?.catalog.database(database);
+    if known.as_ref().is_some_and(|known| known.policy(policy).is_some()) {
+        let words = format!("bucket with name {} already exists", quoted(&asked.name));
+        return Err(failure(StatusCode::UNPROCESSABLE_ENTITY, words));
+    }
+    let create = creation(&asked, database, policy, known.is_some())?;
+    perform(context, &rights, database, create).await?;
+    let body = list(context, &rights, &format!("{database}/{policy}"))?;
+    Ok(whole(StatusCode::CREATED, "application/json", body))
+}
+
+/// What makes a bucket of a database that may be there already.
+fn creation(asked: &NewBucket, database: &str, policy: &str, is_there: bool) -> Result<Statement, Failure> {
+    let rule = asked.retention_rules.first();
+    let seconds = |number: i64| number.checked_mul(1_000_000_000).filter(|length_ns| *length_ns >= 0);
+    let lengths = rule.map_or(Some((0, 0)), |rule| {
+        Some((seconds(rule.every_seconds)?, seconds(rule.shard_group_duration_seconds)?))
+    });
+    let (duration_ns, shard_duration_ns) =
+        lengths.ok_or_else(|| invalid("bucket: no such duration".into()))?;
+    let (limits, name) = (WriteLimits::default(), policy.to_owned());
+    Ok(match is_there {
+        false => Statement::CreateDatabase(CreateDatabase {
+            name: database.into(),
+            retention_policy: Some(DatabaseRetentionPolicy {
+                duration_ns: Some(duration_ns),
+                replication: None,
+                shard_duration_ns,
+                limits,
+                name: Some(name),
+            }),
+        }),
+        true => Statement::CreateRetentionPolicy(CreateRetentionPolicy {
+            name,
+            database: database.into(),
+            duration_ns,
+            replication: 1,
+            shard_duration_ns,
+            limits,
+            default: false,
+        }),
+    })
+}
+
+/// `DELETE /api/v2/buckets/{database}/{policy}`: both must be named, since it drops all that is in them.
+pub(in super::super) async fn drop(
+    context: &Context,
+    request: Request<Incoming>,
+) -> Result<Response<Answer>, Failure> {
+    let params = Params::parse(request.uri().query().unwrap_or(""));
+    let rights = access::rights_of(context, &params, request.headers()).await?;
+    let escaped = &request.uri().path()[BUCKET.len()..];
+    let name = percent_decoded(escaped)
+        .ok_or_else(|| invalid(format!("bucket: a % in {} begins no escape", quoted(escaped))))?;
+    let (database, policy) = bucket(&name)?;
+    if policy.is_empty() {
+        let words = format!("bucket: {} names no retention policy: name database/policy", quoted(&name));
+        return Err(invalid(words));
+    }
+    access::check_write(&rights, database)?;
+    let known = context.databases()?.catalog.existing_database(database).map_err(|error| failed(&error))?;
+    known.existing_policy(policy).map_err(|error| failed(&error))?;
+    let drop = Statement::DropRetentionPolicy { name: policy.into(), database: database.into() };
+    perform(context, &rights, database, drop).await?;
+    Ok(empty(StatusCode::NO_CONTENT))
+}
+
+/// The buckets that someone may see, or the one of a name.
+fn list(context: &Context, rights: &Rights, name: &str) -> Result<Vec<u8>, Failure> {
+    let mut body = b"{\"buckets\":[".to_vec();
+    let databases = context.databases()?.catalog.databases();
+    let may_see = |name: &str| rights.may(Privilege::Read, name) || rights.may(Privilege::Write, name);
+    let mut first = true;
+    for database in databases.iter().filter(|database| may_see(&database.name)) {
+        for policy in &database.policies {
+            let own = format!("{}/{}", database.name, policy.name);
+            let is_default = policy.name == database.default_policy;
+            if !(name.is_empty() || name == own || is_default && name == database.name) {
+                continue;
+            }
+            body.extend_from_slice(if first { b"{\"id\":" } else { b",{\"id\":" });
+            first = false;
+            push_string(&mut body, &own);
+            body.extend_from_slice(b",\"name\":");
+            push_string(&mut body, &own);
+            let rule = format!(
+                ",\"retentionRules\":[{{\"type\":\"expire\",\"everySeconds\":{},\"shardGroupDurationSeconds\":{}}}]}}",
+                policy.duration_ns / 1_000_000_000,
+                policy.shard_duration_ns / 1_000_000_000
+            );
+            body.extend_from_slice(rule.as_bytes());
+        }
+    }
+    body.extend_from_slice(b"]}\n");
+    Ok(body)
+}

@@ -1,0 +1,77 @@
+//! Bodies that are too large, broken, or never end.
+
+use crate::client::gzip;
+use crate::server::{MAX_BODY_BYTES, START_LIMIT, Server, expect, request, statuses, text};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+#[test]
+fn bodies_that_are_too_large_or_broken() {
+    let server = Server::start();
+    let zeros = vec![b'\n'; 400 << 20];
+    let zstd_bomb = zstd::bulk::compress(&zeros, 19).expect("it packs");
+    let gzip_bomb = gzip(&zeros);
+    drop(zeros);
+    expect(&server.write_packed("gzip", gzip_bomb), 413, "Too Large");
+    expect(&server.write_packed("zstd", zstd_bomb), 413, "Too Large");
+
+    let line = b"m v=1 1\n";
+    expect(&server.write(&line.repeat(MAX_BODY_BYTES / line.len() + 1)), 413, "Too Large");
+    let mut told = request("POST", "/write?db=x", b"m v=1 1");
+    told.headers.push(("Content-Length".into(), "99999999999".into()));
+    expect(&server.send(&told), 413, "Too Large");
+    // In chunks nothing tells the length before it is exceeded.
+    let chunk = [b"8000\r\n".as_slice(), &b"x".repeat(0x8000), b"\r\n"].concat();
+    let head = b"POST /write?db=x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let endless = [head.as_slice(), &chunk.repeat(MAX_BODY_BYTES / 0x8000 + 2)].concat();
+    let answer = server.raw(&endless);
+    assert_eq!(statuses(&answer), [413], "{answer}");
+
+    let packed = gzip(b"m v=1 1\nm v=2 2\n");
+    expect(&server.write_packed("gzip", packed[..packed.len() - 9].to_vec()), 400, "unexpected EOF");
+    expect(&server.write_packed("gzip", b"weather temperature=1 1".to_vec()), 400, "gzip: ");
+    let mut damaged = packed.clone();
+    damaged[14] ^= 0x55;
+    expect(&server.write_packed("gzip", damaged), 400, "error");
+    let packed = zstd::bulk::compress(b"m v=1 1\nm v=2 2\n", 1).expect("it packs");
+    expect(&server.write_packed("zstd", packed[..packed.len() - 3].to_vec()), 400, "zstd: ");
+    expect(&server.write_packed("zstd", b"m v=1 1".to_vec()), 400, "zstd: ");
+    // A body that is packed in no way we know is line protocol.
+    expect(&server.write_packed("br", b"\x8b\x03\x80".to_vec()), 400, "unable to parse");
+    let answer = text(&server.query("SELECT v FROM m"));
+    assert!(!answer.contains("series"), "something of a refused body was stored: {answer}");
+    server.is_well();
+}
+
+#[test]
+fn many_bodies_at_once_that_never_end() {
+    let server = Server::start();
+    let head = format!("POST /write?db=x HTTP/1.1\r\nHost: x\r\nContent-Length: {MAX_BODY_BYTES}\r\n\r\n");
+    let most = b"#".repeat(MAX_BODY_BYTES - 1);
+    let mut refused = 0;
+    let mut open = Vec::new();
+    for _ in 0..12 {
+        let mut stream = TcpStream::connect(server.address).expect("the server accepts");
+        stream.set_read_timeout(Some(Duration::from_millis(300))).expect("a timeout");
+        let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&most));
+        let mut answer = [0; 512];
+        let length = stream.read(&mut answer).unwrap_or(0);
+        let answer = String::from_utf8_lossy(&answer[..length]);
+        if !answer.is_empty() {
+            assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("retry-after"), "{answer}");
+            refused += 1;
+        }
+        open.push(stream);
+    }
+    assert!(refused > 0, "12 bodies of 25 MB were all held");
+    // Queries go on meanwhile; and once the clients are gone, so do writes.
+    expect(&server.query("SELECT v FROM precious"), 200, "[1,42]");
+    drop(open);
+    let begun = Instant::now();
+    while server.write(b"again v=1 1").status != 204 {
+        assert!(begun.elapsed() < START_LIMIT, "no write after the slow clients had gone");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    server.is_well();
+}

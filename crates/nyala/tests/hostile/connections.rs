@@ -1,0 +1,85 @@
+//! Connections and heads of requests.
+
+use crate::server::{Server, expect, request, statuses, text};
+use std::io::Write;
+use std::net::{Shutdown, TcpStream};
+
+#[test]
+fn heads_that_are_no_http_or_too_large() {
+    let server = Server::start();
+    let cases: [(Vec<u8>, &[u16]); 10] = [
+        (b"nonsense\r\n\r\n".to_vec(), &[400]),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03".to_vec(), &[400]),
+        (b"GET /ping HTTP/1.1\r\nHost: x\r\nBad\0Name: y\r\n\r\n".to_vec(), &[400]),
+        (b"GET /ping HTTP/1.1\r\nHost: x\r\nX-Request-Id: a\0b\r\n\r\n".to_vec(), &[400]),
+        (b"POST /write?db=x HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n".to_vec(), &[400]),
+        (
+            b"POST /write?db=x HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"
+                .to_vec(),
+            &[400],
+        ),
+        (
+            b"POST /write?db=x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n".to_vec(),
+            &[400],
+        ),
+        (format!("GET /query?q={} HTTP/1.1\r\nHost: x\r\n\r\n", "a".repeat(100_000)).into_bytes(), &[414]),
+        (
+            format!("GET /ping HTTP/1.1\r\nHost: x\r\nA: {}\r\n\r\n", "a".repeat(2_000_000)).into_bytes(),
+            &[431],
+        ),
+        (format!("GET /ping HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(5_000)).into_bytes(), &[431]),
+    ];
+    for (bytes, expected) in cases {
+        let answer = server.raw(&bytes);
+        let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(80)]).into_owned();
+        assert_eq!(statuses(&answer), expected, "{shown:?}: {answer:?}");
+    }
+    for (method, target, status) in [
+        ("PUT", "/write?db=x", 405),
+        ("DELETE", "/query?q=DROP+DATABASE+x", 405),
+        ("BREW", "/ping", 405),
+        ("POST", "/metrics", 405),
+        ("GET", "/../../etc/passwd", 404),
+        ("GET", "/write/../query", 404),
+    ] {
+        assert_eq!(server.send(&request(method, target, b"")).status, status, "{method} {target}");
+    }
+    server.is_well();
+}
+
+#[test]
+fn connections_that_are_slow_half_closed_or_hasty() {
+    let server = Server::start();
+    let ping = b"GET /ping HTTP/1.1\r\nHost: x\r\n\r\n";
+    let last = b"GET /ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let answer = server.raw(&[ping.repeat(500).as_slice(), last].concat());
+    assert_eq!(statuses(&answer), [204; 501]);
+
+    // Clients that say nothing, or a word of a head and then nothing.
+    let mut idle = Vec::new();
+    for number in 0..400 {
+        let mut stream = TcpStream::connect(server.address).expect("the server accepts");
+        if number % 2 == 0 {
+            stream.write_all(b"POST /write?db=x HTTP/1.1\r\nHo").expect("it is read");
+        }
+        idle.push(stream);
+    }
+    expect(&server.query("SELECT v FROM precious"), 200, "[1,42]");
+
+    // A body that breaks off is not stored, whatever lines of it had come.
+    let mut stream = TcpStream::connect(server.address).expect("the server accepts");
+    let head =
+        b"POST /write?db=x HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nhalf v=1 1\nhalf v=2 2\n";
+    stream.write_all(head).expect("it is read");
+    stream.shutdown(Shutdown::Both).expect("it was open");
+    // A client that asks for much and leaves.
+    for _ in 0..20 {
+        let mut stream = TcpStream::connect(server.address).expect("the server accepts");
+        let query = "GET /query?db=x&q=SELECT+v+FROM+%2F.*%2F HTTP/1.1\r\nHost: x\r\n\r\n";
+        stream.write_all(query.as_bytes()).expect("it is read");
+        stream.shutdown(Shutdown::Write).expect("it was open");
+    }
+    let answer = text(&server.query("SELECT v FROM half"));
+    assert!(!answer.contains("series"), "{answer}");
+    server.is_well();
+}

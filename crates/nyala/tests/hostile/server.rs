@@ -1,0 +1,128 @@
+//! The server under attack: small, and asked at the end of every test whether all is as it was.
+
+use crate::client::{self, Request, Response, percent_encode};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What the server is told, and the most it may take with everything that is not counted: code, stacks, sockets,
+/// and the bodies that are being read.
+const MEMORY_LIMIT_MIB: u64 = 128;
+const PEAK_MEMORY_MAX_MIB: u64 = 2 * MEMORY_LIMIT_MIB + 64;
+pub(crate) const MAX_BODY_BYTES: usize = 25_000_000;
+pub(crate) const START_LIMIT: Duration = Duration::from_secs(20);
+pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) address: SocketAddr,
+    _directory: tempfile::TempDir,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+impl Server {
+    /// A server with a database `x` and a point in it.
+    pub(crate) fn start() -> Server {
+        let directory = tempfile::tempdir().expect("a directory");
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        drop(listener);
+        let child = Command::new(env!("CARGO_BIN_EXE_nyala"))
+            .args(["serve", "--memory-limit", &format!("{MEMORY_LIMIT_MIB}MiB")])
+            .args(["--http-bind", &address.to_string(), "--data-dir"])
+            .arg(directory.path().join("data"))
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the server starts");
+        let server = Server { child, address, _directory: directory };
+        let begun = Instant::now();
+        let health = request("GET", "/health", b"");
+        while !client::send(address, &health).is_ok_and(|response| response.status == 200) {
+            assert!(begun.elapsed() < START_LIMIT, "not ready in {START_LIMIT:?}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(server.query("CREATE DATABASE x").status, 200);
+        assert_eq!(server.write(b"precious v=42 1").status, 204);
+        server
+    }
+
+    pub(crate) fn send(&self, request: &Request) -> Response {
+        client::send(self.address, request)
+            .unwrap_or_else(|error| panic!("{} {}: {error}", request.method, request.target))
+    }
+
+    pub(crate) fn query(&self, text: &str) -> Response {
+        self.query_with(text, "")
+    }
+
+    pub(crate) fn query_with(&self, text: &str, parameters: &str) -> Response {
+        let body = format!("q={}", percent_encode(text));
+        let target = format!("/query?db=x&epoch=ns{parameters}");
+        let mut request = request("POST", &target, body.as_bytes());
+        request.headers.push(("Content-Type".into(), "application/x-www-form-urlencoded".into()));
+        self.send(&request)
+    }
+
+    pub(crate) fn write(&self, body: &[u8]) -> Response {
+        self.send(&request("POST", "/write?db=x", body))
+    }
+
+    pub(crate) fn write_packed(&self, encoding: &str, body: Vec<u8>) -> Response {
+        let mut request = request("POST", "/write?db=x", &body);
+        request.headers.push(("Content-Encoding".into(), encoding.into()));
+        self.send(&request)
+    }
+
+    /// Sends bytes as they are and returns what comes back until the server closes or is silent.
+    pub(crate) fn raw(&self, bytes: &[u8]) -> String {
+        let mut stream = TcpStream::connect(self.address).expect("the server accepts");
+        stream.set_read_timeout(Some(ANSWER_LIMIT)).expect("a timeout");
+        // The server may close before it has read everything.
+        let _ = stream.write_all(bytes);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    /// Asks whether all is as it was: called at the end of every test.
+    pub(crate) fn is_well(&self) {
+        assert_eq!(self.write(b"after v=1 1").status, 204);
+        let answer = text(&self.query("SELECT v FROM precious; SELECT v FROM after"));
+        assert!(answer.contains("[1,42]") && answer.contains("[1,1]"), "{answer}");
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it lives");
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
+        let peak_kib: u64 = peak.trim().trim_end_matches(" kB").parse().expect("a number");
+        assert!(peak_kib >> 10 <= PEAK_MEMORY_MAX_MIB, "took {} MiB of memory", peak_kib >> 10);
+    }
+}
+
+pub(crate) fn request(method: &str, target: &str, body: &[u8]) -> Request {
+    Request { method: method.into(), target: target.into(), headers: Vec::new(), body: body.to_vec() }
+}
+
+pub(crate) fn text(response: &Response) -> String {
+    String::from_utf8_lossy(&response.body).into_owned()
+}
+
+/// Checks the status and some words of an answer.
+#[track_caller]
+pub(crate) fn expect(response: &Response, status: u16, words: &str) {
+    let text = text(response);
+    let shown: String = text.chars().take(600).collect();
+    assert_eq!(response.status, status, "{shown}");
+    assert!(text.contains(words), "no {words:?} in {shown}");
+}
+
+/// The status of each answer on a connection.
+pub(crate) fn statuses(answers: &str) -> Vec<u16> {
+    let lines = answers.split("HTTP/1.1 ").skip(1);
+    lines.filter_map(|rest| rest.get(..3)?.parse().ok()).collect()
+}

@@ -1,0 +1,83 @@
+//! Lines of every bad kind, and more series than there is memory for.
+
+use crate::server::{START_LIMIT, Server, expect, request};
+use std::time::{Duration, Instant};
+
+#[test]
+fn lines_of_every_bad_kind() {
+    let server = Server::start();
+    let many = |count: usize, item: &dyn Fn(usize) -> String| -> String { (0..count).map(item).collect() };
+    let tags = many(15_000, &|number| format!(",t{number}=v"));
+    expect(&server.write(format!("m{tags} v=1 1").as_bytes()), 400, "max key length exceeded");
+    let fields = many(70_000, &|number| format!("f{number}=1,"));
+    expect(&server.write(format!("m {fields}v=1 1").as_bytes()), 400, "unable to parse");
+    expect(&server.write(format!("{} v=1 1", "m".repeat(70_000)).as_bytes()), 400, "max key length exceeded");
+    expect(&server.write(format!("m v={} 1", "9".repeat(1_000_000)).as_bytes()), 400, "unable to parse");
+    expect(&server.write(b"m v=1e999 1"), 400, "unable to parse");
+    expect(&server.write(b"m v=99999999999999999999i 1"), 400, "unable to parse");
+    expect(&server.write(b"m v=1 99999999999999999999"), 400, "unable to parse");
+    expect(&server.write(b"m v=NaN 1"), 400, "unable to parse");
+    // Zero bytes are blanks, and a line of blanks is none.
+    expect(&server.write(b"\0\0\0\0"), 204, "");
+    expect(&server.write(b"\xff\xfe\xfd"), 400, "unable to parse");
+    expect(&server.write(&b"=".repeat(1_000_000)), 400, "unable to parse");
+    expect(&server.write(&b"x\n".repeat(1_000_000)), 400, "\"refused\":1000000");
+    expect(&server.write(format!("m v=\"{} 1", "x".repeat(20_000_000)).as_bytes()), 400, "unbalanced quotes");
+    // Bytes that are no text, or zero, are part of names like any other.
+    assert_eq!(server.write(b"zero\0name,t\0=a\0b v\0=1 1\n\xff,t=\xfe v=\"\xfd\" 1").status, 204);
+    expect(&server.query("SHOW MEASUREMENTS"), 200, "zero\\u0000name");
+    expect(&server.query("SELECT * FROM \"zero\0name\""), 200, "a\\u0000b");
+    // Good lines among bad ones are stored.
+    let response = server.write(b"good v=1 1\nbad\ngood v=2 2\n\0bad\ngood v=x 3\n");
+    expect(&response, 400, "\"line\":2");
+    expect(&server.query("SELECT count(v) FROM good"), 200, "[0,2]");
+    server.is_well();
+}
+
+#[test]
+fn more_series_than_memory_holds() {
+    let server = Server::start();
+    let text_of_tag = "long".repeat(100);
+    let mut refused = None;
+    for batch in 0..20 {
+        let lines =
+            (0..10_000).map(|number| format!("s,a={batch}-{number},b={text_of_tag}{batch}-{number} v=1 1\n"));
+        let response = server.write(lines.collect::<String>().as_bytes());
+        match response.status {
+            204 => {}
+            // The rows of the first batches wait to be flushed.
+            503 => std::thread::sleep(Duration::from_millis(200)),
+            _ => {
+                refused = Some(response);
+                break;
+            }
+        }
+    }
+    let refused = refused.expect("200 000 series of 900 bytes do not fit into half of the memory limit");
+    expect(&refused, 400, "no new series on measurement");
+    // What is there can be written and read as before.
+    let begun = Instant::now();
+    while server.write(b"precious v=43 2").status != 204 {
+        assert!(begun.elapsed() < START_LIMIT, "no write to a series that is there");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    expect(&server.query("SELECT v FROM precious"), 200, "[2,43]");
+    expect(&server.write(b"new v=1 1"), 400, "drop some");
+    expect(&server.query("DROP SERIES FROM s"), 200, "");
+}
+
+#[test]
+fn deletions_that_are_long_or_deep() {
+    let server = Server::start();
+    let delete = |predicate: &str| {
+        let (start, stop) = ("1970-01-01T00:00:00Z", "2200-01-01T00:00:00Z");
+        let body = serde_json::json!({"start": start, "stop": stop, "predicate": predicate}).to_string();
+        server.send(&request("POST", "/api/v2/delete?bucket=x", body.as_bytes()))
+    };
+    let chain = |count: usize| format!("a=\"b\"{}", " AND a=\"b\"".repeat(count));
+    expect(&delete(&chain(20_000)), 204, "");
+    expect(&delete(&chain(100_000)), 413, "Too Large");
+    expect(&delete(&format!("{}a=b{}", "(".repeat(50_000), ")".repeat(50_000))), 400, "levels deep");
+    expect(&delete(&format!("a=b{}", " OR a=b".repeat(20_000))), 400, "not supported");
+    server.is_well();
+}
