@@ -8,6 +8,7 @@ pub(crate) mod answer;
 pub(crate) mod client;
 pub(crate) mod generate;
 pub(crate) mod play;
+#[allow(dead_code, reason = "other tests use more of it")]
 pub(crate) mod prometheus;
 pub(crate) mod script;
 pub(crate) mod server;
