@@ -162,8 +162,18 @@ impl Query {
             return self.told_to_stop().await;
         }
         let left = self.timeout.saturating_sub(self.elapsed());
-        let timed_out = || Error::new(ErrorKind::Cancelled, "query-timeout limit exceeded");
         tokio::time::timeout(left, self.told_to_stop()).await.unwrap_or_else(|_| timed_out())
+    }
+
+    /// Says that it must stop, if so: for what computes long without waiting.
+    pub fn check(&self) -> Result<()> {
+        if self.is_killed() {
+            return Err(interrupted());
+        }
+        match !self.timeout.is_zero() && self.elapsed() >= self.timeout {
+            true => Err(timed_out()),
+            false => Ok(()),
+        }
     }
 
     async fn told_to_stop(&self) -> Error {
@@ -174,8 +184,16 @@ impl Query {
         if !self.is_killed() {
             told.await;
         }
-        Error::new(ErrorKind::Cancelled, "query interrupted")
+        interrupted()
     }
+}
+
+fn interrupted() -> Error {
+    Error::new(ErrorKind::Cancelled, "query interrupted")
+}
+
+fn timed_out() -> Error {
+    Error::new(ErrorKind::Cancelled, "query-timeout limit exceeded")
 }
 
 impl Entered {
@@ -206,12 +224,14 @@ mod tests {
         let third = enter().unwrap();
         assert_eq!(running.all().iter().map(|query| query.number()).collect::<Vec<_>>(), [1, 3]);
         assert_eq!(third.query().text(), "SHOW QUERIES");
+        assert!(first.query().check().is_ok());
         let waiting = first.query();
         let waiting = tokio::spawn(async move { waiting.stopped().await });
         tokio::task::yield_now().await;
         running.kill(1).unwrap();
         assert_eq!(waiting.await.unwrap().message(), "query interrupted");
         assert_eq!(first.query().stopped().await.message(), "query interrupted", "afterwards too");
+        assert_eq!(first.query().check().unwrap_err().message(), "query interrupted");
         assert!(running.kill(1).is_err() && running.kill(2).is_err());
     }
 
@@ -221,5 +241,6 @@ mod tests {
         let running = Arc::new(RunningQueries::new(limits));
         let entered = running.enter(Arc::new([]), "", &Rights::Open).unwrap();
         assert_eq!(entered.query().stopped().await.message(), "query-timeout limit exceeded");
+        assert_eq!(entered.query().check().unwrap_err().message(), "query-timeout limit exceeded");
     }
 }

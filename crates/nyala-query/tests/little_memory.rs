@@ -50,6 +50,7 @@ fn context() -> Result<QueryContext> {
         now_ns: 1 << 60,
         rights: Rights::Open,
         running: Arc::default(),
+        query: None,
         reporter: Arc::new(|_| Vec::new()),
     };
     let options =

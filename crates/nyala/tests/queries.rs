@@ -178,3 +178,53 @@ fn what_would_hold_or_compute_too_much_is_refused() {
     let sources = vec!["m"; 10_000].join(",");
     refused(&format!("SELECT {} FROM {sources}", names[..1000].join(",")), "measurements in one query");
 }
+
+#[test]
+fn what_shows_and_copies_much_ends_too_and_what_deletes_does_not() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = server(directory.path(), &[], "");
+    for batch in 0..5 {
+        let row = |row: u32| format!("many,h={} v=1\n", batch * 10_000 + row);
+        let lines: String = (0..10_000).map(row).collect();
+        assert_eq!(server.send("POST", "/write?db=d", lines.as_bytes()).expect("an answer").status, 204);
+    }
+    // Killed while it copies: as often as it takes, since it may end first.
+    let copy = "SELECT text INTO copied FROM m";
+    let mut killed = false;
+    while !killed {
+        killed = std::thread::scope(|scope| {
+            let copying = scope.spawn(|| ask(&server, "", &format!("{copy}; SHOW DATABASES")));
+            while !copying.is_finished() {
+                if let Some((number, _)) = shown(&server, "").first() {
+                    ask(&server, "", &format!("KILL QUERY {number}"));
+                }
+            }
+            let answer = copying.join().expect("no panic");
+            answer.to_string().contains("query interrupted") || answer.to_string().contains("not executed")
+        });
+    }
+    assert!(server.stop().success());
+
+    let server = Process::start(&directory.path().join("data"), &["--query-timeout", "1ms"]);
+    for statement in [
+        "SHOW SERIES",
+        "SHOW SERIES EXACT CARDINALITY; SHOW SERIES; SHOW SERIES",
+        "SHOW TAG VALUES FROM many WITH KEY = h; SHOW TAG VALUES WITH KEY = h; SHOW SERIES",
+        "SELECT text INTO other FROM m",
+    ] {
+        let answer = ask(&server, "", statement).to_string();
+        assert!(
+            answer.contains("query-timeout limit exceeded") || answer.contains("not executed"),
+            "{answer}"
+        );
+    }
+    let deleted = ask(&server, "", "DELETE FROM m; SHOW DATABASES");
+    assert!(deleted["results"][0].get("error").is_none(), "{deleted}");
+    assert_eq!(deleted["results"][1]["error"], "not executed", "{deleted}");
+    assert!(server.stop().success());
+    let server = Process::start(&directory.path().join("data"), &[]);
+    let left = ask(&server, "", "SELECT count(text) FROM m");
+    assert!(left["results"][0]["series"].is_null(), "a deletion that has begun is finished: {left}");
+    let copied = ask(&server, "", "SELECT count(text) FROM other");
+    assert_ne!(copied["results"][0]["series"][0]["values"][0][1], 20_000, "{copied}");
+}

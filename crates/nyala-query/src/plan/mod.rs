@@ -24,7 +24,7 @@ pub use window::WindowRule;
 use crate::exec::expression::Expression;
 use crate::influxql::{self, Call, Expr, Field, VarRef};
 use crate::report::Reporter;
-use crate::running::RunningQueries;
+use crate::running::{Query, RunningQueries};
 use expression::{Place, Translator};
 use nyala_core::{Error, Result};
 use nyala_db::catalog::Catalog;
@@ -51,8 +51,17 @@ pub struct QueryContext {
     pub rights: Rights,
     /// What runs beside it, and the bounds.
     pub running: Arc<RunningQueries>,
+    /// The query itself among them, if it is to be listed and stopped.
+    pub query: Option<Arc<Query>>,
     /// Tells what only the server knows.
     pub reporter: Reporter,
+}
+
+impl QueryContext {
+    /// Says that the query must stop, if so: for what computes long without waiting.
+    pub fn check_running(&self) -> Result<()> {
+        self.query.as_ref().map_or(Ok(()), |query| query.check())
+    }
 }
 
 /// A SELECT ready to be executed.

@@ -62,6 +62,7 @@ pub(super) async fn show(
     } else {
         let names = group_keys(asked, &found)?;
         for (name, places) in &found {
+            context.check_running()?;
             for (values, members) in groups(&names, places) {
                 let count = count(counted, &members)?;
                 let tags: Vec<(String, String)> = names.iter().cloned().zip(values).collect();
@@ -96,7 +97,10 @@ async fn everything(counted: Counted<'_>, asked: &ShowCardinality, context: &Que
     let count = match counted {
         Counted::Measurements => by_name.len(),
         // A series that several policies have is one.
-        _ => by_name.values().map(|places| count(counted, places)).sum::<Result<usize>>()?,
+        _ => by_name
+            .values()
+            .map(|places| context.check_running().and_then(|()| count(counted, places)))
+            .sum::<Result<usize>>()?,
     };
     let column = Column::Integer(vec![count as i64].into());
     Ok(Answer::Rows(vec![table("", vec![("cardinality estimation", column)])], Chunks::Whole))
@@ -128,6 +132,7 @@ async fn found(
     }
     let mut found: BTreeMap<String, Vec<Found>> = BTreeMap::new();
     for measurement in all {
+        context.check_running()?;
         let split = split_tags(&measurement, asked.condition.as_ref())?;
         let tags = match counted {
             Counted::TagValues(_) => of_present_tags(split.tags),

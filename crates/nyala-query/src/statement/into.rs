@@ -31,11 +31,21 @@ pub async fn select_into(select: &Select, context: &QueryContext, memory: QueryM
     let mut held = memory.hold();
     held.charge(2 * TEXT_AT_ONCE)?;
     let mut rows = SelectStream::open(plan, context.catalog.store().snapshot(), memory.clone()).await?;
-    while let Some(frame) = rows.next().await? {
+    // Reading may be broken off anywhere, writing only between batches.
+    while let Some(frame) = next_frame(&mut rows, context).await? {
         points.add(&frame.alone(), context).await?;
     }
     points.flush(context).await?;
     Ok(points.written)
+}
+
+async fn next_frame(rows: &mut SelectStream, context: &QueryContext) -> Result<Option<Frame>> {
+    let Some(query) = &context.query else { return rows.next().await };
+    query.check()?;
+    tokio::select! {
+        frame = rows.next() => frame,
+        error = query.stopped() => Err(error),
+    }
 }
 
 pub(super) async fn execute(select: &Select, context: &QueryContext, memory: QueryMemory) -> Result<Answer> {
@@ -155,6 +165,7 @@ impl Points {
         if self.waiting == 0 {
             return Ok(());
         }
+        context.check_running()?;
         let options = ParseOptions {
             precision: Precision::Nanosecond,
             now_ns: context.now_ns,

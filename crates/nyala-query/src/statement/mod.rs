@@ -54,6 +54,36 @@ pub enum Chunks {
     BySize,
 }
 
+/// Whether a statement changes nothing, so that it can be broken off wherever it is.
+pub fn only_reads(statement: &Statement) -> bool {
+    match statement {
+        Statement::Select(select) => select.target.is_none(),
+        Statement::Explain { .. }
+        | Statement::ShowContinuousQueries
+        | Statement::ShowDatabases
+        | Statement::ShowDiagnostics { .. }
+        | Statement::ShowFieldKeyCardinality(_)
+        | Statement::ShowFieldKeys(_)
+        | Statement::ShowGrants { .. }
+        | Statement::ShowMeasurementCardinality(_)
+        | Statement::ShowMeasurements(_)
+        | Statement::ShowQueries
+        | Statement::ShowRetentionPolicies { .. }
+        | Statement::ShowSeries(_)
+        | Statement::ShowSeriesCardinality(_)
+        | Statement::ShowShardGroups
+        | Statement::ShowShards
+        | Statement::ShowStats { .. }
+        | Statement::ShowSubscriptions
+        | Statement::ShowTagKeyCardinality(_)
+        | Statement::ShowTagKeys(_)
+        | Statement::ShowTagValues(_)
+        | Statement::ShowTagValuesCardinality { .. }
+        | Statement::ShowUsers => true,
+        _ => false,
+    }
+}
+
 /// Executes a statement that [`authorize`] let through. Rows of a SELECT are computed as the caller takes them.
 pub async fn execute(statement: &Statement, context: &QueryContext, memory: QueryMemory) -> Result<Answer> {
     match statement {

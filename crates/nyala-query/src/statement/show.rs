@@ -25,6 +25,9 @@ use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// Series between two looks at whether the query must stop.
+const SERIES_BETWEEN_LOOKS: usize = 1_024;
+
 /// A table without times.
 pub(super) fn table(name: &str, columns: Vec<(&str, Column)>) -> Frame {
     let names: Arc<[String]> = columns.iter().map(|(name, _)| (*name).to_owned()).collect();
@@ -159,6 +162,7 @@ async fn find(
                 if !is_of_source(&measurement, source, regex.as_ref()) {
                     continue;
                 }
+                context.check_running()?;
                 let Some(tags) = selected(&measurement, rest.as_ref(), time, rules)? else { continue };
                 let mut series = measurement.series().select(&tags);
                 if time != TimeRange::ALL {
@@ -252,6 +256,7 @@ pub(super) async fn measurements(statement: &ShowMeasurements, context: &QueryCo
     let mut names = BTreeSet::new();
     for policy in &database.policies {
         for measurement in context.catalog.measurements(&database.name, &policy.name).await? {
+            context.check_running()?;
             let of_source = |source| is_of_source(&measurement, source, regex.as_ref());
             if measurement.series().is_empty() || !statement.source.as_ref().is_none_or(of_source) {
                 continue;
@@ -286,8 +291,14 @@ pub(super) async fn series(statement: &ShowSeries, context: &QueryContext) -> Re
         for Found { measurement, series } in places {
             let index = measurement.series();
             // In the order of names and values as they are, not as they are written.
-            of_measurement.extend(series.iter().map(|id| index.tags_of(SeriesId(id))));
+            for (number, id) in series.iter().enumerate() {
+                if number % SERIES_BETWEEN_LOOKS == 0 {
+                    context.check_running()?;
+                }
+                of_measurement.insert(index.tags_of(SeriesId(id)));
+            }
         }
+        context.check_running()?;
         keys.extend(of_measurement.iter().map(|tags| series_key(name, tags)));
     }
     let keys = page(keys, statement.limit, statement.offset);
@@ -329,6 +340,7 @@ pub(super) async fn tag_keys(statement: &ShowTagKeys, context: &QueryContext) ->
     let found = find(database, &statement.sources, condition, Rules::Tags, context).await?;
     let mut frames = Vec::new();
     for (name, places) in &found {
+        context.check_running()?;
         let mut keys = BTreeSet::new();
         for Found { measurement, series } in places {
             keys.extend(measurement.series().keys_of(series).into_iter().map(str::to_owned));
@@ -361,6 +373,7 @@ pub(super) async fn tag_values(statement: &ShowTagValues, context: &QueryContext
         for Found { measurement, series } in places {
             let index = measurement.series();
             for key in index.keys_of(series).into_iter().filter(|key| wanted(key)) {
+                context.check_running()?;
                 pairs.extend(index.values_of(key, series).into_iter().map(|value| (key.to_owned(), value)));
             }
         }

@@ -104,6 +104,7 @@ impl Context {
             now_ns: self.clock.now_ns(),
             rights,
             running: self.running.clone(),
+            query: None,
             reporter: self.reporter.clone(),
         }
     }

@@ -108,6 +108,7 @@ impl Job {
         match among.enter(statements.clone(), &self.context.database, &self.context.rights) {
             Ok(entered) => {
                 let query = entered.query();
+                self.context.query = Some(query.clone());
                 if self.execute_all(&statements, &query).await.is_err() {
                     return;
                 }
@@ -153,6 +154,14 @@ impl Job {
                     break;
                 }
             }
+            // One that cannot be broken off ends, and nothing is executed after it.
+            if query.check().is_err() {
+                for later in number + 1..statements.len() {
+                    self.output.answer.begin_statement(later, None);
+                    self.output.answer.fail_statement("not executed");
+                }
+                break;
+            }
             // Nothing further would be shown, nor does InfluxDB execute it.
             if self.output.rows_left == Some(0) {
                 break;
@@ -177,15 +186,14 @@ impl Job {
 
     async fn execute(&mut self, statement: &Statement, query: &Query) -> Result<(), Stop> {
         let memory = QueryMemory::new(self.memory_bytes, &self.memory);
-        // Reading stops when nobody waits for it any more; what changes something goes on to its end.
-        let reads = matches!(statement, Statement::Select(select) if select.target.is_none());
-        let selects = matches!(statement, Statement::Select(_));
+        // Reading stops when nobody waits for it any more; what changes something looks by itself whether it can stop.
+        let reads = statement::only_reads(statement);
         let gone = self.output.pieces.clone();
         let mut stopped = std::pin::pin!(query.stopped());
         let executed = tokio::select! {
             executed = execute(statement, &self.context, memory) => executed?,
             () = gone.closed(), if reads => return Err(Stop::ClientGone),
-            error = stopped.as_mut(), if selects => return Err(Stop::Failed(error)),
+            error = stopped.as_mut(), if reads => return Err(Stop::Failed(error)),
         };
         match executed {
             statement::Answer::Done => {}
@@ -263,8 +271,7 @@ impl From<nyala_core::Error> for Stop {
 /// Whether a statement changes something and InfluxDB warns of asking for it by GET: it forgot DELETE.
 fn warns_of_get(statement: &Statement) -> bool {
     match statement {
-        Statement::Select(select) => select.target.is_some(),
-        Statement::Explain { .. } | Statement::Delete(_) => false,
-        other => !format!("{other}").starts_with("SHOW"),
+        Statement::Delete(_) => false,
+        other => !statement::only_reads(other),
     }
 }
