@@ -7,6 +7,10 @@ use nyala_core::{Error, Result};
 /// The most windows one query may show or have the store compute.
 pub const WINDOWS_MAX: usize = 1 << 24;
 
+/// Clocks of all zones differ from UTC by whole quarters of an hour, from 1973 on.
+const QUARTER_NS: i64 = 900 * 1_000_000_000;
+const QUARTERS_FROM_NS: i64 = 94_694_400 * 1_000_000_000;
+
 /// How time is divided.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WindowRule {
@@ -52,6 +56,11 @@ impl WindowRule {
         }
     }
 
+    /// Whether windows from a time on are those of UTC whatever the zone.
+    fn is_same_everywhere(&self, start_ns: i64) -> bool {
+        start_ns >= QUARTERS_FROM_NS && QUARTER_NS % self.interval_ns == 0
+    }
+
     /// Why a query with too many windows is not executed.
     pub fn too_many() -> Error {
         Error::limit(format!("more than {WINDOWS_MAX} windows of time in one query: narrow its time range"))
@@ -60,7 +69,7 @@ impl WindowRule {
     /// All windows from the one that holds `first_ns` to the one that holds `last_ns`.
     pub fn windows(&self, first_ns: i64, last_ns: i64) -> Result<Windows> {
         let (start_ns, _) = self.window_of(first_ns);
-        if self.zone.is_none() {
+        if self.zone.is_none() || self.is_same_everywhere(start_ns) {
             let (last_start_ns, _) = self.window_of(last_ns);
             let span = i128::from(last_start_ns) - i128::from(start_ns);
             let count = (span / i128::from(self.interval_ns)).max(-1) + 1;
@@ -95,6 +104,28 @@ mod tests {
         assert_eq!(rule.window_of(12), (3, 13));
         assert_eq!(rule.window_of(-1), (-7, 3));
         assert_eq!(rule.windows(12, 23).unwrap(), Windows::Regular { start_ns: 3, width_ns: 10, count: 3 });
+    }
+
+    #[test]
+    fn windows_of_minutes_know_no_zone() {
+        for zone in
+            ["Europe/Berlin", "Australia/Lord_Howe", "Asia/Kathmandu", "Africa/Monrovia", "America/St_Johns"]
+        {
+            for (minutes, offset_ns) in [(1, 0), (5, 77_000_000_000), (15, 0)] {
+                let rule =
+                    WindowRule { interval_ns: minutes * HOUR_NS / 60, offset_ns, zone: Zone::named(zone) };
+                let first_ns = 1_616_880_000_000_000_000;
+                let windows = rule.windows(first_ns, first_ns + 36 * HOUR_NS).unwrap();
+                assert!(matches!(windows, Windows::Regular { .. }), "{zone}");
+                for index in 0..windows.count() {
+                    let range = windows.range(index);
+                    assert_eq!(rule.window_of(range.start_ns), (range.start_ns, range.end_ns), "{zone}");
+                }
+            }
+        }
+        let early =
+            WindowRule { interval_ns: HOUR_NS / 60, offset_ns: 0, zone: Zone::named("Africa/Monrovia") };
+        assert!(matches!(early.windows(0, HOUR_NS).unwrap(), Windows::Bounds(_)));
     }
 
     #[test]
