@@ -5,9 +5,11 @@
 //! (logarithm), a Taylor series with fused multiplications (exponential), and powers by repeated squaring.
 
 mod exponential;
+mod function;
 mod trigonometric;
 
 pub use exponential::{exp, fraction_and_exponent, ln, log2, log10, pow, scaled};
+pub use function::{Formula, MathFunction};
 pub use trigonometric::{acos, asin, atan, atan2, cos, sin, tan};
 
 /// A polynomial's value; the coefficient of the highest power comes first.

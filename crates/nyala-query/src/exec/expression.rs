@@ -6,7 +6,7 @@
 //! says which it follows: [`Operator::DivideWhole`] and [`Binary::absent_is_false`].
 
 use super::column::{Column, Scalar};
-use crate::elementary;
+use crate::elementary::{Formula, MathFunction};
 use arrow_array::{
     Array, ArrowPrimitiveType, BooleanArray, Float64Array, PrimitiveArray, StringArray, UInt64Array,
 };
@@ -79,58 +79,6 @@ impl Operator {
     pub fn is_logical(self) -> bool {
         use Operator::{And, Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual, Or};
         matches!(self, And | Or | Equal | NotEqual | Less | LessOrEqual | Greater | GreaterOrEqual)
-    }
-}
-
-/// The mathematical functions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the variants are the functions' names")]
-pub enum MathFunction {
-    Abs,
-    Sin,
-    Cos,
-    Tan,
-    Asin,
-    Acos,
-    Atan,
-    Atan2,
-    Exp,
-    Ln,
-    Log,
-    Log2,
-    Log10,
-    Sqrt,
-    Pow,
-    Floor,
-    Ceil,
-    Round,
-}
-
-impl MathFunction {
-    /// The function of that name.
-    pub fn named(name: &str) -> Option<Self> {
-        use MathFunction::*;
-        Some(match name {
-            "abs" => Abs,
-            "sin" => Sin,
-            "cos" => Cos,
-            "tan" => Tan,
-            "asin" => Asin,
-            "acos" => Acos,
-            "atan" => Atan,
-            "atan2" => Atan2,
-            "exp" => Exp,
-            "ln" => Ln,
-            "log" => Log,
-            "log2" => Log2,
-            "log10" => Log10,
-            "sqrt" => Sqrt,
-            "pow" => Pow,
-            "floor" => Floor,
-            "ceil" => Ceil,
-            "round" => Round,
-            _ => return None,
-        })
     }
 }
 
@@ -375,38 +323,18 @@ fn strings(operator: Operator, a: &StringArray, b: &StringArray) -> Column {
 }
 
 fn math(function: MathFunction, arguments: &[Column], rows: usize) -> Column {
-    use MathFunction::*;
     let Some(first) = arguments.first().filter(|column| column.is_number()) else {
         return Column::Null(rows);
     };
-    let of_float = |compute: fn(f64) -> f64| Column::Float(first.to_floats().unary(compute));
-    match (function, first, arguments.get(1)) {
-        (Floor | Ceil | Round, Column::Integer(_) | Column::Unsigned(_), _) => first.clone(),
-        (Abs, Column::Integer(array), _) => Column::Integer(array.unary(i64::wrapping_abs)),
-        (Abs, Column::Unsigned(_), _) => first.clone(),
-        (Abs, ..) => of_float(f64::abs),
-        (Floor, ..) => of_float(f64::floor),
-        (Ceil, ..) => of_float(f64::ceil),
-        (Round, ..) => of_float(f64::round),
-        (Sin, ..) => of_float(elementary::sin),
-        (Cos, ..) => of_float(elementary::cos),
-        (Tan, ..) => of_float(elementary::tan),
-        (Asin, ..) => of_float(elementary::asin),
-        (Acos, ..) => of_float(elementary::acos),
-        (Atan, ..) => of_float(elementary::atan),
-        (Exp, ..) => of_float(elementary::exp),
-        (Ln, ..) => of_float(elementary::ln),
-        (Log2, ..) => of_float(elementary::log2),
-        (Log10, ..) => of_float(elementary::log10),
-        (Sqrt, ..) => of_float(f64::sqrt),
-        (Atan2 | Pow | Log, _, Some(second)) if second.is_number() => {
-            let compute: fn(f64, f64) -> f64 = match function {
-                Atan2 => elementary::atan2,
-                Pow => elementary::pow,
-                _ => |value, base| elementary::ln(value) / elementary::ln(base),
-            };
+    match (function.formula(), first, arguments.get(1)) {
+        (_, Column::Integer(array), _) if function == MathFunction::Abs => {
+            Column::Integer(array.unary(i64::wrapping_abs))
+        }
+        (_, Column::Integer(_) | Column::Unsigned(_), _) if function.keeps_integers() => first.clone(),
+        (Formula::Unary(compute), ..) => Column::Float(first.to_floats().unary(compute)),
+        (Formula::Binary(compute), _, Some(second)) if second.is_number() => {
             Column::Float(arithmetic(&first.to_floats(), &second.to_floats(), compute))
         }
-        (Atan2 | Pow | Log, ..) => Column::Null(rows),
+        (Formula::Binary(_), ..) => Column::Null(rows),
     }
 }

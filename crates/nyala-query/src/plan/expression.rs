@@ -1,8 +1,9 @@
 //! Expressions of a query as what is computed over columns.
 
 use super::rewrite::compile_regex;
+use crate::elementary::MathFunction;
 use crate::exec::column::Scalar;
-use crate::exec::expression::{Binary, Expression, MathFunction, Operator};
+use crate::exec::expression::{Binary, Expression, Operator};
 use crate::influxql::{self, BinaryOperator, Expr, VarRef};
 use nyala_core::{Error, Result};
 

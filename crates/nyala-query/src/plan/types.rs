@@ -3,7 +3,7 @@
 use super::call::arguments_shown;
 use super::reference::ValueType;
 use super::rewrite::RewrittenSource;
-use crate::exec::expression::MathFunction;
+use crate::elementary::MathFunction;
 use crate::influxql::{Binary, BinaryOperator, DataType, Expr};
 use nyala_core::{Error, Result};
 use nyala_db::catalog::{Field, Measurement};
