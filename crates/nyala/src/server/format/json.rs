@@ -5,6 +5,7 @@
 //! when it turns out that it cannot be finished; what is on its way to the client cannot.
 
 use super::number::{push_float, push_integer, push_unsigned};
+use super::series::{SeriesName, SeriesWriter};
 use super::tags::WrittenTags;
 use super::text::push_string;
 use super::time::{Epoch, WrittenTimes};
@@ -12,9 +13,7 @@ use arrow_array::Array;
 use nyala_query::exec::Frame;
 use nyala_query::exec::column::{Column, Scalar, list};
 use nyala_query::influxql::Zone;
-use nyala_query::statement::Chunks;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// How an answer is written.
 #[derive(Debug, Clone, Copy)]
@@ -62,8 +61,7 @@ enum Cells<'a> {
 
 /// The series whose rows are being written.
 struct OpenSeries {
-    name: Arc<str>,
-    tags: Arc<[(String, String)]>,
+    name: SeriesName,
     rows: usize,
 }
 
@@ -142,37 +140,6 @@ impl JsonAnswer {
         push_unsigned(&mut self.out, self.statement as u64);
     }
 
-    /// Writes some rows of a frame.
-    pub fn frame(&mut self, frame: &Frame, rows: Range<usize>, chunks: Chunks) {
-        let same = self.open.as_ref().is_some_and(|open| open.name == frame.name && open.tags == frame.tags);
-        // Frames of a SELECT follow each other within a series; those of others are whole, but for parts.
-        if !same || (frame.time_column.is_none() && rows.start == frame.span.start) {
-            self.close_series(false);
-            match chunks {
-                Chunks::Whole => {}
-                Chunks::PerSeries => self.end_chunk(false),
-                Chunks::BySize => self.end_chunk(true),
-            }
-            self.open_series(frame);
-        }
-        let rows_max = match chunks {
-            Chunks::BySize => self.options.chunk_rows.unwrap_or(usize::MAX),
-            Chunks::Whole | Chunks::PerSeries => usize::MAX,
-        };
-        let cells = self.cells_of(frame);
-        for row in rows {
-            if self.open.as_ref().is_some_and(|open| open.rows >= rows_max) {
-                self.close_series(true);
-                self.end_chunk(true);
-                self.open_series(frame);
-            }
-            let open = self.open.as_mut().expect("a series was opened");
-            self.out.extend_from_slice(if open.rows == 0 { b",\"values\":[[" } else { b",[" });
-            open.rows += 1;
-            self.row(frame, row, &cells);
-        }
-    }
-
     /// How the cells of a frame's rows are written: neighbouring tags at once.
     fn cells_of<'a>(&mut self, frame: &'a Frame) -> Vec<Cells<'a>> {
         let mut cells: Vec<Cells<'a>> = Vec::with_capacity(frame.columns.len());
@@ -241,72 +208,6 @@ impl JsonAnswer {
             }
         }
         out.push(b']');
-    }
-
-    fn open_series(&mut self, frame: &Frame) {
-        if self.is_chunked() && !self.has_series {
-            self.push_statement_head();
-        }
-        self.out.extend_from_slice(if self.has_series { b"," } else { b",\"series\":[" });
-        self.has_series = true;
-        self.out.push(b'{');
-        if !frame.name.is_empty() {
-            self.out.extend_from_slice(b"\"name\":");
-            push_string(&mut self.out, &frame.name);
-            self.out.push(b',');
-        }
-        if !frame.tags.is_empty() {
-            self.out.extend_from_slice(b"\"tags\":{");
-            for (position, (key, value)) in frame.tags.iter().enumerate() {
-                if position > 0 {
-                    self.out.push(b',');
-                }
-                push_string(&mut self.out, key);
-                self.out.push(b':');
-                push_string(&mut self.out, value);
-            }
-            self.out.extend_from_slice(b"},");
-        }
-        self.out.extend_from_slice(b"\"columns\":[");
-        let names =
-            frame.time_column.as_deref().into_iter().chain(frame.column_names.iter().map(String::as_str));
-        for (position, name) in names.enumerate() {
-            if position > 0 {
-                self.out.push(b',');
-            }
-            push_string(&mut self.out, name);
-        }
-        self.out.push(b']');
-        self.open = Some(OpenSeries { name: frame.name.clone(), tags: frame.tags.clone(), rows: 0 });
-    }
-
-    /// Ends the series of a frame as a partial one, if it is at hand.
-    pub fn cut(&mut self, frame: &Frame) {
-        if self.open.as_ref().is_some_and(|open| open.name == frame.name && open.tags == frame.tags) {
-            self.close_series(true);
-        }
-    }
-
-    /// Ends the series at hand; `partial` when more of its rows follow in another chunk.
-    fn close_series(&mut self, partial: bool) {
-        let Some(open) = self.open.take() else { return };
-        if open.rows > 0 {
-            self.out.push(b']');
-        }
-        if partial {
-            self.out.extend_from_slice(b",\"partial\":true");
-        }
-        self.out.push(b'}');
-    }
-
-    /// Ends a chunk with at least a series; `partial` when the statement has more.
-    fn end_chunk(&mut self, partial: bool) {
-        if !self.is_chunked() || !self.has_series {
-            return;
-        }
-        self.has_series = false;
-        self.out.extend_from_slice(if partial { b"],\"partial\":true" } else { b"]" });
-        self.end_result();
     }
 
     fn end_result(&mut self) {
@@ -394,6 +295,88 @@ impl JsonAnswer {
         } else {
             self.end_document();
         }
+    }
+}
+
+impl SeriesWriter for JsonAnswer {
+    fn open(&self) -> Option<&SeriesName> {
+        self.open.as_ref().map(|open| &open.name)
+    }
+
+    fn open_rows(&self) -> usize {
+        self.open.as_ref().map_or(0, |open| open.rows)
+    }
+
+    fn chunk_rows(&self) -> Option<usize> {
+        self.options.chunk_rows
+    }
+
+    fn open_series(&mut self, frame: &Frame) {
+        if self.is_chunked() && !self.has_series {
+            self.push_statement_head();
+        }
+        self.out.extend_from_slice(if self.has_series { b"," } else { b",\"series\":[" });
+        self.has_series = true;
+        self.out.push(b'{');
+        if !frame.name.is_empty() {
+            self.out.extend_from_slice(b"\"name\":");
+            push_string(&mut self.out, &frame.name);
+            self.out.push(b',');
+        }
+        if !frame.tags.is_empty() {
+            self.out.extend_from_slice(b"\"tags\":{");
+            for (position, (key, value)) in frame.tags.iter().enumerate() {
+                if position > 0 {
+                    self.out.push(b',');
+                }
+                push_string(&mut self.out, key);
+                self.out.push(b':');
+                push_string(&mut self.out, value);
+            }
+            self.out.extend_from_slice(b"},");
+        }
+        self.out.extend_from_slice(b"\"columns\":[");
+        let names =
+            frame.time_column.as_deref().into_iter().chain(frame.column_names.iter().map(String::as_str));
+        for (position, name) in names.enumerate() {
+            if position > 0 {
+                self.out.push(b',');
+            }
+            push_string(&mut self.out, name);
+        }
+        self.out.push(b']');
+        self.open = Some(OpenSeries { name: SeriesName::of(frame), rows: 0 });
+    }
+
+    fn rows(&mut self, frame: &Frame, rows: Range<usize>) {
+        let cells = self.cells_of(frame);
+        let open = self.open.as_mut().expect("a series was opened");
+        let before = open.rows;
+        open.rows += rows.len();
+        for (number, row) in (before..).zip(rows) {
+            self.out.extend_from_slice(if number == 0 { b",\"values\":[[" } else { b",[" });
+            self.row(frame, row, &cells);
+        }
+    }
+
+    fn close_series(&mut self, partial: bool) {
+        let Some(open) = self.open.take() else { return };
+        if open.rows > 0 {
+            self.out.push(b']');
+        }
+        if partial {
+            self.out.extend_from_slice(b",\"partial\":true");
+        }
+        self.out.push(b'}');
+    }
+
+    fn end_chunk(&mut self, partial: bool) {
+        if !self.is_chunked() || !self.has_series {
+            return;
+        }
+        self.has_series = false;
+        self.out.extend_from_slice(if partial { b"],\"partial\":true" } else { b"]" });
+        self.end_result();
     }
 }
 

@@ -3,13 +3,12 @@
 //! MessagePack tells the length of a list before its elements, so a document is gathered with holes where lengths
 //! belong, and put together when it is whole. An answer that is not chunked is therefore held in memory.
 
+use super::series::{SeriesName, SeriesWriter};
 use super::time::Epoch;
 use arrow_array::Array;
 use nyala_query::exec::Frame;
 use nyala_query::exec::column::{Column, Scalar, list};
-use nyala_query::statement::Chunks;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// The extension that holds a time: seconds (i64) and nanoseconds (i32), big-endian.
 const TIME_EXTENSION: u8 = 5;
@@ -56,8 +55,7 @@ struct OpenResult {
 
 /// The series whose rows are being written, and its holes.
 struct OpenSeries {
-    name: Arc<str>,
-    tags: Arc<[(String, String)]>,
+    name: SeriesName,
     members: usize,
     rows: usize,
 }
@@ -120,76 +118,6 @@ impl MessagePackAnswer {
         self.result = Some(OpenResult { members, before_series, series });
     }
 
-    pub(super) fn frame(&mut self, frame: &Frame, rows: Range<usize>, chunks: Chunks) {
-        let same =
-            self.series.as_ref().is_some_and(|open| open.name == frame.name && open.tags == frame.tags);
-        // Frames of a SELECT follow each other within a series; those of others are whole, but for parts.
-        if !same || (frame.time_column.is_none() && rows.start == frame.span.start) {
-            self.close_series(false);
-            match chunks {
-                Chunks::Whole => {}
-                Chunks::PerSeries => self.end_chunk(false),
-                Chunks::BySize => self.end_chunk(true),
-            }
-            self.open_series(frame);
-        }
-        let rows_max = match chunks {
-            Chunks::BySize => self.chunk_rows.unwrap_or(usize::MAX),
-            Chunks::Whole | Chunks::PerSeries => usize::MAX,
-        };
-        for row in rows {
-            if self.rows_of_series() >= rows_max {
-                self.close_series(true);
-                self.end_chunk(true);
-                self.open_series(frame);
-            }
-            let open = self.series.as_ref().expect("a series was opened");
-            self.holes[open.rows].length += 1;
-            self.row(frame, row);
-        }
-    }
-
-    fn rows_of_series(&self) -> usize {
-        self.series.as_ref().map_or(0, |open| self.holes[open.rows].length as usize)
-    }
-
-    fn open_series(&mut self, frame: &Frame) {
-        if self.result.is_none() {
-            self.open_result();
-        }
-        if let Some(result) = &self.result {
-            self.holes[result.series].length += 1;
-        }
-        let members = self.hole(Kind::Map, 2);
-        if !frame.name.is_empty() {
-            self.holes[members].length += 1;
-            push_text(&mut self.out, "name");
-            push_text(&mut self.out, &frame.name);
-        }
-        if !frame.tags.is_empty() {
-            self.holes[members].length += 1;
-            push_text(&mut self.out, "tags");
-            push_length(&mut self.out, Kind::Map, frame.tags.len() as u32);
-            for (key, value) in &*frame.tags {
-                push_text(&mut self.out, key);
-                push_text(&mut self.out, value);
-            }
-        }
-        push_text(&mut self.out, "columns");
-        let time_column = frame.time_column.as_deref();
-        push_length(
-            &mut self.out,
-            Kind::List,
-            frame.column_names.len() as u32 + u32::from(time_column.is_some()),
-        );
-        for name in time_column.into_iter().chain(frame.column_names.iter().map(|name| &**name)) {
-            push_text(&mut self.out, name);
-        }
-        push_text(&mut self.out, "values");
-        let rows = self.hole(Kind::List, 0);
-        self.series = Some(OpenSeries { name: frame.name.clone(), tags: frame.tags.clone(), members, rows });
-    }
-
     fn row(&mut self, frame: &Frame, row: usize) {
         let out = &mut self.out;
         push_length(out, Kind::List, frame.columns.len() as u32 + u32::from(frame.time_column.is_some()));
@@ -202,37 +130,6 @@ impl MessagePackAnswer {
         for column in &*frame.columns {
             push_cell(out, column, row, frame.instead.as_ref());
         }
-    }
-
-    /// Ends the series of a frame as a partial one, if it is at hand.
-    pub(super) fn cut(&mut self, frame: &Frame) {
-        if self.series.as_ref().is_some_and(|open| open.name == frame.name && open.tags == frame.tags) {
-            self.close_series(true);
-        }
-    }
-
-    /// Ends the series at hand; `partial` when more of its rows follow in another chunk.
-    fn close_series(&mut self, partial: bool) {
-        let Some(open) = self.series.take() else { return };
-        if partial {
-            self.holes[open.members].length += 1;
-            push_text(&mut self.out, "partial");
-            self.out.push(TRUE);
-        }
-    }
-
-    /// Ends a chunk with at least a series; `partial` when the statement has more.
-    fn end_chunk(&mut self, partial: bool) {
-        if !self.is_chunked() {
-            return;
-        }
-        let Some(result) = &self.result else { return };
-        if partial {
-            self.holes[result.members].length += 1;
-            push_text(&mut self.out, "partial");
-            self.out.push(TRUE);
-        }
-        self.end_result();
     }
 
     fn end_result(&mut self) {
@@ -309,6 +206,87 @@ impl MessagePackAnswer {
         if !self.is_chunked() {
             self.end_document();
         }
+    }
+}
+
+impl SeriesWriter for MessagePackAnswer {
+    fn open(&self) -> Option<&SeriesName> {
+        self.series.as_ref().map(|open| &open.name)
+    }
+
+    fn open_rows(&self) -> usize {
+        self.series.as_ref().map_or(0, |open| self.holes[open.rows].length as usize)
+    }
+
+    fn chunk_rows(&self) -> Option<usize> {
+        self.chunk_rows
+    }
+
+    fn open_series(&mut self, frame: &Frame) {
+        if self.result.is_none() {
+            self.open_result();
+        }
+        if let Some(result) = &self.result {
+            self.holes[result.series].length += 1;
+        }
+        let members = self.hole(Kind::Map, 2);
+        if !frame.name.is_empty() {
+            self.holes[members].length += 1;
+            push_text(&mut self.out, "name");
+            push_text(&mut self.out, &frame.name);
+        }
+        if !frame.tags.is_empty() {
+            self.holes[members].length += 1;
+            push_text(&mut self.out, "tags");
+            push_length(&mut self.out, Kind::Map, frame.tags.len() as u32);
+            for (key, value) in &*frame.tags {
+                push_text(&mut self.out, key);
+                push_text(&mut self.out, value);
+            }
+        }
+        push_text(&mut self.out, "columns");
+        let time_column = frame.time_column.as_deref();
+        push_length(
+            &mut self.out,
+            Kind::List,
+            frame.column_names.len() as u32 + u32::from(time_column.is_some()),
+        );
+        for name in time_column.into_iter().chain(frame.column_names.iter().map(|name| &**name)) {
+            push_text(&mut self.out, name);
+        }
+        push_text(&mut self.out, "values");
+        let rows = self.hole(Kind::List, 0);
+        self.series = Some(OpenSeries { name: SeriesName::of(frame), members, rows });
+    }
+
+    fn rows(&mut self, frame: &Frame, rows: Range<usize>) {
+        let open = self.series.as_ref().expect("a series was opened");
+        self.holes[open.rows].length += rows.len() as u32;
+        for row in rows {
+            self.row(frame, row);
+        }
+    }
+
+    fn close_series(&mut self, partial: bool) {
+        let Some(open) = self.series.take() else { return };
+        if partial {
+            self.holes[open.members].length += 1;
+            push_text(&mut self.out, "partial");
+            self.out.push(TRUE);
+        }
+    }
+
+    fn end_chunk(&mut self, partial: bool) {
+        if !self.is_chunked() {
+            return;
+        }
+        let Some(result) = &self.result else { return };
+        if partial {
+            self.holes[result.members].length += 1;
+            push_text(&mut self.out, "partial");
+            self.out.push(TRUE);
+        }
+        self.end_result();
     }
 }
 

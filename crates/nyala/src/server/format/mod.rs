@@ -6,6 +6,7 @@ pub mod json;
 mod kind;
 mod message_pack;
 mod number;
+mod series;
 mod tags;
 mod text;
 mod time;
@@ -21,6 +22,7 @@ use message_pack::MessagePackAnswer;
 use nyala_query::exec::Frame;
 use nyala_query::influxql::Zone;
 use nyala_query::statement::Chunks;
+use series::SeriesWriter;
 use std::ops::Range;
 
 /// An answer in the making. Calls per statement: `begin_statement`, then `frame`s, then one of

@@ -1,0 +1,77 @@
+//! How rows of frames become series and chunks, whatever these look like in a format.
+
+use nyala_query::exec::Frame;
+use nyala_query::statement::Chunks;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Whose rows are being written.
+pub(super) struct SeriesName {
+    name: Arc<str>,
+    tags: Arc<[(String, String)]>,
+}
+
+impl SeriesName {
+    /// The series that a frame belongs to.
+    pub(super) fn of(frame: &Frame) -> Self {
+        Self { name: frame.name.clone(), tags: frame.tags.clone() }
+    }
+
+    fn is_of(&self, frame: &Frame) -> bool {
+        self.name == frame.name && self.tags == frame.tags
+    }
+}
+
+/// An answer made of series, in chunks where they are asked for.
+pub(super) trait SeriesWriter {
+    /// The series at hand.
+    fn open(&self) -> Option<&SeriesName>;
+    /// Rows of the series at hand so far.
+    fn open_rows(&self) -> usize;
+    /// Rows of each chunk of a chunked answer.
+    fn chunk_rows(&self) -> Option<usize>;
+    /// Begins the series of a frame.
+    fn open_series(&mut self, frame: &Frame);
+    /// Adds rows of a frame to the series at hand.
+    fn rows(&mut self, frame: &Frame, rows: Range<usize>);
+    /// Ends the series at hand, if any; `partial` when more of its rows follow in another chunk.
+    fn close_series(&mut self, partial: bool);
+    /// Ends a chunk with at least a series; `partial` when the statement has more.
+    fn end_chunk(&mut self, partial: bool);
+
+    /// Writes some rows of a frame.
+    fn frame(&mut self, frame: &Frame, mut rows: Range<usize>, chunks: Chunks) {
+        let same = self.open().is_some_and(|open| open.is_of(frame));
+        // Frames of a SELECT follow each other within a series; those of others are whole, but for parts.
+        if !same || (frame.time_column.is_none() && rows.start == frame.span.start) {
+            self.close_series(false);
+            match chunks {
+                Chunks::Whole => {}
+                Chunks::PerSeries => self.end_chunk(false),
+                Chunks::BySize => self.end_chunk(true),
+            }
+            self.open_series(frame);
+        }
+        let rows_max = match chunks {
+            Chunks::BySize => self.chunk_rows().unwrap_or(usize::MAX),
+            Chunks::Whole | Chunks::PerSeries => usize::MAX,
+        };
+        while !rows.is_empty() {
+            if self.open_rows() >= rows_max {
+                self.close_series(true);
+                self.end_chunk(true);
+                self.open_series(frame);
+            }
+            let end = rows.end.min(rows.start.saturating_add(rows_max - self.open_rows()));
+            self.rows(frame, rows.start..end);
+            rows.start = end;
+        }
+    }
+
+    /// Ends the series of a frame for good, if it is at hand, although it has more rows: it is marked as partial.
+    fn cut(&mut self, frame: &Frame) {
+        if self.open().is_some_and(|open| open.is_of(frame)) {
+            self.close_series(true);
+        }
+    }
+}
