@@ -3,9 +3,9 @@
 use super::in_full::select_in_full;
 use super::show::{table, text_column};
 use super::{Answer, Chunks};
-use crate::influxql::{CreateContinuousQuery, Statement};
+use crate::influxql::{CreateContinuousQuery, Select, Source, Statement};
 use crate::plan::QueryContext;
-use nyala_core::Result;
+use nyala_core::{Error, Result};
 use nyala_db::catalog::ContinuousQuery;
 use nyala_db::users::Privilege;
 
@@ -19,10 +19,38 @@ pub(super) async fn create(create: &CreateContinuousQuery, context: &QueryContex
     };
     let mut full = create.clone();
     full.select = select_in_full(&create.select, &within);
+    // All databases first, as InfluxDB looks for them.
+    each_place(&full.select, &mut |database, _| context.catalog.existing_database(database).map(drop))?;
+    each_place(&full.select, &mut |database, policy| {
+        let known = context.catalog.existing_database(database)?;
+        let policy = policy.unwrap_or(&known.default_policy);
+        match known.policies.iter().any(|own| own.name == policy) {
+            true => Ok(()),
+            false => Err(Error::missing(format!("retention policy not found: {database}.{policy}"))),
+        }
+    })?;
     let text = Statement::CreateContinuousQuery(Box::new(full)).to_string();
     let query = ContinuousQuery { name: create.name.clone(), text };
     context.catalog.create_continuous_query(&create.database, query).await?;
     Ok(Answer::Done)
+}
+
+/// Visits the database and retention policy that a SELECT with full names writes to, and those it reads.
+fn each_place(select: &Select, visit: &mut dyn FnMut(&str, Option<&str>) -> Result<()>) -> Result<()> {
+    let target = select.target.iter().map(|target| &target.measurement);
+    let mut inner = Vec::new();
+    let sources = select.sources.iter().filter_map(|source| match source {
+        Source::Measurement(measurement) => Some(measurement),
+        Source::Subquery(select) => {
+            inner.push(select);
+            None
+        }
+    });
+    for measurement in target.chain(sources) {
+        let database = measurement.database.as_deref().unwrap_or("");
+        visit(database, measurement.retention_policy.as_deref())?;
+    }
+    inner.into_iter().try_for_each(|select| each_place(select, visit))
 }
 
 /// Those of the databases that may be read.

@@ -178,6 +178,8 @@ impl Body {
         let Body { bytes, encoding, limit_bytes, mut hold } = self;
         let bytes = match encoding {
             Encoding::Plain => bytes,
+            // InfluxDB's words, which clients may know.
+            Encoding::Gzip if bytes.is_empty() => return Err(failure(StatusCode::BAD_REQUEST, "EOF")),
             Encoding::Gzip => {
                 unpack(flate2::read::MultiGzDecoder::new(&bytes[..]), encoding, limit_bytes, &mut hold)?
             }
@@ -234,7 +236,7 @@ fn too_slow(limit: Duration) -> Failure {
 
 fn broken(encoding: Encoding, error: &std::io::Error) -> Failure {
     let words = match (encoding, error.kind()) {
-        // InfluxDB's words, which clients may know.
+        // The same.
         (Encoding::Gzip, ErrorKind::UnexpectedEof) => "unexpected EOF".to_owned(),
         (Encoding::Gzip, _) => format!("gzip: {error}"),
         _ => format!("zstd: {error}"),

@@ -21,7 +21,7 @@ use access::Access;
 use hyper::body::Incoming;
 use hyper::header::{
     ACCEPT, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ALLOW, HeaderMap, HeaderName, HeaderValue,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ALLOW, HeaderMap, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Method, Request, Response, StatusCode};
 use nyala_core::env::ClockRef;
@@ -134,9 +134,9 @@ pub async fn answer(
     let accepted = request.headers().get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let format = Format::accepted(accepted);
     let mut response = match allowed(&path) {
-        None => whole(StatusCode::NOT_FOUND, TEXT, "404 page not found\n"),
+        None => plainly(whole(StatusCode::NOT_FOUND, TEXT, "404 page not found\n")),
         Some(allowed) if !allowed.split(", ").any(|method| method == request.method().as_str()) => {
-            let mut refused = whole(StatusCode::METHOD_NOT_ALLOWED, TEXT, "Method Not Allowed\n");
+            let mut refused = plainly(whole(StatusCode::METHOD_NOT_ALLOWED, TEXT, "Method Not Allowed\n"));
             refused.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
             refused
         }
@@ -158,6 +158,12 @@ pub async fn answer(
     headers.insert(HeaderName::from_static("request-id"), id.clone());
     headers.insert(HeaderName::from_static("x-request-id"), id);
     Ok(response)
+}
+
+/// Says that a text is nothing else, whatever it looks like.
+fn plainly(mut response: Response<Answer>) -> Response<Answer> {
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
 }
 
 fn header(request: &Request<Incoming>, name: &str) -> Option<HeaderValue> {
@@ -218,7 +224,7 @@ async fn route(
         }
         _ => {
             let words = "nyala has no Flux: use InfluxQL on /query\n";
-            Ok(whole(StatusCode::FORBIDDEN, TEXT, words))
+            Ok(plainly(whole(StatusCode::FORBIDDEN, TEXT, words)))
         }
     }
 }
