@@ -8,8 +8,10 @@ use serde::{Deserialize, Serialize};
 
 /// The most that a database may have: each has a queue and a sender of its own.
 pub const SUBSCRIPTIONS_MAX: usize = 32;
-/// The most destinations of one.
+/// The most destinations of one, …
 const DESTINATIONS_MAX: usize = 32;
+/// … and the longest URL of each: all stand in the record of the database.
+const URL_MAX_BYTES: usize = 2_048;
 
 /// A subscription.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -63,7 +65,7 @@ impl Destination {
     /// A destination out of a URL, which must have a port; `None` where it is none.
     pub fn parse(text: &str) -> Option<Self> {
         // What ends a line of a request's head, and what no URL holds, must not get there.
-        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        if text.len() > URL_MAX_BYTES || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return None;
         }
         let (scheme, rest) = text.split_once("://")?;
@@ -189,5 +191,6 @@ mod tests {
         ] {
             assert_eq!(read(bad), None, "{bad}");
         }
+        assert_eq!(read(&format!("http://h:9/{}", "a".repeat(URL_MAX_BYTES))), None);
     }
 }

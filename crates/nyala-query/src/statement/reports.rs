@@ -68,6 +68,7 @@ pub async fn statistics(context: &QueryContext) -> Result<Vec<Report>> {
         ];
         all.push(Report::new("shard", values).with_tags(tags));
     }
+    all.iter_mut().for_each(|report| report.values.sort_by(|(a, _), (b, _)| a.cmp(b)));
     Ok(all)
 }
 

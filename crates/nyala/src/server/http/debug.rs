@@ -54,9 +54,12 @@ pub(super) async fn profile(
     Err(failure(StatusCode::NOT_IMPLEMENTED, words))
 }
 
-/// A name of its own for each report.
+/// A name of its own for each report, as InfluxDB makes it.
 fn key(report: &Report) -> String {
-    report.tags.iter().fold(report.name.clone(), |key, (_, value)| key + ":" + value)
+    const TAGS: [&str; 7] =
+        ["bind", "database", "retention_policy", "retentionPolicy", "name", "destination", "id"];
+    let values = TAGS.iter().filter_map(|tag| report.tags.iter().find(|(own, _)| own == tag));
+    values.fold(report.name.clone(), |key, (_, value)| key + ":" + value)
 }
 
 fn statistic(report: &Report) -> Value {
