@@ -50,13 +50,13 @@ impl Sender {
         Self { destination, target, connection: None }
     }
 
-    /// Sends lines, or says why that failed.
-    pub(super) async fn send(&mut self, lines: &[&Lines]) -> Result<()> {
+    /// Sends lines, whose text is `body`, or says why that failed.
+    pub(super) async fn send(&mut self, lines: &[&Lines], body: &Bytes) -> Result<()> {
         let destination = self.destination.clone().ok_or("the destination is no URL")?;
         let sending = async {
             match destination.scheme {
                 Scheme::Udp => send_datagrams(&destination, lines).await,
-                Scheme::Http | Scheme::Https => self.request(&destination, lines).await,
+                Scheme::Http | Scheme::Https => self.request(&destination, body).await,
             }
         };
         let sent = tokio::time::timeout(TIMEOUT, sending).await;
@@ -64,18 +64,16 @@ impl Sender {
         sent.inspect_err(|_| self.connection = None)
     }
 
-    async fn request(&mut self, destination: &Destination, lines: &[&Lines]) -> Result<()> {
-        let text: Vec<&[u8]> = lines.iter().map(|lines| &lines.text[..]).collect();
-        let body = Bytes::from(text.concat());
+    async fn request(&mut self, destination: &Destination, body: &Bytes) -> Result<()> {
         if let Some(mut connection) = self.connection.take().filter(SendRequest::is_ready)
             // The other side may have closed it meanwhile: then a new one is tried.
-            && let Ok(accepted) = exchange(&mut connection, self.head(destination, &body)?).await
+            && let Ok(accepted) = exchange(&mut connection, self.head(destination, body)?).await
         {
             self.connection = Some(connection);
             return accepted;
         }
         let mut connection = connect(destination).await?;
-        let accepted = exchange(&mut connection, self.head(destination, &body)?).await?;
+        let accepted = exchange(&mut connection, self.head(destination, body)?).await?;
         self.connection = Some(connection);
         accepted
     }

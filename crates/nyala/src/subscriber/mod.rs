@@ -7,6 +7,7 @@
 mod destination;
 mod roots;
 
+use bytes::Bytes;
 use destination::Sender;
 use nyala_core::memory::Charge;
 use nyala_db::catalog::{Catalog, Subscription};
@@ -31,6 +32,15 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 struct Shared {
     lines: Lines,
     _held: Charge,
+}
+
+/// The text of lines that are held elsewhere too.
+struct Text(Arc<Shared>);
+
+impl AsRef<[u8]> for Text {
+    fn as_ref(&self) -> &[u8] {
+        &self.0.lines.text
+    }
 }
 
 /// What became of points and requests.
@@ -206,12 +216,21 @@ struct Sending {
 
 impl Sending {
     async fn run(mut self, mut waiting: mpsc::Receiver<Arc<Shared>>, waiting_bytes: Arc<AtomicUsize>) {
-        while let Some(first) = waiting.recv().await {
-            let mut together = vec![first];
-            let mut bytes = together[0].lines.text.len();
-            while bytes < TOGETHER_BYTES
-                && let Ok(more) = waiting.try_recv()
-            {
+        // What did not fit into the last request begins the next.
+        let mut first = None;
+        loop {
+            let begun = match first.take() {
+                Some(first) => Some(first),
+                None => waiting.recv().await,
+            };
+            let Some(begun) = begun else { return };
+            let mut bytes = begun.lines.text.len();
+            let mut together = vec![begun];
+            while let Ok(more) = waiting.try_recv() {
+                if bytes + more.lines.text.len() > TOGETHER_BYTES {
+                    first = Some(more);
+                    break;
+                }
                 bytes += more.lines.text.len();
                 together.push(more);
             }
@@ -227,11 +246,16 @@ impl Sending {
         if points == 0 {
             return;
         }
+        // Only what is short is copied.
+        let body = match together {
+            [one] => Bytes::from_owner(Text(one.clone())),
+            _ => lines.iter().map(|lines| &lines.text[..]).collect::<Vec<_>>().concat().into(),
+        };
         let mut failed = false;
         for _ in 0..self.senders.len() {
             let turn = self.next % self.senders.len();
             self.next = turn + 1;
-            let sent = self.senders[turn].send(&lines).await;
+            let sent = self.senders[turn].send(&lines, &body).await;
             self.counts[turn].sent(points, sent.is_ok());
             match sent {
                 Ok(()) if !self.to_all => {
