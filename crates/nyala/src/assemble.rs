@@ -1,13 +1,13 @@
 //! Puts the parts together: the only place that names a concrete store.
 
 use crate::config::{Config, Encoding, WalSync};
-use crate::server::Server;
 use crate::server::http::access::Access;
 use crate::server::http::{Context, Databases, HttpLimits};
 use crate::server::metrics::Metrics;
 use crate::server::report::{self, ContinuousCounts};
 use crate::server::stage::Stage;
 use crate::server::tls::Certificates;
+use crate::server::{Server, connections_max};
 use crate::subscriber::Subscriptions;
 use nyala_core::env::{ClockRef, SystemClock};
 use nyala_core::memory::Component;
@@ -102,6 +102,7 @@ impl Running {
             config.http_bind,
             config.bind_socket.as_deref(),
             cores,
+            connections_max(data_memory_bytes(config)),
             context.clone(),
             certificates,
         )

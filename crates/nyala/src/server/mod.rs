@@ -4,6 +4,7 @@
 pub mod format;
 pub mod http;
 pub mod metrics;
+mod patience;
 pub mod report;
 mod socket;
 pub mod stage;
@@ -13,6 +14,7 @@ use http::Context;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use patience::Patient;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -26,12 +28,19 @@ use tokio::sync::{mpsc, watch};
 
 /// How long a client may take to send its headers.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
-/// The longest head of a request, and what is read of a body at once.
-const HEAD_MAX_BYTES: usize = 256 << 10;
+/// The longest head of a request, and what is read of a body at once: the longest URI that hyper takes, about.
+const HEAD_MAX_BYTES: usize = 64 << 10;
+/// How long a client may take nothing of an answer.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// How long requests may go on after a shutdown has begun.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
-/// The most connections at once; further ones wait to be accepted.
+/// The most connections at once, however much memory there is; further ones wait to be accepted.
 const CONNECTIONS_MAX: usize = 16_384;
+
+/// As many connections as can hold an unfinished head each in half of some memory.
+pub fn connections_max(memory_bytes: usize) -> usize {
+    (memory_bytes / 2 / HEAD_MAX_BYTES).min(CONNECTIONS_MAX)
+}
 
 /// Threads that serve connections.
 pub struct Server {
@@ -42,12 +51,14 @@ pub struct Server {
 }
 
 impl Server {
-    /// Begins to listen and serve, with `cores` threads; with TLS if there are certificates. A socket in the file
+    /// Begins to listen and serve, with `cores` threads and at most
+    /// `connections_max` connections at once; with TLS if there are certificates. A socket in the file
     /// system needs none: who may open it is what the system says.
     pub fn start(
         bind: SocketAddr,
         socket: Option<&Path>,
         cores: usize,
+        connections_max: usize,
         context: Arc<Context>,
         certificates: Option<Arc<Certificates>>,
     ) -> io::Result<Self> {
@@ -67,7 +78,9 @@ impl Server {
             let name = format!("connections-{number}");
             threads.push(spawn(name, move || serve_lane(connections, context, certificates, stopped, open))?);
         }
-        threads.push(spawn("accept".into(), move || accept(listener, local, lanes, stopped, open))?);
+        threads.push(spawn("accept".into(), move || {
+            accept(listener, local, lanes, stopped, open, connections_max)
+        })?);
         Ok(Self { address, socket: socket.map(Path::to_owned), stop, threads })
     }
 
@@ -104,6 +117,7 @@ fn accept(
     lanes: Vec<mpsc::Sender<Accepted>>,
     mut stopped: watch::Receiver<bool>,
     open: Arc<AtomicUsize>,
+    connections_max: usize,
 ) {
     runtime().block_on(async move {
         let listener = match TcpListener::from_std(listener) {
@@ -138,7 +152,7 @@ fn accept(
                     continue;
                 }
             };
-            while open.load(Ordering::Relaxed) >= CONNECTIONS_MAX {
+            while open.load(Ordering::Relaxed) >= connections_max {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
             open.fetch_add(1, Ordering::Relaxed);
@@ -225,7 +239,7 @@ async fn serve(
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
         .max_buf_size(HEAD_MAX_BYTES)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(Patient::new(stream, PATIENCE)), service);
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
         ended = connection.as_mut() => return Ok(ended?),

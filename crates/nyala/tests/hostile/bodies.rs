@@ -75,3 +75,23 @@ fn many_bodies_at_once_that_never_end() {
     }
     server.is_well();
 }
+
+#[test]
+fn forms_of_very_many_parameters() {
+    let server = Server::start();
+    let send = |body: &[u8]| {
+        let mut form = request("POST", "/query?db=x", &gzip(body));
+        form.headers.push(("Content-Type".into(), "application/x-www-form-urlencoded".into()));
+        form.headers.push(("Content-Encoding".into(), "gzip".into()));
+        server.send(&form)
+    };
+    expect(&send(&b"a&".repeat(12_400_000)), 413, "Too Large");
+    expect(&send(&b"a&".repeat(4_000_000)), 400, "missing required parameter");
+    let few = "a=1&".repeat(500);
+    expect(&send(format!("{few}q=SELECT v FROM precious&{few}{few}").as_bytes()), 200, ",42]");
+    let mut parts = request("POST", "/query?db=x", &gzip(&b"--a".repeat(2_700_000)));
+    parts.headers.push(("Content-Type".into(), "multipart/form-data; boundary=a".into()));
+    parts.headers.push(("Content-Encoding".into(), "gzip".into()));
+    expect(&server.send(&parts), 400, "missing required parameter");
+    server.is_well();
+}

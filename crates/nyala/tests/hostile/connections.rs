@@ -1,8 +1,9 @@
 //! Connections and heads of requests.
 
-use crate::server::{Server, expect, request, statuses, text};
+use crate::server::{ANSWER_LIMIT, Server, expect, request, statuses, text};
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
 
 #[test]
 fn heads_that_are_no_http_or_too_large() {
@@ -81,5 +82,50 @@ fn connections_that_are_slow_half_closed_or_hasty() {
     }
     let answer = text(&server.query("SELECT v FROM half"));
     assert!(!answer.contains("series"), "{answer}");
+    server.is_well();
+}
+
+#[test]
+fn heads_that_are_never_finished() {
+    let server = Server::start();
+    let head = format!("GET /ping HTTP/1.1\r\nHost: x\r\nA: {}", "a".repeat(240_000));
+    let mut open = Vec::new();
+    for _ in 0..800 {
+        let mut stream = TcpStream::connect(server.address).expect("the server accepts");
+        stream.set_write_timeout(Some(Duration::from_millis(100))).expect("a timeout");
+        // It may be refused before all is sent, or not be read as long as there are too many others.
+        let _ = stream.write_all(head.as_bytes());
+        open.push(stream);
+    }
+    expect(&server.query("SELECT v FROM precious"), 200, "[1,42]");
+    server.is_well();
+}
+
+#[test]
+fn readers_who_do_not_read() {
+    let server = Server::start();
+    let long = "x".repeat(4_000);
+    for batch in 0..6 {
+        let row = |row: i64| format!("m s=\"{long}\" {}\n", batch * 1_000 + row);
+        assert_eq!(server.write((0..1_000).map(row).collect::<String>().as_bytes()).status, 204);
+    }
+    let query = b"GET /query?db=x&q=SELECT+*+FROM+m HTTP/1.1\r\nHost: x\r\n\r\n";
+    let ask = |_| {
+        let mut stream = TcpStream::connect(server.address).expect("the server accepts");
+        stream.write_all(query).expect("it is read");
+        stream
+    };
+    let readers: Vec<_> = (0..30).map(ask).collect();
+    // Until each has an answer, of whatever kind.
+    for stream in &readers {
+        stream.set_read_timeout(Some(ANSWER_LIMIT)).expect("a timeout");
+        assert!(stream.peek(&mut [0]).expect("an answer") > 0);
+    }
+    assert_eq!(server.write(b"meanwhile v=1 1").status, 204);
+    drop(readers);
+    let begun = Instant::now();
+    while server.query("SELECT v FROM precious").status != 200 {
+        assert!(begun.elapsed() < ANSWER_LIMIT, "no query after the readers had gone");
+    }
     server.is_well();
 }

@@ -1,6 +1,9 @@
 //! Queries, and parameters of requests.
 
+use crate::client::gzip;
 use crate::server::{ANSWER_LIMIT, Server, expect, request, text};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::time::Instant;
 
 #[test]
@@ -139,5 +142,36 @@ fn parameters_of_the_wrong_kind() {
     let mut form = request("POST", "/query", b"q=SHOW DATABASES");
     form.headers.push(("Content-Type".into(), "application/vnd.unknown".into()));
     expect(&server.send(&form), 400, "missing required parameter");
+    server.is_well();
+}
+
+#[test]
+fn queries_whose_text_becomes_much_more() {
+    let server = Server::start();
+    let form = |text: &str| {
+        let mut request = request("POST", "/query?db=x", &gzip(format!("q={text}").as_bytes()));
+        request.headers.push(("Content-Type".into(), "application/x-www-form-urlencoded".into()));
+        request.headers.push(("Content-Encoding".into(), "gzip".into()));
+        request
+    };
+    let long = form(&format!("SELECT+a{}+FROM+precious", ",a".repeat(1_000_000)));
+    let send = || {
+        let response = server.send(&long);
+        let shown = text(&response).chars().take(200).collect::<String>();
+        assert!([400, 422, 503].contains(&response.status) && shown.contains("error"), "{shown}");
+    };
+    std::thread::scope(|scope| (0..8).for_each(|_| drop(scope.spawn(send))));
+
+    let rows: String = (0..1_024).map(|row| format!("rows v={row} {row}\n")).collect();
+    assert_eq!(server.write(rows.as_bytes()).status, 204);
+    let wide = form(&format!("SELECT+v{}+FROM+rows", ",v".repeat(20_000)));
+    let mut stream = TcpStream::connect(server.address).expect("the server accepts");
+    let length = wide.body.len();
+    let mut head = format!("POST {} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n", wide.target);
+    wide.headers.iter().for_each(|(name, value)| head.push_str(&format!("{name}: {value}\r\n")));
+    stream.write_all(&[head.as_bytes(), b"\r\n", &wide.body].concat()).expect("it is read");
+    // The beginning of an answer of 150 MB.
+    stream.set_read_timeout(Some(ANSWER_LIMIT)).expect("a timeout");
+    assert!(stream.read(&mut [0; 4096]).expect("an answer") > 0);
     server.is_well();
 }

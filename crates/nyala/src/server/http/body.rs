@@ -27,6 +27,8 @@ const RESERVED_MAX_BYTES: usize = 4 << 20;
 /// Bodies up to this length are taken even when memory is full, so that queries go on beside too many writes: all
 /// connections together cannot hold much in them.
 const SMALL_BODY_BYTES: u64 = 8 << 10;
+/// Bodies up to this length may be parsed where they were received.
+const QUICK_BODY_BYTES: usize = 64 << 10;
 /// Bytes unpacked between two looks at the bounds.
 const UNPACK_STEP_BYTES: u64 = 1 << 20;
 
@@ -172,6 +174,11 @@ async fn collect(mut body: Incoming, limit_bytes: usize, hold: &mut Hold) -> Res
 }
 
 impl Body {
+    /// Whether unpacking and reading it takes no time to speak of.
+    pub(super) fn is_quick(&self) -> bool {
+        self.encoding == Encoding::Plain && self.bytes.len() <= QUICK_BODY_BYTES
+    }
+
     /// What the body says, unpacked if it is packed. Takes its time: not for threads that serve connections
     /// unless the body is small.
     pub(super) fn unpacked(self) -> Result<Unpacked, Failure> {

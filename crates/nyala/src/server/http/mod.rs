@@ -7,6 +7,7 @@ mod frames;
 mod gzip;
 mod multipart;
 mod params;
+mod pieces;
 mod prometheus;
 mod query;
 mod requests;

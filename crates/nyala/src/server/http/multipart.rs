@@ -17,8 +17,8 @@ pub(super) fn boundary(content_type: &str) -> Option<&str> {
 /// Adds the fields of a form; files are told from values by nothing, as `q` may be either.
 pub(super) fn read(body: &[u8], boundary: &str, params: &mut Params) {
     let delimiter = format!("--{boundary}");
-    let pieces = memchr::memmem::find_iter(body, &delimiter).collect::<Vec<_>>();
-    for ends in pieces.windows(2).take(PARTS_MAX) {
+    let pieces = memchr::memmem::find_iter(body, &delimiter).take(PARTS_MAX + 1).collect::<Vec<_>>();
+    for ends in pieces.windows(2) {
         let part = &body[ends[0] + delimiter.len()..ends[1]];
         let Some(head_end) = memchr::memmem::find(part, b"\r\n\r\n") else { continue };
         let head = String::from_utf8_lossy(&part[..head_end]);

@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 
+/// The most parameters that are read of a text: far more than there are names that mean something.
+const PAIRS_MAX: usize = 1_000;
+
 /// Decoded parameters.
 #[derive(Debug, Default)]
 pub(super) struct Params {
@@ -14,6 +17,7 @@ impl Params {
         let pairs = text
             .split('&')
             .filter(|pair| !pair.is_empty())
+            .take(PAIRS_MAX)
             .filter_map(|pair| {
                 let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
                 Some((decode(name, b' ')?.into_owned(), decode(value, b' ')?.into_owned()))

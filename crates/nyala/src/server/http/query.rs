@@ -1,23 +1,28 @@
 //! `GET` and `POST /query`: InfluxQL in, an answer in the format asked for out.
 
 mod job;
+mod text;
 
+use super::body::{self, Body, Hold};
 use super::gzip::{self, Packer};
+use super::pieces::Pieces;
 use super::response::{Answer, Failure, empty, failure, prettily, whole};
-use super::{Context, access, body, multipart, params::Params};
+use super::{Context, access, multipart, params::Params};
 use crate::server::format::{Epoch, Format, Indenter, JsonOptions, Writer};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
-use job::{Job, Output, Piece};
+use job::{Job, Output};
 use nyala_db::users::Rights;
 use nyala_query::exec::QueryMemory;
 use nyala_query::influxql;
-use nyala_query::statement;
+use text::Text;
 use tokio::sync::mpsc;
 
 /// Pieces on their way to a slow client before the query waits for it.
-const PIECES_MAX: usize = 4;
+const PIECES_MAX: usize = 2;
+/// The longest form: a query of the greatest length in which everything is escaped, and then some.
+const FORM_MAX_BYTES: usize = 4 * influxql::MAXIMUM_LENGTH;
 /// Rows of a chunk where none are asked for.
 const DEFAULT_CHUNK_ROWS: usize = 10_000;
 
@@ -33,9 +38,9 @@ pub(super) async fn handle(
         // Before anything of the body is read.
         let rights = access::rights_of(context, &of_url, &head.headers).await?;
         context.watch.count(head.uri.path(), &head.extensions, &rights);
-        let params = match head.method {
+        let (params, _held) = match head.method {
             Method::POST => read_form(context, &head.headers, incoming, of_url).await?,
-            _ => of_url,
+            _ => (of_url, None),
         };
         answer(context, &head.method, &head.headers, &params, Shape { format, pretty }, rights).await
     };
@@ -50,28 +55,46 @@ struct Shape {
     pretty: bool,
 }
 
+/// The parameters of a form and a URL, and what holds the memory of the form's.
 async fn read_form(
     context: &Context,
     headers: &HeaderMap,
     incoming: Incoming,
     of_url: Params,
-) -> Result<Params, Failure> {
+) -> Result<(Params, Option<Hold>), Failure> {
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     let boundary = multipart::boundary(content_type);
-    let form = body::read(context, incoming, headers).await?;
+    let limit_bytes = context.limits.body_bytes.min(FORM_MAX_BYTES);
+    let form = body::read_within(limit_bytes, context, incoming, headers).await?;
     // Other bodies say nothing here; influxdb-python calls none at all packed.
     if boundary.is_none() && !content_type.starts_with("application/x-www-form-urlencoded") {
-        return Ok(of_url);
+        return Ok((of_url, None));
     }
-    let form = form.unpacked()?;
-    if let Some(boundary) = boundary {
-        let mut params = of_url;
-        multipart::read(&form.bytes, boundary, &mut params);
-        return Ok(params);
+    if form.is_quick() {
+        return params_of(form, boundary, of_url);
     }
-    let mut params = Params::parse(&String::from_utf8_lossy(&form.bytes));
-    params.add_all(of_url);
-    Ok(params)
+    let boundary = boundary.map(str::to_owned);
+    let params = context.work.spawn(async move { params_of(form, boundary.as_deref(), of_url) });
+    let broken = |_| failure(StatusCode::INTERNAL_SERVER_ERROR, "the request was broken off");
+    params.await.map_err(broken)?
+}
+
+fn params_of(form: Body, boundary: Option<&str>, of_url: Params) -> Result<(Params, Option<Hold>), Failure> {
+    let mut form = form.unpacked()?;
+    form.hold.grow(form.bytes.len()).map_err(body::refused)?;
+    let params = match boundary {
+        Some(boundary) => {
+            let mut params = of_url;
+            multipart::read(&form.bytes, boundary, &mut params);
+            params
+        }
+        None => {
+            let mut params = Params::parse(&String::from_utf8_lossy(&form.bytes));
+            params.add_all(of_url);
+            params
+        }
+    };
+    Ok((params, Some(form.hold)))
 }
 
 async fn answer(
@@ -82,25 +105,16 @@ async fn answer(
     shape: Shape,
     rights: Rights,
 ) -> Result<Response<Answer>, Failure> {
-    let text = params.get("q").trim();
-    if text.is_empty() {
-        return Err(failure(StatusCode::BAD_REQUEST, "missing required parameter \"q\""));
-    }
-    let bound = match params.get("params") {
-        "" => influxql::Params::default(),
-        json => influxql::Params::from_json(json).map_err(|error| failure(StatusCode::BAD_REQUEST, error))?,
-    };
-    let statements = influxql::parse_query(text, &bound)
-        .map_err(|error| failure(StatusCode::BAD_REQUEST, format!("error parsing query: {error}")))?;
-    statement::authorize(&statements, &rights, params.get("db"))
-        .map_err(|words| failure(StatusCode::FORBIDDEN, format!("error authorizing query: {words}")))?;
+    let text = Text::of(params)?;
+    let databases = context.databases()?;
+    let held = QueryMemory::new(context.limits.query_bytes, &databases.memory);
+    let statements = text.statements(context, &rights, &held).await?;
     let chunk_rows = params.is_true("chunked").then(|| {
         params.get("chunk_size").parse().ok().filter(|rows| *rows > 0).unwrap_or(DEFAULT_CHUNK_ROWS)
     });
     let options = JsonOptions { epoch: Epoch::of_parameter(params.get("epoch").trim()), chunk_rows };
     let packed = gzip::is_accepted(headers);
     let (pieces, mut received) = mpsc::channel(PIECES_MAX);
-    let databases = context.databases()?;
     let job = Job {
         statements: statements.into(),
         context: context.query(databases, params.get("db").to_owned(), params.get("rp").to_owned(), rights),
@@ -113,8 +127,9 @@ async fn answer(
             indenter: (shape.pretty && shape.format == Format::Json).then(Indenter::default),
             packer: packed.then(Packer::default),
             pieces,
-            held: QueryMemory::new(context.limits.query_bytes, &context.databases()?.memory),
+            held,
             held_bytes: 0,
+            frame_bytes: 0,
             rows_left: Some(context.limits.rows).filter(|rows| *rows > 0 && chunk_rows.is_none()),
         },
     };
@@ -123,7 +138,7 @@ async fn answer(
         context.work.spawn(async move { while received.recv().await.is_some() {} });
         return Ok(empty(StatusCode::NO_CONTENT));
     }
-    job.start(context).await;
+    job.start(context, text.is_short()).await;
     // The first piece comes when the answer is whole, or too large to wait for.
     let first = match received.recv().await {
         Some(Ok(first)) => first,
@@ -137,18 +152,7 @@ async fn answer(
     let mut response = if first.last {
         whole(StatusCode::OK, content_type, first.bytes)
     } else {
-        let (sender, pieces) = mpsc::channel(1);
-        tokio::spawn(async move {
-            let mut next = Some(Ok(first));
-            while let Some(piece) = next {
-                let piece = piece.map(|piece: Piece| piece.bytes);
-                if sender.send(piece).await.is_err() {
-                    break;
-                }
-                next = received.recv().await;
-            }
-        });
-        let mut response = Response::new(Answer::Pieces(pieces));
+        let mut response = Response::new(Answer::Pieces(Pieces::new(first, received)));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         response
     };

@@ -1,5 +1,6 @@
 //! Responses: a body at once or in pieces, errors in InfluxDB's form.
 
+use super::pieces::Pieces;
 use crate::server::format::{Format, Indenter};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
@@ -8,14 +9,13 @@ use hyper::{Response, StatusCode};
 use nyala_core::{Error, ErrorKind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use tokio::sync::mpsc;
 
 /// A body that is sent at once, or as its pieces come.
 pub(crate) enum Answer {
     /// At once.
     Whole(Option<Bytes>),
     /// As they come; an error breaks the connection off, so that nobody takes the answer for whole.
-    Pieces(mpsc::Receiver<Result<Bytes, Broken>>),
+    Pieces(Pieces),
 }
 
 /// An answer that could not be finished.
@@ -41,7 +41,7 @@ impl Body for Answer {
         match self.get_mut() {
             Answer::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Answer::Pieces(pieces) => {
-                pieces.poll_recv(context).map(|piece| piece.map(|piece| piece.map(Frame::data)))
+                pieces.poll_next(context).map(|piece| piece.map(|piece| piece.map(Frame::data)))
             }
         }
     }

@@ -1,11 +1,12 @@
 //! The statements of a request, executed one after the other, and the answer on its way to the client.
 
 use super::super::Context;
-use super::super::frames::Frames;
+use super::super::frames::{Frames, bytes_of, text_bytes};
 use super::super::gzip::Packer;
+use super::super::pieces::Piece;
 use super::super::response::Broken;
+use super::PIECES_MAX;
 use crate::server::format::{Indenter, Writer};
-use bytes::Bytes;
 use futures::FutureExt;
 use nyala_core::memory::MemoryBudget;
 use nyala_query::exec::{Frame, QueryMemory};
@@ -14,6 +15,7 @@ use nyala_query::plan::QueryContext;
 use nyala_query::running::Query;
 use nyala_query::statement::{self, execute};
 use std::future::poll_fn;
+use std::ops::Range;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::task::Poll;
@@ -24,14 +26,19 @@ use tokio::sync::mpsc;
 const BUFFER_BYTES: usize = 1 << 20;
 /// The most statements of a request that is answered in place.
 const LIGHT_STATEMENTS: usize = 4;
-/// Rows written between two looks at how much was written.
+/// What is written between two looks at how much was written: rows, ...
 const STRIDE_ROWS: usize = 1_024;
-
-/// A part of an answer.
-pub(super) struct Piece {
-    pub(super) bytes: Bytes,
-    pub(super) last: bool,
-}
+/// ... cells, ...
+const STRIDE_CELLS: usize = 64 << 10;
+/// ... and bytes of text in them.
+const STRIDE_TEXT_BYTES: usize = 256 << 10;
+/// Frames of fewer rows are not looked at for what they take.
+const FEW_ROWS: usize = 64;
+/// Answers below this size are not charged: all connections together cannot hold much in them.
+const CHARGED_FROM_BYTES: usize = 64 << 10;
+/// Pieces of an answer that may be held at once: those on their way, and one each with the connection, in the making
+/// and in the packer.
+const PIECES_HELD: usize = PIECES_MAX + 3;
 
 /// Where an answer goes: written, then indented, then packed, then sent.
 pub(super) struct Output {
@@ -42,19 +49,28 @@ pub(super) struct Output {
     /// Charged with what the answer holds back until it is whole, so far `held_bytes`.
     pub(super) held: QueryMemory,
     pub(super) held_bytes: usize,
+    /// What the frame takes that is being written.
+    pub(super) frame_bytes: usize,
     /// Rows that may still be shown in an answer that is not chunked; `None`: any number.
     pub(super) rows_left: Option<usize>,
 }
 
 impl Output {
-    /// Charges what can only be sent when the answer is whole: it will be there twice when it is put together.
+    /// Charges what an answer holds: what can only be sent when it is whole, which will be there twice when it is put
+    /// together, and pieces and rows that a slow client leaves lying.
     fn charge_held(&mut self) -> Result<(), nyala_core::Error> {
-        let held_bytes = 2 * self.answer.held_bytes();
-        if held_bytes <= self.held_bytes {
+        let when_whole_bytes = 2 * self.answer.held_bytes();
+        let of_pieces_bytes = match self.answer.len() {
+            few_bytes @ 0..BUFFER_BYTES => few_bytes,
+            piece_bytes => PIECES_HELD * piece_bytes,
+        };
+        let held_bytes = when_whole_bytes + of_pieces_bytes + self.frame_bytes;
+        if held_bytes <= self.held_bytes.max(CHARGED_FROM_BYTES) {
             return Ok(());
         }
-        self.held.charge(held_bytes - self.held_bytes).map_err(|error| {
-            error.context("MessagePack is sent when it is whole (ask for chunked=true, or for JSON)")
+        self.held.charge(held_bytes - self.held_bytes).map_err(|error| match when_whole_bytes {
+            0 => error.context("the answer waits for its client"),
+            _ => error.context("MessagePack is sent when it is whole (ask for chunked=true, or for JSON)"),
         })?;
         self.held_bytes = held_bytes;
         Ok(())
@@ -90,11 +106,12 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// Answers a light query here and now; what waits or takes long goes on in the pool. A query that panics drops
-    /// its sender of pieces, which is how the receiver learns of it.
-    pub(super) async fn start(self, context: &Context) {
+    /// Answers a light query here and now if its text is short; what waits or takes long goes on in the pool. A query
+    /// that panics drops its sender of pieces, which is how the receiver learns of it.
+    pub(super) async fn start(self, context: &Context, is_short: bool) {
         let is_select = |statement: &Statement| matches!(statement, Statement::Select(_));
-        let may_be_light = self.statements.len() <= LIGHT_STATEMENTS && self.statements.iter().all(is_select);
+        let may_be_light =
+            is_short && self.statements.len() <= LIGHT_STATEMENTS && self.statements.iter().all(is_select);
         let mut running = AssertUnwindSafe(Box::pin(self.run())).catch_unwind();
         if may_be_light && poll_fn(|waker| Poll::Ready(running.poll_unpin(waker))).await.is_ready() {
             return;
@@ -204,7 +221,7 @@ impl Job {
                 }
             }
             statement::Answer::Stream(stream) => {
-                let mut frames = Frames::of(stream, &self.work);
+                let mut frames = Frames::of(stream, &self.work, &self.output.held);
                 loop {
                     let next = tokio::select! {
                         next = frames.next() => next?,
@@ -225,11 +242,16 @@ impl Job {
 
     async fn show(&mut self, frame: &Frame, chunks: statement::Chunks) -> Result<(), Stop> {
         let rows = frame.rows().min(self.output.rows_left.unwrap_or(usize::MAX));
+        // A frame may be larger than a query's share, and yet be shown: that bounds how many are at once.
+        self.output.frame_bytes = match frame.rows() {
+            0..FEW_ROWS => 0,
+            _ => bytes_of(frame).min(self.output.held.limit_bytes() / 2),
+        };
         let mut start = frame.span.start;
         let shown_end = start + rows;
         // A frame without rows still shows its columns.
         while start < shown_end || frame.rows() == 0 {
-            let end = shown_end.min(start + STRIDE_ROWS);
+            let end = stride_end(frame, start..shown_end);
             self.output.answer.frame(frame, start..end, chunks);
             self.output.charge_held()?;
             self.output.send(false).await?;
@@ -247,6 +269,16 @@ impl Job {
         }
         Ok(())
     }
+}
+
+/// Where the first stride of some rows ends.
+fn stride_end(frame: &Frame, rows: Range<usize>) -> usize {
+    let stride_rows = (STRIDE_CELLS / frame.columns.len().max(1)).clamp(1, STRIDE_ROWS);
+    let mut end = rows.end.min(rows.start + stride_rows);
+    while end > rows.start + 1 && text_bytes(frame, rows.start..end) > STRIDE_TEXT_BYTES {
+        end = rows.start.midpoint(end);
+    }
+    end
 }
 
 /// Nobody waits for the answer any more.

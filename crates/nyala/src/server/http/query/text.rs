@@ -1,0 +1,96 @@
+//! The text of a query into statements: a short one where it was received, a long one in the pool and charged with what
+//! its statements may take.
+
+use super::super::Context;
+use super::super::params::Params;
+use super::super::response::{Failure, failure, status_of};
+use hyper::StatusCode;
+use nyala_db::users::Rights;
+use nyala_query::exec::QueryMemory;
+use nyala_query::influxql::{self, Statement};
+use nyala_query::statement::authorize;
+
+/// The longest text that is parsed in place: some hundred microseconds.
+const SHORT_BYTES: usize = 16 << 10;
+/// What a word or separator of a text takes at most once it is parsed, about: half a field of a SELECT.
+const TOKEN_BYTES: usize = 96;
+
+/// A query and the values of its parameters.
+pub(super) struct Text<'a> {
+    query: &'a str,
+    values: &'a str,
+    database: &'a str,
+}
+
+impl<'a> Text<'a> {
+    pub(super) fn of(params: &'a Params) -> Result<Self, Failure> {
+        match params.get("q").trim() {
+            "" => Err(failure(StatusCode::BAD_REQUEST, "missing required parameter \"q\"")),
+            query => Ok(Self { query, values: params.get("params"), database: params.get("db") }),
+        }
+    }
+
+    /// Whether it is parsed and planned in no time.
+    pub(super) fn is_short(&self) -> bool {
+        self.query.len() + self.values.len() <= SHORT_BYTES
+    }
+
+    /// Its statements, if someone may have them executed.
+    pub(super) async fn statements(
+        &self,
+        context: &Context,
+        rights: &Rights,
+        memory: &QueryMemory,
+    ) -> Result<Vec<Statement>, Failure> {
+        if self.is_short() {
+            return self.parsed(rights);
+        }
+        memory.charge(TOKEN_BYTES * (tokens(self.query) + tokens(self.values))).map_err(|error| {
+            let error = error.context("the text of the query is too long");
+            failure(status_of(&error), error.to_string())
+        })?;
+        let [query, values, database] = [self.query, self.values, self.database].map(str::to_owned);
+        let rights = rights.clone();
+        let parsed = context.work.spawn(async move {
+            Text { query: &query, values: &values, database: &database }.parsed(&rights)
+        });
+        let broken = |_| failure(StatusCode::INTERNAL_SERVER_ERROR, "the query was broken off");
+        parsed.await.map_err(broken)?
+    }
+
+    fn parsed(&self, rights: &Rights) -> Result<Vec<Statement>, Failure> {
+        let invalid = |words: String| failure(StatusCode::BAD_REQUEST, words);
+        let bound = match self.values {
+            "" => influxql::Params::default(),
+            json => influxql::Params::from_json(json).map_err(invalid)?,
+        };
+        let statements = influxql::parse_query(self.query, &bound)
+            .map_err(|error| invalid(format!("error parsing query: {error}")))?;
+        authorize(&statements, rights, self.database)
+            .map_err(|words| failure(StatusCode::FORBIDDEN, format!("error authorizing query: {words}")))?;
+        Ok(statements)
+    }
+}
+
+/// About how many parts of a text are kept when it is parsed: words, and what stands between them in lists.
+fn tokens(text: &str) -> usize {
+    let mut in_word = false;
+    let begins = |byte: u8| {
+        let was_in_word = std::mem::replace(&mut in_word, byte.is_ascii_alphanumeric() || byte == b'_');
+        in_word && !was_in_word || matches!(byte, b',' | b';' | b'(' | b'"' | b'\'')
+    };
+    text.bytes().map(begins).filter(|begins| *begins).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_of_a_text_are_counted() {
+        let cases = [("", 0), ("SELECT a_b,c", 4), ("a = 'b'", 4), (&"x".repeat(1_000), 1), (",,,", 3)];
+        for (text, count) in cases {
+            assert_eq!(tokens(text), count, "{text}");
+        }
+    }
+}
