@@ -1,7 +1,9 @@
 //! Project chores: `cargo xtask tidy` checks that the layout is what `ARCHITECTURE.md` says;
+//! `cargo xtask coverage` makes the table of what scripts show;
 //! `cargo xtask kudu-cluster` starts a real Kudu cluster on this machine; `cargo xtask instructions` counts what writes
 //! and queries cost.
 
+mod coverage;
 mod instructions;
 mod kudu_cluster;
 mod tidy;
@@ -12,6 +14,8 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   tidy    check dependency directions, file sizes, module headers and where unsafe code stands
+  coverage
+          make the table of what InfluxDB has and which scripts show it, in docs/compat/influxdb.md
   instructions [--record]
           count the instructions of writes and queries under valgrind, and compare them with testdata/instructions.txt
   kudu-cluster [MASTERS [TSERVERS]] [kerberos] [--flag=value]...
@@ -27,6 +31,13 @@ fn main() -> ExitCode {
             }
             complaints => {
                 complaints.iter().for_each(|complaint| eprintln!("tidy: {complaint}"));
+                ExitCode::FAILURE
+            }
+        },
+        Some("coverage") => match coverage::write(&tidy::workspace_root()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(complaint) => {
+                eprintln!("coverage: {complaint}");
                 ExitCode::FAILURE
             }
         },
