@@ -148,9 +148,9 @@ fn steps(text: &str) -> Vec<Step> {
     let step = |block: &str| {
         let asked: Vec<&str> =
             block.lines().take_while(|line| *line != "---").filter(|line| !line.starts_with("# ")).collect();
-        let answer =
+        let mut answer =
             block.lines().skip_while(|line| *line != "---").take_while(|line| !line.starts_with("--- "));
-        let refused = answer.map(|line| line.contains("\"error\"")).any(|refused| refused);
+        let refused = answer.any(|line| line.contains("\"error\""));
         Step { tokens: tokens(&asked.join("\n")), refused }
     };
     text.split("\n\n").map(step).collect()

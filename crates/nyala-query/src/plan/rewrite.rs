@@ -70,6 +70,9 @@ fn rewrite_within(
         let mut sources = Vec::new();
         let written = std::mem::take(&mut select.sources);
         let is_only = written.len() == 1;
+        // What cannot be computed is an error, but not with what is no field.
+        let is_operation = |part: &Expr| matches!(part, Expr::Binary(_));
+        let computes = select.fields.iter().any(|field| field.expr.any(is_operation));
         for source in written {
             match source {
                 Source::Subquery(inner) => {
@@ -78,9 +81,9 @@ fn rewrite_within(
                 }
                 Source::Measurement(named) => {
                     let found = find_measurements(&named, context).await?;
-                    let names_all = select.has_field_wildcard() || !is_only || found.len() != 1;
+                    let shows_types = select.has_field_wildcard() || computes || !is_only || found.len() != 1;
                     for measurement in found {
-                        let fields = fields_asked_for(&measurement, names_all, asked_ns)?;
+                        let fields = fields_asked_for(&measurement, shows_types, asked_ns)?;
                         sources.push(RewrittenSource::Measurement(measurement, fields));
                     }
                 }
@@ -103,13 +106,13 @@ fn rewrite_within(
 /// The fields of a measurement as a query sees them. Shards are looked at where that may show.
 fn fields_asked_for(
     measurement: &Measurement,
-    names_all: bool,
+    shows_types: bool,
     (first_ns, last_ns): (i64, i64),
 ) -> Result<Arc<Vec<StoredField>>> {
     let fields = measurement.fields();
     // Fields are in the order of their names.
     let has_several_types = || fields.windows(2).any(|pair| pair[0].name == pair[1].name);
-    match names_all || has_several_types() {
+    match shows_types || has_several_types() {
         true => measurement.fields_between(first_ns, last_ns),
         false => Ok(fields),
     }
