@@ -5,9 +5,9 @@
 //! `NYALA_REQUIRE_PEERS=1`.
 //!
 //! Between queries points are deleted and written again. Unsigned integers take part if the InfluxDB was built with them
-//! (`go install -tags uint64 …`).
+//! (`go install -tags uint64 …`): `NYALA_INFLUXD_UNSIGNED` names such a server.
 //!
-//! - `NYALA_DIFFERENTIAL_QUERIES` sets how many queries are asked (400), `NYALA_DIFFERENTIAL_SEED` repeats a run.
+//! - `NYALA_DIFFERENTIAL_QUERIES` sets how many queries are asked (1000), `NYALA_DIFFERENTIAL_SEED` repeats a run.
 
 mod changes;
 #[path = "../support/client.rs"]
@@ -31,6 +31,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use server::{Program, Server};
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 /// Requests that are made of the same database.
 const QUERIES_OF_A_ROUND: usize = 200;
@@ -101,14 +102,20 @@ impl Findings {
     }
 }
 
+/// InfluxDB's server, one with unsigned integers if there is one.
+fn find_influxd() -> Option<Program> {
+    let with_unsigned = std::env::var_os("NYALA_INFLUXD_UNSIGNED").map(PathBuf::from);
+    with_unsigned.filter(|path| path.is_file()).map(Program::Influx).or_else(server::find_influxd)
+}
+
 #[test]
 fn random_queries_have_influxdbs_answers() {
-    let Some(influxd) = server::find_influxd() else {
+    let Some(influxd) = find_influxd() else {
         let required = std::env::var_os("NYALA_REQUIRE_PEERS").is_some_and(|value| value == "1");
         assert!(!required, "no influxd 1.8.10 found: set NYALA_INFLUXD, or put it in the search path");
         return;
     };
-    let queries = number("NYALA_DIFFERENTIAL_QUERIES", 400) as usize;
+    let queries = number("NYALA_DIFFERENTIAL_QUERIES", 1_000) as usize;
     let seed = number("NYALA_DIFFERENTIAL_SEED", 1);
     let pair = Pair {
         nyala: Server::start(&Program::Nyala, &[]).expect("nyala starts"),
