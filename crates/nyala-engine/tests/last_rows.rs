@@ -192,6 +192,28 @@ fn what_is_newest_is_what_all_rows_end_with() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn where_last_rows_are_given_up_half_way_none_is_an_older_one() -> Result<()> {
+    let fs = SimulatedFs::new();
+    let engine = Engine::open(options(Arc::new(fs.clone()), "/data"))?;
+    let table = create(&engine)?;
+    // More than a group of last rows, of series that are too short to have them kept.
+    const SHORT: u32 = 8200;
+    for from in [0, 100_i64] {
+        let row = |series: u32, at: i64| (series, from + at * 10, Some(from + at), None);
+        let rows: Vec<Row> = (0..SHORT).flat_map(|series| (0..10).map(move |at| row(series, at))).collect();
+        write(&engine, table, &rows)?;
+        engine.flush()?;
+    }
+    engine.compact()?;
+    let newest: Vec<Row> = (0..SHORT).map(|series| (series, 190, Some(109), None)).collect();
+    assert_eq!(scan(&engine, table, true, true)?, newest);
+    drop(engine);
+    let disk: FsRef = Arc::new(fs);
+    assert_eq!(check(&disk, Path::new("/data"), &mut |_| {})?.damage_count, 0);
+    Ok(())
+}
+
 fn kept() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/formats/store-v1")
 }

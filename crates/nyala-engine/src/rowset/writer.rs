@@ -230,6 +230,10 @@ impl RowsetWriter {
         }
         if kept.rows() == GROUP_ROWS || rows_that_fit(kept, piece, row, row + 1) == row {
             self.end_last_group()?;
+            // It may have been given up: of this series, too, whose later rows are not looked at any more.
+            if self.last.rows_per_series == 0 {
+                return Ok(());
+            }
         }
         let last = &mut self.last;
         last.runs.series.push(series.0);
