@@ -7,9 +7,9 @@ use nyala_core::{Error, Result};
 /// The most windows one query may show or have the store compute.
 pub const WINDOWS_MAX: usize = 1 << 24;
 
-/// Clocks of all zones differ from UTC by whole quarters of an hour, from 1973 on.
+/// Clocks of all zones differ from UTC by whole quarters of an hour, from 1980 on.
 const QUARTER_NS: i64 = 900 * 1_000_000_000;
-const QUARTERS_FROM_NS: i64 = 94_694_400 * 1_000_000_000;
+const QUARTERS_FROM_NS: i64 = 315_532_800 * 1_000_000_000;
 
 /// How time is divided.
 #[derive(Debug, Clone, Copy, PartialEq)]
