@@ -96,9 +96,11 @@ impl MemoryBudget {
         self.limit_bytes / 100 * 16
     }
 
-    /// The most the block cache may hold.
+    /// The most the block cache may hold: a share of its own, and while the others hold little part of theirs.
     pub fn cache_bytes_max(&self) -> u64 {
-        self.limit_bytes / 100 * 25
+        let hundredth = self.limit_bytes / 100;
+        let others = self.total_bytes().saturating_sub(self.used_bytes(Component::BlockCache));
+        (hundredth * 60).saturating_sub(others).clamp(hundredth * 25, hundredth * 40)
     }
 
     /// The most that may be held when a component takes more. Queries stop short of the limit, so that they do

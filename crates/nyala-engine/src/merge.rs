@@ -112,6 +112,13 @@ impl<K: Keys> Piece<K> {
 }
 
 impl Piece<Vec<i64>> {
+    /// Drops all rows, and keeps the room they took.
+    pub(crate) fn clear(&mut self) {
+        self.truncate(0);
+        self.markers = None;
+        self.columns.iter_mut().for_each(|column| column.states = None);
+    }
+
     /// Drops all rows but the first ones.
     pub(crate) fn truncate(&mut self, rows: usize) {
         self.keys.truncate(rows);

@@ -235,7 +235,7 @@ impl SeriesIndex {
     }
 
     fn value_number(&self, id: SeriesId, key: u32) -> Option<(u32, u32)> {
-        if !self.alive.contains(id.0) {
+        if self.starts.get(id.0 as usize).is_none_or(|start| *start == NO_SERIES) {
             return None;
         }
         let words = self.words_of(id.0);

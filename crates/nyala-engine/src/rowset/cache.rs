@@ -19,7 +19,7 @@ type Place = (u64, u64);
 /// Blocks by place.
 pub(crate) struct BlockCache {
     shards: Vec<Mutex<Shard>>,
-    shard_bytes_max: u64,
+    budget: Arc<MemoryBudget>,
 }
 
 struct Shard {
@@ -58,10 +58,7 @@ impl BlockCache {
             hits: 0,
             misses: 0,
         };
-        Self {
-            shards: (0..SHARDS).map(|_| Mutex::new(shard())).collect(),
-            shard_bytes_max: budget.cache_bytes_max() / SHARDS as u64,
-        }
+        Self { shards: (0..SHARDS).map(|_| Mutex::new(shard())).collect(), budget: budget.clone() }
     }
 
     fn shard(&self, place: Place) -> &Mutex<Shard> {
@@ -87,14 +84,15 @@ impl BlockCache {
     pub(crate) fn insert(&self, rowset: u64, offset: u64, block: Arc<VerifiedBlock>) {
         let place = (rowset, offset);
         let cost = block.memory_bytes() + ENTRY_OVERHEAD_BYTES;
-        if cost > self.shard_bytes_max {
+        let shard_bytes_max = self.budget.cache_bytes_max() / SHARDS as u64;
+        if cost > shard_bytes_max {
             return;
         }
         let mut shard = self.shard(place).lock();
         if shard.places.contains_key(&place) {
             return;
         }
-        while shard.bytes + cost > self.shard_bytes_max {
+        while shard.bytes + cost > shard_bytes_max {
             shard.evict();
         }
         let index = shard.entries.len();
@@ -167,7 +165,7 @@ mod tests {
         let budget = MemoryBudget::new(64 << 20);
         let cache = BlockCache::new(&budget);
         let block = |byte: u8| Arc::new(VerifiedBlock::plain(vec![byte; 4096]));
-        for round in 0..50_u64 {
+        for round in 0..90_u64 {
             for number in 0..100 {
                 cache.insert(round, number * 4096, block(round as u8));
                 cache.insert(1000, 0, block(7));
@@ -175,9 +173,18 @@ mod tests {
             }
         }
         assert!(budget.used_bytes(Component::BlockCache) <= budget.cache_bytes_max());
-        assert!(cache.get(0, 0).is_none() && cache.get(49, 99 * 4096).is_some());
-        cache.forget(49);
-        assert!(cache.get(49, 99 * 4096).is_none());
+        assert!(cache.get(0, 0).is_none() && cache.get(89, 99 * 4096).is_some());
+        let room = budget.used_bytes(Component::BlockCache);
+        let others = budget.charge(Component::Memtable, 40 << 20);
+        for round in 90..100_u64 {
+            (0..100).for_each(|number| cache.insert(round, number * 4096, block(7)));
+        }
+        let less = budget.used_bytes(Component::BlockCache);
+        assert!(less <= budget.cache_bytes_max() && less < room, "{less} of {room}");
+        drop(others);
+        cache.insert(89, 99 * 4096, block(89));
+        cache.forget(89);
+        assert!(cache.get(89, 99 * 4096).is_none());
         drop(cache);
         assert_eq!(budget.total_bytes(), 0);
     }

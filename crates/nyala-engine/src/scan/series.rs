@@ -435,8 +435,13 @@ impl SeriesScan {
 
     /// The next rows, about a batch of them.
     pub(crate) async fn gather(&mut self, rows_max: usize) -> Result<Gathered> {
-        let kinds = &self.request.projection.wanted.kinds;
-        let mut gathered = Gathered { runs: Vec::new(), piece: Piece::empty(kinds) };
+        let empty = Piece::empty(&self.request.projection.wanted.kinds);
+        self.gather_into(empty, rows_max).await
+    }
+
+    /// The same in the room that an empty piece has.
+    pub(crate) async fn gather_into(&mut self, piece: Piece<Vec<i64>>, rows_max: usize) -> Result<Gathered> {
+        let mut gathered = Gathered { runs: Vec::new(), piece };
         self.gather_more(&mut gathered, rows_max).await?;
         Ok(gathered)
     }

@@ -36,6 +36,8 @@ pub(crate) struct TimeScan {
     /// Rows of a slice, about, however few match.
     slice_rows: u64,
     slice: Option<Slice>,
+    /// Room for the rows of the next slice, before they are sorted.
+    spare: Option<Piece<Vec<i64>>>,
 }
 
 /// The rows of a slice, sorted.
@@ -68,7 +70,7 @@ impl TimeScan {
         let width_ns =
             (i128::from(span_ns) * i128::from(wanted) / i128::from(rows)).clamp(1, i64::MAX.into());
         let width_ns = width_ns as i64;
-        Self { request, left, width_ns, rows_left, rows_wanted: wanted, slice_rows, slice: None }
+        Self { request, left, width_ns, rows_left, rows_wanted: wanted, slice_rows, slice: None, spare: None }
     }
 
     async fn next_slice(&mut self) -> Result<bool> {
@@ -86,10 +88,13 @@ impl TimeScan {
             let mut scan = SeriesScan::new(request);
             // A slice that turns out too full is given up for a narrower one.
             let rows_max = (self.slice_rows * 2) as usize;
-            let mut gathered = scan.gather(rows_max).await?;
+            let kinds = &self.request.projection.wanted.kinds;
+            let piece = self.spare.take().unwrap_or_else(|| Piece::empty(kinds));
+            let mut gathered = scan.gather_into(piece, rows_max).await?;
             let rows = gathered.piece.rows();
             if rows >= rows_max && self.width_ns > 1 && time.end_ns.saturating_sub(time.start_ns) > 1 {
                 self.width_ns = (time.end_ns.saturating_sub(time.start_ns) / 8).max(1);
+                self.keep_room(gathered.piece);
                 continue;
             }
             if rows >= rows_max {
@@ -118,18 +123,27 @@ impl TimeScan {
                 self.slice = self.sorted(gathered, backward)?;
                 return Ok(true);
             }
+            self.keep_room(gathered.piece);
         }
         Ok(false)
     }
 
+    fn keep_room(&mut self, mut piece: Piece<Vec<i64>>) {
+        piece.clear();
+        self.spare = Some(piece);
+    }
+
     /// Sorts rows by time in a direction, then by series.
-    fn sorted(&self, gathered: Gathered, backward: bool) -> Result<Option<Slice>> {
+    fn sorted(&mut self, gathered: Gathered, backward: bool) -> Result<Option<Slice>> {
         let Gathered { runs, piece } = gathered;
         let of_rows = |run: &SeriesRun| std::iter::repeat_n(run.series, run.rows as usize);
         let series: Vec<SeriesId> = runs.iter().flat_map(of_rows).collect();
         let order = order_of(&piece.keys, backward);
         let keys = order.iter().map(|row| piece.keys[*row as usize]).collect();
         let columns = piece.columns.iter().map(|column: &Column| column.take(&order)).collect();
+        if !self.left.is_empty() {
+            self.keep_room(piece);
+        }
         let piece = Piece { keys, markers: None, columns };
         let batch = batch_of(&self.request.projection, Gathered { runs: Vec::new(), piece })?;
         let series = order.iter().map(|row| series[*row as usize]).collect();

@@ -70,13 +70,17 @@ impl SortedRows {
 fn sorted(rows: Rows, ranks: &[u32]) -> Rows {
     let times_ns = &rows.times_ns;
     let mut order: Vec<u32> = (0..times_ns.len() as u32).collect();
-    let (mut start, mut is_sorted) = (0, true);
+    let (mut start, mut is_sorted, mut words) = (0, true, Vec::new());
     while start < order.len() {
         let time_ns = times_ns[start];
         let same = times_ns[start..].iter().take_while(|other_ns| **other_ns == time_ns).count();
         if !ranks[start..start + same].is_sorted() {
             is_sorted = false;
-            order[start..start + same].sort_unstable_by_key(|row| ranks[*row as usize]);
+            // Rank and row in one word sort faster than by a look-up of ranks.
+            words.clear();
+            words.extend((start..start + same).map(|row| u64::from(ranks[row]) << 32 | row as u64));
+            words.sort_unstable();
+            order[start..start + same].iter_mut().zip(&words).for_each(|(row, word)| *row = *word as u32);
         }
         start += same;
     }

@@ -4,7 +4,8 @@
 //! The answer is one document, or one per chunk. What of the document at hand is still here can be taken back
 //! when it turns out that it cannot be finished; what is on its way to the client cannot.
 
-use super::number::{push_float, push_integer, push_unsigned};
+use super::names::WrittenNames;
+use super::number::{push_float, push_integer, push_next_integer, push_unsigned};
 use super::series::{SeriesName, SeriesWriter};
 use super::tags::WrittenTags;
 use super::text::push_string;
@@ -45,6 +46,7 @@ pub struct JsonAnswer {
     /// Neighbouring tags of the frame at hand.
     tags: Vec<WrittenTags>,
     times: WrittenTimes,
+    names: WrittenNames,
 }
 
 /// Some cells of each row.
@@ -82,6 +84,7 @@ impl JsonAnswer {
             broken: None,
             tags: Vec::new(),
             times: WrittenTimes::default(),
+            names: WrittenNames::default(),
         }
     }
 
@@ -186,8 +189,7 @@ impl JsonAnswer {
             match cell {
                 Cells::Tags(series, group) => self.tags[*group].push(out, series[row]),
                 Cells::Integers(values) => {
-                    out.push(b',');
-                    push_integer(out, values[row]);
+                    push_next_integer(out, values[row]);
                 }
                 Cells::Floats(values) => {
                     out.push(b',');
@@ -335,16 +337,7 @@ impl SeriesWriter for JsonAnswer {
             }
             self.out.extend_from_slice(b"},");
         }
-        self.out.extend_from_slice(b"\"columns\":[");
-        let names =
-            frame.time_column.as_deref().into_iter().chain(frame.column_names.iter().map(String::as_str));
-        for (position, name) in names.enumerate() {
-            if position > 0 {
-                self.out.push(b',');
-            }
-            push_string(&mut self.out, name);
-        }
-        self.out.push(b']');
+        self.names.push(&mut self.out, frame);
         self.open = Some(OpenSeries { name: SeriesName::of(frame), rows: 0 });
     }
 

@@ -5,6 +5,7 @@ mod indent;
 pub mod json;
 mod kind;
 mod message_pack;
+mod names;
 mod number;
 mod series;
 mod tags;

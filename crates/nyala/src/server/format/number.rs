@@ -4,7 +4,7 @@ use std::io::Write;
 
 /// Numbers below this are looked up: most metrics are.
 const SMALL_END: usize = 1000;
-/// Their digits, and how many.
+/// A comma and their digits, and how many digits.
 static SMALL: [([u8; 4], u8); SMALL_END] = {
     let mut all = [([0; 4], 0); SMALL_END];
     let mut number = 0;
@@ -12,9 +12,9 @@ static SMALL: [([u8; 4], u8); SMALL_END] = {
         let (hundreds, tens) = (b'0' + (number / 100) as u8, b'0' + (number / 10 % 10) as u8);
         let ones = b'0' + (number % 10) as u8;
         all[number] = match number {
-            0..10 => ([ones, 0, 0, 0], 1),
-            10..100 => ([tens, ones, 0, 0], 2),
-            _ => ([hundreds, tens, ones, 0], 3),
+            0..10 => ([b',', ones, 0, 0], 1),
+            10..100 => ([b',', tens, ones, 0], 2),
+            _ => ([b',', hundreds, tens, ones], 3),
         };
         number += 1;
     }
@@ -23,13 +23,24 @@ static SMALL: [([u8; 4], u8); SMALL_END] = {
 
 /// Appends an integer.
 pub(super) fn push_integer(out: &mut Vec<u8>, value: i64) {
-    if let Some((digits, count)) = SMALL.get(value as u64 as usize) {
+    if let Some(([_, first, second, third], count)) = SMALL.get(value as u64 as usize) {
         // Four bytes are one store; as many as there are would be a call.
-        out.extend_from_slice(digits);
+        out.extend_from_slice(&[*first, *second, *third, 0]);
         out.truncate(out.len() - 4 + usize::from(*count));
         return;
     }
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+}
+
+/// Appends a comma and an integer.
+pub(super) fn push_next_integer(out: &mut Vec<u8>, value: i64) {
+    if let Some((bytes, digits)) = SMALL.get(value as u64 as usize) {
+        out.extend_from_slice(bytes);
+        out.truncate(out.len() - 3 + usize::from(*digits));
+        return;
+    }
+    out.push(b',');
+    push_integer(out, value);
 }
 
 /// Appends an unsigned integer.
@@ -75,7 +86,8 @@ mod tests {
         for value in (-1100..1100).chain([i64::MIN, i64::MAX, 1 << 40]) {
             let mut out = Vec::new();
             push_integer(&mut out, value);
-            assert_eq!(String::from_utf8(out).unwrap(), value.to_string());
+            push_next_integer(&mut out, value);
+            assert_eq!(String::from_utf8(out).unwrap(), format!("{value},{value}"));
         }
     }
 

@@ -1,0 +1,42 @@
+//! Names of columns as JSON: all series of a statement have the same, so they are written once and then copied.
+
+use super::text::push_string;
+use nyala_query::exec::Frame;
+use std::sync::Arc;
+
+/// The names of the columns of the last series.
+#[derive(Default)]
+pub(super) struct WrittenNames {
+    columns: Option<Arc<[String]>>,
+    time_column: Option<Arc<str>>,
+    /// Empty before a second series has them.
+    bytes: Vec<u8>,
+}
+
+impl WrittenNames {
+    /// Appends those of a frame.
+    pub(super) fn push(&mut self, out: &mut Vec<u8>, frame: &Frame) {
+        let columns = self.columns.as_ref().filter(|columns| Arc::ptr_eq(columns, &frame.column_names));
+        if columns.is_none() || self.time_column != frame.time_column {
+            self.bytes.clear();
+            (self.columns, self.time_column) = (Some(frame.column_names.clone()), frame.time_column.clone());
+            return write(out, frame);
+        }
+        if self.bytes.is_empty() {
+            write(&mut self.bytes, frame);
+        }
+        out.extend_from_slice(&self.bytes);
+    }
+}
+
+fn write(out: &mut Vec<u8>, frame: &Frame) {
+    out.extend_from_slice(b"\"columns\":[");
+    let names = frame.time_column.as_deref().into_iter().chain(frame.column_names.iter().map(String::as_str));
+    for (position, name) in names.enumerate() {
+        if position > 0 {
+            out.push(b',');
+        }
+        push_string(out, name);
+    }
+    out.push(b']');
+}
