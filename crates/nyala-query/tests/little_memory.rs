@@ -115,3 +115,24 @@ fn an_answer_that_does_not_fit_is_refused() -> Result<()> {
     assert!(error.to_string().contains("needs more than its 1 MiB"), "{error}");
     Ok(())
 }
+
+#[test]
+fn what_is_shown_is_charged_and_a_limit_saves_it() -> Result<()> {
+    let context = context()?;
+    let show = |text: &str, memory_bytes: usize| -> Result<usize> {
+        let statements = parse_query(text, &Params::default()).expect("a query");
+        let memory = QueryMemory::new(memory_bytes, &MemoryBudget::new(1 << 40));
+        match block_on(execute(&statements[0], &context, memory))? {
+            Answer::Rows(frames, _) => Ok(frames.iter().map(Frame::rows).sum::<usize>()),
+            _ => panic!("{text} answers with rows"),
+        }
+    };
+    for (statement, limited_bytes) in [("SHOW SERIES", 600), ("SHOW TAG VALUES WITH KEY = host", 300)] {
+        let all = show(statement, 1 << 20)?;
+        assert!(all > 3, "{statement}");
+        assert_eq!(show(&format!("{statement} LIMIT 1 OFFSET 1"), limited_bytes)?, 1);
+        let refused = show(statement, limited_bytes).expect_err("more than that");
+        assert_eq!(refused.kind(), nyala_core::ErrorKind::Limit, "{refused}");
+    }
+    Ok(())
+}

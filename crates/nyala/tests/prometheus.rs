@@ -97,6 +97,10 @@ fn what_is_written_takes_about_its_size() {
     // A length of 4 GiB, and of one byte more than a body may have.
     assert_eq!(write(b"\xff\xff\xff\xff\x0f").0, 413);
     assert_eq!(write(b"\xc1\xf0\xf5\x0b").0, 413);
+    let vars = server.send("GET", "/debug/vars", b"").expect("an answer");
+    let vars: serde_json::Value = serde_json::from_slice(&vars.body).expect("JSON");
+    let of_requests = vars.as_object().expect("an object").values().find(|part| part["name"] == "httpd");
+    assert_eq!(of_requests.expect("there")["values"]["promWriteReq"], 3, "{vars}");
 }
 
 #[test]

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const USERS_TABLE: &str = "nyala.users";
 
@@ -138,6 +139,8 @@ impl Rights {
 pub struct Users {
     records: Records,
     state: RwLock<BTreeMap<String, Arc<User>>>,
+    /// Whether one of them is an administrator: every request asks.
+    has_admin: AtomicBool,
     /// Held by whoever changes users.
     changing: tokio::sync::Mutex<()>,
     passwords: Passwords,
@@ -160,6 +163,7 @@ impl Users {
             Some(words) => Err(Error::new(ErrorKind::Corrupt, words)),
             None => Ok(Self {
                 records,
+                has_admin: AtomicBool::new(users.values().any(|user| user.admin)),
                 state: RwLock::new(users),
                 changing: tokio::sync::Mutex::new(()),
                 passwords: Passwords::new()?,
@@ -181,7 +185,7 @@ impl Users {
 
     /// Whether anyone may do everything.
     pub fn has_admin(&self) -> bool {
-        self.state.read().values().any(|user| user.admin)
+        self.has_admin.load(Ordering::Acquire)
     }
 
     /// The user of a name and password; `None` where they do not belong together. Takes as long for names that
@@ -222,7 +226,7 @@ impl Users {
         let user = self.existing(name)?;
         self.check_admin_stays(&user, keep_admin)?;
         self.records.write(vec![self.records.remove([name.as_bytes()])]).await?;
-        self.state.write().remove(name);
+        self.change(|users| drop(users.remove(name)));
         Ok(())
     }
 
@@ -285,8 +289,14 @@ impl Users {
         let value = serde_json::to_vec(&user).expect("a user record is plain data");
         let record = self.records.put([(user.name.as_bytes(), value.as_slice())]);
         self.records.write(vec![record]).await?;
-        self.state.write().insert(user.name.clone(), Arc::new(user));
+        self.change(|users| drop(users.insert(user.name.clone(), Arc::new(user))));
         Ok(())
+    }
+
+    fn change(&self, change: impl FnOnce(&mut BTreeMap<String, Arc<User>>)) {
+        let mut users = self.state.write();
+        change(&mut users);
+        self.has_admin.store(users.values().any(|user| user.admin), Ordering::Release);
     }
 }
 

@@ -2,21 +2,20 @@
 //!
 //! InfluxDB estimates the plainest forms and counts the others; nyala counts all.
 
+use super::first_rows::FirstRows;
 use super::index_condition::has_time;
-use super::show::{key_filter, table};
+use super::show::{Found, add_series, key_filter, table};
 use super::{Answer, Chunks, database_of};
-use crate::exec::Frame;
 use crate::exec::column::Column;
+use crate::exec::{Frame, QueryMemory};
 use crate::influxql::{Expr, ShowCardinality, TagKeys};
 use crate::plan::QueryContext;
 use crate::plan::condition::split_tags;
 use crate::plan::rewrite::{compile_regex, find_measurements};
-use nyala_core::{Error, Result, SeriesId};
-use nyala_db::catalog::Measurement;
+use nyala_core::{Error, Result};
 use nyala_db::series::TagFilter;
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 /// What is counted.
 #[derive(Clone, Copy)]
@@ -33,6 +32,7 @@ pub(super) async fn show(
     counted: Counted<'_>,
     asked: &ShowCardinality,
     context: &QueryContext,
+    memory: &QueryMemory,
 ) -> Result<Answer> {
     let is_plain = !asked.exact
         && asked.sources.is_empty()
@@ -40,7 +40,7 @@ pub(super) async fn show(
         && asked.dimensions.is_empty()
         && (asked.limit, asked.offset) == (0, 0);
     if is_plain && matches!(counted, Counted::Series | Counted::Measurements) {
-        return everything(counted, asked, context).await;
+        return everything(counted, asked, context, memory).await;
     }
     let what = match counted {
         Counted::Series => "SERIES",
@@ -64,7 +64,7 @@ pub(super) async fn show(
         for (name, places) in &found {
             context.check_running()?;
             for (values, members) in groups(&names, places) {
-                let count = count(counted, &members)?;
+                let count = count(counted, &members, context, memory).await?;
                 let tags: Vec<(String, String)> = names.iter().cloned().zip(values).collect();
                 if count > 0 {
                     frames.push(row(name, &tags, count));
@@ -80,7 +80,12 @@ pub(super) async fn show(
 }
 
 /// All series or measurements of a database, of all its retention policies; one that is not there has none.
-async fn everything(counted: Counted<'_>, asked: &ShowCardinality, context: &QueryContext) -> Result<Answer> {
+async fn everything(
+    counted: Counted<'_>,
+    asked: &ShowCardinality,
+    context: &QueryContext,
+    memory: &QueryMemory,
+) -> Result<Answer> {
     let database = database_of(asked.database.as_deref(), context)?;
     let mut by_name: BTreeMap<String, Vec<Found>> = BTreeMap::new();
     if let Some(database) = context.catalog.database(database) {
@@ -94,22 +99,17 @@ async fn everything(counted: Counted<'_>, asked: &ShowCardinality, context: &Que
             }
         }
     }
-    let count = match counted {
-        Counted::Measurements => by_name.len(),
-        // A series that several policies have is one.
-        _ => by_name
-            .values()
-            .map(|places| context.check_running().and_then(|()| count(counted, places)))
-            .sum::<Result<usize>>()?,
-    };
-    let column = Column::Integer(vec![count as i64].into());
+    let mut total = 0;
+    for places in by_name.values() {
+        context.check_running()?;
+        total += match counted {
+            Counted::Measurements => 1,
+            // A series that several policies have is one.
+            _ => count(counted, places, context, memory).await?,
+        };
+    }
+    let column = Column::Integer(vec![total as i64].into());
     Ok(Answer::Rows(vec![table("", vec![("cardinality estimation", column)])], Chunks::Whole))
-}
-
-/// A measurement and those of its series that are asked for.
-struct Found {
-    measurement: Arc<Measurement>,
-    series: RoaringBitmap,
 }
 
 /// The measurements that are asked for, by name.
@@ -202,25 +202,40 @@ fn groups(keys: &[String], places: &[Found]) -> BTreeMap<Vec<String>, Vec<Found>
     all
 }
 
-fn count(counted: Counted<'_>, places: &[Found]) -> Result<usize> {
-    let mut names: BTreeSet<String> = BTreeSet::new();
+async fn count(
+    counted: Counted<'_>,
+    places: &[Found],
+    context: &QueryContext,
+    memory: &QueryMemory,
+) -> Result<usize> {
+    if let Counted::Series | Counted::Measurements = counted {
+        if let [Found { series, .. }] = places {
+            return Ok(series.len() as usize);
+        }
+        let mut all = FirstRows::new(usize::MAX, memory);
+        for place in places {
+            add_series(place, &mut all, context).await?;
+        }
+        return Ok(all.len());
+    }
+    let mut names = FirstRows::new(usize::MAX, memory);
+    let mut add = |name: String| {
+        let text_bytes = name.len();
+        names.insert(name, text_bytes)
+    };
     for Found { measurement, series } in places {
         let index = measurement.series();
         match counted {
-            Counted::Series | Counted::Measurements if places.len() == 1 => return Ok(series.len() as usize),
-            Counted::Series | Counted::Measurements => {
-                names.extend(series.iter().map(|id| format!("{:?}", index.tags_of(SeriesId(id)))));
-            }
-            Counted::TagKeys => names.extend(index.keys_of(series).into_iter().map(str::to_owned)),
             Counted::TagValues(keys) => {
                 let wanted = key_filter(keys)?;
                 for key in index.keys_of(series).into_iter().filter(|key| wanted(key)) {
-                    names.extend(index.values_of(key, series));
+                    index.values_of(key, series).into_iter().try_for_each(&mut add)?;
                 }
             }
             Counted::FieldKeys => {
-                names.extend(measurement.fields().iter().map(|field| field.name.clone()));
+                measurement.fields().iter().map(|field| field.name.clone()).try_for_each(&mut add)?;
             }
+            _ => index.keys_of(series).into_iter().map(str::to_owned).try_for_each(&mut add)?,
         }
     }
     Ok(names.len())

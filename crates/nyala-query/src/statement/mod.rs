@@ -5,6 +5,7 @@ mod continuous;
 mod definition;
 mod deletion;
 mod explain;
+mod first_rows;
 mod in_full;
 mod index_condition;
 mod into;
@@ -116,20 +117,24 @@ pub async fn execute(statement: &Statement, context: &QueryContext, memory: Quer
             show::retention_policies(database.as_deref(), context)
         }
         Statement::ShowMeasurements(statement) => show::measurements(statement, context).await,
-        Statement::ShowSeries(statement) => show::series(statement, context).await,
+        Statement::ShowSeries(statement) => show::series(statement, context, &memory).await,
         Statement::ShowTagKeys(statement) => show::tag_keys(statement, context).await,
-        Statement::ShowTagValues(statement) => show::tag_values(statement, context).await,
+        Statement::ShowTagValues(statement) => show::tag_values(statement, context, &memory).await,
         Statement::ShowFieldKeys(statement) => show::field_keys(statement, context).await,
-        Statement::ShowSeriesCardinality(asked) => cardinality::show(Counted::Series, asked, context).await,
-        Statement::ShowMeasurementCardinality(asked) => {
-            cardinality::show(Counted::Measurements, asked, context).await
+        Statement::ShowSeriesCardinality(asked) => {
+            cardinality::show(Counted::Series, asked, context, &memory).await
         }
-        Statement::ShowTagKeyCardinality(asked) => cardinality::show(Counted::TagKeys, asked, context).await,
+        Statement::ShowMeasurementCardinality(asked) => {
+            cardinality::show(Counted::Measurements, asked, context, &memory).await
+        }
+        Statement::ShowTagKeyCardinality(asked) => {
+            cardinality::show(Counted::TagKeys, asked, context, &memory).await
+        }
         Statement::ShowTagValuesCardinality { cardinality, keys } => {
-            cardinality::show(Counted::TagValues(keys), cardinality, context).await
+            cardinality::show(Counted::TagValues(keys), cardinality, context, &memory).await
         }
         Statement::ShowFieldKeyCardinality(asked) => {
-            cardinality::show(Counted::FieldKeys, asked, context).await
+            cardinality::show(Counted::FieldKeys, asked, context, &memory).await
         }
         Statement::CreateUser(create) => users::create(create, context).await,
         Statement::DropUser { name } => users::drop_user(name, context).await,

@@ -1,11 +1,12 @@
 //! SHOW: what there is.
 
+use super::first_rows::{FirstRows, rows_wanted};
 use super::index_condition::{
     has_time, names_measurement, refuse_inequalities, series_filter, shows_measurement,
 };
 use super::{Answer, Chunks, database_of};
-use crate::exec::Frame;
 use crate::exec::column::Column;
+use crate::exec::{Frame, QueryMemory};
 use crate::influxql::{
     Expr, MeasurementName, ShowFieldKeys, ShowMeasurements, ShowSeries, ShowTagKeys, ShowTagValues, TagKeys,
     split_condition,
@@ -14,12 +15,13 @@ use crate::plan::QueryContext;
 use crate::plan::condition::split_tags;
 use crate::plan::rewrite::compile_regex;
 use arrow_array::{BooleanArray, Int64Array, StringArray};
+use nyala_core::before_long_work;
 use nyala_core::schema::TIME_COLUMN;
 use nyala_core::store::{Direction, Order, RowSelection, ScanRequest, SeriesSet};
 use nyala_core::time::truncate_to_width;
 use nyala_core::{Error, Result, SeriesId, TimeRange};
 use nyala_db::catalog::Measurement;
-use nyala_db::series::TagFilter;
+use nyala_db::series::{TagFilter, Tags};
 use nyala_db::users::Privilege;
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -100,9 +102,9 @@ pub(super) fn go_duration(duration_ns: i64) -> String {
 }
 
 /// A measurement and those of its series that a SHOW statement is about.
-struct Found {
-    measurement: Arc<Measurement>,
-    series: RoaringBitmap,
+pub(super) struct Found {
+    pub(super) measurement: Arc<Measurement>,
+    pub(super) series: RoaringBitmap,
 }
 
 /// How the series of a SHOW statement are selected.
@@ -278,28 +280,29 @@ pub(super) async fn measurements(statement: &ShowMeasurements, context: &QueryCo
     Ok(Answer::Rows(frames, Chunks::Whole))
 }
 
-pub(super) async fn series(statement: &ShowSeries, context: &QueryContext) -> Result<Answer> {
+pub(super) async fn series(
+    statement: &ShowSeries,
+    context: &QueryContext,
+    memory: &QueryMemory,
+) -> Result<Answer> {
     let condition = statement.condition.as_ref();
     if let Some(condition) = condition.filter(|condition| !has_time(condition)) {
         refuse_inequalities(condition)?;
     }
     let database = statement.database.as_deref();
     let found = find(database, &statement.sources, condition, Rules::Select, context).await?;
+    let wanted = rows_wanted(statement.limit, statement.offset);
     let mut keys = Vec::new();
     for (name, places) in &found {
-        let mut of_measurement = BTreeSet::new();
-        for Found { measurement, series } in places {
-            let index = measurement.series();
-            // In the order of names and values as they are, not as they are written.
-            for (number, id) in series.iter().enumerate() {
-                if number % SERIES_BETWEEN_LOOKS == 0 {
-                    context.check_running()?;
-                }
-                of_measurement.insert(index.tags_of(SeriesId(id)));
-            }
+        // In the order of names and values as they are, not as they are written.
+        let mut of_measurement = FirstRows::new(wanted.saturating_sub(keys.len()), memory);
+        for place in places {
+            add_series(place, &mut of_measurement, context).await?;
         }
-        context.check_running()?;
-        keys.extend(of_measurement.iter().map(|tags| series_key(name, tags)));
+        keys.extend(of_measurement.into_iter().map(|tags| series_key(name, &tags)));
+        if keys.len() >= wanted {
+            break;
+        }
     }
     let keys = page(keys, statement.limit, statement.offset);
     let frames = match keys.is_empty() {
@@ -307,6 +310,30 @@ pub(super) async fn series(statement: &ShowSeries, context: &QueryContext) -> Re
         false => vec![table("", vec![("key", text_column(keys))])],
     };
     Ok(Answer::Rows(frames, Chunks::BySize))
+}
+
+/// Adds the tags of series, and lets writers of new ones and other queries have their turn meanwhile.
+pub(super) async fn add_series(
+    Found { measurement, series }: &Found,
+    rows: &mut FirstRows<'_, Tags>,
+    context: &QueryContext,
+) -> Result<()> {
+    let mut left = series.iter().peekable();
+    while left.peek().is_some() {
+        {
+            let index = measurement.series();
+            for id in left.by_ref().take(SERIES_BETWEEN_LOOKS) {
+                let tags = index.tags_of(SeriesId(id));
+                let text =
+                    |(key, value): &(String, String)| key.len() + value.len() + size_of::<[String; 2]>();
+                let text_bytes = tags.iter().map(text).sum();
+                rows.insert(tags, text_bytes)?;
+            }
+        }
+        context.check_running()?;
+        before_long_work().await;
+    }
+    Ok(())
 }
 
 /// A series in the form of line protocol.
@@ -360,7 +387,11 @@ fn refused_by_index(condition: Option<&Expr>, context: &QueryContext) -> Option<
     names_measurement(&rest, "").err().map(Answer::Refused)
 }
 
-pub(super) async fn tag_values(statement: &ShowTagValues, context: &QueryContext) -> Result<Answer> {
+pub(super) async fn tag_values(
+    statement: &ShowTagValues,
+    context: &QueryContext,
+    memory: &QueryMemory,
+) -> Result<Answer> {
     let (database, condition) = (statement.database.as_deref(), statement.condition.as_ref());
     if let Some(refused) = refused_by_index(condition, context) {
         return Ok(refused);
@@ -369,12 +400,15 @@ pub(super) async fn tag_values(statement: &ShowTagValues, context: &QueryContext
     let wanted = key_filter(&statement.keys)?;
     let mut frames = Vec::new();
     for (name, places) in &found {
-        let mut pairs = BTreeSet::new();
+        let mut pairs = FirstRows::new(rows_wanted(statement.limit, statement.offset), memory);
         for Found { measurement, series } in places {
             let index = measurement.series();
             for key in index.keys_of(series).into_iter().filter(|key| wanted(key)) {
                 context.check_running()?;
-                pairs.extend(index.values_of(key, series).into_iter().map(|value| (key.to_owned(), value)));
+                for value in index.values_of(key, series) {
+                    let text_bytes = key.len() + value.len();
+                    pairs.insert((key.to_owned(), value), text_bytes)?;
+                }
             }
         }
         let pairs = page(pairs.into_iter().collect(), statement.limit, statement.offset);

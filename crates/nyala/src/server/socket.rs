@@ -9,18 +9,61 @@ use std::path::Path;
 /// Owner and group may connect.
 const MODE: u32 = 0o660;
 
-/// Listens at a path. What a server left behind that was killed gives way; nothing else does.
+/// Listens at a path. What a server left behind that was killed gives way; nothing else does. The socket is made in a
+/// directory that nobody else may enter, so that it is nowhere before it has its rights.
 pub(super) fn listen(path: &Path) -> Result<UnixListener> {
     let wrong = |error: Error| Error::new(error.kind(), format!("bind-socket {}: {error}", path.display()));
-    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
-    if is_socket {
-        if UnixStream::connect(path).is_ok() {
-            return Err(wrong(ErrorKind::AddrInUse.into()));
-        }
-        std::fs::remove_file(path).map_err(wrong)?;
+    if let Ok(found) = std::fs::symlink_metadata(path)
+        && (!found.file_type().is_socket() || UnixStream::connect(path).is_ok())
+    {
+        return Err(wrong(ErrorKind::AddrInUse.into()));
     }
-    let listener = UnixListener::bind(path).map_err(wrong)?;
-    std::fs::set_permissions(path, Permissions::from_mode(MODE)).map_err(wrong)?;
-    listener.set_nonblocking(true).map_err(wrong)?;
+    bind(path).map_err(wrong)
+}
+
+fn bind(path: &Path) -> Result<UnixListener> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // A short name: the system takes a hundred bytes of path.
+    let private = tempfile::Builder::new().prefix(".").tempdir_in(parent)?;
+    let own = private.path().join("s");
+    let listener = UnixListener::bind(&own)?;
+    std::fs::set_permissions(&own, Permissions::from_mode(MODE))?;
+    listener.set_nonblocking(true)?;
+    std::fs::rename(&own, path)?;
     Ok(listener)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn nobody_else_can_ever_connect() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, file) = (directory.path().join("socket"), directory.path().join("file"));
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    if let Ok(found) = std::fs::symlink_metadata(&path) {
+                        assert_eq!(found.permissions().mode() & 0o777, MODE);
+                    }
+                }
+            });
+            for _ in 0..500 {
+                drop(listen(&path).unwrap());
+                std::fs::remove_file(&path).unwrap();
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        std::fs::write(&file, "precious").unwrap();
+        assert_eq!(listen(&file).unwrap_err().kind(), ErrorKind::AddrInUse);
+        assert_eq!(std::fs::read(&file).unwrap(), b"precious");
+        let listening = listen(&path).unwrap();
+        assert_eq!(listen(&path).unwrap_err().kind(), ErrorKind::AddrInUse);
+        drop(listening);
+        listen(&path).expect("what is left behind gives way");
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2, "nothing else stays");
+    }
 }
