@@ -4,7 +4,8 @@
 //! can be dropped by any: partitions keep their numbers and no number is used again, so what was shown once never
 //! means another shard.
 
-use super::{Catalog, RetentionPolicy};
+use super::{Catalog, Measurement, RetentionPolicy};
+use nyala_core::store::PartitionInfo;
 use nyala_core::{Result, TimeRange};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -64,25 +65,45 @@ impl Catalog {
         all
     }
 
-    /// Drops a shard with all it holds; one that does not exist is no error.
+    /// Drops a shard with all it holds; one that does not exist is no error. What fails for one measurement, of which
+    /// the first error tells, keeps no other.
     pub async fn drop_shard(&self, id: u64) -> Result<()> {
-        let _membership = self.own_membership().await;
         for database in self.databases() {
             for policy in &database.policies {
-                let range = self.known_measurements(&database.name, &policy.name).iter().find_map(|own| {
-                    let partitions = self.store().partitions(own.table()).ok()?;
-                    partitions.iter().find(|partition| partition.id == id).map(|partition| partition.range)
-                });
-                let Some(range) = range else { continue };
-                for measurement in self.measurements(&database.name, &policy.name).await? {
-                    let partitions = self.store().partitions(measurement.table())?;
-                    if partitions.iter().any(|partition| partition.range == range) {
-                        self.drop_range(&measurement, range).await?;
-                    }
+                let measurements = self.known_measurements(&database.name, &policy.name);
+                let with_id = |partition: &PartitionInfo| partition.id == id;
+                let shard = measurements.iter().find_map(|own| self.partition_of(own, with_id));
+                let Some(shard) = shard else { continue };
+                let mut dropped = Ok(());
+                for measurement in measurements {
+                    dropped = dropped.and(self.drop_part(&measurement, shard.range).await);
                 }
-                return Ok(());
+                return dropped;
             }
         }
         Ok(())
+    }
+
+    /// Drops what a measurement has in a shard. Its series are loaded before writers are kept out.
+    async fn drop_part(&self, measurement: &Measurement, range: TimeRange) -> Result<()> {
+        let is_there = || self.partition_of(measurement, |partition| partition.range == range).is_some();
+        if !is_there() {
+            return Ok(());
+        }
+        measurement.load().await?;
+        let _membership = self.own_membership().await;
+        if is_there() {
+            self.drop_range(measurement, range).await?;
+        }
+        Ok(())
+    }
+
+    /// A partition of a measurement; one that was dropped meanwhile has none.
+    fn partition_of(
+        &self,
+        measurement: &Measurement,
+        test: impl Fn(&PartitionInfo) -> bool,
+    ) -> Option<PartitionInfo> {
+        self.store().partitions(measurement.table()).ok()?.into_iter().find(test)
     }
 }
