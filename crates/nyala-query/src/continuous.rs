@@ -11,6 +11,7 @@ use crate::influxql::{
     split_condition,
 };
 use crate::plan::{QueryContext, WindowRule, condition};
+use crate::running::Asked;
 use crate::statement::select_into;
 use nyala_core::{Error, ErrorKind, Result};
 use nyala_db::catalog::ContinuousQuery;
@@ -203,7 +204,7 @@ async fn execute(
         }
     }
     select.condition = Some(condition);
-    let shown: Arc<[Statement]> = Arc::new([Statement::Select(Box::new(select.clone()))]);
+    let shown = Asked::Statements(Arc::new([Statement::Select(Box::new(select.clone()))]));
     let entered = context.running.enter(shown, &context.database, &context.rights);
     // Among fewer queries it may be executed.
     let entered = entered.map_err(|error| Error::new(ErrorKind::Retry, error.message()))?;

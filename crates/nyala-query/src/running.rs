@@ -35,11 +35,20 @@ pub struct RunningQueries {
     last: AtomicU64,
 }
 
-/// The statements of a request.
+/// What a query asks.
+#[derive(Debug, Clone)]
+pub enum Asked {
+    /// The statements of a request.
+    Statements(Arc<[Statement]>),
+    /// Something in another language, by its name.
+    Named(&'static str),
+}
+
+/// What is asked at once.
 #[derive(Debug)]
 pub struct Query {
     number: u64,
-    statements: Arc<[Statement]>,
+    asked: Asked,
     database: String,
     user: Option<String>,
     begun: Instant,
@@ -67,12 +76,7 @@ impl RunningQueries {
     }
 
     /// Lets a query run, unless there are too many.
-    pub fn enter(
-        self: &Arc<Self>,
-        statements: Arc<[Statement]>,
-        database: &str,
-        rights: &Rights,
-    ) -> Result<Entered> {
+    pub fn enter(self: &Arc<Self>, asked: Asked, database: &str, rights: &Rights) -> Result<Entered> {
         let most = self.limits.concurrent_queries_max;
         let mut queries = self.lock();
         if most > 0 && queries.len() >= most {
@@ -86,7 +90,7 @@ impl RunningQueries {
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         let query = Arc::new(Query {
             number,
-            statements,
+            asked,
             database: database.to_owned(),
             user,
             begun: Instant::now(),
@@ -131,9 +135,14 @@ impl Query {
         self.number
     }
 
-    /// Its statements, without their passwords.
+    /// What it asks, without passwords.
     pub fn text(&self) -> String {
-        self.statements.iter().map(Statement::to_string).collect::<Vec<_>>().join(";\n")
+        match &self.asked {
+            Asked::Statements(statements) => {
+                statements.iter().map(Statement::to_string).collect::<Vec<_>>().join(";\n")
+            }
+            Asked::Named(name) => (*name).to_owned(),
+        }
     }
 
     /// The request's database.
@@ -217,7 +226,8 @@ mod tests {
     async fn queries_are_bounded_listed_and_killed() {
         let limits = QueryLimits { concurrent_queries_max: 2, ..QueryLimits::default() };
         let running = Arc::new(RunningQueries::new(limits));
-        let enter = || running.enter(Arc::new([Statement::ShowQueries]), "x", &Rights::Open);
+        let enter =
+            || running.enter(Asked::Statements(Arc::new([Statement::ShowQueries])), "x", &Rights::Open);
         let (first, second) = (enter().unwrap(), enter().unwrap());
         assert_eq!(enter().unwrap_err().message(), "max-concurrent-queries limit exceeded(2, 2)");
         drop(second);
@@ -239,7 +249,7 @@ mod tests {
     async fn queries_end_after_their_time() {
         let limits = QueryLimits { timeout: Duration::from_millis(1), ..QueryLimits::default() };
         let running = Arc::new(RunningQueries::new(limits));
-        let entered = running.enter(Arc::new([]), "", &Rights::Open).unwrap();
+        let entered = running.enter(Asked::Named("a read"), "", &Rights::Open).unwrap();
         assert_eq!(entered.query().stopped().await.message(), "query-timeout limit exceeded");
         assert_eq!(entered.query().check().unwrap_err().message(), "query-timeout limit exceeded");
     }

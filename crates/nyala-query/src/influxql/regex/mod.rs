@@ -41,12 +41,13 @@ impl Regex {
     /// Makes the expression ready for use; the first time this takes tens of microseconds and more. Bytes rather than
     /// text, so that what is not UTF-8 can be asked too. Fails where the compiled form would be too large.
     pub fn compile(&self) -> Result<bytes::Regex, String> {
-        self.compiled.get_or_init(|| self.compile_anew()).clone()
+        self.compiled.get_or_init(|| self.compile_within(MAXIMUM_COMPILED_BYTES)).clone()
     }
 
-    fn compile_anew(&self) -> Result<bytes::Regex, String> {
+    /// The same anew, where the compiled form may take `size_limit` bytes.
+    pub fn compile_within(&self, size_limit: usize) -> Result<bytes::Regex, String> {
         bytes::RegexBuilder::new(&self.translated)
-            .size_limit(MAXIMUM_COMPILED_BYTES)
+            .size_limit(size_limit)
             .nest_limit(COMPILED_DEPTH)
             .build()
             .map_err(|error| match error {

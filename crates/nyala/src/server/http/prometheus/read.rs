@@ -21,6 +21,7 @@ use nyala_db::catalog::{Catalog, FieldType, Measurement};
 use nyala_db::series::TagFilter;
 use nyala_query::exec::QueryMemory;
 use nyala_query::influxql::Regex;
+use nyala_query::running;
 use prost::Message;
 use prost::encoding::{encode_varint, encoded_len_varint, message};
 use std::sync::Arc;
@@ -31,8 +32,10 @@ const FIELD: &str = "value";
 /// What a matcher may call the measurement, and the field.
 const MEASUREMENT_LABELS: [&str; 3] = [NAME_LABEL, "_measurement", "_name"];
 const FIELD_LABEL: &str = "_field";
-/// Each may be a regular expression, which takes time and memory to make ready.
+/// Each may be a regular expression, which takes time to make ready, ...
 const MATCHERS_MAX: usize = 64;
+/// ... and memory.
+const EXPRESSION_MAX_BYTES: usize = 1 << 20;
 /// Every byte of a series is there twice, when the answer is put together and when it is packed, and then some.
 const ANSWER_FACTOR: usize = 3;
 /// The longest a sample gets: two tags and lengths of the message, a float, a time of ten bytes.
@@ -115,9 +118,16 @@ pub(in super::super) async fn handle(
     let catalog = databases.catalog.clone();
     // What reads in the set ends with it, when the client leaves.
     let mut reading = JoinSet::new();
+    let asks = running::Asked::Named("Prometheus remote read");
+    let entered = context.running.enter(asks, &database, &rights).map_err(|error| failed(&error))?;
     let read = async move {
-        let asked = asked_in(body)?;
-        answer(&catalog, &database, &policy, &asked, &memory).await.map_err(|error| failed(&error))
+        let asked = asked_in(body, &memory)?;
+        let query = entered.query();
+        let answered = tokio::select! {
+            answered = answer(&catalog, &database, &policy, &asked, &memory) => answered,
+            error = query.stopped() => Err(error),
+        };
+        answered.map_err(|error| failed(&error))
     };
     reading.spawn_on(read, &context.work);
     let read = reading.join_next().await.and_then(std::result::Result::ok);
@@ -133,14 +143,14 @@ fn failed(error: &Error) -> Failure {
 }
 
 /// What a body asks for, which is gone when that is known.
-fn asked_in(mut body: Unpacked) -> std::result::Result<Asked, Failure> {
+fn asked_in(mut body: Unpacked, memory: &QueryMemory) -> std::result::Result<Asked, Failure> {
     let bytes = unpacked(&body.bytes, REQUEST_MAX_BYTES, &mut body.hold).map_err(refused)?;
     body.hold.grow(DECODED_FACTOR * bytes.len()).map_err(refused)?;
     let request = ReadRequest::decode(&*bytes).map_err(|error| failed(&broken(&error)))?;
-    asked(&request).map_err(|error| failed(&error))
+    asked(&request, memory).map_err(|error| failed(&error))
 }
 
-fn asked(request: &ReadRequest) -> Result<Asked> {
+fn asked(request: &ReadRequest, memory: &QueryMemory) -> Result<Asked> {
     let [query] = &request.queries[..] else {
         return Err(Error::invalid("Prometheus read endpoint currently only supports one query at a time"));
     };
@@ -152,7 +162,7 @@ fn asked(request: &ReadRequest) -> Result<Asked> {
     }
     let (mut names, mut tags) = (Vec::new(), Vec::new());
     for matcher in &query.matchers {
-        let wanted = Wanted::of(matcher)?;
+        let wanted = Wanted::of(matcher, memory)?;
         match &*matcher.name {
             name if MEASUREMENT_LABELS.contains(&name) => names.push(wanted),
             FIELD_LABEL if wanted.holds(FIELD) => {}
@@ -170,9 +180,13 @@ fn asked(request: &ReadRequest) -> Result<Asked> {
 }
 
 impl Wanted {
-    fn of(matcher: &Matcher) -> Result<Self> {
+    fn of(matcher: &Matcher, memory: &QueryMemory) -> Result<Self> {
         // Prometheus' expressions are of whole values.
-        let regex = || Regex::new(&format!("^(?:{})$", matcher.value)).and_then(|regex| regex.compile());
+        let regex = || Regex::new(&format!("^(?:{})$", matcher.value));
+        let regex = || regex()?.compile_within(EXPRESSION_MAX_BYTES);
+        if matches!(matcher.kind, 2 | 3) {
+            memory.charge(EXPRESSION_MAX_BYTES)?;
+        }
         Ok(match matcher.kind {
             0 => Wanted::Equal(matcher.value.clone()),
             1 => Wanted::NotEqual(matcher.value.clone()),

@@ -12,7 +12,7 @@ use nyala_core::memory::MemoryBudget;
 use nyala_query::exec::{Frame, QueryMemory};
 use nyala_query::influxql::Statement;
 use nyala_query::plan::QueryContext;
-use nyala_query::running::Query;
+use nyala_query::running::{Asked, Query};
 use nyala_query::statement::{self, execute};
 use std::future::poll_fn;
 use std::ops::Range;
@@ -122,7 +122,8 @@ impl Job {
     pub(super) async fn run(mut self) {
         let statements = self.statements.clone();
         let among = self.context.running.clone();
-        match among.enter(statements.clone(), &self.context.database, &self.context.rights) {
+        let asked = Asked::Statements(statements.clone());
+        match among.enter(asked, &self.context.database, &self.context.rights) {
             Ok(entered) => {
                 let query = entered.query();
                 self.context.query = Some(query.clone());
