@@ -110,6 +110,10 @@ fn points_go_to_all_or_to_one_in_turn_also_after_a_restart() {
         assert_eq!(String::from_utf8_lossy(&datagram[..length]), wanted);
     }
     wait_for("they are counted", || count(&server, "pointsWritten") == 2);
+    let vars = server.send("GET", "/debug/vars", b"").expect("an answer").body;
+    for shown in [server.query("SHOW STATS").to_string(), String::from_utf8_lossy(&vars).into_owned()] {
+        assert!(shown.contains(&http.to_string()) && !shown.contains("p%40ss"), "{shown}");
+    }
 
     // Other policies are none of its business; what queries write is.
     let other = server.send("POST", "/write?db=d&rp=r", b"m v=9 1").expect("an answer");

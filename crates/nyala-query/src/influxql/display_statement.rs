@@ -202,7 +202,7 @@ impl Display for CreateSubscription {
 }
 
 /// A URL whose password, before its host or among its parameters, is not shown.
-fn without_password(url: &str) -> String {
+pub fn without_password(url: &str) -> String {
     let start = url.find("://").map_or(0, |scheme| scheme + 3);
     let (scheme, rest) = url.split_at(start);
     let (place, parameters) = rest.split_once('?').unwrap_or((rest, ""));

@@ -29,6 +29,7 @@ mod validate;
 
 pub use ast::{Field, Fill, Measurement, MeasurementName, Select, SortField, Source, Target};
 pub use condition::{SplitCondition, TimeRange, split_condition};
+pub use display_statement::without_password;
 pub use duration::{format_duration, parse_duration};
 pub use error::{ParseError, Position, SemanticError};
 pub use expr::{Binary, BinaryOperator, Call, DataType, Expr, VarRef, Wildcard};

@@ -13,6 +13,7 @@ use nyala_core::memory::Charge;
 use nyala_db::catalog::{Catalog, Subscription};
 use nyala_db::feed::{FeedCounts, Written};
 use nyala_db::ingest::Lines;
+use nyala_query::influxql::without_password;
 use nyala_query::report::{Datum, Report};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -156,7 +157,7 @@ impl Subscriptions {
                 ];
                 let tags = vec![
                     ("database", database.clone()),
-                    ("destination", destination.clone()),
+                    ("destination", without_password(destination)),
                     ("mode", own.mode().to_owned()),
                     ("name", own.name.clone()),
                     ("retention_policy", own.policy.clone()),
