@@ -26,16 +26,19 @@ pub enum Component {
     SeriesIndex,
     /// States of running queries.
     Query,
+    /// What was written, on its way to subscribers.
+    Subscribers,
 }
 
 /// All components, in the order of their numbers.
-pub const COMPONENTS: [Component; 6] = [
+pub const COMPONENTS: [Component; 7] = [
     Component::Memtable,
     Component::BlockCache,
     Component::InFlight,
     Component::RowsetIndex,
     Component::SeriesIndex,
     Component::Query,
+    Component::Subscribers,
 ];
 
 impl Component {
@@ -48,6 +51,7 @@ impl Component {
             Component::RowsetIndex => "rowset_index",
             Component::SeriesIndex => "series_index",
             Component::Query => "query",
+            Component::Subscribers => "subscribers",
         }
     }
 }
@@ -101,6 +105,11 @@ impl MemoryBudget {
         let hundredth = self.limit_bytes / 100;
         let others = self.total_bytes().saturating_sub(self.used_bytes(Component::BlockCache));
         (hundredth * 60).saturating_sub(others).clamp(hundredth * 25, hundredth * 40)
+    }
+
+    /// The most that may be held on the way to subscribers.
+    pub fn subscribers_bytes_max(&self) -> u64 {
+        self.limit_bytes / 16
     }
 
     /// The most that may be held when a component takes more. Queries stop short of the limit, so that they do
@@ -160,7 +169,11 @@ impl Charge {
         let crowded = self.component == Component::InFlight
             && in_flight > self.bytes
             && in_flight.saturating_add(bytes) > budget.limit_bytes / 4;
-        if full || crowded {
+        // Subscribers are served after all others.
+        let beyond_share = self.component == Component::Subscribers
+            && budget.used_bytes(Component::Subscribers).saturating_add(bytes)
+                > budget.subscribers_bytes_max();
+        if full || crowded || beyond_share {
             return Err(Error::retry(format!(
                 "memory is full, try again ({} asks for {} KiB; {})",
                 self.component.name(),
@@ -210,5 +223,15 @@ mod tests {
         assert_eq!(budget.total_bytes(), 600);
         drop((first, second));
         assert_eq!(budget.total_bytes(), 0);
+    }
+
+    #[test]
+    fn subscribers_have_a_share_of_their_own_and_no_more() {
+        let budget = MemoryBudget::new(1600);
+        assert!(budget.try_charge(Component::Subscribers, 101).is_err(), "also one alone");
+        let _held = budget.try_charge(Component::Subscribers, 100).expect("the share");
+        assert!(budget.try_charge(Component::Subscribers, 1).is_err());
+        let _first = budget.try_charge(Component::InFlight, 100).expect("fits");
+        budget.try_charge(Component::InFlight, 300).expect("bodies have their quarter to themselves");
     }
 }

@@ -36,10 +36,6 @@ const PROCESS_BYTES: usize = 24 << 20;
 /// How often expired partitions are looked for, and the size of the series indexes is taken.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The part of the memory for data that what goes to subscribers may take before it is told apart, and again in their
-/// queues: one of so many.
-const SUBSCRIBERS_SHARE: usize = 32;
-
 /// How often it is looked whether a continuous query is due.
 const CONTINUOUS_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -118,9 +114,8 @@ impl Running {
         // Nothing was in either before.
         let _ = measured.set(engine.clone());
         work.spawn(upkeep(catalog.clone(), engine.clone(), clock));
-        let subscribers_bytes = data_memory_bytes(config) / SUBSCRIBERS_SHARE;
-        let (feed, written) = Feed::new(engine.memory().clone(), subscribers_bytes);
-        let all = Subscriptions::new(catalog.clone(), feed.counts().clone(), subscribers_bytes);
+        let (feed, written) = Feed::new(engine.memory().clone());
+        let all = Subscriptions::new(catalog.clone(), feed.counts().clone(), engine.memory().clone());
         let all = Arc::new(all);
         work.spawn(all.clone().run(written));
         let _ = subscriptions.set(all);

@@ -27,7 +27,7 @@ fn destination(status: u16) -> (SocketAddr, Receiver<(String, String)>) {
             let sender = sender.clone();
             std::thread::spawn(move || {
                 let mut read = Vec::new();
-                let mut piece = [0; 4096];
+                let mut piece = [0; 1 << 16];
                 loop {
                     let text = String::from_utf8_lossy(&read).into_owned();
                     let whole = text.split_once("\r\n\r\n").and_then(|(head, body)| {
@@ -109,7 +109,7 @@ fn points_go_to_all_or_to_one_in_turn_also_after_a_restart() {
         let length = udp.recv(&mut datagram).expect("a point comes");
         assert_eq!(String::from_utf8_lossy(&datagram[..length]), wanted);
     }
-    wait_for("they are counted", || count(&server, "pointsWritten") == 2);
+    wait_for("both destinations are counted", || count(&server, "pointsWritten") == 4);
     let vars = server.send("GET", "/debug/vars", b"").expect("an answer").body;
     for shown in [server.query("SHOW STATS").to_string(), String::from_utf8_lossy(&vars).into_owned()] {
         assert!(shown.contains(&http.to_string()) && !shown.contains("p%40ss"), "{shown}");
@@ -148,11 +148,15 @@ fn destinations_that_do_not_take_points_hold_nobody_up() {
     let silent_address = silent.local_addr().expect("bound");
     let (refusing, _refused) = destination(500);
     let (well, requests) = destination(204);
+    let (beside_silent, requests_beside) = destination(204);
     ok(&server.query("CREATE DATABASE d"));
     for (name, address) in [("silent", silent_address), ("refusing", refusing), ("well", well)] {
         ok(&server
             .query(&format!("CREATE SUBSCRIPTION {name} ON d.autogen DESTINATIONS ALL 'http://{address}'")));
     }
+    ok(&server.query(&format!(
+        "CREATE SUBSCRIPTION both ON d.autogen DESTINATIONS ALL 'http://{silent_address}', 'http://{beside_silent}'"
+    )));
     const ROUNDS: usize = 40;
     let text = "x".repeat(200);
     for round in 0..ROUNDS {
@@ -160,18 +164,52 @@ fn destinations_that_do_not_take_points_hold_nobody_up() {
         let begun = Instant::now();
         assert_eq!(server.write(&(0..1000).map(row).collect::<String>()).status, 204);
         assert!(begun.elapsed() < Duration::from_secs(5), "a write waited");
-        // The one that is well keeps up.
+        // Those that are well keep up.
         lines(&requests, 1000);
+        lines(&requests_beside, 1000);
     }
     wait_for("what had no room is counted", || count(&server, "pointsDropped") > 0);
     assert!(count(&server, "writeFailures") > 0);
     assert_eq!(server.number("SELECT count(text) FROM m"), ROUNDS as i64 * 1000);
     let stats = server.query("SHOW STATS FOR 'subscriber'");
-    assert_eq!(stats["results"][0]["series"].as_array().map(Vec::len), Some(4), "{stats}");
+    assert_eq!(stats["results"][0]["series"].as_array().map(Vec::len), Some(6), "{stats}");
     ok(&server.query("DROP SUBSCRIPTION silent ON d.autogen"));
     ok(&server.query("DROP DATABASE d"));
     wait_for("nothing is left of them", || {
         let stats = server.query("SHOW STATS FOR 'subscriber'");
         stats["results"][0]["series"].as_array().map(Vec::len) == Some(1)
     });
+}
+
+#[test]
+fn long_requests_come_in_pieces_and_what_fits_no_datagram_is_left_out() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Process::start(&directory.path().join("data"), &[]);
+    let (http, requests) = destination(204);
+    ok(&server.query("CREATE DATABASE d"));
+    ok(&server.query(&format!("CREATE SUBSCRIPTION s ON d.autogen DESTINATIONS ALL 'http://{http}'")));
+    const LINES: usize = 100_000;
+    let body: String = (0..LINES).map(|second| format!("m v=1 {second}\n")).collect();
+    let written = server.send("POST", "/write?db=d&precision=h", body.as_bytes()).expect("an answer");
+    assert_eq!(written.status, 204);
+    let mut came = Vec::new();
+    while came.len() < LINES {
+        let (_, body) = requests.recv_timeout(WAIT).expect("points come");
+        assert!(body.len() <= 1 << 20, "{} bytes came together", body.len());
+        came.extend(body.lines().map(str::to_owned));
+    }
+    assert_eq!(came.last().map(String::as_str), Some("m v=1 359996400000000000"));
+    assert_eq!(came.len(), LINES);
+
+    let udp = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    udp.set_read_timeout(Some(WAIT)).expect("a timeout");
+    let address = udp.local_addr().expect("bound");
+    ok(&server.query("DROP SUBSCRIPTION s ON d.autogen"));
+    ok(&server.query(&format!("CREATE SUBSCRIPTION s ON d.autogen DESTINATIONS ALL 'udp://{address}'")));
+    assert_eq!(server.write(&format!("m s=\"{}\" 1\nm v=2 2", "x".repeat(65_500))).status, 204);
+    let mut datagram = [0; 100];
+    let length = udp.recv(&mut datagram).expect("the point behind the long one comes");
+    assert_eq!(&datagram[..length], b"m v=2 2");
+    wait_for("it is counted", || count(&server, "pointsDropped") == 1);
+    assert_eq!(count(&server, "pointsWritten"), LINES as u64 + 1);
 }

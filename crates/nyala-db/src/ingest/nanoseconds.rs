@@ -4,6 +4,9 @@ use super::careful::{block_end, check_fields, parse_line, skip_blanks};
 use super::options::ParseOptions;
 use std::io::Write;
 
+/// What is behind a line's fields at most: a blank, a time and a line break.
+const TIME_BYTES: usize = 22;
+
 /// Lines, each with its time.
 #[derive(Debug, Default)]
 pub struct Lines {
@@ -14,17 +17,19 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// The lines of a body that can be read, comments left out.
-    pub fn in_nanoseconds(body: &[u8], options: &ParseOptions) -> Self {
+    /// Adds lines of a body from `at` on, those that can be read and are no comments, up to `limit_bytes` of text; a
+    /// longer line gets in alone. Tells where to go on.
+    pub fn add(&mut self, body: &[u8], mut at: usize, options: &ParseOptions, limit_bytes: usize) -> usize {
         let default_time_ns = options.precision.truncate(options.now_ns);
         let (mut tags, mut fields) = (Vec::new(), Vec::new());
-        let mut lines = Self { text: Vec::with_capacity(body.len()), ends: Vec::new() };
-        let mut at = 0;
         while at < body.len() {
             let end = block_end(body, at);
             let whole = &body[at..end];
             let start = skip_blanks(whole, 0);
             let block = whole.strip_suffix(b"\n").unwrap_or(whole);
+            if !self.ends.is_empty() && self.text.len() + block.len() + TIME_BYTES > limit_bytes {
+                return at;
+            }
             at = end + 1;
             if start >= block.len() || block[start] == b'#' {
                 continue;
@@ -33,11 +38,16 @@ impl Lines {
                 continue;
             };
             let Ok(section) = check_fields(block, key_end) else { continue };
-            lines.text.extend_from_slice(&block[start..section.end]);
-            writeln!(lines.text, " {}", time_ns.unwrap_or(default_time_ns)).expect("memory grows");
-            lines.ends.push(lines.text.len());
+            self.text.extend_from_slice(&block[start..section.end]);
+            writeln!(self.text, " {}", time_ns.unwrap_or(default_time_ns)).expect("memory grows");
+            self.ends.push(self.text.len());
         }
-        lines
+        at
+    }
+
+    /// What they take, bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.text.capacity() + self.ends.capacity() * size_of::<usize>()
     }
 
     /// Each line without its line break.
@@ -57,12 +67,26 @@ mod tests {
         let body = b"m,h=a\\ b v=1,s=\"x y\n z\" 5\n# comment\nbroken\n  m v=2i\r\nm v= 3\nm v=t -1 \nm v=3 9223372036854775807\n\nm v=4 7";
         let options =
             ParseOptions { precision: Precision::Second, now_ns: 8_999_999_999, ..ParseOptions::default() };
-        let lines = Lines::in_nanoseconds(body, &options);
+        let mut lines = Lines::default();
+        assert!(lines.add(body, 0, &options, usize::MAX) >= body.len());
         let shown: Vec<&str> = lines.iter().map(|line| std::str::from_utf8(line).unwrap()).collect();
         let wanted = ["m,h=a\\ b v=1,s=\"x y\n z\" 5000000000", "m v=t -1000000000", "m v=4 7000000000"];
         let of_now = "m v=2i 8000000000";
         let without_carriage_return: Vec<&str> =
             shown.iter().copied().filter(|line| *line != of_now).collect();
         assert_eq!(without_carriage_return, wanted);
+    }
+
+    #[test]
+    fn pieces_hold_every_line_once_and_a_long_one_alone() {
+        let long = "x".repeat(100);
+        let body = format!("m v=1 1\n#\nm v=2 2\nm t=\"{long}\" 3\nm v=4 4");
+        let (mut at, mut pieces) = (0, Vec::new());
+        while at < body.len() {
+            let mut lines = Lines::default();
+            at = lines.add(body.as_bytes(), at, &ParseOptions::default(), 60);
+            pieces.push(String::from_utf8(lines.text).expect("text"));
+        }
+        assert_eq!(pieces, ["m v=1 1\nm v=2 2\n", &format!("m t=\"{long}\" 3\n"), "m v=4 4\n"]);
     }
 }

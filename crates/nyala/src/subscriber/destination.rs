@@ -2,6 +2,7 @@
 //!
 //! Redirections are not followed, and of an answer only its status counts.
 
+use super::lane::Batch;
 use super::roots;
 use base64ct::{Base64, Encoding};
 use bytes::Bytes;
@@ -11,10 +12,10 @@ use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
 use hyper_util::rt::TokioIo;
 use nyala_db::catalog::{Destination, Scheme};
-use nyala_db::ingest::Lines;
 use rustls::pki_types::ServerName;
 use std::fmt::Write;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UdpSocket, lookup_host};
@@ -22,6 +23,8 @@ use tokio_rustls::TlsConnector;
 
 /// How long a destination may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
+/// The longest text of a datagram, over IPv4.
+const DATAGRAM_MAX_BYTES: usize = 65_507;
 /// What is read of an answer so that its connection can be used again.
 const ANSWER_MAX_BYTES: usize = 64 << 10;
 
@@ -50,13 +53,15 @@ impl Sender {
         Self { destination, target, connection: None }
     }
 
-    /// Sends lines, whose text is `body`, or says why that failed.
-    pub(super) async fn send(&mut self, lines: &[&Lines], body: &Bytes) -> Result<()> {
+    /// Sends lines, or says why that failed. Tells how many were too long to be sent.
+    pub(super) async fn send(&mut self, batch: &Arc<Batch>) -> Result<usize> {
         let destination = self.destination.clone().ok_or("the destination is no URL")?;
         let sending = async {
             match destination.scheme {
-                Scheme::Udp => send_datagrams(&destination, lines).await,
-                Scheme::Http | Scheme::Https => self.request(&destination, body).await,
+                Scheme::Udp => send_datagrams(&destination, batch).await,
+                Scheme::Http | Scheme::Https => {
+                    self.request(&destination, &Bytes::from_owner(Text(batch.clone()))).await.map(|()| 0)
+                }
             }
         };
         let sent = tokio::time::timeout(TIMEOUT, sending).await;
@@ -90,6 +95,15 @@ impl Sender {
                 request.header(AUTHORIZATION, format!("Basic {}", Base64::encode_string(&decoded(login))));
         }
         request.body(Full::new(body.clone())).map_err(|error| error.to_string())
+    }
+}
+
+/// The text of a batch.
+struct Text(Arc<Batch>);
+
+impl AsRef<[u8]> for Text {
+    fn as_ref(&self) -> &[u8] {
+        &self.0.lines.text
     }
 }
 
@@ -128,8 +142,8 @@ async fn shake_hands(
     Ok(sender)
 }
 
-/// A point a datagram, as InfluxDB's listeners take them.
-async fn send_datagrams(destination: &Destination, lines: &[&Lines]) -> Result<()> {
+/// A point a datagram, as InfluxDB's listeners take them. Tells how many fit into none.
+async fn send_datagrams(destination: &Destination, batch: &Batch) -> Result<usize> {
     let words = |error: std::io::Error| error.to_string();
     let mut addresses = lookup_host((&*destination.host, destination.port)).await.map_err(words)?;
     let address = addresses.next().ok_or("the host has no address")?;
@@ -139,10 +153,15 @@ async fn send_datagrams(destination: &Destination, lines: &[&Lines]) -> Result<(
     };
     let socket = UdpSocket::bind(any).await.map_err(words)?;
     // Not connected: that nobody listened to one point does not concern the next.
-    for line in lines.iter().flat_map(|lines| lines.iter()) {
+    let mut too_long = 0;
+    for line in batch.lines.iter() {
+        if line.len() > DATAGRAM_MAX_BYTES {
+            too_long += 1;
+            continue;
+        }
         socket.send_to(line, address).await.map_err(words)?;
     }
-    Ok(())
+    Ok(too_long)
 }
 
 /// Text as it may stand in a URL's parameters.
