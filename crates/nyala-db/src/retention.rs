@@ -154,5 +154,10 @@ mod tests {
         let words = enforced.error.unwrap().to_string();
         assert!(words.starts_with("a.autogen.m: "), "{words}");
         assert_eq!((partitions(&catalog, "a"), partitions(&catalog, "b")), (1, 0));
+        assert_eq!(
+            catalog.series_counts("a", "autogen"),
+            [("m".to_owned(), None)],
+            "it is known all the same"
+        );
     }
 }

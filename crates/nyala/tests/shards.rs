@@ -70,7 +70,8 @@ fn a_shard_is_dropped_with_all_its_measurements_and_nothing_else() {
 #[test]
 fn statistics_are_those_of_debug_vars_and_diagnostics_show_settings_without_secrets() {
     let directory = tempfile::tempdir().expect("a directory");
-    let server = Process::start(&directory.path().join("data"), &["--max-row-limit", "77"]);
+    let (data_dir, arguments) = (directory.path().join("data"), ["--max-row-limit", "77"]);
+    let server = Process::start(&data_dir, &arguments);
     server.query("CREATE DATABASE d");
     assert_eq!(server.write("m,h=a v=1 1\nm,h=b v=1 2").status, 204);
     assert_eq!(server.write("m,h=a v=\"text\" 1").status, 400);
@@ -120,4 +121,12 @@ fn statistics_are_those_of_debug_vars_and_diagnostics_show_settings_without_secr
     assert_eq!(series[1]["values"][0][setting.expect("a setting")], 77);
     let build = server.query("SHOW DIAGNOSTICS FOR 'build'");
     assert!(build.to_string().contains("\"1.8.10\"") && !build.to_string().contains("hostname"), "{build}");
+
+    // Whoever watches makes the server load no series.
+    assert!(server.stop().success());
+    let server = Process::start(&data_dir, &arguments);
+    let counts = || server.query("SHOW STATS FOR 'database'")["results"][0]["series"][0]["values"].clone();
+    assert_eq!(counts(), serde_json::json!([[1, 0]]));
+    assert_eq!(server.number("SELECT count(v) FROM m"), 2);
+    assert_eq!(counts(), serde_json::json!([[1, 2]]));
 }

@@ -179,6 +179,11 @@ impl Measurement {
         self.loaded().series.write()
     }
 
+    /// How many series it has, if they are loaded.
+    pub(crate) fn series_count(&self) -> Option<usize> {
+        self.loaded.get().map(|loaded| loaded.series.read().len())
+    }
+
     /// Bytes its series take in memory, about; none before they are loaded.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.loaded.get().map_or(0, |loaded| loaded.series.read().memory_bytes())

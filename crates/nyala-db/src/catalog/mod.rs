@@ -252,6 +252,13 @@ impl Catalog {
         bytes
     }
 
+    /// The measurements of a retention policy and how many series each has, where they are loaded: who watches neither
+    /// makes the server load what nobody asks for nor fails over what is damaged.
+    pub fn series_counts(&self, database: &str, policy: &str) -> Vec<(String, Option<usize>)> {
+        let known = self.known_measurements(database, policy);
+        known.iter().map(|own| (own.name().to_owned(), own.series_count())).collect()
+    }
+
     /// What was measured last, and the estimate of what has come since.
     pub(crate) fn series_memory_bytes(&self) -> usize {
         self.series_bytes.load(Ordering::Relaxed)

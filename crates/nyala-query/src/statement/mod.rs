@@ -158,7 +158,7 @@ pub async fn execute(statement: &Statement, context: &QueryContext, memory: Quer
         Statement::ShowShards => Ok(shards::show(context)),
         Statement::ShowShardGroups => Ok(shards::show_groups(context)),
         Statement::DropShard { id } => shards::drop_shard(*id, context).await,
-        Statement::ShowStats { module } => reports::show_stats(module.as_deref(), context).await,
+        Statement::ShowStats { module } => Ok(reports::show_stats(module.as_deref(), context)),
         Statement::ShowDiagnostics { module } => Ok(reports::show_diagnostics(module.as_deref(), context)),
         Statement::CreateSubscription(create) => subscriptions::create(create, context).await,
         Statement::DropSubscription { name, database, retention_policy } => {

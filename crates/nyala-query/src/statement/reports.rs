@@ -7,7 +7,6 @@ use crate::exec::column::Column;
 use crate::plan::QueryContext;
 use crate::report::{Datum, Report, Topic};
 use arrow_array::{BooleanArray, Int64Array};
-use nyala_core::Result;
 use nyala_db::feed::FeedCounts;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const INDEXES: &str = "indexes";
 
 /// All counts there are.
-pub async fn statistics(context: &QueryContext) -> Result<Vec<Report>> {
+pub fn statistics(context: &QueryContext) -> Vec<Report> {
     let mut all = (context.reporter)(Topic::Statistics);
     let (active, executed) = (context.running.all().len() as u64, context.running.count());
     let queries = [
@@ -43,9 +42,10 @@ pub async fn statistics(context: &QueryContext) -> Result<Vec<Report>> {
     for database in context.catalog.databases() {
         let (mut names, mut series) = (BTreeSet::new(), 0);
         for policy in &database.policies {
-            let found = context.catalog.measurements(&database.name, &policy.name).await?;
-            names.extend(found.iter().map(|measurement| measurement.name().to_owned()));
-            series += found.iter().map(|measurement| measurement.series().len() as u64).sum::<u64>();
+            for (name, count) in context.catalog.series_counts(&database.name, &policy.name) {
+                names.insert(name);
+                series += count.unwrap_or(0) as u64;
+            }
         }
         // As in InfluxDB, one that nothing was written to tells nothing.
         if names.is_empty() {
@@ -69,15 +69,15 @@ pub async fn statistics(context: &QueryContext) -> Result<Vec<Report>> {
         all.push(Report::new("shard", values).with_tags(tags));
     }
     all.iter_mut().for_each(|report| report.values.sort_by(|(a, _), (b, _)| a.cmp(b)));
-    Ok(all)
+    all
 }
 
-pub(super) async fn show_stats(module: Option<&str>, context: &QueryContext) -> Result<Answer> {
+pub(super) fn show_stats(module: Option<&str>, context: &QueryContext) -> Answer {
     if module == Some(INDEXES) {
         let memory_bytes = Datum::count(context.catalog.measure_series_memory() as u64);
-        return Ok(shown(vec![Report::new(INDEXES, [("memoryBytes", memory_bytes)])], None));
+        return shown(vec![Report::new(INDEXES, [("memoryBytes", memory_bytes)])], None);
     }
-    Ok(shown(statistics(context).await?, module))
+    shown(statistics(context), module)
 }
 
 pub(super) fn show_diagnostics(module: Option<&str>, context: &QueryContext) -> Answer {

@@ -1,6 +1,6 @@
 //! `GET /debug/vars`: the counts of SHOW STATS for people and for Telegraf's input. `/debug/pprof`: who profiles instead.
 
-use super::response::{Answer, Failure, failure, status_of, whole};
+use super::response::{Answer, Failure, failure, whole};
 use super::{Context, access, params::Params};
 use crate::server::report::shown;
 use hyper::body::Incoming;
@@ -31,9 +31,7 @@ pub(super) async fn vars(context: &Context, request: Request<Incoming>) -> Resul
     let memory = json!({"Alloc": used_bytes, "HeapAlloc": used_bytes, "Sys": databases.memory.limit_bytes()});
     vars.insert("memstats".into(), memory);
     let query = context.query(databases, String::new(), String::new(), Rights::Open);
-    let reports = statement::statistics(&query).await;
-    let reports = reports.map_err(|error| failure(status_of(&error), error.to_string()))?;
-    vars.extend(reports.iter().map(|report| (key(report), statistic(report))));
+    vars.extend(statement::statistics(&query).iter().map(|report| (key(report), statistic(report))));
     let body = Value::Object(vars).to_string() + "\n";
     Ok(whole(StatusCode::OK, "application/json; charset=utf-8", body))
 }
