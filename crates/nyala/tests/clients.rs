@@ -20,7 +20,7 @@ mod process;
 use client::{Request, percent_encode};
 use process::Process;
 use std::fs::File;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
@@ -114,9 +114,7 @@ struct Prometheus {
 impl Prometheus {
     /// Starts it with its own data; where it does not scrape, all it knows comes from the server.
     fn start(program: &str, directory: &Path, server: &Process, scrapes: bool) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-        let address = listener.local_addr().expect("bound");
-        drop(listener);
+        let address = client::free_address();
         let settings = std::fs::read_to_string(clients().join("prometheus.yml")).expect("readable");
         let settings = settings.replace("ADDRESS", &server.address.to_string());
         let targets = if scrapes { address.to_string() } else { String::new() };

@@ -1,8 +1,8 @@
 //! The server under attack: small, and asked at the end of every test whether all is as it was.
 
-use crate::client::{self, Request, Response, percent_encode};
+use crate::client::{self, Request, Response, free_address, percent_encode};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -31,9 +31,7 @@ impl Server {
     /// A server with a database `x` and a point in it.
     pub(crate) fn start() -> Server {
         let directory = tempfile::tempdir().expect("a directory");
-        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-        let address = listener.local_addr().expect("bound");
-        drop(listener);
+        let address = free_address();
         let child = Command::new(env!("CARGO_BIN_EXE_nyala"))
             .args(["serve", "--memory-limit", &format!("{MEMORY_LIMIT_MIB}MiB")])
             .args(["--http-bind", &address.to_string(), "--data-dir"])

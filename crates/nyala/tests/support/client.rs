@@ -5,11 +5,28 @@
 //! because client libraries normalise what these tests are about (header case, chunks, bodies).
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// Longer than any query of the scripts takes on a busy machine, short enough to end a hang.
 const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// An address that nothing listens at, for a server. Its port is none of those that the system gives to whoever asks
+/// for any, from 32 768 on: somebody's connection could have it before the server does.
+pub(crate) fn free_address() -> SocketAddr {
+    const PORTS: std::ops::Range<u32> = 10_000..30_000;
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        // Far from those of another test's process.
+        let number = std::process::id() % 200 * 100 + NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = PORTS.start + number % (PORTS.end - PORTS.start);
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port as u16));
+        if TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
+}
 
 /// What is sent: everything that a script can vary.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use super::client::{self, Request, Response, percent_encode};
 use std::fs::File;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -22,9 +22,7 @@ impl Process {
 
     /// The same with variables.
     pub(crate) fn spawn_in(data_dir: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Process {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-        let address = listener.local_addr().expect("bound");
-        drop(listener);
+        let address = client::free_address();
         let number = address.port();
         let log = std::env::temp_dir().join(format!("nyala-test-{}-{number}.log", std::process::id()));
         let child = Command::new(env!("CARGO_BIN_EXE_nyala"))

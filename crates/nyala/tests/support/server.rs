@@ -1,7 +1,7 @@
 //! The two programs under test, each in its own directory, on loopback, on a free port.
 
 use std::fs::File;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -147,7 +147,7 @@ fn launch_once(
     directory: &Path,
     settings: &[(String, String)],
 ) -> Result<(Child, SocketAddr), String> {
-    let [address, other] = free_addresses().map_err(|e| e.to_string())?;
+    let (address, other) = (client::free_address(), client::free_address());
     let log = File::create(directory.join("log")).map_err(|e| e.to_string())?;
     let data = directory.join("data");
     let mut command = match program {
@@ -210,13 +210,6 @@ fn wait_until_ready(
     let _ = child.kill();
     let _ = child.wait();
     Err(format!("{problem}\n{}", log_tail(directory)))
-}
-
-fn free_addresses() -> std::io::Result<[SocketAddr; 2]> {
-    // Both are held until both are known, so that they differ.
-    let first = TcpListener::bind("127.0.0.1:0")?;
-    let second = TcpListener::bind("127.0.0.1:0")?;
-    Ok([first.local_addr()?, second.local_addr()?])
 }
 
 fn log_tail(directory: &Path) -> String {
