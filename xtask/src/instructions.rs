@@ -9,6 +9,7 @@ use crate::tidy::workspace_root;
 use nyala_bench::client::connection::Connection;
 use nyala_bench::client::response::Body;
 use nyala_bench::client::target::{Target, query_escape};
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::Read;
 use std::net::TcpListener;
@@ -171,7 +172,12 @@ fn check_machine() -> Outcome<()> {
 /// Builds as a user would, so that a program built for another purpose is not built again.
 fn build() -> Outcome<PathBuf> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let built = Command::new(cargo)
+    let mut build = Command::new(cargo);
+    // What cargo says of this program would make others build again that ask for it.
+    std::env::vars_os().map(|(name, _)| name).filter(is_of_package).for_each(|name| {
+        build.env_remove(name);
+    });
+    let built = build
         .args(["build", "--release", "--locked", "--bin", "nyala"])
         .args(["--message-format", "json-render-diagnostics"])
         .current_dir(workspace_root())
@@ -182,6 +188,11 @@ fn build() -> Outcome<PathBuf> {
     let executables =
         messages.filter_map(|message| Some(PathBuf::from(message.ok()?["executable"].as_str()?)));
     executables.last().filter(|_| built.status.success()).ok_or_else(|| "the build failed".to_owned())
+}
+
+fn is_of_package(name: &OsString) -> bool {
+    let name = name.to_string_lossy();
+    name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
 }
 
 /// Writes the data that queries ask for, and leaves it on disk.
