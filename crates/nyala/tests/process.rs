@@ -11,6 +11,7 @@ mod process;
 use client::Response;
 use process::Process;
 use std::fmt::Write as _;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -300,7 +301,6 @@ fn points_too_far_from_now_are_refused_by_a_policy_that_says_so() {
 
 #[test]
 fn a_socket_in_the_file_system_is_served_and_outlives_no_server() {
-    use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
     let directory = tempfile::tempdir().expect("a directory");
     let socket = directory.path().join("nyala.sock");
@@ -321,4 +321,24 @@ fn a_socket_in_the_file_system_is_served_and_outlives_no_server() {
     assert!(ping().starts_with("HTTP/1.1 204"));
     assert!(server.stop().success());
     assert!(!socket.exists());
+}
+
+#[test]
+fn a_client_that_still_sends_hears_why_it_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Process::start(&directory.path().join("data"), &[]);
+    let mut stream = std::net::TcpStream::connect(server.address).expect("it listens");
+    // As Telegraf sends: the head, and then the body piece by piece.
+    let head = b"POST /write?db=nowhere HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+    stream.write_all(head).expect("sent");
+    for piece in [&b"6\r\nm v=1\n\r\n"[..], b"6\r\nm v=2\n\r\n", b"0\r\n\r\n"] {
+        std::thread::sleep(Duration::from_millis(60));
+        stream.write_all(piece).expect("sent");
+    }
+    // The connection is good for another request.
+    stream.write_all(b"GET /ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("sent");
+    let mut answers = String::new();
+    stream.read_to_string(&mut answers).expect("answered");
+    assert!(answers.starts_with("HTTP/1.1 404") && answers.contains("database not found"), "{answers}");
+    assert!(answers.contains("HTTP/1.1 204"), "{answers}");
 }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::StatusCode;
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{CONTENT_ENCODING, HeaderMap};
+use hyper::header::{CONTENT_ENCODING, EXPECT, HeaderMap};
 use nyala_core::memory::{Charge, Component, MemoryBudget};
 use nyala_core::{Error, Result as CoreResult};
 use std::io::{ErrorKind, Read};
@@ -22,6 +22,10 @@ use std::time::Duration;
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// How long a client may take to send a body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(300);
+/// How much of a body that nobody wants is taken, ...
+const DISCARDED_MAX_BYTES: usize = 256 << 10;
+/// ... and for how long.
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
 /// Memory reserved ahead for a body of a told length; what is longer grows as it comes.
 const RESERVED_MAX_BYTES: usize = 4 << 20;
 /// Bodies up to this length are taken even when memory is full, so that queries go on beside too many writes: all
@@ -134,6 +138,23 @@ pub(super) async fn read_within(
         _ => Encoding::Plain,
     };
     Ok(Body { bytes, encoding, limit_bytes, hold })
+}
+
+/// Takes what is short of a body that nobody wants: clients that cannot send on see a broken connection instead of the
+/// answer. Where they wait to be asked for it, it never comes.
+pub(super) async fn discard(mut body: Incoming, headers: &HeaderMap) {
+    if headers.contains_key(EXPECT) {
+        return;
+    }
+    let take = async {
+        let mut left_bytes = DISCARDED_MAX_BYTES;
+        while let Some(Ok(frame)) = body.frame().await {
+            let length = frame.data_ref().map_or(0, Bytes::len);
+            let Some(left) = left_bytes.checked_sub(length) else { return };
+            left_bytes = left;
+        }
+    };
+    drop(tokio::time::timeout(DISCARD_TIMEOUT, take).await);
 }
 
 async fn collect(mut body: Incoming, limit_bytes: usize, hold: &mut Hold) -> Result<Held, Failure> {

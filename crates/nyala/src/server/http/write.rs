@@ -6,6 +6,7 @@ use super::response::{Answer, Failure, empty, failure, failure_with, status_of};
 use super::{Context, access, params::Params};
 use crate::server::format::push_string;
 use hyper::body::Incoming;
+use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode};
 use nyala_core::{Error, ErrorKind};
 use nyala_db::ingest::{LineLimits, ParseErrors, ParseOptions, Precision};
@@ -106,22 +107,14 @@ async fn write(
     form: Form,
 ) -> Result<Response<Answer>, Failure> {
     let databases = context.databases()?;
-    let params = Params::parse(request.uri().query().unwrap_or(""));
-    let rights = access::rights_of(context, &params, request.headers()).await?;
-    context.watch.count(request.uri().path(), request.extensions(), &rights);
-    let Destination { database, policy, precision } = destination(&params)?;
-    if database.is_empty() {
-        return Err(failure(StatusCode::BAD_REQUEST, "database is required"));
-    }
-    if databases.catalog.database(&database).is_none() {
-        return Err(failure(StatusCode::NOT_FOUND, format!("database not found: {}", quoted(&database))));
-    }
-    access::check_write(&rights, &database)?;
-    let consistency = params.get("consistency").to_ascii_lowercase();
-    if !matches!(&*consistency, "" | "any" | "one" | "quorum" | "all") {
-        return Err(failure(StatusCode::BAD_REQUEST, "invalid consistency level"));
-    }
     let (head, incoming) = request.into_parts();
+    let Destination { database, policy, precision } = match judge(context, &head, destination).await {
+        Ok(destination) => destination,
+        Err(refused) => {
+            body::discard(incoming, &head.headers).await;
+            return Err(refused);
+        }
+    };
     let body = body::read(context, incoming, &head.headers).await?;
     let options = ParseOptions { precision, now_ns: context.clock.now_ns(), limits: LineLimits::default() };
     let writer = databases.writer.clone();
@@ -150,6 +143,31 @@ async fn write(
         Ok(report) => answer(&report),
         Err(error) => Err(failure(write_status(&error), error.to_string())),
     }
+}
+
+/// Where a request may write, as far as its head tells.
+async fn judge(
+    context: &Context,
+    head: &Parts,
+    destination: impl FnOnce(&Params) -> Result<Destination, Failure>,
+) -> Result<Destination, Failure> {
+    let params = Params::parse(head.uri.query().unwrap_or(""));
+    let rights = access::rights_of(context, &params, &head.headers).await?;
+    context.watch.count(head.uri.path(), &head.extensions, &rights);
+    let destination = destination(&params)?;
+    let database = &destination.database;
+    if database.is_empty() {
+        return Err(failure(StatusCode::BAD_REQUEST, "database is required"));
+    }
+    if context.databases()?.catalog.database(database).is_none() {
+        return Err(failure(StatusCode::NOT_FOUND, format!("database not found: {}", quoted(database))));
+    }
+    access::check_write(&rights, database)?;
+    let consistency = params.get("consistency").to_ascii_lowercase();
+    if !matches!(&*consistency, "" | "any" | "one" | "quorum" | "all") {
+        return Err(failure(StatusCode::BAD_REQUEST, "invalid consistency level"));
+    }
+    Ok(destination)
 }
 
 /// Clients drop a batch for good on any 4xx and send it again on 5xx; an unknown retention policy is 500 in
