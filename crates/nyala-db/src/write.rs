@@ -483,3 +483,28 @@ fn filter(array: &ArrayRef, keep: &BooleanBuffer) -> ArrayRef {
     gather!(StringArray);
     unreachable!("a field has no type {}", array.data_type())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nyala_core::store::memory::MemoryStore;
+
+    #[tokio::test]
+    async fn the_next_batch_is_written_in_the_memory_of_the_last() {
+        let catalog = Arc::new(Catalog::open(Arc::new(MemoryStore::default())).await.unwrap());
+        catalog.create_database("d", None).await.unwrap();
+        let writer = LineWriter::new(catalog, SeriesCacheLimits::default(), usize::MAX);
+        let mut held = Vec::new();
+        for round in 0..3 {
+            let lines = (0..1000).map(|row| format!("m,host=a f={row}.5,g={row}i {}\n", round * 1000 + row));
+            let body: String = lines.collect();
+            let report = writer.write("d", "", ParseOptions::default(), body.as_bytes()).await.unwrap();
+            assert_eq!(report.written, 1000);
+            let mut idle = writer.idle.lock();
+            let group = &mut idle[0].batch.groups_mut()[0];
+            held.push((group.series_ids.as_ptr(), group.times_ns.as_ptr(), group.lines.as_ptr()));
+            assert!(group.times_ns.capacity() >= 1000);
+        }
+        assert!(held.iter().all(|places| *places == held[0]));
+    }
+}

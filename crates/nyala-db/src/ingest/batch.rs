@@ -51,6 +51,8 @@ pub struct RowGroup {
     unresolved: Vec<UnresolvedRow>,
     /// How the name of each column is written.
     matchers: Vec<NameMatcher>,
+    /// The last batch had rows of it, which a caller may have taken since.
+    used: bool,
     /// Some row lacks a column; then `value_count` is kept.
     sparse: bool,
     value_count: usize,
@@ -75,6 +77,7 @@ impl RowGroup {
             columns: Vec::new(),
             unresolved: Vec::new(),
             matchers: Vec::new(),
+            used: false,
             sparse: false,
             value_count: 0,
             column_table: HashTable::new(),
@@ -321,7 +324,7 @@ impl ParsedBatch {
         self.groups.retain_mut(|group| {
             column_count += group.columns.len();
             let measurement = cache.find_measurement(&group.measurement);
-            let used = keep_unused || group.row_count() > 0;
+            let used = keep_unused || group.used;
             let keep = used && group.is_reusable() && column_count <= max_columns / 8;
             match measurement.map(|measurement| &mut group_of[measurement]) {
                 Some(slot) if keep && *slot == NO_GROUP => {
@@ -341,8 +344,12 @@ impl ParsedBatch {
 
     /// Ends a batch: all columns get their full length.
     pub(super) fn finish(&mut self) {
-        for group in self.groups.iter_mut().filter(|group| group.sparse) {
+        for group in &mut self.groups {
             let rows = group.times_ns.len();
+            group.used = rows > 0;
+            if !group.sparse {
+                continue;
+            }
             for column in &mut group.columns {
                 column.catch_up(rows);
             }
