@@ -327,18 +327,28 @@ fn a_socket_in_the_file_system_is_served_and_outlives_no_server() {
 fn a_client_that_still_sends_hears_why_it_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = Process::start(&directory.path().join("data"), &[]);
-    let mut stream = std::net::TcpStream::connect(server.address).expect("it listens");
-    // As Telegraf sends: the head, and then the body piece by piece.
-    let head = b"POST /write?db=nowhere HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
-    stream.write_all(head).expect("sent");
-    for piece in [&b"6\r\nm v=1\n\r\n"[..], b"6\r\nm v=2\n\r\n", b"0\r\n\r\n"] {
-        std::thread::sleep(Duration::from_millis(60));
-        stream.write_all(piece).expect("sent");
+    for (target, status, words) in [
+        ("/write?db=nowhere", 404, "database not found"),
+        ("/api/v2/write?bucket=nowhere/autogen", 404, "database not found"),
+        ("/api/v1/prom/write?db=nowhere", 404, "database not found"),
+        ("/api/v2/delete?bucket=/", 404, "has an empty database"),
+        ("/query?u=nobody&p=x", 400, "missing required parameter"),
+        ("/nowhere", 404, "404 page not found"),
+        ("/metrics", 405, "Method Not Allowed"),
+    ] {
+        let mut stream = std::net::TcpStream::connect(server.address).expect("it listens");
+        // As Telegraf sends: the head, and then the body piece by piece.
+        let head = format!("POST {target} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+        stream.write_all(head.as_bytes()).expect("sent");
+        for piece in [&b"6\r\nm v=1\n\r\n"[..], b"6\r\nm v=2\n\r\n", b"0\r\n\r\n"] {
+            std::thread::sleep(Duration::from_millis(60));
+            stream.write_all(piece).expect("sent");
+        }
+        // The connection is good for another request.
+        stream.write_all(b"GET /ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("sent");
+        let mut answers = String::new();
+        stream.read_to_string(&mut answers).expect("answered");
+        assert!(answers.starts_with(&format!("HTTP/1.1 {status}")), "{target}: {answers}");
+        assert!(answers.contains(words) && answers.contains("HTTP/1.1 204"), "{target}: {answers}");
     }
-    // The connection is good for another request.
-    stream.write_all(b"GET /ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("sent");
-    let mut answers = String::new();
-    stream.read_to_string(&mut answers).expect("answered");
-    assert!(answers.starts_with("HTTP/1.1 404") && answers.contains("database not found"), "{answers}");
-    assert!(answers.contains("HTTP/1.1 204"), "{answers}");
 }

@@ -118,7 +118,11 @@ enum Encoding {
 }
 
 /// Reads a body.
-pub(super) async fn read(context: &Context, body: Incoming, headers: &HeaderMap) -> Result<Body, Failure> {
+pub(super) async fn read(
+    context: &Context,
+    body: &mut Incoming,
+    headers: &HeaderMap,
+) -> Result<Body, Failure> {
     read_within(context.limits.body_bytes, context, body, headers).await
 }
 
@@ -126,7 +130,7 @@ pub(super) async fn read(context: &Context, body: Incoming, headers: &HeaderMap)
 pub(super) async fn read_within(
     limit_bytes: usize,
     context: &Context,
-    body: Incoming,
+    body: &mut Incoming,
     headers: &HeaderMap,
 ) -> Result<Body, Failure> {
     let mut hold = Hold::of(&context.databases()?.memory);
@@ -140,10 +144,10 @@ pub(super) async fn read_within(
     Ok(Body { bytes, encoding, limit_bytes, hold })
 }
 
-/// Takes what is short of a body that nobody wants: clients that cannot send on see a broken connection instead of the
-/// answer. Where they wait to be asked for it, it never comes.
-pub(super) async fn discard(mut body: Incoming, headers: &HeaderMap) {
-    if headers.contains_key(EXPECT) {
+/// Takes what is left and short of a body that nobody wants: clients that cannot send on see a broken connection instead
+/// of the answer. Where they wait to be asked for it, it never comes.
+pub(super) async fn discard(body: &mut Incoming, headers: &HeaderMap) {
+    if body.is_end_stream() || headers.contains_key(EXPECT) {
         return;
     }
     let take = async {
@@ -157,7 +161,7 @@ pub(super) async fn discard(mut body: Incoming, headers: &HeaderMap) {
     drop(tokio::time::timeout(DISCARD_TIMEOUT, take).await);
 }
 
-async fn collect(mut body: Incoming, limit_bytes: usize, hold: &mut Hold) -> Result<Held, Failure> {
+async fn collect(body: &mut Incoming, limit_bytes: usize, hold: &mut Hold) -> Result<Held, Failure> {
     let told_bytes = body.size_hint().lower();
     if told_bytes > limit_bytes as u64 {
         return Err(too_large());

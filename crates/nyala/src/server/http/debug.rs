@@ -3,17 +3,17 @@
 use super::response::{Answer, Failure, failure, whole};
 use super::{Context, access, params::Params};
 use crate::server::report::shown;
-use hyper::body::Incoming;
-use hyper::{Request, Response, StatusCode};
+use hyper::http::request::Parts;
+use hyper::{Response, StatusCode};
 use nyala_db::users::Rights;
 use nyala_query::report::{Datum, Report};
 use nyala_query::statement;
 use serde_json::{Map, Value, json};
 
 /// `GET /debug/vars`
-pub(super) async fn vars(context: &Context, request: Request<Incoming>) -> Result<Response<Answer>, Failure> {
-    let of_url = Params::parse(request.uri().query().unwrap_or(""));
-    access::check_admin(context, &of_url, request.headers()).await?;
+pub(super) async fn vars(context: &Context, head: &Parts) -> Result<Response<Answer>, Failure> {
+    let of_url = Params::parse(head.uri.query().unwrap_or(""));
+    access::check_admin(context, &of_url, &head.headers).await?;
     let databases = context.databases()?;
     let mut vars = Map::new();
     let now_ns = context.clock.now_ns();
@@ -37,16 +37,13 @@ pub(super) async fn vars(context: &Context, request: Request<Incoming>) -> Resul
 }
 
 /// `/debug/pprof`: Go's profiles of itself, of which there can be none here.
-pub(super) async fn profile(
-    context: &Context,
-    request: Request<Incoming>,
-) -> Result<Response<Answer>, Failure> {
-    let of_url = Params::parse(request.uri().query().unwrap_or(""));
-    access::check_admin(context, &of_url, request.headers()).await?;
+pub(super) async fn profile(context: &Context, head: &Parts) -> Result<Response<Answer>, Failure> {
+    let of_url = Params::parse(head.uri.query().unwrap_or(""));
+    access::check_admin(context, &of_url, &head.headers).await?;
     let words = format!(
         "{}: nyala takes no profiles of itself; `perf record -g -p {}` does on its machine, and SHOW STATS and /metrics \
          tell where memory is",
-        request.uri().path(),
+        head.uri.path(),
         std::process::id()
     );
     Err(failure(StatusCode::NOT_IMPLEMENTED, words))

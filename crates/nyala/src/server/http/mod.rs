@@ -24,6 +24,7 @@ use hyper::header::{
     ACCEPT, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ALLOW, HeaderMap, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS,
 };
+use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use nyala_core::env::ClockRef;
 use nyala_core::memory::MemoryBudget;
@@ -129,20 +130,21 @@ pub async fn answer(
     client: Option<IpAddr>,
 ) -> Result<Response<Answer>, Infallible> {
     context.watch.mark(&mut request, client);
-    let path = request.uri().path().to_owned();
-    let asked_id = ["x-request-id", "request-id"].into_iter().find_map(|name| header(&request, name));
-    let origin = header(&request, "origin");
-    let accepted = request.headers().get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let (head, mut incoming) = request.into_parts();
+    let path = head.uri.path();
+    let asked_id = ["x-request-id", "request-id"].into_iter().find_map(|name| header(&head, name));
+    let origin = header(&head, "origin");
+    let accepted = head.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let format = Format::accepted(accepted);
-    let mut response = match allowed(&path) {
+    let mut response = match allowed(path) {
         None => plainly(whole(StatusCode::NOT_FOUND, TEXT, "404 page not found\n")),
-        Some(allowed) if !allowed.split(", ").any(|method| method == request.method().as_str()) => {
+        Some(allowed) if !allowed.split(", ").any(|method| method == head.method.as_str()) => {
             let mut refused = plainly(whole(StatusCode::METHOD_NOT_ALLOWED, TEXT, "Method Not Allowed\n"));
             refused.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
             refused
         }
         Some(_) => {
-            let routed = route(&context, &path, request, format).await;
+            let routed = route(&context, &head, &mut incoming, format).await;
             let mut response = routed.unwrap_or_else(|failure| *in_format(failure, format));
             if let Some(origin) = origin {
                 allow_origin(response.headers_mut(), origin);
@@ -150,7 +152,8 @@ pub async fn answer(
             response
         }
     };
-    context.metrics.request(&path, response.status());
+    body::discard(&mut incoming, &head.headers).await;
+    context.metrics.request(path, response.status());
     let number = context.requests.fetch_add(1, Ordering::Relaxed);
     let headers = response.headers_mut();
     headers.insert(HeaderName::from_static("x-influxdb-version"), HeaderValue::from_static(INFLUXDB_VERSION));
@@ -167,8 +170,8 @@ fn plainly(mut response: Response<Answer>) -> Response<Answer> {
     response
 }
 
-fn header(request: &Request<Incoming>, name: &str) -> Option<HeaderValue> {
-    request.headers().get(name).filter(|value| !value.is_empty()).cloned()
+fn header(head: &Parts, name: &str) -> Option<HeaderValue> {
+    head.headers.get(name).filter(|value| !value.is_empty()).cloned()
 }
 
 /// The methods of a path; `None` where there is nothing.
@@ -195,31 +198,31 @@ fn is_profile(path: &str) -> bool {
 
 async fn route(
     context: &Context,
-    path: &str,
-    request: Request<Incoming>,
+    head: &Parts,
+    incoming: &mut Incoming,
     format: Format,
 ) -> Result<Response<Answer>, Failure> {
-    if request.method() == Method::OPTIONS {
+    if head.method == Method::OPTIONS {
         return Ok(empty(StatusCode::OK));
     }
-    match path {
-        "/write" => write::handle(context, request).await,
-        "/query" => query::handle(context, request, format).await,
-        "/api/v2/write" => write::handle_v2(context, request).await,
-        "/api/v1/prom/write" => write::handle_prometheus(context, request).await,
-        "/api/v1/prom/read" => prometheus::read::handle(context, request).await,
-        "/api/v2/delete" => v2::deletion::handle(context, request).await,
-        "/api/v2/buckets" => v2::buckets::handle(context, request).await,
-        path if path.starts_with(v2::buckets::BUCKET) => v2::buckets::drop(context, request).await,
-        "/ping" => Ok(ping(&request)),
+    match head.uri.path() {
+        "/write" => write::handle(context, head, incoming).await,
+        "/query" => query::handle(context, head, incoming, format).await,
+        "/api/v2/write" => write::handle_v2(context, head, incoming).await,
+        "/api/v1/prom/write" => write::handle_prometheus(context, head, incoming).await,
+        "/api/v1/prom/read" => prometheus::read::handle(context, head, incoming).await,
+        "/api/v2/delete" => v2::deletion::handle(context, head, incoming).await,
+        "/api/v2/buckets" => v2::buckets::handle(context, head, incoming).await,
+        path if path.starts_with(v2::buckets::BUCKET) => v2::buckets::drop(context, head).await,
+        "/ping" => Ok(ping(head)),
         "/status" => Ok(empty(StatusCode::NO_CONTENT)),
         "/health" | "/ready" => Ok(health(context)),
-        "/debug/vars" => debug::vars(context, request).await,
-        "/debug/requests" => requests::handle(context, request).await,
-        path if is_profile(path) => debug::profile(context, request).await,
+        "/debug/vars" => debug::vars(context, head).await,
+        "/debug/requests" => requests::handle(context, head).await,
+        path if is_profile(path) => debug::profile(context, head).await,
         "/metrics" => {
-            let of_url = params::Params::parse(request.uri().query().unwrap_or(""));
-            access::check_admin(context, &of_url, request.headers()).await?;
+            let of_url = params::Params::parse(head.uri.query().unwrap_or(""));
+            access::check_admin(context, &of_url, &head.headers).await?;
             let kind = "text/plain; version=0.0.4; charset=utf-8";
             Ok(whole(StatusCode::OK, kind, context.metrics.text()))
         }
@@ -247,8 +250,8 @@ fn request_id(number: u64) -> HeaderValue {
     HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("0"))
 }
 
-fn ping(request: &Request<Incoming>) -> Response<Answer> {
-    let params = params::Params::parse(request.uri().query().unwrap_or(""));
+fn ping(head: &Parts) -> Response<Answer> {
+    let params = params::Params::parse(head.uri.query().unwrap_or(""));
     match params.get("verbose") {
         "" | "0" | "false" => empty(StatusCode::NO_CONTENT),
         _ => whole(StatusCode::OK, "application/json", format!("{{\"version\":\"{INFLUXDB_VERSION}\"}}")),

@@ -11,7 +11,8 @@ use super::{Context, access, multipart, params::Params};
 use crate::server::format::{Epoch, Format, Indenter, JsonOptions, Writer};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::http::request::Parts;
+use hyper::{Method, Response, StatusCode};
 use job::{Job, Output};
 use nyala_db::users::Rights;
 use nyala_query::exec::QueryMemory;
@@ -28,10 +29,10 @@ const DEFAULT_CHUNK_ROWS: usize = 10_000;
 
 pub(super) async fn handle(
     context: &Context,
-    request: Request<Incoming>,
+    head: &Parts,
+    incoming: &mut Incoming,
     format: Format,
 ) -> Result<Response<Answer>, Failure> {
-    let (head, incoming) = request.into_parts();
     let of_url = Params::parse(head.uri.query().unwrap_or(""));
     let pretty = of_url.is_true("pretty");
     let answered = async {
@@ -59,7 +60,7 @@ struct Shape {
 async fn read_form(
     context: &Context,
     headers: &HeaderMap,
-    incoming: Incoming,
+    incoming: &mut Incoming,
     of_url: Params,
 ) -> Result<(Params, Option<Hold>), Failure> {
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");

@@ -6,9 +6,9 @@ use super::params::Params;
 use super::response::{Answer, Failure, failure, whole};
 use super::{Context, access};
 use crate::server::format::push_string;
-use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::http::Extensions;
+use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode};
 use nyala_db::users::Rights;
 use nyala_query::influxql::format_duration;
@@ -122,12 +122,9 @@ impl Drop for Watching<'_> {
 }
 
 /// `GET /debug/requests`
-pub(super) async fn handle(
-    context: &Context,
-    request: Request<Incoming>,
-) -> Result<Response<Answer>, Failure> {
-    let params = Params::parse(request.uri().query().unwrap_or(""));
-    access::check_admin(context, &params, request.headers()).await?;
+pub(super) async fn handle(context: &Context, head: &Parts) -> Result<Response<Answer>, Failure> {
+    let params = Params::parse(head.uri.query().unwrap_or(""));
+    access::check_admin(context, &params, &head.headers).await?;
     let watching = context.watch.begin()?;
     let until = Instant::now() + seconds(params.get("seconds"))?;
     while let Some(left) = until.checked_duration_since(Instant::now())

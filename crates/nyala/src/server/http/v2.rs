@@ -26,7 +26,7 @@ const DOCUMENT_MAX_BYTES: usize = 256 << 10;
 /// The body of a request as what it says; `what` names it where it says something else.
 async fn document<T: DeserializeOwned>(
     context: &Context,
-    incoming: Incoming,
+    incoming: &mut Incoming,
     headers: &HeaderMap,
     what: &str,
 ) -> Result<T, Failure> {

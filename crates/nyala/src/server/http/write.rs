@@ -7,7 +7,7 @@ use super::{Context, access, params::Params};
 use crate::server::format::push_string;
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Response, StatusCode};
 use nyala_core::{Error, ErrorKind};
 use nyala_db::ingest::{LineLimits, ParseErrors, ParseOptions, Precision};
 use nyala_db::quoted;
@@ -72,25 +72,28 @@ pub(super) fn bucket(text: &str) -> Result<(&str, &str), Failure> {
 /// `POST /write`
 pub(super) async fn handle(
     context: &Context,
-    request: Request<Incoming>,
+    head: &Parts,
+    incoming: &mut Incoming,
 ) -> Result<Response<Answer>, Failure> {
-    write(context, request, Destination::of_params, Form::Lines).await
+    write(context, head, incoming, Destination::of_params, Form::Lines).await
 }
 
 /// `POST /api/v2/write`
 pub(super) async fn handle_v2(
     context: &Context,
-    request: Request<Incoming>,
+    head: &Parts,
+    incoming: &mut Incoming,
 ) -> Result<Response<Answer>, Failure> {
-    write(context, request, Destination::of_bucket, Form::Lines).await
+    write(context, head, incoming, Destination::of_bucket, Form::Lines).await
 }
 
 /// `POST /api/v1/prom/write`
 pub(super) async fn handle_prometheus(
     context: &Context,
-    request: Request<Incoming>,
+    head: &Parts,
+    incoming: &mut Incoming,
 ) -> Result<Response<Answer>, Failure> {
-    write(context, request, Destination::of_prometheus, Form::Prometheus).await
+    write(context, head, incoming, Destination::of_prometheus, Form::Prometheus).await
 }
 
 /// What a body holds.
@@ -102,19 +105,13 @@ enum Form {
 
 async fn write(
     context: &Context,
-    request: Request<Incoming>,
+    head: &Parts,
+    incoming: &mut Incoming,
     destination: impl FnOnce(&Params) -> Result<Destination, Failure>,
     form: Form,
 ) -> Result<Response<Answer>, Failure> {
     let databases = context.databases()?;
-    let (head, incoming) = request.into_parts();
-    let Destination { database, policy, precision } = match judge(context, &head, destination).await {
-        Ok(destination) => destination,
-        Err(refused) => {
-            body::discard(incoming, &head.headers).await;
-            return Err(refused);
-        }
-    };
+    let Destination { database, policy, precision } = judge(context, head, destination).await?;
     let body = body::read(context, incoming, &head.headers).await?;
     let options = ParseOptions { precision, now_ns: context.clock.now_ns(), limits: LineLimits::default() };
     let writer = databases.writer.clone();

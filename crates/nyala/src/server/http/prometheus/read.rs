@@ -13,7 +13,8 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, TimestampNanosecondType};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_ENCODING, HeaderValue};
-use hyper::{Request, Response, StatusCode};
+use hyper::http::request::Parts;
+use hyper::{Response, StatusCode};
 use nyala_core::schema::TIME_COLUMN;
 use nyala_core::store::{Direction, Order, RowSelection, ScanRequest, SeriesSet};
 use nyala_core::{Error, Result, SeriesId, TimeRange};
@@ -105,13 +106,13 @@ enum Wanted {
 
 pub(in super::super) async fn handle(
     context: &Context,
-    request: Request<Incoming>,
+    head: &Parts,
+    incoming: &mut Incoming,
 ) -> std::result::Result<Response<Answer>, Failure> {
     let databases = context.databases()?;
-    let params = Params::parse(request.uri().query().unwrap_or(""));
-    let rights = access::rights_of(context, &params, request.headers()).await?;
+    let params = Params::parse(head.uri.query().unwrap_or(""));
+    let rights = access::rights_of(context, &params, &head.headers).await?;
     access::check_read(&rights, params.get("db"))?;
-    let (head, incoming) = request.into_parts();
     let body = body::read_within(REQUEST_MAX_BYTES, context, incoming, &head.headers).await?.unpacked()?;
     let (database, policy) = (params.get("db").to_owned(), params.get("rp").to_owned());
     let memory = QueryMemory::new(context.limits.query_bytes, &databases.memory);

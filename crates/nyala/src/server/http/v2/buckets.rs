@@ -7,7 +7,8 @@ use super::super::{Context, access};
 use super::{document, failed, invalid, perform};
 use crate::server::format::push_string;
 use hyper::body::Incoming;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::http::request::Parts;
+use hyper::{Method, Response, StatusCode};
 use nyala_db::catalog::DEFAULT_POLICY_NAME;
 use nyala_db::quoted;
 use nyala_db::users::{Privilege, Rights};
@@ -40,16 +41,16 @@ struct RetentionRule {
 /// `GET` and `POST /api/v2/buckets`
 pub(in super::super) async fn handle(
     context: &Context,
-    request: Request<Incoming>,
+    head: &Parts,
+    incoming: &mut Incoming,
 ) -> Result<Response<Answer>, Failure> {
-    let params = Params::parse(request.uri().query().unwrap_or(""));
-    let rights = access::rights_of(context, &params, request.headers()).await?;
-    if request.method() == Method::GET {
+    let params = Params::parse(head.uri.query().unwrap_or(""));
+    let rights = access::rights_of(context, &params, &head.headers).await?;
+    if head.method == Method::GET {
         let body = list(context, &rights, params.get("name"))?;
         return Ok(whole(StatusCode::OK, "application/json", body));
     }
     access::require_admin(&rights)?;
-    let (head, incoming) = request.into_parts();
     let asked: NewBucket = document(context, incoming, &head.headers, "bucket").await?;
     let (database, policy) = bucket(&asked.name)?;
     let policy = if policy.is_empty() { DEFAULT_POLICY_NAME } else { policy };
@@ -98,13 +99,10 @@ fn creation(asked: &NewBucket, database: &str, policy: &str, is_there: bool) -> 
 }
 
 /// `DELETE /api/v2/buckets/{database}/{policy}`: both must be named, since it drops all that is in them.
-pub(in super::super) async fn drop(
-    context: &Context,
-    request: Request<Incoming>,
-) -> Result<Response<Answer>, Failure> {
-    let params = Params::parse(request.uri().query().unwrap_or(""));
-    let rights = access::rights_of(context, &params, request.headers()).await?;
-    let escaped = &request.uri().path()[BUCKET.len()..];
+pub(in super::super) async fn drop(context: &Context, head: &Parts) -> Result<Response<Answer>, Failure> {
+    let params = Params::parse(head.uri.query().unwrap_or(""));
+    let rights = access::rights_of(context, &params, &head.headers).await?;
+    let escaped = &head.uri.path()[BUCKET.len()..];
     let name = percent_decoded(escaped)
         .ok_or_else(|| invalid(format!("bucket: a % in {} begins no escape", quoted(escaped))))?;
     let (database, policy) = bucket(&name)?;

@@ -5,7 +5,8 @@ use super::super::write::bucket;
 use super::super::{Context, access, params::Params};
 use super::{document, failed, perform};
 use hyper::body::Incoming;
-use hyper::{Request, Response, StatusCode};
+use hyper::http::request::Parts;
+use hyper::{Response, StatusCode};
 use nyala_core::{Error, Result as CoreResult};
 use nyala_query::influxql::{
     Binary, BinaryOperator, Deletion, Expr, Measurement, MeasurementName, Regex, Statement, TimeLiteral,
@@ -24,13 +25,13 @@ struct Asked {
 
 pub(in super::super) async fn handle(
     context: &Context,
-    request: Request<Incoming>,
+    head: &Parts,
+    incoming: &mut Incoming,
 ) -> Result<Response<Answer>, Failure> {
-    let params = Params::parse(request.uri().query().unwrap_or(""));
-    let rights = access::rights_of(context, &params, request.headers()).await?;
+    let params = Params::parse(head.uri.query().unwrap_or(""));
+    let rights = access::rights_of(context, &params, &head.headers).await?;
     let (database, policy) = bucket(params.get("bucket"))?;
     access::check_write(&rights, database)?;
-    let (head, incoming) = request.into_parts();
     let asked: Asked = document(context, incoming, &head.headers, "delete").await?;
     let known = context.databases()?.catalog.existing_database(database).map_err(|error| failed(&error))?;
     let policy = known.existing_policy(policy).map_err(|error| failed(&error))?.name.clone();
