@@ -60,8 +60,17 @@ pub const MAXIMUM_SUBQUERIES: usize = 20;
 
 /// Parses statements separated by semicolons. Nothing at all is no error here.
 pub fn parse_query(text: &str, params: &Params) -> Result<Vec<Statement>, ParseError> {
+    Ok(parse_query_and_regexes(text, params)?.0)
+}
+
+/// The same with the regular expressions in the statements, so that it can be asked what memory they take.
+pub fn parse_query_and_regexes(
+    text: &str,
+    params: &Params,
+) -> Result<(Vec<Statement>, Vec<Regex>), ParseError> {
     check_length(text)?;
-    Parser::new(text, params).query()
+    let mut parser = Parser::new(text, params);
+    Ok((parser.query()?, parser.regexes))
 }
 
 /// Parses a lone expression, such as a stored condition.

@@ -175,3 +175,19 @@ fn queries_whose_text_becomes_much_more() {
     assert!(stream.read(&mut [0; 4096]).expect("an answer") > 0);
     server.is_well();
 }
+
+#[test]
+fn queries_of_many_regular_expressions() {
+    let server = Server::start();
+    let query = |count: usize, pattern: &str| {
+        let any: Vec<String> = (0..count).map(|number| format!("host =~ /{pattern}{number}/")).collect();
+        server.query(&format!("SELECT v FROM precious WHERE {}", any.join(" OR ")))
+    };
+    expect(&query(100, "^h"), 200, "{\"statement_id\":0}");
+    expect(&query(4, "\\pL{20}"), 200, "{\"statement_id\":0}");
+    let refused = query(100, "\\pL{100}");
+    expect(&refused, 422, "too many or too large regular expressions");
+    let too_large = "\\pL{1000}\\pL{1000}";
+    expect(&query(1, too_large), 200, "expression too large");
+    server.is_well();
+}

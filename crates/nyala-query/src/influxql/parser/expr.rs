@@ -354,7 +354,9 @@ impl<'a> Parser<'a> {
         Err(self.unexpected(&token, &["regex"]))
     }
 
-    fn compile(&self, token: &Token<'_>) -> Result<Regex> {
-        Regex::new(&token.text()).map_err(|message| self.error_at(token, message))
+    fn compile(&mut self, token: &Token<'_>) -> Result<Regex> {
+        let regex = Regex::new(&token.text()).map_err(|message| self.error_at(token, message))?;
+        self.regexes.push(regex.clone());
+        Ok(regex)
     }
 }

@@ -16,6 +16,7 @@ use super::error::ParseError;
 use super::expr::Expr;
 use super::lexer::{Lexer, Token};
 use super::params::Params;
+use super::regex::Regex;
 use super::statement::Statement;
 use super::token::Kind;
 
@@ -31,6 +32,8 @@ pub(crate) struct Parser<'a> {
     /// Of parentheses and calls.
     depth: usize,
     subqueries: usize,
+    /// All that were read.
+    pub(crate) regexes: Vec<Regex>,
 }
 
 impl<'a> Parser<'a> {
@@ -44,6 +47,7 @@ impl<'a> Parser<'a> {
             put_back: 0,
             depth: 0,
             subqueries: 0,
+            regexes: Vec::new(),
         }
     }
 

@@ -21,6 +21,8 @@ pub struct Regex {
 
 /// The most memory a compiled expression may take, in bytes.
 const MAXIMUM_COMPILED_BYTES: usize = 10 << 20;
+/// What is charged for one: the first of these that suffices. Most keep below the least.
+const COMPILED_BYTES: [usize; 3] = [64 << 10, 1 << 20, MAXIMUM_COMPILED_BYTES];
 
 /// More than the deepest translation needs.
 const COMPILED_DEPTH: u32 = 2_000;
@@ -42,6 +44,24 @@ impl Regex {
     /// text, so that what is not UTF-8 can be asked too. Fails where the compiled form would be too large.
     pub fn compile(&self) -> Result<bytes::Regex, String> {
         self.compiled.get_or_init(|| self.compile_within(MAXIMUM_COMPILED_BYTES)).clone()
+    }
+
+    /// Makes the expression ready for use, if it is not, and has what it takes charged before.
+    pub fn compile_charged<E>(&self, mut charge: impl FnMut(usize) -> Result<(), E>) -> Result<(), E> {
+        let mut charged = 0;
+        for bytes in COMPILED_BYTES {
+            if self.compiled.get().is_some() {
+                break;
+            }
+            charge(bytes - charged)?;
+            charged = bytes;
+            let compiled = self.compile_within(bytes);
+            if compiled.is_ok() || bytes == MAXIMUM_COMPILED_BYTES {
+                // Whoever else made it ready meanwhile made the same.
+                let _ = self.compiled.set(compiled);
+            }
+        }
+        Ok(())
     }
 
     /// The same anew, where the compiled form may take `size_limit` bytes.

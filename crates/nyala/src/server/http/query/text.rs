@@ -5,9 +5,10 @@ use super::super::Context;
 use super::super::params::Params;
 use super::super::response::{Failure, failure, status_of};
 use hyper::StatusCode;
+use nyala_core::Error;
 use nyala_db::users::Rights;
 use nyala_query::exec::QueryMemory;
-use nyala_query::influxql::{self, Statement};
+use nyala_query::influxql::{self, Regex, Statement};
 use nyala_query::statement::authorize;
 
 /// The longest text that is parsed in place: some hundred microseconds.
@@ -42,34 +43,52 @@ impl<'a> Text<'a> {
         rights: &Rights,
         memory: &QueryMemory,
     ) -> Result<Vec<Statement>, Failure> {
-        if self.is_short() {
-            return self.parsed(rights);
-        }
-        memory.charge(TOKEN_BYTES * (tokens(self.query) + tokens(self.values))).map_err(|error| {
-            let error = error.context("the text of the query is too long");
-            failure(status_of(&error), error.to_string())
-        })?;
-        let [query, values, database] = [self.query, self.values, self.database].map(str::to_owned);
-        let rights = rights.clone();
-        let parsed = context.work.spawn(async move {
-            Text { query: &query, values: &values, database: &database }.parsed(&rights)
-        });
         let broken = |_| failure(StatusCode::INTERNAL_SERVER_ERROR, "the query was broken off");
-        parsed.await.map_err(broken)?
+        let (statements, regexes) = if self.is_short() {
+            self.parsed(rights)?
+        } else {
+            let text_bytes = TOKEN_BYTES * (tokens(self.query) + tokens(self.values));
+            memory.charge(text_bytes).map_err(|error| refused(error, "the text of the query is too long"))?;
+            let [query, values, database] = [self.query, self.values, self.database].map(str::to_owned);
+            let rights = rights.clone();
+            let parsed = context.work.spawn(async move {
+                Text { query: &query, values: &values, database: &database }.parsed(&rights)
+            });
+            parsed.await.map_err(broken)??
+        };
+        if !regexes.is_empty() {
+            let memory = memory.clone();
+            let made = context.work.spawn(async move { make_ready(&regexes, &memory) });
+            made.await.map_err(broken)??;
+        }
+        Ok(statements)
     }
 
-    fn parsed(&self, rights: &Rights) -> Result<Vec<Statement>, Failure> {
+    fn parsed(&self, rights: &Rights) -> Result<(Vec<Statement>, Vec<Regex>), Failure> {
         let invalid = |words: String| failure(StatusCode::BAD_REQUEST, words);
         let bound = match self.values {
             "" => influxql::Params::default(),
             json => influxql::Params::from_json(json).map_err(invalid)?,
         };
-        let statements = influxql::parse_query(self.query, &bound)
+        let (statements, regexes) = influxql::parse_query_and_regexes(self.query, &bound)
             .map_err(|error| invalid(format!("error parsing query: {error}")))?;
         authorize(&statements, rights, self.database)
             .map_err(|words| failure(StatusCode::FORBIDDEN, format!("error authorizing query: {words}")))?;
-        Ok(statements)
+        Ok((statements, regexes))
     }
+}
+
+/// Compiles regular expressions; one that is too large is an error of its statement.
+fn make_ready(regexes: &[Regex], memory: &QueryMemory) -> Result<(), Failure> {
+    let words = "the query has too many or too large regular expressions";
+    regexes.iter().try_for_each(|regex| {
+        regex.compile_charged(|bytes| memory.charge(bytes)).map_err(|error| refused(error, words))
+    })
+}
+
+fn refused(error: Error, words: &str) -> Failure {
+    let error = error.context(words);
+    failure(status_of(&error), error.to_string())
 }
 
 /// About how many parts of a text are kept when it is parsed: words, and what stands between them in lists.
