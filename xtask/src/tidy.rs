@@ -13,7 +13,7 @@ const EDGES: [(&str, &[&str]); 9] = [
     ("nyala-engine", &["nyala-column", "nyala-core"]),
     ("kudu-client", &[]),
     ("nyala-db", &["nyala-core"]),
-    ("nyala-query", &["nyala-core", "nyala-db"]),
+    ("nyala-query", &["nyala-column", "nyala-core", "nyala-db"]),
     ("nyala-bench", &[]),
     ("nyala", &["nyala-bench", "nyala-core", "nyala-db", "nyala-engine", "nyala-query"]),
     ("xtask", &["kudu-client", "nyala-bench"]),

@@ -34,7 +34,7 @@ const TAYLOR: [f64; 8] = [
 ];
 
 /// A positive or negative number, neither zero nor infinite, as a fraction from 0.5 to 1 and a power of two.
-pub fn fraction_and_exponent(x: f64) -> (f64, i32) {
+fn fraction_and_exponent(x: f64) -> (f64, i32) {
     const FRACTION: u64 = (1 << 52) - 1;
     let (x, shift) = if x.abs() < f64::MIN_POSITIVE { (x * (1_u64 << 52) as f64, -52) } else { (x, 0) };
     let bits = x.to_bits();
@@ -43,7 +43,7 @@ pub fn fraction_and_exponent(x: f64) -> (f64, i32) {
 }
 
 /// `x` times a power of two.
-pub fn scaled(x: f64, exponent: i64) -> f64 {
+fn scaled(x: f64, exponent: i64) -> f64 {
     if x == 0.0 || !x.is_finite() {
         return x;
     }

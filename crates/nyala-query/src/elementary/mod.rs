@@ -8,7 +8,7 @@ mod exponential;
 mod function;
 mod trigonometric;
 
-pub use exponential::{exp, fraction_and_exponent, ln, log2, log10, pow, scaled};
+pub use exponential::{exp, ln, log2, log10, pow};
 pub use function::{Formula, MathFunction};
 pub use trigonometric::{acos, asin, atan, atan2, cos, sin, tan};
 

@@ -1,27 +1,19 @@
 //! Holt-Winters: a damped trend and a season, fitted to a series and drawn into the future.
 //!
-//! The results are InfluxDB's to the last digit, so every step is taken in its order: the guesses that are tried, how
-//! the simplex moves, which powers are added up, and that trying parameters changes them (they are kept within bounds,
-//! and the season moves on).
+//! The results are InfluxDB's to the last digit, so every step is taken in its order: the guesses that are tried, and how
+//! the search goes on from there (`nyala-column`'s `kernels/simplex`, all guesses side by side).
 
-mod damping;
 mod model;
-mod simplex;
 
 use super::number::{Number, Output, points};
 use super::{Finish, Series, Transform};
 use crate::exec::memory::{Held, QueryMemory};
 use model::Model;
+use nyala_column::Level;
+use nyala_column::kernels::Search;
 use nyala_core::{Result, before_long_work};
-use simplex::Simplex;
 use std::marker::PhantomData;
 
-/// The first guesses of what each of four parameters is.
-const GUESSES: [f64; 2] = [0.3, 0.3 + 0.4];
-/// How close the corners of a simplex are in the end.
-const CLOSE: f64 = 1.0e-4;
-/// The most steps of a simplex.
-const STEPS_MAX: usize = 1000;
 /// Points that are computed before others may go on.
 const POINTS_AT_ONCE: usize = 1 << 20;
 
@@ -88,13 +80,10 @@ impl<T: Number> HoltWinters<T> {
             return Ok(empty.into_series());
         }
         let length = values.len().saturating_add(self.horizon);
-        self.held.charge(length.saturating_mul(5 * size_of::<f64>()))?;
-        let mut model = Model::new(values, self.season);
-        let start = model.first_parameters();
-        self.held
-            .charge((start.len() + 8).saturating_mul(start.len() + 8).saturating_mul(size_of::<f64>()))?;
-        let parameters = best(&mut model, start).await;
-        let forecast = model.forecast(self.horizon, parameters);
+        self.held.charge(length.saturating_mul(3 * size_of::<f64>()))?;
+        let model = Model::new(values, self.season);
+        self.held.charge(Search::bytes(model.length(), model.parameters()))?;
+        let forecast = model.forecast(self.horizon, &best(model.search()).await);
         let mut output = empty;
         let (from, begin_ns) = match self.with_fit {
             true => (0, self.times_ns[0]),
@@ -110,32 +99,14 @@ impl<T: Number> HoltWinters<T> {
     }
 }
 
-/// The parameters that fit best, of those that are found from all guesses.
-async fn best(model: &mut Model, mut start: Vec<f64>) -> Vec<f64> {
-    let mut found: Option<(f64, Vec<f64>)> = None;
-    let mut computed = 0;
-    for guess in 0..1_usize << 4 {
-        for (place, parameter) in start[..4].iter_mut().enumerate() {
-            *parameter = GUESSES[guess >> (3 - place) & 1];
+/// The parameters that fit best.
+async fn best(mut search: Search) -> Vec<f64> {
+    loop {
+        if let Some(parameters) = search.advance(Level::best(), POINTS_AT_ONCE) {
+            return parameters.to_vec();
         }
-        let mut simplex = Simplex::new(&start, &mut |parameters| model.error(parameters));
-        for _ in 0..STEPS_MAX {
-            computed += model.length() * 2 + start.len() * start.len();
-            if computed > POINTS_AT_ONCE {
-                computed = 0;
-                before_long_work().await;
-            }
-            simplex.step(&mut |parameters| model.error(parameters));
-            if simplex.spread() < CLOSE {
-                break;
-            }
-        }
-        let (error, parameters) = simplex.best(&mut |parameters| model.error(parameters));
-        if found.as_ref().is_none_or(|(least, _)| error < *least) {
-            found = Some((error, parameters));
-        }
+        before_long_work().await;
     }
-    found.expect("there are guesses").1
 }
 
 impl<T: Number> Transform for HoltWinters<T> {

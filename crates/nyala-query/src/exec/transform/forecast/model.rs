@@ -1,15 +1,13 @@
 //! The model that is fitted: level, trend and season, each smoothed by a parameter, the trend damped.
 
-use super::damping::Damping;
+use nyala_column::kernels::{Search, WALKS, smoothed};
 
-/// Places of the parameters, before those of the season.
-const ALPHA: usize = 0;
-const BETA: usize = 1;
-const GAMMA: usize = 2;
-const PHI: usize = 3;
+/// Places of the parameters, before those of the season; the first four smooth and damp.
 const LEVEL: usize = 4;
 const TREND: usize = 5;
 const SEASON: usize = 6;
+/// The first guesses of what each of four parameters is.
+const GUESSES: [f64; 2] = [0.3, 0.3 + 0.4];
 /// What the first level and trend are of the first values where there is no season.
 const FIRST: f64 = 0.5;
 
@@ -18,13 +16,12 @@ pub struct Model {
     /// The values at equal distances; those that are missing are not numbers.
     values: Vec<f64>,
     season: usize,
-    damping: Damping,
 }
 
 impl Model {
     /// A model with seasons of so many values; less than two are none.
     pub fn new(values: Vec<f64>, season: usize) -> Self {
-        Self { values, season: if season > 1 { season } else { 0 }, damping: Damping::default() }
+        Self { values, season: if season > 1 { season } else { 0 } }
     }
 
     /// How many values there are, missing ones included.
@@ -32,10 +29,28 @@ impl Model {
         self.values.len()
     }
 
+    /// How many parameters there are.
+    pub fn parameters(&self) -> usize {
+        SEASON + self.season
+    }
+
+    /// The search for the parameters that fit best, from all guesses.
+    pub fn search(&self) -> Search {
+        let first = self.first_parameters();
+        let start = |guess: usize| {
+            let mut start = first.clone();
+            for (place, parameter) in start[..LEVEL].iter_mut().enumerate() {
+                *parameter = GUESSES[guess >> (3 - place) & 1];
+            }
+            start
+        };
+        Search::new(self.values.clone(), std::array::from_fn::<_, WALKS, _>(start))
+    }
+
     /// The parameters to begin with, but for the four that are guessed.
-    pub fn first_parameters(&self) -> Vec<f64> {
+    fn first_parameters(&self) -> Vec<f64> {
         let (values, season) = (&self.values, self.season);
-        let mut parameters = vec![0.0; SEASON + season];
+        let mut parameters = vec![0.0; self.parameters()];
         if season == 0 {
             parameters[LEVEL] = FIRST * values[0];
             if !values[1].is_nan() {
@@ -62,74 +77,32 @@ impl Model {
         parameters
     }
 
-    /// The sum of squared errors. The parameters are brought within bounds, and the season moves on.
-    pub fn error(&mut self, parameters: &mut [f64]) -> f64 {
-        let length = self.length();
-        self.damping.begin(parameters);
-        let (mut error, mut impossible) = (0.0, false);
-        run(&self.values, self.season, &mut self.damping, length, parameters, |step, value, of_series| {
-            let Some(known) = of_series.filter(|known| !known.is_nan()) else { return };
-            impossible |= value.is_nan() && step > 0;
-            error += (value - known) * (value - known);
-        });
-        if impossible { f64::INFINITY } else { error }
-    }
-
     /// The fitted values and those of the horizon.
-    pub fn forecast(&mut self, horizon: usize, mut parameters: Vec<f64>) -> Vec<f64> {
-        let length = self.length() + horizon;
-        self.damping.begin(&mut parameters);
-        let mut forecast = Vec::with_capacity(length);
-        run(&self.values, self.season, &mut self.damping, length, &mut parameters, |_, value, _| {
-            forecast.push(value);
-        });
-        forecast
+    pub fn forecast(&self, horizon: usize, parameters: &[f64]) -> Vec<f64> {
+        smoothed(self.values[0], self.length() + horizon, parameters)
     }
 }
 
-/// Computes value after value, each from the ones before, and shows it beside that of the series.
-fn run(
-    values: &[f64],
-    season: usize,
-    damping: &mut Damping,
-    length: usize,
-    parameters: &mut [f64],
-    mut show: impl FnMut(usize, f64, Option<f64>),
-) {
-    let (alpha, beta, gamma, phi) = (parameters[ALPHA], parameters[BETA], parameters[GAMMA], parameters[PHI]);
-    let (mut level, mut trend) = (parameters[LEVEL], parameters[TREND]);
-    let seasons = &mut parameters[SEASON..];
-    let mut value = values[0];
-    show(0, value, values.first().copied());
-    let (mut place, mut phase) = (0, 0);
-    for step in 1..length {
-        let ahead = damping.ahead();
-        let damped = level + phi * trend;
-        let (before, seasonal) = (level, season > 0);
-        if seasonal {
-            phase = if phase + 1 == season { 0 } else { phase + 1 };
-            let (this, next) = (seasons[place], seasons[(place + phase) % season]);
-            level = alpha * (value / this) + (1.0 - alpha) * damped;
-            trend = beta * (level - before) + (1.0 - beta) * phi * trend;
-            seasons[place] = gamma * (value / damped) + (1.0 - gamma) * this;
-            value = (level + ahead * trend) * next;
-            // InfluxDB moves on by two.
-            place = (place + 2) % season;
-        } else {
-            level = alpha * value + (1.0 - alpha) * damped;
-            trend = beta * (level - before) + (1.0 - beta) * phi * trend;
-            value = level + ahead * trend;
-        }
-        show(step, value, values.get(step).copied());
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::elementary::pow;
 
-impl Damping {
-    /// Brings the smoothing parameters within bounds, and begins with the last of them.
-    fn begin(&mut self, parameters: &mut [f64]) {
-        for parameter in &mut parameters[..LEVEL] {
-            *parameter = parameter.clamp(0.0, 1.0);
+    #[test]
+    fn trends_are_damped_by_powers() {
+        for phi in [0.0, 1.0, 0.3, 0.7, 0.999_999, 1e-9, 1e-160, 5e-324, 0.5, 1.0 - f64::EPSILON] {
+            let (trend, mut ahead) = (1.5, phi);
+            // Level and trend stay as they begin, but for what of the trend is added at each step.
+            let (mut level, mut expected) = (0.0, vec![7.0]);
+            let mut here = trend;
+            for step in 1..2000 {
+                level += phi * here;
+                here *= phi;
+                expected.push(level + ahead * here);
+                ahead += pow(phi, f64::from(step));
+            }
+            let model = Model::new(vec![7.0], 0);
+            assert_eq!(model.forecast(1999, &[0.0, 0.0, 0.0, phi, 0.0, trend]), expected, "{phi}");
         }
-        self.restart(parameters[PHI]);
     }
 }
