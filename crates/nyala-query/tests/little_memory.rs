@@ -101,6 +101,28 @@ fn answers_are_the_same_with_little_memory() -> Result<()> {
 }
 
 #[test]
+fn inner_queries_are_not_held() -> Result<()> {
+    let context = context()?;
+    let queries = [
+        "SELECT max(d), host FROM (SELECT derivative(value, 1u) AS d FROM m GROUP BY host)",
+        "SELECT mean(d), last(d) FROM (SELECT derivative(value, 1u) AS d FROM m GROUP BY *) GROUP BY host
+            ORDER BY time DESC",
+        "SELECT count(v), sum(v) FROM (SELECT cumulative_sum(few) AS v FROM m GROUP BY host) WHERE v > 0 AND
+            time >= 0 AND time < 7ms GROUP BY time(1ms)",
+        "SELECT mean(v) FROM (SELECT max(v) AS v FROM (SELECT difference(few) AS v FROM m GROUP BY host)
+            GROUP BY host)",
+    ];
+    for query in queries {
+        let expected = ask(&context, query, MUCH_BYTES)?;
+        assert!(!expected.is_empty(), "{query}");
+        // Their times and values alone take more.
+        let with_little = ask(&context, query, HOSTS * ROWS * 12);
+        assert_eq!(with_little.unwrap_or_else(|error| panic!("{query}: {error}")), expected, "{query}");
+    }
+    Ok(())
+}
+
+#[test]
 fn groups_give_back_what_they_held() -> Result<()> {
     let context = context()?;
     let query = "SELECT percentile(value, 50), median(few) FROM m GROUP BY host";

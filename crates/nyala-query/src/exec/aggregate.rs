@@ -10,7 +10,7 @@ use super::memory::QueryMemory;
 use super::ordered::OrderedRows;
 use super::reduce::{KeySearch, SquareSums};
 use super::rows::{ReadColumns, Rows, rows_of_frame};
-use crate::plan::{CallPlan, Function, Plan, PointLimit};
+use crate::plan::{CallPlan, Function, Plan, PointLimit, position};
 use nyala_core::store::{Direction, Order, Windows};
 use nyala_core::{Error, ErrorKind, Result, TimeRange};
 
@@ -29,27 +29,14 @@ pub struct GroupRows<'a> {
 impl<'a> GroupRows<'a> {
     /// The rows of a group.
     pub fn new(plan: &'a Plan, inputs: &'a Inputs, group: &'a Group, memory: &'a QueryMemory) -> Self {
-        let mut references: Vec<_> = Vec::new();
-        let argument =
-            |call: &'a CallPlan| (call, crate::plan::position(&mut references, call.argument.clone()));
-        let calls: Vec<_> = plan.calls.iter().map(argument).collect();
-        let shown = references.len();
-        references.extend(plan.references.iter().cloned());
+        let (calls, wanted) = wanted_of(plan);
         // Sums add up in the order of keys, as those of the store do. Where other columns are shown the order of
         // time decides which of equal rows they are taken from.
         let order = match plan.references.is_empty() {
             true => Order::Key(Direction::Forward),
             false => Order::Time(Direction::Forward),
         };
-        Self {
-            plan,
-            inputs,
-            group,
-            memory,
-            wanted: ReadColumns { references, shown, tags_by_series: false },
-            calls,
-            order,
-        }
+        Self { plan, inputs, group, memory, wanted, calls, order }
     }
 
     /// Computes all calls.
@@ -227,6 +214,18 @@ impl<'a> GroupRows<'a> {
         }
         Ok(())
     }
+}
+
+/// The calls of a plan, each with the column of its argument, and what is read for them.
+pub fn wanted_of(plan: &Plan) -> (Vec<(&CallPlan, usize)>, ReadColumns) {
+    let mut references: Vec<_> = Vec::new();
+    let mut calls: Vec<(&CallPlan, usize)> = Vec::with_capacity(plan.calls.len());
+    for call in &plan.calls {
+        calls.push((call, position(&mut references, call.argument.clone())));
+    }
+    let shown = references.len();
+    references.extend(plan.references.iter().cloned());
+    (calls, ReadColumns { references, shown, tags_by_series: false })
 }
 
 /// The windows of two slices of time.

@@ -1,6 +1,7 @@
 //! Which rows make one result series: sources by name, groups by tag values.
 
 use super::frame::Frame;
+use super::inner::Reduced;
 use super::measurement::{MeasurementRows, time_range};
 use crate::plan::{MeasurementPlan, Plan};
 use nyala_core::store::SnapshotRef;
@@ -27,6 +28,8 @@ pub struct Inputs {
     pub inputs: Vec<Input>,
     /// The groups.
     pub groups: Vec<Group>,
+    /// What became of their rows, where these were not held.
+    pub reduced: Option<Reduced>,
 }
 
 /// What one result series is made of.
@@ -63,13 +66,7 @@ impl Input {
     fn groups(&self, group_tags: &[String]) -> Vec<Vec<String>> {
         match self {
             Input::Measurement(rows) => rows.group_values.clone(),
-            Input::Frame(frame) => {
-                let value = |key: &String| {
-                    let tag = frame.tags.iter().find(|(own, _)| own == key);
-                    tag.map(|(_, value)| value.clone()).unwrap_or_default()
-                };
-                vec![group_tags.iter().map(value).collect()]
-            }
+            Input::Frame(frame) => vec![group_values(frame, group_tags)],
         }
     }
 
@@ -85,6 +82,22 @@ impl Input {
             }
         }
     }
+}
+
+impl Group {
+    /// The group with these values of the tags, and its members.
+    pub fn of(plan: &Plan, values: &[String], members: Vec<(usize, usize)>) -> Self {
+        Self { tags: plan.group_tags.iter().cloned().zip(values.iter().cloned()).collect(), members }
+    }
+}
+
+/// The values of tags in a frame.
+pub fn group_values(frame: &Frame, group_tags: &[String]) -> Vec<String> {
+    let value = |key: &String| {
+        let tag = frame.tags.iter().find(|(own, _)| own == key);
+        tag.map(|(_, value)| value.clone()).unwrap_or_default()
+    };
+    group_tags.iter().map(value).collect()
 }
 
 impl Inputs {
@@ -103,18 +116,15 @@ impl Inputs {
     }
 
     fn with_groups(plan: &Plan, name: Arc<str>, inputs: Vec<Input>) -> Self {
-        let tags = |values: &[String]| plan.group_tags.iter().cloned().zip(values.iter().cloned()).collect();
         // The groups of a single measurement are in order, and differ, though values that are no text may look the same.
         if let [Input::Measurement(rows)] = inputs.as_slice() {
-            let group = |(number, values): (usize, &Vec<String>)| Group {
-                tags: tags(values),
-                members: vec![(0, number)],
-            };
-            let mut groups: Vec<Group> = rows.group_values.iter().enumerate().map(group).collect();
+            let numbered = rows.group_values.iter().enumerate();
+            let mut groups: Vec<Group> =
+                numbered.map(|(number, values)| Group::of(plan, values, vec![(0, number)])).collect();
             if !plan.ascending {
                 groups.reverse();
             }
-            return Self { name, inputs, groups };
+            return Self { name, inputs, groups, reduced: None };
         }
         let mut members: BTreeMap<Vec<String>, Vec<(usize, usize)>> = BTreeMap::new();
         for (position, input) in inputs.iter().enumerate() {
@@ -123,11 +133,11 @@ impl Inputs {
             }
         }
         let mut groups: Vec<Group> =
-            members.into_iter().map(|(values, members)| Group { tags: tags(&values), members }).collect();
+            members.into_iter().map(|(values, members)| Group::of(plan, &values, members)).collect();
         if !plan.ascending {
             groups.reverse();
         }
-        Self { name, inputs, groups }
+        Self { name, inputs, groups, reduced: None }
     }
 
     /// The measurement, when it is the only source; then each of its groups is a result series.

@@ -16,6 +16,7 @@ pub mod expression;
 mod fill;
 pub mod frame;
 mod group;
+mod inner;
 mod limit;
 mod measurement;
 pub mod memory;

@@ -6,6 +6,7 @@ use super::column::Column;
 use super::fill::{Filler, shown_instead};
 use super::frame::Frame;
 use super::group::{Input, Inputs};
+use super::inner;
 use super::measurement::{MeasurementRows, time_range};
 use super::memory::QueryMemory;
 use super::points::start_of;
@@ -61,8 +62,9 @@ impl SelectStream {
         memory: QueryMemory,
     ) -> Pin<Box<dyn Future<Output = Result<Self>> + Send>> {
         Box::pin(async move {
+            let reducible = inner::reducible(&plan);
             let mut inputs = Vec::new();
-            for source in &plan.sources {
+            for source in plan.sources.iter().filter(|_| reducible.is_none()) {
                 match source {
                     PlanSource::Measurement(measurement) => {
                         if measurement.measurement.series().len() > LIGHT_SERIES {
@@ -80,7 +82,10 @@ impl SelectStream {
             }
             let column_names = plan.columns.iter().map(|column| column.name.clone()).collect();
             let reference_names = plan.columns.iter().map(|column| column.reference_name.clone()).collect();
-            let waiting = Inputs::by_name(&plan, inputs);
+            let waiting = match reducible {
+                Some(inner) => inner::reduce(&plan, inner, snapshot, &memory).await?,
+                None => Inputs::by_name(&plan, inputs),
+            };
             if waiting.iter().map(|inputs| inputs.groups.len()).sum::<usize>() > LIGHT_GROUPS {
                 before_long_work().await;
             }
@@ -161,7 +166,11 @@ impl SelectStream {
                 return Ok(None);
             }
             if current.windows.is_none() {
-                let Some(windows) = windows_of(&plan, &current.inputs)? else { return Ok(None) };
+                let windows = match &current.inputs.reduced {
+                    Some(reduced) => Some(reduced.windows.clone()),
+                    None => windows_of(&plan, &current.inputs)?,
+                };
+                let Some(windows) = windows else { return Ok(None) };
                 let is_sparse = windows.count() > WINDOWS_MAX && plan.fill == Fill::None;
                 let push_down = match current.inputs.only_measurement() {
                     Some(rows) if !is_sparse => PushDown::of(&plan, rows),
@@ -207,9 +216,17 @@ impl SelectStream {
                         .collect()
                 }
                 _ => {
-                    let group = &current.inputs.groups[first];
-                    let rows = GroupRows::new(&plan, &current.inputs, group, &self.memory);
-                    let reduced = rows.reduce(windows).await?;
+                    let before =
+                        current.inputs.reduced.as_mut().and_then(|reduced| reduced.groups.pop_front());
+                    let reduced = match before {
+                        Some(reduced) => reduced,
+                        None => {
+                            let group = &current.inputs.groups[first];
+                            GroupRows::new(&plan, &current.inputs, group, &self.memory)
+                                .reduce(windows)
+                                .await?
+                        }
+                    };
                     current.next += 1;
                     vec![reduced]
                 }
@@ -341,6 +358,16 @@ fn windows_of(plan: &Plan, inputs: &Inputs) -> Result<Option<Windows>> {
     };
     // Without fill the windows after the last point need not be looked at.
     let last_ns = if plan.fill == Fill::None { plan.last_ns.min(bounds.end_ns) } else { plan.last_ns };
+    windows_between(plan, rule, first_ns, last_ns)
+}
+
+/// The windows of a plan between two times; `None` when there are none.
+pub fn windows_between(
+    plan: &Plan,
+    rule: WindowRule,
+    first_ns: i64,
+    last_ns: i64,
+) -> Result<Option<Windows>> {
     if last_ns < first_ns {
         return Ok(None);
     }

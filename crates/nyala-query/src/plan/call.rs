@@ -83,6 +83,12 @@ impl Function {
         matches!(self, Function::Top(_) | Function::Bottom(_) | Function::Sample { .. })
     }
 
+    /// Whether a value or two of a window are all that is kept of its rows.
+    pub fn keeps_little(self) -> bool {
+        use Function::{Count, First, Last, Max, Mean, Min, Spread, Sum};
+        matches!(self, Count | Sum | Mean | Spread | First | Last | Min | Max)
+    }
+
     fn accepts(self, value_type: ValueType) -> bool {
         use Function::{Bottom, Max, Mean, Median, Min, Percentile, Spread, Stddev, Sum, Top};
         let number = !matches!(value_type, ValueType::String | ValueType::Boolean);
