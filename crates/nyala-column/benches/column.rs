@@ -152,21 +152,21 @@ fn preference(name: &str) -> Preference {
 
 const INTEGERS: [&str; 4] = ["walk", "counter", "regular", "jitter"];
 const FLOATS: [&str; 3] = ["two digits", "drifting", "full precision"];
-const MOST: [&str; 2] = ["speed", "balanced"];
+const PREFERENCES: [&str; 3] = ["speed", "balanced", "size"];
 
 /// Window bounds of `size` rows over a whole block.
 fn bounds(size: usize) -> Vec<u32> {
     (0..=VALUES as u32).step_by(size).chain([VALUES as u32]).collect()
 }
 
-#[divan::bench(args = INTEGERS, consts = [0, 1])]
+#[divan::bench(args = INTEGERS, consts = [0, 1, 2])]
 fn encode_integer<const PREFERENCE: usize>(bencher: Bencher, name: &str) {
     let values = integer_column(name);
     let mut scratch = Scratch::new();
     let mut out = Vec::new();
     bencher.counter(ItemsCount::new(VALUES)).bench_local(|| {
         out.clear();
-        encode_integers(black_box(&values), &[], preference(MOST[PREFERENCE]), &mut scratch, &mut out);
+        encode_integers(black_box(&values), &[], preference(PREFERENCES[PREFERENCE]), &mut scratch, &mut out);
     });
 }
 
@@ -181,9 +181,9 @@ fn encode_float(bencher: Bencher, name: &str) {
     });
 }
 
-#[divan::bench(args = INTEGERS, consts = [0, 1])]
+#[divan::bench(args = INTEGERS, consts = [0, 1, 2])]
 fn decode_integer<const PREFERENCE: usize>(bencher: Bencher, name: &str) {
-    let bytes = integers(&integer_column(name), preference(MOST[PREFERENCE]));
+    let bytes = integers(&integer_column(name), preference(PREFERENCES[PREFERENCE]));
     let block = IntegerBlock::parse(&bytes).expect("our own");
     let mut out = Vec::new();
     bencher.counter(ItemsCount::new(VALUES)).bench_local(|| {
@@ -205,10 +205,10 @@ fn decode_float(bencher: Bencher, name: &str) {
 
 /// Sum per window: by level (0 portable …) and preference.
 #[divan::bench(args = [(0, 0, 360), (1, 0, 360), (2, 0, 360), (2, 0, 60), (2, 0, 6),
-    (0, 1, 360), (1, 1, 360), (2, 1, 360), (2, 1, 60), (2, 1, 6)])]
+    (0, 1, 360), (1, 1, 360), (2, 1, 360), (2, 1, 60), (2, 1, 6), (0, 2, 360), (1, 2, 360), (2, 2, 360)])]
 fn sum_windows_walk(bencher: Bencher, (level, preferred, size): (usize, usize, usize)) {
     let Some(level) = Level::available().get(level).copied() else { return };
-    let bytes = integers(&walk(), preference(MOST[preferred]));
+    let bytes = integers(&walk(), preference(PREFERENCES[preferred]));
     let block = IntegerBlock::parse(&bytes).expect("our own").with_level(level);
     let bounds = bounds(size);
     let mut sums = vec![0; bounds.len() - 1];
@@ -219,7 +219,7 @@ fn sum_windows_walk(bencher: Bencher, (level, preferred, size): (usize, usize, u
 
 #[divan::bench(args = [(0, 360), (1, 360), (1, 60), (1, 6)])]
 fn min_max_windows_walk(bencher: Bencher, (preferred, size): (usize, usize)) {
-    let bytes = integers(&walk(), preference(MOST[preferred]));
+    let bytes = integers(&walk(), preference(PREFERENCES[preferred]));
     let block = IntegerBlock::parse(&bytes).expect("our own");
     let bounds = bounds(size);
     let mut extremes = vec![(0, 0); bounds.len() - 1];
@@ -241,7 +241,7 @@ fn sum_windows_float(bencher: Bencher, size: usize) {
 }
 
 /// What a light query does with one field: parse, 360 rows in 6 windows.
-#[divan::bench(args = MOST)]
+#[divan::bench(args = PREFERENCES)]
 fn short_query(bencher: Bencher, name: &str) {
     let bytes = integers(&walk(), preference(name));
     let mut sums = [0; 6];
@@ -265,7 +265,7 @@ fn time_edges(bencher: Bencher, name: &str) {
     });
 }
 
-#[divan::bench(args = MOST)]
+#[divan::bench(args = PREFERENCES)]
 fn compare_walk(bencher: Bencher, name: &str) {
     let bytes = integers(&walk(), preference(name));
     let block = IntegerBlock::parse(&bytes).expect("our own");

@@ -173,6 +173,17 @@ fn fixtures() -> Vec<(&'static str, Preference, Column)> {
                 }),
             ),
         ),
+        (
+            "1-integer-entropy-differences",
+            size,
+            integers(
+                Encoding::Entropy,
+                (0..900).scan(50, |walk, _| {
+                    *walk += random.below(3) + random.below(3) - 2;
+                    Some(*walk)
+                }),
+            ),
+        ),
     ]
 }
 

@@ -2,7 +2,8 @@
 //!
 //! One pass profiles the vector; each encoding's size is then estimated from the profile and from sorted samples
 //! of values and differences, and only the winner is written. The preference weighs the sizes: an encoding that
-//! reads slower must be smaller by its factor. Entropy coding is tried in earnest, only when size is preferred.
+//! reads slower must be smaller by its factor. Entropy coding is tried when size is preferred, on
+//! what a count of its symbols says.
 
 use super::delta::{BaseLine, GROUP_ROWS, header_bytes, push_delta};
 use super::dictionary::{ENTRY_LIMIT, dictionary_bytes, push_dictionary};
@@ -25,7 +26,7 @@ use crate::wire::{bit_width, push, signed_width, unsigned_width};
 
 /// Vectors shorter than this are framed without looking further.
 const TINY: usize = 8;
-/// Entropy coding has a header of some tens of bytes, so small vectors cannot win.
+/// Entropy coding has a header of some 16 bytes and more, so small vectors cannot win.
 const ENTROPY_BYTES_WORTH: usize = 48;
 
 /// What the directory needs of an encoded vector.
@@ -177,13 +178,15 @@ fn encode_offsets(
     if preference == Preference::Size && out.len() - start > ENTROPY_BYTES_WORTH {
         scratch.trial.clear();
         offsets(values, profile, &mut scratch.packed);
-        let coded = push_entropy(&scratch.packed, &mut scratch.trial).is_some();
-        // Reading takes ten times as long: not for a percent or two.
-        if coded && scratch.trial.len() * 100 < (out.len() - start) * 97 {
+        // Reading takes several times as long: not for a percent or two.
+        let most_bytes = (out.len() - start) * 97 / 100;
+        let mut trial = std::mem::take(&mut scratch.trial);
+        if push_entropy(scratch, most_bytes, &mut trial) {
             out.truncate(start);
-            out.extend_from_slice(&scratch.trial);
+            out.extend_from_slice(&trial);
             encoding = Encoding::Entropy;
         }
+        scratch.trial = trial;
     }
     encoding
 }

@@ -139,7 +139,7 @@ pub(super) fn fold_sign(value: u64) -> u64 {
 }
 
 #[inline(always)]
-fn unfold_sign(folded: u64) -> u64 {
+pub(super) fn unfold_sign(folded: u64) -> u64 {
     (folded >> 1) ^ (folded & 1).wrapping_neg()
 }
 

@@ -32,8 +32,8 @@ pub enum Encoding {
     Runs = 3,
     /// Distinct values and packed codes.
     Dictionary = 4,
-    /// The pco entropy coder.
-    Entropy = 5,
+    /// Numbers, or their differences, in as few bits as they are surprising. (5 was another form of it, never released.)
+    Entropy = 6,
 }
 
 impl Encoding {
@@ -44,7 +44,7 @@ impl Encoding {
             2 => Encoding::Delta,
             3 => Encoding::Runs,
             4 => Encoding::Dictionary,
-            5 => Encoding::Entropy,
+            6 => Encoding::Entropy,
             _ => return Err(CorruptBlock::new("unknown integer encoding")),
         })
     }
@@ -92,7 +92,7 @@ impl<'a> Vector<'a> {
             Encoding::Delta => Form::Delta(Delta::parse(rows, payload)?),
             Encoding::Runs => Form::Runs(Runs::parse(rows, payload)?),
             Encoding::Dictionary => Form::Dictionary(Dictionary::parse(rows, payload)?),
-            Encoding::Entropy => Form::Entropy(Entropy::parse(rows, payload)),
+            Encoding::Entropy => Form::Entropy(Entropy::parse(rows, payload)?),
         };
         Ok(Self { divisor, form })
     }
@@ -113,7 +113,7 @@ impl<'a> Vector<'a> {
             Form::Delta(delta) => delta.decode(level, rows, out),
             Form::Runs(runs) => runs.decode(rows, out),
             Form::Dictionary(dictionary) => dictionary.decode(level, rows, out),
-            Form::Entropy(entropy) => entropy.decode(rows, out),
+            Form::Entropy(entropy) => entropy.decode(level, rows, out),
         }
     }
 
@@ -125,7 +125,7 @@ impl<'a> Vector<'a> {
             Form::Delta(delta) => delta.get(level, row),
             Form::Runs(runs) => runs.get(row),
             Form::Dictionary(dictionary) => dictionary.get(row),
-            Form::Entropy(entropy) => entropy.get(row),
+            Form::Entropy(entropy) => entropy.get(level, row),
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Public are those on plain decoded slices; the others serve the blocks.
 
+pub(crate) mod ans;
 pub(crate) mod compare;
 pub(crate) mod float;
 pub(crate) mod lanes;

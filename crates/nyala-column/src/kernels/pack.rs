@@ -91,7 +91,7 @@ fn mask(width: u32) -> u64 {
 
 /// Eight bytes from `at`, zeroes past the end.
 #[inline(always)]
-fn load_word(packed: &[u8], at: usize) -> u64 {
+pub(crate) fn load_word(packed: &[u8], at: usize) -> u64 {
     match packed.get(at..at + 8) {
         Some(word) => u64::from_le_bytes(word.try_into().expect("eight bytes")),
         None => crate::wire::load(&packed[at.min(packed.len())..]),

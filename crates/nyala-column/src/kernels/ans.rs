@@ -1,0 +1,360 @@
+//! Asymmetric numeral systems by table (tANS): symbols to little more than their entropy, and back in a look-up each.
+//!
+//! A state is one of 256; it stands for a symbol, and names the next state but for some bits, which come from the
+//! stream. Symbols go to [`LANES`] states in turn, so that a look-up need not wait for the one before it. The
+//! table is small because it is built anew for each vector of 1024 values, and its 256 parts are fine enough for
+//! the frequencies of so few. Any bits keep a state among the 256: corrupt ones yield wrong symbols, nothing worse.
+
+use super::pack::load_word;
+use crate::level::{Feature, Level, dispatched};
+
+/// States, and the sum of all frequencies.
+pub(crate) const STATES: usize = 256;
+const STATE_BITS: u32 = STATES.ilog2();
+/// States in turn. Fewer leave the processor waiting, each takes a byte to begin with.
+pub(crate) const LANES: usize = 8;
+/// From one state of a symbol to its next: odd, so that all states are visited, and far from even shares of them.
+const STRIDE: u8 = 163;
+
+/// How many of the states are each symbol's: together all of them.
+pub(crate) type Frequencies = [u16; 256];
+
+/// By state: its symbol, and the next state but for the bits that come from the stream.
+#[derive(Debug)]
+pub(crate) struct DecodeTable {
+    symbols: [u8; STATES],
+    nexts: [u8; STATES],
+    /// How many: at most 8.
+    bits: [u8; STATES],
+}
+
+/// Each state's symbol. The frequencies sum to [`STATES`].
+fn symbols_of_states(frequencies: &Frequencies, first: u8) -> [u8; STATES] {
+    let mut symbols = [0; STATES];
+    let (mut state, mut left) = (0_u8, STATES);
+    for (symbol, frequency) in (first..=u8::MAX).zip(&frequencies[first as usize..]) {
+        if left == 0 {
+            break;
+        }
+        for _ in 0..*frequency {
+            symbols[state as usize] = symbol;
+            state = state.wrapping_add(STRIDE);
+        }
+        left = left.saturating_sub((*frequency).into());
+    }
+    symbols
+}
+
+/// The table to decode by, with `rename(symbol)` in the place of each symbol, none of which is below `first`.
+#[inline]
+pub(crate) fn decode_table(frequencies: &Frequencies, first: u8, rename: impl Fn(u8) -> u8) -> DecodeTable {
+    let mut table =
+        DecodeTable { symbols: symbols_of_states(frequencies, first), nexts: [0; STATES], bits: [0; STATES] };
+    // A symbol's states are numbered from its frequency on, below its double.
+    let mut numbers = *frequencies;
+    for ((symbol, next), bits) in table.symbols.iter_mut().zip(&mut table.nexts).zip(&mut table.bits) {
+        let number = numbers[*symbol as usize];
+        numbers[*symbol as usize] = number.wrapping_add(1);
+        let width = STATE_BITS - u32::from(number | 1).ilog2().min(STATE_BITS);
+        (*next, *bits) = ((u32::from(number) << width) as u8, width as u8);
+        *symbol = rename(*symbol);
+    }
+    table
+}
+
+/// Decodes `out.len()` symbols of `count` from bit `at` of the stream, where the lanes' first states are; answers
+/// the bit that follows. Past the end of the stream are zeros, for the caller to judge.
+#[allow(unsafe_code, reason = "calls of the per-level copies, see SAFETY")]
+pub(crate) fn decode_symbols(
+    level: Level,
+    table: &DecodeTable,
+    stream: &[u8],
+    at: usize,
+    count: usize,
+    out: &mut [u8],
+) -> usize {
+    let mut lanes =
+        Lanes { states: std::array::from_fn(|lane| read(stream, at + lane * 8, 8) as u8), at: at + 64 };
+    // A lane's last symbol has no next state.
+    let moving = count.saturating_sub(LANES).min(out.len());
+    let (rounds, rest) = out.split_at_mut(moving / LANES * LANES);
+    let rounds = rounds.as_chunks_mut().0;
+    match level.feature() {
+        // SAFETY: level; it is only handed out where the processor has these instructions.
+        #[cfg(target_arch = "x86_64")]
+        Feature::Avx512 => unsafe { x86::decode_rounds_avx512(table, stream, &mut lanes, rounds) },
+        _ => decode_rounds(level, table, stream, &mut lanes, rounds),
+    }
+    let done = rounds.len() * LANES;
+    for (index, symbol) in (done..).zip(rest) {
+        let state = &mut lanes.states[index % LANES];
+        let found = usize::from(*state);
+        *symbol = table.symbols[found];
+        if index < moving {
+            let bits = table.bits[found];
+            *state = table.nexts[found].wrapping_add(read(stream, lanes.at, bits.into()) as u8);
+            lanes.at += usize::from(bits);
+        }
+    }
+    lanes.at
+}
+
+/// Where decoding is: the states, and the next bit of the stream.
+struct Lanes {
+    states: [u8; LANES],
+    at: usize,
+}
+
+dispatched! {
+    fn decode_rounds(table: &DecodeTable, stream: &[u8], lanes: &mut Lanes, rounds: &mut [[u8; LANES]])
+        = decode_rounds_body;
+}
+
+#[inline(always)]
+fn decode_rounds_body(table: &DecodeTable, stream: &[u8], lanes: &mut Lanes, rounds: &mut [[u8; LANES]]) {
+    let Lanes { mut states, mut at } = *lanes;
+    for round in rounds {
+        for (states, symbols) in states.as_chunks_mut::<4>().0.iter_mut().zip(round.as_chunks_mut::<4>().0) {
+            // Four times at most eight bits.
+            let mut word = load_word(stream, at / 8) >> (at % 8);
+            for (state, symbol) in states.iter_mut().zip(symbols) {
+                let found = usize::from(*state);
+                let bits = table.bits[found];
+                *symbol = table.symbols[found];
+                *state = table.nexts[found].wrapping_add((word & !(u64::MAX << (bits & 63))) as u8);
+                word >>= bits & 63;
+                at += usize::from(bits);
+            }
+        }
+    }
+    *lanes = Lanes { states, at };
+}
+
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code, reason = "loads of whole arrays, see SAFETY")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use super::{DecodeTable, LANES, Lanes, STATES, load_word};
+
+    /// The table in registers: all lanes' look-ups are permutations of bytes, and one bit deposit hands out what
+    /// they take from the stream.
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi")]
+    pub(super) fn decode_rounds_avx512(
+        table: &DecodeTable,
+        stream: &[u8],
+        lanes: &mut Lanes,
+        rounds: &mut [[u8; LANES]],
+    ) {
+        let (symbols, nexts) = (load(&table.symbols), load(&table.nexts));
+        // 0 to 8 bits as so many ones.
+        let ones =
+            _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 3, 7, 15, 31, 63, 127, -1, 0, 0, 0, 0, 0, 0, 0));
+        let masks = load(&table.bits).map(|bits| _mm512_shuffle_epi8(ones, bits));
+        let mut states = u64::from_le_bytes(lanes.states);
+        let mut at = lanes.at;
+        for round in rounds {
+            let places = _mm512_castsi128_si512(_mm_cvtsi64_si128(states as i64));
+            *round = look_up(&symbols, places).to_le_bytes();
+            let mask = look_up(&masks, places);
+            let taken = mask.count_ones() as usize;
+            let mut word = load_word(stream, at / 8) >> (at % 8);
+            if taken > 57 {
+                word |= load_word(stream, at / 8 + 7) >> (at % 8) << 56;
+            }
+            // The bits that come are 0 in what they are put into.
+            states = look_up(&nexts, places) | _pdep_u64(word, mask);
+            at += taken;
+        }
+        *lanes = Lanes { states: states.to_le_bytes(), at };
+    }
+
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    fn load(bytes: &[u8; STATES]) -> [__m512i; 4] {
+        // SAFETY: 64 bytes each.
+        [0, 64, 128, 192].map(|start| unsafe { _mm512_loadu_si512(bytes[start..start + 64].as_ptr().cast()) })
+    }
+
+    /// The bytes at the first eight places.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+    #[inline]
+    fn look_up(bytes: &[__m512i; 4], places: __m512i) -> u64 {
+        let low = _mm512_permutex2var_epi8(bytes[0], places, bytes[1]);
+        let high = _mm512_permutex2var_epi8(bytes[2], places, bytes[3]);
+        let found = _mm512_mask_blend_epi8(_mm512_movepi8_mask(places), low, high);
+        _mm_cvtsi128_si64(_mm512_castsi512_si128(found)) as u64
+    }
+}
+
+/// `count` bits (at most 57) of a stream from bit `at` on, zeros past its end.
+#[inline(always)]
+pub(crate) fn read(stream: &[u8], at: usize, count: u32) -> u64 {
+    (load_word(stream, at / 8) >> (at % 8)) & !(u64::MAX << count)
+}
+
+/// What is to be written for some symbols: the lanes' first states, and the bits of each symbol, with their number.
+#[derive(Debug)]
+pub(crate) struct Coded {
+    pub(crate) states: [u8; LANES],
+    pub(crate) bits: Vec<(u8, u8)>,
+}
+
+/// Encodes symbols, each of which has a frequency; from the last to the first, because states are found backwards.
+pub(crate) fn encode_symbols(frequencies: &Frequencies, first: u8, symbols: &[u8]) -> Coded {
+    let mut starts = [0_u16; 256];
+    let mut sum = 0;
+    for (start, frequency) in starts.iter_mut().zip(frequencies) {
+        *start = sum;
+        sum += *frequency;
+    }
+    assert_eq!(sum as usize, STATES, "frequencies are of all states");
+    let mut states_of = [0_u8; STATES];
+    let mut places = starts;
+    for (state, symbol) in (0..=u8::MAX).zip(symbols_of_states(frequencies, first)) {
+        let place = &mut places[symbol as usize];
+        states_of[*place as usize] = state;
+        *place += 1;
+    }
+    let mut coded = Coded { states: [0; LANES], bits: vec![(0, 0); symbols.len()] };
+    for (index, symbol) in symbols.iter().enumerate().rev() {
+        let (frequency, start) = (frequencies[*symbol as usize], starts[*symbol as usize]);
+        let state = &mut coded.states[index % LANES];
+        if index + LANES >= symbols.len() {
+            *state = states_of[start as usize];
+            continue;
+        }
+        let target = STATES as u16 + u16::from(*state);
+        let mut bits = STATE_BITS - u32::from(frequency).ilog2();
+        if target >> bits < frequency {
+            bits -= 1;
+        }
+        coded.bits[index] = ((target & !(u16::MAX << bits)) as u8, bits as u8);
+        *state = states_of[(start + (target >> bits) - frequency) as usize];
+    }
+    coded
+}
+
+/// Shares of all states about as `counts` are of their sum, none of a symbol that occurs being 0.
+///
+/// There must be some, of at most 256 kinds.
+pub(crate) fn frequencies_of(counts: &[u32; 256]) -> Frequencies {
+    let total: u64 = counts.iter().map(|count| u64::from(*count)).sum();
+    assert!(total > 0, "symbols have frequencies");
+    let share = |count: u32| match count {
+        0 => 0,
+        _ => ((u64::from(count) * STATES as u64 + total / 2) / total).max(1) as u16,
+    };
+    let mut frequencies: Frequencies = counts.map(share);
+    let mut sum: usize = frequencies.iter().map(|frequency| usize::from(*frequency)).sum();
+    // Rounding is made up where it costs least: what a symbol's bits grow by is about its count over its share.
+    let cost = |symbol: usize, share: u16| u64::from(counts[symbol]) * 65_536 / u64::from(share);
+    while sum > STATES {
+        let giving = (0..256).filter(|symbol| frequencies[*symbol] > 1);
+        let least = giving.min_by_key(|symbol| cost(*symbol, frequencies[*symbol] - 1));
+        frequencies[least.expect("more states than symbols")] -= 1;
+        sum -= 1;
+    }
+    while sum < STATES {
+        let taking = (0..256).filter(|symbol| frequencies[*symbol] > 0);
+        let most = taking.max_by_key(|symbol| cost(*symbol, frequencies[*symbol]));
+        frequencies[most.expect("some symbol occurs")] += 1;
+        sum += 1;
+    }
+    frequencies
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream_of(coded: &Coded) -> Vec<u8> {
+        let states = coded.states.iter().map(|state| (*state, 8));
+        let all = states.chain(coded.bits.iter().copied());
+        let bits: Vec<u8> =
+            all.flat_map(|(bits, count)| (0..count).map(move |bit| bits >> bit & 1)).collect();
+        bits.chunks(8).map(|byte| byte.iter().rev().fold(0, |byte, bit| byte << 1 | bit)).collect()
+    }
+
+    /// The twin: one state after the other, by the definition.
+    fn naive(frequencies: &Frequencies, stream: &[u8], count: usize) -> Vec<u8> {
+        let mut at = 0;
+        let mut take = |count: u32| {
+            let bit = |at: usize| u32::from(stream.get(at / 8).copied().unwrap_or(0) >> (at % 8) & 1);
+            at += count as usize;
+            (0..count).map(|index| bit(at - count as usize + index as usize) << index).sum::<u32>()
+        };
+        let mut owners = [0; 256];
+        let all = (0..256).flat_map(|symbol| vec![symbol; frequencies[symbol] as usize]);
+        all.enumerate().for_each(|(index, symbol)| owners[index * 163 % 256] = symbol);
+        let mut states: Vec<u32> = (0..8).map(|_| take(8)).collect();
+        (0..count)
+            .map(|index| {
+                let state = states[index % 8] as usize;
+                let symbol = owners[state];
+                let before = owners[..state].iter().filter(|owner| **owner == symbol).count();
+                let number = u32::from(frequencies[symbol]) + before as u32;
+                if index + 8 < count {
+                    let bits = 8 - number.ilog2();
+                    states[index % 8] = (number << bits) + take(bits) - 256;
+                }
+                symbol as u8
+            })
+            .collect()
+    }
+
+    fn check(symbols: &[u8]) -> usize {
+        let mut counts = [0; 256];
+        symbols.iter().for_each(|symbol| counts[*symbol as usize] += 1);
+        let first = *symbols.iter().min().unwrap();
+        let frequencies = frequencies_of(&counts);
+        let stream = stream_of(&encode_symbols(&frequencies, first, symbols));
+        assert_eq!(naive(&frequencies, &stream, symbols.len()), symbols);
+        let table = decode_table(&frequencies, first, |symbol| symbol);
+        for level in Level::available() {
+            for wanted in [0, 1, 7, 8, 9, symbols.len() / 2, symbols.len()] {
+                let mut out = vec![0; wanted.min(symbols.len())];
+                let end = decode_symbols(level, &table, &stream, 0, symbols.len(), &mut out);
+                assert_eq!(out, symbols[..out.len()]);
+                assert!(wanted < symbols.len() || end.div_ceil(8) == stream.len());
+            }
+        }
+        stream.len()
+    }
+
+    #[test]
+    fn symbols_of_all_sorts_come_back() {
+        for count in [1, 2, 7, 8, 9, 15, 16, 17, 100, 1023, 1024] {
+            check(&vec![9; count]);
+            check(&(0..count).map(|index| (index * 7 % 256) as u8).collect::<Vec<_>>());
+            check(&(0..count).map(|index| (index * index % 11) as u8 / 3).collect::<Vec<_>>());
+            check(&(0..count).map(|index| 250 + u8::from(index == count / 2)).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn they_take_little_more_than_their_entropy() {
+        let symbols: Vec<u8> = (0..1024_u32)
+            .map(|index| (index.wrapping_mul(0x9e37_79b9) >> 16).leading_zeros() as u8 - 16)
+            .collect();
+        let entropy: f64 = (0..=u8::MAX)
+            .map(|symbol| symbols.iter().filter(|found| **found == symbol).count() as f64)
+            .filter(|count| *count > 0.0)
+            .map(|count| -count * (count / 1024.0).log2() / 8.0)
+            .sum();
+        let taken = check(&symbols);
+        assert!((taken as f64) < entropy * 1.02 + 8.0, "{taken} {entropy}");
+    }
+
+    #[test]
+    fn any_table_and_bits_are_survived() {
+        let mut frequencies = [0; 256];
+        frequencies[3] = 1;
+        let table = decode_table(&frequencies, 0, |symbol| symbol);
+        let mut out = [0; 1024];
+        for level in Level::available() {
+            decode_symbols(level, &table, &[0xff; 5], 0, 1024, &mut out);
+        }
+    }
+}
