@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::vector::{Encoding, Offsets, Vector};
+use super::vector::{Encoding, Form, Offsets, Vector};
 use crate::directory::{Directory, Kind, Layout, VECTOR_VALUES};
 use crate::error::Result;
 use crate::kernels::line::append_values;
@@ -218,6 +218,9 @@ impl<'a> IntegerBlock<'a> {
                 return Ok(());
             }
             let piece = self.piece(part)?;
+            if piece.sum_windows(self.level, windows, out)? {
+                return Ok(());
+            }
             with_narrow!(piece.largest, T => {
                 let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
                 let offsets = piece.decode(self.level, &mut offsets)?;
@@ -272,6 +275,13 @@ impl Piece<'_> {
     pub(crate) fn decode<'b, T: Narrow>(&self, level: Level, out: &'b mut Offsets<T>) -> Result<&'b [T]> {
         self.vector.decode(level, self.part.rows.clone(), out)?;
         Ok(&out[self.part.rows.clone()])
+    }
+
+    /// Adds the sums of windows where that takes no decoding; false where it does.
+    fn sum_windows(&self, level: Level, bounds: &[u32], out: &mut [i128]) -> Result<bool> {
+        let Form::Delta(delta) = &self.vector.form else { return Ok(false) };
+        let rows = (self.part.all_rows.start, self.part.rows.clone());
+        delta.sum_windows(level, rows, bounds, (self.largest, self.unit), out)
     }
 
     /// The value of one of the vector's rows.

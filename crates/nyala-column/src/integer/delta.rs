@@ -11,15 +11,20 @@ use std::ops::Range;
 
 use super::patches::{Patches, push_patches};
 use super::vector::Offsets;
+use crate::directory::VECTOR_VALUES;
 use crate::error::{Result, ensure};
+pub(super) use crate::kernels::climb::GROUP_ROWS;
+use crate::kernels::climb::{Climbs, WIDTH_MAX, sum_climbs};
 use crate::kernels::pack::{get, is_storable, pack, packed_bytes, unpack};
 use crate::kernels::prefix::running_sum;
 use crate::level::Level;
-use crate::narrow::Narrow;
+use crate::narrow::{Narrow, Unit};
 use crate::wire::{Reader, push, signed_width};
 
-/// Rows from one stored base to the next.
-pub(super) const GROUP_ROWS: usize = 128;
+/// Sums of a vector's offsets that are not above 32 bits have fewer bits than this.
+const SUM_BITS: u32 = 42;
+/// Windows of fewer rows are summed out of decoded values: what is done for each group counts for more then.
+const LONG_ROWS: usize = 96;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Delta<'a> {
@@ -75,6 +80,64 @@ impl<'a> Delta<'a> {
             running_sum(level, values, T::truncate(self.base(group)), T::truncate(self.step));
         }
         Ok(())
+    }
+
+    /// Adds the sum of rows of the block to each window's, without decoding them; false if that is not possible.
+    /// The vector begins with the block's row `first`, windows are clipped to its `rows`, and `largest` is its largest
+    /// offset.
+    pub(super) fn sum_windows(
+        &self,
+        level: Level,
+        (first, rows): (u32, Range<usize>),
+        bounds: &[u32],
+        (largest, unit): (u64, Unit),
+        out: &mut [i128],
+    ) -> Result<bool> {
+        let windows = out.len();
+        let groups = self.rows.div_ceil(GROUP_ROWS);
+        let long = rows.len() >= windows * LONG_ROWS;
+        if self.width > WIDTH_MAX || self.base_width > 8 || largest > u32::MAX.into() || !long {
+            return Ok(false);
+        }
+        let mut bounds_inside = [0; VECTOR_VALUES / LONG_ROWS + 1];
+        let bounds_inside = &mut bounds_inside[..windows + 1];
+        for (inside, bound) in bounds_inside.iter_mut().zip(bounds) {
+            *inside = bound.saturating_sub(first).clamp(rows.start as u32, rows.end as u32);
+        }
+        let (mut bases, mut narrow) = ([0; VECTOR_VALUES / GROUP_ROWS], [0_u8; VECTOR_VALUES / GROUP_ROWS]);
+        unpack(level, self.bases, self.base_width, 0, &mut narrow[..groups]);
+        let mut line = self.anchor;
+        for (base, packed) in bases[..groups].iter_mut().zip(narrow) {
+            *base = line.wrapping_add(packed.into());
+            line = line.wrapping_add(self.slope);
+        }
+        let mut sums = [0; VECTOR_VALUES / LONG_ROWS];
+        let sums = &mut sums[..windows];
+        let climbs =
+            Climbs { packed: self.packed, width: self.width, bases: &bases[..groups], step: self.step };
+        sum_climbs(level, climbs, bounds_inside, sums);
+        for ((sum, pair), out) in sums.iter_mut().zip(bounds_inside.windows(2)).zip(out) {
+            let window = pair[0] as usize..pair[1] as usize;
+            if !self.patches.is_empty() {
+                *sum = sum.wrapping_add(self.sum_patches(window.clone())?);
+            }
+            *out += unit.sum(window.len(), u128::from(*sum & ((1 << SUM_BITS) - 1)));
+        }
+        Ok(true)
+    }
+
+    /// What patches add to the sum of rows: each counts for its row and those after it in its group.
+    fn sum_patches(&self, rows: Range<usize>) -> Result<u64> {
+        let mut sum = 0_u64;
+        self.patches.for_each(rows.start / GROUP_ROWS * GROUP_ROWS..rows.end, |row, amount| {
+            if row.is_multiple_of(GROUP_ROWS) {
+                return;
+            }
+            let end = rows.end.min(row.next_multiple_of(GROUP_ROWS));
+            let count = end.saturating_sub(row.max(rows.start)) as u64;
+            sum = sum.wrapping_add(amount.wrapping_mul(count));
+        })?;
+        Ok(sum)
     }
 
     /// The sum of the packed differences of `count` rows from `start` on, which begins a group, but for the

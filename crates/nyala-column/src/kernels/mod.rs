@@ -3,12 +3,14 @@
 //! Public are those on plain decoded slices; the others serve the blocks.
 
 pub(crate) mod ans;
+pub(crate) mod climb;
 pub(crate) mod compare;
 pub(crate) mod float;
 pub(crate) mod lanes;
 pub(crate) mod line;
 pub(crate) mod lookup;
 pub(crate) mod pack;
+mod prefetch;
 pub(crate) mod prefix;
 pub(crate) mod profile;
 mod simplex;
@@ -17,6 +19,7 @@ pub(crate) mod smoothing;
 pub(crate) mod window;
 
 pub use compare::CompareOp;
+pub use prefetch::{prefetch, prefetch_at};
 pub use simplex::{Search, WALKS};
 pub use slice::{
     compare_f64, compare_i64, min_max_f64, min_max_i64, min_max_windows_f64, min_max_windows_i64, sum_i64,

@@ -220,7 +220,7 @@ fn unpack_words<N: Narrow>(
 
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code, reason = "intrinsics and unaligned stores inside checked slices, see SAFETY")]
-mod x86 {
+pub(super) mod x86 {
     use std::arch::x86_64::*;
 
     use super::{mask, unpack_words};
@@ -293,6 +293,45 @@ mod x86 {
                 _mm512_mask_storeu_epi8(out.as_mut_ptr().cast(), store, values);
             }
             from = &from[bytes_per_step.min(from.len())..];
+        }
+    }
+
+    /// Values of at most eight bits, 64 at a time in a register.
+    pub(crate) struct ByteStream<'a> {
+        packed: &'a [u8],
+        width: usize,
+        permute: __m512i,
+        shift: __m512i,
+        limit: __m512i,
+    }
+
+    impl<'a> ByteStream<'a> {
+        #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+        #[inline]
+        pub(crate) fn new(packed: &'a [u8], width: u32) -> Self {
+            let control = &CONTROLS[width as usize];
+            // SAFETY: both arrays are 64 bytes long and aligned to 64.
+            let (permute, shift) = unsafe {
+                (
+                    _mm512_load_si512(control.permute.as_ptr().cast()),
+                    _mm512_load_si512(control.shift.as_ptr().cast()),
+                )
+            };
+            // Of width 0 there are no bytes, and what is loaded is zero anyway.
+            let limit = _mm512_set1_epi8(mask(width.max(1)) as i8);
+            Self { packed, width: width as usize, permute, shift, limit }
+        }
+
+        /// The values from `first` on, a multiple of 64; nonsense beyond the end of the stream.
+        #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+        #[inline]
+        pub(crate) fn values(&self, first: usize) -> __m512i {
+            let from = &self.packed[(first / 8 * self.width).min(self.packed.len())..];
+            let load = u64::MAX.checked_shr(64 - from.len().min(64) as u32).unwrap_or(0);
+            // SAFETY: the mask keeps the load inside `from`.
+            let input = unsafe { _mm512_maskz_loadu_epi8(load, from.as_ptr().cast()) };
+            let spread = _mm512_permutexvar_epi8(self.permute, input);
+            _mm512_and_si512(_mm512_multishift_epi64_epi8(self.shift, spread), self.limit)
         }
     }
 

@@ -34,6 +34,10 @@ impl PartWindows<'_> {
         self.bounds.len() - 1
     }
 
+    fn rows(&self) -> Range<u32> {
+        self.bounds[0]..self.bounds[self.count()]
+    }
+
     /// Whether all rows of the group are in one window.
     fn is_whole_group(&self) -> bool {
         matches!(self.bounds, [0, end] if *end == self.group_rows)
@@ -219,7 +223,9 @@ impl Accumulator<'_> {
             self.add_block(measure, column_type, &loaded.parse()?, windows, times, scratch)
         };
         let place = loaded.place;
-        add().map_err(|error| cursor.rowset.corrupt_block(place, error))
+        add().map_err(|error| cursor.rowset.corrupt_block(place, error))?;
+        cursor.fetch_ahead(part, position, windows.rows(), windows.group_rows);
+        Ok(())
     }
 
     fn add_block(

@@ -43,6 +43,9 @@ struct WindowRows {
     bounds: Vec<u32>,
 }
 
+/// From so many series on the blocks of the next are fetched beforehand.
+const AHEAD_SERIES: usize = 64;
+
 enum Slot {
     Closed(Arc<PartitionVersion>),
     Open(Box<PartitionReader>),
@@ -93,6 +96,8 @@ async fn aggregate_series(snapshot: &EngineSnapshot, request: &AggregateRequest)
                 PartitionReader::new(partition, &table.tombstones, snapshot.sequence, time, wanted)?;
             if newest {
                 reader.read_last_rows(request.series.len() >= MANY_SERIES)?;
+            } else if request.series.len() >= AHEAD_SERIES {
+                reader.read_ahead();
             }
             *slot = Slot::Open(Box::new(reader));
             Ok(())

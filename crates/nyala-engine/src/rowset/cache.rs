@@ -8,6 +8,7 @@ use hashbrown::HashMap;
 use nyala_core::memory::{Charge, Component, MemoryBudget};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const SHARDS: usize = 16;
 /// What an entry costs besides its bytes.
@@ -19,6 +20,8 @@ type Place = (u64, u64);
 /// Blocks by place.
 pub(crate) struct BlockCache {
     shards: Vec<Mutex<Shard>>,
+    /// Hits of those who knew where a block is.
+    near_hits: AtomicU64,
     budget: Arc<MemoryBudget>,
 }
 
@@ -36,8 +39,6 @@ struct Known {
     block: Arc<VerifiedBlock>,
     /// Where its entry is.
     index: usize,
-    /// Since the hand passed. It stands here because a hit touches nothing but this.
-    used: bool,
 }
 
 /// What the hand passes over.
@@ -58,7 +59,8 @@ impl BlockCache {
             hits: 0,
             misses: 0,
         };
-        Self { shards: (0..SHARDS).map(|_| Mutex::new(shard())).collect(), budget: budget.clone() }
+        let shards = (0..SHARDS).map(|_| Mutex::new(shard())).collect();
+        Self { shards, near_hits: AtomicU64::new(0), budget: budget.clone() }
     }
 
     fn shard(&self, place: Place) -> &Mutex<Shard> {
@@ -70,13 +72,14 @@ impl BlockCache {
     pub(crate) fn get(&self, rowset: u64, offset: u64) -> Option<Arc<VerifiedBlock>> {
         let place = (rowset, offset);
         let mut shard = self.shard(place).lock();
-        let Some(known) = shard.places.get_mut(&place) else {
+        let Some(known) = shard.places.get(&place) else {
             shard.misses += 1;
             return None;
         };
-        known.used = true;
         let block = known.block.clone();
         shard.hits += 1;
+        drop(shard);
+        block.set_used();
         Some(block)
     }
 
@@ -97,7 +100,7 @@ impl BlockCache {
         }
         let index = shard.entries.len();
         shard.entries.push(Entry { place, bytes: cost });
-        shard.places.insert(place, Known { block, index, used: false });
+        shard.places.insert(place, Known { block, index });
         shard.bytes += cost;
         let bytes = shard.bytes;
         shard.charge.set(bytes);
@@ -122,10 +125,15 @@ impl BlockCache {
 
     /// Hits and misses so far.
     pub(crate) fn counts(&self) -> (u64, u64) {
-        self.shards.iter().fold((0, 0), |(hits, misses), shard| {
+        self.shards.iter().fold((self.near_hits.load(Ordering::Relaxed), 0), |(hits, misses), shard| {
             let shard = shard.lock();
             (hits + shard.hits, misses + shard.misses)
         })
+    }
+
+    /// Counts blocks that were found without being asked for here.
+    pub(crate) fn add_near_hits(&self, count: u64) {
+        self.near_hits.fetch_add(count, Ordering::Relaxed);
     }
 }
 
@@ -135,8 +143,8 @@ impl Shard {
             if self.hand >= self.entries.len() {
                 self.hand = 0;
             }
-            match self.places.get_mut(&self.entries[self.hand].place) {
-                Some(known) if known.used => known.used = false,
+            match self.places.get(&self.entries[self.hand].place) {
+                Some(known) if known.block.take_used() => {}
                 _ => break,
             }
             self.hand += 1;

@@ -7,6 +7,7 @@
 //!
 //! The layout is drawn in `docs/format/rowset.md`.
 
+mod ahead;
 pub(crate) mod block;
 pub(crate) mod bloom;
 pub(crate) mod cache;

@@ -196,6 +196,11 @@ impl Rowset {
         })
     }
 
+    /// Counts blocks that index pages knew.
+    pub(crate) fn add_near_hits(&self, count: u64) {
+        self.source.cache.add_near_hits(count);
+    }
+
     /// A page of group entries.
     pub(crate) fn group_page(&self, page: &PageEntry) -> Result<Arc<VerifiedBlock>> {
         self.cached(page.group_page, |bytes| {
@@ -224,7 +229,9 @@ impl Rowset {
         if place.length == 0 {
             return Ok(None);
         }
-        self.long_enough(self.block(place)?, place, page.groups as usize * ColumnEntry::BYTES).map(Some)
+        let groups = page.groups as usize;
+        let block = self.cached(place, |bytes| Ok(VerifiedBlock::column_page(bytes, groups)))?;
+        self.long_enough(block, place, groups * ColumnEntry::BYTES).map(Some)
     }
 
     /// Which rows of a group belong to which series; `None`: all to the first.

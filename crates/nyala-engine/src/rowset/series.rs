@@ -4,6 +4,7 @@
 //! neighbours costs no look-up.
 
 use super::LONG_RUN_ROWS;
+use super::ahead::Ahead;
 use super::block::{BlockError, ColumnBlock, ValuesBlock};
 use super::format::{BlockRef, ColumnEntry, GroupEntry, MARKER_COLUMN, PageEntry};
 use super::reader::{LoadedFooter, Rowset};
@@ -35,10 +36,10 @@ impl Part {
 
 /// A column of the rowset that is read.
 #[derive(Clone, Copy)]
-struct Source {
+pub(super) struct Source {
     /// Its position in the footer; `None`: absent in the whole rowset.
     position: Option<usize>,
-    column_type: ColumnType,
+    pub(super) column_type: ColumnType,
 }
 
 /// Of which groups all rows are decoded when some are asked for, because the others are next.
@@ -61,14 +62,18 @@ pub(crate) struct RowsetCursor {
     last_rows: bool,
     wanted: Wanted,
     /// Time, the wanted columns, the markers.
-    sources: Vec<Source>,
-    page: Option<LoadedPage>,
+    pub(super) sources: Vec<Source>,
+    pub(super) page: Option<LoadedPage>,
     group: Option<LoadedGroup>,
     whole_groups: WholeGroups,
     /// Columns of the whole group at hand, by source, where whole groups are decoded.
     decoded: Vec<Option<Column>>,
     /// Blocks of the group at hand, by source.
     blocks: Vec<Slot<LoadedBlock>>,
+    /// What is likely to be read next, by those who read in order.
+    pub(super) ahead: Option<Ahead>,
+    /// Blocks that index pages knew, to be counted.
+    pub(super) near_hits: u64,
 }
 
 /// Something that is looked for when it is first asked for.
@@ -79,11 +84,21 @@ enum Slot<T> {
     Found(T),
 }
 
-struct LoadedPage {
+pub(super) struct LoadedPage {
     index: usize,
     groups: Arc<VerifiedBlock>,
     /// By source.
     columns: Vec<Slot<Arc<VerifiedBlock>>>,
+}
+
+impl LoadedPage {
+    /// The index page of a source, if it was looked for.
+    pub(super) fn column(&self, index: usize, source: usize) -> Option<&VerifiedBlock> {
+        match &self.columns[source] {
+            Slot::Found(entries) if self.index == index => Some(entries),
+            _ => None,
+        }
+    }
 }
 
 struct LoadedGroup {
@@ -171,13 +186,17 @@ impl RowsetCursor {
             whole_groups: WholeGroups::None,
             decoded,
             blocks,
+            ahead: None,
+            near_hits: 0,
         })
     }
 
     /// A cursor of the rowset's last rows, with which only [`RowsetCursor::last_row`] and what reads rows of its part
     /// mean something.
     pub(crate) fn of_last_rows(&self) -> Result<Self> {
-        Ok(Self { last_rows: true, ..Self::new(self.rowset.clone(), self.wanted.clone())? })
+        let mut cursor = Self::new(self.rowset.clone(), self.wanted.clone())?;
+        cursor.last_rows = true;
+        Ok(cursor)
     }
 
     /// The last row of a series, nothing if it has no rows; the error that is none: it is not known.
@@ -251,6 +270,9 @@ impl RowsetCursor {
         if self.group.as_ref().is_none_or(|loaded| loaded.page != page || loaded.group != group) {
             let entry = self.group_entry(page, group)?;
             let runs = self.rowset.runs(&entry)?;
+            if let Some(ahead) = &mut self.ahead {
+                ahead.go(self.group.as_ref().map(|group| (group.page, group.group)), (page, group));
+            }
             self.group = Some(LoadedGroup { page, group, entry, runs });
             self.blocks.fill(Slot::Unknown);
             self.decoded.fill(None);
@@ -355,18 +377,16 @@ impl RowsetCursor {
     pub(super) fn load(&mut self, part: &Part, source: usize) -> Result<Option<&LoadedBlock>> {
         let rows = self.group_rows(part)?;
         if let Slot::Unknown = self.blocks[source] {
-            self.blocks[source] = match self.entries(part, source)? {
-                Some(entries) => {
-                    let place = ColumnEntry::block_at(entries, part.group);
+            self.blocks[source] = match self.column_page(part, source)? {
+                Some(page) => {
+                    let place = ColumnEntry::block_at(page.bytes(), part.group);
                     let column_type = self.sources[source].column_type;
                     match place.length {
                         0 => Slot::Absent,
-                        _ => Slot::Found(LoadedBlock {
-                            place,
-                            column_type,
-                            rows,
-                            block: self.rowset.column_block(place, column_type, rows)?,
-                        }),
+                        _ => {
+                            let block = self.known_block(part, source, place, rows)?;
+                            Slot::Found(LoadedBlock { place, column_type, rows, block })
+                        }
                     }
                 }
                 None => Slot::Absent,
@@ -378,8 +398,12 @@ impl RowsetCursor {
         })
     }
 
-    /// The index page of a source that has a part's group; `None`: absent in all its groups.
     fn entries(&mut self, part: &Part, source: usize) -> Result<Option<&[u8]>> {
+        Ok(self.column_page(part, source)?.map(|page| page.bytes()))
+    }
+
+    /// The index page of a source that has a part's group; `None`: absent in all its groups.
+    fn column_page(&mut self, part: &Part, source: usize) -> Result<Option<&VerifiedBlock>> {
         let Some(position) = self.sources[source].position else { return Ok(None) };
         self.page(part.page)?;
         let page = self.page.as_mut().expect("was loaded");
@@ -391,7 +415,7 @@ impl RowsetCursor {
             };
         }
         Ok(match &page.columns[source] {
-            Slot::Found(block) => Some(block.bytes()),
+            Slot::Found(block) => Some(block),
             _ => None,
         })
     }

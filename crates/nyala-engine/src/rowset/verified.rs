@@ -7,6 +7,9 @@ use super::block::{BlockError, ColumnBlock, Layout, ValuesBlock};
 use super::format::GroupRuns;
 use nyala_column::{FloatLayout, IntegerBlock, IntegerLayout};
 use nyala_core::ColumnType;
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 type Result<T> = std::result::Result<T, BlockError>;
 
@@ -14,6 +17,8 @@ type Result<T> = std::result::Result<T, BlockError>;
 pub(crate) struct VerifiedBlock {
     bytes: Vec<u8>,
     found: Found,
+    /// Since the cache asked last. It stands here because who finds it touches this block, and no other memory.
+    used: AtomicBool,
 }
 
 enum Found {
@@ -24,7 +29,12 @@ enum Found {
     Unsigned(IntegerLayout),
     Floats(FloatLayout),
     Runs(GroupRuns),
+    /// The blocks of a column by their place in an index page of it, while the cache has them.
+    Page(Vec<Mutex<Weak<VerifiedBlock>>>),
 }
+
+/// What a block that an index page knows costs, the remains included that it leaves when it goes.
+const KNOWN_BYTES: usize = size_of::<Mutex<Weak<VerifiedBlock>>>() + size_of::<VerifiedBlock>() + 16;
 
 /// Where the values of a block without cell states begin.
 const VALUES_AT: usize = 4;
@@ -32,7 +42,51 @@ const VALUES_AT: usize = 4;
 impl VerifiedBlock {
     /// Bytes that their user looks into.
     pub(crate) fn plain(bytes: Vec<u8>) -> Self {
-        Self { bytes, found: Found::Nothing }
+        Self::new(bytes, Found::Nothing)
+    }
+
+    fn new(bytes: Vec<u8>, found: Found) -> Self {
+        Self { bytes, found, used: AtomicBool::new(false) }
+    }
+
+    /// An index page of a column of some groups.
+    pub(crate) fn column_page(bytes: Vec<u8>, groups: usize) -> Self {
+        Self::new(bytes, Found::Page((0..groups).map(|_| Mutex::default()).collect()))
+    }
+
+    /// The block of a group, if this is an index page and knows it: a look-up that finds it beside its neighbours.
+    pub(crate) fn find(&self, group: usize) -> Option<Arc<VerifiedBlock>> {
+        let Found::Page(blocks) = &self.found else { return None };
+        let block = blocks.get(group)?.lock().upgrade()?;
+        block.set_used();
+        Some(block)
+    }
+
+    /// Where that block is, or was, if this is an index page: what is there is not touched.
+    pub(crate) fn address(&self, group: usize) -> Option<*const VerifiedBlock> {
+        let Found::Page(blocks) = &self.found else { return None };
+        blocks.get(group).map(|block| block.lock().as_ptr())
+    }
+
+    /// Remembers the block of a group.
+    pub(crate) fn remember(&self, group: usize, block: &Arc<VerifiedBlock>) {
+        if let Found::Page(blocks) = &self.found
+            && let Some(known) = blocks.get(group)
+        {
+            *known.lock() = Arc::downgrade(block);
+        }
+    }
+
+    /// Notes that the block was used.
+    pub(crate) fn set_used(&self) {
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it was used since this was asked last.
+    pub(crate) fn take_used(&self) -> bool {
+        self.used.swap(false, Ordering::Relaxed)
     }
 
     /// The block of a column.
@@ -44,7 +98,7 @@ impl VerifiedBlock {
             ColumnBlock { values: ValuesBlock::Floats(block), .. } => Found::Floats(block.layout()),
             _ => Found::Nothing,
         };
-        Ok(Self { bytes, found })
+        Ok(Self::new(bytes, found))
     }
 
     /// The block that says which rows of a group belong to which series.
@@ -59,7 +113,7 @@ impl VerifiedBlock {
             Ok(values.into_iter().map(|value| value as u32).collect())
         };
         let runs = GroupRuns { series: integers(series)?, ends: integers(ends)? };
-        Ok(Self { bytes: Vec::new(), found: Found::Runs(runs) })
+        Ok(Self::new(Vec::new(), Found::Runs(runs)))
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -68,11 +122,12 @@ impl VerifiedBlock {
 
     /// Bytes held, about.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        let runs = match &self.found {
+        let found = match &self.found {
             Found::Runs(runs) => (runs.series.len() + runs.ends.len()) * size_of::<u32>(),
+            Found::Page(blocks) => blocks.len() * KNOWN_BYTES,
             _ => 0,
         };
-        (self.bytes.len() + runs) as u64
+        (self.bytes.len() + found) as u64
     }
 
     /// Which rows belong to which series; `None` of bytes that were read as another kind of block.

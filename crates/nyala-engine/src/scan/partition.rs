@@ -128,6 +128,11 @@ impl PartitionReader {
         self.cursors.iter_mut().for_each(|cursor| cursor.read_whole_groups(which));
     }
 
+    /// Says that many series are going to be read in order, all in the same columns.
+    pub(crate) fn read_ahead(&mut self) {
+        self.cursors.iter_mut().for_each(RowsetCursor::read_ahead);
+    }
+
     /// Says that the newest rows of series are asked for, of many series in order or of some.
     pub(crate) fn read_last_rows(&mut self, many: bool) -> Result<()> {
         self.last_rows = self.cursors.iter().map(RowsetCursor::of_last_rows).collect::<Result<_>>()?;

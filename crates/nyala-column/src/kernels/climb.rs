@@ -1,0 +1,182 @@
+//! Sums of values that are stored as differences, without the values.
+//!
+//! In a sum over some rows each difference counts as often as rows follow it: a product per difference, none of
+//! which waits for the one before as running sums do.
+
+use std::ops::Range;
+
+use super::pack::unpack;
+use crate::level::{Feature, Level, dispatched};
+
+/// Rows from one stored base to the next.
+pub(crate) const GROUP_ROWS: usize = 128;
+/// The widest differences: twice the product of two such numbers fits 16 bits.
+pub(crate) const WIDTH_MAX: u32 = 7;
+
+/// Differences in groups, each of which has a base.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Climbs<'a> {
+    pub(crate) packed: &'a [u8],
+    pub(crate) width: u32,
+    /// The value of each group's first row, whose own difference counts for nothing.
+    pub(crate) bases: &'a [u64],
+    /// What is added to each difference.
+    pub(crate) step: u64,
+}
+
+impl Climbs<'_> {
+    /// The sum of some rows of a group, but for their differences.
+    #[inline(always)]
+    fn sum_without(&self, first: usize, rows: &Range<usize>) -> u64 {
+        let count = rows.len() as u64;
+        // The sum of whole numbers from the first row's to the last's.
+        let steps = (rows.start + rows.end - 1) as u64 * count / 2;
+        let base = self.bases[first / GROUP_ROWS];
+        base.wrapping_mul(count).wrapping_add(self.step.wrapping_mul(steps))
+    }
+}
+
+/// Sets the sum of rows `bounds[i]..bounds[i + 1]`, wrapping.
+#[allow(unsafe_code, reason = "calls of the per-level copies, see SAFETY")]
+pub(crate) fn sum_climbs(level: Level, climbs: Climbs<'_>, bounds: &[u32], out: &mut [u64]) {
+    assert!(climbs.width <= WIDTH_MAX);
+    match level.feature() {
+        // SAFETY: level; it is only handed out where the processor has these instructions.
+        #[cfg(target_arch = "x86_64")]
+        Feature::Avx512 => unsafe { x86::sum_climbs_avx512(climbs, bounds, out) },
+        _ => {
+            for (pair, out) in bounds.windows(2).zip(out) {
+                *out = 0;
+                for_each_group(pair[0] as usize..pair[1] as usize, |first, rows| {
+                    let mut differences = [0; GROUP_ROWS];
+                    let differences = &mut differences[..rows.end];
+                    unpack(level, climbs.packed, climbs.width, first, differences);
+                    let climbed = u64::from(sum_group(level, differences, rows.start));
+                    *out = out.wrapping_add(climbs.sum_without(first, &rows)).wrapping_add(climbed);
+                });
+            }
+        }
+    }
+}
+
+/// Calls `visit` with the first row of each group that `rows` touch, and with the rows of the group, from 0 on.
+#[inline(always)]
+fn for_each_group(rows: Range<usize>, mut visit: impl FnMut(usize, Range<usize>)) {
+    let mut start = rows.start;
+    while start < rows.end {
+        let first = start / GROUP_ROWS * GROUP_ROWS;
+        let end = rows.end.min(first + GROUP_ROWS);
+        visit(first, start - first..end - first);
+        start = end;
+    }
+}
+
+dispatched! {
+    /// The sum over the rows from `start` to the last of a group's differences.
+    fn sum_group(differences: &[u8], start: usize) -> u32 = sum_group_body;
+}
+
+#[inline(always)]
+fn sum_group_body(differences: &[u8], start: usize) -> u32 {
+    let end = differences.len();
+    let weighted = differences.iter().enumerate().skip(1);
+    weighted.map(|(row, difference)| u32::from(*difference) * (end - row.max(start)) as u32).sum()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code, reason = "loads of whole arrays, see SAFETY")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use super::super::pack::x86::ByteStream;
+    use super::{Climbs, GROUP_ROWS, for_each_group};
+
+    #[repr(C, align(64))]
+    struct Positions([u8; GROUP_ROWS]);
+
+    /// Rows of a group; the first is far beyond the last, so that its difference counts for nothing.
+    static POSITIONS: Positions = {
+        let mut positions = [u8::MAX; GROUP_ROWS];
+        let mut row = 1;
+        while row < GROUP_ROWS {
+            positions[row] = row as u8;
+            row += 1;
+        }
+        Positions(positions)
+    };
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+    pub(super) fn sum_climbs_avx512(climbs: Climbs<'_>, bounds: &[u32], out: &mut [u64]) {
+        let stream = ByteStream::new(climbs.packed, climbs.width);
+        // SAFETY: the array is 128 bytes long and aligned to 64.
+        let (low, high) = unsafe {
+            let positions: *const __m512i = POSITIONS.0.as_ptr().cast();
+            (_mm512_load_si512(positions), _mm512_load_si512(positions.add(1)))
+        };
+        let ones = _mm512_set1_epi16(1);
+        for (pair, out) in bounds.windows(2).zip(out) {
+            let mut sums = _mm512_setzero_si512();
+            let mut without = 0_u64;
+            for_each_group(pair[0] as usize..pair[1] as usize, |first, rows| {
+                without = without.wrapping_add(climbs.sum_without(first, &rows));
+                let end = _mm512_set1_epi8(rows.end as i8);
+                let most = _mm512_set1_epi8(rows.len() as i8);
+                // How many of the rows do not come before each, times how much that one adds.
+                let add = |positions: __m512i, first: usize| {
+                    let weights = _mm512_min_epu8(_mm512_subs_epu8(end, positions), most);
+                    _mm512_madd_epi16(_mm512_maddubs_epi16(stream.values(first), weights), ones)
+                };
+                let both = _mm512_add_epi32(add(low, first), add(high, first + 64));
+                sums = _mm512_add_epi32(sums, both);
+            });
+            *out = without.wrapping_add(u64::from(_mm512_reduce_add_epi32(sums) as u32));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::pack::{get, pack};
+
+    #[test]
+    fn every_level_agrees_with_row_by_row() {
+        for width in 0..=WIDTH_MAX {
+            for count in [1_u32, 2, 63, 64, 65, 128, 129, 700, 1024] {
+                // The widest differences too, of which the most have to fit.
+                for noise in [0x9e37_79b9_7f4a_7c15_u64, 0] {
+                    let mask = (1_u64 << width) - 1;
+                    let difference = |row: u64| (row + 1).wrapping_mul(noise) >> 40;
+                    let differences: Vec<u64> = (0..count.into())
+                        .map(|row| if noise == 0 { mask } else { difference(row) & mask })
+                        .collect();
+                    let mut packed = Vec::new();
+                    pack(&differences, width, &mut packed);
+                    let bases: Vec<u64> = (0..8_u64).map(|group| noise.wrapping_mul(group + 1)).collect();
+                    let step = noise.wrapping_neg();
+                    let climbs = Climbs { packed: &packed, width, bases: &bases, step };
+                    let mut bounds = vec![1, 1, 2, 60, 64, 65, 127, 130, 300, 640, 641, 1000, 1024];
+                    bounds.iter_mut().for_each(|bound| *bound = count.min(*bound));
+                    for bounds in [&bounds, &vec![0, count], &vec![0, 0]] {
+                        let value = |row: usize| {
+                            let first = row / GROUP_ROWS * GROUP_ROWS;
+                            (first + 1..=row).fold(bases[first / GROUP_ROWS], |value, row| {
+                                value.wrapping_add(get(&packed, width, row)).wrapping_add(step)
+                            })
+                        };
+                        let sum = |pair: &[u32]| {
+                            let rows = pair[0] as usize..pair[1] as usize;
+                            rows.fold(0_u64, |sum, row| sum.wrapping_add(value(row)))
+                        };
+                        let expected: Vec<u64> = bounds.windows(2).map(sum).collect();
+                        for level in Level::available() {
+                            let mut sums = vec![7; expected.len()];
+                            sum_climbs(level, climbs, bounds, &mut sums);
+                            assert_eq!(sums, expected, "{level:?} {width} {count} {bounds:?}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
