@@ -88,6 +88,7 @@ fn times_of(measurement: &Measurement, rows: RowSelection) -> ScanRequest {
         predicates: Vec::new(),
         skip_empty_rows: false,
         order: Order::Key(Direction::Forward),
+        ties: [].into(),
         limit: None,
         limit_per_prefix: None,
     }

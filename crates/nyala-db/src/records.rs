@@ -67,6 +67,7 @@ impl Records {
             predicates: Vec::new(),
             skip_empty_rows: false,
             order: Order::Key(Direction::Forward),
+            ties: [].into(),
             limit: None,
             limit_per_prefix: None,
         };

@@ -109,6 +109,7 @@ fn key_request(
         predicates: predicates.to_vec(),
         skip_empty_rows: false,
         order: Order::Key(Direction::Forward),
+        ties: [].into(),
         limit: None,
         limit_per_prefix: None,
     }

@@ -124,7 +124,7 @@ impl Snapshot for EngineSnapshot {
         let resolved = self.series_request(table, &request)?;
         Ok(match request.order {
             Order::Key(_) => Box::new(SeriesScan::new(resolved)),
-            Order::Time(_) => Box::new(TimeScan::new(resolved)),
+            Order::Time(_) => Box::new(TimeScan::new(resolved, &request.ties)),
         })
     }
 

@@ -142,6 +142,7 @@ fn ask(engine: &Engine, question: Question) -> Result<Vec<ArrayRef>> {
             predicates: Vec::new(),
             skip_empty_rows: false,
             order: Order::Key(Direction::Forward),
+            ties: [].into(),
             limit: None,
             limit_per_prefix: None,
         };

@@ -73,6 +73,7 @@ fn scan(engine: &Engine, table: TableId, skip_empty_rows: bool, newest: bool) ->
         predicates: Vec::new(),
         skip_empty_rows,
         order: Order::Key(if newest { Direction::Backward } else { Direction::Forward }),
+        ties: [].into(),
         limit: None,
         limit_per_prefix: newest.then_some(1),
     };

@@ -356,6 +356,7 @@ pub async fn aggregate_by_scan(
             predicates: request.predicates.clone(),
             skip_empty_rows: false,
             order: Order::Key(Direction::Forward),
+            ties: [].into(),
             limit: None,
             limit_per_prefix: None,
         })

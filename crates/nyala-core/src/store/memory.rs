@@ -320,7 +320,7 @@ impl Snapshot for MemorySnapshot {
                     .any(|id| !table.schema.is_key(*id) && table.cell(key, row, *id).is_some())
             });
         }
-        sort(&mut rows, &table.schema, request.order);
+        sort(&mut rows, &table.schema, request.order, &request.ties);
         if let Some(limit) = request.limit_per_prefix {
             let mut seen = 0;
             let mut last: Option<&Value> = None;
@@ -357,14 +357,18 @@ impl Snapshot for MemorySnapshot {
     }
 }
 
-fn sort(rows: &mut [(&Key, &Row)], schema: &TableSchema, order: Order) {
+fn sort(rows: &mut [(&Key, &Row)], schema: &TableSchema, order: Order, ties: &[SeriesId]) {
     let series_keyed = schema.is_series_keyed();
+    let rank = |key: &Key| {
+        let listed = |id: &SeriesId| key[0] == Value::UInt(id.0.into());
+        (ties.iter().position(listed).unwrap_or(ties.len()), key[0].clone())
+    };
     rows.sort_by(|(a, _), (b, _)| match order {
         Order::Key(Direction::Forward) => a.cmp(b),
         Order::Key(Direction::Backward) if series_keyed => a[0].cmp(&b[0]).then(b[1].cmp(&a[1])),
         Order::Key(Direction::Backward) => b.cmp(a),
-        Order::Time(Direction::Forward) => a[1].cmp(&b[1]).then(a[0].cmp(&b[0])),
-        Order::Time(Direction::Backward) => b[1].cmp(&a[1]).then(a[0].cmp(&b[0])),
+        Order::Time(Direction::Forward) => a[1].cmp(&b[1]).then_with(|| rank(a).cmp(&rank(b))),
+        Order::Time(Direction::Backward) => b[1].cmp(&a[1]).then_with(|| rank(a).cmp(&rank(b))),
     });
 }
 

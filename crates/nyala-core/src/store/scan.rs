@@ -27,6 +27,9 @@ pub struct ScanRequest {
     pub skip_empty_rows: bool,
     /// The order of the rows.
     pub order: Order,
+    /// In an order of time, how series follow each other at one time: these first, as listed, each once; then those
+    /// that are not listed, ascending.
+    pub ties: Arc<[SeriesId]>,
     /// The most rows in all.
     pub limit: Option<usize>,
     /// The most rows with the same first key column (the last point of each series: backwards, 1).
@@ -54,6 +57,9 @@ impl ScanRequest {
         }
         if matches!(self.order, Order::Time(_)) && self.limit_per_prefix.is_some() {
             return Err(Error::unsupported("a limit per key prefix needs key order"));
+        }
+        if matches!(self.order, Order::Key(_)) && !self.ties.is_empty() {
+            return Err(Error::unsupported("an order of series at one time needs an order of time"));
         }
         Ok(())
     }
@@ -109,7 +115,7 @@ pub enum Order {
     /// By key; backwards is by descending key, except that a series-keyed table is read series by
     /// ascending series, each by descending time.
     Key(Direction),
-    /// By time, then by ascending series. Only of series-keyed tables.
+    /// By time, then by series: [`ScanRequest::ties`], else ascending. Only of series-keyed tables.
     Time(Direction),
 }
 

@@ -13,6 +13,7 @@ use arrow_array::ArrayRef;
 use async_trait::async_trait;
 use nyala_core::store::{Batch, Direction, RowStream, SeriesRun, SeriesSet};
 use nyala_core::{Result, SeriesId, TimeRange};
+use std::ops::Range;
 
 /// Cells of a slice, about: each is held twice while rows are sorted.
 const SLICE_CELLS: u64 = 3 << 20;
@@ -28,6 +29,8 @@ const GROWTH: i64 = 16;
 /// A scan under way.
 pub(crate) struct TimeScan {
     request: SeriesRequest,
+    /// Where series stand at one time, by id; those that are not listed stand last.
+    ranks: Vec<(SeriesId, u32)>,
     /// Times not read yet.
     left: TimeRange,
     width_ns: i64,
@@ -50,7 +53,9 @@ struct Slice {
 }
 
 impl TimeScan {
-    pub(crate) fn new(request: SeriesRequest) -> Self {
+    pub(crate) fn new(request: SeriesRequest, ties: &[SeriesId]) -> Self {
+        let mut ranks: Vec<(SeriesId, u32)> = ties.iter().copied().zip(0..).collect();
+        ranks.sort_unstable();
         let bounds = request
             .table
             .partitions_in(request.time)
@@ -70,7 +75,17 @@ impl TimeScan {
         let width_ns =
             (i128::from(span_ns) * i128::from(wanted) / i128::from(rows)).clamp(1, i64::MAX.into());
         let width_ns = width_ns as i64;
-        Self { request, left, width_ns, rows_left, rows_wanted: wanted, slice_rows, slice: None, spare: None }
+        Self {
+            request,
+            ranks,
+            left,
+            width_ns,
+            rows_left,
+            rows_wanted: wanted,
+            slice_rows,
+            slice: None,
+            spare: None,
+        }
     }
 
     async fn next_slice(&mut self) -> Result<bool> {
@@ -138,7 +153,15 @@ impl TimeScan {
         let Gathered { runs, piece } = gathered;
         let of_rows = |run: &SeriesRun| std::iter::repeat_n(run.series, run.rows as usize);
         let series: Vec<SeriesId> = runs.iter().flat_map(of_rows).collect();
-        let order = order_of(&piece.keys, backward);
+        let order = match self.rows_by_rank(&runs) {
+            None => order_of(&piece.keys, backward),
+            Some(rows) => {
+                let times_ns: Vec<i64> = rows.iter().map(|row| piece.keys[*row as usize]).collect();
+                let mut order = order_of(&times_ns, backward);
+                order.iter_mut().for_each(|row| *row = rows[*row as usize]);
+                order
+            }
+        };
         let keys = order.iter().map(|row| piece.keys[*row as usize]).collect();
         let columns = piece.columns.iter().map(|column: &Column| column.take(&order)).collect();
         if !self.left.is_empty() {
@@ -148,6 +171,26 @@ impl TimeScan {
         let batch = batch_of(&self.request.projection, Gathered { runs: Vec::new(), piece })?;
         let series = order.iter().map(|row| series[*row as usize]).collect();
         Ok(batch.map(|batch| Slice { columns: batch.columns, series, given: 0 }))
+    }
+}
+
+impl TimeScan {
+    /// The rows of runs in the order in which series stand at one time; `None` if they are in it.
+    fn rows_by_rank(&self, runs: &[SeriesRun]) -> Option<Vec<u32>> {
+        if self.ranks.is_empty() {
+            return None;
+        }
+        let mut first = 0;
+        let mut ranked: Vec<(u32, Range<u32>)> = Vec::with_capacity(runs.len());
+        for run in runs {
+            let listed = self.ranks.binary_search_by_key(&run.series, |(series, _)| *series);
+            let rank = listed.map_or(u32::MAX, |at| self.ranks[at].1);
+            ranked.push((rank, first..first + run.rows));
+            first += run.rows;
+        }
+        // Runs of one rank, which come in order of their series, stay so.
+        ranked.sort_by_key(|(rank, _)| *rank);
+        Some(ranked.into_iter().flat_map(|(_, rows)| rows).collect())
     }
 }
 

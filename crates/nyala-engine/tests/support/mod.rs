@@ -45,6 +45,7 @@ pub fn rows(engine: &Engine, table: TableId) -> Result<Vec<(u32, i64, Option<i64
                 predicates: Vec::new(),
                 skip_empty_rows: false,
                 order: Order::Key(Direction::Forward),
+                ties: [].into(),
                 limit: None,
                 limit_per_prefix: None,
             })

@@ -117,7 +117,7 @@ impl MeasurementRows {
             Order::Time(direction) if members.len() == 1 => Order::Key(direction),
             order => order,
         };
-        self.open(members, wanted, order, time, None).await
+        self.open(members, wanted, (order, &[]), time, None).await
     }
 
     /// Reads the rows of a group in order of time, rows at one time as [`TimeOrder`] says. `rows_needed`: how
@@ -131,17 +131,19 @@ impl MeasurementRows {
         memory: &QueryMemory,
     ) -> Result<TimeOrder> {
         let direction = if ascending { Direction::Forward } else { Direction::Backward };
-        let reader = self.read(group, wanted, Order::Time(direction), self.time).await?;
         let series = &self.group_series[group];
-        let order = match series.len() {
-            0 | 1 => None,
-            _ => {
-                let schema = self.snapshot.schema(self.measurement.table())?;
-                memory.charge(series.len() * SERIES_BYTES)?;
-                Some(SeriesOrder::new(&self.measurement, series, &wanted.references, ascending, schema))
-            }
-        };
-        Ok(TimeOrder::new(reader, order, rows_needed, memory.clone()))
+        if series.len() < 2 {
+            let reader = self.read(group, wanted, Order::Time(direction), self.time).await?;
+            return Ok(TimeOrder::new(reader, None, rows_needed, memory.clone()));
+        }
+        let schema = self.snapshot.schema(self.measurement.table())?;
+        memory.charge(series.len() * SERIES_BYTES)?;
+        let order = SeriesOrder::new(&self.measurement, series, &wanted.references, ascending, schema);
+        let mut members = series.clone();
+        members.sort_unstable();
+        let by_time = (Order::Time(direction), order.total().unwrap_or_default());
+        let reader = self.open(members, wanted, by_time, self.time, None).await?;
+        Ok(TimeOrder::new(reader, Some(order), rows_needed, memory.clone()))
     }
 
     /// Reads the first rows, in order of time, of groups of one series each: all of them, and which are whose.
@@ -157,7 +159,8 @@ impl MeasurementRows {
         members.sort_unstable();
         let direction = if ascending { Direction::Forward } else { Direction::Backward };
         let mut spans = vec![0..0; groups.len()];
-        let mut reader = self.open(members, wanted, Order::Key(direction), self.time, Some(limit)).await?;
+        let mut reader =
+            self.open(members, wanted, (Order::Key(direction), &[]), self.time, Some(limit)).await?;
         let (mut parts, mut before) = (Vec::new(), 0);
         while let Some((rows, runs)) = reader.next_runs().await? {
             let mut start = 0;
@@ -183,7 +186,7 @@ impl MeasurementRows {
         &self,
         members: Vec<SeriesId>,
         wanted: &ReadColumns,
-        order: Order,
+        (order, ties): (Order, &[SeriesId]),
         time: TimeRange,
         limit_per_series: Option<usize>,
     ) -> Result<MeasurementReader> {
@@ -210,6 +213,7 @@ impl MeasurementRows {
             predicates: self.predicates.clone(),
             skip_empty_rows: true,
             order,
+            ties: ties.into(),
             limit: None,
             // Rows that are dropped only after the scan must not use up the limit.
             limit_per_prefix: limit_per_series.filter(|_| condition.is_none() && layout_is_shown),

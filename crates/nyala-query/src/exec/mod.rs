@@ -29,7 +29,6 @@ mod reduce;
 mod rows;
 pub mod select;
 mod series;
-mod sorted;
 pub mod tag;
 mod transform;
 

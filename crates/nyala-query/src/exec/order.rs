@@ -14,7 +14,6 @@ use super::measurement::MeasurementReader;
 use super::memory::QueryMemory;
 use super::rows::Rows;
 use super::series::BySeries;
-use super::sorted::SortedRows;
 use crate::plan::{Reference, ReferenceKind};
 use arrow_array::Array;
 use nyala_core::schema::TableSchema;
@@ -34,8 +33,8 @@ const LIMITED_BLOCK_ROWS: usize = 1 << 12;
 pub struct SeriesOrder {
     /// Where each series stands among those that a heap is made of; or, if the order is total, at one time.
     ranks: BySeries,
-    /// How many series.
-    series: usize,
+    /// The series by rank.
+    series: Vec<SeriesId>,
     /// Whether the columns tell all series apart, so that rows at one time come in the order of the ranks.
     is_total: bool,
     /// Which columns decide among rows at one time, in this order.
@@ -63,7 +62,12 @@ impl SeriesOrder {
             order.reverse();
         }
         let ranks = BySeries::numbered(order.iter().copied());
-        Self { ranks, series: series.len(), is_total, columns, ascending, schema }
+        Self { ranks, series: order, is_total, columns, ascending, schema }
+    }
+
+    /// The order of series at one time, if there is one that does not depend on a heap's history.
+    pub fn total(&self) -> Option<&[SeriesId]> {
+        self.is_total.then_some(&*self.series)
     }
 
     /// Per row of some runs the rank of its series.
@@ -133,26 +137,23 @@ pub struct TimeOrder {
     rows_per_series: usize,
     /// Rows so far by rank of series, if there is a most.
     rows_of: Vec<usize>,
-    /// Rows that need no heap to be put in order.
-    sorted: SortedRows,
     memory: QueryMemory,
 }
 
 impl TimeOrder {
-    /// Orders what a reader gives in order of time; without an order as it comes.
+    /// Orders what a reader gives in order of time, and in a total order at one time; without an order as it comes.
     pub fn new(
         reader: MeasurementReader,
         order: Option<SeriesOrder>,
         rows_needed: usize,
         memory: QueryMemory,
     ) -> Self {
-        let series = order.as_ref().map_or(0, |order| order.series);
+        let series = order.as_ref().map_or(0, |order| order.series.len());
         // A heap's order depends on what comes next of each series.
         let needed = rows_needed.saturating_mul(4).max(series.saturating_mul(4)).max(LIMITED_BLOCK_ROWS);
         let block_rows = needed.min(BLOCK_ROWS);
         let (rows_per_series, rows_of) = (usize::MAX, vec![0; series]);
-        let sorted = SortedRows::new(&memory);
-        Self { reader, order, block_rows, rest: None, rows_per_series, rows_of, sorted, memory }
+        Self { reader, order, block_rows, rest: None, rows_per_series, rows_of, memory }
     }
 
     /// Leaves out all but the first rows of each series, if there are several.
@@ -166,18 +167,7 @@ impl TimeOrder {
     pub async fn next(&mut self) -> Result<Option<Rows>> {
         let Some(order) = &self.order else { return self.reader.next().await };
         if order.is_total && self.rows_per_series == usize::MAX {
-            loop {
-                if let Some(rows) = self.sorted.next() {
-                    return Ok(Some(rows));
-                }
-                match self.reader.next_runs().await? {
-                    Some((rows, runs)) => self.sorted.push(rows, &order.ranks_of(&runs))?,
-                    None => {
-                        self.sorted.flush();
-                        return Ok(self.sorted.next());
-                    }
-                }
-            }
+            return self.reader.next().await;
         }
         let mut parts: Vec<Rows> = Vec::new();
         let mut ranks: Vec<u32> = Vec::new();

@@ -234,6 +234,7 @@ async fn having_rows(
         predicates: Vec::new(),
         skip_empty_rows: false,
         order: Order::Key(Direction::Forward),
+        ties: [].into(),
         limit: None,
         limit_per_prefix: Some(1),
     };

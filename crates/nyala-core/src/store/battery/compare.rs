@@ -156,6 +156,7 @@ pub(super) async fn compare_tables(
             predicates: Vec::new(),
             skip_empty_rows: false,
             order: Order::Key(direction),
+            ties: [].into(),
             limit: None,
             limit_per_prefix: None,
         };

@@ -31,7 +31,12 @@ impl Generator {
         if self.chance(60) {
             columns.push(ColumnId(999));
         }
-        let prefixed = matches!(order, Order::Key(_)) && self.chance(5);
+        let by_time = matches!(order, Order::Time(_));
+        let prefixed = !by_time && self.chance(5);
+        let ties = match by_time && self.chance(2) {
+            true => self.some_series_in_any_order(),
+            false => Vec::new(),
+        };
         ScanRequest {
             table: table.subject,
             rows: self.selection(schema),
@@ -39,9 +44,20 @@ impl Generator {
             predicates: self.predicates(schema),
             skip_empty_rows: self.chance(3),
             order,
+            ties: ties.into(),
             limit: self.chance(3).then(|| self.below(30) as usize),
             limit_per_prefix: prefixed.then(|| 1 + self.below(3) as usize),
         }
+    }
+
+    fn some_series_in_any_order(&mut self) -> Vec<SeriesId> {
+        let mut series: Vec<SeriesId> = (0..SERIES as u32).map(SeriesId).collect();
+        for last in (1..series.len()).rev() {
+            let other = self.below(last as u64 + 1) as usize;
+            series.swap(last, other);
+        }
+        series.truncate(self.below(SERIES + 1) as usize);
+        series
     }
 
     fn direction(&mut self) -> Direction {

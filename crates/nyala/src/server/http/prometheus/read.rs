@@ -302,6 +302,7 @@ fn scan_of(measurement: &Measurement, asked: &Asked) -> Option<ScanRequest> {
         predicates: Vec::new(),
         skip_empty_rows: true,
         order: Order::Key(Direction::Forward),
+        ties: [].into(),
         limit: None,
         limit_per_prefix: None,
     })
