@@ -109,8 +109,6 @@ fn inner_queries_are_not_held() -> Result<()> {
             ORDER BY time DESC",
         "SELECT count(v), sum(v) FROM (SELECT cumulative_sum(few) AS v FROM m GROUP BY host) WHERE v > 0 AND
             time >= 0 AND time < 7ms GROUP BY time(1ms)",
-        "SELECT mean(v) FROM (SELECT max(v) AS v FROM (SELECT difference(few) AS v FROM m GROUP BY host)
-            GROUP BY host)",
     ];
     for query in queries {
         let expected = ask(&context, query, MUCH_BYTES)?;

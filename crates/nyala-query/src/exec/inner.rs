@@ -7,7 +7,7 @@ use super::column::Column;
 use super::frame::Frame;
 use super::group::{Group, Inputs, group_values};
 use super::measurement::time_range;
-use super::memory::QueryMemory;
+use super::memory::{Held, QueryMemory};
 use super::rows::{ReadColumns, rows_of_frame};
 use super::select::{SelectStream, windows_between};
 use crate::plan::{CallPlan, Fill, Function, MINIMUM_TIME_NS, Plan, PlanSource};
@@ -16,8 +16,9 @@ use nyala_core::store::{SnapshotRef, Windows};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// What a group takes beside its windows, bytes, about.
-const GROUP_BYTES: usize = 1 << 10;
+/// What a group takes while its rows come, and then, beside its windows, bytes, about.
+const OPEN_GROUP_BYTES: usize = 1 << 10;
+const GROUP_BYTES: usize = 1 << 8;
 
 /// What became of the rows of the groups under one name.
 pub struct Reduced {
@@ -74,7 +75,7 @@ struct Groups<'a> {
     memory: &'a QueryMemory,
     calls: &'a [(&'a CallPlan, usize)],
     wanted: ReadColumns,
-    open: BTreeMap<Key, Calls<'a>>,
+    open: BTreeMap<Key, (Calls<'a>, Held)>,
     reduced: Vec<(Key, Vec<ReducedCall>)>,
 }
 
@@ -86,11 +87,12 @@ impl<'a> Groups<'a> {
             if is_alike {
                 self.end().await?;
             }
-            self.memory.charge(GROUP_BYTES)?;
+            let mut held = self.memory.hold();
+            held.charge(OPEN_GROUP_BYTES)?;
             let calls = Calls::new(self.plan, self.calls, self.wanted.shown, self.windows, self.memory);
-            self.open.insert(key.clone(), calls);
+            self.open.insert(key.clone(), (calls, held));
         }
-        let calls = self.open.get_mut(&key).expect("is open");
+        let (calls, _) = self.open.get_mut(&key).expect("is open");
         match rows_of_frame(frame, &self.wanted, self.plan.inner_rows.as_ref())? {
             Some(rows) => calls.feed(rows),
             None => Ok(()),
@@ -99,9 +101,9 @@ impl<'a> Groups<'a> {
 
     /// Ends the groups that are open.
     async fn end(&mut self) -> Result<()> {
-        while let Some((key, calls)) = self.open.pop_first() {
+        while let Some((key, (calls, _held))) = self.open.pop_first() {
             let reduced = calls.finish().await?;
-            self.memory.charge(reduced.iter().map(bytes_of).sum())?;
+            self.memory.charge(GROUP_BYTES + reduced.iter().map(bytes_of).sum::<usize>())?;
             self.reduced.push((key, reduced));
         }
         Ok(())
