@@ -65,7 +65,8 @@ impl Level {
                 && is_x86_feature_detected!("avx512cd")
                 && is_x86_feature_detected!("avx512dq")
                 && is_x86_feature_detected!("avx512vl")
-                && is_x86_feature_detected!("avx512vbmi");
+                && is_x86_feature_detected!("avx512vbmi")
+                && is_x86_feature_detected!("avx512vbmi2");
             if avx512 {
                 return Level(Feature::Avx512);
             }

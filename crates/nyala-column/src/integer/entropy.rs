@@ -75,13 +75,13 @@ impl<'a> Entropy<'a> {
         if last_symbol < CLASSES {
             let signed = self.differences.is_some();
             let value = |symbol| if signed { unfold_sign(u64::from(symbol)) as u8 } else { symbol };
-            let table = decode_table(&frequencies, self.first_symbol, value);
+            let table = decode_table(level, &frequencies, self.first_symbol..=last_symbol, value);
             let symbols = &mut symbols[..wanted];
             end = decode_symbols(level, &table, self.stream, at, coded, symbols);
             extend_signs(level, symbols, &mut out[uncoded..uncoded + wanted]);
         } else {
             // Where the plain bits begin, only the last symbol shows.
-            let table = decode_table(&frequencies, self.first_symbol, |symbol| symbol);
+            let table = decode_table(level, &frequencies, self.first_symbol..=last_symbol, |symbol| symbol);
             let symbols = &mut symbols[..coded];
             let at = decode_symbols(level, &table, self.stream, at, coded, symbols);
             let out = &mut out[uncoded..uncoded + wanted];
@@ -242,13 +242,17 @@ struct Estimate {
 }
 
 fn estimate(numbers: &[u64]) -> Estimate {
-    let mut counts = [0_u32; 256];
+    // Equal neighbours are counted in turn, as each count waits for the one before to be stored.
+    let mut counted = [[0_u32; 256]; 4];
     let mut plain_bits = 0;
-    for number in numbers {
-        let (symbol, plain) = symbol_of(*number);
-        counts[symbol as usize] += 1;
-        plain_bits += u64::from(plain);
+    for numbers in numbers.chunks(counted.len()) {
+        for (number, counts) in numbers.iter().zip(&mut counted) {
+            let (symbol, plain) = symbol_of(*number);
+            counts[symbol as usize] += 1;
+            plain_bits += u64::from(plain);
+        }
     }
+    let counts = std::array::from_fn(|symbol| counted.iter().map(|counts| counts[symbol]).sum());
     let frequencies = frequencies_of(&counts);
     let share = |(count, frequency): (&u32, &u16)| match count {
         0 => 0.0,

@@ -5,6 +5,8 @@
 //! table is small because it is built anew for each vector of 1024 values, and its 256 parts are fine enough for
 //! the frequencies of so few. Any bits keep a state among the 256: corrupt ones yield wrong symbols, nothing worse.
 
+use std::ops::RangeInclusive;
+
 use super::pack::load_word;
 use crate::level::{Feature, Level, dispatched};
 
@@ -20,7 +22,7 @@ const STRIDE: u8 = 163;
 pub(crate) type Frequencies = [u16; 256];
 
 /// By state: its symbol, and the next state but for the bits that come from the stream.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct DecodeTable {
     symbols: [u8; STATES],
     nexts: [u8; STATES],
@@ -45,19 +47,39 @@ fn symbols_of_states(frequencies: &Frequencies, first: u8) -> [u8; STATES] {
     symbols
 }
 
-/// The table to decode by, with `rename(symbol)` in the place of each symbol, none of which is below `first`.
+/// Symbols up to which a table is made symbol by symbol.
+#[cfg(target_arch = "x86_64")]
+const FEW_SYMBOLS: usize = 32;
+
+/// The table to decode by, with `rename(symbol)` in the place of each symbol. The others do not occur.
+#[allow(unsafe_code, reason = "calls of the per-level copies, see SAFETY")]
 #[inline]
-pub(crate) fn decode_table(frequencies: &Frequencies, first: u8, rename: impl Fn(u8) -> u8) -> DecodeTable {
+pub(crate) fn decode_table(
+    level: Level,
+    frequencies: &Frequencies,
+    symbols: RangeInclusive<u8>,
+    rename: impl Fn(u8) -> u8,
+) -> DecodeTable {
+    let mut table = match level.feature() {
+        // SAFETY: level; it is only handed out where the processor has these instructions.
+        #[cfg(target_arch = "x86_64")]
+        Feature::Avx512 if symbols.len() <= FEW_SYMBOLS => unsafe { x86::table_avx512(frequencies, symbols) },
+        _ => table_by_states(frequencies, *symbols.start()),
+    };
+    table.symbols.iter_mut().for_each(|symbol| *symbol = rename(*symbol));
+    table
+}
+
+fn table_by_states(frequencies: &Frequencies, first: u8) -> DecodeTable {
     let mut table =
         DecodeTable { symbols: symbols_of_states(frequencies, first), nexts: [0; STATES], bits: [0; STATES] };
     // A symbol's states are numbered from its frequency on, below its double.
     let mut numbers = *frequencies;
-    for ((symbol, next), bits) in table.symbols.iter_mut().zip(&mut table.nexts).zip(&mut table.bits) {
+    for ((symbol, next), bits) in table.symbols.iter().zip(&mut table.nexts).zip(&mut table.bits) {
         let number = numbers[*symbol as usize];
         numbers[*symbol as usize] = number.wrapping_add(1);
         let width = STATE_BITS - u32::from(number | 1).ilog2().min(STATE_BITS);
         (*next, *bits) = ((u32::from(number) << width) as u8, width as u8);
-        *symbol = rename(*symbol);
     }
     table
 }
@@ -135,7 +157,98 @@ fn decode_rounds_body(table: &DecodeTable, stream: &[u8], lanes: &mut Lanes, rou
 mod x86 {
     use std::arch::x86_64::*;
 
-    use super::{DecodeTable, LANES, Lanes, STATES, load_word};
+    use std::ops::RangeInclusive;
+
+    use super::{DecodeTable, Frequencies, LANES, Lanes, STATE_BITS, STATES, STRIDE, load_word};
+
+    /// The how manieth each state is when they are visited by strides.
+    const PLACES: [u8; STATES] = {
+        let mut places = [0; STATES];
+        let mut place = 0;
+        while place < STATES {
+            places[(place * STRIDE as usize) % STATES] = place as u8;
+            place += 1;
+        }
+        places
+    };
+
+    const IOTA: [u8; 64] = {
+        let mut iota = [0; 64];
+        let mut index = 0;
+        while index < 64 {
+            iota[index] = index as u8;
+            index += 1;
+        }
+        iota
+    };
+
+    /// The table, all states of a symbol at once: counting them one by one waits for each count to be stored.
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vbmi2")]
+    pub(super) fn table_avx512(frequencies: &Frequencies, symbols: RangeInclusive<u8>) -> DecodeTable {
+        const PIECE: usize = 64;
+        let mut runs = [0; STATES + PIECE];
+        let mut start = 0;
+        for symbol in symbols.clone() {
+            let frequency = usize::from(frequencies[symbol as usize]);
+            for at in (start..start + frequency).step_by(PIECE) {
+                // What is too much is written over by the next.
+                runs[at..at + PIECE].fill(symbol);
+            }
+            start += frequency;
+        }
+        let runs = load(runs.first_chunk().expect("longer than the states"));
+        let owners = load(&PLACES).map(|places| permute(&runs, places));
+        let zero = _mm512_setzero_si512();
+        let (mut numbers, mut bits) = ([zero; 4], [zero; 4]);
+        // SAFETY: 64 bytes.
+        let iota = unsafe { _mm512_loadu_si512(IOTA.as_ptr().cast()) };
+        for symbol in symbols {
+            let frequency = frequencies[symbol as usize];
+            if frequency == 0 {
+                continue;
+            }
+            let digits = frequency.ilog2();
+            // Numbers go from the frequency on; those from the next power of two on take a bit less.
+            let most = _mm512_set1_epi8(((2_u32 << digits) - u32::from(frequency) - 1) as i8);
+            let widths = [STATE_BITS - digits, (STATE_BITS - digits).saturating_sub(1)]
+                .map(|width| _mm512_set1_epi8(width as i8));
+            let mut before = 0_u32;
+            for ((owners, numbers), bits) in owners.iter().zip(&mut numbers).zip(&mut bits) {
+                let own = _mm512_cmpeq_epi8_mask(*owners, _mm512_set1_epi8(symbol as i8));
+                let counts = _mm512_add_epi8(iota, _mm512_set1_epi8(before as i8));
+                let named = _mm512_add_epi8(counts, _mm512_set1_epi8(frequency as i8));
+                let less = _mm512_cmpgt_epu8_mask(counts, most);
+                let width = _mm512_mask_blend_epi8(less, widths[0], widths[1]);
+                *numbers = _mm512_mask_expand_epi8(*numbers, own, named);
+                *bits = _mm512_mask_expand_epi8(*bits, own, width);
+                before += own.count_ones();
+            }
+        }
+        // Bytes have no shift: a product's lower byte is that of the lower bytes.
+        let powers =
+            _mm512_broadcast_i32x4(_mm_setr_epi8(1, 2, 4, 8, 16, 32, 64, -128, 0, 0, 0, 0, 0, 0, 0, 0));
+        let mut table = DecodeTable { symbols: [0; STATES], nexts: [0; STATES], bits: [0; STATES] };
+        store(owners, &mut table.symbols);
+        store(bits, &mut table.bits);
+        for (number, bits) in numbers.iter_mut().zip(bits) {
+            let power = _mm512_shuffle_epi8(powers, bits);
+            let even = _mm512_and_si512(_mm512_mullo_epi16(*number, power), _mm512_set1_epi16(0xff));
+            let odd = _mm512_mullo_epi16(_mm512_srli_epi16::<8>(*number), _mm512_srli_epi16::<8>(power));
+            *number = _mm512_or_si512(even, _mm512_slli_epi16::<8>(odd));
+        }
+        store(numbers, &mut table.nexts);
+        table
+    }
+
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    fn store(pieces: [__m512i; 4], bytes: &mut [u8; STATES]) {
+        for (piece, bytes) in pieces.into_iter().zip(bytes.as_chunks_mut::<64>().0) {
+            // SAFETY: 64 bytes.
+            unsafe { _mm512_storeu_si512(bytes.as_mut_ptr().cast(), piece) };
+        }
+    }
 
     /// The table in registers: all lanes' look-ups are permutations of bytes, and one bit deposit hands out what
     /// they take from the stream.
@@ -177,14 +290,20 @@ mod x86 {
         [0, 64, 128, 192].map(|start| unsafe { _mm512_loadu_si512(bytes[start..start + 64].as_ptr().cast()) })
     }
 
+    /// The bytes at all places.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+    #[inline]
+    fn permute(bytes: &[__m512i; 4], places: __m512i) -> __m512i {
+        let low = _mm512_permutex2var_epi8(bytes[0], places, bytes[1]);
+        let high = _mm512_permutex2var_epi8(bytes[2], places, bytes[3]);
+        _mm512_mask_blend_epi8(_mm512_movepi8_mask(places), low, high)
+    }
+
     /// The bytes at the first eight places.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
     #[inline]
     fn look_up(bytes: &[__m512i; 4], places: __m512i) -> u64 {
-        let low = _mm512_permutex2var_epi8(bytes[0], places, bytes[1]);
-        let high = _mm512_permutex2var_epi8(bytes[2], places, bytes[3]);
-        let found = _mm512_mask_blend_epi8(_mm512_movepi8_mask(places), low, high);
-        _mm_cvtsi128_si64(_mm512_castsi512_si128(found)) as u64
+        _mm_cvtsi128_si64(_mm512_castsi512_si128(permute(bytes, places))) as u64
     }
 }
 
@@ -311,8 +430,10 @@ mod tests {
         let frequencies = frequencies_of(&counts);
         let stream = stream_of(&encode_symbols(&frequencies, first, symbols));
         assert_eq!(naive(&frequencies, &stream, symbols.len()), symbols);
-        let table = decode_table(&frequencies, first, |symbol| symbol);
+        let last = *symbols.iter().max().unwrap();
         for level in Level::available() {
+            let table = decode_table(level, &frequencies, first..=last, |symbol| symbol);
+            assert_eq!(table, table_by_states(&frequencies, first));
             for wanted in [0, 1, 7, 8, 9, symbols.len() / 2, symbols.len()] {
                 let mut out = vec![0; wanted.min(symbols.len())];
                 let end = decode_symbols(level, &table, &stream, 0, symbols.len(), &mut out);
@@ -351,9 +472,9 @@ mod tests {
     fn any_table_and_bits_are_survived() {
         let mut frequencies = [0; 256];
         frequencies[3] = 1;
-        let table = decode_table(&frequencies, 0, |symbol| symbol);
         let mut out = [0; 1024];
         for level in Level::available() {
+            let table = decode_table(level, &frequencies, 0..=3, |symbol| symbol);
             decode_symbols(level, &table, &[0xff; 5], 0, 1024, &mut out);
         }
     }
