@@ -14,7 +14,7 @@ use super::vector::Offsets;
 use crate::directory::VECTOR_VALUES;
 use crate::error::{Result, ensure};
 pub(super) use crate::kernels::climb::GROUP_ROWS;
-use crate::kernels::climb::{Climbs, WIDTH_MAX, sum_climbs};
+use crate::kernels::climb::{Climbs, WIDTH_MAX, pays, sum_climbs};
 use crate::kernels::pack::{get, is_storable, pack, packed_bytes, unpack};
 use crate::kernels::prefix::running_sum;
 use crate::level::Level;
@@ -93,6 +93,9 @@ impl<'a> Delta<'a> {
         (largest, unit): (u64, Unit),
         out: &mut [i128],
     ) -> Result<bool> {
+        if !pays(level) {
+            return Ok(false);
+        }
         let windows = out.len();
         let groups = self.rows.div_ceil(GROUP_ROWS);
         let long = rows.len() >= windows * LONG_ROWS;

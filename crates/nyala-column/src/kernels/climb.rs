@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::pack::unpack;
-use crate::level::{Feature, Level, dispatched};
+use crate::level::{Feature, Level};
 
 /// Rows from one stored base to the next.
 pub(crate) const GROUP_ROWS: usize = 128;
@@ -36,6 +36,16 @@ impl Climbs<'_> {
     }
 }
 
+/// Whether [`sum_climbs`] is cheaper than decoding.
+#[inline]
+pub(crate) fn pays(level: Level) -> bool {
+    match level.feature() {
+        #[cfg(target_arch = "x86_64")]
+        Feature::Avx512 => true,
+        _ => false,
+    }
+}
+
 /// Sets the sum of rows `bounds[i]..bounds[i + 1]`, wrapping.
 #[allow(unsafe_code, reason = "calls of the per-level copies, see SAFETY")]
 pub(crate) fn sum_climbs(level: Level, climbs: Climbs<'_>, bounds: &[u32], out: &mut [u64]) {
@@ -44,18 +54,22 @@ pub(crate) fn sum_climbs(level: Level, climbs: Climbs<'_>, bounds: &[u32], out: 
         // SAFETY: level; it is only handed out where the processor has these instructions.
         #[cfg(target_arch = "x86_64")]
         Feature::Avx512 => unsafe { x86::sum_climbs_avx512(climbs, bounds, out) },
-        _ => {
-            for (pair, out) in bounds.windows(2).zip(out) {
-                *out = 0;
-                for_each_group(pair[0] as usize..pair[1] as usize, |first, rows| {
-                    let mut differences = [0; GROUP_ROWS];
-                    let differences = &mut differences[..rows.end];
-                    unpack(level, climbs.packed, climbs.width, first, differences);
-                    let climbed = u64::from(sum_group(level, differences, rows.start));
-                    *out = out.wrapping_add(climbs.sum_without(first, &rows)).wrapping_add(climbed);
-                });
-            }
-        }
+        _ => sum_climbs_portable(level, climbs, bounds, out),
+    }
+}
+
+fn sum_climbs_portable(level: Level, climbs: Climbs<'_>, bounds: &[u32], out: &mut [u64]) {
+    for (pair, out) in bounds.windows(2).zip(out) {
+        *out = 0;
+        for_each_group(pair[0] as usize..pair[1] as usize, |first, rows| {
+            let mut differences = [0; GROUP_ROWS];
+            let differences: &mut [u8] = &mut differences[..rows.end];
+            unpack(level, climbs.packed, climbs.width, first, differences);
+            let weighted = differences.iter().enumerate().skip(1);
+            let climbed = weighted
+                .map(|(row, difference)| u64::from(*difference) * (rows.end - row.max(rows.start)) as u64);
+            *out = out.wrapping_add(climbs.sum_without(first, &rows)).wrapping_add(climbed.sum());
+        });
     }
 }
 
@@ -69,18 +83,6 @@ fn for_each_group(rows: Range<usize>, mut visit: impl FnMut(usize, Range<usize>)
         visit(first, start - first..end - first);
         start = end;
     }
-}
-
-dispatched! {
-    /// The sum over the rows from `start` to the last of a group's differences.
-    fn sum_group(differences: &[u8], start: usize) -> u32 = sum_group_body;
-}
-
-#[inline(always)]
-fn sum_group_body(differences: &[u8], start: usize) -> u32 {
-    let end = differences.len();
-    let weighted = differences.iter().enumerate().skip(1);
-    weighted.map(|(row, difference)| u32::from(*difference) * (end - row.max(start)) as u32).sum()
 }
 
 #[cfg(target_arch = "x86_64")]
