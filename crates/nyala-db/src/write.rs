@@ -4,8 +4,10 @@
 //! whose fields have other types in their shard are refused and counted as InfluxDB does (`refusal`); the
 //! rest is handed on as columns, with the records of new series in the same batch.
 
+mod memory;
 mod refusal;
 
+use memory::Memories;
 use refusal::Refusal;
 
 use crate::catalog::{Catalog, Database, FieldType, Measurement, RetentionPolicy};
@@ -22,15 +24,9 @@ use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer, OffsetBuf
 use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN};
 use nyala_core::store::{CellColumn, Operation, Upsert, WriteBatch, WriteMode};
 use nyala_core::{ColumnId, Error, Result};
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// The most writers kept ready for later requests.
-const IDLE_WRITERS_MAX: usize = 8;
-/// The most memory a writer keeps for its next batch.
-const IDLE_BATCH_BYTES_MAX: usize = 4 << 20;
 
 /// What became of a request.
 #[derive(Debug, Default)]
@@ -116,28 +112,17 @@ impl WriteCounts {
 /// Writes request bodies. Shared by all connections; what is remembered between requests is pooled.
 pub struct LineWriter {
     catalog: Arc<Catalog>,
-    idle: Mutex<Vec<Memory>>,
+    memories: Memories,
     counts: WriteCounts,
     feed: Option<Feed>,
-    cache_limits: SeriesCacheLimits,
     series_limit_bytes: usize,
-}
-
-/// What a writer remembers of one retention policy between requests.
-struct Memory {
-    database: String,
-    policy: String,
-    /// The removals the series ids are valid for.
-    removals: u64,
-    cache: SeriesCache,
-    batch: ParsedBatch,
 }
 
 impl LineWriter {
     /// A writer to a catalog, which makes no new series once their indexes take `series_limit_bytes`.
     pub fn new(catalog: Arc<Catalog>, cache_limits: SeriesCacheLimits, series_limit_bytes: usize) -> Self {
-        let (idle, counts) = (Mutex::new(Vec::new()), WriteCounts::default());
-        Self { catalog, idle, counts, feed: None, cache_limits, series_limit_bytes }
+        let (memories, counts) = (Memories::new(cache_limits), WriteCounts::default());
+        Self { catalog, memories, counts, feed: None, series_limit_bytes }
     }
 
     /// A writer that leaves what subscribers get in a feed.
@@ -182,19 +167,16 @@ impl LineWriter {
             .database(database)
             .ok_or_else(|| Error::missing(format!("database not found: \"{database}\"")))?;
         let policy = known.existing_policy(policy)?.clone();
-        let mut memory = self.take_memory(database, &policy.name);
+        let mut memory = self.memories.take(database, &policy.name);
         let mut report = WriteReport::default();
         let mut request = LineRequest::new(body, options);
         loop {
             let _membership = self.catalog.share_membership().await;
-            if memory.removals != self.catalog.removals() {
-                memory.cache.clear();
-                memory.removals = self.catalog.removals();
-            }
-            if !request.next_batch(&mut memory.cache, &mut memory.batch) {
+            let (mut turn, batch) = memory.turn().await;
+            let cache = turn.cache(self.catalog.removals());
+            if !request.next_batch(cache, batch) {
                 break;
             }
-            // An error leaves the memory behind: its series may never have been stored.
             let writing = BatchWrite {
                 catalog: &self.catalog,
                 database,
@@ -202,17 +184,14 @@ impl LineWriter {
                 now_ns: options.now_ns,
                 series_limit_bytes: self.series_limit_bytes,
             };
-            writing.write(&mut memory, &mut report).await?;
+            // Series that get their ids here are known to all writers, and each of them stores their records until
+            // one has succeeded: should this one fail, what is remembered of them is right all the same.
+            let full = writing.resolve_series(cache, batch).await?;
+            drop(turn);
+            writing.write(batch, full, &mut report).await?;
         }
         report.unreadable = request.errors().clone();
-        if memory.batch.memory_bytes() > IDLE_BATCH_BYTES_MAX {
-            memory.batch = ParsedBatch::new();
-        }
-        let mut idle = self.idle.lock();
-        if idle.len() < IDLE_WRITERS_MAX {
-            idle.push(memory);
-        }
-        drop(idle);
+        self.memories.give_back(memory);
         if !known.subscriptions.is_empty() && report.written > 0 {
             self.feed_subscribers(&known, &policy.name, options, body, report.written);
         }
@@ -232,24 +211,6 @@ impl LineWriter {
             feed.offer(&database.name, policy, options, body, points);
         }
     }
-
-    fn take_memory(&self, database: &str, policy: &str) -> Memory {
-        let mut idle = self.idle.lock();
-        let same = |memory: &Memory| memory.database == database && memory.policy == policy;
-        if let Some(position) = idle.iter().rposition(same) {
-            return idle.swap_remove(position);
-        }
-        if idle.len() >= IDLE_WRITERS_MAX {
-            idle.remove(0);
-        }
-        Memory {
-            database: database.into(),
-            policy: policy.into(),
-            removals: self.catalog.removals(),
-            cache: SeriesCache::new(self.cache_limits),
-            batch: ParsedBatch::new(),
-        }
-    }
 }
 
 /// One batch on its way to the store.
@@ -262,23 +223,21 @@ struct BatchWrite<'a> {
 }
 
 impl BatchWrite<'_> {
-    async fn write(&self, memory: &mut Memory, report: &mut WriteReport) -> Result<()> {
-        let full = self.resolve_series(memory).await?;
+    async fn write(&self, batch: &mut ParsedBatch, full: bool, report: &mut WriteReport) -> Result<()> {
         let mut refusal = Refusal::new(self.policy, self.now_ns, full.then_some(self.series_limit_bytes));
         let mut measurements = Vec::new();
-        for group in memory.batch.groups() {
+        for group in batch.groups() {
             let name = String::from_utf8_lossy(group.measurement()).into_owned();
             let measurement = self.catalog.measurement_for_write(self.database, self.policy, &name).await?;
             refusal.check(group, &measurement);
             measurements.push(measurement);
         }
-        let kept = refusal.finish(memory.batch.groups(), report);
+        let kept = refusal.finish(batch.groups(), report);
         let mut operations = Vec::new();
         let mut touched: Vec<Arc<Measurement>> = Vec::new();
         let mut written = 0;
         let mut lent: Vec<(usize, Vec<ArrayRef>)> = Vec::new();
-        let with_rows =
-            memory.batch.groups_mut().iter_mut().enumerate().filter(|(_, group)| group.row_count() > 0);
+        let with_rows = batch.groups_mut().iter_mut().enumerate().filter(|(_, group)| group.row_count() > 0);
         for (((index, group), measurement), keep) in with_rows.zip(measurements).zip(kept) {
             if let Some(upsert) = upsert_of(group, &measurement, keep).await? {
                 written += upsert.rows() as u64;
@@ -305,19 +264,19 @@ impl BatchWrite<'_> {
         saved.iter().for_each(|(measurement, records)| measurement.saved(records));
         report.written += written;
         for (index, arrays) in lent {
-            give_back(&mut memory.batch.groups_mut()[index], arrays);
+            give_back(&mut batch.groups_mut()[index], arrays);
         }
         Ok(())
     }
 
     /// Gives ids to the series that the batch is the first to name here. Returns whether some got none because
     /// there are too many.
-    async fn resolve_series(&self, memory: &mut Memory) -> Result<bool> {
+    async fn resolve_series(&self, cache: &mut SeriesCache, batch: &mut ParsedBatch) -> Result<bool> {
         let mut full = false;
         let mut tags = TagSet::default();
         let mut measurements: HashMap<Vec<u8>, Arc<Measurement>> = HashMap::new();
-        for handle in memory.cache.pending().to_vec() {
-            let name = memory.cache.measurement(handle).to_vec();
+        for handle in cache.pending().to_vec() {
+            let name = cache.measurement(handle).to_vec();
             let measurement = match measurements.get(&name) {
                 Some(measurement) => measurement.clone(),
                 None => {
@@ -327,7 +286,7 @@ impl BatchWrite<'_> {
                     found
                 }
             };
-            memory.cache.read_tags(handle, &mut tags);
+            cache.read_tags(handle, &mut tags);
             let texts: Vec<_> = tags
                 .iter()
                 .map(|(key, value)| (String::from_utf8_lossy(key), String::from_utf8_lossy(value)))
@@ -347,10 +306,10 @@ impl BatchWrite<'_> {
                         id
                     }
                 };
-                memory.cache.set_series_id(handle, id.0);
+                cache.set_series_id(handle, id.0);
             }
         }
-        memory.batch.resolve(&memory.cache);
+        batch.resolve(&cache);
         Ok(full)
     }
 }

@@ -10,7 +10,7 @@ use crate::catalog::Edit;
 use crate::key::KeyRange;
 use crate::maintenance::Signal;
 use crate::memtable::{Memtable, Wanted};
-use crate::merge;
+use crate::merge::{self, Piece};
 use crate::rowset::series::WholeGroups;
 use crate::rowset::writer::{RowsetWriter, Written, value_columns};
 use crate::rowset::{Rowset, RowsetMeta};
@@ -18,9 +18,10 @@ use crate::scan::keyed::KeyedMerge;
 use crate::scan::partition::PartitionReader;
 use crate::shared::Shared;
 use crate::stats::add;
+use crate::sweep::{Sweep, Swept};
 use crate::tombstone::{DeletedRange, Tombstone};
 use crate::version::{TableVersion, Version};
-use nyala_core::{Result, SeriesId, TableId, TimeRange};
+use nyala_core::{Result, TableId, TimeRange};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -284,21 +285,29 @@ fn write_series(
         &table.tombstones,
         sources.sequence,
         TimeRange::ALL,
-        wanted,
+        wanted.clone(),
     )?;
     reader.read_whole_groups(WholeGroups::All);
-    let mut least = Some(0);
-    while let Some(series) = least.map(|least| reader.next_series(least)).transpose()?.flatten() {
-        for segment in reader.segments(SeriesId(series), TimeRange::ALL)? {
-            let mut piece = reader.read_with_deletes(SeriesId(series), segment)?;
-            if sources.oldest {
-                piece = merge::finish(piece, &reader.wanted.kinds);
-                piece.markers = None;
+    let finish = |mut piece: Piece<Vec<i64>>| {
+        if sources.oldest {
+            piece = merge::finish(piece, &wanted.kinds);
+            piece.markers = None;
+        }
+        piece
+    };
+    let mut sweep = Sweep::new(sources, &wanted, !table.tombstones.is_empty())?;
+    while let Some((series, rows)) = sweep.next()? {
+        match rows {
+            Swept::Rows(piece) if piece.markers.is_none() => writer.push_series(series, piece)?,
+            Swept::Rows(piece) => writer.push_series(series, &finish(piece.clone()))?,
+            Swept::Unread => {
+                for segment in reader.segments(series, TimeRange::ALL)? {
+                    let piece = reader.read_with_deletes(series, segment)?;
+                    writer.push_series(series, &finish(piece))?;
+                }
             }
-            writer.push_series(SeriesId(series), &piece)?;
         }
         sources.check_running()?;
-        least = series.checked_add(1);
     }
     Ok(())
 }

@@ -30,6 +30,7 @@ mod scan;
 mod shared;
 mod snapshot;
 mod stats;
+mod sweep;
 mod timer;
 mod tombstone;
 mod version;

@@ -2,9 +2,10 @@
 //! is, so one cache belongs to one connection worker (no locks) and one database and retention policy.
 //!
 //! Clients send the same series in the same order again and again. So each entry remembers which one followed
-//! it, and the next line is first compared with that key; when this keeps missing, guessing pauses and only
-//! every 64th line tries it. Otherwise the key is hashed. An entry takes 24 bytes, 5 to 10 in the table, and its
-//! key once; so a million series of 100 bytes take some 140 MB.
+//! it, and the next line is first compared with that key, then with the last one again and with those one and two
+//! further: a row that is late or missing leaves the order as it was. When this keeps missing, guessing pauses and
+//! only every 64th line tries it. Otherwise the key is hashed. An entry takes 24 bytes, 5 to 10 in the table, and
+//! its key once; so a million series of 100 bytes take some 140 MB.
 //!
 //! Different spellings of a series (order of tags, escapes) are different entries, to which the caller gives the
 //! same id. Bounds are enforced between requests: a request may exceed them by its own new keys. When they are
@@ -31,6 +32,9 @@ const CHUNK_BYTES: usize = 1 << CHUNK_BITS;
 const MISSES_TO_PAUSE: u32 = 16;
 const GUESS_INTERVAL: u32 = 64;
 
+/// Series that may be missing between two that follow each other.
+const SKIPPED_MAX: usize = 2;
+
 const NO_ENTRY: u32 = u32::MAX;
 
 /// The key holds no newline or bare blank and is short enough, so that a line which starts with it and a space
@@ -55,10 +59,10 @@ pub struct SeriesCacheLimits {
 }
 
 impl Default for SeriesCacheLimits {
-    /// Room for a million short keys or 400 000 of TSBS' size: at most some 100 MB. A client that writes more
+    /// Room for two million short keys or 600 000 of TSBS' size: at most some 170 MB. A client that writes more
     /// series than fit in turn finds none of them, so size it by what the workers may hold.
     fn default() -> Self {
-        Self { max_entries: 1_000_000, max_key_bytes: 64 << 20 }
+        Self { max_entries: 2_000_000, max_key_bytes: 96 << 20 }
     }
 }
 
@@ -231,8 +235,34 @@ impl SeriesCache {
 
     #[inline(always)]
     fn guess(&self, line: &[u8]) -> Option<FoundSeries> {
-        let previous = self.entries.get(self.previous as usize)?;
-        let entry = self.entries.get(previous.next as usize)?;
+        let next = self.entries.get(self.previous as usize)?.next;
+        self.begins_with(line, next).or_else(|| self.guess_near(line, next))
+    }
+
+    #[inline(never)]
+    fn guess_near(&self, line: &[u8], mut next: u32) -> Option<FoundSeries> {
+        if let Some(again) = self.begins_with(line, self.previous) {
+            return Some(again);
+        }
+        (0..SKIPPED_MAX).find_map(|_| {
+            next = self.entries.get(next as usize).map_or(NO_ENTRY, |entry| entry.next);
+            self.begins_with(line, next)
+        })
+    }
+
+    /// Whether an entry is where [`Self::guess_near`] finds it.
+    fn is_near(&self, handle: u32) -> bool {
+        let mut next = self.previous;
+        (0..SKIPPED_MAX + 2).any(|_| {
+            let found = next == handle;
+            next = self.entries.get(next as usize).map_or(NO_ENTRY, |entry| entry.next);
+            found
+        })
+    }
+
+    #[inline(always)]
+    fn begins_with(&self, line: &[u8], handle: u32) -> Option<FoundSeries> {
+        let entry = self.entries.get(handle as usize)?;
         let key_bytes = usize::from(entry.key_bytes);
         if entry.flags & PLAIN == 0
             || line.get(key_bytes) != Some(&b' ')
@@ -241,7 +271,7 @@ impl SeriesCache {
             return None;
         }
         Some(FoundSeries {
-            handle: SeriesHandle(previous.next),
+            handle: SeriesHandle(handle),
             series_id: entry.series_id,
             measurement: entry.measurement,
             key_bytes,
@@ -278,10 +308,11 @@ impl SeriesCache {
     #[inline(always)]
     pub(super) fn advance(&mut self, found: &FoundSeries) {
         let handle = found.handle.0;
-        if let Some(previous) = self.entries.get_mut(self.previous as usize)
+        if let Some(previous) = self.entries.get(self.previous as usize)
             && previous.next != handle
+            && !self.is_near(handle)
         {
-            previous.next = handle;
+            self.entries[self.previous as usize].next = handle;
         }
         self.previous = handle;
         let entry = &mut self.entries[handle as usize];
@@ -334,6 +365,10 @@ impl SeriesCache {
 
     fn insert_entry(&mut self, entry: Entry) -> SeriesHandle {
         let index = u32::try_from(self.entries.len()).expect("fewer keys than bytes of keys");
+        if self.entries.len() == self.entries.capacity() {
+            // Of a million, a doubling would leave much unused.
+            self.entries.reserve_exact((self.entries.len() / 4).max(64));
+        }
         self.entries.push(entry);
         let entries = &self.entries;
         self.table.insert_unique(spread(entry.hash), index, |&index| spread(entries[index as usize].hash));
@@ -407,6 +442,28 @@ mod tests {
         assert!(cache.guess(b"m,h=b").is_none());
         assert_eq!(cache.find_line(b"m,h=c f=1").map(|found| found.handle.0), Some(2));
         assert!(cache.find_line(b"m,h=d f=1").is_none());
+    }
+
+    #[test]
+    fn a_row_late_or_missing_leaves_the_order_as_it_was() {
+        let mut cache = SeriesCache::new(SeriesCacheLimits::default());
+        let keys: Vec<String> = (0..100).map(|number| format!("m,h={number}")).collect();
+        for key in &keys {
+            write(&mut cache, key);
+        }
+        for skipped in [3, 4, 50] {
+            for (number, key) in keys.iter().enumerate().filter(|(number, _)| *number != skipped) {
+                for _ in 0..1 + usize::from(number == skipped + 20) {
+                    if number > 0 {
+                        let guessed = cache.guess(format!("{key} f=1").as_bytes()).expect("is near");
+                        assert_eq!(guessed.handle.0, number as u32);
+                    }
+                    write(&mut cache, key);
+                }
+            }
+        }
+        let next = |number: u32| cache.entries[number as usize].next;
+        assert!((0..99).all(|number| next(number) == number + 1));
     }
 
     #[test]

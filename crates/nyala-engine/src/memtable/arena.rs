@@ -38,6 +38,11 @@ impl WordArena {
         (index << CHUNK_WORDS_LOG | start) as u32
     }
 
+    /// No address given out next is past this, unless its item is larger than a chunk.
+    pub(crate) fn end_after_next_chunk(&self) -> u64 {
+        (self.chunks.len() as u64 + 1) << CHUNK_WORDS_LOG
+    }
+
     pub(crate) fn get(&self, address: u32, count: usize) -> &[u64] {
         let start = address as usize & (CHUNK_WORDS - 1);
         &self.chunks[(address >> CHUNK_WORDS_LOG) as usize][start..start + count]

@@ -5,11 +5,14 @@
 //! apply batches does not show, and readers leave out what is newer than their snapshot.
 
 pub(crate) mod arena;
+mod heads;
 pub(crate) mod keyed;
 mod packed;
-mod piece;
+pub(crate) mod piece;
 pub(crate) mod series;
 mod shape;
+mod stripe;
+pub(crate) mod sweep;
 
 use crate::cells::{CellSource, Kind, written_state};
 use crate::tombstone::Tombstone;

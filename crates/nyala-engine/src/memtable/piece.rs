@@ -3,31 +3,64 @@
 use super::Wanted;
 use super::arena::ByteArena;
 use super::packed::{PAGE_ROWS, PackedPage};
-use super::series::ROW_WORDS;
 use super::shape::{CellPlace, Shape};
+use super::stripe::ROW_WORDS;
 use crate::cells::{Column, Kind};
 use crate::merge::{DELETED, Piece, UPSERTED, collapse};
+use nyala_core::Result;
 
 /// Gathers rows, page by page.
-pub(super) struct PieceReader<'a> {
+pub(crate) struct PieceReader<'a> {
     wanted: &'a Wanted,
     piece: Piece<Vec<i64>>,
     sequences: Vec<u64>,
+    /// What sequences that are read are counted from.
+    base_sequence: u64,
     places: Vec<CellPlace>,
     places_of: Option<u32>,
     starts: Vec<u32>,
+    order: Vec<u32>,
+    settled: Piece<Vec<i64>>,
 }
 
 impl<'a> PieceReader<'a> {
-    pub(super) fn new(wanted: &'a Wanted) -> Self {
+    pub(crate) fn new(wanted: &'a Wanted) -> Self {
         Self {
             wanted,
             piece: Piece::empty(&wanted.kinds),
             sequences: Vec::new(),
+            base_sequence: 0,
             places: Vec::new(),
             places_of: None,
             starts: Vec::new(),
+            order: Vec::new(),
+            settled: Piece::empty(&wanted.kinds),
         }
+    }
+
+    /// Drops all rows, and keeps the room they took.
+    pub(crate) fn clear(&mut self) {
+        self.piece.clear();
+        self.sequences.clear();
+    }
+
+    /// Says what sequences that are read are counted from, for rows of several memtables.
+    pub(super) fn count_from(&mut self, base_sequence: u64) {
+        if self.base_sequence != base_sequence {
+            // Shapes are numbered anew, too.
+            (self.base_sequence, self.places_of) = (base_sequence, None);
+        }
+    }
+
+    /// Adds rows that are older than those added with more `newness`.
+    pub(crate) fn append_with(
+        &mut self,
+        newness: u64,
+        append: impl FnOnce(&mut Piece<Vec<i64>>) -> Result<()>,
+    ) -> Result<()> {
+        append(&mut self.piece)?;
+        self.sequences.resize(self.piece.keys.len(), newness);
+        Ok(())
     }
 
     /// Says that so many rows are to come, about.
@@ -56,6 +89,21 @@ impl<'a> PieceReader<'a> {
         }
     }
 
+    /// Adds a single row.
+    pub(super) fn read_row(&mut self, words: &[u64], sequence: u64, deletes: bool, bytes: &ByteArena) {
+        let before = self.piece.keys.len();
+        self.piece.keys.push(words[0] as i64);
+        self.sequences.push(self.base_sequence + sequence);
+        self.mark(deletes, before);
+        for ((column, kind), place) in self.piece.columns.iter_mut().zip(&self.wanted.kinds).zip(&self.places)
+        {
+            match place {
+                CellPlace::State(state) => column.push_state(*state, 1),
+                CellPlace::Word(word) => push_cell(column, *kind, words[ROW_WORDS + word], bytes),
+            }
+        }
+    }
+
     /// Adds the visible rows of a page of whole rows.
     pub(super) fn read_page(
         &mut self,
@@ -74,7 +122,7 @@ impl<'a> PieceReader<'a> {
                 visible_rows[count] = (index * row_words) as u32;
                 count += 1;
                 self.piece.keys.push(row[0] as i64);
-                self.sequences.push(row[1]);
+                self.sequences.push(self.base_sequence + row[1]);
             }
         }
         if count == 0 {
@@ -115,7 +163,7 @@ impl<'a> PieceReader<'a> {
         for (row, (time, sequence)) in times.iter().zip(&sequences).take(page.rows).enumerate() {
             if visible(*time as i64, *sequence) {
                 self.piece.keys.push(*time as i64);
-                self.sequences.push(*sequence);
+                self.sequences.push(self.base_sequence + *sequence);
                 kept[count] = row as u8;
                 count += 1;
             }
@@ -142,29 +190,49 @@ impl<'a> PieceReader<'a> {
         }
     }
 
+    /// The same of rows that stay here until others are gathered.
+    pub(crate) fn settle(&mut self) -> &Piece<Vec<i64>> {
+        let times = &self.piece.keys;
+        if times.is_sorted_by(|a, b| a < b) {
+            return &self.piece;
+        }
+        put_in_order(times, &self.sequences, &mut self.order);
+        self.settled.clear();
+        for row in &self.order {
+            self.settled.append(&self.piece, *row as usize..*row as usize + 1);
+        }
+        if !self.settled.keys.is_sorted_by(|a, b| a < b) {
+            let doubled = std::mem::replace(&mut self.settled, Piece::empty(&self.wanted.kinds));
+            self.settled = collapse(doubled, &self.wanted.kinds);
+        }
+        &self.settled
+    }
+
     /// The rows gathered, sorted, one per time; `in_order`: they came so.
     pub(super) fn finish(mut self, in_order: bool) -> Piece<Vec<i64>> {
         let piece = &mut self.piece;
         if in_order || piece.keys.is_sorted_by(|a, b| a < b) {
             return self.piece;
         }
-        let order = order_of(&piece.keys, &self.sequences);
+        put_in_order(&piece.keys, &self.sequences, &mut self.order);
+        let order = &self.order;
         let sorted = Piece {
             keys: order.iter().map(|row| piece.keys[*row as usize]).collect(),
             markers: piece
                 .markers
                 .as_ref()
                 .map(|markers| order.iter().map(|row| markers[*row as usize]).collect()),
-            columns: piece.columns.iter().map(|column: &Column| column.take(&order)).collect(),
+            columns: piece.columns.iter().map(|column: &Column| column.take(order)).collect(),
         };
         collapse(sorted, &self.wanted.kinds)
     }
 }
 
 /// The rows by time, then by sequence. Mostly a few neighbours are exchanged, because batches overtook each other.
-fn order_of(times: &[i64], sequences: &[u64]) -> Vec<u32> {
+fn put_in_order(times: &[i64], sequences: &[u64], order: &mut Vec<u32>) {
     let key = |row: u32| (times[row as usize], sequences[row as usize]);
-    let mut order: Vec<u32> = (0..times.len() as u32).collect();
+    order.clear();
+    order.extend(0..times.len() as u32);
     let mut moves = 4 * times.len();
     for end in 1..order.len() {
         let row = order[end];
@@ -180,7 +248,6 @@ fn order_of(times: &[i64], sequences: &[u64]) -> Vec<u32> {
             break;
         }
     }
-    order
 }
 
 fn push_cell(column: &mut Column, kind: Kind, word: u64, bytes: &ByteArena) {

@@ -39,7 +39,7 @@ impl Shape {
 }
 
 /// The shapes of a memtable by number.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(crate) struct Shapes {
     by_number: Vec<Arc<Shape>>,
     numbers: HashMap<Arc<Shape>, u32>,

@@ -17,6 +17,7 @@ pub(crate) mod keyed;
 pub(crate) mod reader;
 pub(crate) mod series;
 pub(crate) mod verified;
+pub(crate) mod walk;
 pub(crate) mod writer;
 
 /// Rows of a group of a series-keyed table.

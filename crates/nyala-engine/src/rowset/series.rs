@@ -226,6 +226,21 @@ impl RowsetCursor {
         Ok(self.times(part, part.rows.clone())?[0])
     }
 
+    /// How many groups a page has; `None`: there is no such page.
+    pub(super) fn group_count(&self, page: usize) -> Option<usize> {
+        self.pages().get(page).map(|page| page.groups as usize)
+    }
+
+    /// A group's index entry, and its runs if it has several.
+    pub(super) fn group_runs(
+        &mut self,
+        page: usize,
+        group: usize,
+    ) -> Result<(GroupEntry, Option<Arc<VerifiedBlock>>)> {
+        let group = self.group(page, group)?;
+        Ok((group.entry.clone(), group.runs.clone()))
+    }
+
     fn pages(&self) -> &[PageEntry] {
         if self.last_rows { &self.footer.last_pages } else { &self.footer.pages }
     }
