@@ -23,7 +23,7 @@ use arrow_array::{
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer, OffsetBuffer};
 use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN};
 use nyala_core::store::{CellColumn, Operation, Upsert, WriteBatch, WriteMode};
-use nyala_core::{ColumnId, Error, Result};
+use nyala_core::{ColumnId, Error, Result, TableId};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -253,10 +253,9 @@ impl BatchWrite<'_> {
         }
         let mut saved = Vec::new();
         for measurement in &touched {
-            let records = measurement.unsaved_records();
+            let records = measurement.unsaved_records(series_of(&operations, measurement.table()));
             if !records.is_empty() {
-                let borrowed = records.iter().map(|(key, value)| (key.as_slice(), value.as_slice()));
-                operations.insert(0, self.catalog.series_records().put(borrowed));
+                operations.insert(0, self.catalog.series_records().put(records.iter()));
                 saved.push((measurement, records));
             }
         }
@@ -294,17 +293,16 @@ impl BatchWrite<'_> {
             // A tag cannot be called time: its rows stay without a series, and are refused.
             if texts.iter().all(|(key, _)| key != "time") {
                 let tags: Vec<(&str, &str)> = texts.iter().map(|(key, value)| (&**key, &**value)).collect();
-                let id = match measurement.known_series_id(&tags) {
-                    Some(id) => id,
-                    None if self.catalog.series_memory_bytes() > self.series_limit_bytes => {
+                let id = if self.catalog.series_memory_bytes() > self.series_limit_bytes {
+                    let Some(id) = measurement.known_series_id(&tags) else {
                         full = true;
                         continue;
-                    }
-                    None => {
-                        let (id, memory_bytes) = measurement.new_series_id(&tags);
-                        self.catalog.add_series_memory(memory_bytes);
-                        id
-                    }
+                    };
+                    id
+                } else {
+                    let (id, memory_bytes) = measurement.new_series_id(&tags);
+                    self.catalog.add_series_memory(memory_bytes);
+                    id
                 };
                 cache.set_series_id(handle, id.0);
             }
@@ -312,6 +310,16 @@ impl BatchWrite<'_> {
         batch.resolve(&cache);
         Ok(full)
     }
+}
+
+/// The series of the rows that are upserted into a table.
+fn series_of(operations: &[Operation], table: TableId) -> impl Iterator<Item = u32> {
+    let ids = operations.iter().filter_map(move |operation| match operation {
+        Operation::Upsert(upsert) if upsert.table == table => upsert.column(SERIES_COLUMN),
+        _ => None,
+    });
+    let ids = ids.filter_map(|cells| cells.values.as_any().downcast_ref::<UInt32Array>());
+    ids.flat_map(|ids| ids.values().iter().copied())
 }
 
 fn field_type(kind: FieldKind) -> FieldType {

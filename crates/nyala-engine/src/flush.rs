@@ -11,7 +11,6 @@ use crate::key::KeyRange;
 use crate::maintenance::Signal;
 use crate::memtable::{Memtable, Wanted};
 use crate::merge::{self, Piece};
-use crate::rowset::series::WholeGroups;
 use crate::rowset::writer::{RowsetWriter, Written, value_columns};
 use crate::rowset::{Rowset, RowsetMeta};
 use crate::scan::keyed::KeyedMerge;
@@ -287,7 +286,7 @@ fn write_series(
         TimeRange::ALL,
         wanted.clone(),
     )?;
-    reader.read_whole_groups(WholeGroups::All);
+    reader.read_once();
     let finish = |mut piece: Piece<Vec<i64>>| {
         if sources.oldest {
             piece = merge::finish(piece, &wanted.kinds);

@@ -122,6 +122,14 @@ fn push_heap_block(
 ) {
     let form_at = push_heap_start(values, preference, scratch, out);
     if total >= TINY_BYTES {
+        // Symbols hardly ever make a quarter of strings, and take long to find: no need to where less is enough.
+        if preference == Preference::Balanced
+            && let Some(chunks) = compression(values, total, 1, total * 6 / 40)
+        {
+            out[form_at] = HeapForm::Compressed as u8;
+            push_chunks(&chunks, out);
+            return;
+        }
         let by_symbols = Coded::new(values);
         let symbols_bytes = by_symbols.bytes();
         let compress = match preference {
@@ -132,12 +140,7 @@ fn push_heap_block(
         };
         if let Some(chunks) = compress {
             out[form_at] = HeapForm::Compressed as u8;
-            let mut end = 0;
-            for chunk in &chunks {
-                end += chunk.len();
-                push(out, end as u64, 4);
-            }
-            chunks.iter().for_each(|chunk| out.extend_from_slice(chunk));
+            push_chunks(&chunks, out);
             return;
         }
         let worth = match preference {
@@ -170,6 +173,15 @@ fn push_heap_start(
     let lengths: Vec<i64> = values.iter().map(|value| value.len() as i64).collect();
     push_nested(&lengths, preference, scratch, out);
     form_at
+}
+
+fn push_chunks(chunks: &[Vec<u8>], out: &mut Vec<u8>) {
+    let mut end = 0;
+    for chunk in chunks {
+        end += chunk.len();
+        push(out, end as u64, 4);
+    }
+    chunks.iter().for_each(|chunk| out.extend_from_slice(chunk));
 }
 
 /// Strings coded by symbols.

@@ -6,6 +6,7 @@
 
 use crate::records::Records;
 use crate::series::SeriesIndex;
+use foldhash::fast::FixedState;
 use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN};
 use nyala_core::store::{Alteration, Operation, StoreRef};
 use nyala_core::{ColumnId, ColumnType, Error, Result, SeriesId, TableId, TableSchema};
@@ -98,7 +99,38 @@ pub struct Measurement {
     altering: tokio::sync::Mutex<()>,
     /// Series and shard types that no acknowledged batch holds yet. Every writer takes them along, so that
     /// they are durable before the first point that needs them, whoever fails in between.
-    unsaved: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
+    unsaved: Mutex<Unsaved>,
+}
+
+/// Records that no acknowledged batch holds.
+#[derive(Default)]
+struct Unsaved {
+    shard_types: HashMap<Vec<u8>, u8>,
+    series: hashbrown::HashMap<u32, UnsavedSeries, FixedState>,
+}
+
+struct UnsavedSeries {
+    record: Arc<[u8]>,
+    /// A batch on its way holds it. Others need not, but for those that have points of the series: the batch may fail.
+    taken: bool,
+}
+
+/// Records that a batch takes along.
+pub(crate) struct TakenRecords {
+    shard_types: Vec<(Vec<u8>, u8)>,
+    series: Vec<(u32, [u8; SERIES_KEY_BYTES], Arc<[u8]>)>,
+}
+
+impl TakenRecords {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.shard_types.is_empty() && self.series.is_empty()
+    }
+
+    /// Keys and values, sorted by key of series.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let types = self.shard_types.iter().map(|(key, code)| (key.as_slice(), std::slice::from_ref(code)));
+        types.chain(self.series.iter().map(|(_, key, record)| (key.as_slice(), &**record)))
+    }
 }
 
 struct Loaded {
@@ -127,7 +159,7 @@ impl Measurement {
             columns: RwLock::new(fields_of(schema)),
             loaded: OnceCell::new(),
             altering: tokio::sync::Mutex::new(()),
-            unsaved: Mutex::new(HashMap::new()),
+            unsaved: Mutex::default(),
         }
     }
 
@@ -271,7 +303,7 @@ impl Measurement {
         let mut types = self.loaded().shard_types.write();
         *types.entry(shard_start_ns).or_default().entry(field.to_owned()).or_insert_with(|| {
             let key = shard_type_key(self.table, shard_start_ns, field);
-            self.unsaved.lock().insert(key, vec![field_type.code()]);
+            self.unsaved.lock().shard_types.insert(key, field_type.code());
             field_type
         })
     }
@@ -290,19 +322,40 @@ impl Measurement {
         }
         let record = tags_record(tags);
         let memory_bytes = record.len() + tags.len() * SERIES_TAG_BYTES;
-        self.unsaved.lock().insert(series_key(self.table, id), record);
+        let unsaved = UnsavedSeries { record: record.into(), taken: false };
+        self.unsaved.lock().series.insert(id.0, unsaved);
         (id, memory_bytes)
     }
 
-    /// The records no acknowledged batch holds yet.
-    pub(crate) fn unsaved_records(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
-        self.unsaved.lock().iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+    /// The records that no acknowledged batch holds yet, for a batch with points of these series: all that it needs,
+    /// and all that no other has on its way.
+    pub(crate) fn unsaved_records(&self, used: impl Iterator<Item = u32>) -> TakenRecords {
+        let mut unsaved = self.unsaved.lock();
+        let shard_types = unsaved.shard_types.iter().map(|(key, code)| (key.clone(), *code)).collect();
+        let mut series = Vec::new();
+        if !unsaved.series.is_empty() {
+            let mut ids: Vec<u32> = used.filter(|id| unsaved.series.contains_key(id)).collect();
+            ids.extend(unsaved.series.iter().filter(|(_, unsaved)| !unsaved.taken).map(|(id, _)| *id));
+            ids.sort_unstable();
+            ids.dedup();
+            series.reserve(ids.len());
+            for id in ids {
+                if let Some(unsaved) = unsaved.series.get_mut(&id) {
+                    unsaved.taken = true;
+                    series.push((id, series_key(self.table, SeriesId(id)), unsaved.record.clone()));
+                }
+            }
+        }
+        TakenRecords { shard_types, series }
     }
 
     /// Says that records are durable now.
-    pub(crate) fn saved(&self, records: &[(Vec<u8>, Vec<u8>)]) {
+    pub(crate) fn saved(&self, records: &TakenRecords) {
         let mut unsaved = self.unsaved.lock();
-        records.iter().for_each(|(key, _)| drop(unsaved.remove(key)));
+        for (key, _) in &records.shard_types {
+            unsaved.shard_types.remove(key);
+        }
+        records.series.iter().for_each(|(id, ..)| drop(unsaved.series.remove(id)));
     }
 
     /// The starts of the shards that have fields.
@@ -323,19 +376,21 @@ impl Measurement {
         });
         self.update_fields();
         let mut unsaved = self.unsaved.lock();
-        forgotten.iter().for_each(|key| drop(unsaved.remove(key)));
+        for key in &forgotten {
+            unsaved.shard_types.remove(key);
+        }
         (!forgotten.is_empty()).then(|| self.records.remove(forgotten.iter().map(Vec::as_slice)))
     }
 
     /// What to write so that a series is gone and its id is not used again.
     pub(crate) fn removed_series_operations(&self, ids: &[SeriesId]) -> Vec<Operation> {
-        ids.iter().for_each(|id| drop(self.unsaved.lock().remove(&series_key(self.table, *id))));
-        let keys: Vec<Vec<u8>> = ids.iter().map(|id| series_key(self.table, *id)).collect();
+        ids.iter().for_each(|id| drop(self.unsaved.lock().series.remove(&id.0)));
+        let keys: Vec<_> = ids.iter().map(|id| series_key(self.table, *id)).collect();
         let next = self.series().next_id().0.to_le_bytes();
         let next_key = record_key(self.table, NEXT_ID, &[]);
         vec![
             self.records.put([(next_key.as_slice(), next.as_slice())]),
-            self.records.remove(keys.iter().map(Vec::as_slice)),
+            self.records.remove(keys.iter().map(<[u8; SERIES_KEY_BYTES]>::as_slice)),
         ]
     }
 
@@ -403,8 +458,14 @@ fn tags_record(tags: &[(&str, &str)]) -> Vec<u8> {
     record
 }
 
-fn series_key(table: TableId, id: SeriesId) -> Vec<u8> {
-    record_key(table, SERIES, &id.0.to_be_bytes())
+/// Table, kind, id.
+const SERIES_KEY_BYTES: usize = 9;
+
+fn series_key(table: TableId, id: SeriesId) -> [u8; SERIES_KEY_BYTES] {
+    let mut key = [SERIES; SERIES_KEY_BYTES];
+    key[..4].copy_from_slice(&record_prefix(table));
+    key[5..].copy_from_slice(&id.0.to_be_bytes());
+    key
 }
 
 fn shard_type_key(table: TableId, shard_start_ns: i64, field: &str) -> Vec<u8> {

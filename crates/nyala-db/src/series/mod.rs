@@ -36,6 +36,8 @@ pub struct SeriesIndex {
     ids: HashTable<u32>,
     hasher: FixedState,
     alive: RoaringBitmap,
+    /// Words of a tag set that is looked for.
+    trial: Vec<u32>,
 }
 
 struct TagKey {
@@ -93,33 +95,48 @@ impl SeriesIndex {
 
     /// The id of a tag set (sorted by key) and whether it is new.
     pub fn insert(&mut self, tags: &[(impl AsRef<[u8]>, impl AsRef<[u8]>)]) -> (SeriesId, bool) {
-        if let Some(id) = self.find(tags) {
+        // What is not known of a tag set that turns out to be known is nothing.
+        let (shape, values) = self.number(tags);
+        self.trial.clear();
+        self.trial.push(shape);
+        self.trial.extend(values.iter().map(|(_, value)| *value));
+        if let Some(id) = self.find_words(&self.trial) {
             return (id, false);
         }
         let id = self.next_id();
-        self.insert_with_id(id, tags);
+        self.add(id, shape, &values);
         (id, true)
     }
 
     /// Adds a tag set under an id that is not in use.
     pub fn insert_with_id(&mut self, id: SeriesId, tags: &[(impl AsRef<[u8]>, impl AsRef<[u8]>)]) {
-        self.reserve_ids(SeriesId(id.0 + 1));
-        let start = u32::try_from(self.words.len()).expect("an index holds less than 4 Gi words");
-        let mut keys = Vec::with_capacity(tags.len());
-        self.words.push(0);
+        let (shape, values) = self.number(tags);
+        self.add(id, shape, &values);
+    }
+
+    /// The numbers of a shape, and of keys and values, new or known.
+    fn number(&mut self, tags: &[(impl AsRef<[u8]>, impl AsRef<[u8]>)]) -> (u32, Vec<(u32, u32)>) {
+        let mut values = Vec::with_capacity(tags.len());
         for (key, value) in tags {
             let number = self.key_number(key.as_ref());
-            let tag_key = &mut self.keys[number as usize];
-            let value = tag_key.values.insert(value.as_ref());
-            if tag_key.postings.len() <= value as usize {
-                tag_key.postings.resize_with(value as usize + 1, Postings::default);
-            }
-            tag_key.postings[value as usize].insert(id.0);
-            tag_key.series.insert(id.0);
-            self.words.push(value);
-            keys.push(number);
+            values.push((number, self.keys[number as usize].values.insert(value.as_ref())));
         }
-        self.words[start as usize] = self.shape_number(keys);
+        (self.shape_number(&values), values)
+    }
+
+    fn add(&mut self, id: SeriesId, shape: u32, values: &[(u32, u32)]) {
+        self.reserve_ids(SeriesId(id.0 + 1));
+        let start = u32::try_from(self.words.len()).expect("an index holds less than 4 Gi words");
+        self.words.push(shape);
+        for (key, value) in values {
+            let tag_key = &mut self.keys[*key as usize];
+            if tag_key.postings.len() <= *value as usize {
+                tag_key.postings.resize_with(*value as usize + 1, Postings::default);
+            }
+            tag_key.postings[*value as usize].insert(id.0);
+            tag_key.series.insert(id.0);
+            self.words.push(*value);
+        }
         self.starts[id.0 as usize] = start;
         self.alive.insert(id.0);
         let hash = self.hasher.hash_one(self.words_of(id.0));
@@ -157,10 +174,11 @@ impl SeriesIndex {
         number
     }
 
-    fn shape_number(&mut self, keys: Vec<u32>) -> u32 {
-        let known = self.shapes.iter().position(|shape| **shape == *keys);
+    fn shape_number(&mut self, values: &[(u32, u32)]) -> u32 {
+        let keys = || values.iter().map(|(key, _)| key);
+        let known = self.shapes.iter().position(|shape| shape.iter().eq(keys()));
         known.unwrap_or_else(|| {
-            self.shapes.push(keys.into());
+            self.shapes.push(keys().copied().collect());
             self.shapes.len() - 1
         }) as u32
     }

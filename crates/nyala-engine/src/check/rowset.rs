@@ -10,7 +10,7 @@ use crate::rowset::format::{
     BlockRef, ColumnEntry, GroupEntry, GroupRuns, HEADER_BYTES, MARKER_COLUMN, TAIL_BYTES,
 };
 use crate::rowset::keyed::KeyedCursor;
-use crate::rowset::reader::LoadedFooter;
+use crate::rowset::reader::{LoadedFooter, Use};
 use crate::rowset::verified::VerifiedBlock;
 use crate::rowset::{Rowset, RowsetMeta, RowsetSource, bloom};
 use nyala_column::from_unsigned;
@@ -188,7 +188,7 @@ impl RowsetCheck<'_, '_> {
     fn group(&mut self, which: Rows, place: &str, entry: &GroupEntry, columns: &[Option<ColumnEntry>]) {
         let what = format!("{place} ({} rows)", entry.rows);
         self.count(entry.directory);
-        let runs = match self.footer.series_keyed.then(|| self.rowset.runs(entry)).transpose() {
+        let runs = match self.footer.series_keyed.then(|| self.rowset.runs(entry, Use::Once)).transpose() {
             Ok(runs) => runs.map(|block| match block.as_ref().and_then(|block| block.group_runs()) {
                 Some(runs) => runs.clone(),
                 None => GroupRuns::single(entry.first_series, entry.rows),
@@ -237,7 +237,7 @@ impl RowsetCheck<'_, '_> {
         column_entry: &ColumnEntry,
         column_type: ColumnType,
     ) -> Result<Column> {
-        let block = self.rowset.column_block(column_entry.block, column_type, entry.rows)?;
+        let block = self.rowset.column_block(column_entry.block, column_type, entry.rows, Use::Once)?;
         let mut column = Column::new(Kind::of(column_type));
         let parsed = block.parse(column_type, entry.rows);
         let decoded = parsed.and_then(|block| block.decode(0..entry.rows, &mut column));

@@ -2,6 +2,7 @@
 //! reading many series in order would otherwise wait for memory at every block.
 
 use super::format::BlockRef;
+use super::reader::Use;
 use super::series::{Part, RowsetCursor};
 use super::verified::VerifiedBlock;
 use nyala_column::kernels::{prefetch, prefetch_at};
@@ -88,8 +89,8 @@ impl RowsetCursor {
             self.near_hits += 1;
             return Ok(block);
         }
-        let block = self.rowset.column_block(place, self.sources[source].column_type, rows)?;
-        if let Some(page) = page {
+        let block = self.rowset.column_block(place, self.sources[source].column_type, rows, self.use_of)?;
+        if let Some(page) = page.filter(|_| self.use_of == Use::Again) {
             page.remember(part.group, &block);
         }
         Ok(block)

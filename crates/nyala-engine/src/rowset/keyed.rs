@@ -2,7 +2,7 @@
 
 use super::bloom;
 use super::format::{ColumnEntry, GroupEntry, MARKER_COLUMN};
-use super::reader::{LoadedFooter, Rowset};
+use super::reader::{LoadedFooter, Rowset, Use};
 use crate::cells::{ABSENT, ByteVec, Column, Kind, Values};
 use crate::key::{self, KeyRange};
 use crate::memtable::Wanted;
@@ -229,7 +229,7 @@ impl KeyedCursor {
         match entry.filter(|entry| entry.block.length > 0) {
             None => column.push_state(ABSENT, rows as usize),
             Some(entry) => {
-                let block = self.rowset.column_block(entry.block, column_type, rows)?;
+                let block = self.rowset.column_block(entry.block, column_type, rows, Use::Again)?;
                 block
                     .parse(column_type, rows)
                     .and_then(|parsed| parsed.decode(0..rows, &mut column))

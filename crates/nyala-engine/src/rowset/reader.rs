@@ -169,19 +169,22 @@ impl Rowset {
     fn cached(
         &self,
         place: BlockRef,
+        use_of: Use,
         check: impl FnOnce(Vec<u8>) -> Result<VerifiedBlock>,
     ) -> Result<Arc<VerifiedBlock>> {
         if let Some(block) = self.source.cache.get(self.meta.id, place.offset) {
             return Ok(block);
         }
         let block = Arc::new(check(read_block(&self.open()?.file, place)?)?);
-        self.source.cache.insert(self.meta.id, place.offset, block.clone());
+        if use_of == Use::Again {
+            self.source.cache.insert(self.meta.id, place.offset, block.clone());
+        }
         Ok(block)
     }
 
     /// Bytes that their user looks into.
     pub(crate) fn block(&self, place: BlockRef) -> Result<Arc<VerifiedBlock>> {
-        self.cached(place, |bytes| Ok(VerifiedBlock::plain(bytes)))
+        self.cached(place, Use::Again, |bytes| Ok(VerifiedBlock::plain(bytes)))
     }
 
     /// The block of a column in a group of `rows`.
@@ -190,8 +193,9 @@ impl Rowset {
         place: BlockRef,
         column_type: ColumnType,
         rows: u32,
+        use_of: Use,
     ) -> Result<Arc<VerifiedBlock>> {
-        self.cached(place, |bytes| {
+        self.cached(place, use_of, |bytes| {
             VerifiedBlock::column(bytes, column_type, rows).map_err(|error| self.corrupt_block(place, error))
         })
     }
@@ -203,7 +207,7 @@ impl Rowset {
 
     /// A page of group entries.
     pub(crate) fn group_page(&self, page: &PageEntry) -> Result<Arc<VerifiedBlock>> {
-        self.cached(page.group_page, |bytes| {
+        self.cached(page.group_page, Use::Again, |bytes| {
             check_group_page(&bytes, page.groups as usize)
                 .map_err(|error| self.corrupt(page.group_page, &error))?;
             Ok(VerifiedBlock::plain(bytes))
@@ -230,17 +234,17 @@ impl Rowset {
             return Ok(None);
         }
         let groups = page.groups as usize;
-        let block = self.cached(place, |bytes| Ok(VerifiedBlock::column_page(bytes, groups)))?;
+        let block = self.cached(place, Use::Again, |bytes| Ok(VerifiedBlock::column_page(bytes, groups)))?;
         self.long_enough(block, place, groups * ColumnEntry::BYTES).map(Some)
     }
 
     /// Which rows of a group belong to which series; `None`: all to the first.
-    pub(crate) fn runs(&self, entry: &GroupEntry) -> Result<Option<Arc<VerifiedBlock>>> {
+    pub(crate) fn runs(&self, entry: &GroupEntry, use_of: Use) -> Result<Option<Arc<VerifiedBlock>>> {
         let place = entry.directory;
         if place.length == 0 {
             return Ok(None);
         }
-        let block = self.cached(place, |bytes| {
+        let block = self.cached(place, use_of, |bytes| {
             let block = VerifiedBlock::runs(bytes).map_err(|error| self.corrupt_block(place, error))?;
             let checked = block.group_runs().map_or(Ok(()), |runs| runs.check(entry));
             checked.map_err(|error| self.corrupt(place, &error))?;
@@ -262,6 +266,13 @@ impl Rowset {
     pub(crate) fn corrupt(&self, place: BlockRef, error: &Error) -> Error {
         Error::corrupt(self.path(), place.offset, error.message())
     }
+}
+
+/// Whether a block is asked for once, by whoever reads everything, or may be again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Use {
+    Once,
+    Again,
 }
 
 /// Reads and verifies a block.

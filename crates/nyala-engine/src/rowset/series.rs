@@ -7,7 +7,7 @@ use super::LONG_RUN_ROWS;
 use super::ahead::Ahead;
 use super::block::{BlockError, ColumnBlock, ValuesBlock};
 use super::format::{BlockRef, ColumnEntry, GroupEntry, MARKER_COLUMN, PageEntry};
-use super::reader::{LoadedFooter, Rowset};
+use super::reader::{LoadedFooter, Rowset, Use};
 use super::verified::VerifiedBlock;
 use crate::cells::{ABSENT, Column, Kind, Values};
 use crate::memtable::Wanted;
@@ -65,7 +65,8 @@ pub(crate) struct RowsetCursor {
     pub(super) sources: Vec<Source>,
     pub(super) page: Option<LoadedPage>,
     group: Option<LoadedGroup>,
-    whole_groups: WholeGroups,
+    pub(super) whole_groups: WholeGroups,
+    pub(super) use_of: Use,
     /// Columns of the whole group at hand, by source, where whole groups are decoded.
     decoded: Vec<Option<Column>>,
     /// Blocks of the group at hand, by source.
@@ -101,12 +102,12 @@ impl LoadedPage {
     }
 }
 
-struct LoadedGroup {
+pub(super) struct LoadedGroup {
     page: usize,
     group: usize,
-    entry: GroupEntry,
+    pub(super) entry: GroupEntry,
     /// `None`: all rows belong to the first series.
-    runs: Option<Arc<VerifiedBlock>>,
+    pub(super) runs: Option<Arc<VerifiedBlock>>,
 }
 
 impl LoadedGroup {
@@ -184,6 +185,7 @@ impl RowsetCursor {
             page: None,
             group: None,
             whole_groups: WholeGroups::None,
+            use_of: Use::Again,
             decoded,
             blocks,
             ahead: None,
@@ -226,22 +228,7 @@ impl RowsetCursor {
         Ok(self.times(part, part.rows.clone())?[0])
     }
 
-    /// How many groups a page has; `None`: there is no such page.
-    pub(super) fn group_count(&self, page: usize) -> Option<usize> {
-        self.pages().get(page).map(|page| page.groups as usize)
-    }
-
-    /// A group's index entry, and its runs if it has several.
-    pub(super) fn group_runs(
-        &mut self,
-        page: usize,
-        group: usize,
-    ) -> Result<(GroupEntry, Option<Arc<VerifiedBlock>>)> {
-        let group = self.group(page, group)?;
-        Ok((group.entry.clone(), group.runs.clone()))
-    }
-
-    fn pages(&self) -> &[PageEntry] {
+    pub(super) fn pages(&self) -> &[PageEntry] {
         if self.last_rows { &self.footer.last_pages } else { &self.footer.pages }
     }
 
@@ -281,10 +268,10 @@ impl RowsetCursor {
         Ok(entry)
     }
 
-    fn group(&mut self, page: usize, group: usize) -> Result<&mut LoadedGroup> {
+    pub(super) fn group(&mut self, page: usize, group: usize) -> Result<&mut LoadedGroup> {
         if self.group.as_ref().is_none_or(|loaded| loaded.page != page || loaded.group != group) {
             let entry = self.group_entry(page, group)?;
-            let runs = self.rowset.runs(&entry)?;
+            let runs = self.rowset.runs(&entry, self.use_of)?;
             if let Some(ahead) = &mut self.ahead {
                 ahead.go(self.group.as_ref().map(|group| (group.page, group.group)), (page, group));
             }

@@ -1,6 +1,8 @@
 //! The rows of a rowset run by run: those of each series in each group, in order.
 
 use super::Rowset;
+use super::format::GroupEntry;
+use super::reader::Use;
 use super::series::{Part, RowsetCursor, WholeGroups};
 use super::verified::VerifiedBlock;
 use crate::memtable::Wanted;
@@ -24,7 +26,7 @@ pub(crate) struct RunWalk {
 impl RunWalk {
     pub(crate) fn new(rowset: Arc<Rowset>, wanted: Wanted) -> Result<Self> {
         let mut cursor = RowsetCursor::new(rowset, wanted)?;
-        cursor.read_whole_groups(WholeGroups::All);
+        cursor.read_once();
         let part = Part { page: 0, group: 0, rows: 0..0, min_time_ns: 0, max_time_ns: 0 };
         let mut walk = Self { cursor, part, run: 0, runs: None, has_markers: false, series: None };
         walk.enter_group()?;
@@ -80,5 +82,23 @@ impl RunWalk {
             markers.resize(piece.keys.len(), UPSERTED);
         }
         Ok(())
+    }
+}
+
+impl RowsetCursor {
+    /// From now on decodes each group once, for a reader that is the last: what it reads is not kept for others.
+    pub(crate) fn read_once(&mut self) {
+        (self.whole_groups, self.use_of) = (WholeGroups::All, Use::Once);
+    }
+
+    /// How many groups a page has; `None`: there is no such page.
+    fn group_count(&self, page: usize) -> Option<usize> {
+        self.pages().get(page).map(|page| page.groups as usize)
+    }
+
+    /// A group's index entry, and its runs if it has several.
+    fn group_runs(&mut self, page: usize, group: usize) -> Result<(GroupEntry, Option<Arc<VerifiedBlock>>)> {
+        let group = self.group(page, group)?;
+        Ok((group.entry.clone(), group.runs.clone()))
     }
 }

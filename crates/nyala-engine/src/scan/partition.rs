@@ -133,6 +133,11 @@ impl PartitionReader {
         self.cursors.iter_mut().for_each(RowsetCursor::read_ahead);
     }
 
+    /// The same for good: the rowsets are about to be replaced.
+    pub(crate) fn read_once(&mut self) {
+        self.cursors.iter_mut().for_each(RowsetCursor::read_once);
+    }
+
     /// Says that the newest rows of series are asked for, of many series in order or of some.
     pub(crate) fn read_last_rows(&mut self, many: bool) -> Result<()> {
         self.last_rows = self.cursors.iter().map(RowsetCursor::of_last_rows).collect::<Result<_>>()?;
