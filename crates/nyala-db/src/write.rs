@@ -453,8 +453,57 @@ fn filter(array: &ArrayRef, keep: &BooleanBuffer) -> ArrayRef {
 
 #[cfg(test)]
 mod tests {
+    use super::memory::OWN_SERIES_MAX;
     use super::*;
+    use nyala_core::SeriesId;
     use nyala_core::store::memory::MemoryStore;
+
+    #[tokio::test]
+    async fn writers_of_very_many_series_share_what_they_know_of_them() {
+        let catalog = Arc::new(Catalog::open(Arc::new(MemoryStore::default())).await.unwrap());
+        catalog.create_database("d", None).await.unwrap();
+        let writer = LineWriter::new(catalog.clone(), SeriesCacheLimits::default(), usize::MAX);
+        let body = |first: usize, count: usize, time: i64| -> String {
+            (first..first + count).map(|host| format!("m,host={host} f=1 {time}\n")).collect()
+        };
+        let write = async |body: String| {
+            let report = writer.write("d", "", ParseOptions::default(), body.as_bytes()).await.unwrap();
+            report.written
+        };
+        let many = OWN_SERIES_MAX + 10;
+        assert_eq!(write(body(0, many, 1)).await, many as u64);
+        // Two at once, both with new series: neither waits for the other for ever, and ids stay as they were.
+        let (one, two) = tokio::join!(write(body(many - 5, 10, 2)), write(body(many, 10, 2)));
+        assert_eq!((one, two), (10, 10));
+        let policy = catalog.database("d").unwrap().existing_policy("").unwrap().clone();
+        let measurement = catalog.measurement_for_write("d", &policy, "m").await.unwrap();
+        assert_eq!(measurement.series().len(), many + 10);
+        for host in [0, many - 1, many, many + 9] {
+            let id = measurement.known_series_id(&[("host", &host.to_string())]);
+            assert!(id.is_some_and(|id| host >= many || id == SeriesId(host as u32)), "{host}");
+        }
+        // What is removed is not remembered.
+        catalog.drop_measurement("d", "m").await.unwrap();
+        assert_eq!(write(body(0, 20, 3)).await, 20);
+        let measurement = catalog.measurement_for_write("d", &policy, "m").await.unwrap();
+        assert_eq!(measurement.series().len(), 20);
+    }
+
+    #[tokio::test]
+    async fn a_batch_takes_the_records_it_needs_though_another_has_them_on_its_way() {
+        let catalog = Arc::new(Catalog::open(Arc::new(MemoryStore::default())).await.unwrap());
+        catalog.create_database("d", None).await.unwrap();
+        let policy = catalog.database("d").unwrap().existing_policy("").unwrap().clone();
+        let measurement = catalog.measurement_for_write("d", &policy, "m").await.unwrap();
+        let ids: Vec<u32> =
+            ["a", "b", "c"].iter().map(|host| measurement.new_series_id(&[("host", host)]).0.0).collect();
+        let count = |used: &[u32]| measurement.unsaved_records(used.iter().copied()).iter().count();
+        assert_eq!(count(&[ids[0]]), 3, "all that nobody has taken");
+        assert_eq!(count(&[ids[1], ids[1], 77]), 1, "the first batch may fail");
+        assert_eq!(count(&[]), 0);
+        measurement.saved(&measurement.unsaved_records(ids.iter().copied()));
+        assert_eq!(count(&ids), 0);
+    }
 
     #[tokio::test]
     async fn the_next_batch_is_written_in_the_memory_of_the_last() {
@@ -467,10 +516,11 @@ mod tests {
             let body: String = lines.collect();
             let report = writer.write("d", "", ParseOptions::default(), body.as_bytes()).await.unwrap();
             assert_eq!(report.written, 1000);
-            let mut idle = writer.idle.lock();
-            let group = &mut idle[0].batch.groups_mut()[0];
+            let mut memory = writer.memories.take("d", "autogen");
+            let group = &mut memory.batch.groups_mut()[0];
             held.push((group.series_ids.as_ptr(), group.times_ns.as_ptr(), group.lines.as_ptr()));
             assert!(group.times_ns.capacity() >= 1000);
+            writer.memories.give_back(memory);
         }
         assert!(held.iter().all(|places| *places == held[0]));
     }

@@ -13,7 +13,7 @@ const IDLE_WRITERS_MAX: usize = 8;
 /// The most memory a writer keeps for its next batch.
 const IDLE_BATCH_BYTES_MAX: usize = 4 << 20;
 /// A cache of more series is shared: some 5 MB.
-const OWN_SERIES_MAX: usize = 1 << 16;
+pub(super) const OWN_SERIES_MAX: usize = 1 << 16;
 /// The most caches that are shared, each of another retention policy.
 const SHARED_MAX: usize = 3;
 
