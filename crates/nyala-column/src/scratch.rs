@@ -1,9 +1,11 @@
 //! Buffers an encoder reuses from block to block.
 
+use crate::bytes::Symbols;
 use crate::directory::Entry;
 use crate::float::Decimals;
-use crate::integer::Habit;
+use crate::integer::IntegerHabit;
 use crate::level::Level;
+use std::sync::Arc;
 
 /// Reusable memory of one encoding thread. Bounded by the largest block encoded with it.
 #[derive(Debug, Clone)]
@@ -12,6 +14,15 @@ pub struct Scratch {
     pub(crate) block: BlockScratch,
     pub(crate) integer: IntegerScratch,
     pub(crate) float: FloatScratch,
+    /// What the strings encoded last were coded by.
+    pub(crate) symbols: Option<Arc<Symbols>>,
+}
+
+/// The way of a column: what its last values came to, tried first on the next ones.
+#[derive(Debug, Clone, Default)]
+pub struct Habit {
+    integers: IntegerHabit,
+    symbols: Option<Arc<Symbols>>,
 }
 
 /// A block being assembled.
@@ -34,7 +45,7 @@ pub(crate) struct IntegerScratch {
     pub(crate) distinct: Vec<u64>,
     pub(crate) trial: Vec<u8>,
     pub(crate) inner: Vec<u8>,
-    pub(crate) habit: Habit,
+    pub(crate) habit: IntegerHabit,
 }
 
 /// One float vector being encoded.
@@ -55,13 +66,20 @@ impl Scratch {
 
     /// Empty buffers, encoding at a given level: the bytes written do not depend on it.
     pub fn with_level(level: Level) -> Self {
-        Self { level, block: Default::default(), integer: Default::default(), float: Default::default() }
+        Self {
+            level,
+            block: Default::default(),
+            integer: Default::default(),
+            float: Default::default(),
+            symbols: None,
+        }
     }
 
     /// Exchanges what is remembered of the column encoded last. Whoever encodes several columns in turn keeps
     /// a habit for each.
     pub fn swap_habit(&mut self, habit: &mut Habit) {
-        std::mem::swap(&mut self.integer.habit, habit);
+        std::mem::swap(&mut self.integer.habit, &mut habit.integers);
+        std::mem::swap(&mut self.symbols, &mut habit.symbols);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Choosing how to store a block of strings.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::block::BytesBlock;
 use super::heap::{HeapForm, is_plausible};
@@ -130,7 +131,7 @@ fn push_heap_block(
             push_chunks(&chunks, out);
             return;
         }
-        let by_symbols = Coded::new(values);
+        let by_symbols = Coded::new(values, total, &mut scratch.symbols);
         let symbols_bytes = by_symbols.bytes();
         let compress = match preference {
             Preference::Speed => None,
@@ -151,7 +152,7 @@ fn push_heap_block(
         if symbols_bytes < worth {
             out[form_at] = HeapForm::Symbols as u8;
             push_nested(&by_symbols.lengths(), preference, scratch, out);
-            push_symbols(&by_symbols.compressor, out);
+            push_symbols(&by_symbols.symbols.compressor, out);
             out.extend_from_slice(&by_symbols.coded);
             return;
         }
@@ -184,20 +185,55 @@ fn push_chunks(chunks: &[Vec<u8>], out: &mut Vec<u8>) {
     chunks.iter().for_each(|chunk| out.extend_from_slice(chunk));
 }
 
+/// Growth over what strings came to when symbols were found for them that makes it worth to look for others: a
+/// sixteenth. It takes ten times as long as coding.
+const DRIFT: usize = 16;
+
+/// Symbols, and what they made of the strings that they were found for.
+pub(crate) struct Symbols {
+    compressor: fsst::Compressor,
+    /// Bytes for each, times 256.
+    bytes: usize,
+}
+
+impl std::fmt::Debug for Symbols {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{} symbols", self.compressor.n_symbols())
+    }
+}
+
 /// Strings coded by symbols.
 struct Coded {
-    compressor: fsst::Compressor,
+    symbols: Arc<Symbols>,
     coded: Vec<u8>,
     ends: Vec<u64>,
 }
 
 impl Coded {
-    fn new(values: &[&[u8]]) -> Self {
+    /// Codes by symbols that are known, if these still do well, or by new ones.
+    fn new(values: &[&[u8]], total: usize, known: &mut Option<Arc<Symbols>>) -> Self {
+        if let Some(symbols) = known {
+            let coded = Self::by(symbols.clone(), values);
+            if coded.bytes() * 256 / total <= symbols.bytes + symbols.bytes / DRIFT {
+                return coded;
+            }
+        }
         let compressor = fsst::Compressor::train(&values.to_vec());
+        let coded = Self::by(Arc::new(Symbols { compressor, bytes: 0 }), values);
+        let bytes = coded.bytes() * 256 / total;
+        let Self { symbols, coded, ends } = coded;
+        let compressor = Arc::into_inner(symbols).expect("nobody else has it").compressor;
+        let symbols = Arc::new(Symbols { compressor, bytes });
+        *known = Some(symbols.clone());
+        Self { symbols, coded, ends }
+    }
+
+    fn by(symbols: Arc<Symbols>, values: &[&[u8]]) -> Self {
         let (mut coded, mut ends) = (Vec::new(), Vec::new());
+        let compressor = &symbols.compressor;
         compressor
             .compress_bulk_into::<{ fsst::Compressor::DEFAULT_BULK_LANES }>(values, &mut coded, &mut ends);
-        Self { compressor, coded, ends }
+        Self { symbols, coded, ends }
     }
 
     fn lengths(&self) -> Vec<i64> {
@@ -207,7 +243,8 @@ impl Coded {
 
     /// Estimate: codes, table, and a byte per length.
     fn bytes(&self) -> usize {
-        let table: usize = self.compressor.symbol_lengths().iter().map(|length| 1 + *length as usize).sum();
+        let table: usize =
+            self.symbols.compressor.symbol_lengths().iter().map(|length| 1 + *length as usize).sum();
         self.coded.len() + table + self.ends.len()
     }
 }

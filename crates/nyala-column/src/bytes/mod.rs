@@ -14,6 +14,7 @@ mod symbols;
 mod values;
 
 pub use block::{BytesBlock, BytesBounds, BytesDictionary};
+pub(crate) use encode::Symbols;
 pub use encode::encode_bytes;
 pub use values::ByteValues;
 

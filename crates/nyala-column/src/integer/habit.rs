@@ -19,7 +19,7 @@ const HEADER_BYTES: usize = 24;
 
 /// The way of a column, for its encoder.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Habit {
+pub struct IntegerHabit {
     encoding: Option<Encoding>,
     /// Width and lowest difference of deltas.
     width: u32,
@@ -29,7 +29,7 @@ pub struct Habit {
     left: u8,
 }
 
-impl Habit {
+impl IntegerHabit {
     /// Notes what a vector that was looked at in full came to.
     pub(super) fn begin(&mut self, encoding: Encoding, (width, low): (u32, i64), bytes: usize, rows: usize) {
         *self = if rows < ROWS_WORTH {

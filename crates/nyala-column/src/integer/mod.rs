@@ -20,7 +20,7 @@ mod vector;
 
 pub use block::{IntegerBlock, IntegerLayout, VectorSummary};
 use encode::encode_verified;
-pub use habit::Habit;
+pub(crate) use habit::IntegerHabit;
 pub(crate) use inner::{Inner, push_inner};
 pub use vector::Encoding;
 pub(crate) use vector::Offsets;
