@@ -307,7 +307,7 @@ impl BatchWrite<'_> {
                 cache.set_series_id(handle, id.0);
             }
         }
-        batch.resolve(&cache);
+        batch.resolve(cache);
         Ok(full)
     }
 }

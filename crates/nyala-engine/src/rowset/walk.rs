@@ -99,6 +99,6 @@ impl RowsetCursor {
     /// A group's index entry, and its runs if it has several.
     fn group_runs(&mut self, page: usize, group: usize) -> Result<(GroupEntry, Option<Arc<VerifiedBlock>>)> {
         let group = self.group(page, group)?;
-        Ok((group.entry.clone(), group.runs.clone()))
+        Ok((group.entry, group.runs.clone()))
     }
 }
