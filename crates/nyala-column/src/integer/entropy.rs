@@ -5,7 +5,7 @@
 //! says where its highest bit is and the two below it, and leaves the rest to plain bits. So any numbers are coded,
 //! and mostly the plain bits of large ones are as good as random. Symbols are coded by [`ans`](crate::kernels::ans).
 //!
-//! Reading begins at the vector's first row whatever the range, at about a quarter of the other encodings' speed.
+//! Reading begins at the vector's first row whatever the range, at about a fifth of the other encodings' speed.
 //!
 //! Bytes: `base bytes | centre bytes << 4` (centre bytes 15: offsets, no base, no centre), first symbol, base,
 //! centre, and one stream of bits: frequencies, eight states, the symbols' bits, the plain bits.
