@@ -5,7 +5,7 @@ use super::measurement::MeasurementRows;
 use super::memory::QueryMemory;
 use super::reduce::Reduction;
 use crate::plan::condition::only_column;
-use crate::plan::{CallPlan, Fill, Function, MINIMUM_TIME_NS, Plan};
+use crate::plan::{CallPlan, Fill, Function, MINIMUM_TIME_NS, Plan, Transformation};
 use arrow_array::{BooleanArray, Float64Array, Int64Array, StringArray, UInt64Array};
 use nyala_core::store::aggregate::SelectedValues;
 use nyala_core::store::{
@@ -52,6 +52,10 @@ impl Plan {
     }
 }
 
+fn searches(transformation: &Transformation) -> bool {
+    matches!(transformation, Transformation::HoltWinters { .. })
+}
+
 impl PushDown {
     /// How the store can answer all calls of a plan, if it can.
     pub fn of(plan: &Plan, rows: &MeasurementRows) -> Option<Self> {
@@ -69,6 +73,11 @@ impl PushDown {
                 return None;
             }
             let function = call.function?;
+            let is_sum = matches!(function, Function::Sum | Function::Mean);
+            // InfluxDB adds up in the order of time, the store side by side, and a search goes another way for it.
+            if is_sum && column_type == ColumnType::Float64 && call.transformations.iter().any(searches) {
+                return None;
+            }
             let functions: &[AggregateFunction] = match function {
                 Function::Count => &[AggregateFunction::Count],
                 Function::Sum | Function::Mean => &[AggregateFunction::Sum],
