@@ -233,9 +233,13 @@ impl Rowset {
         if place.length == 0 {
             return Ok(None);
         }
-        let groups = page.groups as usize;
-        let block = self.cached(place, Use::Again, |bytes| Ok(VerifiedBlock::column_page(bytes, groups)))?;
-        self.long_enough(block, place, groups * ColumnEntry::BYTES).map(Some)
+        let page_of = |bytes: Vec<u8>| {
+            // Not what the footer says: the page may be too short for that.
+            let groups = bytes.len() / ColumnEntry::BYTES;
+            Ok(VerifiedBlock::column_page(bytes, groups))
+        };
+        let block = self.cached(place, Use::Again, page_of)?;
+        self.long_enough(block, place, page.groups as usize * ColumnEntry::BYTES).map(Some)
     }
 
     /// Which rows of a group belong to which series; `None`: all to the first.
