@@ -1,5 +1,5 @@
 //! From the bytes `measurement,tag=value,…`, as a client writes them, to a series id: the hottest look-up there
-//! is, so one cache belongs to one connection worker (no locks) and one database and retention policy.
+//! is, so a cache has no locks: one writer at a time uses it (`write/memory.rs`), for one database and policy.
 //!
 //! Clients send the same series in the same order again and again. So each entry remembers which one followed
 //! it, and the next line is first compared with that key, then with the last one again and with those one and two

@@ -95,7 +95,7 @@ impl SeriesIndex {
 
     /// The id of a tag set (sorted by key) and whether it is new.
     pub fn insert(&mut self, tags: &[(impl AsRef<[u8]>, impl AsRef<[u8]>)]) -> (SeriesId, bool) {
-        // What is not known of a tag set that turns out to be known is nothing.
+        // A tag set that is known has only numbers that are known: nothing is added for it.
         let (shape, values) = self.number(tags);
         self.trial.clear();
         self.trial.push(shape);

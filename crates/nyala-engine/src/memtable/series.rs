@@ -21,6 +21,7 @@ const STRIPES: usize = 16;
 const SERIES_PER_RUN: u32 = 64;
 /// Rows that readers of some times make room for at once.
 const RESERVED_ROWS_MAX: usize = 256;
+
 /// Rows by series.
 pub(crate) struct SeriesMemtable {
     pub(super) base_sequence: u64,

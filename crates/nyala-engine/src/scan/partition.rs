@@ -133,7 +133,7 @@ impl PartitionReader {
         self.cursors.iter_mut().for_each(RowsetCursor::read_ahead);
     }
 
-    /// The same for good: the rowsets are about to be replaced.
+    /// Says that everything is going to be read in order, and never again: the rowsets are about to be replaced.
     pub(crate) fn read_once(&mut self) {
         self.cursors.iter_mut().for_each(RowsetCursor::read_once);
     }
