@@ -19,7 +19,7 @@ pub(crate) mod smoothing;
 pub(crate) mod window;
 
 pub use compare::CompareOp;
-pub use prefetch::{prefetch, prefetch_at};
+pub use prefetch::{LINE_BYTES, prefetch, prefetch_at};
 pub use simplex::{Search, WALKS};
 pub use slice::{
     compare_f64, compare_i64, min_max_f64, min_max_i64, min_max_windows_f64, min_max_windows_i64, sum_i64,

@@ -1,7 +1,7 @@
 //! Hints to the processor that memory is going to be read.
 
 /// Bytes that the processor fetches at once.
-const LINE_BYTES: usize = 64;
+pub const LINE_BYTES: usize = 64;
 
 /// Begins to bring bytes near the processor.
 #[inline]

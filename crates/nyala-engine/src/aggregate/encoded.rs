@@ -87,6 +87,11 @@ impl Accumulator<'_> {
         if self.prunes && self.is_beaten(cursor, part, first..last + 1)? {
             return Ok(());
         }
+        // Of many series the next is fetched while one is read.
+        let cells = self.sources.iter().filter_map(|source| source.cell());
+        if !cursor.reads_ahead() {
+            cursor.approach(part, cells.clone())?;
+        }
         bounds.clear();
         if first == last && inside.covers(part.time()) {
             bounds.extend([part.rows.start, part.rows.end]);
@@ -107,6 +112,9 @@ impl Accumulator<'_> {
             }
         }
         let windows = PartWindows { first, bounds, group_rows: cursor.group_rows(part)? };
+        if !cursor.reads_ahead() {
+            cursor.fetch_columns(part, cells, windows.rows())?;
+        }
         for measure in 0..self.sources.len() {
             match self.sources[measure] {
                 Source::Cell(position, column_type) => {

@@ -37,6 +37,16 @@ enum Source {
     Cell(usize, ColumnType),
 }
 
+impl Source {
+    /// The position among the cells read.
+    fn cell(self) -> Option<usize> {
+        match self {
+            Source::Cell(position, _) => Some(position),
+            _ => None,
+        }
+    }
+}
+
 /// Window bounds of rows: window `first + i` has the rows from `bounds[i]` to `bounds[i + 1]`.
 struct WindowRows {
     first: usize,

@@ -3,15 +3,17 @@
 
 use super::format::BlockRef;
 use super::reader::Use;
-use super::series::{Part, RowsetCursor};
+use super::series::{Part, RowsetCursor, TIME_SOURCE};
 use super::verified::VerifiedBlock;
-use nyala_column::kernels::{prefetch, prefetch_at};
+use nyala_column::kernels::{LINE_BYTES, prefetch, prefetch_at};
 use nyala_core::Result;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes at a block's start that say where the rest is.
 const DIRECTORY_BYTES: usize = 128;
+/// What an `Arc` keeps before its content.
+const COUNTERS_BYTES: usize = 16;
 
 /// Blocks that a cursor expects to read.
 pub(super) struct Ahead {
@@ -53,6 +55,11 @@ impl RowsetCursor {
         self.ahead = Some(Ahead::new(self.sources.len()));
     }
 
+    /// Whether many series are read in order.
+    pub(crate) fn reads_ahead(&self) -> bool {
+        self.ahead.is_some()
+    }
+
     /// Begins to fetch the block of a wanted column of the group that is likely the next, if it is in the cache:
     /// of its rows those that are read of a part's group now.
     pub(crate) fn fetch_ahead(&mut self, part: &Part, column: usize, rows: Range<u32>, group_rows: u32) {
@@ -64,15 +71,53 @@ impl RowsetCursor {
             prefetch_at(after);
         }
         let Some(block) = entries.find(next) else { return };
-        let bytes = block.bytes();
-        let at = |row: u32| (bytes.len() as u64 * u64::from(row) / u64::from(group_rows)) as usize;
-        prefetch(&bytes[..bytes.len().min(DIRECTORY_BYTES)]);
-        prefetch(&bytes[at(rows.start.min(group_rows))..at(rows.end.min(group_rows))]);
+        prefetch_rows(block.bytes(), &rows, group_rows);
         if ahead.place != (part.page, next) {
             ahead.place = (part.page, next);
             ahead.blocks.fill(None);
         }
         ahead.blocks[source] = Some(block);
+    }
+
+    /// Begins to fetch the blocks of some columns of a part's group, and of its times: a step for all of them before
+    /// the next, because each alone would wait for memory at every step.
+    pub(crate) fn approach(
+        &mut self,
+        part: &Part,
+        columns: impl Iterator<Item = usize> + Clone,
+    ) -> Result<()> {
+        let sources = || std::iter::once(TIME_SOURCE).chain(columns.clone().map(|column| column + 1));
+        for source in sources() {
+            if let Some(page) = self.column_page(part, source)? {
+                page.prefetch_entry(part.group);
+            }
+        }
+        for source in sources() {
+            let page = self.page.as_ref().and_then(|page| page.column(part.page, source));
+            if let Some(block) = page.and_then(|page| page.address(part.group)) {
+                prefetch_block(block);
+            }
+        }
+        Ok(())
+    }
+
+    /// The same of the bytes of some rows, where they are in the cache, once it is known which.
+    pub(crate) fn fetch_columns(
+        &mut self,
+        part: &Part,
+        columns: impl Iterator<Item = usize>,
+        rows: Range<u32>,
+    ) -> Result<()> {
+        let group_rows = self.group_rows(part)?;
+        for source in columns.map(|column| column + 1) {
+            let page = self.page.as_ref().and_then(|page| page.column(part.page, source));
+            if page.is_some_and(|page| page.find(part.group).is_some())
+                && let Some(loaded) = self.load(part, source)?
+            {
+                prefetch_rows(loaded.bytes(), &rows, group_rows);
+            }
+        }
+        Ok(())
     }
 
     /// A block through the index page of its column, which is at hand and knows those that were read before.
@@ -94,6 +139,22 @@ impl RowsetCursor {
             page.remember(part.group, &block);
         }
         Ok(block)
+    }
+}
+
+/// Begins to fetch what a reader of some rows of a block looks at.
+fn prefetch_rows(bytes: &[u8], rows: &Range<u32>, group_rows: u32) {
+    let at =
+        |row: u32| (bytes.len() as u64 * u64::from(row.min(group_rows)) / u64::from(group_rows)) as usize;
+    prefetch(&bytes[..bytes.len().min(DIRECTORY_BYTES)]);
+    prefetch(&bytes[at(rows.start)..at(rows.end)]);
+}
+
+/// Begins to fetch what says where the bytes of a block are, and the counters before it.
+fn prefetch_block(block: *const VerifiedBlock) {
+    let start = block.cast::<u8>().wrapping_sub(COUNTERS_BYTES);
+    for offset in (0..COUNTERS_BYTES + size_of::<VerifiedBlock>()).step_by(LINE_BYTES) {
+        prefetch_at(start.wrapping_add(offset));
     }
 }
 

@@ -147,6 +147,10 @@ pub(crate) struct LoadedBlock {
 }
 
 impl LoadedBlock {
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.block.bytes()
+    }
+
     pub(crate) fn parse(&self) -> std::result::Result<ColumnBlock<'_>, BlockError> {
         self.block.parse(self.column_type, self.rows)
     }
@@ -405,7 +409,7 @@ impl RowsetCursor {
     }
 
     /// The index page of a source that has a part's group; `None`: absent in all its groups.
-    fn column_page(&mut self, part: &Part, source: usize) -> Result<Option<&VerifiedBlock>> {
+    pub(super) fn column_page(&mut self, part: &Part, source: usize) -> Result<Option<&VerifiedBlock>> {
         let Some(position) = self.sources[source].position else { return Ok(None) };
         self.page(part.page)?;
         let page = self.page.as_mut().expect("was loaded");

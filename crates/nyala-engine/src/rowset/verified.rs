@@ -4,7 +4,8 @@
 //! beside the bytes, so that the block of a cache hit is at hand without parsing.
 
 use super::block::{BlockError, ColumnBlock, Layout, ValuesBlock};
-use super::format::GroupRuns;
+use super::format::{ColumnEntry, GroupRuns};
+use nyala_column::kernels::prefetch_at;
 use nyala_column::{FloatLayout, IntegerBlock, IntegerLayout};
 use nyala_core::ColumnType;
 use parking_lot::Mutex;
@@ -66,6 +67,16 @@ impl VerifiedBlock {
     pub(crate) fn address(&self, group: usize) -> Option<*const VerifiedBlock> {
         let Found::Page(blocks) = &self.found else { return None };
         blocks.get(group).map(|block| block.lock().as_ptr())
+    }
+
+    /// Begins to fetch what an index page of a column says of a group.
+    pub(crate) fn prefetch_entry(&self, group: usize) {
+        if let Found::Page(blocks) = &self.found
+            && let Some(known) = blocks.get(group)
+        {
+            prefetch_at(known);
+            prefetch_at(&self.bytes[group * ColumnEntry::BYTES]);
+        }
     }
 
     /// Remembers the block of a group.
