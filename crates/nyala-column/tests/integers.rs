@@ -196,11 +196,17 @@ proptest! {
                 block.sum_windows(&bounds, &mut sums).unwrap();
                 let mut extremes = vec![(i64::MAX, i64::MIN); windows];
                 block.min_max_windows(&bounds, &mut extremes).unwrap();
+                // What was found before stays where nothing is beyond it.
+                let found = (values.first().copied().unwrap_or(0), values.last().copied().unwrap_or(0));
+                let mut widened = vec![found; windows];
+                block.min_max_windows(&bounds, &mut widened).unwrap();
                 for (index, pair) in bounds.windows(2).enumerate() {
                     let expected = slice(&values, pair[0]..pair[1]);
                     prop_assert_eq!(sums[index], 11 + naive_sum(expected));
                     let expected = naive_min_max(expected).unwrap_or((i64::MAX, i64::MIN));
                     prop_assert_eq!(extremes[index], expected);
+                    let wider = (expected.0.min(found.0), expected.1.max(found.1));
+                    prop_assert_eq!(widened[index], wider);
                 }
             }
         }

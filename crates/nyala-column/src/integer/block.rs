@@ -230,14 +230,18 @@ impl<'a> IntegerBlock<'a> {
         })
     }
 
-    /// Widens `out[i]` (start with `(i64::MAX, i64::MIN)`) by rows `bounds[i]..bounds[i + 1]`.
+    /// Widens `out[i]` (start with `(i64::MAX, i64::MIN)`) by rows `bounds[i]..bounds[i + 1]`. Vectors that the directory
+    /// says cannot widen anything are not read.
     pub fn min_max_windows(&self, bounds: &[u32], out: &mut [(i64, i64)]) -> Result<()> {
         self.directory.for_each_part_of_windows(bounds, out, |part, windows, out| {
+            let (least, most) = (self.directory.min(part.vector), self.directory.max(part.vector));
+            if out.iter().all(|(min, max)| *min <= least && most <= *max) {
+                return Ok(());
+            }
             if let [(min, max)] = out
                 && part.is_whole()
             {
-                *min = (*min).min(self.directory.min(part.vector));
-                *max = (*max).max(self.directory.max(part.vector));
+                (*min, *max) = ((*min).min(least), (*max).max(most));
                 return Ok(());
             }
             let piece = self.piece(part)?;

@@ -286,8 +286,13 @@ impl Accumulator<'_> {
                 AggregateFunction::Min | AggregateFunction::Max,
                 ValuesBlock::Integers(integers) | ValuesBlock::Unsigned(integers),
             ) => {
-                scratch.extremes.clear();
-                scratch.extremes.resize(windows.count(), (i64::MAX, i64::MIN));
+                if times.is_none() {
+                    let those = first..first + windows.count();
+                    self.extremes_so_far(measure, those, &mut scratch.extremes);
+                } else {
+                    scratch.extremes.clear();
+                    scratch.extremes.resize(windows.count(), (i64::MAX, i64::MIN));
+                }
                 integers.min_max_windows(values, &mut scratch.extremes)?;
                 let unsigned = matches!(block.values, ValuesBlock::Unsigned(_));
                 match times {

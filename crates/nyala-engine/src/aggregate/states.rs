@@ -65,6 +65,27 @@ impl<'a> Accumulator<'a> {
         }
     }
 
+    /// Sets what windows have so far, as integers are stored and open to the side nobody asks for, so that what lies
+    /// inside need not be looked into; `(i64::MAX, i64::MIN)` of windows without values.
+    pub(super) fn extremes_so_far(&self, measure: usize, windows: Range<usize>, out: &mut Vec<(i64, i64)>) {
+        let slots = self.base + windows.start..self.base + windows.end;
+        let least = self.function(measure) == AggregateFunction::Min;
+        let selected = self.selected(measure);
+        out.clear();
+        out.extend(slots.map(|slot| {
+            let found = match &selected.values {
+                SelectedValues::Int(values) => values[slot],
+                SelectedValues::UInt(values) => from_unsigned(values[slot]),
+                _ => unreachable!("extremes of another type"),
+            };
+            match selected.series[slot] {
+                None => (i64::MAX, i64::MIN),
+                Some(_) if least => (found, i64::MAX),
+                Some(_) => (i64::MIN, found),
+            }
+        }));
+    }
+
     pub(super) fn begin_series(&mut self, series: SeriesId, group: u32) {
         self.series = series;
         self.base = group as usize * self.request.windows.count();
