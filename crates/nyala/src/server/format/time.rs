@@ -38,16 +38,20 @@ impl Epoch {
 /// Times written lately: rows of several series at one time follow each other, or windows come again in each series.
 pub(super) struct WrittenTimes {
     /// By the time's hash.
-    places: Box<[(i64, u8, [u8; TIME_BYTES]); WRITTEN_TIMES]>,
+    places: Box<[(i64, u8, TimeText); WRITTEN_TIMES]>,
+    date: WrittenDate,
 }
 
 const WRITTEN_TIMES: usize = 64;
 /// The longest time, in quotes.
 const TIME_BYTES: usize = 40;
 
+/// A time in quotes, and nothing of meaning after it.
+type TimeText = [u8; TIME_BYTES];
+
 impl Default for WrittenTimes {
     fn default() -> Self {
-        Self { places: Box::new([(0, 0, [0; TIME_BYTES]); WRITTEN_TIMES]) }
+        Self { places: Box::new([(0, 0, [0; TIME_BYTES]); WRITTEN_TIMES]), date: WrittenDate::default() }
     }
 }
 
@@ -57,16 +61,8 @@ impl WrittenTimes {
         let hash = (time_ns as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
         let (written_ns, length, text) = &mut self.places[hash as usize % WRITTEN_TIMES];
         if *written_ns != time_ns || *length == 0 {
-            let start = out.len();
-            out.push(b'"');
-            push_rfc3339(out, time_ns, zone);
-            out.push(b'"');
-            let written = &out[start..];
-            if let Some(place) = text.get_mut(..written.len()) {
-                place.copy_from_slice(written);
-                (*written_ns, *length) = (time_ns, written.len() as u8);
-            }
-            return;
+            *length = self.date.write(time_ns, zone, text) as u8;
+            *written_ns = time_ns;
         }
         // A fixed length is a few stores; as many bytes as there are would be a call.
         out.extend_from_slice(text);
@@ -76,53 +72,87 @@ impl WrittenTimes {
 
 /// Appends a time in RFC 3339, with as many fractional digits as it has, in a zone.
 pub fn push_rfc3339(out: &mut Vec<u8>, time_ns: i64, zone: Option<Zone>) {
-    let (seconds, fraction_ns) = (time_ns.div_euclid(1_000_000_000), time_ns.rem_euclid(1_000_000_000));
-    let offset_seconds = zone.map_or(0, |zone| i64::from(zone.offset_seconds(seconds)));
-    let local = seconds + offset_seconds;
-    // Times in nanoseconds have years of four digits.
-    let (year, month, day) = civil(local.div_euclid(86_400));
-    let second = local.rem_euclid(86_400);
-    // A text of fixed length is a few stores.
-    let mut text = *b"0000-00-00T00:00:00";
-    let pairs = [
-        (0, year / 100),
-        (2, year % 100),
-        (5, month),
-        (8, day),
-        (11, second / 3600),
-        (14, second / 60 % 60),
-        (17, second % 60),
-    ];
-    for (place, value) in pairs {
-        text[place] = b'0' + (value / 10) as u8;
-        text[place + 1] = b'0' + (value % 10) as u8;
-    }
-    out.extend_from_slice(&text);
-    if fraction_ns != 0 {
-        out.push(b'.');
-        push_digits(out, fraction_ns.unsigned_abs(), 9);
-        while out.last() == Some(&b'0') {
-            out.pop();
-        }
-    }
-    if offset_seconds == 0 {
-        out.push(b'Z');
-        return;
-    }
-    out.push(if offset_seconds < 0 { b'-' } else { b'+' });
-    let minutes = offset_seconds.unsigned_abs() / 60;
-    push_digits(out, minutes / 60, 2);
-    out.push(b':');
-    push_digits(out, minutes % 60, 2);
+    let mut text = [0; TIME_BYTES];
+    let length = WrittenDate::default().write(time_ns, zone, &mut text);
+    out.extend_from_slice(&text[1..length - 1]);
 }
 
-fn push_digits(out: &mut Vec<u8>, mut value: u64, width: usize) {
-    let start = out.len();
-    out.resize(start + width, b'0');
-    for place in out[start..].iter_mut().rev() {
-        *place = b'0' + (value % 10) as u8;
-        value /= 10;
+/// The date written last: it seldom changes from one time to the next.
+struct WrittenDate {
+    days: i64,
+    text: [u8; 10],
+}
+
+impl Default for WrittenDate {
+    fn default() -> Self {
+        Self { days: 0, text: *b"1970-01-01" }
     }
+}
+
+impl WrittenDate {
+    /// Writes a time as [`push_rfc3339`] does, in quotes, and returns its length.
+    fn write(&mut self, time_ns: i64, zone: Option<Zone>, text: &mut TimeText) -> usize {
+        let (seconds, fraction_ns) =
+            (time_ns.div_euclid(1_000_000_000), time_ns.rem_euclid(1_000_000_000) as u32);
+        let offset_seconds = zone.map_or(0, |zone| i64::from(zone.offset_seconds(seconds)));
+        let local = seconds + offset_seconds;
+        let (days, second) = (local.div_euclid(86_400), local.rem_euclid(86_400) as u32);
+        if days != self.days {
+            self.go_to(days);
+        }
+        // A text of fixed length is a few stores.
+        *text = *b"\"0000-00-00T00:00:00Z\"..................";
+        text[1..11].copy_from_slice(&self.text);
+        set_pair(text, 12, second / 3_600);
+        set_pair(text, 15, second / 60 % 60);
+        set_pair(text, 18, second % 60);
+        if fraction_ns == 0 && offset_seconds == 0 {
+            return 22;
+        }
+        let mut end = 20;
+        if fraction_ns != 0 {
+            text[end] = b'.';
+            let mut rest = fraction_ns;
+            for place in (end + 1..end + 10).rev() {
+                text[place] = b'0' + (rest % 10) as u8;
+                rest /= 10;
+            }
+            end += 10;
+            while text[end - 1] == b'0' {
+                end -= 1;
+            }
+        }
+        if offset_seconds == 0 {
+            text[end] = b'Z';
+            end += 1;
+        } else {
+            let minutes = offset_seconds.unsigned_abs() as u32 / 60;
+            text[end] = if offset_seconds < 0 { b'-' } else { b'+' };
+            set_pair(text, end + 1, minutes / 60);
+            text[end + 3] = b':';
+            set_pair(text, end + 4, minutes % 60);
+            end += 6;
+        }
+        text[end] = b'"';
+        end + 1
+    }
+
+    fn go_to(&mut self, days: i64) {
+        // Times in nanoseconds have years of four digits.
+        let (year, month, day) = civil(days);
+        let (year, month, day) = (year as u32, month as u32, day as u32);
+        self.days = days;
+        for (place, value) in [(0, year / 100), (2, year % 100), (5, month), (8, day)] {
+            set_pair(&mut self.text, place, value);
+        }
+    }
+}
+
+/// Writes two digits.
+#[inline(always)]
+fn set_pair(text: &mut [u8], place: usize, value: u32) {
+    text[place] = b'0' + (value / 10) as u8;
+    text[place + 1] = b'0' + (value % 10) as u8;
 }
 
 /// Year, month and day of a number of days since 1970 (H. Hinnant, "chrono-Compatible Low-Level Date
