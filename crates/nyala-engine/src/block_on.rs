@@ -1,8 +1,9 @@
 //! Waiting for a future on a thread that has nothing else to do.
 
-use std::future::Future;
+use nyala_core::{Error, Result};
+use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
@@ -14,8 +15,8 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs a future to its end. For maintenance threads, programs without a runtime, and the second thread of a heavy
-/// aggregate (`aggregate/halves.rs`, which waits for it where it was moved to, off the threads that receive).
+/// Runs a future to its end. For maintenance threads, programs without a runtime, and threads that help with heavy
+/// requests (`helper.rs`; those wait for them where they were moved to, off the threads that receive).
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
@@ -26,4 +27,13 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
             Poll::Pending => thread::park(),
         }
     }
+}
+
+/// Runs a future to its end, or until nobody holds what says that it is wanted.
+pub(crate) fn while_wanted<T>(future: impl Future<Output = Result<T>>, wanted: &Weak<()>) -> Result<T> {
+    let mut future = pin!(future);
+    block_on(poll_fn(|context| match wanted.strong_count() {
+        0 => Poll::Ready(Err(Error::retry("the request was given up"))),
+        _ => future.as_mut().poll(context),
+    }))
 }

@@ -16,6 +16,7 @@ mod effort;
 mod engine;
 mod flush;
 pub mod fs;
+mod helper;
 mod key;
 mod maintenance;
 pub mod manifest_log;

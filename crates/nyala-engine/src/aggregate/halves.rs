@@ -1,87 +1,19 @@
 //! A heavy request in two halves, one of them on another thread.
 //!
 //! The halves have different groups, so that each computes whole states and the answer is the one after the other:
-//! no order of addition changes. Helping threads are counted: requests that find none do all themselves.
+//! no order of addition changes.
 
 use super::aggregate_series;
 use crate::block_on;
+use crate::helper::Helper;
 use crate::snapshot::EngineSnapshot;
+use nyala_core::Result;
 use nyala_core::store::aggregate::{Selected, SelectedValues};
 use nyala_core::store::{AggregateRequest, AggregateStates, MeasureState};
-use nyala_core::{Error, Result};
-use std::future::{Future, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
-use std::task::Poll;
+use std::sync::Arc;
 
 /// The fewest series × columns of a request that is worth a thread: at 2 µs each some ten times what it costs.
 const WORTH_SERIES_COLUMNS: usize = 512;
-
-type Job = Box<dyn FnOnce() + Send>;
-
-/// Threads that help now.
-static HELPING: AtomicUsize = AtomicUsize::new(0);
-
-/// Where they wait for work, each with the memory it has used before: a fresh thread would begin with fresh pages.
-static WORK: LazyLock<Sender<Job>> = LazyLock::new(|| {
-    let (work, waiting) = channel::<Job>();
-    let waiting = Arc::new(Mutex::new(waiting));
-    for _ in 0..helpers_max() {
-        let waiting = waiting.clone();
-        let work_on = move || {
-            loop {
-                // Nothing under this lock can panic.
-                let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
-                let Ok(job) = next else { return };
-                job();
-            }
-        };
-        // Where no thread starts, whoever asks is told that nobody will answer.
-        drop(std::thread::Builder::new().name("aggregate".to_owned()).spawn(work_on));
-    }
-    work
-});
-
-fn helpers_max() -> usize {
-    std::thread::available_parallelism().map_or(1, |cores| cores.get()) - 1
-}
-
-/// A thread that may help.
-struct Helper;
-
-impl Helper {
-    fn take() -> Option<Self> {
-        let most = helpers_max();
-        let taken = HELPING.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |helping| {
-            (helping < most).then_some(helping + 1)
-        });
-        taken.is_ok().then_some(Helper)
-    }
-
-    /// Has the thread run something, and gives where its result, or its panic, comes.
-    fn run<T: Send + 'static>(
-        self,
-        task: impl FnOnce() -> T + Send + 'static,
-    ) -> Receiver<std::thread::Result<T>> {
-        let (done, result) = sync_channel(1);
-        let job = move || {
-            let outcome = catch_unwind(AssertUnwindSafe(task));
-            drop(self);
-            drop(done.send(outcome));
-        };
-        drop(WORK.send(Box::new(job)));
-        result
-    }
-}
-
-impl Drop for Helper {
-    fn drop(&mut self) {
-        HELPING.fetch_sub(1, Ordering::Relaxed);
-    }
-}
 
 /// Computes a request, in halves where that pays.
 pub(crate) async fn aggregate(
@@ -96,19 +28,10 @@ pub(crate) async fn aggregate(
     // Goes when this future ends, or is given up.
     let wanted = Arc::new(());
     let (helped, still_wanted) = (snapshot.clone(), Arc::downgrade(&wanted));
-    let second = helper.run(move || {
-        let mut states = pin!(aggregate_series(&helped, &second));
-        block_on(poll_fn(|context| match still_wanted.strong_count() {
-            0 => Poll::Ready(Err(Error::retry("the request was given up"))),
-            _ => states.as_mut().poll(context),
-        }))
-    });
+    let second =
+        helper.run(move || block_on::while_wanted(aggregate_series(&helped, &second), &still_wanted));
     let first = aggregate_series(snapshot, &first).await?;
-    match second.recv() {
-        Ok(Ok(second)) => Ok(joined(first, second?)),
-        Ok(Err(panic)) => std::panic::resume_unwind(panic),
-        Err(_) => Err(Error::retry("no thread could be started to help with the request")),
-    }
+    Ok(joined(first, second.wait()??))
 }
 
 /// The states of both halves.

@@ -2,7 +2,8 @@
 //!
 //! Series-keyed tables are read series by series ([`series`]), each partition by partition in order of
 //! time; within a partition a series is cut into segments in which either one source has all rows or
-//! several must be merged ([`partition`]). Order of time sorts slices of such reads ([`time_order`]).
+//! several must be merged ([`partition`]). Order of time sorts slices of such reads ([`time_order`], [`slices`],
+//! [`sorting`]).
 //! Other tables are merged over all their sources by key ([`keyed`]).
 
 pub(crate) mod filter;
@@ -10,6 +11,8 @@ pub(crate) mod keyed;
 pub(crate) mod partition;
 pub(crate) mod projection;
 pub(crate) mod series;
+mod slices;
+mod sorting;
 pub(crate) mod time_order;
 
 /// Rows of a batch, about.
