@@ -45,9 +45,11 @@ pub use directory::{BLOCK_VALUES, Kind, VECTOR_VALUES};
 pub use error::{CorruptBlock, Result};
 pub use float::{FloatBlock, FloatEncoding, FloatLayout, FloatSum, FloatVectorSummary, encode_floats};
 pub use integer::{
-    Encoding, IntegerBlock, IntegerLayout, VectorSummary, encode_integers, from_unsigned, to_unsigned,
+    Encoding, IntegerBlock, IntegerLayout, IntegerSummary, VectorSummary, encode_integers, from_unsigned,
+    to_unsigned,
 };
 pub use level::Level;
 pub use preference::Preference;
 pub use scratch::{Habit, Scratch};
 pub use states::{CellState, StatesBlock, encode_states};
+pub use words::{floats_of, integers_of};

@@ -40,12 +40,21 @@ pub(crate) struct IntegerScratch {
     pub(crate) residuals: Vec<i64>,
     pub(crate) sample: Vec<i64>,
     pub(crate) packed: Vec<u64>,
-    pub(crate) positions: Vec<u16>,
     pub(crate) amounts: Vec<u64>,
+    pub(crate) cut: CutScratch,
     pub(crate) distinct: Vec<u64>,
     pub(crate) trial: Vec<u8>,
     pub(crate) inner: Vec<u8>,
     pub(crate) habit: IntegerHabit,
+}
+
+/// Residuals of one width and what does not fit it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CutScratch {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) words: Vec<u64>,
+    pub(crate) positions: Vec<u16>,
+    pub(crate) amounts: Vec<u64>,
 }
 
 /// One float vector being encoded.

@@ -96,6 +96,18 @@ pub(crate) fn bit_width(value: u64) -> u32 {
     64 - value.leading_zeros()
 }
 
+/// Sign into the lowest bit, so that small negative numbers are narrow.
+#[inline(always)]
+pub(crate) fn fold_sign(value: u64) -> u64 {
+    (value << 1) ^ ((value as i64 >> 63) as u64)
+}
+
+/// The inverse of [`fold_sign`].
+#[inline(always)]
+pub(crate) fn unfold_sign(folded: u64) -> u64 {
+    (folded >> 1) ^ (folded & 1).wrapping_neg()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,4 +1,4 @@
-//! Appending 64-bit values to a list of their bits, without a copy in between.
+//! 64-bit values as lists of their bits, and the other way round, without a copy in between.
 
 use std::mem::ManuallyDrop;
 
@@ -36,6 +36,26 @@ pub(crate) fn append_as<T: Word, R>(words: &mut Vec<u64>, append: impl FnOnce(&m
     result
 }
 
+/// Words as the integers whose bits they are.
+pub fn integers_of(words: &[u64]) -> &[i64] {
+    view(words)
+}
+
+/// Words as the floats whose bits they are.
+pub fn floats_of(words: &[u64]) -> &[f64] {
+    view(words)
+}
+
+#[allow(unsafe_code, reason = "the same memory under another element type, see SAFETY")]
+fn view<T: Word>(words: &[u64]) -> &[T] {
+    const {
+        assert!(size_of::<T>() == size_of::<u64>() && align_of::<T>() == align_of::<u64>());
+    }
+    // SAFETY: elements have the same size and alignment (asserted above), every pattern of bits is a T (see `Word`),
+    // and the view borrows the words.
+    unsafe { std::slice::from_raw_parts(words.as_ptr().cast::<T>(), words.len()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,6 +70,8 @@ mod tests {
         });
         // The twin: converted one by one.
         assert_eq!(words, [7, u64::MAX, -1_i64 as u64, 5, (-0.5_f64).to_bits()]);
+        assert_eq!(integers_of(&words[2..4]), [-1, 5]);
+        assert_eq!(floats_of(&words[4..]), [-0.5]);
         let mut none: Vec<u64> = Vec::new();
         append_as(&mut none, |out: &mut Vec<i64>| assert!(out.is_empty()));
         assert!(none.is_empty());

@@ -196,7 +196,7 @@ fn encode(column: &Column, preference: Preference) -> Vec<u8> {
     let mut scratch = Scratch::new();
     match column {
         Column::Integers { values, breaks, .. } => {
-            encode_integers(values, breaks, preference, &mut scratch, &mut out)
+            encode_integers(values, breaks, preference, &mut scratch, &mut out);
         }
         Column::Floats { values, .. } => encode_floats(values, &[], preference, &mut scratch, &mut out),
         Column::Booleans(values) => encode_booleans(&values.iter().copied().collect(), &mut out),

@@ -9,7 +9,8 @@
 
 use std::ops::Range;
 
-use super::patches::{Patches, push_patches};
+use super::patches::Patches;
+use super::plan::Cut;
 use super::vector::Offsets;
 use crate::directory::VECTOR_VALUES;
 use crate::error::{Result, ensure};
@@ -184,28 +185,20 @@ pub(super) fn header_bytes(step: i64, line: BaseLine, groups: usize) -> usize {
     5 + numbers + packed_bytes(groups, line.width)
 }
 
-/// Appends deltas. `bases` and `packed` fit their widths; `amounts` are folded.
-pub(super) fn push_delta<T: Narrow>(
-    (width, step): (u32, i64),
-    line: BaseLine,
-    bases: &[u64],
-    packed: &[T],
-    (positions, amounts): (&[u16], &[u64]),
-    out: &mut Vec<u8>,
-) {
+/// Appends deltas whose differences from `step` were cut. `bases` fit the line's width.
+pub(super) fn push_delta(step: i64, line: BaseLine, bases: &[u64], cut: &Cut<'_>, out: &mut Vec<u8>) {
     let (step_width, slope_width) = (signed_width(step), signed_width(line.slope));
     let anchor_width = signed_width(line.anchor);
     out.extend_from_slice(&[
-        width as u8,
+        cut.width() as u8,
         (step_width | slope_width << 4) as u8,
         anchor_width as u8,
         line.width as u8,
-        positions.len() as u8,
+        cut.patch_count() as u8,
     ]);
     push(out, step as u64, step_width);
     push(out, line.slope as u64, slope_width);
     push(out, line.anchor as u64, anchor_width);
     pack(bases, line.width, out);
-    pack(packed, width, out);
-    push_patches(positions, amounts, packed.len(), out);
+    cut.push(out);
 }

@@ -9,7 +9,7 @@ use super::delta::{BaseLine, GROUP_ROWS, header_bytes, push_delta};
 use super::dictionary::{ENTRY_LIMIT, dictionary_bytes, push_dictionary};
 use super::entropy::push_entropy;
 use super::frame::push_frame;
-use super::plan::{Plan, counted, cut, plan, take_sample};
+use super::plan::{Plan, counted, plan, take_sample};
 use super::runs::{push_runs, runs_bytes};
 use super::vector::{Encoding, Offsets, TAG_DIVISOR, Vector};
 use crate::directory::VECTOR_VALUES;
@@ -77,7 +77,7 @@ pub(super) fn encode_verified(
     let range = encoded.profile.range();
     let plan = Plan { width: storable_width(bit_width(range)), low: encoded.profile.min, cost: 0 };
     let candidate = Candidate::Frame { slope: 0, first: 0, plan };
-    let encoding = write(values, &encoded.profile, candidate, scratch, out);
+    let encoding = write(level, values, &encoded.profile, candidate, scratch, out);
     Encoded { tag: encoding as u8, ..encoded }
 }
 
@@ -174,14 +174,14 @@ fn encode_offsets(
         Some(candidate) => candidate,
         None => choose(level, values, profile, preference, scratch),
     };
-    let mut encoding = write(values, profile, candidate, scratch, out);
+    let mut encoding = write(level, values, profile, candidate, scratch, out);
     if preference == Preference::Size && out.len() - start > ENTROPY_BYTES_WORTH {
         scratch.trial.clear();
         offsets(values, profile, &mut scratch.packed);
         // Reading takes several times as long: not for a percent or two.
         let most_bytes = (out.len() - start) * 97 / 100;
         let mut trial = std::mem::take(&mut scratch.trial);
-        if push_entropy(scratch, most_bytes, &mut trial) {
+        if push_entropy(level, scratch, most_bytes, &mut trial) {
             out.truncate(start);
             out.extend_from_slice(&trial);
             encoding = Encoding::Entropy;
@@ -204,7 +204,7 @@ fn choose(
         return Candidate::Frame { slope: profile.difference_min, first, plan };
     }
     let mut best = Best { preference, candidate: None, bytes: 0, cost: usize::MAX };
-    take_sample(values, &mut scratch.sample);
+    take_sample(level, values, &mut scratch.sample);
     let framed = plan(level, values, (profile.min, profile.max), &scratch.sample, preference);
     let anchor_bytes = signed_width(framed.low.wrapping_sub(profile.min));
     best.offer(Candidate::Frame { slope: 0, first: 0, plan: framed }, 3 + anchor_bytes + framed.cost);
@@ -262,7 +262,7 @@ fn habitual_frame(
     preference: Preference,
     scratch: &mut IntegerScratch,
 ) -> (Candidate, usize) {
-    take_sample(values, &mut scratch.sample);
+    take_sample(level, values, &mut scratch.sample);
     let plan = plan(level, values, (profile.min, profile.max), &scratch.sample, preference);
     let bytes = 3 + signed_width(plan.low.wrapping_sub(profile.min)) + plan.cost;
     (Candidate::Frame { slope: 0, first: 0, plan }, bytes)
@@ -333,7 +333,7 @@ fn offer_differences(
 ) {
     let rows = values.len();
     gather_differences(level, values, scratch);
-    take_sample(&scratch.differences, &mut scratch.sample);
+    take_sample(level, &scratch.differences, &mut scratch.sample);
     let median = scratch.sample[scratch.sample.len() / 2];
     let spread = extremes(level, &scratch.differences);
     let planned = plan(level, &scratch.differences, spread, &scratch.sample, best.preference);
@@ -360,7 +360,7 @@ fn offer_line(level: Level, values: &[i64], slope: i64, scratch: &mut IntegerScr
     let first = values[0];
     scratch.residuals.resize(values.len(), 0);
     residuals(level, values, first, slope, &mut scratch.residuals);
-    take_sample(&scratch.residuals, &mut scratch.sample);
+    take_sample(level, &scratch.residuals, &mut scratch.sample);
     let spread = extremes(level, &scratch.residuals);
     let planned = plan(level, &scratch.residuals, spread, &scratch.sample, best.preference);
     let bytes = 3 + signed_width(slope) + signed_width(planned.low) + planned.cost;
@@ -458,6 +458,7 @@ fn offsets(values: &[i64], profile: &Profile, out: &mut Vec<u64>) {
 }
 
 fn write(
+    level: Level,
     values: &[i64],
     profile: &Profile,
     candidate: Candidate,
@@ -466,36 +467,28 @@ fn write(
 ) -> Encoding {
     match candidate {
         Candidate::Frame { slope: 0, plan, .. } => {
-            cut(values, plan, &mut scratch.cut_buffers());
             let anchor = plan.low.wrapping_sub(profile.min);
-            let patches = (&scratch.positions[..], &scratch.amounts[..]);
-            push_frame((plan.width, 0, anchor), &scratch.packed, patches, out);
+            push_frame((0, anchor), &scratch.cut.cut(level, values, plan), out);
             Encoding::Frame
         }
         Candidate::Frame { slope, first, plan } => {
             scratch.residuals.resize(values.len(), 0);
-            residuals(Level::PORTABLE, values, first, slope, &mut scratch.residuals);
-            let residuals = std::mem::take(&mut scratch.residuals);
-            cut(&residuals, plan, &mut scratch.cut_buffers());
-            scratch.residuals = residuals;
+            residuals(level, values, first, slope, &mut scratch.residuals);
             let anchor = first.wrapping_add(plan.low).wrapping_sub(profile.min);
-            let patches = (&scratch.positions[..], &scratch.amounts[..]);
-            push_frame((plan.width, slope, anchor), &scratch.packed, patches, out);
+            push_frame((slope, anchor), &scratch.cut.cut(level, &scratch.residuals, plan), out);
             Encoding::Frame
         }
         Candidate::Delta { plan, line } => {
-            let mut differences = std::mem::take(&mut scratch.differences);
+            let differences = &mut scratch.differences;
             // A group's first row has no difference; as the plan's lowest value it is packed as 0.
             differences.iter_mut().step_by(GROUP_ROWS).for_each(|difference| *difference = plan.low);
-            cut(&differences, plan, &mut scratch.cut_buffers());
-            scratch.differences = differences;
             let base = |(value, group): (&i64, i64)| {
                 let level = line.anchor.wrapping_add(line.slope.wrapping_mul(group));
                 value.wrapping_sub(profile.min).wrapping_sub(level) as u64
             };
             let bases: Vec<u64> = values.iter().step_by(GROUP_ROWS).zip(0..).map(base).collect();
-            let patches = (&scratch.positions[..], &scratch.amounts[..]);
-            push_delta((plan.width, plan.low), line, &bases, &scratch.packed, patches, out);
+            let cut = scratch.cut.cut(level, differences, plan);
+            push_delta(plan.low, line, &bases, &cut, out);
             Encoding::Delta
         }
         Candidate::Runs => {

@@ -12,7 +12,6 @@
 
 use std::ops::Range;
 
-use super::patches::{fold_sign, unfold_sign};
 use super::plan::take_sample;
 use super::vector::Offsets;
 use crate::directory::VECTOR_VALUES;
@@ -24,7 +23,7 @@ use crate::kernels::prefix::running_sum;
 use crate::level::{Level, dispatched};
 use crate::narrow::Narrow;
 use crate::scratch::IntegerScratch;
-use crate::wire::{Reader, bit_width, push, signed_width, unsigned_width};
+use crate::wire::{Reader, bit_width, fold_sign, push, signed_width, unfold_sign, unsigned_width};
 
 /// In the place of the centre's width.
 const OFFSETS: u8 = 15;
@@ -267,12 +266,17 @@ fn estimate(numbers: &[u64]) -> Estimate {
 }
 
 /// Appends offsets, of which `scratch.packed` holds at least two, unless that takes more than `most_bytes`.
-pub(super) fn push_entropy(scratch: &mut IntegerScratch, most_bytes: usize, out: &mut Vec<u8>) -> bool {
+pub(super) fn push_entropy(
+    level: Level,
+    scratch: &mut IntegerScratch,
+    most_bytes: usize,
+    out: &mut Vec<u8>,
+) -> bool {
     let IntegerScratch { packed, residuals: differences, sample, amounts: folded, .. } = scratch;
     let offsets = &*packed;
     differences.clear();
     differences.extend(offsets.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]) as i64));
-    take_sample(differences, sample);
+    take_sample(level, differences, sample);
     let centre = sample[sample.len() / 2];
     folded.clear();
     folded.extend(differences.iter().map(|difference| fold_sign(difference.wrapping_sub(centre) as u64)));
@@ -317,7 +321,7 @@ mod tests {
     fn check(offsets: &[u64]) {
         let mut scratch = IntegerScratch { packed: offsets.to_vec(), ..Default::default() };
         let mut bytes = Vec::new();
-        assert!(push_entropy(&mut scratch, usize::MAX, &mut bytes));
+        assert!(push_entropy(Level::best(), &mut scratch, usize::MAX, &mut bytes));
         let vector = Entropy::parse(offsets.len(), &bytes).unwrap();
         for level in Level::available() {
             for end in [1, 2, offsets.len() / 2, offsets.len() - 1, offsets.len()] {

@@ -8,11 +8,12 @@
 
 use std::ops::Range;
 
-use super::patches::{Patches, push_patches};
+use super::patches::Patches;
+use super::plan::Cut;
 use super::vector::Offsets;
 use crate::error::{Result, ensure};
 use crate::kernels::line::add_line;
-use crate::kernels::pack::{get, is_storable, pack, packed_bytes, unpack};
+use crate::kernels::pack::{get, is_storable, packed_bytes, unpack};
 use crate::level::Level;
 use crate::narrow::Narrow;
 use crate::wire::{Reader, push, signed_width};
@@ -77,17 +78,12 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Appends a frame. `packed` fit the width; `amounts` are folded.
-pub(super) fn push_frame<T: Narrow>(
-    (width, slope, anchor): (u32, i64, i64),
-    packed: &[T],
-    (positions, amounts): (&[u16], &[u64]),
-    out: &mut Vec<u8>,
-) {
+/// Appends a frame of residuals that were cut.
+pub(super) fn push_frame((slope, anchor): (i64, i64), cut: &Cut<'_>, out: &mut Vec<u8>) {
     let (slope_width, anchor_width) = (signed_width(slope), signed_width(anchor));
-    out.extend_from_slice(&[width as u8, (slope_width | anchor_width << 4) as u8, positions.len() as u8]);
+    let widths = (slope_width | anchor_width << 4) as u8;
+    out.extend_from_slice(&[cut.width() as u8, widths, cut.patch_count() as u8]);
     push(out, slope as u64, slope_width);
     push(out, anchor as u64, anchor_width);
-    pack(packed, width, out);
-    push_patches(positions, amounts, packed.len(), out);
+    cut.push(out);
 }

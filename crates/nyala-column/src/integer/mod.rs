@@ -26,8 +26,20 @@ pub use vector::Encoding;
 pub(crate) use vector::Offsets;
 
 use crate::directory::{Entry, Kind, pieces, push_block};
+use crate::kernels::profile::Profile;
 use crate::preference::Preference;
 use crate::scratch::Scratch;
+
+/// What encoding values found out about them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IntegerSummary {
+    /// The smallest value; the largest integer if there is none.
+    pub min: i64,
+    /// The largest value; the smallest integer if there is none.
+    pub max: i64,
+    /// All values added up.
+    pub sum: i128,
+}
 
 /// Appends a block of `values` (at most 8192) to `out`.
 ///
@@ -42,24 +54,30 @@ pub fn encode_integers(
     preference: Preference,
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
-) {
+) -> IntegerSummary {
     let (entries, payload) = (&mut scratch.block.entries, &mut scratch.block.payload);
     entries.clear();
     payload.clear();
+    let mut summary = IntegerSummary { min: i64::MAX, max: i64::MIN, sum: 0 };
     for piece in pieces(values.len(), breaks) {
-        let row_end = piece.end as u32;
+        let (row_end, rows) = (piece.end as u32, piece.len());
         let encoded =
             encode_verified(scratch.level, &values[piece], preference, &mut scratch.integer, payload);
+        let Profile { min, max, sum_offset, .. } = encoded.profile;
+        summary.min = summary.min.min(min);
+        summary.max = summary.max.max(max);
+        summary.sum += i128::from(min) * rows as i128 + sum_offset as i128;
         entries.push(Entry {
             tag: encoded.tag,
             row_end,
             payload_end: payload.len(),
-            min: encoded.profile.min,
+            min,
             range: encoded.profile.range(),
-            sum_offset: encoded.profile.sum_offset,
+            sum_offset,
         });
     }
     push_block(out, Kind::Integer, values.len(), entries, payload);
+    summary
 }
 
 /// An unsigned number as the integer that keeps its order: 0 becomes `i64::MIN`.

@@ -9,7 +9,7 @@ use crate::error::{Result, ensure};
 use crate::kernels::pack::{get, is_storable, pack, packed_bytes, storable_width, unpack};
 use crate::level::Level;
 use crate::narrow::Narrow;
-use crate::wire::{Reader, bit_width};
+use crate::wire::{Reader, bit_width, unfold_sign};
 
 /// The count is one byte in the headers.
 pub(super) const PATCH_LIMIT: usize = 255;
@@ -130,17 +130,6 @@ pub(super) fn patches_bytes(count: usize, rows: usize, widest: u64) -> usize {
         return 0;
     }
     1 + packed_bytes(count, position_bits(rows)) + packed_bytes(count, storable_width(bit_width(widest)))
-}
-
-/// Sign into the lowest bit, so that small negative numbers are narrow.
-#[inline(always)]
-pub(super) fn fold_sign(value: u64) -> u64 {
-    (value << 1) ^ ((value as i64 >> 63) as u64)
-}
-
-#[inline(always)]
-pub(super) fn unfold_sign(folded: u64) -> u64 {
-    (folded >> 1) ^ (folded & 1).wrapping_neg()
 }
 
 /// Appends patches; `amounts` are folded.

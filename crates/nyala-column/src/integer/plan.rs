@@ -1,15 +1,15 @@
 //! How wide to pack, and which few values to leave to patches.
 
-use super::patches::{PATCH_LIMIT, fold_sign, patches_bytes};
-use crate::kernels::pack::{is_storable, packed_bytes, storable_width};
+use super::patches::{PATCH_LIMIT, patches_bytes, push_patches};
+use crate::kernels::cut::{CutInto, cut_by};
+use crate::kernels::pack::{is_storable, pack, packed_bytes, storable_width};
 use crate::kernels::profile::count_outside;
+use crate::kernels::sort::sort_close;
 use crate::level::Level;
 use crate::preference::Preference;
-use crate::scratch::IntegerScratch;
+use crate::scratch::CutScratch;
 use crate::wire::bit_width;
 
-/// Values looked at together for patches, which are few.
-const CUT_ROWS: usize = 16;
 /// Values looked at to guess how all are spread.
 const SAMPLE: usize = 64;
 
@@ -37,7 +37,7 @@ impl Plan {
 }
 
 /// Sorts a spread sample of `values` into `sample`.
-pub(super) fn take_sample(values: &[i64], sample: &mut Vec<i64>) {
+pub(super) fn take_sample(level: Level, values: &[i64], sample: &mut Vec<i64>) {
     sample.clear();
     if values.len() <= SAMPLE {
         sample.extend_from_slice(values);
@@ -45,7 +45,7 @@ pub(super) fn take_sample(values: &[i64], sample: &mut Vec<i64>) {
         // The fraction of a stride that is not whole keeps the sample from beating with a period of the data.
         sample.extend((0..SAMPLE).map(|index| values[(index * values.len() + index % 7) / SAMPLE]));
     }
-    sample.sort_unstable();
+    sort_close(level, sample);
 }
 
 /// The cheapest packing of `values`, whose extremes are `min` and `max`, judged by their sorted sample.
@@ -66,12 +66,14 @@ pub(super) fn plan(
     };
     let Some(guess) = guess_width(rows, full, sample, cost) else { return best };
     // The sample may be off by a little: the guess and its neighbours are counted on all values.
-    for width in guess.saturating_sub(1)..=(guess + 1).min(full.saturating_sub(1)) {
-        if !is_storable(width) {
-            continue;
-        }
+    let mut windows = Windows::new(sample);
+    let widths = guess.saturating_sub(1)..(guess + 2).min(full);
+    let mut densest = [(0, 0); 3];
+    for (width, window) in widths.clone().zip(&mut densest).rev() {
+        *window = windows.densest(Plan::span(width));
+    }
+    for (width, (from, to)) in widths.zip(densest).filter(|(width, _)| is_storable(*width)) {
         let span = Plan::span(width);
-        let (from, to, _) = densest_window(sample, span);
         let slack = span - to.wrapping_sub(from) as u64;
         // Centred on what the sample covers, but not beyond the extremes, where nothing is.
         let room_below = from.wrapping_sub(min) as u64;
@@ -111,10 +113,12 @@ fn patch_bound(range: u64) -> u64 {
 fn guess_width(rows: usize, full: u32, sample: &[i64], cost: impl Fn(u32, usize) -> usize) -> Option<u32> {
     let mut best = None;
     let mut best_cost = cost(full, 0);
+    let mut windows = Windows::new(sample);
     for width in (0..full).rev().filter(|width| is_storable(*width)) {
-        let (_, _, covered) = densest_window(sample, Plan::span(width));
-        let outside = (sample.len() - covered) * rows / sample.len();
-        if outside > PATCH_LIMIT {
+        windows.densest(Plan::span(width));
+        let outside = (sample.len() - windows.covered) * rows / sample.len();
+        // Narrower ones leave no fewer outside.
+        if outside > PATCH_LIMIT || cost(0, outside) >= best_cost {
             break;
         }
         let cost = cost(width, outside);
@@ -125,50 +129,90 @@ fn guess_width(rows: usize, full: u32, sample: &[i64], cost: impl Fn(u32, usize)
     best
 }
 
-/// The window of `span` that covers most of the sorted sample: first and last value covered, and how many.
-fn densest_window(sample: &[i64], span: u64) -> (i64, i64, usize) {
-    let (mut start, mut best) = (0, (0, 0));
-    for end in 0..sample.len() {
-        while sample[end].wrapping_sub(sample[start]) as u64 > span {
-            start += 1;
-        }
-        if end - start > best.1 - best.0 {
-            best = (start, end);
-        }
-    }
-    (sample[best.0], sample[best.1], best.1 - best.0 + 1)
+/// Windows of falling span on a sorted sample: each covers no more of it than the one before.
+struct Windows<'a> {
+    sample: &'a [i64],
+    /// How much of the sample the last one covers.
+    covered: usize,
 }
 
-/// Cuts `values` by a plan into packed residuals and patches.
-pub(super) fn cut(values: &[i64], plan: Plan, scratch: &mut CutBuffers<'_>) {
-    let span = Plan::span(plan.width);
-    scratch.positions.clear();
-    scratch.amounts.clear();
-    scratch.packed.clear();
-    scratch.packed.extend(values.iter().map(|value| value.wrapping_sub(plan.low) as u64));
-    for (chunk, residuals) in scratch.packed.chunks_mut(CUT_ROWS).enumerate() {
-        if !residuals.iter().fold(false, |any, residual| any | (*residual > span)) {
-            continue;
-        }
-        for (position, residual) in residuals.iter_mut().enumerate().filter(|(_, residual)| **residual > span)
-        {
-            scratch.positions.push((chunk * CUT_ROWS + position) as u16);
-            scratch.amounts.push(fold_sign(*residual));
-            *residual = 0;
+impl<'a> Windows<'a> {
+    fn new(sample: &'a [i64]) -> Self {
+        Self { sample, covered: sample.len() }
+    }
+
+    /// The first window of `span` that covers most of the sample: first and last value covered.
+    fn densest(&mut self, span: u64) -> (i64, i64) {
+        loop {
+            let (firsts, lasts) = (self.sample, &self.sample[self.covered - 1..]);
+            let mut windows = firsts.iter().zip(lasts);
+            // A single value fits any span.
+            if let Some((first, last)) =
+                windows.find(|(first, last)| last.wrapping_sub(**first) as u64 <= span)
+            {
+                return (*first, *last);
+            }
+            self.covered -= 1;
         }
     }
 }
 
-/// Where [`cut`] writes.
-pub(super) struct CutBuffers<'a> {
-    pub(super) packed: &'a mut Vec<u64>,
-    pub(super) positions: &'a mut Vec<u16>,
-    pub(super) amounts: &'a mut Vec<u64>,
+/// Values cut by a plan into residuals to pack, and patches.
+pub(super) struct Cut<'a> {
+    width: u32,
+    residuals: Residuals<'a>,
+    positions: &'a [u16],
+    amounts: &'a [u64],
 }
 
-impl IntegerScratch {
-    pub(super) fn cut_buffers(&mut self) -> CutBuffers<'_> {
-        CutBuffers { packed: &mut self.packed, positions: &mut self.positions, amounts: &mut self.amounts }
+/// Bytes are packed faster; most plans are narrow.
+enum Residuals<'a> {
+    Bytes(&'a [u8]),
+    Words(&'a [u64]),
+}
+
+impl Cut<'_> {
+    pub(super) fn width(&self) -> u32 {
+        self.width
+    }
+
+    pub(super) fn patch_count(&self) -> usize {
+        self.positions.len()
+    }
+
+    /// Appends packed residuals and patches.
+    pub(super) fn push(&self, out: &mut Vec<u8>) {
+        let rows = match self.residuals {
+            Residuals::Bytes(bytes) => {
+                pack(bytes, self.width, out);
+                bytes.len()
+            }
+            Residuals::Words(words) => {
+                pack(words, self.width, out);
+                words.len()
+            }
+        };
+        push_patches(self.positions, self.amounts, rows, out);
+    }
+}
+
+impl CutScratch {
+    /// Cuts `values` by a plan.
+    pub(super) fn cut(&mut self, level: Level, values: &[i64], plan: Plan) -> Cut<'_> {
+        let Self { bytes, words, positions, amounts } = self;
+        positions.clear();
+        amounts.clear();
+        let span = Plan::span(plan.width);
+        let residuals = if plan.width <= u8::BITS {
+            bytes.resize(values.len(), 0);
+            cut_by(level, values, plan.low, span, CutInto { residuals: bytes, positions, amounts });
+            Residuals::Bytes(bytes)
+        } else {
+            words.resize(values.len(), 0);
+            cut_by(level, values, plan.low, span, CutInto { residuals: words, positions, amounts });
+            Residuals::Words(words)
+        };
+        Cut { width: plan.width, residuals, positions, amounts }
     }
 }
 
@@ -178,7 +222,7 @@ mod tests {
 
     fn planned(values: &[i64]) -> Plan {
         let mut sample = Vec::new();
-        take_sample(values, &mut sample);
+        take_sample(Level::best(), values, &mut sample);
         let extremes = (*values.iter().min().unwrap(), *values.iter().max().unwrap());
         plan(Level::best(), values, extremes, &sample, Preference::Balanced)
     }
@@ -196,9 +240,8 @@ mod tests {
         let plan = planned(&values);
         assert_eq!(plan.width, 4);
         assert!((-2..=0).contains(&plan.low));
-        let mut scratch = IntegerScratch::default();
-        cut(&values, plan, &mut scratch.cut_buffers());
-        assert_eq!(scratch.positions, [77, 500]);
+        let mut scratch = CutScratch::default();
+        assert_eq!(scratch.cut(Level::best(), &values, plan).positions, [77, 500]);
     }
 
     #[test]

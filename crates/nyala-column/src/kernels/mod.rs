@@ -5,6 +5,7 @@
 pub(crate) mod ans;
 pub(crate) mod climb;
 pub(crate) mod compare;
+pub(crate) mod cut;
 pub(crate) mod float;
 pub(crate) mod lanes;
 pub(crate) mod line;
@@ -16,6 +17,7 @@ pub(crate) mod profile;
 mod simplex;
 mod slice;
 pub(crate) mod smoothing;
+pub(crate) mod sort;
 pub(crate) mod window;
 
 pub use compare::CompareOp;

@@ -48,6 +48,13 @@ pub(crate) fn pack<T: Narrow>(values: &[T], width: u32, out: &mut Vec<u8>) {
     let end = out.len() + packed_bytes(values.len(), width);
     let (eights, values) = if width <= 8 { values.as_chunks::<8>() } else { (&[][..], values) };
     for eight in eights {
+        if T::BITS == 8 {
+            let bytes = (0..8).fold(0, |word, index| word | eight[index].widen() << (8 * index));
+            let length = out.len() + width as usize;
+            out.extend_from_slice(&join_bytes(bytes, width).to_le_bytes());
+            out.truncate(length);
+            continue;
+        }
         let at = |index: usize| eight[index].widen() << (index as u32 * width);
         let (left, right) = (at(0) | at(1) | at(2) | at(3), at(4) | at(5) | at(6) | at(7));
         // They end at a byte; what is written beyond is zero, and overwritten.
@@ -71,6 +78,16 @@ pub(crate) fn pack<T: Narrow>(values: &[T], width: u32, out: &mut Vec<u8>) {
     }
     out.extend_from_slice(&word.to_le_bytes());
     out.truncate(end);
+}
+
+/// Eight values of `width` bits, 1 to 8, from a byte each to one behind the other.
+#[inline(always)]
+fn join_bytes(bytes: u64, width: u32) -> u64 {
+    const PAIRS: u64 = 0x00ff_00ff_00ff_00ff;
+    const FOURS: u64 = 0x0000_ffff_0000_ffff;
+    let pairs = (bytes & PAIRS) | (bytes & !PAIRS) >> (8 - width);
+    let fours = (pairs & FOURS) | (pairs & !FOURS) >> (16 - 2 * width);
+    (fours & 0xffff_ffff) | fours >> 32 << (4 * width)
 }
 
 /// The value at `index`. The stream must hold it.
@@ -375,6 +392,12 @@ mod tests {
 
     fn check<T: Narrow>(width: u32, count: usize) {
         let (values, packed) = stream(width, count);
+        if width <= T::BITS {
+            let mut again = Vec::new();
+            let narrow: Vec<T> = values.iter().map(|value| T::truncate(*value)).collect();
+            pack(&narrow, width, &mut again);
+            assert_eq!(again, packed);
+        }
         for level in Level::available() {
             for first in (0..count).step_by(64) {
                 let mut out = vec![T::MAX; count - first];

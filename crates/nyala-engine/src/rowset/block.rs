@@ -14,7 +14,7 @@ use crate::cells::{ABSENT, Column, Kind, NULL, VALUE, Values};
 use nyala_column::{
     Bitmap, BooleanBlock, ByteValues, BytesBlock, CellState, CorruptBlock, FloatBlock, IntegerBlock,
     Preference, Scratch, StatesBlock, encode_booleans, encode_bytes, encode_floats, encode_integers,
-    encode_states, from_unsigned, to_unsigned,
+    encode_states, floats_of, from_unsigned, integers_of, to_unsigned,
 };
 use nyala_core::ColumnType;
 use std::ops::Range;
@@ -58,7 +58,7 @@ impl Layout {
 /// Appends the block of a column; the entry's address is the caller's to fill in. Nothing is appended when
 /// every cell is absent.
 pub(crate) fn encode(
-    column: Column,
+    column: &Column,
     column_type: ColumnType,
     breaks: &[u32],
     preference: Preference,
@@ -67,7 +67,7 @@ pub(crate) fn encode(
 ) -> ColumnEntry {
     let mut entry = ColumnEntry { min: i64::MAX, max: i64::MIN, ..ColumnEntry::default() };
     let rows = column.len();
-    let dense_breaks;
+    let (dense_breaks, taken);
     let (dense, breaks) = match &column.states {
         Some(states) if states.iter().any(|state| *state != VALUE) => {
             entry.values = states.iter().filter(|state| **state == VALUE).count() as u32;
@@ -90,18 +90,18 @@ pub(crate) fn encode(
             out[begin..begin + 4].copy_from_slice(&length.to_le_bytes());
             let valued: Vec<u32> = (0..rows as u32).filter(|row| states[*row as usize] == VALUE).collect();
             dense_breaks = dense_breaks_of(breaks, &valued);
-            (column.take(&valued).values, dense_breaks.as_slice())
+            taken = column.take(&valued).values;
+            (&taken, dense_breaks.as_slice())
         }
         _ => {
             entry.values = rows as u32;
             out.extend_from_slice(&[0; 4]);
-            (column.values, breaks)
+            (&column.values, breaks)
         }
     };
     match (dense, Layout::of(column_type)) {
         (Values::Word(words), Layout::Floats) => {
-            let floats: Vec<f64> = words.into_iter().map(f64::from_bits).collect();
-            encode_floats(&floats, breaks, preference, scratch, out);
+            encode_floats(floats_of(words), breaks, preference, scratch, out);
         }
         (Values::Word(words), Layout::Booleans) => {
             let bits: Bitmap = words.iter().map(|word| *word != 0).collect();
@@ -109,16 +109,13 @@ pub(crate) fn encode(
         }
         (Values::Word(words), Layout::Unsigned) => {
             let values: Vec<i64> = words.iter().map(|word| from_unsigned(*word)).collect();
-            (entry.min, entry.max) = min_max(&values);
-            entry.sum = words.iter().map(|word| i128::from(*word)).sum();
-            encode_integers(&values, breaks, preference, scratch, out);
+            let summary = encode_integers(&values, breaks, preference, scratch, out);
+            (entry.min, entry.max) = (summary.min, summary.max);
+            entry.sum = summary.sum + ((values.len() as i128) << 63);
         }
         (Values::Word(words), _) => {
-            // In place, like the other conversions of words.
-            let values: Vec<i64> = words.into_iter().map(|word| word as i64).collect();
-            (entry.min, entry.max) = min_max(&values);
-            entry.sum = values.iter().map(|value| i128::from(*value)).sum();
-            encode_integers(&values, breaks, preference, scratch, out);
+            let summary = encode_integers(integers_of(words), breaks, preference, scratch, out);
+            (entry.min, entry.max, entry.sum) = (summary.min, summary.max, summary.sum);
         }
         (Values::Wide(wides), _) => {
             let high: Vec<i64> = wides.iter().map(|wide| (wide >> 64) as i64).collect();
@@ -136,10 +133,6 @@ pub(crate) fn encode(
         }
     }
     entry
-}
-
-fn min_max(values: &[i64]) -> (i64, i64) {
-    values.iter().fold((i64::MAX, i64::MIN), |(min, max), value| (min.min(*value), max.max(*value)))
 }
 
 /// Breaks between rows as breaks between values.
@@ -288,8 +281,7 @@ mod tests {
 
     fn check(column: Column, column_type: ColumnType) {
         let (mut scratch, mut bytes) = (Scratch::new(), Vec::new());
-        let entry =
-            encode(column.clone(), column_type, &[3, 200], Preference::Balanced, &mut scratch, &mut bytes);
+        let entry = encode(&column, column_type, &[3, 200], Preference::Balanced, &mut scratch, &mut bytes);
         let rows = column.len() as u32;
         let block = ColumnBlock::parse(&bytes, column_type, rows).expect("parses");
         for range in [0..rows, 0..1, 5..290, 250..rows] {
@@ -345,7 +337,7 @@ mod tests {
         let mut column = Column::new(Kind::Word);
         column.push_state(ABSENT, 50);
         let (mut scratch, mut bytes) = (Scratch::new(), Vec::new());
-        let entry = encode(column, ColumnType::Int64, &[], Preference::Balanced, &mut scratch, &mut bytes);
+        let entry = encode(&column, ColumnType::Int64, &[], Preference::Balanced, &mut scratch, &mut bytes);
         assert!(bytes.is_empty() && entry.values == 0);
     }
 }

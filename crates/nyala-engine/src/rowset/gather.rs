@@ -164,7 +164,7 @@ mod tests {
                     }
                 }
                 let (mut scratch, mut bytes) = (Scratch::new(), Vec::new());
-                encode(column.clone(), column_type, &[], Preference::Balanced, &mut scratch, &mut bytes);
+                encode(&column, column_type, &[], Preference::Balanced, &mut scratch, &mut bytes);
                 let block = ColumnBlock::parse(&bytes, column_type, 3000).expect("parses");
                 for step in [1, 2, 9, 700] {
                     let rows: Vec<u32> = (5..2990).step_by(step).collect();

@@ -57,6 +57,10 @@ pub(crate) struct RowsetWriter {
     page: Page,
     last: LastRows,
     hashes: Vec<u64>,
+    /// The times of a group, as a column.
+    times: Column,
+    /// The bytes of a block.
+    block: Vec<u8>,
     min_time_ns: i64,
     max_time_ns: i64,
 }
@@ -175,6 +179,8 @@ impl RowsetWriter {
             page,
             last,
             hashes: Vec::new(),
+            times: Column::new(Kind::Word),
+            block: Vec::new(),
             min_time_ns: i64::MAX,
             max_time_ns: i64::MIN,
         })
@@ -252,7 +258,7 @@ impl RowsetWriter {
             self.last.rows_per_series = 0;
             return Ok(());
         }
-        self.write_series_group(Rows::Last, &runs, piece)?;
+        self.write_series_group(Rows::Last, &runs, &piece)?;
         if self.last.page.groups.len() == PAGE_GROUPS { self.end_page(Rows::Last) } else { Ok(()) }
     }
 
@@ -279,14 +285,17 @@ impl RowsetWriter {
         match &mut self.pending {
             Pending::Series { runs, piece } => {
                 let runs = std::mem::take(runs);
-                let mut empty = Piece::empty(&self.kinds);
-                empty.reserve(GROUP_ROWS);
-                let piece = std::mem::replace(piece, empty);
-                self.write_series_group(Rows::All, &runs, piece)?;
+                let mut written = std::mem::replace(piece, Piece::empty(&self.kinds));
+                self.write_series_group(Rows::All, &runs, &written)?;
+                // The next group takes the room of this one.
+                written.clear();
+                if let Pending::Series { piece, .. } = &mut self.pending {
+                    *piece = written;
+                }
             }
             Pending::Keyed { piece } => {
                 let piece = std::mem::replace(piece, Piece::empty(&self.kinds));
-                self.write_keyed_group(piece)?;
+                self.write_keyed_group(&piece)?;
             }
         }
         if self.page.groups.len() == PAGE_GROUPS { self.end_page(Rows::All) } else { Ok(()) }
@@ -299,7 +308,7 @@ impl RowsetWriter {
         }
     }
 
-    fn write_series_group(&mut self, which: Rows, runs: &GroupRuns, piece: Piece<Vec<i64>>) -> Result<()> {
+    fn write_series_group(&mut self, which: Rows, runs: &GroupRuns, piece: &Piece<Vec<i64>>) -> Result<()> {
         let rows = piece.rows() as u32;
         if rows == 0 {
             return Ok(());
@@ -330,10 +339,12 @@ impl RowsetWriter {
             entry.directory = self.out.append(&bytes)?;
         }
         let breaks = breaks_of(runs);
-        let times = Column::words(piece.keys.into_iter().map(|time| time as u64).collect());
-        let mut columns = vec![times];
-        columns.extend(piece.columns);
-        self.write_columns(which, columns, piece.markers, rows, &breaks)?;
+        let mut times = std::mem::replace(&mut self.times, Column::new(Kind::Word));
+        times.truncate(0);
+        times.extend_words(piece.keys.iter().map(|time| *time as u64));
+        let columns: Vec<&Column> = [&times].into_iter().chain(&piece.columns).collect();
+        self.write_columns(which, &columns, piece.markers.as_deref(), rows, &breaks)?;
+        self.times = times;
         self.page(which).groups.push(entry);
         if which == Rows::All {
             self.footer.rows += u64::from(rows);
@@ -341,7 +352,7 @@ impl RowsetWriter {
         Ok(())
     }
 
-    fn write_keyed_group(&mut self, piece: Piece<ByteVec>) -> Result<()> {
+    fn write_keyed_group(&mut self, piece: &Piece<ByteVec>) -> Result<()> {
         let rows = piece.rows();
         if rows == 0 {
             return Ok(());
@@ -355,8 +366,8 @@ impl RowsetWriter {
             key::decode_into(key, &self.key_types, &mut decoded);
         }
         debug_assert_eq!(columns.len(), self.key_columns);
-        columns.extend(piece.columns);
-        self.write_columns(Rows::All, columns, piece.markers, rows as u32, &[])?;
+        let columns: Vec<&Column> = columns.iter().chain(&piece.columns).collect();
+        self.write_columns(Rows::All, &columns, piece.markers.as_deref(), rows as u32, &[])?;
         self.page.groups.push(GroupEntry { rows: rows as u32, ..GroupEntry::default() });
         self.page.first_keys.push(piece.keys.get(0).to_vec());
         self.footer.last_key = piece.keys.get(rows - 1).to_vec();
@@ -367,15 +378,16 @@ impl RowsetWriter {
     fn write_columns(
         &mut self,
         which: Rows,
-        columns: Vec<Column>,
-        markers: Option<Vec<u8>>,
+        columns: &[&Column],
+        markers: Option<&[u8]>,
         rows: u32,
         breaks: &[u32],
     ) -> Result<()> {
-        let mut bytes = Vec::new();
+        let mut bytes = std::mem::take(&mut self.block);
         let markers = markers.filter(|markers| markers.iter().any(|marker| *marker != 0));
-        let markers = markers.map(|markers| Column::words(markers.into_iter().map(u64::from).collect()));
-        let all = columns.into_iter().map(Some).chain([markers]);
+        let words = |markers: &[u8]| Column::words(markers.iter().map(|marker| u64::from(*marker)).collect());
+        let markers = markers.map(words);
+        let all = columns.iter().copied().map(Some).chain([markers.as_ref()]);
         for (position, column) in all.enumerate() {
             let mut entry = ColumnEntry { min: i64::MAX, max: i64::MIN, ..ColumnEntry::default() };
             if let Some(column) = column {
@@ -402,6 +414,7 @@ impl RowsetWriter {
             }
             entry.put(&mut self.page(which).columns[position]);
         }
+        self.block = bytes;
         Ok(())
     }
 
