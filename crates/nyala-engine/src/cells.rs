@@ -495,6 +495,18 @@ impl<'a> CellSource<'a> {
         }
     }
 
+    /// The cells as the words they are kept as, if they already lie so in the array.
+    pub(crate) fn words_of(array: &'a ArrayRef, column_type: ColumnType) -> Option<&'a [u64]> {
+        let values = match column_type {
+            ColumnType::Int64 => array.as_primitive::<Int64Type>().values().inner(),
+            ColumnType::Timestamp => array.as_primitive::<TimestampNanosecondType>().values().inner(),
+            ColumnType::UInt64 => array.as_primitive::<UInt64Type>().values().inner(),
+            ColumnType::Float64 => array.as_primitive::<Float64Type>().values().inner(),
+            _ => return None,
+        };
+        Some(values.typed_data())
+    }
+
     /// The kind of its values.
     #[inline(always)]
     pub(crate) fn kind(&self) -> Kind {

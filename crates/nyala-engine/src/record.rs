@@ -23,6 +23,8 @@ use arrow_array::{
     UInt64Array, types::ArrowPrimitiveType,
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use nyala_column::Level;
+use nyala_column::kernels::min_max_i64;
 use nyala_core::store::{CellColumn, Operation, Upsert, WriteBatch, WriteMode};
 use nyala_core::{ColumnId, ColumnType, Error, Result, TableId, TableSchema};
 use std::sync::Arc;
@@ -45,7 +47,8 @@ pub(crate) fn encode_batch(
     schema: impl Fn(TableId) -> Result<Arc<TableSchema>>,
 ) -> Result<Vec<u8>> {
     check_cells(batch)?;
-    let mut out = vec![VERSION];
+    let mut out = Vec::with_capacity(bytes_about(batch));
+    out.push(VERSION);
     for operation in &batch.operations {
         match operation {
             Operation::Upsert(upsert) => encode_upsert(upsert, &*schema(upsert.table)?, &mut out),
@@ -64,6 +67,15 @@ pub(crate) fn encode_batch(
         }
     }
     Ok(out)
+}
+
+/// What the record of a batch of small numbers takes: a byte a cell, and something for headers.
+fn bytes_about(batch: &WriteBatch) -> usize {
+    let bytes = |operation: &Operation| match operation {
+        Operation::Upsert(upsert) => upsert.columns.len() * (upsert.rows() + 32),
+        Operation::DeleteKeys { .. } => 0,
+    };
+    64 + batch.operations.iter().map(bytes).sum::<usize>()
 }
 
 /// Refuses batches of more cells than a record may hold.
@@ -220,10 +232,10 @@ fn widen<T: Copy + Into<i64>>(values: &[T]) -> Vec<i64> {
 const UNITS: [u64; 4] = [1_000_000_000, 1_000_000, 1_000, 1];
 
 fn put_integers(out: &mut Vec<u8>, values: &[i64]) {
-    let (least, most) = values.iter().fold((i64::MAX, i64::MIN), |(a, b), v| (a.min(*v), b.max(*v)));
     if values.is_empty() {
         return;
     }
+    let (least, most) = min_max_i64(Level::best(), values);
     let range = most.wrapping_sub(least) as u64;
     let offset = |value: &i64| value.wrapping_sub(least) as u64;
     // A unit pays off only where differences are large: then they are times.
@@ -236,33 +248,33 @@ fn put_integers(out: &mut Vec<u8>, values: &[i64]) {
     out.extend_from_slice(&least.to_le_bytes());
     out.push(unit as u8);
     out.push(width as u8);
-    macro_rules! narrow {
-        ($type:ty, $bytes:expr) => {
-            match unit {
-                3 => values
-                    .iter()
-                    .for_each(|v| out.extend_from_slice(&(offset(v) as $type).to_le_bytes()[..$bytes])),
-                _ => {
-                    let unit = UNITS[unit];
-                    values.iter().for_each(|v| {
-                        out.extend_from_slice(&((offset(v) / unit) as $type).to_le_bytes()[..$bytes]);
-                    });
-                }
-            }
-        };
+    // Apart, because the unit is mostly 1, and bytes are mostly enough.
+    match (unit, width) {
+        (_, 0) => {}
+        (3, 1) => out.extend(values.iter().map(|value| offset(value) as u8)),
+        (3, _) => put_narrow(out, width, values, offset),
+        _ => put_narrow(out, width, values, |value| offset(value) / UNITS[unit]),
     }
-    out.reserve(width * values.len());
-    match width {
-        0 => {}
-        1 => narrow!(u8, 1),
-        2 => narrow!(u16, 2),
-        3 => narrow!(u32, 3),
-        4 => narrow!(u32, 4),
-        _ => {
-            for value in values {
-                out.extend_from_slice(&(offset(value) / UNITS[unit]).to_le_bytes()[..width]);
-            }
+}
+
+/// Appends so many bytes of a number of each value.
+fn put_narrow(out: &mut Vec<u8>, width: usize, values: &[i64], number: impl Fn(&i64) -> u64) {
+    fn put<const WIDTH: usize>(out: &mut Vec<u8>, values: &[i64], number: impl Fn(&i64) -> u64) {
+        let start = out.len();
+        out.resize(start + WIDTH * values.len(), 0);
+        for (bytes, value) in out[start..].as_chunks_mut::<WIDTH>().0.iter_mut().zip(values) {
+            bytes.copy_from_slice(&number(value).to_le_bytes()[..WIDTH]);
         }
+    }
+    match width {
+        1 => put::<1>(out, values, number),
+        2 => put::<2>(out, values, number),
+        3 => put::<3>(out, values, number),
+        4 => put::<4>(out, values, number),
+        5 => put::<5>(out, values, number),
+        6 => put::<6>(out, values, number),
+        7 => put::<7>(out, values, number),
+        _ => put::<8>(out, values, number),
     }
 }
 

@@ -4,6 +4,11 @@
 //! first grows from little by doubling (most memtables are small) and that an item larger than a chunk
 //! gets its own.
 
+use nyala_column::kernels::prefetch_at;
+use std::ops::Range;
+
+/// Words that the processor fetches at once.
+const LINE_WORDS: usize = 8;
 /// Words in a chunk.
 const CHUNK_WORDS: usize = 8192;
 const CHUNK_WORDS_LOG: u32 = CHUNK_WORDS.trailing_zeros();
@@ -51,6 +56,15 @@ impl WordArena {
     pub(crate) fn get_mut(&mut self, address: u32, count: usize) -> &mut [u64] {
         let start = address as usize & (CHUNK_WORDS - 1);
         &mut self.chunks[(address >> CHUNK_WORDS_LOG) as usize][start..start + count]
+    }
+
+    /// Begins to bring words near that are about to be written.
+    #[inline]
+    pub(crate) fn fetch(&self, address: u32, words: Range<usize>) {
+        let words = &self.get(address, words.end)[words];
+        words.chunks(LINE_WORDS).for_each(|line| prefetch_at(line.as_ptr()));
+        // They may begin in the middle of a line.
+        words.last().into_iter().for_each(|last| prefetch_at(last));
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {

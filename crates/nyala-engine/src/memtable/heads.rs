@@ -46,6 +46,15 @@ impl Heads {
         &mut self.blocks[index][(series % BLOCK_SERIES) as usize]
     }
 
+    /// The word of a series if it is near the one that was asked for last; else 0.
+    #[inline]
+    pub(super) fn near(&self, series: u32) -> u32 {
+        let number = series / BLOCK_SERIES;
+        let near = self.numbers[self.last.min(self.numbers.len())..].iter().take(NEAR_BLOCKS);
+        let found = near.into_iter().position(|other| *other == number);
+        found.map_or(0, |offset| self.blocks[self.last + offset][(series % BLOCK_SERIES) as usize])
+    }
+
     fn find_or_add(&mut self, number: u32) -> usize {
         let Self { numbers, blocks, by_number, .. } = self;
         let entry = by_number.entry(

@@ -163,6 +163,8 @@ pub(crate) struct PreparedUpsert<'a> {
 pub(crate) struct PreparedCells<'a> {
     pub(crate) column: ColumnId,
     pub(crate) source: CellSource<'a>,
+    /// The cells as words, where that takes no conversion.
+    pub(crate) words: Option<&'a [u64]>,
     written: &'a CellColumn,
     /// No cell is NULL or absent.
     pub(crate) all_values: bool,
@@ -194,6 +196,7 @@ impl<'a> PreparedUpsert<'a> {
             .map(|cells| PreparedCells {
                 column: cells.column,
                 source: CellSource::of(&cells.values, type_of(cells.column)),
+                words: CellSource::words_of(&cells.values, type_of(cells.column)),
                 written: cells,
                 all_values: cells.values.null_count() == 0,
             })

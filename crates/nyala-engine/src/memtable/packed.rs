@@ -20,6 +20,8 @@ pub(super) type PageColumn = [u64; PAGE_ROWS];
 const UNITS_NS: [u64; 4] = [1_000_000_000, 1_000_000, 1_000, 1];
 const DECIMALS: [f64; 5] = [1.0, 10.0, 100.0, 1e3, 1e4];
 const OFFSETS: u8 = 128;
+/// Columns looked at together.
+const TOGETHER: usize = 8;
 /// Adding and subtracting it rounds floats below 2⁵¹ to integers.
 const ROUNDER: f64 = 6_755_399_441_055_744.0;
 
@@ -33,10 +35,60 @@ pub(super) fn pack(words: &[u64], row_words: usize, out: &mut Vec<u8>) -> (i64, 
     let bounds = |(least, most): (i64, i64), time: &u64| (least.min(*time as i64), most.max(*time as i64));
     let (least, most) = times.iter().fold((i64::MAX, i64::MIN), bounds);
     out[0] = pack_times(&times[..rows], least, most, out);
-    for column in 1..row_words {
-        out[column] = pack_words(&gather(words, row_words, column), rows, out);
+    let mut narrow = [[0; PAGE_ROWS]; TOGETHER];
+    for first in (1..row_words).step_by(TOGETHER) {
+        let last = row_words.min(first + TOGETHER);
+        let widths = look_at(words, row_words, first, &mut narrow);
+        for (column, (bits, bytes)) in (first..last).zip(widths.iter().zip(&narrow)) {
+            out[column] = match bits {
+                0 => 0,
+                0x01..0x100 => {
+                    out.extend_from_slice(&bytes[..rows]);
+                    1
+                }
+                _ => pack_words(&gather(words, row_words, column), rows, out),
+            };
+        }
     }
     (least, most)
+}
+
+/// Looks at columns from `first` on, as they lie, row by row: which bits of each differ from its sign (not those of
+/// zeros), and their lowest bytes, which are all that matters of most.
+#[inline]
+fn look_at(
+    words: &[u64],
+    row_words: usize,
+    first: usize,
+    narrow: &mut [[u8; PAGE_ROWS]; TOGETHER],
+) -> [u64; TOGETHER] {
+    let mut bits = [0; TOGETHER];
+    for (row, words) in words.chunks_exact(row_words).enumerate() {
+        let words = &words[first..];
+        match words.first_chunk::<TOGETHER>() {
+            Some(words) => look_at_row(words, row, &mut bits, narrow),
+            None => {
+                let mut some = [0; TOGETHER];
+                some[..words.len()].copy_from_slice(words);
+                look_at_row(&some, row, &mut bits, narrow);
+            }
+        }
+    }
+    bits
+}
+
+#[inline(always)]
+fn look_at_row(
+    words: &[u64; TOGETHER],
+    row: usize,
+    bits: &mut [u64; TOGETHER],
+    narrow: &mut [[u8; PAGE_ROWS]; TOGETHER],
+) {
+    for (column, word) in words.iter().enumerate() {
+        // Below 2⁸ where the word is its lowest byte with the sign spread.
+        bits[column] |= word ^ (word << 1);
+        narrow[column][row] = *word as u8;
+    }
 }
 
 /// A column of the rows; where there are fewer than a page holds, its first value is repeated.
@@ -81,15 +133,7 @@ fn line_at(least: i64, step: u64, index: usize) -> u64 {
 }
 
 fn pack_words(values: &PageColumn, rows: usize, out: &mut Vec<u8>) -> u8 {
-    let any = values.iter().fold(0, |any, value| any | value);
-    if any == 0 {
-        return 0;
-    }
     let width = signed_width(values);
-    if width == 1 {
-        put(&values[..rows], 1, out);
-        return 1;
-    }
     if width == 8
         && let Some((decimals, integers)) = decimals_of(values)
     {

@@ -19,6 +19,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 const STRIPES: usize = 16;
 /// Series next to each other share a stripe in runs, so that batches in order touch it in runs.
 const SERIES_PER_RUN: u32 = 64;
+/// Rows between the one that is written and the one that is fetched.
+const ROWS_AHEAD: usize = 6;
 /// Rows that readers of some times make room for at once.
 const RESERVED_ROWS_MAX: usize = 256;
 
@@ -67,22 +69,49 @@ impl SeriesMemtable {
     pub(super) fn upsert(&self, upsert: &PreparedUpsert<'_>, rows: Option<&[u32]>, sequence: u64) {
         let shapes = self.row_shapes(upsert, rows);
         let sources: Vec<_> = upsert.cells.iter().map(|cells| &cells.source).collect();
-        self.append(
-            &upsert.keys,
-            rows,
-            sequence,
-            |index| match &shapes {
-                RowShapes::One(number) => (*number, None),
-                RowShapes::Each(numbers, masks) => (numbers[index], Some(masks[index].as_ref())),
-            },
-            &sources,
-        );
+        let words: Option<Vec<_>> = upsert.cells.iter().map(|cells| cells.words).collect();
+        let keys = &upsert.keys;
+        match (shapes, words) {
+            (RowShapes::One(number), Some(words)) => self.append(
+                keys,
+                rows,
+                sequence,
+                |_| (number, words.len()),
+                |_, row, cells, _| {
+                    for (cell, words) in cells.iter_mut().zip(&words) {
+                        *cell = words[row];
+                    }
+                },
+            ),
+            (RowShapes::One(number), None) => self.append(
+                keys,
+                rows,
+                sequence,
+                |_| (number, sources.len()),
+                |_, row, cells, bytes| {
+                    for (cell, source) in cells.iter_mut().zip(&sources) {
+                        *cell = cell_word(source, row, bytes);
+                    }
+                },
+            ),
+            (RowShapes::Each(numbers, masks), _) => self.append(
+                keys,
+                rows,
+                sequence,
+                |index| (numbers[index], masks[index].len()),
+                |index, row, cells, bytes| {
+                    for (cell, source) in cells.iter_mut().zip(&*masks[index]) {
+                        *cell = cell_word(sources[*source as usize], row, bytes);
+                    }
+                },
+            ),
+        }
     }
 
     pub(super) fn delete(&self, keys: &PreparedKeys<'_>, rows: Option<&[u32]>, sequence: u64) {
         let shape = Shape { deletes: true, values: Vec::new(), nulls: Vec::new() };
         let number = self.shapes.write().number(shape);
-        self.append(keys, rows, sequence, |_| (number, None), &[]);
+        self.append(keys, rows, sequence, |_| (number, 0), |_, _, _, _| {});
     }
 
     fn row_shapes(&self, upsert: &PreparedUpsert<'_>, rows: Option<&[u32]>) -> RowShapes {
@@ -113,15 +142,15 @@ impl SeriesMemtable {
         RowShapes::Each(numbers, masks)
     }
 
-    /// Appends rows; `shape(index)` says the shape of the row at `index` of those appended, and which of
-    /// `sources` it has values of if not all.
-    fn append<'s>(
+    /// Appends rows; `shape(index)` says the shape of the row at `index` of those appended, and how many values it
+    /// has, which `fill(index, row, …)` writes.
+    fn append(
         &self,
         keys: &PreparedKeys<'_>,
         rows: Option<&[u32]>,
         sequence: u64,
-        shape: impl Fn(usize) -> (u32, Option<&'s [u16]>),
-        sources: &[&CellSource<'_>],
+        shape: impl Fn(usize) -> (u32, usize),
+        fill: impl Fn(usize, usize, &mut [u64], &mut ByteArena),
     ) {
         let (series, times) = (series_of(keys), times_of(keys));
         let count = rows.map_or(keys.rows, <[u32]>::len);
@@ -153,28 +182,19 @@ impl SeriesMemtable {
             }
             let mut guard = self.stripes[stripe].lock();
             let stripe = &mut *guard;
-            for index in indexes {
+            for (position, index) in indexes.iter().enumerate() {
+                if let Some(ahead) = indexes.get(position + ROWS_AHEAD) {
+                    stripe.fetch(series[row_at(*ahead as usize)]);
+                }
                 let index = *index as usize;
                 let row = row_at(index);
-                let (shape, valued) = shape(index);
-                let values = valued.map_or(sources.len(), <[u16]>::len);
+                let (shape, values) = shape(index);
                 let room = stripe.append(series[row], times[row], shape, delta, values);
                 let words =
                     &mut stripe.words.get_mut(room.item, room.offset + ROW_WORDS + values)[room.offset..];
                 words[0] = times[row] as u64;
                 words[1] = room.mark;
-                match valued {
-                    None => {
-                        for (word, source) in words[ROW_WORDS..].iter_mut().zip(sources) {
-                            *word = cell_word(source, row, &mut stripe.bytes);
-                        }
-                    }
-                    Some(valued) => {
-                        for (word, source) in words[ROW_WORDS..].iter_mut().zip(valued) {
-                            *word = cell_word(sources[*source as usize], row, &mut stripe.bytes);
-                        }
-                    }
-                }
+                fill(index, row, &mut words[ROW_WORDS..], &mut stripe.bytes);
             }
             let grown = stripe.grown_bytes();
             drop(guard);

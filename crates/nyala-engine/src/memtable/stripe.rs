@@ -199,6 +199,22 @@ impl Stripe {
         Room { item: slot.tail, offset, mark: delta.into() }
     }
 
+    /// Begins to fetch where the next row of a series goes, if that is easily told: rows of many series lie far apart,
+    /// and writing them one after the other waits for memory each time.
+    #[inline]
+    pub(super) fn fetch(&self, series: u32) {
+        let Place::Slot(number) = Place::of(self.heads.near(series)) else { return };
+        let slot = &self.slots[number];
+        let row_words = slot.tail_row_words as usize;
+        let written = HEADER_WORDS + usize::from(slot.tail_rows) * row_words;
+        if slot.tail_rows < slot.tail_capacity {
+            self.words.fetch(slot.tail, written..written + row_words);
+        } else if slot.tail != NO_PAGE {
+            // It is about to be packed.
+            self.words.fetch(slot.tail, 0..written);
+        }
+    }
+
     fn add_slot(&mut self, first_rows: u32, shape: u32) -> usize {
         let (mut rows, mut last_time_ns, mut in_order) = (0, i64::MIN, true);
         for row in self.first_rows(first_rows).rows() {
