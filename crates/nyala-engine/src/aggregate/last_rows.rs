@@ -36,9 +36,10 @@ impl Accumulator<'_> {
                     Newest::None => continue,
                     Newest::NotKnown => return Ok(false),
                 };
-                let Some((cursor, part, _)) = reader.rows_of_one(&segment) else { return Ok(false) };
-                let columns = cursor.piece(part, part.rows.clone())?.columns;
-                if columns.iter().any(|column| column.state(0) != VALUE) {
+                let columns = reader.read(self.series(), segment)?.columns;
+                if columns.iter().any(|column| column.len() != 1)
+                    || columns.iter().any(|column| column.state(0) != VALUE)
+                {
                     return Ok(false);
                 }
                 for measure in 0..self.sources.len() {

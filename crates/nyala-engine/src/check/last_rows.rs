@@ -4,7 +4,7 @@ use crate::memtable::Wanted;
 use crate::rowset::Rowset;
 use crate::rowset::format::{GroupEntry, MARKER_COLUMN};
 use crate::rowset::reader::LoadedFooter;
-use crate::rowset::series::{RowsetCursor, WholeGroups};
+use crate::rowset::series::RowsetCursor;
 use nyala_core::{Error, Result, SeriesId, TimeRange};
 use std::sync::Arc;
 
@@ -27,8 +27,7 @@ pub(super) fn check(rowset: &Arc<Rowset>, footer: &LoadedFooter) -> Result<()> {
         .collect();
     let types: Vec<_> = columns.iter().map(|(_, column_type)| *column_type).collect();
     let mut all = RowsetCursor::new(rowset.clone(), Wanted::new(columns))?;
-    let mut last = all.of_last_rows()?;
-    last.read_whole_groups(WholeGroups::All);
+    let mut last = all.of_last_rows(true)?;
     let (mut least, mut parts, mut found) = (Some(0), Vec::new(), 0);
     while let Some(from) = least
         && let Some(series) = all.next_series(from)?

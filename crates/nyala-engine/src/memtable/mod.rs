@@ -11,7 +11,7 @@ mod packed;
 pub(crate) mod piece;
 pub(crate) mod series;
 mod shape;
-mod stripe;
+pub(crate) mod stripe;
 pub(crate) mod sweep;
 
 use crate::cells::{CellSource, Kind, written_state};

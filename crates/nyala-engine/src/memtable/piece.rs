@@ -250,7 +250,7 @@ fn put_in_order(times: &[i64], sequences: &[u64], order: &mut Vec<u32>) {
     }
 }
 
-fn push_cell(column: &mut Column, kind: Kind, word: u64, bytes: &ByteArena) {
+pub(super) fn push_cell(column: &mut Column, kind: Kind, word: u64, bytes: &ByteArena) {
     match kind {
         Kind::Word => column.push_word(word),
         Kind::Wide => {

@@ -6,6 +6,7 @@
 use super::arena::ByteArena;
 use super::piece::PieceReader;
 use super::shape::{Shape, Shapes, shape_of};
+use super::stripe::newest::RowPlaces;
 use super::stripe::{ROW_WORDS, Stripe};
 use super::{PreparedKeys, PreparedUpsert, Visibility, Wanted};
 use crate::cells::{CellSource, Kind, VALUE};
@@ -226,16 +227,7 @@ impl SeriesMemtable {
         wanted: &Wanted,
         visibility: &Visibility<'_>,
     ) -> Piece<Vec<i64>> {
-        let tombstones: Vec<(u64, TimeRange)> = visibility
-            .tombstones
-            .iter()
-            .filter_map(|tombstone| Some((tombstone.sequence, tombstone.times_of(series)?)))
-            .collect();
-        let visible = |time_ns: i64, sequence: u64| {
-            time.contains(time_ns)
-                && sequence <= visibility.sequence
-                && !tombstones.iter().any(|(until, range)| sequence <= *until && range.contains(time_ns))
-        };
+        let visible = visible(series, time, visibility);
         let mut reader = PieceReader::new(wanted);
         let shapes = self.shapes.read();
         let guard = self.stripes[stripe_of(series.0)].lock();
@@ -247,12 +239,59 @@ impl SeriesMemtable {
         reader.finish(in_order)
     }
 
+    /// The greatest time in a range at which a series has a row, perhaps one that deletes older ones.
+    pub(crate) fn newest_time(
+        &self,
+        series: SeriesId,
+        time: TimeRange,
+        visibility: &Visibility<'_>,
+    ) -> Option<i64> {
+        let visible = visible(series, time, visibility);
+        let shapes = self.shapes.read();
+        let stripe = self.stripes[stripe_of(series.0)].lock();
+        let visible = |time_ns, delta| visible(time_ns, self.base_sequence + delta);
+        stripe.newest_time(series.0, time.start_ns, &shapes, visible)
+    }
+
+    /// Appends the row of a series at a time to a piece. False, and nothing is appended, if it is made of several
+    /// versions, or hides older ones.
+    pub(crate) fn append_at(
+        &self,
+        series: SeriesId,
+        time_ns: i64,
+        (wanted, places): (&Wanted, &mut RowPlaces),
+        visibility: &Visibility<'_>,
+        piece: &mut Piece<Vec<i64>>,
+    ) -> bool {
+        let visible = visible(series, TimeRange::ALL, visibility);
+        let shapes = self.shapes.read();
+        let stripe = self.stripes[stripe_of(series.0)].lock();
+        let base = self.base_sequence;
+        let visible = |time_ns, delta| visible(time_ns, base + delta);
+        stripe.append_at((series.0, time_ns), base, &shapes, visible, (wanted, places), piece)
+    }
+
     /// A time from which on there are at least `rows` rows of a series, if it has so many and keeps them in
     /// order; the newest page of more if that is easier.
     pub(crate) fn newest_rows_from(&self, series: SeriesId, rows: usize) -> Option<i64> {
         // Locked in this order everywhere.
         let shapes = self.shapes.read();
         self.stripes[stripe_of(series.0)].lock().newest_rows_from(series.0, rows, &shapes)
+    }
+}
+
+/// Whether a row of a series at a time, of a sequence, is read.
+fn visible(series: SeriesId, time: TimeRange, visibility: &Visibility<'_>) -> impl Fn(i64, u64) -> bool {
+    let tombstones: Vec<(u64, TimeRange)> = visibility
+        .tombstones
+        .iter()
+        .filter_map(|tombstone| Some((tombstone.sequence, tombstone.times_of(series)?)))
+        .collect();
+    let until = visibility.sequence;
+    move |time_ns: i64, sequence: u64| {
+        time.contains(time_ns)
+            && sequence <= until
+            && !tombstones.iter().any(|(until, range)| sequence <= *until && range.contains(time_ns))
     }
 }
 

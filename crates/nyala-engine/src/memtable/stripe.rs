@@ -4,17 +4,19 @@
 //! head    0: no rows | rows (3 bits, above 28): the address of the last of so many | the highest bit: a slot
 //! first   time | the head before (32 bits), shape (10), sequence − base (22) | a word per value of the shape
 //! page    next page (32 bits) | rows (16) | 0 (16)
-//!         shape
+//!         shape (32 bits) | the page before (32)
 //!         row: time | sequence − base | a word per value of the shape (strings, decimals: a place in the byte arena)
 //!         row: …
 //! packed  next page (32 bits) | rows (16) | 1 (16)
-//!         shape | place in the byte arena | least time | greatest time
+//!         shape, the page before | place in the byte arena | least time | greatest time
 //! ```
 //! New rows are kept whole, so that appending one touches two or three cache lines however many columns it
 //! has. Of a million series most have a row or two when memory is full, so the first rows of a series cost nothing
 //! but themselves and its head (see `heads`), written one after the other as they come. A series of more rows gets a
 //! slot and pages: one that is full is packed (see `packed`), so that a memtable holds hours instead of minutes and
 //! a flush writes long runs.
+
+pub(crate) mod newest;
 
 use super::arena::{ByteArena, WordArena};
 use super::heads::Heads;
@@ -79,6 +81,8 @@ pub(super) struct Slot {
     last_time_ns: i64,
     /// Times rise strictly from row to row.
     in_order: bool,
+    /// How many seconds any row was at most behind one that came before it.
+    seconds_late: u32,
 }
 
 /// Where the rows of a series are.
@@ -192,7 +196,10 @@ impl Stripe {
         }
         let slot = &mut self.slots[number];
         let offset = HEADER_WORDS + usize::from(slot.tail_rows) * row_words;
-        slot.in_order &= slot.rows == 0 || time_ns > slot.last_time_ns;
+        if slot.rows > 0 && time_ns <= slot.last_time_ns {
+            slot.in_order = false;
+            slot.seconds_late = slot.seconds_late.max(newest::seconds_late(time_ns, slot.last_time_ns));
+        }
         slot.last_time_ns = slot.last_time_ns.max(time_ns);
         slot.tail_rows += 1;
         slot.rows += 1;
@@ -216,10 +223,13 @@ impl Stripe {
     }
 
     fn add_slot(&mut self, first_rows: u32, shape: u32) -> usize {
-        let (mut rows, mut last_time_ns, mut in_order) = (0, i64::MIN, true);
+        let (mut rows, mut last_time_ns, mut in_order, mut seconds_late) = (0, i64::MIN, true, 0);
         for row in self.first_rows(first_rows).rows() {
             let time_ns = self.words.get(*row, 1)[0] as i64;
-            in_order &= rows == 0 || time_ns > last_time_ns;
+            if rows > 0 && time_ns <= last_time_ns {
+                in_order = false;
+                seconds_late = newest::seconds_late(time_ns, last_time_ns).max(seconds_late);
+            }
             last_time_ns = last_time_ns.max(time_ns);
             rows += 1;
         }
@@ -235,6 +245,7 @@ impl Stripe {
             tail_row_words: 0,
             last_time_ns,
             in_order,
+            seconds_late,
         });
         self.slots.len() - 1
     }
@@ -281,7 +292,9 @@ impl Stripe {
                 break;
             }
             page = next;
-            if slot.in_order && last_ns < time.start_ns {
+            // The ends of a page of whole rows are its bounds only if these are in order.
+            let bounded = slot.in_order || is_packed;
+            if bounded && (last_ns < time.start_ns || first_ns >= time.end_ns) {
                 continue;
             }
             reader.look_up(shape, number);
@@ -340,7 +353,7 @@ impl Stripe {
             self.link(&mut slot, closed);
         }
         let header = self.words.get_mut(slot.tail, HEADER_WORDS);
-        (header[0], header[1]) = (u64::from(NO_PAGE), shape.into());
+        (header[0], header[1]) = (u64::from(NO_PAGE), u64::from(shape) | u64::from(slot.before) << 32);
         (slot.tail_rows, slot.tail_capacity) = (0, PAGE_ROWS as u16);
         (slot.tail_shape, slot.tail_row_words) = (shape, row_words as u32);
         self.slots[number] = slot;
@@ -372,7 +385,7 @@ impl Stripe {
         let page = self.words.allocate(PACKED_WORDS);
         let header = [
             u64::from(NO_PAGE) | rows_word | PACKED,
-            slot.tail_shape.into(),
+            u64::from(slot.tail_shape) | u64::from(slot.before) << 32,
             place,
             least_ns as u64,
             most_ns as u64,

@@ -198,10 +198,13 @@ impl RowsetCursor {
     }
 
     /// A cursor of the rowset's last rows, with which only [`RowsetCursor::last_row`] and what reads rows of its part
-    /// mean something.
-    pub(crate) fn of_last_rows(&self) -> Result<Self> {
+    /// mean something. Rowsets of few rows a series do not keep them once more.
+    pub(crate) fn of_last_rows(&self, many: bool) -> Result<Self> {
         let mut cursor = Self::new(self.rowset.clone(), self.wanted.clone())?;
-        cursor.last_rows = true;
+        cursor.last_rows = !self.footer.last_pages.is_empty();
+        if many {
+            cursor.whole_groups = if cursor.last_rows { WholeGroups::All } else { WholeGroups::Shared };
+        }
         Ok(cursor)
     }
 
@@ -211,17 +214,25 @@ impl RowsetCursor {
         series: SeriesId,
     ) -> Result<std::result::Result<Option<Part>, NotKnown>> {
         let series = series.0;
-        if let Some(group) = &self.group
-            && (group.entry.first_series..=group.entry.last_series).contains(&series)
-        {
-            return Ok(Ok(group.part_of(series)));
+        let at_hand = self
+            .group
+            .as_ref()
+            .is_some_and(|group| (group.entry.first_series..=group.entry.last_series).contains(&series));
+        if !at_hand {
+            // Series that are in no group have no rows, if all rows are in groups.
+            let nothing = if self.last_rows { Err(NotKnown) } else { Ok(None) };
+            let Some((page, group)) = self.seek(series)? else { return Ok(nothing) };
+            if series < self.group(page, group)?.entry.first_series {
+                return Ok(nothing);
+            }
         }
-        let Some((page, group)) = self.seek(series)? else { return Ok(Err(NotKnown)) };
-        let group = self.group(page, group)?;
-        if series < group.entry.first_series {
+        let group = self.group.as_ref().expect("is at hand");
+        // The last series of a group may have more rows in the next one.
+        if !self.last_rows && group.entry.last_series == series {
             return Ok(Err(NotKnown));
         }
-        Ok(Ok(group.part_of(series)))
+        let last = |part: Part| Part { rows: part.rows.end - 1..part.rows.end, ..part };
+        Ok(Ok(group.part_of(series).map(last)))
     }
 
     /// The time of a part of one row.

@@ -1,6 +1,8 @@
 //! One partition of a series-keyed table, series by series: its sources made one.
 
 use crate::cells::Kind;
+use crate::memtable::series::SeriesMemtable;
+use crate::memtable::stripe::newest::RowPlaces;
 use crate::memtable::{Memtable, Visibility, Wanted};
 use crate::merge::{self, Piece, keep_rows};
 use crate::rowset::Rowset;
@@ -28,6 +30,8 @@ pub(crate) struct PartitionReader {
     /// What [`PartitionReader::newest_first`] said.
     ranges: Vec<TimeRange>,
     within: TimeRange,
+    /// Where the cells of the newest rows of memtables are.
+    places: RowPlaces,
     /// Used again from series to series.
     items: Vec<Bounded>,
     parts: Vec<Part>,
@@ -42,6 +46,8 @@ pub(crate) enum Segment {
     Last { cursor: usize, part: Part },
     /// Rows of one memtable.
     Rows(Piece<Vec<i64>>),
+    /// The row of a memtable at a time, which no other source has.
+    Newest { memtable: usize, time_ns: i64 },
     /// Rows of several sources.
     Merged(TimeRange),
 }
@@ -54,6 +60,13 @@ pub(crate) enum Newest {
     None,
     /// It has to be looked for.
     NotKnown,
+}
+
+/// Where the newest row of a series was found.
+enum Found {
+    Nothing,
+    InMemtable(usize),
+    InRowset(usize, Part),
 }
 
 enum Item {
@@ -118,6 +131,7 @@ impl PartitionReader {
             memtable_series: None,
             ranges: Vec::new(),
             within,
+            places: RowPlaces::default(),
             items: Vec::new(),
             parts: Vec::new(),
         })
@@ -140,10 +154,8 @@ impl PartitionReader {
 
     /// Says that the newest rows of series are asked for, of many series in order or of some.
     pub(crate) fn read_last_rows(&mut self, many: bool) -> Result<()> {
-        self.last_rows = self.cursors.iter().map(RowsetCursor::of_last_rows).collect::<Result<_>>()?;
-        if many {
-            self.last_rows.iter_mut().for_each(|cursor| cursor.read_whole_groups(WholeGroups::All));
-        }
+        self.last_rows =
+            self.cursors.iter().map(|cursor| cursor.of_last_rows(many)).collect::<Result<_>>()?;
         Ok(())
     }
 
@@ -159,16 +171,29 @@ impl PartitionReader {
         }
     }
 
-    /// What the last rows of rowsets say of the newest row of a series in a range of times. It is the row if nothing
-    /// else can have one at its time or later, and nothing hides it.
+    /// What memtables and the last rows of rowsets say of the newest row of a series in a range of times. It is the row
+    /// if nothing else can have one at its time or later, and nothing hides it.
     pub(crate) fn newest(&mut self, series: SeriesId, range: TimeRange) -> Result<Newest> {
-        let overlaps = |memtable: &Arc<Memtable>| memtable.time_bounds().is_some_and(|b| b.overlaps(range));
-        if self.memtables.iter().any(overlaps) {
-            return Ok(Newest::NotKnown);
+        let mut newest: Option<i64> = None;
+        let (mut found, mut tied) = (Found::Nothing, false);
+        // Memtables are asked first: mostly they have the newest row, and then rowsets that end before it are not asked.
+        let visibility = Visibility { sequence: self.sequence, tombstones: &self.tombstones };
+        for (number, memtable) in self.memtables.iter().enumerate() {
+            let bounds = memtable.time_bounds().filter(|bounds| bounds.overlaps(range));
+            let (Some(bounds), Some(rows)) = (bounds, memtable.series()) else { continue };
+            if newest.is_some_and(|newest_ns| bounds.end_ns <= newest_ns) {
+                continue;
+            }
+            if let Some(time_ns) = rows.newest_time(series, range, &visibility)
+                && newest.is_none_or(|newest_ns| newest_ns <= time_ns)
+            {
+                tied = newest.replace(time_ns) == Some(time_ns);
+                found = Found::InMemtable(number);
+            }
         }
-        let mut newest: Option<(i64, usize, Part)> = None;
-        for (number, cursor) in self.last_rows.iter_mut().enumerate() {
-            if !cursor.rowset.meta.time().overlaps(range) {
+        for (number, cursor) in self.last_rows.iter_mut().enumerate().rev() {
+            let bounds = cursor.rowset.meta.time();
+            if !bounds.overlaps(range) || newest.is_some_and(|newest_ns| bounds.end_ns <= newest_ns) {
                 continue;
             }
             let part = match cursor.last_row(series)? {
@@ -177,22 +202,41 @@ impl PartitionReader {
                 Err(NotKnown) => return Ok(Newest::NotKnown),
             };
             let time_ns = cursor.time_of(&part)?;
-            let tied = newest.as_ref().is_some_and(|(newest_ns, ..)| *newest_ns == time_ns);
-            if time_ns >= range.end_ns || tied {
+            if time_ns >= range.end_ns {
                 return Ok(Newest::NotKnown);
             }
-            if time_ns >= range.start_ns && newest.as_ref().is_none_or(|(newest_ns, ..)| *newest_ns < time_ns)
-            {
-                newest = Some((time_ns, number, part));
+            if time_ns >= range.start_ns && newest.is_none_or(|newest_ns| newest_ns <= time_ns) {
+                tied = newest.replace(time_ns) == Some(time_ns);
+                found = Found::InRowset(number, part);
             }
         }
-        let Some((time_ns, cursor, part)) = newest else { return Ok(Newest::None) };
-        let at = TimeRange::new(time_ns, time_ns.saturating_add(1));
-        let hidden = !self.tombstones.is_empty() && !self.hidden(cursor, series, at).is_empty();
-        if hidden || self.last_rows[cursor].has_markers(&part)? {
-            return Ok(Newest::NotKnown);
-        }
-        Ok(Newest::Row(Segment::Last { cursor, part }, time_ns))
+        let Some(time_ns) = newest else { return Ok(Newest::None) };
+        Ok(match found {
+            _ if tied => Newest::NotKnown,
+            Found::Nothing => Newest::None,
+            Found::InMemtable(memtable) => Newest::Row(Segment::Newest { memtable, time_ns }, time_ns),
+            Found::InRowset(cursor, part) => {
+                let at = TimeRange::new(time_ns, time_ns.saturating_add(1));
+                let hidden = !self.tombstones.is_empty() && !self.hidden(cursor, series, at).is_empty();
+                match hidden || self.last_rows[cursor].has_markers(&part)? {
+                    true => Newest::NotKnown,
+                    false => Newest::Row(Segment::Last { cursor, part }, time_ns),
+                }
+            }
+        })
+    }
+
+    /// Appends the row of a series that a memtable has alone to a piece. False, and nothing is appended, if it is made
+    /// of several versions, or hides older ones.
+    pub(crate) fn append_newest(
+        &mut self,
+        series: SeriesId,
+        (memtable, time_ns): (usize, i64),
+        piece: &mut Piece<Vec<i64>>,
+    ) -> bool {
+        let visibility = Visibility { sequence: self.sequence, tombstones: &self.tombstones };
+        let Some(rows) = self.memtables[memtable].series() else { return false };
+        rows.append_at(series, time_ns, (&self.wanted, &mut self.places), &visibility, piece)
     }
 
     /// The first series with rows (perhaps hidden ones) that is not below `least`.
@@ -440,6 +484,13 @@ impl PartitionReader {
                 self.cursors[cursor].piece(&part, rows)
             }
             Segment::Last { cursor, part } => self.last_rows[cursor].piece(&part, part.rows.clone()),
+            Segment::Newest { memtable, time_ns } => {
+                let at = TimeRange::new(time_ns, time_ns.saturating_add(1));
+                let visibility = Visibility { sequence: self.sequence, tombstones: &self.tombstones };
+                let rows = self.memtables[memtable].series();
+                let read = |rows: &SeriesMemtable| rows.read(series, at, &self.wanted, &visibility);
+                Ok(rows.map_or_else(|| Piece::empty(&self.wanted.kinds), read))
+            }
             Segment::Merged(time) => self.merged(series, time),
         }
     }

@@ -1,5 +1,7 @@
 //! Scans of series-keyed tables in key order: series ascending, times up or down.
 
+mod last_rows;
+
 use super::BATCH_ROWS;
 use super::filter::{test, test_empty};
 use super::partition::{Newest, PartitionReader, Segment};
@@ -12,6 +14,7 @@ use crate::rowset::series::{Part, RowsetCursor, WholeGroups};
 use crate::tombstone::Tombstone;
 use crate::version::{PartitionVersion, TableVersion};
 use async_trait::async_trait;
+use last_rows::LastRows;
 use nyala_column::Bitmap;
 use nyala_core::store::{Batch, Direction, RowStream, SeriesRun, SeriesSet};
 use nyala_core::{Result, SeriesId, TimeRange, before_long_work};
@@ -80,6 +83,8 @@ pub(crate) struct SeriesScan {
     rows_left: usize,
     /// Some rows had none of the returned cells: they are tested before they are gathered.
     has_gaps: bool,
+    /// Last rows of a rowset that lie together and are to be appended at once.
+    waiting: Option<LastRows>,
     /// The conditions, where blocks can answer them.
     tests: Option<BlockFilter>,
     /// Lists of the last series, to be used again.
@@ -99,6 +104,7 @@ enum PartitionSlot {
     Open(Box<PartitionReader>),
 }
 
+#[derive(Clone, Copy)]
 enum Ids {
     /// Position in the list.
     Listed(usize),
@@ -109,6 +115,8 @@ enum Ids {
 /// The series at hand.
 struct Current {
     series: SeriesId,
+    /// Where it is found again.
+    found: Ids,
     /// The next partition.
     partition: usize,
     /// Time ranges of the partition before it that were not cut into segments yet, the next one last.
@@ -150,6 +158,7 @@ impl SeriesScan {
             current: None,
             rows_left,
             has_gaps: false,
+            waiting: None,
             tests: tests.map(filter),
             spare: Default::default(),
         }
@@ -211,10 +220,11 @@ impl SeriesScan {
         let mut current = match self.current.take() {
             Some(current) => current,
             None => {
+                let found = self.ids;
                 let Some(series) = self.next_series()? else { return Ok(false) };
                 let rows_left = self.request.limit_per_series.unwrap_or(usize::MAX);
                 let (ranges, segments) = std::mem::take(&mut self.spare);
-                Current { series, partition: 0, ranges, segments, rows_left, rows_at_once: rows_left }
+                Current { series, found, partition: 0, ranges, segments, rows_left, rows_at_once: rows_left }
             }
         };
         while current.segments.is_empty() {
@@ -226,6 +236,27 @@ impl SeriesScan {
         let backward = self.request.direction == Direction::Backward;
         let segment = if backward { current.segments.pop_back() } else { current.segments.pop_front() };
         let mut segment = segment.expect("was filled");
+        if let Segment::Last { cursor, part } = &segment
+            && !self.has_gaps
+            && current.rows_left == 1
+        {
+            let last = LastRows {
+                partition: current.partition - 1,
+                cursor: *cursor,
+                part: part.clone(),
+                first: current.found,
+            };
+            if self.await_others(last, gathered)? {
+                gathered.runs.push(SeriesRun { series: current.series, rows: 1 });
+                self.rows_left -= 1;
+            }
+            self.end_series(current);
+            return Ok(true);
+        }
+        if !self.append_waiting(gathered)? {
+            self.end_series(current);
+            return Ok(true);
+        }
         let rows_max = current.rows_left.min(self.rows_left);
         if rows_max <= FEW_ROWS
             && let Segment::Single { cursor, part, time } = &segment
@@ -338,7 +369,7 @@ impl SeriesScan {
         gathered: &mut Gathered,
     ) -> Result<Option<usize>> {
         let projection = self.request.projection.clone();
-        if !matches!(segment, Segment::Single { .. } | Segment::Last { .. }) {
+        if !matches!(segment, Segment::Single { .. } | Segment::Last { .. } | Segment::Newest { .. }) {
             return Ok(None);
         }
         if self.has_gaps || !projection.predicates.is_empty() && self.tests.is_none() {
@@ -348,16 +379,21 @@ impl SeriesScan {
         // It goes back to its place below: the cursor borrows the scan.
         let mut filter = self.tests.take();
         let reader = self.reader(current.partition - 1)?;
-        let Some((cursor, part, time)) = reader.rows_of_one(segment) else { unreachable!("was tested") };
-        let rows = cursor.rows_at(part, time)?;
         let before = gathered.piece.rows();
-        let appended = if rows.len() > current.rows_left.min(rows_left) || backward && rows.len() > 1 {
-            false
-        } else if let Some(filter) = &mut filter {
-            filter.append(cursor, part, rows, &mut gathered.piece)?
+        let appended = if let Segment::Newest { memtable, time_ns } = segment {
+            filter.is_none()
+                && reader.append_newest(current.series, (*memtable, *time_ns), &mut gathered.piece)
         } else {
-            cursor.append_piece(part, rows, &mut gathered.piece)?;
-            true
+            let Some((cursor, part, time)) = reader.rows_of_one(segment) else { unreachable!("was tested") };
+            let rows = cursor.rows_at(part, time)?;
+            if rows.len() > current.rows_left.min(rows_left) || backward && rows.len() > 1 {
+                false
+            } else if let Some(filter) = &mut filter {
+                filter.append(cursor, part, rows, &mut gathered.piece)?
+            } else {
+                cursor.append_piece(part, rows, &mut gathered.piece)?;
+                true
+            }
         };
         self.tests = filter;
         if !appended {
@@ -449,7 +485,14 @@ impl SeriesScan {
     /// The next rows, until there are `rows_max` of them.
     pub(crate) async fn gather_more(&mut self, gathered: &mut Gathered, rows_max: usize) -> Result<()> {
         let mut steps = 0;
-        while gathered.piece.rows() < rows_max && self.step(gathered)? {
+        loop {
+            let waiting = self.waiting.as_ref().map_or(0, |waiting| waiting.part.rows.len());
+            if gathered.piece.rows() + waiting >= rows_max || !self.step(gathered)? {
+                if self.append_waiting(gathered)? {
+                    break;
+                }
+                continue;
+            }
             steps += 1;
             // Whoever waits may give up a scan that finds little.
             if steps % STEPS_AT_ONCE == 0 {
