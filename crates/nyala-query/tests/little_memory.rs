@@ -67,8 +67,8 @@ fn ask(context: &QueryContext, query: &str, memory_bytes: usize) -> Result<Vec<S
             panic!("{query} is a SELECT");
         };
         let mut frames = Vec::new();
-        while let Some(Frame { tags, times_ns, columns, .. }) = stream.next().await? {
-            frames.push(format!("{tags:?} {times_ns:?} {columns:?}"));
+        while let Some(Frame { tags, sheet, .. }) = stream.next().await? {
+            frames.push(format!("{tags:?} {:?} {:?}", sheet.times_ns, sheet.columns));
         }
         Ok(frames)
     })

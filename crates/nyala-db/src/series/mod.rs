@@ -6,9 +6,11 @@
 
 mod dictionary;
 mod filter;
+mod groups;
 mod postings;
 
 pub use filter::TagFilter;
+pub use groups::{GroupValues, Numbers, TagValues};
 
 use dictionary::Dictionary;
 use foldhash::fast::FixedState;
@@ -243,69 +245,8 @@ impl SeriesIndex {
 
     /// The same for many series: the key is looked up once.
     pub fn values_by_series<'a>(&'a self, key: &str) -> impl Fn(SeriesId) -> &'a str + use<'a> {
-        let key = self.key_numbers.find(key.as_bytes());
-        move |id| match key.and_then(|key| self.value_number(id, key)) {
-            Some((key, value)) => {
-                std::str::from_utf8(self.keys[key as usize].values.get(value)).unwrap_or("")
-            }
-            None => "",
-        }
-    }
-
-    fn value_number(&self, id: SeriesId, key: u32) -> Option<(u32, u32)> {
-        if self.starts.get(id.0 as usize).is_none_or(|start| *start == NO_SERIES) {
-            return None;
-        }
-        let words = self.words_of(id.0);
-        let position = self.shapes[words[0] as usize].iter().position(|other| *other == key)?;
-        Some((key, words[position + 1]))
-    }
-
-    /// Puts series into groups by the values of tag keys. Returns the groups in order of their values,
-    /// each with its values (empty where absent), and per series in ascending order its group.
-    pub fn group(&self, ids: &RoaringBitmap, keys: &[String]) -> Groups {
-        let numbers: Vec<Option<u32>> =
-            keys.iter().map(|key| self.key_numbers.find(key.as_bytes())).collect();
-        let mut found: hashbrown::HashMap<Vec<u32>, u32, FixedState> = hashbrown::HashMap::default();
-        let mut members = Vec::with_capacity(ids.len() as usize);
-        if keys.is_empty() {
-            members.extend(ids.iter().map(|id| (SeriesId(id), 0)));
-            let values = if members.is_empty() { Vec::new() } else { vec![Vec::new()] };
-            return Groups { values, members };
-        }
-        let mut group_words = Vec::with_capacity(keys.len());
-        for id in ids {
-            group_words.clear();
-            group_words.extend(numbers.iter().map(|key| {
-                // Value numbers are one up here, so that 0 can stand for absent.
-                key.and_then(|key| self.value_number(SeriesId(id), key)).map_or(0, |(_, value)| value + 1)
-            }));
-            let next = found.len() as u32;
-            let group = match found.get(&group_words) {
-                Some(group) => *group,
-                None => *found.entry(group_words.clone()).or_insert(next),
-            };
-            members.push((SeriesId(id), group));
-        }
-        let mut values: Vec<(Vec<String>, u32)> = found
-            .into_iter()
-            .map(|(words, group)| {
-                let text = |(key, word): (&Option<u32>, &u32)| match (key, word) {
-                    (Some(key), 1..) => {
-                        String::from_utf8_lossy(self.keys[*key as usize].values.get(word - 1)).into_owned()
-                    }
-                    _ => String::new(),
-                };
-                (numbers.iter().zip(&words).map(text).collect(), group)
-            })
-            .collect();
-        values.sort_unstable();
-        let mut rank = vec![0; values.len()];
-        for (position, (_, group)) in values.iter().enumerate() {
-            rank[*group as usize] = position as u32;
-        }
-        members.iter_mut().for_each(|(_, group)| *group = rank[*group as usize]);
-        Groups { values: values.into_iter().map(|(values, _)| values).collect(), members }
+        let values = self.tag_values(key);
+        move |id| values.number(id).map_or("", |number| values.text(number))
     }
 
     /// The series that satisfy a condition.
@@ -408,7 +349,7 @@ fn words_of<'a>(starts: &[u32], words: &'a [u32], shapes: &[Box<[u32]>], id: u32
 #[derive(Debug, Clone, Default)]
 pub struct Groups {
     /// Per group the values of the keys asked for; empty where the tag is absent. Sorted.
-    pub values: Vec<Vec<String>>,
+    pub values: GroupValues,
     /// The series in ascending order, each with its group.
     pub members: Vec<(SeriesId, u32)>,
 }

@@ -197,7 +197,7 @@ impl<'a> GroupRows<'a> {
 
     /// Goes through the rows of a time range, and perhaps others.
     async fn visit(&self, time: TimeRange, mut feed: impl FnMut(Rows) -> Result<()>) -> Result<()> {
-        for (input, member) in &self.group.members {
+        for (input, member) in self.group.members.iter() {
             match &self.inputs.inputs[*input] {
                 Input::Measurement(rows) => {
                     let mut reader = rows.read(*member, &self.wanted, self.order, time).await?;

@@ -1,34 +1,66 @@
 //! A piece of a result: rows of one result series.
 
 use super::column::{Column, Scalar};
+use super::group_tags::GroupTags;
 use arrow_buffer::ScalarBuffer;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 /// Rows of one result series. A series with many rows comes in several frames, one after the other.
 #[derive(Debug, Clone)]
 pub struct Frame {
+    /// The tags it is grouped by, sorted by key; empty values included.
+    pub tags: GroupTags,
+    /// Rows, its own among them: frames of many series share them.
+    pub sheet: Arc<Sheet>,
+    /// Which rows of the sheet are this frame's.
+    pub span: Range<usize>,
+}
+
+/// Rows of one or more result series of a measurement.
+#[derive(Debug, Clone)]
+pub struct Sheet {
     /// The measurement's name.
     pub name: Arc<str>,
-    /// The tags it is grouped by, sorted by key; empty values included.
-    pub tags: Arc<[(String, String)]>,
     /// What the time column is called; `None`: rows have no times.
     pub time_column: Option<Arc<str>>,
     /// The names of the columns, time not among them.
     pub column_names: Arc<[String]>,
     /// The names that outer queries know the columns by.
     pub reference_names: Arc<[String]>,
-    /// Times, ns; none where there is no time column. Frames of many series share them and the columns.
+    /// Times, ns; none where there is no time column.
     pub times_ns: ScalarBuffer<i64>,
     /// The columns.
-    pub columns: Arc<[Column]>,
-    /// Which rows of the times and columns are this frame's.
-    pub span: Range<usize>,
+    pub columns: Vec<Column>,
     /// The number that is shown in place of missing text and booleans.
     pub instead: Option<Scalar>,
 }
 
+impl Deref for Frame {
+    type Target = Sheet;
+
+    fn deref(&self) -> &Sheet {
+        &self.sheet
+    }
+}
+
+impl Sheet {
+    /// The number of rows of all series.
+    pub fn all_rows(&self) -> usize {
+        match self.time_column {
+            Some(_) => self.times_ns.len(),
+            None => self.columns.first().map_or(0, Column::len),
+        }
+    }
+}
+
 impl Frame {
+    /// All rows of a sheet.
+    pub fn of(tags: GroupTags, sheet: Sheet) -> Self {
+        let span = 0..sheet.all_rows();
+        Self { tags, sheet: Arc::new(sheet), span }
+    }
+
     /// The number of rows.
     pub fn rows(&self) -> usize {
         self.span.len()
@@ -36,13 +68,13 @@ impl Frame {
 
     /// The frame with no rows but its own, texts of its own too.
     #[must_use]
-    pub fn alone(mut self) -> Self {
+    pub fn alone(self) -> Self {
         let (start, rows) = (self.span.start, self.span.len());
-        if self.time_column.is_some() {
-            self.times_ns = self.times_ns.slice(start, rows);
+        let mut sheet = Arc::unwrap_or_clone(self.sheet);
+        if sheet.time_column.is_some() {
+            sheet.times_ns = sheet.times_ns.slice(start, rows);
         }
-        self.columns = self.columns.iter().map(|column| column.slice(start, rows).plain()).collect();
-        self.span = 0..rows;
-        self
+        sheet.columns.iter_mut().for_each(|column| *column = column.slice(start, rows).plain());
+        Self { tags: self.tags, sheet: Arc::new(sheet), span: 0..rows }
     }
 }

@@ -1,12 +1,14 @@
 //! Which rows make one result series: sources by name, groups by tag values.
 
 use super::frame::Frame;
+use super::group_tags::GroupTags;
 use super::inner::Reduced;
 use super::measurement::{MeasurementRows, time_range};
 use crate::plan::{MeasurementPlan, Plan};
 use nyala_core::store::SnapshotRef;
 use nyala_core::{Result, TimeRange};
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// What a group takes besides its values, about.
@@ -35,9 +37,28 @@ pub struct Inputs {
 /// What one result series is made of.
 pub struct Group {
     /// Its tags.
-    pub tags: Arc<[(String, String)]>,
+    pub tags: GroupTags,
     /// Positions of its sources, each with the group in that source.
-    pub members: Vec<(usize, usize)>,
+    pub members: Members,
+}
+
+/// The sources of a group.
+pub enum Members {
+    /// One of them: nearly always.
+    One([(usize, usize); 1]),
+    /// Any number.
+    Some(Vec<(usize, usize)>),
+}
+
+impl Deref for Members {
+    type Target = [(usize, usize)];
+
+    fn deref(&self) -> &[(usize, usize)] {
+        match self {
+            Members::One(member) => member,
+            Members::Some(members) => members,
+        }
+    }
 }
 
 impl Input {
@@ -49,10 +70,11 @@ impl Input {
     /// What the series and groups of a measurement take in memory, bytes, about.
     pub fn memory_bytes(&self) -> usize {
         let Input::Measurement(rows) = self else { return 0 };
-        let values = rows.group_values.iter().flatten().map(|value| value.len() + size_of::<String>());
-        let series = rows.group_series.iter().map(|series| 4 * series.len());
+        let (values, bytes) = rows.group_values.size();
         // Values stand in the map that groups are put together with, and in the groups, too.
-        3 * values.sum::<usize>() + series.sum::<usize>() + GROUP_BYTES * rows.group_values.len()
+        3 * (bytes + values * size_of::<String>())
+            + 4 * rows.group_series.count()
+            + GROUP_BYTES * rows.group_values.len()
     }
 
     fn name(&self) -> Arc<str> {
@@ -65,7 +87,10 @@ impl Input {
     /// Tag values of its groups.
     fn groups(&self, group_tags: &[String]) -> Vec<Vec<String>> {
         match self {
-            Input::Measurement(rows) => rows.group_values.clone(),
+            Input::Measurement(rows) => {
+                let values = &rows.group_values;
+                (0..values.len()).map(|group| values.of(group).map(str::to_owned).collect()).collect()
+            }
             Input::Frame(frame) => vec![group_values(frame, group_tags)],
         }
     }
@@ -87,17 +112,14 @@ impl Input {
 impl Group {
     /// The group with these values of the tags, and its members.
     pub fn of(plan: &Plan, values: &[String], members: Vec<(usize, usize)>) -> Self {
-        Self { tags: plan.group_tags.iter().cloned().zip(values.iter().cloned()).collect(), members }
+        let tags = GroupTags::of(&plan.group_tags, values.iter().map(String::as_str));
+        Self { tags, members: Members::Some(members) }
     }
 }
 
 /// The values of tags in a frame.
 pub fn group_values(frame: &Frame, group_tags: &[String]) -> Vec<String> {
-    let value = |key: &String| {
-        let tag = frame.tags.iter().find(|(own, _)| own == key);
-        tag.map(|(_, value)| value.clone()).unwrap_or_default()
-    };
-    group_tags.iter().map(value).collect()
+    group_tags.iter().map(|key| frame.tags.get(key).unwrap_or_default().to_owned()).collect()
 }
 
 impl Inputs {
@@ -118,9 +140,10 @@ impl Inputs {
     fn with_groups(plan: &Plan, name: Arc<str>, inputs: Vec<Input>) -> Self {
         // The groups of a single measurement are in order, and differ, though values that are no text may look the same.
         if let [Input::Measurement(rows)] = inputs.as_slice() {
-            let numbered = rows.group_values.iter().enumerate();
+            let tags = GroupTags::of_groups(&plan.group_tags, rows.group_values.clone());
+            let numbered = tags.enumerate();
             let mut groups: Vec<Group> =
-                numbered.map(|(number, values)| Group::of(plan, values, vec![(0, number)])).collect();
+                numbered.map(|(number, tags)| Group { tags, members: Members::One([(0, number)]) }).collect();
             if !plan.ascending {
                 groups.reverse();
             }

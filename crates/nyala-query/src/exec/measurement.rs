@@ -6,12 +6,11 @@ use super::memory::QueryMemory;
 use super::order::{SeriesOrder, TimeOrder};
 use super::rows::{ReadColumns, Rows, cast, coalesce};
 use super::series::BySeries;
-use super::tag::TagColumn;
+use super::tag::{NO_TEXT, TagColumn, TagTexts};
 use crate::plan::{
     MAXIMUM_TIME_NS, MINIMUM_TIME_NS, MeasurementPlan, Plan, PointLimit, Reference, ReferenceKind,
     RowCondition, ValueType,
 };
-use arrow_array::StringArray;
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
 use arrow_buffer::{BooleanBuffer, ScalarBuffer};
@@ -22,7 +21,8 @@ use nyala_core::store::{
 };
 use nyala_core::{ColumnId, Result, SeriesId, TimeRange, before_long_work};
 use nyala_db::catalog::Measurement;
-use std::ops::Range;
+use nyala_db::series::{GroupValues, Numbers};
+use std::ops::{Index, Range};
 use std::sync::Arc;
 
 /// What putting a series in order takes, about: its key, and its place.
@@ -41,9 +41,55 @@ pub struct MeasurementRows {
     /// Counts the rows that are read, where their number is bounded.
     pub points: Option<Arc<PointLimit>>,
     /// Tag values per group, sorted.
-    pub group_values: Vec<Vec<String>>,
+    pub group_values: Arc<GroupValues>,
     /// Per group its series.
-    pub group_series: Vec<Vec<SeriesId>>,
+    pub group_series: GroupSeries,
+}
+
+/// The series of groups, ascending within each.
+pub struct GroupSeries {
+    /// Where each group's begin, and the end of the last.
+    starts: Vec<u32>,
+    series: Vec<SeriesId>,
+}
+
+impl GroupSeries {
+    /// Of so many groups; `members` are in ascending order, each with its group.
+    fn of(groups: usize, members: &[(SeriesId, u32)]) -> Self {
+        let mut starts = vec![0; groups + 1];
+        members.iter().for_each(|(_, group)| starts[*group as usize + 1] += 1);
+        (0..groups).for_each(|group| starts[group + 1] += starts[group]);
+        let (mut next, mut series) = (starts.clone(), vec![SeriesId(0); members.len()]);
+        for (id, group) in members {
+            let place = &mut next[*group as usize];
+            series[*place as usize] = *id;
+            *place += 1;
+        }
+        Self { starts, series }
+    }
+
+    /// Some of the groups, in the order given.
+    fn only(&self, groups: &[usize]) -> Self {
+        let mut some = Self { starts: vec![0], series: Vec::new() };
+        for group in groups {
+            some.series.extend_from_slice(&self[*group]);
+            some.starts.push(some.series.len() as u32);
+        }
+        some
+    }
+
+    /// The number of series in all groups.
+    pub fn count(&self) -> usize {
+        self.series.len()
+    }
+}
+
+impl Index<usize> for GroupSeries {
+    type Output = [SeriesId];
+
+    fn index(&self, group: usize) -> &[SeriesId] {
+        &self.series[self.starts[group] as usize..self.starts[group + 1] as usize]
+    }
 }
 
 /// The time range in which a plan reads stored rows, half-open.
@@ -60,15 +106,12 @@ impl MeasurementRows {
         let series = source.measurement.series();
         let ids = series.select(&source.tags);
         let mut groups = series.group(&ids, &plan.group_tags);
-        let mut group_series = vec![Vec::new(); groups.values.len()];
-        for (id, group) in groups.members {
-            group_series[group as usize].push(id);
-        }
         drop(series);
+        let mut group_series = GroupSeries::of(groups.values.len(), &groups.members);
         if let Some(limit) = plan.series_limit {
             let kept = limited_groups(&groups.values, &plan.group_tags, plan.series_offset, limit);
-            group_series = kept.iter().map(|group| std::mem::take(&mut group_series[*group])).collect();
-            groups.values = kept.iter().map(|group| std::mem::take(&mut groups.values[*group])).collect();
+            group_series = group_series.only(&kept);
+            groups.values = groups.values.only(&kept);
         }
         Self {
             measurement: source.measurement.clone(),
@@ -77,7 +120,7 @@ impl MeasurementRows {
             rows_condition: source.rows.clone(),
             predicates: source.predicates.clone(),
             points: source.points.clone(),
-            group_values: groups.values,
+            group_values: Arc::new(groups.values),
             group_series,
         }
     }
@@ -111,7 +154,7 @@ impl MeasurementRows {
         order: Order,
         time: TimeRange,
     ) -> Result<MeasurementReader> {
-        let mut members = self.group_series[group].clone();
+        let mut members = self.group_series[group].to_vec();
         members.sort_unstable();
         let order = match order {
             Order::Time(direction) if members.len() == 1 => Order::Key(direction),
@@ -139,7 +182,7 @@ impl MeasurementRows {
         let schema = self.snapshot.schema(self.measurement.table())?;
         memory.charge(series.len() * SERIES_BYTES)?;
         let order = SeriesOrder::new(&self.measurement, series, &wanted.references, ascending, schema);
-        let mut members = series.clone();
+        let mut members = series.to_vec();
         members.sort_unstable();
         let by_time = (Order::Time(direction), order.total().unwrap_or_default());
         let reader = self.open(members, wanted, by_time, self.time, None).await?;
@@ -283,7 +326,7 @@ impl Layout {
 struct Tags {
     positions: BySeries,
     /// Per cell the texts of the series, if it is a tag.
-    texts: Vec<Option<Arc<StringArray>>>,
+    texts: Vec<Option<Arc<TagTexts>>>,
 }
 
 impl Tags {
@@ -291,9 +334,23 @@ impl Tags {
         let series = measurement.series();
         let texts = cells.iter().map(|cell| {
             let (Cell::Tag(key) | Cell::GroupTag(key)) = cell else { return None };
-            let value_of = series.values_by_series(key);
-            let value_of = |id: &SeriesId| cell.shown_tag(value_of(*id));
-            Some(Arc::new(members.iter().map(value_of).collect::<StringArray>()))
+            let values = series.tag_values(key);
+            let mut known = Numbers::of(values.count(), members.len());
+            // The numbers that values have here, and the values.
+            let (mut numbers, mut texts) = (Vec::with_capacity(members.len()), Vec::new());
+            for id in members {
+                let number = values.number(*id);
+                numbers.push(match number.map(|value| (value, known.number(value))) {
+                    None => NO_TEXT,
+                    Some((value, (number, is_new))) => {
+                        if is_new {
+                            texts.push(values.text(value));
+                        }
+                        number
+                    }
+                });
+            }
+            Some(Arc::new(TagTexts::new(numbers, texts, |text| cell.shown_tag(text))))
         });
         Self { texts: texts.collect(), positions: BySeries::numbered(members.iter().copied()) }
     }
@@ -436,11 +493,11 @@ fn shown_rows(columns: &[Column], cells: &[Cell], rows: usize) -> Option<Boolean
 
 /// The groups that a limit lets through, in rising order. They are counted in the order of the keys of the tags they
 /// have and then of the values, which is not the order they are shown in.
-fn limited_groups(values: &[Vec<String>], tags: &[String], offset: usize, limit: usize) -> Vec<usize> {
+fn limited_groups(values: &GroupValues, tags: &[String], offset: usize, limit: usize) -> Vec<usize> {
     let key = |group: &usize| {
-        let present = || tags.iter().zip(&values[*group]).filter(|(_, value)| !value.is_empty());
+        let present = || tags.iter().zip(values.of(*group)).filter(|(_, value)| !value.is_empty());
         let names = present().map(|(name, _)| name.as_str());
-        names.chain(present().map(|(_, value)| value.as_str())).collect::<Vec<_>>().join("|")
+        names.chain(present().map(|(_, value)| value)).collect::<Vec<_>>().join("|")
     };
     let mut groups: Vec<usize> = (0..values.len()).collect();
     groups.sort_by_cached_key(key);

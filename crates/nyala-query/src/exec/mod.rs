@@ -16,6 +16,7 @@ pub mod expression;
 mod fill;
 pub mod frame;
 mod group;
+pub mod group_tags;
 mod inner;
 mod limit;
 mod measurement;
@@ -32,6 +33,7 @@ mod series;
 pub mod tag;
 mod transform;
 
-pub use frame::Frame;
+pub use frame::{Frame, Sheet};
+pub use group_tags::GroupTags;
 pub use memory::QueryMemory;
 pub use select::{SelectStream, is_pushed_down};

@@ -26,7 +26,7 @@ impl OrderedRows {
         needed: usize,
         memory: &QueryMemory,
     ) -> Result<Self> {
-        Ok(match (group.members.as_slice(), inputs.only_measurement()) {
+        Ok(match (&*group.members, inputs.only_measurement()) {
             ([(_, member)], Some(rows)) => {
                 Self::Read(Box::new(ordered(plan, rows, *member, &wanted, needed, memory).await?))
             }
@@ -73,7 +73,7 @@ async fn merged(
     held: &mut Held,
 ) -> Result<Option<Rows>> {
     let mut parts: Vec<Rows> = Vec::new();
-    for (input, member) in &group.members {
+    for (input, member) in group.members.iter() {
         match &inputs.inputs[*input] {
             Input::Measurement(rows) => {
                 let mut reader = ordered(plan, rows, *member, wanted, needed, memory).await?;

@@ -115,7 +115,8 @@ impl PushDown {
         memory: &QueryMemory,
     ) -> Result<Computed> {
         let mut series: Vec<(SeriesId, u32)> = Vec::new();
-        for (number, members) in rows.group_series[groups.clone()].iter().enumerate() {
+        for (number, group) in groups.clone().enumerate() {
+            let members = &rows.group_series[group];
             series.extend(members.iter().map(|id| (*id, number as u32)));
         }
         series.sort_unstable();

@@ -144,9 +144,8 @@ pub fn rows_of_frame(
                 _ => column,
             };
         }
-        let tag = frame.tags.iter().find(|(key, _)| *key == reference.name);
-        match (tag, reference.kind) {
-            (Some((_, value)), _) => Column::repeat_text(value, rows),
+        match (frame.tags.get(&reference.name), reference.kind) {
+            (Some(value), _) => Column::repeat_text(value, rows),
             (None, ReferenceKind::GroupTag) => Column::repeat_text("", rows),
             (None, _) => Column::Null(rows),
         }

@@ -4,8 +4,9 @@ use super::aggregate::GroupRows;
 use super::calls::merge_calls;
 use super::column::Column;
 use super::fill::{Filler, shown_instead};
-use super::frame::Frame;
+use super::frame::{Frame, Sheet};
 use super::group::{Input, Inputs};
+use super::group_tags::GroupTags;
 use super::inner;
 use super::measurement::{MeasurementRows, time_range};
 use super::memory::QueryMemory;
@@ -115,6 +116,15 @@ impl SelectStream {
                 None => self.current = None,
             }
         }
+    }
+
+    /// The next frame and those that are computed with it; none at the end.
+    pub async fn next_list(&mut self) -> Result<Vec<Frame>> {
+        let mut list: Vec<Frame> = self.next().await?.into_iter().collect();
+        if let Some(current) = &mut self.current {
+            list.extend(current.ready.drain(..));
+        }
+        Ok(list)
     }
 
     async fn next_raw(&mut self) -> Result<Option<Frame>> {
@@ -266,7 +276,7 @@ impl SelectStream {
                     let filled = Filler::default().fill(fill, &columns, self.plan.calls.len());
                     self.frame(&inputs.name, tags, times_ns.slice(span.start, span.len()), &filled)?
                 }
-                Some(frame) => Frame { tags: tags.clone(), span, ..frame.clone() },
+                Some(frame) => Frame { tags: tags.clone(), sheet: frame.sheet.clone(), span },
                 None => {
                     let filled = Filler::default().fill(fill, columns, self.plan.calls.len());
                     Frame { span, ..self.frame(&inputs.name, tags, times_ns.clone(), &filled)? }
@@ -281,7 +291,7 @@ impl SelectStream {
     fn frame(
         &self,
         name: &Arc<str>,
-        tags: &Arc<[(String, String)]>,
+        tags: &GroupTags,
         times_ns: ScalarBuffer<i64>,
         inputs: &[Column],
     ) -> Result<Frame> {
@@ -292,17 +302,16 @@ impl SelectStream {
             .iter()
             .map(|column| Ok(without_nan(column.expression.evaluate(inputs, rows)?)))
             .collect::<Result<_>>()?;
-        Ok(Frame {
+        let sheet = Sheet {
             name: name.clone(),
-            tags: tags.clone(),
             time_column: Some(self.time_column.clone()),
             column_names: self.column_names.clone(),
             reference_names: self.reference_names.clone(),
             times_ns,
             columns,
-            span: 0..rows,
             instead: shown_instead(self.plan.fill),
-        })
+        };
+        Ok(Frame::of(tags.clone(), sheet))
     }
 }
 

@@ -9,22 +9,87 @@ use std::sync::Arc;
 
 /// In place of a series: the row has no text.
 const NO_SERIES: u32 = u32::MAX;
+/// In place of a text: there is none.
+pub const NO_TEXT: u32 = u32::MAX;
+
+/// The texts of a tag by series, each text once.
+#[derive(Debug)]
+pub struct TagTexts {
+    /// Per series the number of its text.
+    numbers: Vec<u32>,
+    texts: StringArray,
+    /// Some series have no text.
+    has_gaps: bool,
+}
+
+impl TagTexts {
+    /// The texts with these numbers per series, [`NO_TEXT`] where the tag is absent: as `shown` shows them.
+    pub fn new<'a>(
+        mut numbers: Vec<u32>,
+        mut texts: Vec<&'a str>,
+        shown: impl Fn(&'a str) -> Option<&'a str>,
+    ) -> Self {
+        let absent = match shown("") {
+            None => NO_TEXT,
+            Some(text) => {
+                texts.push(text);
+                texts.len() as u32 - 1
+            }
+        };
+        let mut has_gaps = false;
+        for number in &mut numbers {
+            let is_shown = texts.get(*number as usize).is_some_and(|text| shown(text).is_some());
+            *number = if is_shown { *number } else { absent };
+            has_gaps |= *number == NO_TEXT;
+        }
+        Self { numbers, texts: StringArray::from_iter_values(texts), has_gaps }
+    }
+
+    /// The number of series.
+    pub fn series(&self) -> usize {
+        self.numbers.len()
+    }
+
+    /// The number of texts.
+    pub fn count(&self) -> usize {
+        self.texts.len()
+    }
+
+    /// The number of the text of a series, unless it has none.
+    pub fn number(&self, series: u32) -> Option<u32> {
+        self.numbers.get(series as usize).copied().filter(|number| *number != NO_TEXT)
+    }
+
+    /// The text with a number.
+    pub fn text(&self, number: u32) -> &str {
+        self.texts.value(number as usize)
+    }
+}
+
+impl<'a> FromIterator<Option<&'a str>> for TagTexts {
+    fn from_iter<I: IntoIterator<Item = Option<&'a str>>>(texts: I) -> Self {
+        let all: Vec<Option<&str>> = texts.into_iter().collect();
+        let numbers = (0..).zip(&all).map(|(number, text)| if text.is_some() { number } else { NO_TEXT });
+        let texts = all.iter().map(|text| text.unwrap_or_default()).collect();
+        Self::new(numbers.collect(), texts, |text| (!text.is_empty()).then_some(text))
+    }
+}
 
 /// The texts of a tag, each row's by the number of its series.
 #[derive(Debug, Clone)]
 pub struct TagColumn {
     series: ScalarBuffer<u32>,
-    texts: Arc<StringArray>,
+    texts: Arc<TagTexts>,
 }
 
 impl TagColumn {
     /// Rows of the series with these numbers, which are positions in `texts`.
-    pub fn new(series: ScalarBuffer<u32>, texts: Arc<StringArray>) -> Self {
+    pub fn new(series: ScalarBuffer<u32>, texts: Arc<TagTexts>) -> Self {
         Self { series, texts }
     }
 
     /// The text of each series.
-    pub fn texts(&self) -> &Arc<StringArray> {
+    pub fn texts(&self) -> &Arc<TagTexts> {
         &self.texts
     }
 
@@ -56,8 +121,7 @@ impl TagColumn {
 
     /// The text of a row, unless it has none.
     pub fn text(&self, row: usize) -> Option<&str> {
-        let series = self.series[row] as usize;
-        (series < self.texts.len() && self.texts.is_valid(series)).then(|| self.texts.value(series))
+        self.texts.number(self.series[row]).map(|number| self.texts.text(number))
     }
 
     /// Whether a row has a text.
@@ -67,8 +131,8 @@ impl TagColumn {
 
     /// Which rows have a text; `None`: all.
     pub fn nulls(&self) -> Option<NullBuffer> {
-        let known = self.texts.len() as u32;
-        if self.texts.null_count() == 0 && self.series.iter().all(|series| *series < known) {
+        let known = self.texts.series() as u32;
+        if !self.texts.has_gaps && self.series.iter().all(|series| *series < known) {
             return None;
         }
         Some(NullBuffer::new(BooleanBuffer::collect_bool(self.len(), |row| self.is_valid(row))))
@@ -115,7 +179,7 @@ mod tests {
 
     #[test]
     fn rows_have_the_texts_of_their_series() {
-        let texts: Arc<StringArray> = Arc::new(vec![Some("a"), None, Some("c")].into());
+        let texts: Arc<TagTexts> = Arc::new([Some("a"), None, Some("c")].into_iter().collect());
         let column = TagColumn::new(vec![2, 0, 1, 2].into(), texts);
         let all = |column: &TagColumn| {
             let nulls = column.nulls();
@@ -131,7 +195,7 @@ mod tests {
         assert_eq!(all(&column.take([Some(3), None, Some(1)].into_iter())), "c-a");
         let both = [Some(&column), Some(&column)];
         assert_eq!(all(&TagColumn::concatenate(both.into_iter()).unwrap()), "ca-cca-c");
-        let other = TagColumn::new(vec![0].into(), Arc::new(vec!["x"].into()));
+        let other = TagColumn::new(vec![0].into(), Arc::new([Some("x")].into_iter().collect()));
         assert!(TagColumn::concatenate([Some(&column), Some(&other)].into_iter()).is_none());
     }
 }

@@ -195,7 +195,8 @@ fn groups(keys: &[String], places: &[Found]) -> BTreeMap<Vec<String>, Vec<Found>
         for (id, group) in groups.members {
             members[group as usize].insert(id.0);
         }
-        for (values, series) in groups.values.into_iter().zip(members) {
+        for (group, series) in members.into_iter().enumerate() {
+            let values = groups.values.of(group).map(str::to_owned).collect();
             all.entry(values).or_default().push(Found { measurement: measurement.clone(), series });
         }
     }
@@ -243,5 +244,5 @@ async fn count(
 
 fn row(name: &str, tags: &[(String, String)], count: usize) -> Frame {
     let column = Column::Integer(vec![count as i64].into());
-    Frame { tags: tags.into(), ..table(name, vec![("count", column)]) }
+    Frame { tags: tags.iter().cloned().collect(), ..table(name, vec![("count", column)]) }
 }

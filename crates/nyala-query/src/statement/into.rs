@@ -5,7 +5,7 @@
 
 use super::{Answer, Chunks, plan_of};
 use crate::exec::column::{Column, Scalar};
-use crate::exec::{Frame, QueryMemory, SelectStream};
+use crate::exec::{Frame, GroupTags, QueryMemory, SelectStream, Sheet};
 use crate::influxql::{MeasurementName, Select, Target};
 use crate::plan::QueryContext;
 use nyala_core::{Error, Result};
@@ -51,18 +51,16 @@ async fn next_frame(rows: &mut SelectStream, context: &QueryContext) -> Result<O
 pub(super) async fn execute(select: &Select, context: &QueryContext, memory: QueryMemory) -> Result<Answer> {
     let written = select_into(select, context, memory).await?;
     let names: Arc<[String]> = Arc::new(["written".to_owned()]);
-    let frame = Frame {
+    let sheet = Sheet {
         name: "result".into(),
-        tags: Arc::new([]),
         time_column: Some("time".into()),
         column_names: names.clone(),
         reference_names: names,
         times_ns: vec![0].into(),
-        columns: Arc::new([Column::Integer(vec![written as i64].into())]),
-        span: 0..1,
+        columns: vec![Column::Integer(vec![written as i64].into())],
         instead: None,
     };
-    Ok(Answer::Rows(vec![frame], Chunks::Whole))
+    Ok(Answer::Rows(vec![Frame::of(GroupTags::none(), sheet)], Chunks::Whole))
 }
 
 /// Points on their way.
@@ -184,7 +182,7 @@ impl Points {
 }
 
 fn is_tag(frame: &Frame, name: &str) -> bool {
-    frame.tags.iter().any(|(own, value)| own == name && !value.is_empty())
+    frame.tags.get(name).is_some_and(|value| !value.is_empty())
 }
 
 fn push_tag(line: &mut String, name: &str, value: &str) -> Result<()> {

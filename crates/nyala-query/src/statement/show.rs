@@ -6,7 +6,7 @@ use super::index_condition::{
 };
 use super::{Answer, Chunks, database_of};
 use crate::exec::column::Column;
-use crate::exec::{Frame, QueryMemory};
+use crate::exec::{Frame, GroupTags, QueryMemory, Sheet};
 use crate::influxql::{
     Expr, MeasurementName, ShowFieldKeys, ShowMeasurements, ShowSeries, ShowTagKeys, ShowTagValues, TagKeys,
     split_condition,
@@ -33,18 +33,16 @@ const SERIES_BETWEEN_LOOKS: usize = 1_024;
 /// A table without times.
 pub(super) fn table(name: &str, columns: Vec<(&str, Column)>) -> Frame {
     let names: Arc<[String]> = columns.iter().map(|(name, _)| (*name).to_owned()).collect();
-    let rows = columns.first().map_or(0, |(_, column)| column.len());
-    Frame {
+    let sheet = Sheet {
         name: name.into(),
-        tags: Arc::new([]),
         time_column: None,
         column_names: names.clone(),
         reference_names: names,
         times_ns: Vec::new().into(),
         columns: columns.into_iter().map(|(_, column)| column).collect(),
-        span: 0..rows,
         instead: None,
-    }
+    };
+    Frame::of(GroupTags::none(), sheet)
 }
 
 pub(super) fn text_column<T: AsRef<str>>(values: impl IntoIterator<Item = T>) -> Column {

@@ -71,14 +71,14 @@ impl CsvAnswer {
         let mut series = Vec::new();
         push_field(&mut series, &frame.name);
         series.push(b',');
-        push_field(&mut series, &tags_text(&frame.tags));
+        push_field(&mut series, &tags_text(frame.tags.iter()));
         for row in rows {
             self.out.extend_from_slice(&series);
             if frame.time_column.is_some() {
                 self.out.push(b',');
                 self.epoch.push(&mut self.out, frame.times_ns[row]);
             }
-            for column in &*frame.columns {
+            for column in &frame.columns {
                 self.out.push(b',');
                 push_cell(&mut self.out, column, row, frame.instead.as_ref());
             }
@@ -113,7 +113,7 @@ impl CsvAnswer {
 }
 
 /// The tags of a series as line protocol writes them; those without a value are left out.
-fn tags_text(tags: &[(String, String)]) -> String {
+fn tags_text<'a>(tags: impl Iterator<Item = (&'a str, &'a str)>) -> String {
     let mut text = String::new();
     let push_escaped = |text: &mut String, part: &str| {
         for letter in part.chars() {
@@ -123,7 +123,7 @@ fn tags_text(tags: &[(String, String)]) -> String {
             text.push(letter);
         }
     };
-    for (key, value) in tags.iter().filter(|(_, value)| !value.is_empty()) {
+    for (key, value) in tags.filter(|(_, value)| !value.is_empty()) {
         if !text.is_empty() {
             text.push(',');
         }
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn empty_tags_are_left_out_of_the_text_of_tags() {
-        let tags = [("a".to_owned(), String::new()), ("b c".to_owned(), "d,e".to_owned())];
-        assert_eq!(tags_text(&tags), "b\\ c=d\\,e");
+        let tags = [("a", ""), ("b c", "d,e")];
+        assert_eq!(tags_text(tags.into_iter()), "b\\ c=d\\,e");
     }
 }

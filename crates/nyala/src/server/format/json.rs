@@ -10,11 +10,13 @@ use super::series::{SeriesName, SeriesWriter};
 use super::tags::WrittenTags;
 use super::text::push_string;
 use super::time::{Epoch, WrittenTimes};
-use arrow_array::Array;
-use nyala_query::exec::Frame;
+use arrow_array::{Array, Float64Array, Int64Array};
 use nyala_query::exec::column::{Column, Scalar, list};
+use nyala_query::exec::tag::TagColumn;
+use nyala_query::exec::{Frame, Sheet};
 use nyala_query::influxql::Zone;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// How an answer is written.
 #[derive(Debug, Clone, Copy)]
@@ -43,22 +45,24 @@ pub struct JsonAnswer {
     /// A value of the document at hand that JSON cannot hold.
     unsupported: Option<f64>,
     broken: Option<String>,
-    /// Neighbouring tags of the frame at hand.
+    /// How the cells of a sheet are written, for the frames that share it.
+    cells: Option<(Arc<Sheet>, Vec<Cells>)>,
+    /// Neighbouring tags of that sheet.
     tags: Vec<WrittenTags>,
     times: WrittenTimes,
     names: WrittenNames,
 }
 
 /// Some cells of each row.
-enum Cells<'a> {
+enum Cells {
     /// Tags, by the row's series, of which group of [`JsonAnswer::tags`].
-    Tags(&'a [u32], usize),
+    Tags(TagColumn, usize),
     /// Integers without a gap.
-    Integers(&'a [i64]),
+    Integers(Int64Array),
     /// Floats without a gap.
-    Floats(&'a [f64]),
+    Floats(Float64Array),
     /// Any column.
-    Of(&'a Column),
+    Of(Column),
 }
 
 /// The series whose rows are being written.
@@ -82,6 +86,7 @@ impl JsonAnswer {
             has_series: false,
             unsupported: None,
             broken: None,
+            cells: None,
             tags: Vec::new(),
             times: WrittenTimes::default(),
             names: WrittenNames::default(),
@@ -143,37 +148,37 @@ impl JsonAnswer {
         push_unsigned(&mut self.out, self.statement as u64);
     }
 
-    /// How the cells of a frame's rows are written: neighbouring tags at once.
-    fn cells_of<'a>(&mut self, frame: &'a Frame) -> Vec<Cells<'a>> {
-        let mut cells: Vec<Cells<'a>> = Vec::with_capacity(frame.columns.len());
-        let mut columns = &*frame.columns;
+    /// How the cells of a sheet's rows are written: neighbouring tags at once.
+    fn cells_of(&mut self, sheet: &Sheet) -> Vec<Cells> {
+        let mut cells: Vec<Cells> = Vec::with_capacity(sheet.columns.len());
+        let mut columns = &*sheet.columns;
         let mut tag_groups = 0;
         while let Some((first, rest)) = columns.split_first() {
             columns = rest;
             cells.push(match first {
-                Column::Tag(tags) if frame.instead.is_none() => {
+                Column::Tag(tags) if sheet.instead.is_none() => {
                     let same_rows =
                         |column: &&Column| matches!(column, Column::Tag(other) if other.has_rows_of(tags));
                     let others = columns.iter().take_while(same_rows).count();
                     let (group, rest) =
-                        frame.columns[frame.columns.len() - columns.len() - 1..].split_at(others + 1);
+                        sheet.columns[sheet.columns.len() - columns.len() - 1..].split_at(others + 1);
                     columns = rest;
                     if self.tags.len() == tag_groups {
                         self.tags.push(WrittenTags::default());
                     }
                     self.tags[tag_groups].be_of(group);
                     tag_groups += 1;
-                    Cells::Tags(tags.series(), tag_groups - 1)
+                    Cells::Tags(tags.clone(), tag_groups - 1)
                 }
-                Column::Integer(array) if array.null_count() == 0 => Cells::Integers(array.values()),
-                Column::Float(array) if array.null_count() == 0 => Cells::Floats(array.values()),
-                column => Cells::Of(column),
+                Column::Integer(array) if array.null_count() == 0 => Cells::Integers(array.clone()),
+                Column::Float(array) if array.null_count() == 0 => Cells::Floats(array.clone()),
+                column => Cells::Of(column.clone()),
             });
         }
         cells
     }
 
-    fn row(&mut self, frame: &Frame, row: usize, cells: &[Cells<'_>]) {
+    fn row(&mut self, frame: &Frame, row: usize, cells: &[Cells]) {
         let out = &mut self.out;
         let mut first = true;
         if frame.time_column.is_some() {
@@ -187,13 +192,13 @@ impl JsonAnswer {
         for cell in cells {
             let comma_at = out.len();
             match cell {
-                Cells::Tags(series, group) => self.tags[*group].push(out, series[row]),
-                Cells::Integers(values) => {
-                    push_next_integer(out, values[row]);
+                Cells::Tags(tags, group) => self.tags[*group].push(out, tags.series()[row]),
+                Cells::Integers(array) => {
+                    push_next_integer(out, array.value(row));
                 }
-                Cells::Floats(values) => {
+                Cells::Floats(array) => {
                     out.push(b',');
-                    push_finite(out, values[row], &mut self.unsupported);
+                    push_finite(out, array.value(row), &mut self.unsupported);
                 }
                 Cells::Of(column) => {
                     out.push(b',');
@@ -243,6 +248,7 @@ impl JsonAnswer {
 
     /// Ends the results of a statement.
     pub fn end_statement(&mut self) {
+        self.cells = None;
         self.close_series(false);
         if self.has_series {
             self.out.push(b']');
@@ -255,6 +261,7 @@ impl JsonAnswer {
 
     /// Ends the results of a statement with a message for people.
     pub fn end_statement_with_warning(&mut self, text: &str) {
+        self.cells = None;
         self.close_series(false);
         if self.has_series {
             self.out.push(b']');
@@ -280,7 +287,7 @@ impl JsonAnswer {
         if !self.is_chunked() {
             self.statements -= 1;
         }
-        (self.open, self.has_series, self.unsupported) = (None, false, None);
+        (self.open, self.has_series, self.unsupported, self.cells) = (None, false, None, None);
         self.push_statement_head();
         self.out.extend_from_slice(b",\"error\":");
         push_string(&mut self.out, message);
@@ -342,7 +349,8 @@ impl SeriesWriter for JsonAnswer {
     }
 
     fn rows(&mut self, frame: &Frame, rows: Range<usize>) {
-        let cells = self.cells_of(frame);
+        let known = self.cells.take().filter(|(sheet, _)| Arc::ptr_eq(sheet, &frame.sheet));
+        let (sheet, cells) = known.unwrap_or_else(|| (frame.sheet.clone(), self.cells_of(frame)));
         let open = self.open.as_mut().expect("a series was opened");
         let before = open.rows;
         open.rows += rows.len();
@@ -350,6 +358,7 @@ impl SeriesWriter for JsonAnswer {
             self.out.extend_from_slice(if number == 0 { b",\"values\":[[" } else { b",[" });
             self.row(frame, row, &cells);
         }
+        self.cells = Some((sheet, cells));
     }
 
     fn close_series(&mut self, partial: bool) {

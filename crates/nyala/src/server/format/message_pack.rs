@@ -239,7 +239,7 @@ impl SeriesWriter for MessagePackAnswer {
             self.holes[members].length += 1;
             push_text(&mut self.out, "tags");
             push_length(&mut self.out, Kind::Map, frame.tags.len() as u32);
-            for (key, value) in &*frame.tags {
+            for (key, value) in frame.tags.iter() {
                 push_text(&mut self.out, key);
                 push_text(&mut self.out, value);
             }

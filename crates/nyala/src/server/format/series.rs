@@ -1,6 +1,6 @@
 //! How rows of frames become series and chunks, whatever these look like in a format.
 
-use nyala_query::exec::Frame;
+use nyala_query::exec::{Frame, GroupTags};
 use nyala_query::statement::Chunks;
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Whose rows are being written.
 pub(super) struct SeriesName {
     name: Arc<str>,
-    tags: Arc<[(String, String)]>,
+    tags: GroupTags,
 }
 
 impl SeriesName {

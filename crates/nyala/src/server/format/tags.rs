@@ -1,23 +1,33 @@
-//! Tags of rows as JSON: written once per series, then copied into every row of it.
+//! Tags of rows as JSON: each text is written once, and what a series has of them once more where it has many rows.
 
 use super::text::push_string;
-use arrow_array::{Array, StringArray};
 use nyala_query::exec::column::Column;
-use nyala_query::exec::tag::TagColumn;
+use nyala_query::exec::tag::{TagColumn, TagTexts};
 use std::sync::Arc;
 
 /// What is kept of written texts before they are forgotten and written anew.
 const BYTES_MAX: usize = 4 << 20;
-/// In the list of starts: not written yet.
-const UNWRITTEN: u32 = u32::MAX;
+/// In place of a start: not written yet.
+const UNWRITTEN: (u32, u32) = (u32::MAX, 0);
+/// The same of a series that had a row already: one that has more is worth keeping.
+const MET: (u32, u32) = (u32::MAX, 1);
+/// Bytes of a text that are copied by a few stores, where as many as there are would be a call.
+const SHORT_BYTES: usize = 32;
 
 /// The texts of neighbouring tag columns by series, each with a comma before it.
 #[derive(Default)]
 pub(super) struct WrittenTags {
-    texts: Vec<Arc<StringArray>>,
+    columns: Vec<WrittenTexts>,
     /// Where the bytes of each series start and end.
     places: Vec<(u32, u32)>,
     bytes: Vec<u8>,
+}
+
+/// The texts of a column.
+struct WrittenTexts {
+    texts: Arc<TagTexts>,
+    /// Where the bytes of each text start and end.
+    places: Vec<(u32, u32)>,
 }
 
 impl WrittenTags {
@@ -28,14 +38,19 @@ impl WrittenTags {
             _ => None,
         });
         let texts = columns.clone().map(TagColumn::texts);
-        let same = texts.clone().count() == self.texts.len()
-            && self.texts.iter().zip(texts.clone()).all(|(known, texts)| Arc::ptr_eq(known, texts));
+        let same = texts.clone().count() == self.columns.len()
+            && self.columns.iter().zip(texts.clone()).all(|(known, texts)| Arc::ptr_eq(&known.texts, texts));
         if !same {
-            self.texts.clear();
-            self.texts.extend(texts.cloned());
-            let series = self.texts.first().map_or(0, |texts| texts.len());
+            self.columns.clear();
+            self.columns.extend(
+                texts.map(|texts| WrittenTexts {
+                    texts: texts.clone(),
+                    places: vec![UNWRITTEN; texts.count()],
+                }),
+            );
+            let series = self.columns.first().map_or(0, |column| column.texts.series());
             self.places.clear();
-            self.places.resize(series, (UNWRITTEN, 0));
+            self.places.resize(series, UNWRITTEN);
             self.bytes.clear();
         }
     }
@@ -43,35 +58,67 @@ impl WrittenTags {
     /// Appends the tags of a series.
     pub(super) fn push(&mut self, out: &mut Vec<u8>, series: u32) {
         match self.places.get(series as usize) {
-            Some((start, end)) if *start != UNWRITTEN => {
+            Some((start, end)) if *start != UNWRITTEN.0 => {
                 out.extend_from_slice(&self.bytes[*start as usize..*end as usize]);
             }
-            _ => self.write(out, series as usize),
+            _ => self.write(out, series),
         }
     }
 
-    #[cold]
-    fn write(&mut self, out: &mut Vec<u8>, series: usize) {
+    fn write(&mut self, out: &mut Vec<u8>, series: u32) {
         let from = out.len();
-        for texts in &self.texts {
-            out.push(b',');
-            if series < texts.len() && texts.is_valid(series) {
-                push_string(out, texts.value(series));
-            } else {
-                out.extend_from_slice(b"null");
+        for column in 0..self.columns.len() {
+            let WrittenTexts { texts, places } = &self.columns[column];
+            let Some(number) = texts.number(series) else {
+                out.extend_from_slice(b",null");
+                continue;
+            };
+            let (start, end) = match places[number as usize] {
+                UNWRITTEN => self.write_text(column, number),
+                place => place,
+            };
+            let (start, end) = (start as usize, end as usize);
+            match self.bytes[start..].first_chunk::<SHORT_BYTES>() {
+                Some(bytes) if end - start <= SHORT_BYTES => {
+                    out.extend_from_slice(bytes);
+                    out.truncate(out.len() - SHORT_BYTES + (end - start));
+                }
+                _ => out.extend_from_slice(&self.bytes[start..end]),
             }
         }
-        let written = &out[from..];
-        if self.bytes.len() + written.len() > BYTES_MAX {
-            self.bytes.clear();
-            self.places.fill((UNWRITTEN, 0));
+        let written_bytes = out.len() - from;
+        match self.places.get(series as usize) {
+            Some(&UNWRITTEN) => self.places[series as usize] = MET,
+            Some(_) if written_bytes <= BYTES_MAX => {
+                self.make_room(written_bytes);
+                let start = self.bytes.len();
+                self.bytes.extend_from_slice(&out[from..]);
+                self.places[series as usize] = (start as u32, self.bytes.len() as u32);
+            }
+            _ => {}
         }
-        if let Some(place) = self.places.get_mut(series)
-            && written.len() <= BYTES_MAX
-        {
-            let start = self.bytes.len();
-            self.bytes.extend_from_slice(written);
-            *place = (start as u32, self.bytes.len() as u32);
+    }
+
+    /// Writes a text to where it is kept.
+    #[cold]
+    fn write_text(&mut self, column: usize, number: u32) -> (u32, u32) {
+        let texts = self.columns[column].texts.clone();
+        let text = texts.text(number);
+        self.make_room(text.len());
+        let start = self.bytes.len();
+        self.bytes.push(b',');
+        push_string(&mut self.bytes, text);
+        let place = (start as u32, self.bytes.len() as u32);
+        self.columns[column].places[number as usize] = place;
+        place
+    }
+
+    /// Forgets what is written where more would be too much.
+    fn make_room(&mut self, more_bytes: usize) {
+        if self.bytes.len() + more_bytes > BYTES_MAX {
+            self.bytes.clear();
+            self.places.fill(UNWRITTEN);
+            self.columns.iter_mut().for_each(|column| column.places.fill(UNWRITTEN));
         }
     }
 }
@@ -83,13 +130,13 @@ mod tests {
     #[test]
     fn each_row_has_the_tags_of_its_series() {
         let long = "x".repeat(BYTES_MAX / 2);
-        let texts = |values: Vec<Option<&str>>| Arc::new(StringArray::from(values));
+        let texts = |values: Vec<Option<&str>>| Arc::new(values.into_iter().collect::<TagTexts>());
         let (first, second) = (texts(vec![Some("a\"b"), None, Some(&long)]), texts(vec![Some("c"); 3]));
         let tag = |texts| Column::Tag(TagColumn::new(vec![0].into(), texts));
         let columns = [tag(first), tag(second)];
         let mut tags = WrittenTags::default();
         tags.be_of(&columns);
-        for series in [0, 1, 0, 2, 1, 2, 0, 2, 7] {
+        for series in [0, 1, 0, 2, 1, 2, 0, 2, 2, 0, 0, 1, 1, 7] {
             let mut out = Vec::new();
             tags.push(&mut out, series);
             let expected = match series {

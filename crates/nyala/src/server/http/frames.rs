@@ -28,8 +28,8 @@ pub(super) struct Frames {
 
 enum Source {
     Here(Box<SelectStream>),
-    /// The list at hand, and those that follow it: the last one is empty.
-    Ahead(std::vec::IntoIter<Frame>, mpsc::Receiver<Result<Vec<Frame>>>),
+    /// Lists that are computed ahead: the last one is empty.
+    Ahead(mpsc::Receiver<Result<Vec<Frame>>>),
     Ended,
 }
 
@@ -39,35 +39,28 @@ impl Frames {
         Self { source: Source::Here(stream), work: work.clone(), memory: memory.clone(), rows: 0 }
     }
 
-    /// The next frame, or `None` at the end.
-    pub(super) async fn next(&mut self) -> Result<Option<Frame>> {
+    /// The next frames; none at the end.
+    pub(super) async fn next(&mut self) -> Result<Vec<Frame>> {
         if self.rows >= ROWS_IN_PLACE {
             self.source = match std::mem::replace(&mut self.source, Source::Ended) {
                 Source::Here(stream) => {
                     let lists = go_on(stream, &self.work, self.memory.clone());
-                    Source::Ahead(Vec::new().into_iter(), lists)
+                    Source::Ahead(lists)
                 }
                 source => source,
             };
         }
         match &mut self.source {
             Source::Here(stream) => {
-                let frame = stream.next().await?;
+                let list = stream.next_list().await?;
                 // What takes much is computed when it is asked for.
-                self.rows +=
-                    frame.as_ref().filter(|frame| bytes_of(frame) < LIST_BYTES).map_or(0, Frame::rows);
-                Ok(frame)
+                let small = list.iter().filter(|frame| bytes_of(frame) < LIST_BYTES);
+                self.rows += small.map(Frame::rows).sum::<usize>();
+                Ok(list)
             }
-            Source::Ahead(list, lists) => {
-                if let Some(frame) = list.next() {
-                    return Ok(Some(frame));
-                }
-                // One that panics takes who waits for it along: that is how the client learns of it.
-                let next = lists.recv().await.expect("a stream ends with an empty list or an error");
-                *list = next?.into_iter();
-                Ok(list.next())
-            }
-            Source::Ended => Ok(None),
+            // One that panics takes who waits for it along: that is how the client learns of it.
+            Source::Ahead(lists) => lists.recv().await.expect("a stream ends with an empty list or an error"),
+            Source::Ended => Ok(Vec::new()),
         }
     }
 }

@@ -229,14 +229,23 @@ impl Job {
                         () = gone.closed() => return Err(Stop::ClientGone),
                         error = stopped.as_mut() => return Err(Stop::Failed(error)),
                     };
-                    let Some(frame) = next else { break };
+                    if next.is_empty() {
+                        break;
+                    }
                     // A client that does not read keeps a query from its end, but not from being stopped.
                     tokio::select! {
-                        shown = self.show(&frame, statement::Chunks::BySize) => shown?,
+                        shown = self.show_all(&next) => shown?,
                         error = stopped.as_mut() => return Err(Stop::Failed(error)),
                     }
                 }
             }
+        }
+        Ok(())
+    }
+
+    async fn show_all(&mut self, frames: &[Frame]) -> Result<(), Stop> {
+        for frame in frames {
+            self.show(frame, statement::Chunks::BySize).await?;
         }
         Ok(())
     }
