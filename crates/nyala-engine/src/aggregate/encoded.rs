@@ -4,6 +4,7 @@ use super::states::{Accumulator, Candidate};
 use super::{Source, WindowRows};
 use crate::cells::{Column, Kind};
 use crate::rowset::block::{BlockError, ColumnBlock, ValuesBlock};
+use crate::rowset::loaded::LoadedBlock;
 use crate::rowset::series::{Part, RowsetCursor};
 use nyala_column::{Bitmap, IntegerBlock, to_unsigned};
 use nyala_core::store::AggregateFunction;
@@ -19,6 +20,15 @@ pub(super) struct EncodedScratch {
     extremes: Vec<(i64, i64)>,
     floats: Vec<f64>,
     matches: Bitmap,
+    known: Option<KnownBounds>,
+}
+
+/// Bounds that were looked up last: many series have their rows at the same times.
+struct KnownBounds {
+    times: LoadedBlock,
+    rows: Range<u32>,
+    inside: TimeRange,
+    bounds: Vec<u32>,
 }
 
 /// A part's rows in windows.
@@ -96,17 +106,27 @@ impl Accumulator<'_> {
         if first == last && inside.covers(part.time()) {
             bounds.extend([part.rows.start, part.rows.end]);
         } else {
-            scratch.edges.clear();
-            scratch.edges.push(inside.start_ns);
-            scratch.edges.extend((first + 1..=last).map(|window| windows.range(window).start_ns));
-            scratch.edges.push(inside.end_ns);
-            let loaded = cursor.time_block(part)?;
-            let found = loaded.integers().and_then(|times| {
-                times.lower_bounds(part.rows.clone(), &scratch.edges, bounds)?;
-                let rise = bounds.is_sorted() && bounds.len() == scratch.edges.len();
-                if rise { Ok(()) } else { Err(BlockError("times are not in order")) }
-            });
-            found.map_err(|error| cursor.rowset.corrupt_block(loaded.place, error))?;
+            let times = cursor.time_block(part)?;
+            let same = |known: &&KnownBounds| {
+                (&known.rows, known.inside) == (&part.rows, inside) && known.times.is_same(&times)
+            };
+            if let Some(known) = scratch.known.as_ref().filter(same) {
+                bounds.extend_from_slice(&known.bounds);
+            } else {
+                scratch.edges.clear();
+                scratch.edges.push(inside.start_ns);
+                scratch.edges.extend((first + 1..=last).map(|window| windows.range(window).start_ns));
+                scratch.edges.push(inside.end_ns);
+                let found = times.integers().and_then(|times| {
+                    times.lower_bounds(part.rows.clone(), &scratch.edges, bounds)?;
+                    let rise = bounds.is_sorted() && bounds.len() == scratch.edges.len();
+                    if rise { Ok(()) } else { Err(BlockError("times are not in order")) }
+                });
+                found.map_err(|error| cursor.rowset.corrupt_block(times.place, error))?;
+                let mut known = scratch.known.take().map_or(Vec::new(), |known| known.bounds);
+                known.clone_from(bounds);
+                scratch.known = Some(KnownBounds { times, rows: part.rows.clone(), inside, bounds: known });
+            }
             if bounds.first() == bounds.last() {
                 return Ok(());
             }

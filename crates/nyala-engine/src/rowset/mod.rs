@@ -14,6 +14,7 @@ pub(crate) mod cache;
 pub(crate) mod format;
 pub(crate) mod gather;
 pub(crate) mod keyed;
+pub(crate) mod loaded;
 pub(crate) mod reader;
 pub(crate) mod series;
 pub(crate) mod verified;

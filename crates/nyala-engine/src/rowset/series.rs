@@ -5,14 +5,14 @@
 
 use super::LONG_RUN_ROWS;
 use super::ahead::Ahead;
-use super::block::{BlockError, ColumnBlock, ValuesBlock};
+use super::block::BlockError;
 use super::format::{BlockRef, ColumnEntry, GroupEntry, MARKER_COLUMN, PageEntry};
+use super::loaded::LoadedBlock;
 use super::reader::{LoadedFooter, Rowset, Use};
 use super::verified::VerifiedBlock;
 use crate::cells::{ABSENT, Column, Kind, Values};
 use crate::memtable::Wanted;
 use crate::merge::Piece;
-use nyala_column::IntegerBlock;
 use nyala_core::{ColumnType, Error, Result, SeriesId, TimeRange};
 use std::ops::Range;
 use std::sync::Arc;
@@ -133,33 +133,6 @@ impl LoadedGroup {
         match self.runs.as_ref().and_then(|runs| runs.group_runs()) {
             Some(runs) => runs.series.get(runs.series.partition_point(|series| *series < least)).copied(),
             None => Some(self.entry.first_series).filter(|series| *series >= least),
-        }
-    }
-}
-
-/// A column's block of a group.
-#[derive(Clone)]
-pub(crate) struct LoadedBlock {
-    pub(crate) place: BlockRef,
-    column_type: ColumnType,
-    rows: u32,
-    block: Arc<VerifiedBlock>,
-}
-
-impl LoadedBlock {
-    pub(super) fn bytes(&self) -> &[u8] {
-        self.block.bytes()
-    }
-
-    pub(crate) fn parse(&self) -> std::result::Result<ColumnBlock<'_>, BlockError> {
-        self.block.parse(self.column_type, self.rows)
-    }
-
-    /// The block of a column of integers that all have values.
-    pub(crate) fn integers(&self) -> std::result::Result<IntegerBlock<'_>, BlockError> {
-        match self.parse()? {
-            ColumnBlock { states: None, values: ValuesBlock::Integers(block) } => Ok(block),
-            _ => Err(BlockError("a column without gaps has some")),
         }
     }
 }
