@@ -2,6 +2,7 @@
 
 use crate::config::{Config, Encoding, WalSync};
 use crate::server::http::access::Access;
+use crate::server::http::rooms::Rooms;
 use crate::server::http::{Context, Databases, HttpLimits};
 use crate::server::metrics::Metrics;
 use crate::server::report::{self, ContinuousCounts};
@@ -122,7 +123,9 @@ impl Running {
         let series_limit_bytes = data_memory_bytes(config) / 2;
         let writer = LineWriter::new(catalog.clone(), SeriesCacheLimits::default(), series_limit_bytes);
         let writer = Arc::new(writer.with_feed(feed));
-        let _ = context.databases.set(Databases { catalog, writer, memory: engine.memory().clone() });
+        let memory = engine.memory().clone();
+        let rooms = Rooms::new(&memory);
+        let _ = context.databases.set(Databases { catalog, writer, memory, rooms });
         work.spawn(run_continuous_queries(context.clone(), continuous));
         context.stage.ready(engine.recovery().damage_count);
         Ok(Self { server, work, engine, context })

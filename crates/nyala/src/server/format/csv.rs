@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// An answer in the making; for its calls see [`super::Writer`].
 pub struct CsvAnswer {
     epoch: Epoch,
-    out: Vec<u8>,
+    pub(super) out: Vec<u8>,
     /// Where in `out` the statement at hand begins; `None` when its beginning was taken.
     statement_start: Option<usize>,
     /// The columns of the last line of names.
@@ -46,10 +46,9 @@ impl CsvAnswer {
         self.out.len()
     }
 
-    pub(super) fn take(&mut self) -> Vec<u8> {
+    pub(super) fn take(&mut self, room: Vec<u8>) -> Vec<u8> {
         self.statement_start = None;
-        let capacity = self.out.capacity();
-        std::mem::replace(&mut self.out, Vec::with_capacity(capacity.min(1 << 20)))
+        std::mem::replace(&mut self.out, room)
     }
 
     pub(super) fn broken(&self) -> Option<&str> {

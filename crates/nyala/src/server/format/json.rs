@@ -31,7 +31,7 @@ pub struct JsonOptions {
 /// `end_statement…` or `fail_statement`; at last `finish`.
 pub struct JsonAnswer {
     options: JsonOptions,
-    out: Vec<u8>,
+    pub(super) out: Vec<u8>,
     /// Where in `out` the document at hand begins; `None` when its beginning was taken.
     document_start: Option<usize>,
     /// Where in `out` the statement at hand begins, likewise.
@@ -103,21 +103,19 @@ impl JsonAnswer {
         self.out.len()
     }
 
-    /// Takes what was written so far: finished documents if there are any, else the part of one.
-    pub fn take(&mut self) -> Vec<u8> {
+    /// Takes what was written so far: finished documents if there are any, else the part of one. What follows is
+    /// written in an empty room.
+    pub fn take(&mut self, mut room: Vec<u8>) -> Vec<u8> {
         match self.document_start {
             Some(start) if start > 0 => {
                 self.document_start = Some(0);
                 self.statement_start = self.statement_start.and_then(|at| at.checked_sub(start));
-                let rest = self.out.split_off(start);
-                std::mem::replace(&mut self.out, rest)
+                room.extend_from_slice(&self.out[start..]);
+                self.out.truncate(start);
             }
-            _ => {
-                (self.document_start, self.statement_start) = (None, None);
-                let capacity = self.out.capacity();
-                std::mem::replace(&mut self.out, Vec::with_capacity(capacity.min(1 << 20)))
-            }
+            _ => (self.document_start, self.statement_start) = (None, None),
         }
+        std::mem::replace(&mut self.out, room)
     }
 
     /// Why the answer cannot be finished, although its beginning was taken.

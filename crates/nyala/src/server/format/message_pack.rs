@@ -19,7 +19,7 @@ pub struct MessagePackAnswer {
     /// Rows of each chunk of a chunked answer.
     chunk_rows: Option<usize>,
     /// Whole documents.
-    done: Vec<u8>,
+    pub(super) done: Vec<u8>,
     /// The results of the document at hand, without the lengths in `holes`.
     out: Vec<u8>,
     holes: Vec<Hole>,
@@ -90,8 +90,8 @@ impl MessagePackAnswer {
         self.out.len() + self.holes.len() * size_of::<Hole>()
     }
 
-    pub(super) fn take(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.done)
+    pub(super) fn take(&mut self, room: Vec<u8>) -> Vec<u8> {
+        std::mem::replace(&mut self.done, room)
     }
 
     pub(super) fn begin_statement(&mut self, number: usize) {
@@ -447,7 +447,7 @@ mod tests {
         answer.fail_statement("x");
         answer.finish();
         assert_eq!(
-            answer.take(),
+            answer.take(Vec::new()),
             b"\x81\xa7results\x92\x82\xacstatement_id\x00\xa6series\x90\x81\xa5error\xa1x"
         );
     }

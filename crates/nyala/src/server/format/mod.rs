@@ -75,13 +75,33 @@ impl Writer {
         }
     }
 
-    /// Takes what was written so far.
-    pub fn take(&mut self) -> Vec<u8> {
+    /// Takes what was written so far; what follows is written in some room.
+    pub fn take(&mut self, room: Vec<u8>) -> Vec<u8> {
         match self {
-            Writer::Json(answer) => answer.take(),
-            Writer::Csv(answer) => answer.take(),
-            Writer::MessagePack(answer) => answer.take(),
+            Writer::Json(answer) => answer.take(room),
+            Writer::Csv(answer) => answer.take(room),
+            Writer::MessagePack(answer) => answer.take(room),
         }
+    }
+
+    /// How much can be written, with what was, without growing.
+    pub fn room_bytes(&self) -> usize {
+        match self {
+            Writer::Json(answer) => answer.out.capacity(),
+            Writer::Csv(answer) => answer.out.capacity(),
+            Writer::MessagePack(answer) => answer.done.capacity(),
+        }
+    }
+
+    /// Writes what follows in a larger room.
+    pub fn go_on_in(&mut self, mut room: Vec<u8>) {
+        let out = match self {
+            Writer::Json(answer) => &mut answer.out,
+            Writer::Csv(answer) => &mut answer.out,
+            Writer::MessagePack(answer) => &mut answer.done,
+        };
+        room.extend_from_slice(out);
+        *out = room;
     }
 
     /// Why the answer cannot be finished, although its beginning was taken.

@@ -58,13 +58,10 @@ pub(super) fn push_float(out: &mut Vec<u8>, value: f64) {
         }
         return push_integer(out, value as i64);
     }
+    // Between these zmij writes no exponent, and what is not whole with no more digits than it has.
     if (1e-5..1e15).contains(&magnitude) {
-        let mut buffer = zmij::Buffer::new();
-        let text = buffer.format_finite(value);
-        if !text.contains('e') {
-            out.extend_from_slice(text.strip_suffix(".0").unwrap_or(text).as_bytes());
-            return;
-        }
+        out.extend_from_slice(zmij::Buffer::new().format_finite(value).as_bytes());
+        return;
     }
     let written = if (1e-6..1e21).contains(&magnitude) {
         write!(out, "{value}")
@@ -106,6 +103,8 @@ mod tests {
             (-2.5e300, "-2.5e+300"),
             (5e-324, "5e-324"),
             (0.00001, "0.00001"),
+            (-0.000012345678901234568, "-0.000012345678901234568"),
+            (999999999999999.9, "999999999999999.9"),
             (1.7976931348623157e308, "1.7976931348623157e+308"),
         ];
         for (value, text) in cases {

@@ -12,6 +12,7 @@ mod prometheus;
 mod query;
 mod requests;
 mod response;
+pub mod rooms;
 mod v2;
 mod write;
 
@@ -36,6 +37,7 @@ use nyala_query::report::Reporter;
 use nyala_query::running::RunningQueries;
 use requests::RequestWatch;
 use response::{Answer, Failure, empty, failure, in_format, whole};
+use rooms::Rooms;
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -82,6 +84,8 @@ pub struct Databases {
     pub writer: Arc<LineWriter>,
     /// The account of memory that requests charge.
     pub memory: Arc<MemoryBudget>,
+    /// Where the text of long answers is written.
+    pub rooms: Arc<Rooms>,
 }
 
 impl Context {

@@ -131,6 +131,7 @@ async fn answer(
             held,
             held_bytes: 0,
             frame_bytes: 0,
+            rooms: databases.rooms.clone(),
             rows_left: Some(context.limits.rows).filter(|rows| *rows > 0 && chunk_rows.is_none()),
         },
     };

@@ -5,6 +5,7 @@ use super::super::frames::{Frames, bytes_of, text_bytes};
 use super::super::gzip::Packer;
 use super::super::pieces::Piece;
 use super::super::response::Broken;
+use super::super::rooms::Rooms;
 use super::PIECES_MAX;
 use crate::server::format::{Indenter, Writer};
 use futures::FutureExt;
@@ -24,6 +25,8 @@ use tokio::sync::mpsc;
 
 /// An answer below this size is sent at once, and an error met before is shown in it.
 const BUFFER_BYTES: usize = 1 << 20;
+/// From this size on there is likely more to come.
+const LONG_BYTES: usize = 256 << 10;
 /// The most statements of a request that is answered in place.
 const LIGHT_STATEMENTS: usize = 4;
 /// What is written between two looks at how much was written: rows, ...
@@ -51,6 +54,8 @@ pub(super) struct Output {
     pub(super) held_bytes: usize,
     /// What the frame takes that is being written.
     pub(super) frame_bytes: usize,
+    /// Where long answers are written.
+    pub(super) rooms: Arc<Rooms>,
     /// Rows that may still be shown in an answer that is not chunked; `None`: any number.
     pub(super) rows_left: Option<usize>,
 }
@@ -79,15 +84,23 @@ impl Output {
     /// Sends what was written, if it is much or the last.
     async fn send(&mut self, last: bool) -> Result<(), Stop> {
         if !last && self.answer.len() < BUFFER_BYTES {
+            if self.answer.len() >= LONG_BYTES && self.answer.room_bytes() < BUFFER_BYTES {
+                self.answer.go_on_in(self.rooms.take());
+            }
             return Ok(());
         }
-        let mut bytes = self.answer.take();
+        let mut bytes = self.answer.take(if last { Vec::new() } else { self.rooms.take() });
         if let Some(indenter) = &mut self.indenter {
-            bytes = indenter.indent(&bytes);
+            let indented = indenter.indent(&bytes);
+            self.rooms.give(std::mem::replace(&mut bytes, indented));
         }
         let bytes = match &mut self.packer {
-            Some(packer) => packer.pack(&bytes, last),
-            None => bytes.into(),
+            Some(packer) => {
+                let packed = packer.pack(&bytes, last);
+                self.rooms.give(bytes);
+                packed
+            }
+            None => self.rooms.lend(bytes),
         };
         self.pieces.send(Ok(Piece { bytes, last })).await.map_err(|_| Stop::ClientGone)
     }
