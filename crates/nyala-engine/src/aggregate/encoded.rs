@@ -9,6 +9,7 @@ use crate::rowset::series::{Part, RowsetCursor};
 use nyala_column::{Bitmap, IntegerBlock, to_unsigned};
 use nyala_core::store::AggregateFunction;
 use nyala_core::{ColumnType, Result, TimeRange};
+use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Buffers used again from part to part.
@@ -20,10 +21,13 @@ pub(super) struct EncodedScratch {
     extremes: Vec<(i64, i64)>,
     floats: Vec<f64>,
     matches: Bitmap,
-    known: Option<KnownBounds>,
+    known: VecDeque<KnownBounds>,
 }
 
-/// Bounds that were looked up last: many series have their rows at the same times.
+/// Groups whose bounds are remembered: as many as a series may have in turn.
+const KNOWN_MAX: usize = 4;
+
+/// Bounds that were looked up lately: many series have their rows at the same times.
 struct KnownBounds {
     times: LoadedBlock,
     rows: Range<u32>,
@@ -110,7 +114,7 @@ impl Accumulator<'_> {
             let same = |known: &&KnownBounds| {
                 (&known.rows, known.inside) == (&part.rows, inside) && known.times.is_same(&times)
             };
-            if let Some(known) = scratch.known.as_ref().filter(same) {
+            if let Some(known) = scratch.known.iter().find(same) {
                 bounds.extend_from_slice(&known.bounds);
             } else {
                 scratch.edges.clear();
@@ -123,9 +127,11 @@ impl Accumulator<'_> {
                     if rise { Ok(()) } else { Err(BlockError("times are not in order")) }
                 });
                 found.map_err(|error| cursor.rowset.corrupt_block(times.place, error))?;
-                let mut known = scratch.known.take().map_or(Vec::new(), |known| known.bounds);
+                let last = if scratch.known.len() < KNOWN_MAX { None } else { scratch.known.pop_back() };
+                let mut known = last.map_or(Vec::new(), |last| last.bounds);
                 known.clone_from(bounds);
-                scratch.known = Some(KnownBounds { times, rows: part.rows.clone(), inside, bounds: known });
+                let known = KnownBounds { times, rows: part.rows.clone(), inside, bounds: known };
+                scratch.known.push_front(known);
             }
             if bounds.first() == bounds.last() {
                 return Ok(());

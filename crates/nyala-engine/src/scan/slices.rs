@@ -17,6 +17,8 @@ const SLICE_ROWS: std::ops::RangeInclusive<u64> = 16_384..=262_144;
 const FIRST_SLICE_ROWS: u64 = 65_536;
 /// Rows of the first slice of a limited scan, at least.
 const SLICE_ROWS_MIN: u64 = 1024;
+/// From so many rows on it pays to make room for them beforehand.
+const MANY_ROWS: u64 = 65_536;
 /// How much wider a slice is than the one before, at most.
 const GROWTH: i64 = 16;
 
@@ -32,6 +34,8 @@ pub(super) struct Slices {
     rows_wanted: u64,
     /// Rows of a slice, about, however few match.
     slice_rows: u64,
+    /// Rows of the next slice, going by the last.
+    rows_expected: u64,
 }
 
 impl Slices {
@@ -54,7 +58,7 @@ impl Slices {
         let span_ns = left.end_ns.saturating_sub(left.start_ns).max(1);
         let width_ns =
             (i128::from(span_ns) * i128::from(rows_wanted) / i128::from(rows)).clamp(1, i64::MAX.into());
-        Self { request, left, width_ns: width_ns as i64, rows_wanted, slice_rows }
+        Self { request, left, width_ns: width_ns as i64, rows_wanted, slice_rows, rows_expected: 0 }
     }
 
     /// Whether all times were read.
@@ -81,6 +85,13 @@ impl Slices {
             let kinds = &self.request.projection.wanted.kinds;
             let mut piece = room.take().unwrap_or_else(|| Piece::empty(kinds));
             piece.clear();
+            // Room that grows by doubling is copied, and cleared, twice.
+            let roomy = (self.rows_expected + self.rows_expected / 8) as usize;
+            if self.rows_expected >= MANY_ROWS && piece.keys.capacity() < roomy {
+                piece = Piece::empty(kinds);
+                piece.keys.reserve(roomy);
+                piece.reserve(roomy);
+            }
             let mut gathered = scan.gather_into(piece, rows_max).await?;
             let rows = gathered.piece.rows();
             if rows >= rows_max && self.width_ns > 1 && time.end_ns.saturating_sub(time.start_ns) > 1 {
@@ -108,6 +119,7 @@ impl Slices {
 
     /// Widens or narrows the next slice after one of so many rows.
     fn fit(&mut self, rows: u64) {
+        let width_ns = self.width_ns.max(1);
         if rows < self.rows_wanted / 2 {
             self.rows_wanted = (self.rows_wanted * GROWTH as u64).min(self.slice_rows);
             // Each slice visits every series: the wider, the fewer visits.
@@ -120,6 +132,8 @@ impl Slices {
             self.rows_wanted = (self.rows_wanted * 2).min(self.slice_rows);
             self.width_ns = self.width_ns.saturating_mul(2);
         }
+        let expected = i128::from(rows) * i128::from(self.width_ns) / i128::from(width_ns);
+        self.rows_expected = expected.min(i128::from(self.slice_rows * 2)) as u64;
     }
 }
 
