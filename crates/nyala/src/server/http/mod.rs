@@ -41,7 +41,7 @@ use rooms::Rooms;
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 /// The version that clients are told: the one whose behaviour they get.
 pub const INFLUXDB_VERSION: &str = "1.8.10";
@@ -250,8 +250,23 @@ fn allow_origin(headers: &mut HeaderMap, origin: HeaderValue) {
 
 /// An id in the form of a UUID, distinct within a run of the server.
 fn request_id(number: u64) -> HeaderValue {
-    let text = format!("{:08x}-{:04x}-11f0-8000-{:012x}", number >> 16, number & 0xffff, std::process::id());
-    HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("0"))
+    static ID: LazyLock<[u8; 36]> = LazyLock::new(|| {
+        let mut id = *b"00000000-0000-11f0-8000-000000000000";
+        set_hex(&mut id[24..], std::process::id().into());
+        id
+    });
+    let mut id = *ID;
+    set_hex(&mut id[..8], number >> 16);
+    set_hex(&mut id[9..13], number);
+    HeaderValue::from_bytes(&id).unwrap_or(HeaderValue::from_static("0"))
+}
+
+/// Writes the last hexadecimal digits of a number.
+fn set_hex(digits: &mut [u8], mut number: u64) {
+    for digit in digits.iter_mut().rev() {
+        *digit = b"0123456789abcdef"[(number & 0xf) as usize];
+        number >>= 4;
+    }
 }
 
 fn ping(head: &Parts) -> Response<Answer> {
