@@ -24,6 +24,10 @@ const FLUSH_AGE: Duration = Duration::from_secs(600);
 const QUIET_FOR: Duration = Duration::from_millis(750);
 /// … if they fill this part of it. A load that ended leaves neither a long log nor rows that readers merge.
 const QUIET_SHARE: u64 = 8;
+/// After so long without a write, and with nothing left to do, the log gives back the room it keeps to be fast …
+const REST_AFTER: Duration = Duration::from_secs(2);
+/// … unless its segment is no longer than this.
+const SMALL_SEGMENT_BYTES: u64 = 2 << 20;
 /// How long a batch waits for memory before it is refused: many flushes take place in that time.
 const ADMISSION_WAIT_MAX: Duration = Duration::from_secs(10);
 const ADMISSION_PAUSE: Duration = Duration::from_millis(5);
@@ -139,7 +143,8 @@ impl Maintenance {
 fn run(shared: &Shared, signal: &Signal) {
     let mut pause = PAUSE_MIN;
     let mut seen = 0;
-    let mut pace = Pace { last_flush: Instant::now(), batches: 0, last_batch: Instant::now() };
+    let now = Instant::now();
+    let mut pace = Pace { last_flush: now, batches: 0, last_batch: now, is_rested: false };
     loop {
         // A broken invariant in one flush or compaction must not end all of them: it is reported by the panic
         // itself, and tried again like any failure, while memory and log keep what was acknowledged.
@@ -176,13 +181,15 @@ struct Pace {
     last_flush: Instant,
     batches: u64,
     last_batch: Instant,
+    /// Since then the log has given back its room.
+    is_rested: bool,
 }
 
 /// Does the most urgent work; false if there was none.
 fn step(shared: &Shared, pace: &mut Pace) -> Result<bool> {
     let batches = shared.counters.batches.load(Ordering::Relaxed);
     if pace.batches != batches {
-        (pace.batches, pace.last_batch) = (batches, Instant::now());
+        (pace.batches, pace.last_batch, pace.is_rested) = (batches, Instant::now(), false);
     }
     let is_quiet = pace.last_batch.elapsed() >= QUIET_FOR;
     let is_worth = || shared.unflushed_bytes() >= shared.budget.flush_bytes() / QUIET_SHARE;
@@ -192,6 +199,7 @@ fn step(shared: &Shared, pace: &mut Pace) -> Result<bool> {
         pace.last_flush = Instant::now();
         let frozen_only = shared.flush_is_pointless();
         if !frozen_only && shared.flush()? {
+            pace.is_rested = false;
             return Ok(true);
         }
     }
@@ -209,6 +217,11 @@ fn step(shared: &Shared, pace: &mut Pace) -> Result<bool> {
         if shared.flush_score() >= 1.0 {
             break;
         }
+    }
+    if !pace.is_rested && pace.last_batch.elapsed() >= REST_AFTER {
+        pace.is_rested = true;
+        let flushed_sequence = shared.catalog.lock().state.flushed_sequence;
+        shared.wal().rest(flushed_sequence + 1, SMALL_SEGMENT_BYTES)?;
     }
     failure.map_or(Ok(false), Err)
 }

@@ -144,6 +144,15 @@ impl Wal {
         self.segments.lock().truncate_before(sequence)
     }
 
+    /// Gives back the room that the log keeps to be fast, if its active segment is longer than `small_bytes`: for a log
+    /// that nothing is written to. Only records from `sequence` on are still needed.
+    pub fn rest(&self, sequence: u64, small_bytes: u64) -> Result<()> {
+        self.queue.request_rest(small_bytes)?.wait()?;
+        let mut segments = self.segments.lock();
+        segments.truncate_before(sequence)?;
+        segments.shrink()
+    }
+
     /// The sequence that the next record gets.
     pub fn next_sequence(&self) -> u64 {
         self.queue.next_sequence()

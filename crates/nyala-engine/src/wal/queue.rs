@@ -64,6 +64,7 @@ enum Item {
     Record(Entry),
     Sync(Promise),
     Reopen(Promise),
+    Rest { small_bytes: u64, promise: Promise },
 }
 
 #[derive(Debug)]
@@ -94,6 +95,10 @@ enum Work {
     },
     Sync(Promise),
     Reopen(Promise),
+    Rest {
+        small_bytes: u64,
+        promise: Promise,
+    },
     Timeout,
     Close,
 }
@@ -212,6 +217,12 @@ impl Queue {
         Ok(ticket)
     }
 
+    pub(super) fn request_rest(&self, small_bytes: u64) -> Result<Ticket> {
+        let (promise, ticket) = Promise::pair(0);
+        self.push(&mut self.state.lock(), Item::Rest { small_bytes, promise })?;
+        Ok(ticket)
+    }
+
     pub(super) fn close(&self) {
         self.state.lock().closed = true;
         self.work.notify_one();
@@ -237,6 +248,7 @@ impl Queue {
                 Some(Item::Record(first)) => return state.take_group(first, room),
                 Some(Item::Sync(promise)) => return Work::Sync(promise),
                 Some(Item::Reopen(promise)) => return Work::Reopen(promise),
+                Some(Item::Rest { small_bytes, promise }) => return Work::Rest { small_bytes, promise },
                 None if state.closed => return Work::Close,
                 None => {}
             }
@@ -356,6 +368,9 @@ pub(super) fn run(queue: &Queue, mut writer: Writer, policy: SyncPolicy) {
                 promise.keep(outcome);
             }
             Work::Reopen(mut promise) => promise.keep(writer.reopen(queue.next_sequence())),
+            Work::Rest { small_bytes, mut promise } => {
+                promise.keep(writer.rest(queue.next_sequence(), small_bytes));
+            }
             Work::Timeout => {
                 // Nobody waits for it. A failure is in the counters, and the next write begins a new segment.
                 let _ = writer.sync();

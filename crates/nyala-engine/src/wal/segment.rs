@@ -116,6 +116,16 @@ impl Segments {
         self.fs.open(&named, Access::Write)
     }
 
+    /// Gives back what is kept to be fast: spares, and the length of the segments to come.
+    pub(super) fn shrink(&mut self) -> Result<()> {
+        self.next_bytes = self.segment_bytes.min(FIRST_SEGMENT_BYTES);
+        // One that cannot be removed is no spare any more; the next opening removes it.
+        while let Some(spare) = self.spares.pop() {
+            self.fs.remove(&spare)?;
+        }
+        Ok(())
+    }
+
     pub(super) fn close(&mut self, closed: Closed) {
         self.closed.push_back(closed);
         self.active_bytes = 0;

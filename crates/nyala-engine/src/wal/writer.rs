@@ -150,6 +150,16 @@ impl Writer {
         self.begin_next(next_sequence, 0)
     }
 
+    /// Gives back the room of a log that nothing is written to: spares, and the active segment if it is longer than
+    /// `small_bytes`.
+    pub(super) fn rest(&mut self, next_sequence: u64, small_bytes: u64) -> Result<()> {
+        self.segments.lock().shrink()?;
+        match &self.active {
+            Some(active) if self.usable && active.capacity > small_bytes => self.begin_next(next_sequence, 0),
+            _ => Ok(()),
+        }
+    }
+
     /// Writes a group behind the last record; there must be room. If it fails, the error's kind says whether
     /// the outcome is unknown or nothing was stored.
     pub(super) fn write(&mut self, entries: &[Entry]) -> Result<()> {

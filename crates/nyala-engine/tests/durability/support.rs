@@ -250,14 +250,23 @@ impl Workload {
     }
 
     pub(crate) fn truncate(&mut self) {
-        let next = self.wal().next_sequence();
-        let sequence = {
-            let mut knowledge = self.knowledge.lock();
-            let behind = self.random.below(40);
-            knowledge.from = knowledge.from.max(next.saturating_sub(behind));
-            knowledge.from
-        };
+        let sequence = self.some_are_not_needed();
         self.wal().truncate_before(sequence).unwrap();
+    }
+
+    /// Whether it succeeds or not, nothing is lost.
+    pub(crate) fn rest(&mut self) {
+        let sequence = self.some_are_not_needed();
+        let _ = self.wal().rest(sequence, 0);
+    }
+
+    /// Raises the sequence from which on records are needed, and returns it.
+    fn some_are_not_needed(&mut self) -> u64 {
+        let next = self.wal().next_sequence();
+        let behind = self.random.below(40);
+        let mut knowledge = self.knowledge.lock();
+        knowledge.from = knowledge.from.max(next.saturating_sub(behind));
+        knowledge.from
     }
 
     /// Closes the log; the next use opens it again.

@@ -17,6 +17,7 @@ fn run(seed: u64, sync: SyncPolicy) {
             1 => workload.close(),
             2 => workload.kill(),
             3 if sync != SyncPolicy::Always => workload.wal().sync().unwrap(),
+            4 => workload.rest(),
             _ => workload.append(),
         }
     }
@@ -125,6 +126,31 @@ fn given_up_segments_are_reused_and_the_log_stays_small() {
     drop(wal);
     let (records, report) = replay(&fs, from);
     assert_eq!((records.len(), report.damage), (5, vec![]));
+}
+
+#[test]
+fn a_log_at_rest_takes_little_room_and_goes_on() {
+    let fs = disk();
+    let wal = open(&fs, options(SyncPolicy::Always, 64 << 20));
+    for index in 0..40_u64 {
+        let sequence =
+            wal.append(vec![index.to_le_bytes().to_vec().into(), vec![7; 1 << 20].into()]).unwrap();
+        if index % 10 == 9 {
+            wal.truncate_before(sequence).unwrap();
+        }
+    }
+    assert!(fs.used_bytes() > 40 << 20, "{} bytes", fs.used_bytes());
+    let kept = wal.next_sequence() - 2;
+    wal.rest(kept, 1 << 20).unwrap();
+    assert!(wal.size_bytes() < 20 << 20, "segments whose records are all old are given up");
+    let begun = wal.stats().segments_begun;
+    wal.rest(wal.next_sequence(), 1 << 20).unwrap();
+    assert_eq!(wal.stats().segments_begun, begun, "it rests already");
+    assert!(fs.used_bytes() <= 1 << 20, "{} bytes", fs.used_bytes());
+    let next = wal.append(vec![b"next"[..].into()]).unwrap();
+    drop(wal);
+    let (records, report) = replay(&fs, next);
+    assert_eq!((records.len(), report.damage), (1, vec![]));
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn failures_of_every_kind_and_then_a_crash() {
         workload.crash_everywhere();
         for _ in 0..40 {
             let skip = workload.random.below(4);
-            match workload.random.below(24) {
+            match workload.random.below(25) {
                 0 | 1 => workload.fs.inject(Fault::Sync { skip }),
                 2 => workload.fs.inject(Fault::SyncDir { skip: 0 }),
                 3 | 4 => {
@@ -43,6 +43,7 @@ fn failures_of_every_kind_and_then_a_crash() {
                     workload.kill();
                     workload.wal();
                 }
+                11 => workload.rest(),
                 _ => workload.append(),
             }
         }
