@@ -279,6 +279,17 @@ impl Column {
         Self { values, states }
     }
 
+    /// Puts rows in an order in which few have moved: those whose new place is listed, with their old one.
+    pub(crate) fn move_rows(&mut self, moved: &[(u32, u32)], order: &[u32]) {
+        match (&mut self.values, &self.states) {
+            (Values::Word(words), None) => {
+                let taken: Vec<u64> = moved.iter().map(|(_, from)| words[*from as usize]).collect();
+                moved.iter().zip(taken).for_each(|((to, _), word)| words[*to as usize] = word);
+            }
+            _ => *self = self.take(order),
+        }
+    }
+
     /// The rows in reverse.
     pub(crate) fn reversed(&self) -> Self {
         match (&self.values, &self.states) {

@@ -226,7 +226,7 @@ fn choose(
         Candidate::Frame { slope: 0, .. } => {
             scratch.habit.begin(Encoding::Frame, (0, 0), best.bytes, values.len());
         }
-        _ => scratch.habit.end(),
+        _ => scratch.habit.end(values.len()),
     }
     candidate
 }
@@ -249,7 +249,7 @@ fn by_habit(
     };
     let runs = runs_bytes(profile.changes + 1, values.len(), profile.range());
     if runs <= bytes || !scratch.habit.fits(bytes, values.len()) {
-        scratch.habit.end();
+        scratch.habit.end(values.len());
         return None;
     }
     Some(candidate)
@@ -279,19 +279,31 @@ fn habitual_delta(
     gather_differences(level, values, scratch);
     let (width, low) = scratch.habit.delta();
     let range = profile.difference_max.wrapping_sub(profile.difference_min) as u64;
-    let plan = counted(level, &scratch.differences, (width, low), range, preference);
+    let plans = neighbours(width, low)
+        .into_iter()
+        .filter_map(|window| counted(level, &scratch.differences, window, range, preference));
+    let plan = plans.min_by_key(|plan| plan.cost);
     let (line, groups) = base_line(values, profile);
-    let bytes = plan.map(|plan| (plan, header_bytes(low, line, groups) + plan.cost));
+    let bytes = plan.map(|plan| (plan, header_bytes(plan.low, line, groups) + plan.cost));
     // Beside a frame of all values, which takes no looking for.
     let framed = 100 * (3 + packed_bytes(rows, storable_width(bit_width(profile.range()))));
     let candidate = Candidate::Delta { plan: plan.unwrap_or_default(), line };
     match bytes.filter(|(_, bytes)| bytes * weight(&candidate, preference) < framed) {
         Some((plan, bytes)) => Some((Candidate::Delta { plan, line }, bytes)),
         None => {
-            scratch.habit.end();
+            scratch.habit.end(values.len());
             None
         }
     }
+}
+
+/// A window of a width, and those around the same middle that are a bit narrower and wider.
+fn neighbours(width: u32, low: i64) -> [(u32, i64); 3] {
+    let around = |other: u32| match (width, other) {
+        (1..30, 1..30) => (other, low.wrapping_add(1 << (width - 1)).wrapping_sub(1 << (other - 1))),
+        _ => (width, low),
+    };
+    [(width, low), around(width.saturating_sub(1)), around(width + 1)]
 }
 
 /// The differences of neighbours, each group's first apart.

@@ -2,7 +2,7 @@
 //!
 //! Choosing takes longer than writing, and neighbours in a column are mostly alike. A habit is kept for some
 //! vectors, as long as it costs about what it did when it was chosen and nothing simpler has become smaller;
-//! then everything is looked at again. Whatever a habit says, what is written is right: it only names a plan,
+//! then everything is looked at again. The rests of runs, which are short, neither make a habit nor end it. Whatever a habit says, what is written is right: it only names a plan,
 //! which is counted out on all values like any other.
 
 use super::vector::Encoding;
@@ -11,6 +11,8 @@ use super::vector::Encoding;
 const KEPT_FOR: u8 = 24;
 /// Shorter vectors are always looked at: their headers weigh more than their values.
 const ROWS_WORTH: usize = 192;
+/// Deltas save most of a short vector's bytes, too.
+const DELTA_ROWS_WORTH: usize = 64;
 /// Growth over the cost when chosen that ends a habit: a sixteenth.
 const DRIFT: usize = 16;
 
@@ -30,22 +32,21 @@ pub struct IntegerHabit {
 }
 
 impl IntegerHabit {
-    /// Notes what a vector that was looked at in full came to.
+    /// Notes what a vector that was looked at in full came to. What a short one did says nothing of long ones.
     pub(super) fn begin(&mut self, encoding: Encoding, (width, low): (u32, i64), bytes: usize, rows: usize) {
-        *self = if rows < ROWS_WORTH {
-            Self::default()
-        } else {
-            Self { encoding: Some(encoding), width, low, bytes: bytes * 256 / rows, left: KEPT_FOR }
-        };
+        if rows >= ROWS_WORTH {
+            *self = Self { encoding: Some(encoding), width, low, bytes: bytes * 256 / rows, left: KEPT_FOR };
+        }
     }
 
     /// Whether the next vector may follow, and how.
     pub(super) fn take(&mut self, rows: usize) -> Option<Encoding> {
-        if rows < ROWS_WORTH || self.left == 0 {
-            return None;
+        if rows >= ROWS_WORTH {
+            self.left = self.left.checked_sub(1)?;
         }
-        self.left -= 1;
-        self.encoding
+        self.encoding.filter(|encoding| {
+            rows >= ROWS_WORTH || (rows >= DELTA_ROWS_WORTH && *encoding == Encoding::Delta)
+        })
     }
 
     /// Width and lowest difference of deltas.
@@ -58,8 +59,33 @@ impl IntegerHabit {
         bytes <= (self.bytes + self.bytes / DRIFT) * rows / 256 + HEADER_BYTES
     }
 
-    /// Ends it: the next vector is looked at in full.
-    pub(super) fn end(&mut self) {
-        *self = Self::default();
+    /// Ends it, unless it is a short vector that it does not suit: the next vector is looked at in full.
+    pub(super) fn end(&mut self, rows: usize) {
+        if rows >= ROWS_WORTH {
+            *self = Self::default();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_vectors_follow_a_habit_and_leave_it_alone() {
+        let mut habit = IntegerHabit::default();
+        assert_eq!(habit.take(1024), None);
+        habit.begin(Encoding::Delta, (3, -4), 400, 1024);
+        habit.begin(Encoding::Frame, (0, 0), 40, 70);
+        habit.end(70);
+        assert_eq!((habit.take(70), habit.take(30)), (Some(Encoding::Delta), None));
+        for _ in 0..KEPT_FOR {
+            assert_eq!(habit.take(1024), Some(Encoding::Delta));
+        }
+        assert_eq!(habit.take(1024), None);
+        habit.begin(Encoding::Frame, (0, 0), 800, 1024);
+        assert_eq!((habit.take(1024), habit.take(70)), (Some(Encoding::Frame), None));
+        habit.end(1024);
+        assert_eq!(habit.take(1024), None);
     }
 }

@@ -216,15 +216,15 @@ impl<'a> PieceReader<'a> {
         }
         put_in_order(&piece.keys, &self.sequences, &mut self.order);
         let order = &self.order;
-        let sorted = Piece {
-            keys: order.iter().map(|row| piece.keys[*row as usize]).collect(),
-            markers: piece
-                .markers
-                .as_ref()
-                .map(|markers| order.iter().map(|row| markers[*row as usize]).collect()),
-            columns: piece.columns.iter().map(|column: &Column| column.take(order)).collect(),
-        };
-        collapse(sorted, &self.wanted.kinds)
+        let places = order.iter().enumerate().map(|(to, from)| (to as u32, *from));
+        let moved: Vec<(u32, u32)> = places.filter(|(to, from)| to != from).collect();
+        let times: Vec<i64> = moved.iter().map(|(_, from)| piece.keys[*from as usize]).collect();
+        moved.iter().zip(times).for_each(|((to, _), time)| piece.keys[*to as usize] = time);
+        if let Some(markers) = &mut piece.markers {
+            *markers = order.iter().map(|row| markers[*row as usize]).collect();
+        }
+        piece.columns.iter_mut().for_each(|column| column.move_rows(&moved, order));
+        collapse(self.piece, &self.wanted.kinds)
     }
 }
 
