@@ -12,7 +12,7 @@ use super::reader::{LoadedFooter, Rowset, Use};
 use super::verified::VerifiedBlock;
 use crate::cells::{ABSENT, Column, Kind, Values};
 use crate::memtable::Wanted;
-use crate::merge::Piece;
+use crate::merge::{Piece, gallop};
 use nyala_core::{ColumnType, Error, Result, SeriesId, TimeRange};
 use std::ops::Range;
 use std::sync::Arc;
@@ -64,6 +64,8 @@ pub(crate) struct RowsetCursor {
     /// Time, the wanted columns, the markers.
     pub(super) sources: Vec<Source>,
     pub(super) page: Option<LoadedPage>,
+    /// The group of that page that was found last.
+    sought: usize,
     group: Option<LoadedGroup>,
     pub(super) whole_groups: WholeGroups,
     pub(super) use_of: Use,
@@ -160,6 +162,7 @@ impl RowsetCursor {
             wanted,
             sources,
             page: None,
+            sought: 0,
             group: None,
             whole_groups: WholeGroups::None,
             use_of: Use::Again,
@@ -289,18 +292,31 @@ impl RowsetCursor {
                 high = middle;
             }
         }
+        self.sought = low;
         Ok((low < groups).then_some((page, low)))
     }
 
-    /// The same if it is the group after the one at hand, in the page at hand: series come in order.
-    fn seek_near(&self, series: u32) -> Option<(usize, usize)> {
-        let (group, page) = (self.group.as_ref()?, self.page.as_ref()?);
-        let next = group.group + 1;
-        let near = page.index == group.page
-            && group.entry.last_series < series
-            && next < self.pages()[page.index].groups as usize
-            && series <= GroupEntry::last_series_at(page.groups.bytes(), next);
-        near.then_some((page.index, next))
+    /// The same if it is behind the group found before, in the page at hand: series come in order, each a few groups
+    /// after the one before.
+    fn seek_near(&mut self, series: u32) -> Option<(usize, usize)> {
+        let (page, from) = (self.page.as_ref()?, self.sought);
+        let groups = self.pages()[page.index].groups as usize;
+        let entries = page.groups.bytes();
+        let is_before = |group: usize| GroupEntry::last_series_at(entries, group) < series;
+        if from >= groups {
+            return None;
+        }
+        if !is_before(from) {
+            // It may yet be the first that is not.
+            return (from > 0 && is_before(from - 1)).then_some((page.index, from));
+        }
+        let found = gallop(from + 1, groups, is_before);
+        if found == groups {
+            return None;
+        }
+        let index = page.index;
+        self.sought = found;
+        Some((index, found))
     }
 
     /// The first series with rows that is not below `least`.
