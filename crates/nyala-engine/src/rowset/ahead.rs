@@ -1,9 +1,9 @@
 //! Finding blocks near their neighbours, and fetching those that are likely to be read next towards the processor:
 //! reading many series in order would otherwise wait for memory at every block.
 
-use super::format::BlockRef;
+use super::format::{BlockRef, GroupEntry};
 use super::reader::Use;
-use super::series::{Part, RowsetCursor, TIME_SOURCE};
+use super::series::{LoadedPage, Part, RowsetCursor, TIME_SOURCE};
 use super::verified::VerifiedBlock;
 use nyala_column::kernels::{LINE_BYTES, prefetch, prefetch_at};
 use nyala_core::Result;
@@ -118,6 +118,28 @@ impl RowsetCursor {
             }
         }
         Ok(())
+    }
+
+    /// The runs of a group through the index page at hand, which has its entry and knows those that were read before.
+    pub(super) fn known_runs(
+        &mut self,
+        group: usize,
+        entry: &GroupEntry,
+    ) -> Result<Option<Arc<VerifiedBlock>>> {
+        if entry.directory.length == 0 {
+            return Ok(None);
+        }
+        let page = self.page.as_ref().map(LoadedPage::groups);
+        let known = page.and_then(|page| page.find(group)).filter(|runs| runs.group_runs().is_some());
+        if known.is_some() {
+            self.near_hits += 1;
+            return Ok(known);
+        }
+        let runs = self.rowset.runs(entry, self.use_of)?;
+        if let (Some(page), Some(runs), Use::Again) = (page, &runs, self.use_of) {
+            page.remember(group, runs);
+        }
+        Ok(runs)
     }
 
     /// A block through the index page of its column, which is at hand and knows those that were read before.

@@ -210,7 +210,8 @@ impl Rowset {
         self.cached(page.group_page, Use::Again, |bytes| {
             check_group_page(&bytes, page.groups as usize)
                 .map_err(|error| self.corrupt(page.group_page, &error))?;
-            Ok(VerifiedBlock::plain(bytes))
+            let groups = bytes.len() / GroupEntry::BYTES;
+            Ok(VerifiedBlock::index_page(bytes, groups))
         })
         .and_then(|block| self.long_enough(block, page.group_page, page.groups as usize * GroupEntry::BYTES))
     }
@@ -236,7 +237,7 @@ impl Rowset {
         let page_of = |bytes: Vec<u8>| {
             // Not what the footer says: the page may be too short for that.
             let groups = bytes.len() / ColumnEntry::BYTES;
-            Ok(VerifiedBlock::column_page(bytes, groups))
+            Ok(VerifiedBlock::index_page(bytes, groups))
         };
         let block = self.cached(place, Use::Again, page_of)?;
         self.long_enough(block, place, page.groups as usize * ColumnEntry::BYTES).map(Some)

@@ -95,6 +95,11 @@ pub(super) struct LoadedPage {
 }
 
 impl LoadedPage {
+    /// The index page of the groups.
+    pub(super) fn groups(&self) -> &VerifiedBlock {
+        &self.groups
+    }
+
     /// The index page of a source, if it was looked for.
     pub(super) fn column(&self, index: usize, source: usize) -> Option<&VerifiedBlock> {
         match &self.columns[source] {
@@ -262,7 +267,7 @@ impl RowsetCursor {
     pub(super) fn group(&mut self, page: usize, group: usize) -> Result<&mut LoadedGroup> {
         if self.group.as_ref().is_none_or(|loaded| loaded.page != page || loaded.group != group) {
             let entry = self.group_entry(page, group)?;
-            let runs = self.rowset.runs(&entry, self.use_of)?;
+            let runs = self.known_runs(group, &entry)?;
             if let Some(ahead) = &mut self.ahead {
                 ahead.go(self.group.as_ref().map(|group| (group.page, group.group)), (page, group));
             }

@@ -30,7 +30,7 @@ enum Found {
     Unsigned(IntegerLayout),
     Floats(FloatLayout),
     Runs(GroupRuns),
-    /// The blocks of a column by their place in an index page of it, while the cache has them.
+    /// The blocks of a column, or the runs of groups, by their place in an index page, while the cache has them.
     Page(Vec<Mutex<Weak<VerifiedBlock>>>),
 }
 
@@ -50,8 +50,8 @@ impl VerifiedBlock {
         Self { bytes, found, used: AtomicBool::new(false) }
     }
 
-    /// An index page of a column of some groups.
-    pub(crate) fn column_page(bytes: Vec<u8>, groups: usize) -> Self {
+    /// An index page of some groups, or of a column of them.
+    pub(crate) fn index_page(bytes: Vec<u8>, groups: usize) -> Self {
         Self::new(bytes, Found::Page((0..groups).map(|_| Mutex::default()).collect()))
     }
 
