@@ -14,6 +14,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+/// How much the threads stand back (in steps of `nice`) for those that answer clients, where cores are short. Who writes
+/// faster than they keep up with is slowed by the account of memory.
+const NICENESS: i32 = 5;
 /// How often is looked for work that nobody announced.
 const IDLE_WAIT: Duration = Duration::from_millis(500);
 const PAUSE_MIN: Duration = Duration::from_millis(100);
@@ -141,6 +144,8 @@ impl Maintenance {
 }
 
 fn run(shared: &Shared, signal: &Signal) {
+    // Of the calling thread only; without it answers only come later.
+    let _ = rustix::process::setpriority_process(None, NICENESS);
     let mut pause = PAUSE_MIN;
     let mut seen = 0;
     let now = Instant::now();
