@@ -16,6 +16,7 @@ pub(crate) mod gather;
 pub(crate) mod keyed;
 pub(crate) mod loaded;
 pub(crate) mod reader;
+mod rows;
 pub(crate) mod series;
 pub(crate) mod verified;
 pub(crate) mod walk;
