@@ -5,8 +5,9 @@
 use nyala_core::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use tokio::sync::oneshot;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -41,7 +42,7 @@ fn helpers_max() -> usize {
 pub(crate) struct Helper;
 
 /// What a helping thread will have made.
-pub(crate) struct Helped<T>(Receiver<std::thread::Result<T>>);
+pub(crate) struct Helped<T>(oneshot::Receiver<std::thread::Result<T>>);
 
 impl Helper {
     /// One that has nothing to do, if any.
@@ -55,7 +56,7 @@ impl Helper {
 
     /// Has the thread run something.
     pub(crate) fn run<T: Send + 'static>(self, task: impl FnOnce() -> T + Send + 'static) -> Helped<T> {
-        let (done, result) = sync_channel(1);
+        let (done, result) = oneshot::channel();
         let job = move || {
             let outcome = catch_unwind(AssertUnwindSafe(task));
             drop(self);
@@ -73,9 +74,9 @@ impl Drop for Helper {
 }
 
 impl<T> Helped<T> {
-    /// Waits for it; panics if the making did.
-    pub(crate) fn wait(self) -> Result<T> {
-        match self.0.recv() {
+    /// Waits for it, once; panics if the making did.
+    pub(crate) async fn wait(&mut self) -> Result<T> {
+        match (&mut self.0).await {
             Ok(Ok(made)) => Ok(made),
             Ok(Err(panic)) => std::panic::resume_unwind(panic),
             Err(_) => Err(Error::retry("no thread could be started to help with the request")),

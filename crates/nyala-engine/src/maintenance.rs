@@ -225,8 +225,11 @@ fn step(shared: &Shared, pace: &mut Pace) -> Result<bool> {
     }
     if !pace.is_rested && pace.last_batch.elapsed() >= REST_AFTER {
         pace.is_rested = true;
-        let flushed_sequence = shared.catalog.lock().state.flushed_sequence;
-        shared.wal().rest(flushed_sequence + 1, SMALL_SEGMENT_BYTES)?;
+        // With rows in it that wait for a flush, it would only be cut into more segments.
+        let next_sequence = shared.catalog.lock().state.flushed_sequence + 1;
+        if next_sequence == shared.wal().next_sequence() {
+            shared.wal().rest(next_sequence, SMALL_SEGMENT_BYTES)?;
+        }
     }
     failure.map_or(Ok(false), Err)
 }

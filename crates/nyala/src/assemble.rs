@@ -10,6 +10,7 @@ use crate::server::stage::Stage;
 use crate::server::tls::Certificates;
 use crate::server::{Server, connections_max};
 use crate::subscriber::Subscriptions;
+use futures::FutureExt;
 use nyala_core::env::{ClockRef, SystemClock};
 use nyala_core::memory::Component;
 use nyala_core::{Error, Result};
@@ -27,6 +28,7 @@ use nyala_query::report::{Datum, Report, Reporter, Topic};
 use nyala_query::running::RunningQueries;
 use std::fmt::Write;
 use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -234,7 +236,13 @@ async fn run_continuous_queries(context: Arc<Context>, counts: Arc<ContinuousCou
         // Whoever created a query had the rights it needs.
         let query = context.query(databases, String::new(), String::new(), Rights::Open);
         let memory = || QueryMemory::new(context.limits.query_bytes, &databases.memory);
-        for Outcome { database, name, written } in runner.run(&query, memory).await {
+        // One that panics was reported by the panic itself, and must not end those of all databases.
+        let ran = AssertUnwindSafe(runner.run(&query, memory)).catch_unwind().await;
+        let Ok(outcomes) = ran else {
+            counts.failed.fetch_add(1, Ordering::Relaxed);
+            continue;
+        };
+        for Outcome { database, name, written } in outcomes {
             match written {
                 Ok(points) => {
                     counts.done.fetch_add(1, Ordering::Relaxed);

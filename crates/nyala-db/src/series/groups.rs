@@ -150,9 +150,9 @@ fn order_of_groups<'a>(words: &[u32], keys: usize, text: impl Fn(usize, u32) -> 
         let texts: Vec<Cow<'_, str>> = distinct.iter().map(|word| text(key, *word)).collect();
         let mut rank_of = vec![0; distinct.len()];
         let order = order_of(&texts);
-        for (before, at) in order.iter().zip(&order[1..]) {
-            let differs = texts[*before as usize] != texts[*at as usize];
-            rank_of[*at as usize] = rank_of[*before as usize] + u32::from(differs);
+        for pair in order.windows(2) {
+            let [before, at] = [pair[0] as usize, pair[1] as usize];
+            rank_of[at] = rank_of[before] + u32::from(texts[before] != texts[at]);
         }
         for (rank, word) in ranks.iter_mut().skip(key).step_by(keys).zip(of_key()) {
             *rank = rank_of[distinct.binary_search(word).expect("is among them")];
@@ -300,6 +300,8 @@ mod tests {
                 assert_eq!(of_group[*group as usize], shown);
             }
             assert!(sizes.iter().all(|size| *size > 0));
+            let none = index.group(&Default::default(), &keys);
+            assert_eq!((none.values.len(), none.members.len()), (0, 0));
         }
     }
 

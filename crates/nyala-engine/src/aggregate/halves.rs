@@ -28,10 +28,10 @@ pub(crate) async fn aggregate(
     // Goes when this future ends, or is given up.
     let wanted = Arc::new(());
     let (helped, still_wanted) = (snapshot.clone(), Arc::downgrade(&wanted));
-    let second =
+    let mut second =
         helper.run(move || block_on::while_wanted(aggregate_series(&helped, &second), &still_wanted));
     let first = aggregate_series(snapshot, &first).await?;
-    Ok(joined(first, second.wait()??))
+    Ok(joined(first, second.wait().await??))
 }
 
 /// The states of both halves.

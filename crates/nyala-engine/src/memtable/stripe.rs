@@ -139,8 +139,9 @@ impl Stripe {
         let header = self.words.get(slot.tail, HEADER_WORDS);
         let shape = header[1] as u32;
         let row_words = ROW_WORDS + shapes.get(shape).values.len();
-        let row = slot.tail + (HEADER_WORDS + first * row_words) as u32;
-        Some(self.words.get(row, ROW_WORDS)[0] as i64)
+        // From the page on: a long one is one place, whose words have no places of their own.
+        let row = HEADER_WORDS + first * row_words;
+        Some(self.words.get(slot.tail, row + 1)[row] as i64)
     }
 
     /// How many rows are behind a head.

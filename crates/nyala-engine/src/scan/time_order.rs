@@ -70,6 +70,9 @@ impl TimeScan {
     /// The next rows of the slice at hand, or of the next one; false at the end.
     async fn next_band(&mut self) -> Result<bool> {
         loop {
+            if self.rows_left == 0 {
+                return Ok(false);
+            }
             if let Some(slice) = &mut self.slice {
                 while let Some(Band { piece, series }) = slice.next() {
                     let batch = batch_of(&self.request.projection, Gathered { runs: Vec::new(), piece })?;
@@ -81,9 +84,6 @@ impl TimeScan {
             }
             if let Some(slice) = self.slice.take() {
                 self.spare = Some(slice.into_room());
-            }
-            if self.rows_left == 0 {
-                return Ok(false);
             }
             let Some(gathered) = self.next_slice().await? else { return Ok(false) };
             let backward = self.request.direction == Direction::Backward;
@@ -97,33 +97,46 @@ impl TimeScan {
     }
 
     async fn next_slice(&mut self) -> Result<Option<Gathered>> {
-        let (mut slices, gathered) = match std::mem::replace(&mut self.source, Source::Ended) {
-            Source::Here(mut slices) => {
-                let gathered = slices.next(std::mem::take(&mut self.spare)).await;
-                (slices, gathered)
+        // Whoever stops waiting loses nothing: what is under way stays in its place.
+        let gathered = match &mut self.source {
+            Source::Here(slices) => slices.next(std::mem::take(&mut self.spare)).await,
+            Source::Ahead(helped, _wanted) => {
+                let helped = helped.wait().await;
+                self.source = Source::Ended;
+                let (slices, gathered) = helped?;
+                self.source = Source::Here(slices);
+                gathered
             }
-            Source::Ahead(helped, _wanted) => helped.wait()?,
             Source::Ended => return Ok(None),
         };
-        let gathered = gathered?;
-        if gathered.is_none() {
+        let Some(gathered) = gathered? else {
+            self.source = Source::Ended;
             return Ok(None);
-        }
-        self.slices += 1;
-        let goes_on = self.slices >= SLICES_IN_PLACE && self.request.limit.is_none() && !slices.is_at_end();
-        self.source = match goes_on.then(Helper::take).flatten() {
-            None => Source::Here(slices),
-            Some(helper) => {
-                let wanted = Arc::new(());
-                let (still_wanted, room) = (Arc::downgrade(&wanted), std::mem::take(&mut self.spare));
-                let helped = helper.run(move || {
-                    let gathered = block_on::while_wanted(slices.next(room), &still_wanted);
-                    (slices, gathered)
-                });
-                Source::Ahead(helped, wanted)
-            }
         };
-        Ok(gathered)
+        self.slices += 1;
+        if self.slices >= SLICES_IN_PLACE && self.request.limit.is_none() {
+            self.read_ahead();
+        }
+        Ok(Some(gathered))
+    }
+
+    /// Has another thread read the next slice, if there may be one and a thread is free.
+    fn read_ahead(&mut self) {
+        self.source = match std::mem::replace(&mut self.source, Source::Ended) {
+            Source::Here(mut slices) if !slices.is_at_end() => match Helper::take() {
+                None => Source::Here(slices),
+                Some(helper) => {
+                    let wanted = Arc::new(());
+                    let (still_wanted, room) = (Arc::downgrade(&wanted), std::mem::take(&mut self.spare));
+                    let helped = helper.run(move || {
+                        let gathered = block_on::while_wanted(slices.next(room), &still_wanted);
+                        (slices, gathered)
+                    });
+                    Source::Ahead(helped, wanted)
+                }
+            },
+            source => source,
+        };
     }
 }
 

@@ -369,7 +369,7 @@ pub(super) fn run(queue: &Queue, mut writer: Writer, policy: SyncPolicy) {
             }
             Work::Reopen(mut promise) => promise.keep(writer.reopen(queue.next_sequence())),
             Work::Rest { small_bytes, mut promise } => {
-                promise.keep(writer.rest(queue.next_sequence(), small_bytes));
+                promise.keep(writer.rest(small_bytes));
             }
             Work::Timeout => {
                 // Nobody waits for it. A failure is in the counters, and the next write begins a new segment.

@@ -152,12 +152,15 @@ impl Writer {
 
     /// Gives back the room of a log that nothing is written to: spares, and the active segment if it is longer than
     /// `small_bytes`.
-    pub(super) fn rest(&mut self, next_sequence: u64, small_bytes: u64) -> Result<()> {
+    pub(super) fn rest(&mut self, small_bytes: u64) -> Result<()> {
         self.segments.lock().shrink()?;
-        match &self.active {
-            Some(active) if self.usable && active.capacity > small_bytes => self.begin_next(next_sequence, 0),
-            _ => Ok(()),
+        let is_long = self.active.as_ref().is_some_and(|active| active.capacity > small_bytes);
+        if !(self.usable && is_long) {
+            return Ok(());
         }
+        self.sync()?;
+        // Records may wait already: none has a lower sequence.
+        self.begin_next(self.synced_sequence + 1, 0)
     }
 
     /// Writes a group behind the last record; there must be room. If it fails, the error's kind says whether
