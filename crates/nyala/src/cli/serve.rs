@@ -61,9 +61,10 @@ pub(super) fn run(args: ServeArgs) -> Result<(), String> {
 
 /// Starts anew with an allocator that gives freed memory back sooner than after its second: what it keeps is resident
 /// beyond what is accounted. A tenth of one costs nothing that could be measured and holds a server under full load
-/// within its limit (533 instead of 565 MB at 512 MiB). Where the limit is small, nothing is kept: that costs a fifth
-/// of the CPU of writes, and is what keeps resident memory near what is accounted (measured: 85 instead of 110 MB at a
-/// limit of 92 MiB). The allocator reads this setting before `main`, so only a new program image can have it.
+/// near its limit (533 to 551 instead of 565 to 593 MB at 512 MiB). Where the limit is small, nothing is kept: that
+/// costs a fifth of the CPU of writes, and is what keeps resident memory near what is accounted (measured: 85 instead
+/// of 110 MB at a limit of 92 MiB). The allocator reads this setting before `main`, so only a new program image can
+/// have it.
 fn give_memory_back_soon(config: &Config) {
     use std::os::unix::process::CommandExt;
     if std::env::var_os(PURGE_DELAY).is_some() {
