@@ -38,11 +38,14 @@ struct Influxd {
     child: Child,
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
+/// Two ports that nobody has at this moment.
+fn free_ports() -> [u16; 2] {
+    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+    listeners.map(|listener| listener.local_addr().expect("it listens").port())
 }
 
-fn spawn(program: &Path, directory: &Path, ports: [u16; 2]) -> Child {
+/// Nothing if the program ended, because others took a port meanwhile.
+fn spawn(program: &Path, directory: &Path, ports: [u16; 2]) -> Option<Child> {
     let mut command = Command::new(program);
     command
         .env("INFLUXDB_HTTP_BIND_ADDRESS", format!("127.0.0.1:{}", ports[0]))
@@ -54,20 +57,26 @@ fn spawn(program: &Path, directory: &Path, ports: [u16; 2]) -> Child {
         .env("INFLUXDB_MONITOR_STORE_ENABLED", "false")
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    let child = command.spawn().expect("influxd starts");
+    let mut child = command.spawn().expect("influxd starts");
     let started = Instant::now();
     while std::net::TcpStream::connect(("127.0.0.1", ports[0])).is_err() {
+        if child.try_wait().expect("it is ours").is_some() {
+            return None;
+        }
         assert!(started.elapsed() < Duration::from_secs(30), "influxd does not listen");
         std::thread::sleep(Duration::from_millis(20));
     }
-    child
+    Some(child)
 }
 
 impl Influxd {
     fn start(program: PathBuf) -> Influxd {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let ports = [free_port(), free_port()];
-        let child = spawn(&program, directory.path(), ports);
+        let begin = || {
+            let ports = free_ports();
+            spawn(&program, directory.path(), ports).map(|child| (ports, child))
+        };
+        let (ports, child) = (0..5).find_map(|_| begin()).expect("influxd starts");
         Influxd { program, directory, ports, child }
     }
 
@@ -103,7 +112,8 @@ fn bench(arguments: &str, server: Option<&Influxd>) -> Result<(), BenchError> {
             restart: Some(Box::new(move || {
                 let mut server = restarted.borrow_mut();
                 server.stop();
-                server.child = spawn(&server.program, server.directory.path(), server.ports);
+                server.child =
+                    spawn(&server.program, server.directory.path(), server.ports).ok_or("influxd ended")?;
                 Ok(server.child.id())
             })),
             guard: Box::new(Rc::clone(&server)),
