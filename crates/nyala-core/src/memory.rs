@@ -20,7 +20,7 @@ pub enum Component {
     BlockCache,
     /// Batches between arrival and acknowledgement, pieces of scans, output of compactions.
     InFlight,
-    /// Footers and Bloom filters of open rowsets.
+    /// Footers of rowsets.
     RowsetIndex,
     /// Series index of the database above.
     SeriesIndex,
@@ -105,6 +105,11 @@ impl MemoryBudget {
         let hundredth = self.limit_bytes / 100;
         let others = self.total_bytes().saturating_sub(self.used_bytes(Component::BlockCache));
         (hundredth * 60).saturating_sub(others).clamp(hundredth * 25, hundredth * 40)
+    }
+
+    /// The most that footers of rowsets may hold that nobody reads just now.
+    pub fn index_bytes_max(&self) -> u64 {
+        self.limit_bytes / 100 * 5
     }
 
     /// The most that may be held on the way to subscribers.

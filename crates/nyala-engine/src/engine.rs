@@ -4,7 +4,6 @@ use crate::catalog::{self, Catalog, CatalogState, Edit};
 use crate::flush::durable_tombstones;
 use crate::maintenance::{Maintenance, QueuedWork, Signal};
 use crate::options::EngineOptions;
-use crate::rowset::cache::BlockCache;
 use crate::rowset::{Rowset, RowsetSource};
 use crate::shared::{ROWSET_DIR, Shared, WAL_DIR};
 use crate::stats::{Counters, EngineStats};
@@ -20,7 +19,7 @@ use nyala_core::store::{
 };
 use nyala_core::{Error, Result, Sequence, TableId, TableSchema, TimeRange};
 use parking_lot::{Mutex, RwLock};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -48,12 +47,7 @@ impl Engine {
         }
         let state = catalog::load(&fs, &dir)?.unwrap_or_default();
         let budget = MemoryBudget::new(options.memory_limit_bytes);
-        let source = Arc::new(RowsetSource {
-            fs: fs.clone(),
-            dir: dir.join(ROWSET_DIR),
-            cache: BlockCache::new(&budget),
-            budget: budget.clone(),
-        });
+        let source = RowsetSource::new(fs.clone(), dir.join(ROWSET_DIR), budget.clone());
         let next_rowset = remove_orphans(&options, &state)?;
         let version = version_of(&state, &source);
         let flushed = state.flushed_sequence;
@@ -154,6 +148,7 @@ impl Engine {
             rowsets: metas().count() as u64,
             rowset_bytes: metas().map(|meta| meta.length_bytes).sum(),
             rowset_rows: metas().map(|meta| meta.rows).sum(),
+            tombstones: version.tables.values().map(|table| table.tombstones.len() as u64).sum(),
             memtable_rows: memtables().map(|memtable| memtable.rows()).sum(),
             watermark: shared.watermark.get(),
             flushed_sequence: shared.catalog.lock().state.flushed_sequence,
@@ -198,13 +193,16 @@ fn remove_orphans(options: &EngineOptions, state: &CatalogState) -> Result<u64> 
 fn version_of(state: &CatalogState, source: &Arc<RowsetSource>) -> Version {
     let mut version = Version::default();
     for (id, table) in &state.tables {
+        let mut rowsets_of: HashMap<u64, Vec<Arc<Rowset>>> = HashMap::new();
+        for meta in table.rowsets.values() {
+            let rowset = Rowset::new(meta.clone(), source.clone());
+            rowsets_of.entry(meta.partition).or_default().push(rowset);
+        }
         let mut partitions: Vec<_> = table
             .partitions
             .iter()
             .map(|(partition, range)| {
-                let metas = table.rowsets.values().filter(|meta| meta.partition == *partition);
-                let mut rowsets: Vec<_> =
-                    metas.map(|meta| Rowset::new(meta.clone(), source.clone())).collect();
+                let mut rowsets = rowsets_of.remove(partition).unwrap_or_default();
                 rowsets.sort_by_key(|rowset| rowset.meta.min_sequence);
                 let base = state.flushed_sequence + 1;
                 Arc::new(PartitionVersion::new(*partition, *range, base).with_rowsets(rowsets, &[]))

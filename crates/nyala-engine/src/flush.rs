@@ -7,48 +7,25 @@
 
 use crate::block_on::block_on;
 use crate::catalog::Edit;
-use crate::key::KeyRange;
-use crate::maintenance::Signal;
-use crate::memtable::{Memtable, Wanted};
-use crate::merge::{self, Piece};
-use crate::rowset::writer::{RowsetWriter, Written, value_columns};
-use crate::rowset::{Rowset, RowsetMeta};
-use crate::scan::keyed::KeyedMerge;
-use crate::scan::partition::PartitionReader;
+use crate::memtable::Memtable;
+use crate::output::{Sources, WrittenRowset};
+use crate::rowset::Rowset;
 use crate::shared::Shared;
 use crate::stats::add;
-use crate::sweep::{Sweep, Swept};
 use crate::tombstone::{DeletedRange, Tombstone};
 use crate::version::{TableVersion, Version};
-use nyala_core::{Result, TableId, TimeRange};
-use std::collections::BTreeMap;
+use nyala_core::{Result, TableId};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A rowset written by a flush, not published yet.
+/// A partition written by a flush, not published yet.
 struct Flushed {
     table: TableId,
     partition: u64,
     memtables: Vec<Arc<Memtable>>,
     /// `None`: every row was hidden.
-    written: Option<(RowsetMeta, Written)>,
-}
-
-/// Which rows a rowset is made of.
-pub(crate) struct Sources<'a> {
-    pub(crate) rowsets: &'a [Arc<Rowset>],
-    pub(crate) memtables: &'a [Arc<Memtable>],
-    /// Nothing older is in the partition: deletes can go.
-    pub(crate) oldest: bool,
-    pub(crate) sequence: u64,
-    /// Given up when the engine closes: a compaction, which may take minutes.
-    pub(crate) cancelled_by: Option<&'a Signal>,
-}
-
-impl Sources<'_> {
-    fn check_running(&self) -> Result<()> {
-        self.cancelled_by.map_or(Ok(()), Signal::check_running)
-    }
+    written: Option<WrittenRowset>,
 }
 
 impl Shared {
@@ -67,14 +44,17 @@ impl Shared {
         }
         self.remove_abandoned();
         let mut flushed = Vec::new();
-        let outcome =
-            self.write_rowsets(&version, cut, &mut flushed).and_then(|()| self.publish_flush(cut, &flushed));
+        let outcome = self
+            .write_partitions(&version, cut, &mut flushed)
+            .and_then(|()| self.publish_flush(cut, &flushed));
         match &outcome {
             Ok(()) => add(&self.counters.flushes, 1),
             Err(error) => {
                 add(&self.counters.flush_failures, 1);
                 tracing::error!(%error, "a flush failed; its rows stay in memory and in the log");
-                self.abandon(flushed.iter().filter_map(|each| each.written.as_ref()).map(|(meta, _)| meta));
+                self.abandon(
+                    flushed.iter().filter_map(|each| each.written.as_ref()).map(|written| &written.meta),
+                );
             }
         }
         outcome?;
@@ -99,20 +79,20 @@ impl Shared {
                         *partition = Arc::new(partition.rotated(cut));
                     }
                 }
-                rotated = rotated.with_table(table);
+                rotated.put_table(table);
             }
         }
         self.publish(rotated);
         (cut, self.version())
     }
 
-    fn write_rowsets(&self, version: &Version, cut: u64, flushed: &mut Vec<Flushed>) -> Result<()> {
+    /// Writes a rowset for each partition with frozen memtables, and syncs them: many at once, because then they share
+    /// what a sync waits for.
+    fn write_partitions(&self, version: &Version, cut: u64, flushed: &mut Vec<Flushed>) -> Result<()> {
         let min_sequence = self.catalog.lock().state.flushed_sequence + 1;
+        let mut synced = 0;
         for table in version.tables.values() {
-            for partition in &table.partitions {
-                if partition.frozen.is_empty() {
-                    continue;
-                }
+            for partition in table.partitions.iter().filter(|partition| !partition.frozen.is_empty()) {
                 let sources = Sources {
                     rowsets: &[],
                     memtables: &partition.frozen,
@@ -127,94 +107,46 @@ impl Shared {
                     memtables: partition.frozen.clone(),
                     written,
                 });
+                if flushed.len() - synced == self.source.unsynced_max {
+                    self.sync_rowsets(flushed[synced..].iter_mut().filter_map(|each| each.written.as_mut()))?;
+                    synced = flushed.len();
+                }
             }
         }
-        Ok(())
+        self.sync_rowsets(flushed[synced..].iter_mut().filter_map(|each| each.written.as_mut()))?;
+        self.options.fs.sync_dir(&self.rowset_dir())
     }
 
-    /// Writes the rows of some sources as one rowset, synced; nothing if there are none.
-    pub(crate) fn write_rowset(
-        &self,
-        table: &TableVersion,
-        partition: u64,
-        sources: &Sources<'_>,
-        sequences: (u64, u64),
-    ) -> Result<Option<(RowsetMeta, Written)>> {
-        let mut meta = RowsetMeta {
-            id: self.next_rowset.fetch_add(1, Ordering::Relaxed),
-            table: table.id,
-            partition,
-            min_sequence: sequences.0,
-            max_sequence: sequences.1,
-            rows: 0,
-            length_bytes: 0,
-            min_time_ns: 0,
-            max_time_ns: 0,
-        };
-        let path = self.rowset_dir().join(meta.file_name());
-        let fs = &self.options.fs;
-        let write = || -> Result<Written> {
-            let mut writer = RowsetWriter::create(
-                &**fs,
-                &path,
-                &table.schema,
-                self.options.encoding,
-                self.options.last_rows_from,
-            )?;
-            let wanted = Wanted::new(value_columns(&table.schema));
-            if table.schema.is_series_keyed() {
-                write_series(&mut writer, table, sources, wanted)?;
-            } else {
-                write_keyed(&mut writer, table, sources, wanted)?;
-            }
-            let written = writer.finish()?;
-            if written.rows > 0 {
-                written.file.sync_all()?;
-            }
-            Ok(written)
-        };
-        match write() {
-            Ok(written) if written.rows > 0 => {
-                meta.rows = written.rows;
-                meta.length_bytes = written.length_bytes;
-                (meta.min_time_ns, meta.max_time_ns) = (written.min_time_ns, written.max_time_ns);
-                Ok(Some((meta, written)))
-            }
-            outcome => {
-                // A file that stays is an orphan that the next start removes.
-                let _ = fs.remove(&path);
-                outcome.map(|_| None)
-            }
-        }
-    }
-
+    /// Puts what was flushed into manifest and version. What is done is in proportion to what was flushed and to the
+    /// number of tables, however many partitions of a table there are.
     fn publish_flush(&self, cut: u64, flushed: &[Flushed]) -> Result<()> {
-        self.options.fs.sync_dir(&self.rowset_dir())?;
         let mut catalog = self.catalog.lock();
-        let version = self.version();
-        let mut changed = Version::clone(&version);
+        let mut changed = Version::clone(&self.version());
         let mut edits = Vec::new();
         let mut unwanted = Vec::new();
-        for Flushed { table, partition, memtables, written } in flushed {
-            let found = changed.table(*table).ok().cloned();
-            let found = found.and_then(|table| {
-                let position = table.partitions.iter().position(|p| p.id == *partition)?;
-                Some((table.partitions[position].clone(), table))
-            });
-            // Table or partition may have been dropped meanwhile.
-            let Some((partition, table)) = found else {
-                unwanted.extend(written.as_ref().map(|(meta, _)| meta.file_name()));
-                continue;
-            };
-            let mut rowsets = partition.rowsets.clone();
-            if let Some((meta, written)) = written {
-                edits.push(Edit::PutRowset(meta.clone()));
-                rowsets.push(Rowset::new(meta.clone(), self.source.clone()));
-                add(&self.counters.flushed_rows, written.rows);
-                add(&self.counters.flushed_bytes, written.length_bytes);
+        for of_table in flushed.chunk_by(|a, b| a.table == b.table) {
+            let mut of_table: HashMap<u64, &Flushed> =
+                of_table.iter().map(|each| (each.partition, each)).collect();
+            if let Ok(table) = changed.table(of_table.values().next().expect("a chunk has some").table) {
+                let mut table = TableVersion::clone(table);
+                for partition in &mut table.partitions {
+                    let Some(Flushed { memtables, written, .. }) = of_table.remove(&partition.id) else {
+                        continue;
+                    };
+                    let mut rowsets = partition.rowsets.clone();
+                    if let Some(WrittenRowset { meta, .. }) = written {
+                        edits.push(Edit::PutRowset(meta.clone()));
+                        rowsets.push(Rowset::new(meta.clone(), self.source.clone()));
+                        add(&self.counters.flushed_rows, meta.rows);
+                        add(&self.counters.flushed_bytes, meta.length_bytes);
+                    }
+                    *partition = Arc::new(partition.with_rowsets(rowsets, memtables));
+                }
+                changed.put_table(table);
             }
-            let partition = partition.with_rowsets(rowsets, memtables);
-            changed = changed.with_table(table.with_partition(partition.id, Some(partition)));
+            // Table or partition may have been dropped meanwhile.
+            let dropped = of_table.values().filter_map(|each| each.written.as_ref());
+            unwanted.extend(dropped.map(|written| written.meta.file_name()));
         }
         let tombstones: BTreeMap<TableId, Vec<Arc<Tombstone>>> = changed
             .tables
@@ -229,7 +161,7 @@ impl Shared {
             }
             let mut table = TableVersion::clone(changed.table(id)?);
             table.tombstones = tombstones;
-            changed = changed.with_table(table);
+            changed.put_table(table);
         }
         edits.push(Edit::Flushed(cut));
         catalog.commit(edits)?;
@@ -270,63 +202,4 @@ pub(crate) fn needed_tombstones(table: &TableVersion, flushed: u64) -> Vec<Arc<T
         })
     };
     table.tombstones.iter().filter(|tombstone| needed(tombstone)).cloned().collect()
-}
-
-fn write_series(
-    writer: &mut RowsetWriter,
-    table: &TableVersion,
-    sources: &Sources<'_>,
-    wanted: Wanted,
-) -> Result<()> {
-    let mut reader = PartitionReader::of(
-        sources.rowsets,
-        sources.memtables.iter(),
-        &table.tombstones,
-        sources.sequence,
-        TimeRange::ALL,
-        wanted.clone(),
-    )?;
-    reader.read_once();
-    let finish = |mut piece: Piece<Vec<i64>>| {
-        if sources.oldest {
-            piece = merge::finish(piece, &wanted.kinds);
-            piece.markers = None;
-        }
-        piece
-    };
-    let mut sweep = Sweep::new(sources, &wanted, !table.tombstones.is_empty())?;
-    while let Some((series, rows)) = sweep.next()? {
-        match rows {
-            Swept::Rows(piece) if piece.markers.is_none() => writer.push_series(series, piece)?,
-            Swept::Rows(piece) => writer.push_series(series, &finish(piece.clone()))?,
-            Swept::Unread => {
-                for segment in reader.segments(series, TimeRange::ALL)? {
-                    let piece = reader.read_with_deletes(series, segment)?;
-                    writer.push_series(series, &finish(piece))?;
-                }
-            }
-        }
-        sources.check_running()?;
-    }
-    Ok(())
-}
-
-fn write_keyed(
-    writer: &mut RowsetWriter,
-    table: &TableVersion,
-    sources: &Sources<'_>,
-    wanted: Wanted,
-) -> Result<()> {
-    let kinds = wanted.kinds.clone();
-    let mut merged = KeyedMerge::new(table, sources.sequence, wanted, false);
-    merged.add(&table.schema, sources.rowsets, sources.memtables.iter(), &KeyRange::all(), usize::MAX)?;
-    while let Some(mut piece) = merged.next_piece()? {
-        if sources.oldest {
-            piece = merge::finish(piece, &kinds);
-            piece.markers = None;
-        }
-        writer.push_keyed(&piece)?;
-        sources.check_running()?;
-    }
-    Ok(())
 }

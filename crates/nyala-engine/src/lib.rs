@@ -24,6 +24,7 @@ mod memtable;
 mod merge;
 mod modify;
 mod options;
+mod output;
 mod record;
 mod record_log;
 mod rowset;

@@ -68,6 +68,8 @@ pub struct EngineStats {
     pub rowset_bytes: u64,
     /// Rows in them, versions counted apart.
     pub rowset_rows: u64,
+    /// Deleted ranges that may still hide rows.
+    pub tombstones: u64,
     /// Rows in memtables.
     pub memtable_rows: u64,
     /// The last sequence that is visible.

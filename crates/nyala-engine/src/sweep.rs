@@ -4,11 +4,11 @@
 //! source stands at a series, the rows of the next one are copied behind each other and put in order where they are
 //! not. Series of many rows are left to readers that cut them into segments, most of which need no merging.
 
-use crate::flush::Sources;
 use crate::memtable::Wanted;
 use crate::memtable::piece::PieceReader;
 use crate::memtable::sweep::MemtableSweep;
 use crate::merge::Piece;
+use crate::output::Sources;
 use crate::rowset::walk::RunWalk;
 use crate::rowset::{LONG_RUN_ROWS, Rowset};
 use nyala_core::{Result, SeriesId};

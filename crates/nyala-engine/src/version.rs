@@ -179,10 +179,15 @@ impl Version {
         self.tables.get(&id).ok_or_else(|| Error::missing(format!("table {id}")))
     }
 
+    /// Puts in a table, or replaces it: for who changes many.
+    pub(crate) fn put_table(&mut self, table: TableVersion) {
+        self.tables.insert(table.id, Arc::new(table));
+    }
+
     /// The same with a table replaced.
     pub(crate) fn with_table(&self, table: TableVersion) -> Self {
         let mut version = self.clone();
-        version.tables.insert(table.id, Arc::new(table));
+        version.put_table(table);
         version
     }
 }

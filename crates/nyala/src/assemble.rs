@@ -1,6 +1,7 @@
 //! Puts the parts together: the only place that names a concrete store.
 
 use crate::config::{Config, Encoding, WalSync};
+use crate::descriptors;
 use crate::server::http::access::Access;
 use crate::server::http::rooms::Rooms;
 use crate::server::http::{Context, Databases, HttpLimits};
@@ -53,6 +54,7 @@ pub struct Running {
 impl Running {
     /// Opens the store and begins to serve.
     pub fn start(config: &Config) -> Result<Self> {
+        descriptors::raise_limit();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let work = tokio::runtime::Builder::new_multi_thread()
             .worker_threads((2 * cores).max(4))
@@ -101,7 +103,7 @@ impl Running {
             config.http_bind,
             config.bind_socket.as_deref(),
             cores,
-            connections_max(data_memory_bytes(config)),
+            connections_max(data_memory_bytes(config)).min(descriptors::connections_max()),
             context.clone(),
             certificates,
         )

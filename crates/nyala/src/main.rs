@@ -3,6 +3,7 @@
 mod assemble;
 mod cli;
 mod config;
+mod descriptors;
 mod server;
 mod subscriber;
 

@@ -15,7 +15,6 @@ use crate::fs::FsRef;
 use crate::manifest_log;
 use crate::record::{self, Logged};
 use crate::record_log::Damage;
-use crate::rowset::cache::BlockCache;
 use crate::rowset::{RowsetMeta, RowsetSource};
 use crate::shared::{ROWSET_DIR, WAL_DIR};
 use crate::wal;
@@ -223,13 +222,8 @@ impl Check<'_> {
 
     fn rowsets(&mut self, state: Option<&CatalogState>, files: &BTreeMap<String, u64>) -> Result<()> {
         let budget = MemoryBudget::new(0);
-        let source = Arc::new(RowsetSource {
-            fs: self.fs.clone(),
-            dir: self.dir.join(ROWSET_DIR),
-            // Without room: every block is read once.
-            cache: BlockCache::new(&budget),
-            budget,
-        });
+        // Without room: every block is read once.
+        let source = RowsetSource::new(self.fs.clone(), self.dir.join(ROWSET_DIR), budget);
         let Some(state) = state else {
             for (name, id) in files {
                 let length_bytes = length(self.fs, &source.dir.join(name));

@@ -9,9 +9,9 @@ mod pick;
 pub(crate) use pick::{Candidate, FAN_IN_BUSY, FAN_IN_QUIET, pick};
 
 use crate::catalog::Edit;
-use crate::flush::{Sources, durable_tombstones, needed_tombstones};
-use crate::rowset::writer::Written;
-use crate::rowset::{Rowset, RowsetMeta};
+use crate::flush::{durable_tombstones, needed_tombstones};
+use crate::output::{Sources, WrittenRowset};
+use crate::rowset::Rowset;
 use crate::shared::Shared;
 use crate::stats::add;
 use crate::version::{PartitionVersion, TableVersion};
@@ -85,10 +85,13 @@ impl Shared {
         };
         let sequences = (inputs[0].meta.min_sequence, inputs[inputs.len() - 1].meta.max_sequence);
         self.remove_abandoned();
-        let written = self.write_rowset(&table, candidate.partition, &sources, sequences)?;
-        let published = self.publish_compaction(candidate, &inputs, written.as_ref());
+        let mut written = self.write_rowset(&table, candidate.partition, &sources, sequences)?;
+        let published = self
+            .sync_rowsets(written.iter_mut())
+            .and_then(|()| self.options.fs.sync_dir(&self.rowset_dir()))
+            .and_then(|()| self.publish_compaction(candidate, &inputs, written.as_ref()));
         if published.is_err() {
-            self.abandon(written.iter().map(|(meta, _)| meta));
+            self.abandon(written.iter().map(|written| &written.meta));
         }
         published
     }
@@ -97,13 +100,12 @@ impl Shared {
         &self,
         candidate: &Candidate,
         inputs: &[Arc<Rowset>],
-        written: Option<&(RowsetMeta, Written)>,
+        written: Option<&WrittenRowset>,
     ) -> Result<bool> {
-        self.options.fs.sync_dir(&self.rowset_dir())?;
         let mut catalog = self.catalog.lock();
         let version = self.version();
         let Some((table, partition)) = find(version.tables.get(&candidate.table), candidate.partition) else {
-            if let Some((meta, _)) = written {
+            if let Some(WrittenRowset { meta, .. }) = written {
                 let _ = self.options.fs.remove(&self.rowset_dir().join(meta.file_name()));
             }
             return Ok(false);
@@ -114,10 +116,10 @@ impl Shared {
         let place: Range<usize> = position_of(&partition.rowsets, &inputs[0]);
         let mut rowsets: Vec<Arc<Rowset>> = partition.rowsets.clone();
         rowsets.retain(|rowset| !is_input(rowset));
-        if let Some((meta, written)) = written {
+        if let Some(WrittenRowset { meta, .. }) = written {
             edits.push(Edit::PutRowset(meta.clone()));
             rowsets.insert(place.start, Rowset::new(meta.clone(), self.source.clone()));
-            add(&self.counters.compacted_bytes_written, written.length_bytes);
+            add(&self.counters.compacted_bytes_written, meta.length_bytes);
         }
         let partition = partition.with_rowsets(rowsets, &[]);
         let mut table = table.with_partition(partition.id, Some(partition));

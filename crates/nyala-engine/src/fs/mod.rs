@@ -5,7 +5,7 @@
 //! on disk after `sync_data`, and that a file has its name (was created, renamed or removed) is on disk after
 //! `sync_dir` of its directory. Files are read and written at offsets; no method has a file position.
 //!
-//! Errors name the path. A full disk is [`ErrorKind::Retry`], a missing file [`ErrorKind::Missing`], an existing
+//! Errors name the path. A full disk and too many open files are [`ErrorKind::Retry`], a missing file [`ErrorKind::Missing`], an existing
 //! one [`ErrorKind::Conflict`], a file that ends before what should be in it [`ErrorKind::Corrupt`].
 
 mod real;
@@ -94,6 +94,14 @@ pub trait FileSystem: fmt::Debug + Send + Sync + 'static {
     /// Locks a data directory for this process, or refuses ([`ErrorKind::Conflict`]) naming the directory.
     fn lock_dir(&self, dir: &Path) -> Result<DirLock>;
 
+    /// How many files the process may have open at once, sockets and all.
+    fn open_files_max(&self) -> u64;
+
+    /// Puts files on disk that were just written, all of them or an error: [`File::sync_all`] of each.
+    fn sync_files(&self, files: &[FileRef]) -> Result<()> {
+        files.iter().try_for_each(|file| file.sync_all())
+    }
+
     /// Bytes that can still be written in this directory.
     fn free_bytes(&self, dir: &Path) -> Result<u64>;
 
@@ -163,12 +171,19 @@ pub trait File: fmt::Debug + Send + Sync + 'static {
 /// An error of the operating system with what was tried and where.
 pub(crate) fn os_error(doing: &str, path: &Path, error: &io::Error) -> Error {
     let kind = match error.kind() {
+        _ if is_out_of_descriptors(error) => ErrorKind::Retry,
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::Retry,
         io::ErrorKind::NotFound => ErrorKind::Missing,
         io::ErrorKind::AlreadyExists => ErrorKind::Conflict,
         _ => ErrorKind::Io,
     };
     Error::new(kind, format!("cannot {doing} {}: {error}", path.display()))
+}
+
+/// Whether the process, or the system, has as many files open as it may.
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    let errno = error.raw_os_error();
+    [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE].iter().any(|full| errno == Some(full.raw_os_error()))
 }
 
 /// The refusal of [`FileSystem::lock_dir`].

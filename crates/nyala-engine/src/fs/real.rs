@@ -14,6 +14,9 @@ use super::{Access, DirEntry, DirLock, File, FileRef, FileSystem, LOCK_FILE, loc
 /// What one call of `pwritev` takes at most (`IOV_MAX` of Linux).
 const SLICES_PER_WRITE: usize = 1024;
 
+/// Syncs under way at once: those of one moment share a commit of the file system's journal.
+const SYNC_THREADS: usize = 16;
+
 /// The machine's file system.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct RealFs;
@@ -105,11 +108,42 @@ impl FileSystem for RealFs {
         Ok(DirLock::new(file))
     }
 
+    fn open_files_max(&self) -> u64 {
+        rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX)
+    }
+
+    fn sync_files(&self, files: &[FileRef]) -> Result<()> {
+        let sync = |files: &[FileRef]| files.iter().try_for_each(|file| file.sync_all());
+        let of_thread = files.len().div_ceil(SYNC_THREADS).max(1);
+        std::thread::scope(|scope| {
+            let (own, others) = files.split_at(of_thread.min(files.len()));
+            let threads: Vec<_> =
+                others.chunks(of_thread).map(|files| (files, spawn(scope, move || sync(files)))).collect();
+            let mut outcome = sync(own);
+            for (files, thread) in threads {
+                let synced = match thread {
+                    Some(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                    None => sync(files),
+                };
+                outcome = outcome.and(synced);
+            }
+            outcome
+        })
+    }
+
     fn free_bytes(&self, dir: &Path) -> Result<u64> {
         let stat = rustix::fs::statvfs(here(dir))
             .map_err(|error| os_error("ask for free space of", dir, &error.into()))?;
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
+}
+
+/// A thread for a while; nothing if the system has none left.
+fn spawn<'scope, T: Send + 'scope>(
+    scope: &'scope std::thread::Scope<'scope, '_>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Option<std::thread::ScopedJoinHandle<'scope, T>> {
+    std::thread::Builder::new().name("nyala-sync".to_owned()).spawn_scoped(scope, work).ok()
 }
 
 /// The parent of a bare name is the empty path, which system calls do not take.

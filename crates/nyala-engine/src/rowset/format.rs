@@ -299,6 +299,16 @@ impl Footer {
         Ok(footer)
     }
 
+    /// Bytes that it takes in memory, about.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let pages = self.pages.iter().chain(&self.last_pages);
+        let of_page = |page: &PageEntry| {
+            size_of::<PageEntry>() + page.first_key.len() + page.column_pages.len() * size_of::<BlockRef>()
+        };
+        let columns = self.columns.len() * size_of::<(ColumnId, StoredType)>();
+        (512 + columns + self.last_key.len() + pages.map(of_page).sum::<usize>()) as u64
+    }
+
     /// The position of a column among those with blocks.
     pub(crate) fn column(&self, id: ColumnId) -> Option<usize> {
         self.columns.iter().position(|(column, _)| *column == id)

@@ -16,6 +16,7 @@ pub(crate) mod gather;
 pub(crate) mod keyed;
 pub(crate) mod loaded;
 pub(crate) mod reader;
+mod resident;
 mod rows;
 pub(crate) mod series;
 pub(crate) mod verified;

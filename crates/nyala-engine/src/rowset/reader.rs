@@ -6,14 +6,22 @@ use super::format::{
     BlockRef, ColumnEntry, Footer, GroupEntry, HEADER_BYTES, MAGIC, PageEntry, TAIL_BYTES, VERSION,
     check_group_page,
 };
+use super::resident::{Place, Residents};
 use super::verified::VerifiedBlock;
 use crate::fs::{Access, FileRef, FsRef};
 use nyala_core::memory::{Charge, Component, MemoryBudget};
-use nyala_core::{ColumnType, Error, Result, TableId, TimeRange};
-use parking_lot::Mutex;
+use nyala_core::{ColumnType, Error, ErrorKind, Result, TableId, TimeRange};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Of the files that the process may have open, rowsets keep one in so many open; the others are for connections, for
+/// the log and for what is being written.
+const FILES_SHARE: u64 = 4;
+/// More are not worth it: opening a file again takes some microseconds.
+const FILES_MAX: u64 = 4096;
+/// Files of a flush that are synced together, and open until then. Twice as many are no faster.
+const UNSYNCED_MAX: u64 = 128;
 
 /// What the manifest knows of a rowset.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,21 +78,47 @@ pub(crate) struct RowsetSource {
     pub(crate) dir: PathBuf,
     pub(crate) cache: BlockCache,
     pub(crate) budget: Arc<MemoryBudget>,
+    files: Residents<FileRef>,
+    files_max: u64,
+    /// Files being written that may be open at once.
+    pub(crate) unsynced_max: usize,
+    footers: Residents<Arc<LoadedFooter>>,
+}
+
+impl RowsetSource {
+    pub(crate) fn new(fs: FsRef, dir: PathBuf, budget: Arc<MemoryBudget>) -> Arc<Self> {
+        Arc::new(Self {
+            files_max: (fs.open_files_max() / FILES_SHARE).clamp(1, FILES_MAX),
+            unsynced_max: (fs.open_files_max() / FILES_SHARE / 2).clamp(1, UNSYNCED_MAX) as usize,
+            fs,
+            dir,
+            cache: BlockCache::new(&budget),
+            budget,
+            files: Residents::new(),
+            footers: Residents::new(),
+        })
+    }
+
+    /// Opens or creates a file. If too many are open, those that rowsets only keep open are closed first.
+    pub(crate) fn open_file(&self, path: &Path, access: Access) -> Result<FileRef> {
+        match self.fs.open(path, access) {
+            Err(error) if error.kind() == ErrorKind::Retry => {
+                self.files.give_back(0);
+                self.fs.open(path, access)
+            }
+            outcome => outcome,
+        }
+    }
 }
 
 /// A rowset. Its file is removed with the last reference once it is obsolete.
 pub(crate) struct Rowset {
     pub(crate) meta: RowsetMeta,
     source: Arc<RowsetSource>,
-    open: Mutex<Option<Open>>,
+    file: Arc<Place<FileRef>>,
+    footer: Arc<Place<Arc<LoadedFooter>>>,
     obsolete: AtomicBool,
     unreadable: AtomicBool,
-}
-
-#[derive(Clone)]
-struct Open {
-    file: FileRef,
-    footer: Arc<LoadedFooter>,
 }
 
 /// A footer, accounted.
@@ -120,7 +154,8 @@ impl Rowset {
         Arc::new(Self {
             meta,
             source,
-            open: Mutex::new(None),
+            file: Place::empty(),
+            footer: Place::empty(),
             obsolete: AtomicBool::new(false),
             unreadable: AtomicBool::new(false),
         })
@@ -145,24 +180,24 @@ impl Rowset {
         self.unreadable.load(Ordering::Relaxed)
     }
 
-    fn open(&self) -> Result<Open> {
-        let mut open = self.open.lock();
-        if let Some(open) = &*open {
-            return Ok(open.clone());
+    /// The open file.
+    fn file(&self) -> Result<FileRef> {
+        if let Some(file) = self.file.get() {
+            return Ok(file);
         }
-        let file = self.source.fs.open(&self.path(), Access::Read)?;
-        let (version, footer) = read_footer(&file, self.meta.length_bytes)?;
-        let columns = footer.columns.len();
-        let pages = footer.pages.len() + footer.last_pages.len();
-        let bytes = pages * (size_of::<PageEntry>() + columns * BlockRef::BYTES) + 512;
-        let charge = self.source.budget.charge(Component::RowsetIndex, bytes as u64);
-        let opened = Open { file, footer: Arc::new(LoadedFooter { version, footer, _charge: charge }) };
-        *open = Some(opened.clone());
-        Ok(opened)
+        let file = self.source.open_file(&self.path(), Access::Read)?;
+        Ok(self.source.files.put(&self.file, file, 1, self.source.files_max))
     }
 
     pub(crate) fn footer(&self) -> Result<Arc<LoadedFooter>> {
-        Ok(self.open()?.footer)
+        if let Some(footer) = self.footer.get() {
+            return Ok(footer);
+        }
+        let (version, footer) = read_footer(&self.file()?, self.meta.length_bytes)?;
+        let (bytes, budget) = (footer.memory_bytes(), &self.source.budget);
+        let charge = budget.charge(Component::RowsetIndex, bytes);
+        let loaded = Arc::new(LoadedFooter { version, footer, _charge: charge });
+        Ok(self.source.footers.put(&self.footer, loaded, bytes, budget.index_bytes_max()))
     }
 
     /// A block through the cache; `check` makes one of bytes whose checksum is right.
@@ -175,7 +210,7 @@ impl Rowset {
         if let Some(block) = self.source.cache.get(self.meta.id, place.offset) {
             return Ok(block);
         }
-        let block = Arc::new(check(read_block(&self.open()?.file, place)?)?);
+        let block = Arc::new(check(read_block(&self.file()?, place)?)?);
         if use_of == Use::Again {
             self.source.cache.insert(self.meta.id, place.offset, block.clone());
         }

@@ -11,12 +11,11 @@ use super::format::{
 };
 use super::{GROUP_ROWS, KEYED_GROUP_ROWS, LONG_RUN_ROWS, PAGE_GROUPS};
 use crate::cells::{ByteVec, Column, Kind, Values};
-use crate::fs::{Access, FileRef, FileSystem};
+use crate::fs::FileRef;
 use crate::key;
 use crate::merge::{Keys, Piece};
 use nyala_column::{Habit, Preference, Scratch, encode_integers};
 use nyala_core::{ColumnId, ColumnType, Result, SeriesId, TableSchema};
-use std::path::Path;
 
 /// Bytes gathered before they are handed to the file.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -28,7 +27,6 @@ const GROUP_STRING_BYTES: usize = 4 << 20;
 /// What was written.
 #[derive(Debug, Clone)]
 pub(crate) struct Written {
-    pub(crate) file: FileRef,
     pub(crate) rows: u64,
     pub(crate) length_bytes: u64,
     pub(crate) min_time_ns: i64,
@@ -131,16 +129,14 @@ impl Output {
 }
 
 impl RowsetWriter {
-    /// Creates the file. Pieces must bring [`value_columns`] of the schema. The last rows of series that have
+    /// Begins in an empty file. Pieces must bring [`value_columns`] of the schema. The last rows of series that have
     /// `last_rows_from` rows on average are written once more.
-    pub(crate) fn create(
-        fs: &dyn FileSystem,
-        path: &Path,
+    pub(crate) fn new(
+        file: FileRef,
         schema: &TableSchema,
         preference: Preference,
         last_rows_from: u64,
-    ) -> Result<Self> {
-        let file = fs.open(path, Access::Create)?;
+    ) -> Self {
         let mut header = MAGIC.to_vec();
         header.extend_from_slice(&VERSION.to_le_bytes());
         header.resize(HEADER_BYTES as usize, 0);
@@ -166,7 +162,7 @@ impl RowsetWriter {
             rows: 0,
             page: Page::new(columns.len()),
         };
-        Ok(Self {
+        Self {
             out: Output { file, buffer: header, written: 0 },
             footer: Footer { series_keyed, columns, ..Footer::default() },
             key_types: schema.key.iter().map(type_of).collect(),
@@ -183,7 +179,12 @@ impl RowsetWriter {
             block: Vec::new(),
             min_time_ns: i64::MAX,
             max_time_ns: i64::MIN,
-        })
+        }
+    }
+
+    /// The file.
+    pub(crate) fn into_file(self) -> FileRef {
+        self.out.file
     }
 
     /// Adds rows of a series; series come in ascending order, the rows of one in order of time, in any
@@ -453,7 +454,7 @@ impl RowsetWriter {
     }
 
     /// Writes what is pending and the footer. The file is not synced.
-    pub(crate) fn finish(mut self) -> Result<Written> {
+    pub(crate) fn finish(&mut self) -> Result<Written> {
         self.end_group()?;
         self.end_page(Rows::All)?;
         self.end_last_group()?;
@@ -473,7 +474,6 @@ impl RowsetWriter {
             length_bytes: self.out.written,
             min_time_ns: self.min_time_ns,
             max_time_ns: self.max_time_ns,
-            file: self.out.file,
         })
     }
 }

@@ -4,8 +4,8 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampNanosecondType};
 use arrow_array::{Int64Array, TimestampNanosecondArray, UInt32Array};
 use nyala_core::store::{
-    Alteration, CellColumn, Direction, Operation, Order, RowSelection, ScanRequest, Store, Upsert,
-    WriteBatch, WriteMode,
+    Alteration, CellColumn, Direction, Operation, Order, RowSelection, ScanRequest, SnapshotRef, Store,
+    Upsert, WriteBatch, WriteMode,
 };
 use nyala_core::{ColumnId, ColumnType, Result, TableId, TableSchema};
 use nyala_engine::fs::SimulatedFs;
@@ -35,9 +35,13 @@ pub fn points(table: TableId, rows: &[(u32, i64, Option<i64>)]) -> WriteBatch {
 
 /// All rows by key.
 pub fn rows(engine: &Engine, table: TableId) -> Result<Vec<(u32, i64, Option<i64>)>> {
+    rows_of(&engine.snapshot(), table)
+}
+
+/// The same of a snapshot.
+pub fn rows_of(snapshot: &SnapshotRef, table: TableId) -> Result<Vec<(u32, i64, Option<i64>)>> {
     block_on(async {
-        let mut stream = engine
-            .snapshot()
+        let mut stream = snapshot
             .scan(ScanRequest {
                 table,
                 rows: RowSelection::All,
@@ -64,8 +68,13 @@ pub fn rows(engine: &Engine, table: TableId) -> Result<Vec<(u32, i64, Option<i64
 
 /// Makes the table.
 pub fn create(engine: &Engine) -> Result<TableId> {
+    create_named(engine, "cpu")
+}
+
+/// The same with another name.
+pub fn create_named(engine: &Engine, name: &str) -> Result<TableId> {
     block_on(async {
-        let table = engine.create_table(TableSchema::measurement("cpu", 1000)).await?;
+        let table = engine.create_table(TableSchema::measurement(name, 1000)).await?;
         let field =
             Alteration::AddColumn { id: ColumnId(2), name: "v".into(), column_type: ColumnType::Int64 };
         engine.alter_table(table, vec![field]).await?;

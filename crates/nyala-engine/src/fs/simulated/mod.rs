@@ -106,6 +106,7 @@ struct Disk {
     operations: u64,
     faults: Vec<Fault>,
     space_bytes: Option<u64>,
+    open_files_max: Option<usize>,
     locks: HashSet<PathBuf>,
 }
 
@@ -144,8 +145,12 @@ impl SimulatedFs {
         let before = self.shared.disk.lock().clone();
         let mut random = Random::new(seed);
         let tree = before.names.torn(&mut random);
-        let mut disk =
-            Disk { next_inode: before.next_inode, space_bytes: before.space_bytes, ..Disk::default() };
+        let mut disk = Disk {
+            next_inode: before.next_inode,
+            space_bytes: before.space_bytes,
+            open_files_max: before.open_files_max,
+            ..Disk::default()
+        };
         for (&id, inode) in &before.inodes {
             let contents = inode.durable.torn(&inode.pending, &mut random);
             let inode = Inode { seen: contents.clone(), durable: contents, ..Inode::default() };
@@ -193,6 +198,11 @@ impl SimulatedFs {
         self.shared.disk.lock().space_bytes = bytes;
     }
 
+    /// Limits how many files are open at once, or lifts the limit.
+    pub fn set_open_files_max(&self, files: Option<usize>) {
+        self.shared.disk.lock().open_files_max = files;
+    }
+
     /// Bytes taken by files.
     pub fn used_bytes(&self) -> u64 {
         self.shared.disk.lock().used_bytes()
@@ -233,6 +243,10 @@ impl Disk {
 
     fn free_bytes(&self) -> u64 {
         self.space_bytes.map_or(u64::MAX, |space| space.saturating_sub(self.used_bytes()))
+    }
+
+    fn open_files(&self) -> usize {
+        self.inodes.values().map(|inode| inode.handles).sum()
     }
 
     fn inode(&mut self, id: u64) -> &mut Inode {
@@ -289,6 +303,9 @@ impl FileSystem for SimulatedFs {
             self.announce(OperationKind::Create, path);
         }
         let mut disk = self.shared.disk.lock();
+        if disk.open_files_max.is_some_and(|most| disk.open_files() >= most) {
+            return Err(os_error("open", path, &rustix::io::Errno::MFILE.into()));
+        }
         let inode = if access == Access::Create {
             disk.expect_dir(parent(path), "create a file in")?;
             if disk.names.seen.contains_key(path) {
@@ -400,6 +417,10 @@ impl FileSystem for SimulatedFs {
             return Err(locked_error(dir, ""));
         }
         Ok(DirLock::new(SimulatedLock { fs: self.clone(), dir: dir.to_path_buf() }))
+    }
+
+    fn open_files_max(&self) -> u64 {
+        self.shared.disk.lock().open_files_max.map_or(u64::MAX, |most| most as u64)
     }
 
     fn free_bytes(&self, dir: &Path) -> Result<u64> {

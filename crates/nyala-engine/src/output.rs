@@ -1,0 +1,180 @@
+//! What flushes and compactions write: the rows of some sources as rowsets.
+
+use crate::cells::ByteVec;
+use crate::fs::{Access, FileRef};
+use crate::key::KeyRange;
+use crate::maintenance::Signal;
+use crate::memtable::{Memtable, Wanted};
+use crate::merge::{self, Piece};
+use crate::rowset::writer::{RowsetWriter, value_columns};
+use crate::rowset::{Rowset, RowsetMeta};
+use crate::scan::keyed::KeyedMerge;
+use crate::scan::partition::PartitionReader;
+use crate::shared::Shared;
+use crate::sweep::{Sweep, Swept};
+use crate::version::TableVersion;
+use nyala_core::{Result, SeriesId, TimeRange};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Which rows rowsets are made of.
+pub(crate) struct Sources<'a> {
+    pub(crate) rowsets: &'a [Arc<Rowset>],
+    pub(crate) memtables: &'a [Arc<Memtable>],
+    /// Nothing older is in the partition: deletes can go.
+    pub(crate) oldest: bool,
+    pub(crate) sequence: u64,
+    /// Given up when the engine closes: a compaction, which may take minutes.
+    pub(crate) cancelled_by: Option<&'a Signal>,
+}
+
+impl Sources<'_> {
+    fn check_running(&self) -> Result<()> {
+        self.cancelled_by.map_or(Ok(()), Signal::check_running)
+    }
+}
+
+/// A rowset that no manifest names yet.
+pub(crate) struct WrittenRowset {
+    pub(crate) meta: RowsetMeta,
+    /// Open until it is synced: an error of writing it back is told to those who have it open.
+    file: Option<FileRef>,
+}
+
+impl Shared {
+    /// Writes the rows of some sources as a rowset, which is not synced; nothing if there are none.
+    pub(crate) fn write_rowset(
+        &self,
+        table: &TableVersion,
+        partition: u64,
+        sources: &Sources<'_>,
+        sequences: (u64, u64),
+    ) -> Result<Option<WrittenRowset>> {
+        let mut output = Output { shared: self, table, partition, sequences, current: None };
+        let wanted = Wanted::new(value_columns(&table.schema));
+        if table.schema.is_series_keyed() {
+            write_series(&mut output, sources, wanted)?;
+        } else {
+            write_keyed(&mut output, sources, wanted)?;
+        }
+        output.finish()
+    }
+
+    /// Puts rowsets on disk that are not yet, all together.
+    pub(crate) fn sync_rowsets<'a>(
+        &self,
+        written: impl Iterator<Item = &'a mut WrittenRowset>,
+    ) -> Result<()> {
+        let files: Vec<FileRef> = written.filter_map(|rowset| rowset.file.take()).collect();
+        self.options.fs.sync_files(&files)
+    }
+}
+
+/// Takes rows in order of their keys.
+struct Output<'a> {
+    shared: &'a Shared,
+    table: &'a TableVersion,
+    partition: u64,
+    sequences: (u64, u64),
+    current: Option<(RowsetMeta, RowsetWriter)>,
+}
+
+impl Output<'_> {
+    fn writer(&mut self) -> Result<&mut RowsetWriter> {
+        if self.current.is_none() {
+            let meta = RowsetMeta {
+                table: self.table.id,
+                partition: self.partition,
+                min_sequence: self.sequences.0,
+                max_sequence: self.sequences.1,
+                ..RowsetMeta::unknown(self.shared.next_rowset.fetch_add(1, Ordering::Relaxed), 0)
+            };
+            let path = self.shared.rowset_dir().join(meta.file_name());
+            let file = self.shared.source.open_file(&path, Access::Create)?;
+            let options = &self.shared.options;
+            let writer =
+                RowsetWriter::new(file, &self.table.schema, options.encoding, options.last_rows_from);
+            self.current = Some((meta, writer));
+        }
+        Ok(self.current.as_mut().map(|(_, writer)| writer).expect("was begun"))
+    }
+
+    fn series(&mut self, series: SeriesId, piece: &Piece<Vec<i64>>) -> Result<()> {
+        if piece.rows() > 0 { self.writer()?.push_series(series, piece) } else { Ok(()) }
+    }
+
+    fn keyed(&mut self, piece: &Piece<ByteVec>) -> Result<()> {
+        if piece.rows() > 0 { self.writer()?.push_keyed(piece) } else { Ok(()) }
+    }
+
+    fn finish(mut self) -> Result<Option<WrittenRowset>> {
+        let Some((_, writer)) = &mut self.current else { return Ok(None) };
+        let written = writer.finish()?;
+        let (mut meta, writer) = self.current.take().expect("was there");
+        meta.rows = written.rows;
+        meta.length_bytes = written.length_bytes;
+        (meta.min_time_ns, meta.max_time_ns) = (written.min_time_ns, written.max_time_ns);
+        Ok(Some(WrittenRowset { meta, file: Some(writer.into_file()) }))
+    }
+}
+
+impl Drop for Output<'_> {
+    /// What was not finished goes.
+    fn drop(&mut self) {
+        if let Some((meta, _)) = self.current.take() {
+            // A file that stays is an orphan.
+            let _ = self.shared.options.fs.remove(&self.shared.rowset_dir().join(meta.file_name()));
+        }
+    }
+}
+
+fn write_series(output: &mut Output<'_>, sources: &Sources<'_>, wanted: Wanted) -> Result<()> {
+    let tombstones = &output.table.tombstones;
+    let mut reader = PartitionReader::of(
+        sources.rowsets,
+        sources.memtables.iter(),
+        tombstones,
+        sources.sequence,
+        TimeRange::ALL,
+        wanted.clone(),
+    )?;
+    reader.read_once();
+    let finish = |mut piece: Piece<Vec<i64>>| {
+        if sources.oldest {
+            piece = merge::finish(piece, &wanted.kinds);
+            piece.markers = None;
+        }
+        piece
+    };
+    let mut sweep = Sweep::new(sources, &wanted, !tombstones.is_empty())?;
+    while let Some((series, rows)) = sweep.next()? {
+        match rows {
+            Swept::Rows(piece) if piece.markers.is_none() => output.series(series, piece)?,
+            Swept::Rows(piece) => output.series(series, &finish(piece.clone()))?,
+            Swept::Unread => {
+                for segment in reader.segments(series, TimeRange::ALL)? {
+                    let piece = finish(reader.read_with_deletes(series, segment)?);
+                    output.series(series, &piece)?;
+                }
+            }
+        }
+        sources.check_running()?;
+    }
+    Ok(())
+}
+
+fn write_keyed(output: &mut Output<'_>, sources: &Sources<'_>, wanted: Wanted) -> Result<()> {
+    let kinds = wanted.kinds.clone();
+    let mut merged = KeyedMerge::new(output.table, sources.sequence, wanted, false);
+    let schema = &output.table.schema;
+    merged.add(schema, sources.rowsets, sources.memtables.iter(), &KeyRange::all(), usize::MAX)?;
+    while let Some(mut piece) = merged.next_piece()? {
+        if sources.oldest {
+            piece = merge::finish(piece, &kinds);
+            piece.markers = None;
+        }
+        output.keyed(&piece)?;
+        sources.check_running()?;
+    }
+    Ok(())
+}
