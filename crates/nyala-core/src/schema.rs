@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::ids::ColumnId;
 use crate::store::Alteration;
-use crate::time::{TimeRange, truncate_to_width};
+use crate::time::{TimeRange, partition_time, window_of_width};
 use arrow_schema::{DataType, TimeUnit};
 
 /// The type of a column; each has one Arrow array type across the contract.
@@ -91,7 +91,7 @@ pub struct Partitioning {
     /// all buckets together.
     pub hash: Vec<(Vec<ColumnId>, u32)>,
     /// Ranges of the timestamp key column, created as rows arrive, each this wide, ns; aligned by
-    /// [`truncate_to_width`]. Changing the width touches new ranges only.
+    /// [`window_of_width`]. Changing the width touches new ranges only.
     pub time_width_ns: Option<i64>,
 }
 
@@ -135,9 +135,8 @@ impl TableSchema {
 
     /// Whether the key is `(series UInt32, time Timestamp)`: the layout stores have a fast path for.
     pub fn is_series_keyed(&self) -> bool {
-        let types: Vec<_> =
-            self.key.iter().filter_map(|id| self.column(*id)).map(|c| c.column_type).collect();
-        types == [ColumnType::UInt32, ColumnType::Timestamp]
+        let types = self.key.iter().filter_map(|id| self.column(*id)).map(|c| c.column_type);
+        types.eq([ColumnType::UInt32, ColumnType::Timestamp])
     }
 
     /// The column with this id.
@@ -163,10 +162,7 @@ impl TableSchema {
     /// The range partition that holds `time_ns` when a new one has to be made for it.
     pub fn partition_of(&self, time_ns: i64) -> TimeRange {
         match self.partitioning.time_width_ns {
-            Some(width_ns) => {
-                let start_ns = truncate_to_width(time_ns, width_ns);
-                TimeRange::new(start_ns, start_ns.saturating_add(width_ns))
-            }
+            Some(width_ns) => window_of_width(partition_time(time_ns), width_ns),
             None => TimeRange::ALL,
         }
     }

@@ -52,16 +52,33 @@ impl TimeRange {
     }
 }
 
+/// The time that says which range partition holds a key with this time: ranges end before `i64::MAX`, so that what is
+/// there goes with the time before it.
+pub fn partition_time(time_ns: i64) -> i64 {
+    time_ns.min(MAX_TIME_NS)
+}
+
 /// Seconds from 0001-01-01 to 1970-01-01: windows and shards are counted from the former, as Go's
 /// `time.Truncate` does, so that seven-day shards start on Mondays.
 const ZERO_TIME_BEFORE_EPOCH_SECONDS: i128 = 62_135_596_800;
 
 /// The start of the window of `width_ns` that holds `time_ns`, counted from the year 1.
 pub fn truncate_to_width(time_ns: i64, width_ns: i64) -> i64 {
+    i64::try_from(window_start(time_ns, width_ns)).unwrap_or(i64::MIN)
+}
+
+/// The window of `width_ns` that holds `time_ns`, counted from the year 1; of the first and the last one what an `i64`
+/// reaches.
+pub fn window_of_width(time_ns: i64, width_ns: i64) -> TimeRange {
+    let start = window_start(time_ns, width_ns);
+    let end = start + i128::from(width_ns);
+    TimeRange::new(i64::try_from(start).unwrap_or(i64::MIN), i64::try_from(end).unwrap_or(i64::MAX))
+}
+
+fn window_start(time_ns: i64, width_ns: i64) -> i128 {
     assert!(width_ns > 0, "a window has a positive width");
     let since_zero = i128::from(time_ns) + ZERO_TIME_BEFORE_EPOCH_SECONDS * 1_000_000_000;
-    let start = i128::from(time_ns) - since_zero.rem_euclid(i128::from(width_ns));
-    i64::try_from(start).unwrap_or(i64::MIN)
+    i128::from(time_ns) - since_zero.rem_euclid(i128::from(width_ns))
 }
 
 #[cfg(test)]
@@ -76,6 +93,18 @@ mod tests {
         assert_eq!(truncate_to_width(4 * day_ns, 7 * day_ns), 4 * day_ns);
         assert_eq!(truncate_to_width(-1, day_ns), -day_ns);
         assert_eq!(truncate_to_width(i64::MIN + 1, 7 * day_ns), i64::MIN);
+    }
+
+    #[test]
+    fn windows_at_the_ends_of_time_do_not_overlap_their_neighbours() {
+        let width_ns = 7 * 86_400_000_000_000;
+        let first = window_of_width(i64::MIN, width_ns);
+        let second = window_of_width(first.end_ns, width_ns);
+        assert_eq!((first.start_ns, first.end_ns), (i64::MIN, second.start_ns));
+        assert_eq!(second.end_ns - second.start_ns, width_ns);
+        let last = window_of_width(MAX_TIME_NS, width_ns);
+        assert_eq!((last.end_ns, truncate_to_width(MAX_TIME_NS, width_ns)), (i64::MAX, last.start_ns));
+        assert!(last.contains(partition_time(i64::MAX)));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::catalog::{self, Catalog, CatalogState, Edit};
 use crate::flush::durable_tombstones;
+use crate::gate::Access;
 use crate::maintenance::{Maintenance, QueuedWork, Signal};
 use crate::options::EngineOptions;
 use crate::rowset::{Rowset, RowsetSource};
@@ -90,8 +91,8 @@ impl Engine {
             let context = |error: Error| error.context(format!("log record {}", record.sequence));
             shared.replay(record.sequence, &record.payload).map_err(context)
         })?;
-        let entry = shared.watermark.begin(last_sequence);
-        shared.watermark.finish(entry, Some(last_sequence.max(wal.next_sequence() - 1)));
+        let entry = shared.watermark.begin(last_sequence)?;
+        entry.finish(Some(last_sequence.max(wal.next_sequence() - 1)));
         assert!(shared.wal.set(wal).is_ok(), "the log is opened once");
         let maintenance = Maintenance::start(&shared, shared.options.maintenance_threads)?;
         Ok(Self { shared, maintenance: Mutex::new(maintenance), recovery })
@@ -157,6 +158,11 @@ impl Engine {
         }
     }
 
+    /// Whether batches are taken, as far as it is known before one comes: an error says why not.
+    pub fn check_writable(&self) -> Result<()> {
+        self.shared.watermark.check()
+    }
+
     /// Changes tables with no batch under way: `change` gives the edits and the version after them.
     async fn change_tables<T>(
         &self,
@@ -168,6 +174,14 @@ impl Engine {
         catalog.commit(edits)?;
         self.shared.publish(version);
         Ok(answer)
+    }
+}
+
+#[cfg(test)]
+impl Engine {
+    /// What its parts share.
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
 }
 
@@ -204,14 +218,13 @@ fn version_of(state: &CatalogState, source: &Arc<RowsetSource>) -> Version {
             .map(|(partition, range)| {
                 let mut rowsets = rowsets_of.remove(partition).unwrap_or_default();
                 rowsets.sort_by_key(|rowset| rowset.meta.min_sequence);
-                let base = state.flushed_sequence + 1;
-                Arc::new(PartitionVersion::new(*partition, *range, base).with_rowsets(rowsets, &[]))
+                Arc::new(PartitionVersion::new(*partition, *range).with_rowsets(rowsets, &[]))
             })
             .collect();
         partitions.sort_by_key(|partition| partition.range.start_ns);
         let tombstones = table.tombstones.iter().cloned().map(Arc::new).collect();
-        let schema = Arc::new(table.schema.clone());
-        version.tables.insert(*id, Arc::new(TableVersion { id: *id, schema, partitions, tombstones }));
+        let empty = TableVersion::new(*id, Arc::new(table.schema.clone()));
+        version.tables.insert(*id, Arc::new(TableVersion { partitions, tombstones, ..empty }));
     }
     version
 }
@@ -249,14 +262,13 @@ impl Store for Engine {
             }
             let id = TableId(catalog.state.next_table);
             let edit = Edit::PutTable { id, schema: schema.clone(), dropped_columns: Vec::new() };
-            let table =
-                TableVersion { id, schema: Arc::new(schema), partitions: Vec::new(), tombstones: Vec::new() };
-            Ok((vec![edit], version.with_table(table), id))
+            Ok((vec![edit], version.with_table(TableVersion::new(id, Arc::new(schema))), id))
         })
         .await
     }
 
     async fn alter_table(&self, table: TableId, alterations: Vec<Alteration>) -> Result<Arc<TableSchema>> {
+        let _alone = self.shared.enter_tables(vec![(table, Access::Alone)]).await?;
         self.change_tables(|catalog, version| {
             let names = names(version);
             let mut changed = TableVersion::clone(version.table(table)?);
@@ -284,6 +296,7 @@ impl Store for Engine {
     }
 
     async fn drop_table(&self, table: TableId) -> Result<()> {
+        let _alone = self.shared.enter_tables(vec![(table, Access::Alone)]).await?;
         let dropped = self
             .change_tables(|_, version| {
                 let mut changed = version.clone();
@@ -302,6 +315,7 @@ impl Store for Engine {
     }
 
     async fn drop_partitions(&self, table: TableId, range: TimeRange) -> Result<Vec<PartitionInfo>> {
+        let _alone = self.shared.enter_tables(vec![(table, Access::Alone)]).await?;
         let sequence = |shared: &Shared| shared.watermark.get();
         let dropped = self
             .change_tables(|catalog, version| {

@@ -13,7 +13,7 @@ use crate::rowset::Rowset;
 use crate::shared::Shared;
 use crate::stats::add;
 use crate::tombstone::{DeletedRange, Tombstone};
-use crate::version::{TableVersion, Version};
+use crate::version::{PartitionVersion, TableVersion, Version};
 use nyala_core::{Result, TableId};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ impl Shared {
     pub(crate) fn flush(&self) -> Result<bool> {
         let _one = self.flushing.lock();
         let (doubtful, logged_bytes) = (self.wal().doubtful_records(), self.logged_bytes());
-        let (cut, version) = self.rotate();
+        let Some((cut, version)) = self.rotate() else { return Ok(false) };
         let has_rows = version
             .tables
             .values()
@@ -64,9 +64,11 @@ impl Shared {
         Ok(true)
     }
 
-    /// Freezes the active memtables; every batch up to the returned sequence is in them.
-    fn rotate(&self) -> (u64, Arc<Version>) {
+    /// Freezes the active memtables; every batch up to the returned sequence is in them. Nothing if a batch broke off
+    /// among them: the log has what was acknowledged, and nothing may take its place.
+    fn rotate(&self) -> Option<(u64, Arc<Version>)> {
         let _alone = block_on(self.gate.clone().write_owned());
+        self.watermark.check().ok()?;
         let _catalog = self.catalog.lock();
         let cut = self.watermark.get();
         let version = self.version();
@@ -76,14 +78,29 @@ impl Shared {
                 let mut table = TableVersion::clone(table);
                 for partition in &mut table.partitions {
                     if partition.has_active_rows() {
-                        *partition = Arc::new(partition.rotated(cut));
+                        *partition = Arc::new(partition.rotated());
                     }
                 }
                 rotated.put_table(table);
             }
         }
         self.publish(rotated);
-        (cut, self.version())
+        Some((cut, self.version()))
+    }
+
+    /// Freezes the active memtables that are full, with no batch under way.
+    pub(crate) fn freeze_full(&self) {
+        let _catalog = self.catalog.lock();
+        let (sequence, version) = (self.watermark.get(), self.version());
+        let mut changed = Version::clone(&version);
+        for table in version.tables.values() {
+            let full = |partition: &&Arc<PartitionVersion>| partition.is_full(sequence);
+            for partition in table.partitions.iter().filter(full) {
+                let table = changed.tables[&table.id].with_partition(partition.id, Some(partition.rotated()));
+                changed = changed.with_table(table);
+            }
+        }
+        self.publish(changed);
     }
 
     /// Writes a rowset for each partition with frozen memtables, and syncs them: many at once, because then they share

@@ -176,13 +176,14 @@ impl SeriesKeys {
         let Some(start) = (match start {
             Bound::Unbounded => Some(Self::ALL.start),
             Bound::Included(values) => match series_key(values)? {
-                (None, _) => Some(Self::ALL.start),
-                (Some(series), time_ns) => Some((series, time_ns.unwrap_or(i64::MIN))),
+                SeriesKey::Any => Some(Self::ALL.start),
+                SeriesKey::Of(series, time_ns) => Some((series, time_ns.unwrap_or(i64::MIN))),
+                SeriesKey::Beyond => None,
             },
             Bound::Excluded(values) => match series_key(values)? {
-                (None, _) => None,
-                (Some(series), Some(time_ns)) => Some((series, time_ns.saturating_add(1))),
-                (Some(series), None) => series.checked_add(1).map(|series| (series, i64::MIN)),
+                SeriesKey::Any | SeriesKey::Beyond => None,
+                SeriesKey::Of(series, Some(time_ns)) => Some((series, time_ns.saturating_add(1))),
+                SeriesKey::Of(series, None) => series.checked_add(1).map(|series| (series, i64::MIN)),
             },
         }) else {
             return Ok(Self::NOTHING);
@@ -190,26 +191,39 @@ impl SeriesKeys {
         let end = match end {
             Bound::Unbounded => Self::ALL.end,
             Bound::Included(values) => match series_key(values)? {
-                (None, _) => Self::ALL.end,
-                (Some(series), None) => (series, i64::MAX),
-                (Some(series), Some(time_ns)) => (series, time_ns.saturating_add(1)),
+                SeriesKey::Any | SeriesKey::Beyond => Self::ALL.end,
+                SeriesKey::Of(series, None) => (series, i64::MAX),
+                SeriesKey::Of(series, Some(time_ns)) => (series, time_ns.saturating_add(1)),
             },
             Bound::Excluded(values) => match series_key(values)? {
-                (None, _) => return Ok(Self::NOTHING),
-                (Some(series), time_ns) => (series, time_ns.unwrap_or(i64::MIN)),
+                SeriesKey::Any => return Ok(Self::NOTHING),
+                SeriesKey::Of(series, time_ns) => (series, time_ns.unwrap_or(i64::MIN)),
+                SeriesKey::Beyond => Self::ALL.end,
             },
         };
         Ok(if start < end { Self { start, end } } else { Self::NOTHING })
     }
 }
 
-fn series_key(values: &[Value]) -> Result<(Option<u32>, Option<i64>)> {
-    // Ids beyond 32 bits come after every series.
-    let series = |id: u64| u32::try_from(id).unwrap_or(u32::MAX);
+/// A key of a bound.
+enum SeriesKey {
+    /// The prefix of every key.
+    Any,
+    /// A series, perhaps at a time.
+    Of(u32, Option<i64>),
+    /// An id beyond 32 bits, after every series.
+    Beyond,
+}
+
+fn series_key(values: &[Value]) -> Result<SeriesKey> {
+    let key = |id: u64, time_ns| match u32::try_from(id) {
+        Ok(series) => SeriesKey::Of(series, time_ns),
+        Err(_) => SeriesKey::Beyond,
+    };
     match values {
-        [] => Ok((None, None)),
-        [Value::UInt(id)] => Ok((Some(series(*id)), None)),
-        [Value::UInt(id), Value::Int(time_ns), ..] => Ok((Some(series(*id)), Some(*time_ns))),
+        [] => Ok(SeriesKey::Any),
+        [Value::UInt(id)] => Ok(key(*id, None)),
+        [Value::UInt(id), Value::Int(time_ns), ..] => Ok(key(*id, Some(*time_ns))),
         other => Err(Error::invalid(format!("{other:?} cannot bound keys of series and time"))),
     }
 }

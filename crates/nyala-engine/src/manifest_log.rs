@@ -171,10 +171,11 @@ impl ManifestLog {
         write_frame(&self.file, FrameKind::Record, self.number, sequence, self.length, edit)
             .map_err(unknown)?;
         self.file.sync_data().map_err(unknown)?;
-        self.usable = true;
         self.length += frame;
         self.sequence = sequence;
         mark_end(&self.file, self.number, self.sequence, self.length);
+        // Last: whoever is broken off before does not know that the edit is there.
+        self.usable = true;
         Ok(())
     }
 

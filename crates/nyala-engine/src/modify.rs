@@ -1,28 +1,47 @@
 //! Deletes and updates by selection and predicate.
 //!
-//! They hold the gate alone: what they find is what they change. A delete without predicates is one
-//! tombstone, whatever it hides; everything else becomes an ordinary batch of keys.
+//! A delete without predicates is one tombstone, whatever it hides. Everything else holds its table's gate alone, so
+//! that what it finds is what it changes, and becomes an ordinary batch of keys. The keys are charged while they are
+//! gathered: a statement that changes more rows than its share of memory holds is refused, and nothing is changed.
 
+use crate::gate::Access;
 use crate::key::{KeyRange, SeriesKeys};
 use crate::shared::Shared;
 use crate::snapshot::EngineSnapshot;
 use crate::tombstone::DeletedRange;
-use crate::write::{Gate, Work};
-use arrow_array::{ArrayRef, UInt32Array};
+use crate::wal::MAX_PAYLOAD_BYTES;
+use crate::write::{STRING_BYTES_MAX, Work};
+use arrow_array::{Array, ArrayRef, UInt32Array};
 use arrow_buffer::BooleanBuffer;
+use nyala_core::memory::{Charge, Component};
 use nyala_core::store::convert::array_of_values;
 use nyala_core::store::{
     Batch, CellColumn, Delete, Direction, Operation, Order, Predicate, RowSelection, ScanRequest, SeriesSet,
     Snapshot, Update, Upsert, WriteBatch, WriteMode,
 };
-use nyala_core::{ColumnId, Result, Sequence, TableId, TableSchema, TimeRange};
+use nyala_core::{ColumnId, Error, Result, Sequence, TableId, TableSchema, TimeRange, Value};
 use std::sync::Arc;
+
+/// The part of the memory limit that a statement's keys may take.
+const SHARE: u64 = 8;
+/// Bytes of assigned values in one operation, about.
+const ASSIGNED_BYTES: usize = 4 << 20;
+
+/// The keys that a statement changes.
+struct Keys {
+    charge: Charge,
+    rows: u64,
+    limit_bytes: u64,
+}
 
 impl Shared {
     /// Deletes rows.
     pub(crate) async fn delete(self: &Arc<Self>, delete: Delete) -> Result<Sequence> {
+        self.watermark.check()?;
         self.admit(|| 0).await?;
-        let gate = Gate::Alone(self.gate.clone().write_owned().await);
+        let access = if delete.predicates.is_empty() { Access::Shared } else { Access::Alone };
+        let tables = self.enter_tables(vec![(delete.table, access)]).await?;
+        let mut held = self.no_keys();
         let snapshot = self.snapshot();
         let schema = snapshot.schema(delete.table)?;
         let request = key_request(delete.table, &schema, &delete.rows, &delete.predicates);
@@ -31,55 +50,109 @@ impl Shared {
             Work::DeleteRange { table: delete.table, range: deleted_range(&delete.rows, &schema)? }
         } else {
             let mut operations = Vec::new();
-            for_each_key_batch(&snapshot, request, &schema, |keys, _| {
+            for_each_key_batch(&snapshot, request, &schema, |keys, rows| {
+                held.take(rows, &keys, 0)?;
                 operations.push(Operation::DeleteKeys { table: delete.table, keys });
                 Ok(())
             })
             .await?;
             Work::Batch(WriteBatch { operations })
         };
-        self.log_and_apply(work, gate).await
+        self.log_and_apply(work, tables).await
     }
 
     /// Sets columns of rows; returns how many rows.
     pub(crate) async fn update(self: &Arc<Self>, update: Update) -> Result<u64> {
+        self.watermark.check()?;
         self.admit(|| 0).await?;
-        let gate = Gate::Alone(self.gate.clone().write_owned().await);
+        let tables = self.enter_tables(vec![(update.table, Access::Alone)]).await?;
+        let mut held = self.no_keys();
         let snapshot = self.snapshot();
         let schema = snapshot.schema(update.table)?;
         update.validate(&schema)?;
         let request = key_request(update.table, &schema, &update.rows, &update.predicates);
         request.validate(&schema)?;
-        let (mut operations, mut updated) = (Vec::new(), 0);
+        let widths = || update.assignments.iter().map(|(_, value)| width_of(value.as_ref()));
+        if let Some(width) = widths().find(|width| *width > STRING_BYTES_MAX) {
+            return Err(Error::limit(format!("a string of {width} bytes")));
+        }
+        let width = widths().sum::<usize>();
+        let rows_at_once = (ASSIGNED_BYTES / width.max(1)).max(1);
+        let mut operations = Vec::new();
         for_each_key_batch(&snapshot, request, &schema, |keys, rows| {
-            let key_columns = schema.key.iter().zip(keys).map(|(column, values)| CellColumn {
-                column: *column,
-                values,
-                null_cells: None,
-            });
-            let mut columns: Vec<_> = key_columns.collect();
-            for (column, value) in &update.assignments {
-                let column_type = schema.column(*column).expect("updates are validated").column_type;
-                let values = array_of_values(column_type, &vec![value.as_ref(); rows])?;
-                let null_cells = value.is_none().then(|| BooleanBuffer::new_set(rows));
-                // Of several assignments to one column the last counts.
-                columns.retain(|cells| cells.column != *column);
-                columns.push(CellColumn { column: *column, values, null_cells });
+            held.take(rows, &keys, width)?;
+            for begin in (0..rows).step_by(rows_at_once) {
+                let count = rows_at_once.min(rows - begin);
+                let keys = keys.iter().map(|values| values.slice(begin, count));
+                operations.push(Operation::Upsert(assign(&update, &schema, keys, count)?));
             }
-            updated += rows as u64;
-            operations.push(Operation::Upsert(Upsert {
-                table: update.table,
-                mode: WriteMode::Upsert,
-                columns,
-            }));
             Ok(())
         })
         .await?;
-        if updated > 0 {
-            self.log_and_apply(Work::Batch(WriteBatch { operations }), gate).await?;
+        if held.rows > 0 {
+            self.log_and_apply(Work::Batch(WriteBatch { operations }), tables).await?;
         }
-        Ok(updated)
+        Ok(held.rows)
     }
+
+    fn no_keys(&self) -> Keys {
+        Keys {
+            charge: self.budget.charge(Component::Query, 0),
+            rows: 0,
+            // What is more does not fit into a record of the log either.
+            limit_bytes: (self.budget.limit_bytes() / SHARE).min(MAX_PAYLOAD_BYTES),
+        }
+    }
+}
+
+impl Keys {
+    /// Takes the keys of some rows, and so many bytes of values for each.
+    fn take(&mut self, rows: usize, keys: &[ArrayRef], width: usize) -> Result<()> {
+        let bytes = keys.iter().map(|values| values.get_array_memory_size() as u64).sum::<u64>();
+        let bytes = bytes + (rows * width) as u64;
+        if self.charge.bytes() + bytes > self.limit_bytes {
+            return Err(Error::limit(format!(
+                "the statement changes more rows than fit into its {} MiB of memory, {} at least; nothing was changed: \
+                 restrict it to a range of time or key, and repeat it for the others",
+                self.limit_bytes >> 20,
+                self.rows + rows as u64
+            )));
+        }
+        self.charge.try_grow(bytes)?;
+        self.rows += rows as u64;
+        Ok(())
+    }
+}
+
+/// What a cell takes that is set to a value.
+fn width_of(value: Option<&Value>) -> usize {
+    match value {
+        Some(Value::String(text)) => text.len() + 8,
+        Some(Value::Binary(bytes)) => bytes.len() + 8,
+        _ => 16,
+    }
+}
+
+/// The rows of some keys with what an update sets.
+fn assign(
+    update: &Update,
+    schema: &TableSchema,
+    keys: impl Iterator<Item = ArrayRef>,
+    rows: usize,
+) -> Result<Upsert> {
+    let key_columns = schema.key.iter().zip(keys);
+    let key_column =
+        |(column, values): (&ColumnId, ArrayRef)| CellColumn { column: *column, values, null_cells: None };
+    let mut columns: Vec<_> = key_columns.map(key_column).collect();
+    for (column, value) in &update.assignments {
+        let column_type = schema.column(*column).expect("updates are validated").column_type;
+        let values = array_of_values(column_type, &vec![value.as_ref(); rows])?;
+        let null_cells = value.is_none().then(|| BooleanBuffer::new_set(rows));
+        // Of several assignments to one column the last counts.
+        columns.retain(|cells| cells.column != *column);
+        columns.push(CellColumn { column: *column, values, null_cells });
+    }
+    Ok(Upsert { table: update.table, mode: WriteMode::Upsert, columns })
 }
 
 fn deleted_range(rows: &RowSelection, schema: &TableSchema) -> Result<DeletedRange> {

@@ -1,6 +1,7 @@
 //! Settings of an engine.
 
 use crate::fs::{FsRef, RealFs};
+use crate::stage::StageHook;
 use crate::wal::SyncPolicy;
 pub use nyala_column::Preference;
 use std::path::PathBuf;
@@ -32,6 +33,8 @@ pub struct EngineOptions {
     /// Threads for flushes and compactions. With none, only [`crate::Engine::flush`] and
     /// [`crate::Engine::compact`] do them: what tests want.
     pub maintenance_threads: usize,
+    /// For tests.
+    pub at_stage: StageHook,
 }
 
 impl EngineOptions {
@@ -47,6 +50,7 @@ impl EngineOptions {
             encoding: Preference::Balanced,
             last_rows_from: LAST_ROWS_FROM,
             maintenance_threads: 2,
+            at_stage: StageHook::default(),
         }
     }
 }

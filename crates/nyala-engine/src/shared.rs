@@ -24,13 +24,12 @@ pub(crate) struct Shared {
     pub(crate) source: Arc<RowsetSource>,
     /// Empty while the log is replayed.
     pub(crate) wal: OnceLock<Wal>,
-    /// Held for every change of the manifest and of the version. Order of locks: gate, catalog, version.
+    /// Held for every change of the manifest and of the version. Order of locks: see `gate`.
     pub(crate) catalog: Mutex<Catalog>,
     pub(crate) version: RwLock<Arc<Version>>,
-    /// Writers share it from before their batch has a sequence until it is applied. Held alone, no batch
-    /// is under way: every sequence given out is applied, or failed.
+    /// The store's gate: see `gate`.
     pub(crate) gate: Arc<tokio::sync::RwLock<()>>,
-    pub(crate) watermark: Watermark,
+    pub(crate) watermark: Arc<Watermark>,
     pub(crate) next_rowset: AtomicU64,
     pub(crate) counters: Counters,
     /// Bytes of records replayed when the engine was opened.

@@ -9,6 +9,7 @@ use crate::rowset::Rowset;
 use crate::tombstone::Tombstone;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::PartitionInfo;
+use nyala_core::time::partition_time;
 use nyala_core::{ColumnType, Error, Result, TableId, TableSchema, TimeRange};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -28,6 +29,8 @@ pub(crate) struct TableVersion {
     pub(crate) partitions: Vec<Arc<PartitionVersion>>,
     /// By sequence.
     pub(crate) tombstones: Vec<Arc<Tombstone>>,
+    /// Whoever writes shares it; whoever must look before it writes holds it alone. See `gate`.
+    pub(crate) gate: Arc<tokio::sync::RwLock<()>>,
 }
 
 /// A partition.
@@ -41,18 +44,27 @@ pub(crate) struct PartitionVersion {
     /// The memtable rows are added to, made with the first row. Versions of the partition share it until it is
     /// frozen: a writer may make it in a version that another one replaces at the same moment.
     active: Arc<OnceLock<Arc<Memtable>>>,
-    /// The first sequence the active memtable may hold.
-    base_sequence: u64,
 }
 
 impl PartitionVersion {
-    pub(crate) fn new(id: u64, range: TimeRange, base_sequence: u64) -> Self {
-        Self { id, range, rowsets: Vec::new(), frozen: Vec::new(), active: Arc::default(), base_sequence }
+    pub(crate) fn new(id: u64, range: TimeRange) -> Self {
+        Self { id, range, rowsets: Vec::new(), frozen: Vec::new(), active: Arc::default() }
     }
 
-    /// The memtable to add rows to.
-    pub(crate) fn active(&self, schema: &TableSchema, budget: &Arc<MemoryBudget>) -> &Arc<Memtable> {
-        self.active.get_or_init(|| Arc::new(Memtable::new(schema, self.base_sequence, budget)))
+    /// The memtable to add rows to. Where one has to be made, `base_sequence` says what no sequence that is still to
+    /// be added lies below: it is asked for that late because a partition may have had no rows for long.
+    pub(crate) fn active(
+        &self,
+        schema: &TableSchema,
+        budget: &Arc<MemoryBudget>,
+        base_sequence: impl FnOnce() -> u64,
+    ) -> &Arc<Memtable> {
+        self.active.get_or_init(|| Arc::new(Memtable::new(schema, base_sequence(), budget)))
+    }
+
+    /// Whether the active memtable has no room for much more: see [`Memtable::is_full`].
+    pub(crate) fn is_full(&self, sequence: u64) -> bool {
+        self.active.get().is_some_and(|memtable| memtable.is_full(sequence))
     }
 
     /// All memtables, from oldest to newest.
@@ -60,18 +72,11 @@ impl PartitionVersion {
         self.frozen.iter().chain(self.active.get())
     }
 
-    /// The same with the active memtable frozen; sequences after `cut` go to a new one.
-    pub(crate) fn rotated(&self, cut: u64) -> Self {
+    /// The same with the active memtable frozen; what comes later goes to a new one.
+    pub(crate) fn rotated(&self) -> Self {
         let mut frozen = self.frozen.clone();
         frozen.extend(self.active.get().filter(|memtable| !memtable.is_empty()).cloned());
-        Self {
-            id: self.id,
-            range: self.range,
-            rowsets: self.rowsets.clone(),
-            frozen,
-            active: Arc::default(),
-            base_sequence: cut + 1,
-        }
+        Self { id: self.id, range: self.range, rowsets: self.rowsets.clone(), frozen, active: Arc::default() }
     }
 
     /// Whether the active memtable has rows.
@@ -92,7 +97,6 @@ impl PartitionVersion {
             rowsets,
             frozen: self.frozen.iter().filter(|memtable| !is_flushed(memtable)).cloned().collect(),
             active: self.active.clone(),
-            base_sequence: self.base_sequence,
         }
     }
 
@@ -120,6 +124,11 @@ impl PartitionVersion {
 }
 
 impl TableVersion {
+    /// A table without rows.
+    pub(crate) fn new(id: TableId, schema: Arc<TableSchema>) -> Self {
+        Self { id, schema, partitions: Vec::new(), tombstones: Vec::new(), gate: Arc::default() }
+    }
+
     /// The key column whose ranges divide the table.
     pub(crate) fn time_key(&self) -> Option<usize> {
         let is_time = |id| self.schema.column(id).is_some_and(|c| c.column_type == ColumnType::Timestamp);
@@ -128,6 +137,7 @@ impl TableVersion {
 
     /// The partition that holds a time, by position.
     pub(crate) fn partition_at(&self, time_ns: i64) -> Option<usize> {
+        let time_ns = partition_time(time_ns);
         let after = self.partitions.partition_point(|partition| partition.range.start_ns <= time_ns);
         let position = after.checked_sub(1)?;
         self.partitions[position].range.contains(time_ns).then_some(position)
@@ -136,6 +146,7 @@ impl TableVersion {
     /// The range of the partition to make for a time that none holds: as the schema says, without what
     /// its neighbours hold already.
     pub(crate) fn new_partition_range(&self, time_ns: i64) -> TimeRange {
+        let time_ns = partition_time(time_ns);
         let mut range = match self.time_key() {
             Some(_) => self.schema.partition_of(time_ns),
             None => TimeRange::ALL,
@@ -189,5 +200,108 @@ impl Version {
         let mut version = self.clone();
         version.put_table(table);
         version
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::SimulatedFs;
+    use crate::{Engine, EngineOptions, block_on};
+    use arrow_array::{TimestampNanosecondArray, UInt32Array};
+    use nyala_core::ColumnId;
+    use nyala_core::store::{
+        CellColumn, Direction, Operation, Order, RowSelection, ScanRequest, Store, Upsert, WriteBatch,
+        WriteMode,
+    };
+
+    fn open(fs: &SimulatedFs) -> Result<Engine> {
+        Engine::open(EngineOptions {
+            fs: Arc::new(fs.clone()),
+            maintenance_threads: 0,
+            wal_segment_bytes: 1 << 20,
+            ..EngineOptions::new("/data")
+        })
+    }
+
+    fn write(engine: &Engine, table: TableId, time_ns: i64) -> Result<()> {
+        let cells = |id, values| CellColumn { column: ColumnId(id), values, null_cells: None };
+        let columns = vec![
+            cells(0, Arc::new(UInt32Array::from_iter_values(0..20)) as _),
+            cells(1, Arc::new(TimestampNanosecondArray::from(vec![time_ns; 20])) as _),
+        ];
+        let upsert = Upsert { table, mode: WriteMode::Upsert, columns };
+        block_on(engine.write(WriteBatch { operations: vec![Operation::Upsert(upsert)] })).map(drop)
+    }
+
+    fn rows(engine: &Engine, table: TableId) -> Result<usize> {
+        let request = ScanRequest {
+            table,
+            rows: RowSelection::All,
+            columns: vec![ColumnId(1)],
+            predicates: Vec::new(),
+            skip_empty_rows: false,
+            order: Order::Key(Direction::Forward),
+            ties: [].into(),
+            limit: None,
+            limit_per_prefix: None,
+        };
+        block_on(async {
+            let (mut stream, mut rows) = (engine.snapshot().scan(request).await?, 0);
+            while let Some(batch) = stream.next().await? {
+                rows += batch.rows;
+            }
+            Ok(rows)
+        })
+    }
+
+    /// Where the rows of a series are in all memtables: first rows cost nothing but themselves.
+    fn memory_bytes(engine: &Engine, table: TableId) -> Result<Vec<u64>> {
+        let version = engine.shared().version();
+        let partitions = version.table(table)?.partitions.iter();
+        Ok(partitions.flat_map(|each| each.memtables().map(|memtable| memtable.memory_bytes())).collect())
+    }
+
+    #[test]
+    fn a_partition_takes_rows_after_any_number_of_batches_without_a_flush() -> Result<()> {
+        let fs = SimulatedFs::new();
+        let engine = open(&fs)?;
+        let table = block_on(engine.create_table(TableSchema::measurement("m", 1000)))?;
+        write(&engine, table, 10)?;
+        write(&engine, table, 1010)?;
+        let cheap_bytes = memory_bytes(&engine, table)?;
+        // One memtable has rows from before, the other is flushed: its partition waits for its next row.
+        assert!(engine.flush()?);
+        write(&engine, table, 20)?;
+        let mut written = 3;
+        for (round, skipped) in [1 << 23, 1 << 33, 1 << 45].into_iter().enumerate() {
+            let shared = engine.shared();
+            shared.wal().skip_sequences(skipped);
+            let next = shared.wal().next_sequence();
+            shared.watermark.begin(next)?.finish(Some(next - 1));
+            for time_ns in [30, 1030] {
+                write(&engine, table, time_ns + round as i64)?;
+                write(&engine, table, 500 + time_ns + round as i64)?;
+                written += 2;
+            }
+            assert_eq!(rows(&engine, table)?, 20 * written, "after {skipped} sequences");
+        }
+        // Each memtable keeps the cheap layout, whatever the sequences of its rows are.
+        let found = memory_bytes(&engine, table)?;
+        assert!(
+            found.iter().all(|bytes| *bytes <= 3 * cheap_bytes[0]),
+            "{found:?}, where one row costs {cheap_bytes:?}"
+        );
+        drop(engine);
+        // So does what comes from the log.
+        let engine = open(&fs.snapshot())?;
+        assert_eq!(rows(&engine, table)?, 20 * written);
+        let found = memory_bytes(&engine, table)?;
+        assert!(found.iter().all(|bytes| *bytes <= 4 * cheap_bytes[0]), "{found:?}");
+        assert!(engine.flush()?);
+        assert_eq!(rows(&engine, table)?, 20 * written);
+        let newest = engine.snapshot().time_bounds(table, TimeRange::ALL)?;
+        assert_eq!(newest, Some(TimeRange::new(10, 1533)));
+        Ok(())
     }
 }

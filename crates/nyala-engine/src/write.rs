@@ -1,40 +1,56 @@
 //! A batch is written: checked, logged, applied, made visible, acknowledged.
 //!
-//! Plain batches share the gate; what must look before it writes (conditional upserts, deletes and
-//! updates by predicate) holds it alone, so that nothing changes between the look and the write. A batch is
+//! Batches share the gates of their tables; what must look before it writes holds them alone (see `gate`). A batch is
 //! applied only after the log has it, so a failed sync leaves nothing to undo. From the moment a batch is
 //! submitted to the log it is finished whatever happens to its caller: a future dropped half-way hands what
 //! is left to a thread.
+//!
+//! A panic before the log has the batch is the caller's alone: nothing is stored. After that the batch is in the log and
+//! perhaps half in memory. Nobody is shown any of it: the watermark stops before it for good, and with it all writes and
+//! flushes, until the next start brings everything from the log.
 
 use crate::catalog::Edit;
 use crate::cells::CellSource;
+use crate::gate::{Access, TableGates};
 use crate::memtable::{PreparedKeys, PreparedUpsert};
 use crate::record::{self, Logged};
 use crate::shared::Shared;
+use crate::stage::Stage;
 use crate::stats::add;
 use crate::tombstone::{DeletedRange, Tombstone};
 use crate::version::{PartitionVersion, TableVersion, Version};
 use crate::wal::Ticket;
-use crate::watermark;
+use crate::watermark::{self, lost};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use bytes::Bytes;
 use nyala_core::memory::{Charge, Component};
 use nyala_core::store::{Operation, Upsert, WriteBatch, WriteMode};
-use nyala_core::{Error, Result, Sequence, TableId, TableSchema, TimeRange};
+use nyala_core::time::partition_time;
+use nyala_core::{Error, ErrorKind, Result, Sequence, TableId, TableSchema, TimeRange};
+use parking_lot::Mutex;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use tokio::sync::OwnedRwLockReadGuard;
 
-/// The gate, held while a batch is under way.
-pub(crate) enum Gate {
-    Shared(#[expect(dead_code, reason = "held for its drop")] tokio::sync::OwnedRwLockReadGuard<()>),
-    Alone(#[expect(dead_code, reason = "held for its drop")] tokio::sync::OwnedRwLockWriteGuard<()>),
+/// Whether memtables had better be frozen before a batch is added.
+#[derive(PartialEq, Eq)]
+enum MemtableRoom {
+    Free,
+    Full,
 }
 
 /// What a batch comes to.
 pub(crate) enum Work {
     Batch(WriteBatch),
     DeleteRange { table: TableId, range: DeletedRange },
+}
+
+/// What a batch holds while it is under way.
+struct Gates {
+    _store: OwnedRwLockReadGuard<()>,
+    _tables: TableGates,
 }
 
 /// A batch submitted to the log.
@@ -47,7 +63,7 @@ struct PendingInner {
     work: Work,
     ticket: Ticket,
     entry: watermark::Entry,
-    gate: Gate,
+    gates: Gates,
     /// The record, while the log has it.
     record: Charge,
 }
@@ -55,69 +71,95 @@ struct PendingInner {
 impl Shared {
     /// Writes a batch.
     pub(crate) async fn write(self: &Arc<Self>, batch: WriteBatch) -> Result<Sequence> {
+        self.watermark.check()?;
         self.admit(|| memory_bytes(&batch)).await?;
-        let conditional = batch.operations.iter().any(
-            |operation| matches!(operation, Operation::Upsert(upsert) if upsert.mode != WriteMode::Upsert),
-        );
-        let gate = if conditional {
-            Gate::Alone(self.gate.clone().write_owned().await)
-        } else {
-            Gate::Shared(self.gate.clone().read_owned().await)
+        let access = |operation: &Operation| match operation {
+            Operation::Upsert(Upsert { table, mode: WriteMode::Upsert, .. })
+            | Operation::DeleteKeys { table, .. } => (*table, Access::Shared),
+            Operation::Upsert(Upsert { table, .. }) => (*table, Access::Alone),
         };
+        let tables: Vec<_> = batch.operations.iter().map(access).collect();
+        let conditional = tables.iter().any(|(_, access)| *access == Access::Alone);
+        let tables = self.enter_tables(tables).await?;
+        self.options.at_stage.at(Stage::Admitted);
         self.validate(&batch)?;
         if conditional {
             crate::demand::check(&self.snapshot(), &batch)?;
         }
-        self.log_and_apply(Work::Batch(batch), gate).await
+        self.log_and_apply(Work::Batch(batch), tables).await
     }
 
     /// Logs and applies what was checked.
-    pub(crate) async fn log_and_apply(self: &Arc<Self>, work: Work, gate: Gate) -> Result<Sequence> {
+    pub(crate) async fn log_and_apply(self: &Arc<Self>, work: Work, tables: TableGates) -> Result<Sequence> {
+        let mut store = self.gate.clone().read_owned().await;
         let bytes = match &work {
             Work::Batch(batch) => {
-                self.make_partitions(batch)?;
+                if self.make_partitions(batch)? == MemtableRoom::Full {
+                    drop(store);
+                    let alone = self.gate.clone().write_owned().await;
+                    self.freeze_full();
+                    store = alone.downgrade();
+                }
                 let version = self.version();
                 record::encode_batch(batch, |table| Ok(version.table(table)?.schema.clone()))?
             }
             Work::DeleteRange { table, range } => record::encode_delete_range(*table, range),
         };
+        self.options.at_stage.at(Stage::Encoded);
         let record = self.budget.charge(Component::InFlight, bytes.len() as u64);
-        let entry = self.watermark.begin(self.wal().next_sequence());
+        let entry = self.watermark.begin(self.wal().next_sequence())?;
         let ticket = match self.wal().submit(vec![Bytes::from(bytes)]) {
             Ok(ticket) => ticket,
             Err(error) => {
-                self.watermark.finish(entry, None);
+                entry.finish(None);
                 return Err(error);
             }
         };
         let sequence = ticket.sequence();
-        self.watermark.set_sequence(&entry, sequence);
-        let inner = PendingInner { work, ticket, entry, gate, record };
+        entry.set_sequence(sequence);
+        let gates = Gates { _store: store, _tables: tables };
+        let inner = PendingInner { work, ticket, entry, gates, record };
         let mut pending = Pending { shared: self.clone(), inner: Some(inner) };
+        self.options.at_stage.at(Stage::Submitted);
         let outcome = (&mut pending.inner.as_mut().expect("just put in").ticket).await;
-        let PendingInner { work, entry, gate, record, .. } = pending.inner.take().expect("not dropped");
+        let PendingInner { work, entry, gates, record, .. } = pending.inner.take().expect("not dropped");
         drop(record);
-        self.finish(&work, entry, sequence, &outcome);
-        drop(gate);
-        outcome?;
-        self.watermark.reached(sequence).await;
+        let finished = self.finish(&work, entry, sequence, outcome);
+        drop(gates);
+        finished?;
+        self.watermark.reached(sequence).await?;
         Ok(Sequence(sequence))
     }
 
-    fn finish(&self, work: &Work, entry: watermark::Entry, sequence: u64, outcome: &Result<u64>) {
+    /// Applies a batch whose outcome in the log is known.
+    fn finish(
+        &self,
+        work: &Work,
+        entry: watermark::Entry,
+        sequence: u64,
+        outcome: Result<u64>,
+    ) -> Result<()> {
         if outcome.is_ok() {
-            match work {
-                Work::Batch(batch) => {
-                    let version = self.version();
-                    for operation in &batch.operations {
-                        apply(&version, operation, sequence, self);
-                    }
-                }
-                Work::DeleteRange { table, range } => self.add_tombstone(*table, range.clone(), sequence),
-            }
-            add(&self.counters.batches, 1);
+            // What a panic leaves is lost with the entry, before the gates are left.
+            catch_unwind(AssertUnwindSafe(|| self.apply(work, sequence))).map_err(|_| lost())?;
         }
-        self.watermark.finish(entry, Some(sequence));
+        entry.finish(Some(sequence));
+        outcome.map(drop)
+    }
+
+    fn apply(&self, work: &Work, sequence: u64) {
+        self.options.at_stage.at(Stage::Logged);
+        match work {
+            Work::Batch(batch) => {
+                let version = self.version();
+                for operation in &batch.operations {
+                    apply(&version, operation, sequence, self);
+                }
+            }
+            Work::DeleteRange { table, range } => self.add_tombstone(*table, range.clone(), sequence),
+        }
+        add(&self.counters.batches, 1);
+        self.options.at_stage.at(Stage::Applied);
     }
 
     /// Makes a deleted range visible.
@@ -137,7 +179,9 @@ impl Shared {
         for operation in &batch.operations {
             match operation {
                 Operation::Upsert(upsert) => {
-                    upsert.validate(&version.table(upsert.table)?.schema)?;
+                    let schema = &version.table(upsert.table)?.schema;
+                    upsert.validate(schema)?;
+                    upsert.check_times(schema)?;
                     upsert.columns.iter().try_for_each(|cells| check_strings(&cells.values))?;
                 }
                 Operation::DeleteKeys { table, keys } => {
@@ -148,22 +192,31 @@ impl Shared {
         Ok(())
     }
 
-    /// Makes the partitions that a batch needs, durably, before anything is logged for them.
-    fn make_partitions(&self, batch: &WriteBatch) -> Result<()> {
-        let version = self.version();
+    /// Makes the partitions that a batch needs, durably, before anything is logged for them; says whether there is room
+    /// in the memtables of those that are there.
+    fn make_partitions(&self, batch: &WriteBatch) -> Result<MemtableRoom> {
+        let (version, sequence) = (self.version(), self.watermark.get());
         let mut missing: Vec<(TableId, i64)> = Vec::new();
+        let mut is_full = false;
         for operation in &batch.operations {
-            // Deleting keys where there is no partition does nothing.
-            let Operation::Upsert(upsert) = operation else { continue };
-            let table = version.table(upsert.table)?;
-            for_each_partition_time(table, upsert, |time_ns| {
-                if table.partition_at(time_ns).is_none() {
-                    missing.push((table.id, time_ns));
+            let upsert = match operation {
+                Operation::Upsert(upsert) => upsert,
+                // Deleting keys where there is no partition does nothing.
+                Operation::DeleteKeys { table, .. } => {
+                    let mut partitions = version.table(*table)?.partitions.iter();
+                    is_full |= partitions.any(|partition| partition.is_full(sequence));
+                    continue;
                 }
+            };
+            let table = version.table(upsert.table)?;
+            for_each_partition_time(table, upsert, |time_ns| match table.partition_at(time_ns) {
+                Some(position) => is_full |= table.partitions[position].is_full(sequence),
+                None => missing.push((table.id, time_ns)),
             });
         }
+        let room = if is_full { MemtableRoom::Full } else { MemtableRoom::Free };
         if missing.is_empty() {
-            return Ok(());
+            return Ok(room);
         }
         let mut catalog = self.catalog.lock();
         let mut version = Version::clone(&self.version());
@@ -175,9 +228,7 @@ impl Shared {
                 continue;
             }
             let range = table.new_partition_range(time_ns);
-            // Nothing newer than what was given out is in a new partition.
-            let base = self.watermark.get() + 1;
-            let partition = PartitionVersion::new(next_partition, range, base);
+            let partition = PartitionVersion::new(next_partition, range);
             edits.push(Edit::PutPartition { table: id, id: next_partition, range });
             next_partition += 1;
             let changed = table.with_partition(partition.id, Some(partition));
@@ -187,11 +238,19 @@ impl Shared {
             catalog.commit(edits)?;
             self.publish(version);
         }
-        Ok(())
+        Ok(room)
     }
 
     /// Applies a record of the log at recovery.
     pub(crate) fn replay(&self, sequence: u64, payload: &[u8]) -> Result<()> {
+        // Everything before was applied: memtables that are made count from here on.
+        self.watermark.begin(sequence)?.finish(Some(sequence - 1));
+        let replayed = catch_unwind(AssertUnwindSafe(|| self.replay_record(sequence, payload)));
+        replayed
+            .unwrap_or_else(|_| Err(Error::new(ErrorKind::Io, "it cannot be applied: its applying panicked")))
+    }
+
+    fn replay_record(&self, sequence: u64, payload: &[u8]) -> Result<()> {
         for logged in record::decode(payload)? {
             match logged {
                 Logged::Operation(Operation::Upsert(upsert)) => {
@@ -200,7 +259,9 @@ impl Shared {
                     let Some(upsert) = known_columns(upsert, &table.schema) else { continue };
                     upsert.validate(&table.schema)?;
                     let batch = WriteBatch { operations: vec![Operation::Upsert(upsert)] };
-                    self.make_partitions(&batch)?;
+                    if self.make_partitions(&batch)? == MemtableRoom::Full {
+                        self.freeze_full();
+                    }
                     apply(&self.version(), &batch.operations[0], sequence, self);
                 }
                 Logged::Operation(operation) => {
@@ -221,20 +282,26 @@ impl Shared {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        let Some(PendingInner { work, ticket, entry, gate, record }) = self.inner.take() else { return };
-        let shared = self.shared.clone();
-        // The caller went away while the log was busy: rare enough for a thread of its own.
-        let finish = move || {
-            let sequence = ticket.sequence();
-            let outcome = ticket.wait();
-            drop(record);
-            shared.finish(&work, entry, sequence, &outcome);
-            drop(gate);
+        let Some(inner) = self.inner.take() else { return };
+        let (inner, shared) = (Arc::new(Mutex::new(Some(inner))), self.shared.clone());
+        let finish = {
+            let inner = inner.clone();
+            move || {
+                let Some(inner) = inner.lock().take() else { return };
+                let PendingInner { work, ticket, entry, gates, record } = inner;
+                let sequence = ticket.sequence();
+                let outcome = ticket.wait();
+                drop(record);
+                // Nobody waits for it any more.
+                let _ = shared.finish(&work, entry, sequence, outcome);
+                drop(gates);
+            }
         };
-        std::thread::Builder::new()
-            .name("nyala-finish".to_owned())
-            .spawn(finish)
-            .expect("the system has a thread left: without it a logged batch would stay invisible");
+        // The caller went away while the log was busy: rare enough for a thread of its own.
+        let spawned = std::thread::Builder::new().name("nyala-finish".to_owned()).spawn(finish.clone());
+        if spawned.is_err() {
+            finish();
+        }
     }
 }
 
@@ -259,7 +326,7 @@ pub(crate) fn known_columns(mut upsert: Upsert, schema: &TableSchema) -> Option<
 }
 
 /// A string longer than this does not fit into a block, or a reader's memory.
-const STRING_BYTES_MAX: usize = 32 << 20;
+pub(crate) const STRING_BYTES_MAX: usize = 32 << 20;
 
 fn check_strings(array: &ArrayRef) -> Result<()> {
     let longest = match array.data_type() {
@@ -310,7 +377,7 @@ fn for_each_partition_time(table: &TableVersion, upsert: &Upsert, mut visit: imp
     let Some(times) = partition_times(table, &prepared.keys) else { return visit(0) };
     let mut seen: Option<TimeRange> = None;
     for time_ns in times {
-        if seen.is_none_or(|seen| !seen.contains(*time_ns)) {
+        if seen.is_none_or(|seen| !seen.contains(partition_time(*time_ns))) {
             visit(*time_ns);
             seen = table.partition_at(*time_ns).map(|position| table.partitions[position].range);
         }
@@ -322,12 +389,16 @@ fn apply(version: &Version, operation: &Operation, sequence: u64, shared: &Share
     let (Operation::Upsert(Upsert { table, .. }) | Operation::DeleteKeys { table, .. }) = operation;
     // A table dropped while the batch was logged takes its rows with it.
     let Ok(table) = version.table(*table) else { return };
+    // What is still to be applied is behind the watermark.
+    let base_sequence = || shared.watermark.get() + 1;
     match operation {
         Operation::Upsert(upsert) => {
             let prepared = PreparedUpsert::new(upsert, &table.schema);
             add(&shared.counters.rows_written, prepared.keys.rows as u64);
             by_partition(table, &prepared.keys, sequence, |partition, rows| {
-                partition.active(&table.schema, &shared.budget).upsert(&prepared, rows, sequence);
+                let memtable = partition.active(&table.schema, &shared.budget, base_sequence);
+                memtable.upsert(&prepared, rows, sequence);
+                shared.options.at_stage.at(Stage::Applying);
             });
         }
         Operation::DeleteKeys { keys, .. } => {
@@ -338,7 +409,9 @@ fn apply(version: &Version, operation: &Operation, sequence: u64, shared: &Share
             let rows = keys.first().map_or(0, |array| array.len());
             let prepared = PreparedKeys { columns: columns.collect(), rows };
             by_partition(table, &prepared, sequence, |partition, rows| {
-                partition.active(&table.schema, &shared.budget).delete(&prepared, rows, sequence);
+                let memtable = partition.active(&table.schema, &shared.budget, base_sequence);
+                memtable.delete(&prepared, rows, sequence);
+                shared.options.at_stage.at(Stage::Applying);
             });
         }
     }
@@ -356,7 +429,9 @@ fn by_partition(
     }
     let dropped = |time_ns: i64| {
         table.tombstones.iter().any(|tombstone| match &tombstone.range {
-            DeletedRange::Times(range) => sequence <= tombstone.sequence && range.contains(time_ns),
+            DeletedRange::Times(range) => {
+                sequence <= tombstone.sequence && range.contains(partition_time(time_ns))
+            }
             _ => false,
         })
     };
@@ -373,14 +448,15 @@ fn by_partition(
         .iter()
         .any(|tombstone| sequence <= tombstone.sequence && matches!(tombstone.range, DeletedRange::Times(_)));
     if let (false, Some(position)) = (any_dropped, table.partition_at(first))
-        && table.partitions[position].range.contains(last)
+        && table.partitions[position].range.contains(partition_time(last))
     {
         return visit(&table.partitions[position], None);
     }
     let mut rows_of: Vec<Vec<u32>> = vec![Vec::new(); table.partitions.len()];
     let mut position: Option<usize> = None;
     for (row, time_ns) in times.iter().enumerate() {
-        if position.is_none_or(|position| !table.partitions[position].range.contains(*time_ns)) {
+        let holds = |position: usize| table.partitions[position].range.contains(partition_time(*time_ns));
+        if position.is_none_or(|position| !holds(position)) {
             position = table.partition_at(*time_ns);
         }
         if let Some(position) = position

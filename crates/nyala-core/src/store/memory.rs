@@ -4,6 +4,7 @@ use super::*;
 use crate::error::{Error, ErrorKind};
 use crate::ids::{ColumnId, SeriesId};
 use crate::store::convert::{array_of_values, value_at};
+use crate::time::partition_time;
 use crate::value::Value;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -63,6 +64,7 @@ impl Table {
     fn upsert(&mut self, upsert: &Upsert) -> Result<()> {
         let schema = self.schema.clone();
         upsert.validate(&schema)?;
+        upsert.check_times(&schema)?;
         let key_columns: Vec<_> = schema.key.iter().filter_map(|id| upsert.column(*id)).collect();
         // The keys of one batch meet each other's demands too: a second insert of a key is a conflict.
         for row in 0..upsert.rows() {
@@ -241,7 +243,7 @@ impl Store for MemoryStore {
                 .rows
                 .keys()
                 .filter(|key| {
-                    let time_ns = table.time_of(key).unwrap_or(0);
+                    let time_ns = partition_time(table.time_of(key).unwrap_or(0));
                     dropped.iter().any(|info| info.range.contains(time_ns))
                 })
                 .cloned()
@@ -347,7 +349,10 @@ impl Snapshot for MemorySnapshot {
         let table = self.state.table(table)?;
         let times =
             || table.rows.keys().filter_map(|key| table.time_of(key)).filter(|time| within.contains(*time));
-        Ok(times().min().zip(times().max()).map(|(first, last)| TimeRange::new(first, last + 1)))
+        Ok(times()
+            .min()
+            .zip(times().max())
+            .map(|(first, last)| TimeRange::new(first, last.saturating_add(1))))
     }
 
     fn estimate_rows(&self, table: TableId, within: TimeRange) -> Result<u64> {

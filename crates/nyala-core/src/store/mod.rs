@@ -10,7 +10,8 @@
 //! - an acknowledged batch is in every snapshot taken later, and survives a crash;
 //! - the later write of a cell wins, by log order, within a batch the later operation, within an
 //!   upsert the later row; absent cells leave what was stored;
-//! - a snapshot never changes while it is held.
+//! - a snapshot never changes while it is held;
+//! - keys hold every value of their columns' types, except that the time of a series-keyed table ends before `i64::MAX`.
 
 pub mod aggregate;
 #[cfg(feature = "battery")]

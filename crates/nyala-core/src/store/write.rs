@@ -6,7 +6,10 @@ use super::scan::RowSelection;
 use crate::error::{Error, Result};
 use crate::ids::{ColumnId, TableId};
 use crate::schema::TableSchema;
+use crate::time::MAX_TIME_NS;
 use crate::value::Value;
+use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampNanosecondType;
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::BooleanBuffer;
 
@@ -133,6 +136,20 @@ impl Upsert {
         match schema.key.iter().find(|id| self.column(**id).is_none()) {
             Some(id) => Err(Error::invalid(format!("table {:?}: key column {id} is missing", schema.name))),
             None => Ok(()),
+        }
+    }
+
+    /// Refuses rows of a series-keyed table at a time that no range of times holds.
+    pub fn check_times(&self, schema: &TableSchema) -> Result<()> {
+        let times = schema.is_series_keyed().then(|| self.column(schema.key[1])).flatten();
+        let times = times.and_then(|cells| cells.values.as_primitive_opt::<TimestampNanosecondType>());
+        match times {
+            Some(times) if times.values().contains(&i64::MAX) => Err(Error::invalid(format!(
+                "table {:?}: the time {} is beyond the last one, {MAX_TIME_NS}",
+                schema.name,
+                i64::MAX
+            ))),
+            _ => Ok(()),
         }
     }
 }

@@ -143,12 +143,8 @@ impl Shared {
         let version = self.version();
         let (table, partition) = find(version.tables.get(&candidate.table), candidate.partition)?;
         let inputs = partition.rowsets.get(candidate.rowsets.clone()).filter(|inputs| inputs.len() > 1)?;
-        let table = TableVersion {
-            id: table.id,
-            schema: table.schema.clone(),
-            partitions: Vec::new(),
-            tombstones: table.tombstones.clone(),
-        };
+        let empty = TableVersion::new(table.id, table.schema.clone());
+        let table = TableVersion { tombstones: table.tombstones.clone(), ..empty };
         Some((table, inputs.to_vec()))
     }
 }

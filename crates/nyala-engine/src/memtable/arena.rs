@@ -1,4 +1,4 @@
-//! Growing stores of words and bytes addressed by 32 bits.
+//! Growing stores of words addressed by 32 bits, and of bytes by 38.
 //!
 //! Space is given out in order and only freed all at once. Chunks are fixed in size, except that the
 //! first grows from little by doubling (most memtables are small) and that an item larger than a chunk
@@ -15,6 +15,10 @@ const CHUNK_WORDS_LOG: u32 = CHUNK_WORDS.trailing_zeros();
 /// Bytes in a chunk.
 const CHUNK_BYTES: usize = 65536;
 const CHUNK_BYTES_LOG: u32 = CHUNK_BYTES.trailing_zeros();
+/// Bits of the length of an item: what is longer is refused before it is written. The others are its address, enough
+/// for 256 GiB.
+const LENGTH_BITS: u32 = 26;
+const LENGTH_MASK: u64 = (1 << LENGTH_BITS) - 1;
 
 /// Words.
 #[derive(Default)]
@@ -40,7 +44,7 @@ impl WordArena {
             self.memory_bytes += (chunk.capacity() - before) * 8;
         }
         chunk.resize(start + count, 0);
-        (index << CHUNK_WORDS_LOG | start) as u32
+        u32::try_from(index << CHUNK_WORDS_LOG | start).expect("full memtables are frozen long before")
     }
 
     /// No address given out next is past this, unless its item is larger than a chunk.
@@ -100,16 +104,19 @@ impl ByteArena {
         }
         chunk.extend_from_slice(bytes);
         let address = (index << CHUNK_BYTES_LOG | start) as u64;
-        address << 32 | bytes.len() as u64
+        let fits = bytes.len() as u64 <= LENGTH_MASK && address >> (u64::BITS - LENGTH_BITS) == 0;
+        assert!(fits, "items are short, and full memtables are frozen long before");
+        address << LENGTH_BITS | bytes.len() as u64
     }
 
     pub(crate) fn get(&self, place: u64) -> &[u8] {
-        if place as u32 == 0 {
+        let length = (place & LENGTH_MASK) as usize;
+        if length == 0 {
             return &[];
         }
-        let address = (place >> 32) as usize;
+        let address = (place >> LENGTH_BITS) as usize;
         let start = address & (CHUNK_BYTES - 1);
-        &self.chunks[address >> CHUNK_BYTES_LOG][start..start + (place as u32) as usize]
+        &self.chunks[address >> CHUNK_BYTES_LOG][start..start + length]
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {

@@ -19,15 +19,27 @@ use crate::tombstone::Tombstone;
 use keyed::KeyedMemtable;
 use nyala_core::memory::{Charge, Component, MemoryBudget};
 use nyala_core::store::{CellColumn, Upsert};
-use nyala_core::{ColumnId, ColumnType, TableSchema, TimeRange};
+use nyala_core::{ColumnId, ColumnType, Error, Result, TableSchema, TimeRange};
 use parking_lot::Mutex;
 use series::SeriesMemtable;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Rows in memory, by the kind of the table.
 pub(crate) struct Memtable {
     pub(crate) rows: MemtableRows,
     charge: Mutex<Charge>,
+    /// A panic broke off while rows were added: what is in it cannot be relied on.
+    is_torn: AtomicBool,
+}
+
+/// Marks a memtable as torn unless it is forgotten.
+struct Tearing<'a>(&'a AtomicBool);
+
+impl Drop for Tearing<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
 }
 
 pub(crate) enum MemtableRows {
@@ -68,25 +80,49 @@ impl Memtable {
         } else {
             MemtableRows::Keyed(KeyedMemtable::default())
         };
-        Self { rows, charge: Mutex::new(budget.charge(Component::Memtable, 0)) }
+        let charge = Mutex::new(budget.charge(Component::Memtable, 0));
+        Self { rows, charge, is_torn: AtomicBool::new(false) }
     }
 
     /// Adds rows of an upsert: all, or those listed.
     pub(crate) fn upsert(&self, upsert: &PreparedUpsert<'_>, rows: Option<&[u32]>, sequence: u64) {
+        let tearing = Tearing(&self.is_torn);
         match &self.rows {
             MemtableRows::Series(series) => series.upsert(upsert, rows, sequence),
             MemtableRows::Keyed(keyed) => keyed.upsert(upsert, rows, sequence),
         }
+        std::mem::forget(tearing);
         self.account();
     }
 
     /// Adds deletes of keys: all, or those listed.
     pub(crate) fn delete(&self, keys: &PreparedKeys<'_>, rows: Option<&[u32]>, sequence: u64) {
+        let tearing = Tearing(&self.is_torn);
         match &self.rows {
             MemtableRows::Series(series) => series.delete(keys, rows, sequence),
             MemtableRows::Keyed(keyed) => keyed.delete(keys, rows, sequence),
         }
+        std::mem::forget(tearing);
         self.account();
+    }
+
+    /// An error if its rows cannot be relied on. Asked before they are read.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.is_torn.load(Ordering::Acquire) {
+            false => Ok(()),
+            true => Err(Error::retry(
+                "rows in memory cannot be read before the server is started again: a batch broke off among them",
+            )),
+        }
+    }
+
+    /// Whether it had better be frozen before a batch of about this sequence is added, and another one made. It would
+    /// take more rows, but at a higher price.
+    pub(crate) fn is_full(&self, sequence: u64) -> bool {
+        match &self.rows {
+            MemtableRows::Series(series) => series.is_full(sequence),
+            MemtableRows::Keyed(_) => false,
+        }
     }
 
     fn account(&self) {

@@ -7,7 +7,7 @@ use super::arena::ByteArena;
 use super::piece::PieceReader;
 use super::shape::{Shape, Shapes, shape_of};
 use super::stripe::newest::RowPlaces;
-use super::stripe::{ROW_WORDS, Stripe};
+use super::stripe::{DELTA_BITS, ROW_WORDS, Stripe};
 use super::{PreparedKeys, PreparedUpsert, Visibility, Wanted};
 use crate::cells::{CellSource, Kind, VALUE};
 use crate::merge::Piece;
@@ -22,6 +22,11 @@ const STRIPES: usize = 16;
 const SERIES_PER_RUN: u32 = 64;
 /// Rows between the one that is written and the one that is fetched.
 const ROWS_AHEAD: usize = 6;
+/// A memtable of so many sequences is full: after some more, no row could be a first row any more, which costs it several
+/// times the room. The rest is for batches under way.
+const SEQUENCES_MAX: u64 = (1 << DELTA_BITS) - (1 << 16);
+/// A memtable of so many bytes is full: addresses in it have a bound, far beyond.
+const BYTES_MAX: u64 = 4 << 30;
 /// Rows that readers of some times make room for at once.
 const RESERVED_ROWS_MAX: usize = 256;
 
@@ -59,6 +64,10 @@ impl SeriesMemtable {
 
     pub(super) fn memory_bytes(&self) -> u64 {
         self.memory_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_full(&self, sequence: u64) -> bool {
+        sequence.saturating_sub(self.base_sequence) >= SEQUENCES_MAX || self.memory_bytes() >= BYTES_MAX
     }
 
     pub(super) fn time_bounds(&self) -> Option<TimeRange> {
@@ -156,7 +165,8 @@ impl SeriesMemtable {
         let (series, times) = (series_of(keys), times_of(keys));
         let count = rows.map_or(keys.rows, <[u32]>::len);
         let row_at = |index: usize| rows.map_or(index, |rows| rows[index] as usize);
-        let delta = u32::try_from(sequence - self.base_sequence).expect("memtables are flushed long before");
+        let delta =
+            u32::try_from(sequence - self.base_sequence).expect("full memtables are frozen long before");
         let (mut first_ns, mut last_ns) = (i64::MAX, i64::MIN);
         // Indexes by stripe, in order within each.
         let mut begins = [0_u32; STRIPES + 1];

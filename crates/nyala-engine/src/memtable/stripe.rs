@@ -33,7 +33,7 @@ const ADDRESS_BITS: u32 = 28;
 /// In a head: the rest is the number of a slot.
 const IN_SLOT: u32 = 1 << 31;
 /// Bits of the sequence of a first row, less the base.
-const DELTA_BITS: u32 = 22;
+pub(super) const DELTA_BITS: u32 = 22;
 const SHAPE_BITS: u32 = 10;
 const NO_PAGE: u32 = u32::MAX;
 const HEADER_WORDS: usize = 2;

@@ -69,11 +69,11 @@ impl KeyedMerge {
             readers.push(Reader::Rowset(Box::new(cursor)));
         }
         let rows = first_rows.clamp(1, CHUNK_ROWS);
-        readers.extend(memtables.map(|memtable| Reader::Memtable {
-            memtable: memtable.clone(),
-            range: range.clone(),
-            rows,
-        }));
+        for memtable in memtables {
+            memtable.check()?;
+            let (memtable, range) = (memtable.clone(), range.clone());
+            readers.push(Reader::Memtable { memtable, range, rows });
+        }
         let source = |reader| Source { reader, chunk: Piece::empty(&self.wanted.kinds), exhausted: false };
         self.sources.extend(readers.into_iter().map(source));
         Ok(())

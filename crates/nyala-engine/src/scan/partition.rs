@@ -114,8 +114,9 @@ impl PartitionReader {
             .filter(|rowset| overlaps(rowset.meta.time()))
             .map(|rowset| RowsetCursor::new(rowset.clone(), wanted.clone()))
             .collect::<Result<_>>()?;
-        let memtables =
+        let memtables: Vec<_> =
             memtables.filter(|memtable| memtable.time_bounds().is_some_and(overlaps)).cloned().collect();
+        memtables.iter().try_for_each(|memtable| memtable.check())?;
         let tombstones = tombstones
             .iter()
             .filter(|tombstone| tombstone.sequence <= sequence && tombstone.times().is_some_and(overlaps))

@@ -158,6 +158,12 @@ impl Wal {
         self.queue.next_sequence()
     }
 
+    /// Gives out a later sequence next, as if so many records had been written meanwhile.
+    #[cfg(test)]
+    pub(crate) fn skip_sequences(&self, count: u64) {
+        self.queue.skip_sequences(count);
+    }
+
     /// Bytes of records that a replay from the beginning would read.
     pub fn size_bytes(&self) -> u64 {
         self.segments.lock().size_bytes()

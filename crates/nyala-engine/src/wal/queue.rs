@@ -182,6 +182,11 @@ impl Queue {
         self.state.lock().next_sequence
     }
 
+    #[cfg(test)]
+    pub(super) fn skip_sequences(&self, count: u64) {
+        self.state.lock().next_sequence += count;
+    }
+
     pub(super) fn submit(&self, parts: Vec<Bytes>) -> Result<Ticket> {
         let length: u64 = parts.iter().map(|part| part.len() as u64).sum();
         if length > MAX_PAYLOAD_BYTES {

@@ -177,6 +177,31 @@ pub async fn compare_snapshots(
     Ok(())
 }
 
+/// The range partitions of a table whose width never changed: those that have rows are there, in order, and beside each
+/// other. Partitions without rows may be there or not.
+pub(super) fn compare_partitions(
+    subject: &dyn Store,
+    subject_table: TableId,
+    model: &dyn Store,
+    model_table: TableId,
+) -> Outcome {
+    let (found, expected) = match (subject.partitions(subject_table), model.partitions(model_table)) {
+        (Ok(found), Ok(expected)) => (found, expected),
+        (Err(_), Err(_)) => return Ok(()),
+        (found, expected) => return Err(format!("partitions {found:?}, not {expected:?}")),
+    };
+    if !found.is_sorted_by(|a, b| a.range.end_ns <= b.range.start_ns) {
+        return Err(format!("partitions that are not in order, or overlap: {found:?}"));
+    }
+    for partition in &expected {
+        let same = found.iter().find(|other| other.range == partition.range);
+        if same.is_none_or(|other| other.rows < partition.rows) {
+            return Err(format!("partitions {found:?}, where {partition:?} is one"));
+        }
+    }
+    Ok(())
+}
+
 /// All tables of two stores; `tables` pairs their ids.
 pub async fn compare_stores(
     subject: &dyn Store,

@@ -4,7 +4,7 @@ use super::super::convert::array_of_values;
 use super::super::{CellColumn, KeyBound, Operation, RowSelection, SeriesSet, Upsert, WriteBatch, WriteMode};
 use crate::ids::{ColumnId, SeriesId, TableId};
 use crate::schema::{ColumnSchema, ColumnType, Partitioning, TableSchema};
-use crate::time::TimeRange;
+use crate::time::{MAX_TIME_NS, MIN_TIME_NS, TimeRange};
 use crate::value::Value;
 use arrow_array::ArrayRef;
 use arrow_buffer::BooleanBuffer;
@@ -29,6 +29,8 @@ const TYPES: [ColumnType; 14] = [
     ColumnType::Date,
     ColumnType::Timestamp,
 ];
+/// Where ranges of times come to an end. The last one is no time of a series-keyed table.
+const ENDS_NS: [i64; 6] = [i64::MIN, MIN_TIME_NS, MIN_TIME_NS + 1, MAX_TIME_NS - 1, MAX_TIME_NS, i64::MAX];
 /// Times are below this, ns, mostly.
 pub(super) const TIME_SPAN_NS: i64 = 4000;
 /// Series are below this, mostly.
@@ -154,9 +156,12 @@ impl Generator {
         let rare = self.chance(20);
         match column_type {
             ColumnType::Bool => Value::Bool(small > 5),
-            ColumnType::Int8 => Value::Int(if rare { i8::MIN.into() } else { small }),
-            ColumnType::Int16 => Value::Int(if rare { i16::MAX.into() } else { small }),
-            ColumnType::Int32 | ColumnType::Date => Value::Int(if rare { i32::MIN.into() } else { small }),
+            ColumnType::Int8 => Value::Int(if rare { self.end(i8::MIN, i8::MAX).into() } else { small }),
+            ColumnType::Int16 => Value::Int(if rare { self.end(i16::MIN, i16::MAX).into() } else { small }),
+            ColumnType::Int32 | ColumnType::Date => {
+                Value::Int(if rare { self.end(i32::MIN, i32::MAX).into() } else { small })
+            }
+            ColumnType::Int64 if self.chance(30) => Value::Int(self.end(i64::MIN, i64::MAX)),
             ColumnType::Int64 => Value::Int(if rare { i64::MAX - small.abs() } else { small }),
             ColumnType::UInt32 => Value::UInt(if rare { u32::MAX.into() } else { small.unsigned_abs() }),
             ColumnType::UInt64 => Value::UInt(if rare { u64::MAX } else { small.unsigned_abs() }),
@@ -173,6 +178,10 @@ impl Generator {
         }
     }
 
+    fn end<T>(&mut self, least: T, most: T) -> T {
+        if self.chance(2) { least } else { most }
+    }
+
     fn text(&mut self) -> String {
         let texts = ["", "a", "ab", "b\0", "b\0a", "ünï", "a longer text that goes on and on and on"];
         let text = texts[self.below(texts.len() as u64) as usize];
@@ -185,6 +194,7 @@ impl Generator {
             0 => -1,
             1 => -TIME_SPAN_NS * 3,
             2 => TIME_SPAN_NS * 1000,
+            3 => ENDS_NS[self.below(ENDS_NS.len() as u64) as usize],
             _ => self.below(TIME_SPAN_NS as u64) as i64,
         }
     }
@@ -200,7 +210,7 @@ impl Generator {
             3 => TimeRange::new(10, 10),
             _ => {
                 let (start, end) = (self.time(), self.time());
-                TimeRange::new(start.min(end), start.max(end) + 1)
+                TimeRange::new(start.min(end), start.max(end).saturating_add(1))
             }
         }
     }
@@ -325,6 +335,9 @@ impl Generator {
 
     fn bound(&mut self, schema: &TableSchema) -> KeyBound {
         let mut key = self.key(schema);
+        if schema.is_series_keyed() && self.chance(30) {
+            key[0] = Value::UInt(u64::from(u32::MAX) + self.below(2));
+        }
         key.truncate(self.below(key.len() as u64 + 1) as usize);
         match self.below(4) {
             0 => Bound::Unbounded,

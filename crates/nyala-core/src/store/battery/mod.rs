@@ -22,7 +22,7 @@ use super::{Snapshot, SnapshotRef, Store, StoreRef};
 use crate::error::Result;
 use crate::ids::TableId;
 use async_trait::async_trait;
-use compare::{compare_aggregate, compare_bounds, compare_scan};
+use compare::{compare_aggregate, compare_bounds, compare_partitions, compare_scan};
 
 /// What may be done to a store between operations without a reader noticing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,10 +100,10 @@ pub async fn run(subject: &mut dyn Subject, settings: Settings) -> std::result::
                 outcome.map_err(|error| place(&what, error))?;
             }
             22..45 => {
-                let (subject, model) = (store.snapshot(), model.snapshot());
-                check_reads(&mut generator, &*subject, &*model)
+                check_reads(&mut generator, &*store.snapshot(), &*model.snapshot())
                     .await
                     .map_err(|error| place("reads", error))?;
+                check_partitions(&generator, &*store, &model).map_err(|error| place("partitions", error))?;
             }
             _ => {
                 let step = generator.step();
@@ -116,6 +116,15 @@ pub async fn run(subject: &mut dyn Subject, settings: Settings) -> std::result::
     compare_stores(&*store, &model, &generator.table_ids())
         .await
         .map_err(|error| format!("seed {} at the end: {error}", settings.seed))
+}
+
+fn check_partitions(
+    generator: &Generator,
+    subject: &dyn Store,
+    model: &dyn Store,
+) -> std::result::Result<(), String> {
+    let unchanged = generator.tables.iter().filter(|table| !table.width_changed);
+    unchanged.into_iter().try_for_each(|table| compare_partitions(subject, table.subject, model, table.model))
 }
 
 async fn check_reads(

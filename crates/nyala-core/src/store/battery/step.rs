@@ -5,7 +5,7 @@ use super::generate::{Generator, KnownTable};
 use crate::error::Result;
 use crate::ids::{ColumnId, TableId};
 use crate::schema::TableSchema;
-use crate::time::{TimeRange, truncate_to_width};
+use crate::time::{TimeRange, partition_time, window_of_width};
 
 /// A change. Tables are those of the naive store.
 #[derive(Debug, Clone)]
@@ -101,8 +101,9 @@ impl Generator {
     fn partition_range(&mut self, table: &KnownTable) -> TimeRange {
         match table.schema.partitioning.time_width_ns {
             Some(width_ns) if !table.width_changed && !self.chance(6) => {
-                let start_ns = truncate_to_width(self.time(), width_ns);
-                TimeRange::new(start_ns, start_ns + width_ns * (1 + self.below(3) as i64))
+                let first = window_of_width(partition_time(self.time()), width_ns);
+                let more_ns = width_ns * self.below(3) as i64;
+                TimeRange::new(first.start_ns, first.end_ns.saturating_add(more_ns))
             }
             _ => TimeRange::ALL,
         }

@@ -1,0 +1,199 @@
+//! Panics at every stage of a write: nobody waits for ever, nobody is shown a part of a batch, the engine goes on or
+//! says that it does not, and a restart has everything that was acknowledged.
+
+mod support;
+
+use nyala_core::store::Store;
+use nyala_core::{ErrorKind, Result};
+use nyala_engine::fs::{FileSystem, OperationKind, SimulatedFs};
+use nyala_engine::{Engine, EngineOptions, Stage, StageHook, SyncPolicy, block_on};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use support::{create, options, points, rows};
+
+const STAGES: [Stage; 6] =
+    [Stage::Admitted, Stage::Encoded, Stage::Submitted, Stage::Logged, Stage::Applying, Stage::Applied];
+const POLICIES: [SyncPolicy; 3] =
+    [SyncPolicy::Always, SyncPolicy::Interval(Duration::from_millis(5)), SyncPolicy::Never];
+/// Far beyond what any step takes: what has not happened by then hangs.
+const HANGS_AFTER: Duration = Duration::from_secs(20);
+
+/// Panics at a stage, once, where it is armed.
+#[derive(Clone, Default)]
+struct Trap(Arc<Mutex<Option<Stage>>>);
+
+impl Trap {
+    fn arm(&self, stage: Stage) {
+        *self.0.lock().expect("not poisoned") = Some(stage);
+    }
+
+    fn hook(&self) -> StageHook {
+        let trap = self.clone();
+        StageHook::new(move |stage| {
+            let mut armed = trap.0.lock().expect("not poisoned");
+            if *armed == Some(stage) {
+                *armed = None;
+                drop(armed);
+                panic!("a panic that a test wants, at {stage:?}");
+            }
+        })
+    }
+}
+
+/// What became of something that may panic, or hang.
+fn outcome<T: Send + 'static>(
+    what: &str,
+    act: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Option<Result<T>> {
+    let (done, result) = channel();
+    std::thread::spawn(move || done.send(catch_unwind(AssertUnwindSafe(act)).ok()));
+    result.recv_timeout(HANGS_AFTER).unwrap_or_else(|_| panic!("{what}: hangs"))
+}
+
+#[test]
+fn a_panic_at_any_stage_of_a_write_hangs_nobody_and_loses_nothing() -> Result<()> {
+    for (stage, policy) in STAGES.iter().flat_map(|stage| POLICIES.map(|policy| (*stage, policy))) {
+        let what = format!("{stage:?}, {policy:?}");
+        let (fs, trap) = (SimulatedFs::new(), Trap::default());
+        let settings = EngineOptions { wal_sync: policy, at_stage: trap.hook(), ..options(&fs) };
+        let engine = Arc::new(Engine::open(settings)?);
+        let table = create(&engine)?;
+        block_on(engine.write(points(table, &[(1, 10, Some(1)), (1, 1010, Some(1))])))?;
+        trap.arm(stage);
+        // Two partitions, and a row that is there: a part of it would show.
+        let broken = [(1, 10, Some(2)), (1, 1010, Some(2)), (2, 1020, Some(2))];
+        let writer = engine.clone();
+        let first = outcome(&what, move || block_on(writer.write(points(table, &broken))));
+        assert!(!matches!(first, Some(Ok(_))), "{what}: acknowledged");
+        let writer = engine.clone();
+        let second = outcome(&what, move || block_on(writer.write(points(table, &[(3, 30, Some(3))]))));
+        let second = second.unwrap_or_else(|| panic!("{what}: the next write panics, too"));
+        let goes_on = second.is_ok();
+        assert_eq!(goes_on, engine.check_writable().is_ok(), "{what}: what is said of the store");
+        if let Err(error) = second {
+            assert_eq!(error.kind(), ErrorKind::Retry, "{what}: {error}");
+            assert!(
+                matches!(&first, Some(Err(error)) if error.kind() == ErrorKind::Unknown),
+                "{what}: {first:?}"
+            );
+            // What is torn never takes the place of the log.
+            assert!(!engine.flush()?, "{what}");
+            assert!(fs.list(Path::new("/data/rowsets"))?.is_empty(), "{what}");
+            assert!(block_on(engine.drop_table(table)).is_err());
+        }
+        let old = vec![(1, 10, Some(1)), (1, 1010, Some(1))];
+        let new = vec![(1, 10, Some(2)), (1, 1010, Some(2)), (2, 1020, Some(2))];
+        let with_third = |rows: &[(u32, i64, Option<i64>)], third: bool| {
+            let third = third.then_some((3, 30, Some(3)));
+            rows.iter().copied().chain(third).collect::<Vec<_>>()
+        };
+        let found = rows(&engine, table)?;
+        let expected = [with_third(&old, goes_on), with_third(&new, goes_on)];
+        assert!(expected.contains(&found), "{what}: {found:?}");
+        let killed = fs.snapshot();
+        drop(engine);
+        let restarted = Engine::open(EngineOptions { wal_sync: policy, ..options(&killed) })?;
+        let found = rows(&restarted, table)?;
+        assert!(expected.contains(&found), "{what}, restarted: {found:?}");
+        let logged = !matches!(stage, Stage::Admitted | Stage::Encoded);
+        assert_eq!(found == with_third(&new, goes_on), logged, "{what}, restarted: {found:?}");
+        restarted.check_writable()?;
+        block_on(restarted.write(points(table, &[(4, 40, Some(4))])))?;
+        assert!(restarted.flush()?);
+        assert_eq!(rows(&restarted, table)?.len(), found.len() + 1);
+    }
+    Ok(())
+}
+
+#[test]
+fn writers_beside_a_batch_that_breaks_off_get_their_answers() -> Result<()> {
+    for stage in [Stage::Logged, Stage::Applying, Stage::Applied] {
+        let (fs, trap) = (SimulatedFs::new(), Trap::default());
+        let engine = Arc::new(Engine::open(EngineOptions { at_stage: trap.hook(), ..options(&fs) })?);
+        let table = create(&engine)?;
+        let acknowledged = Arc::new(Mutex::new(Vec::new()));
+        let (done, results) = channel();
+        let begun = Arc::new(AtomicUsize::new(0));
+        for writer in 0..4_u32 {
+            let (engine, acknowledged, done, trap) =
+                (engine.clone(), acknowledged.clone(), done.clone(), trap.clone());
+            let begun = begun.clone();
+            std::thread::spawn(move || {
+                for time in 0..200 {
+                    if begun.fetch_add(1, Ordering::SeqCst) == 300 {
+                        trap.arm(stage);
+                    }
+                    let row = (writer, time, Some(time));
+                    match block_on(engine.write(points(table, &[row]))) {
+                        Ok(_) => acknowledged.lock().expect("not poisoned").push(row),
+                        Err(_) => break,
+                    }
+                }
+                done.send(()).expect("is awaited");
+            });
+        }
+        for _ in 0..4 {
+            results.recv_timeout(HANGS_AFTER).unwrap_or_else(|_| panic!("{stage:?}: a writer hangs"));
+        }
+        let mut acknowledged = std::mem::take(&mut *acknowledged.lock().expect("not poisoned"));
+        acknowledged.sort_unstable();
+        let shown = rows(&engine, table);
+        let restarted = Engine::open(options(&fs.snapshot()))?;
+        let found = rows(&restarted, table)?;
+        assert!(acknowledged.iter().all(|row| found.contains(row)), "{stage:?}: acknowledged and lost");
+        // Rows among which a batch broke off may be refused; they are never shown without what was acknowledged.
+        if let Ok(shown) = shown {
+            assert!(
+                acknowledged.iter().all(|row| shown.contains(row)),
+                "{stage:?}: acknowledged and not shown"
+            );
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_panic_at_any_change_of_the_disk_hangs_nobody_and_loses_nothing() -> Result<()> {
+    for skipped in 0..40 {
+        let fs = SimulatedFs::new();
+        let engine = Arc::new(Engine::open(options(&fs))?);
+        let table = create(&engine)?;
+        block_on(engine.write(points(table, &[(1, 10, Some(1))])))?;
+        let left = Arc::new(AtomicUsize::new(skipped));
+        let counted = left.clone();
+        fs.on_operation(move |_, operation| {
+            // Closing a directory is not a stage of anything.
+            if operation.kind != OperationKind::RemoveDir
+                && counted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1))
+                    == Ok(1)
+            {
+                panic!("a panic that a test wants, before {operation:?}");
+            }
+        });
+        let mut acknowledged = vec![(1, 10, Some(1))];
+        for time in [20, 1020, 2020, 3020] {
+            let writer = engine.clone();
+            let row = (2, time, Some(time));
+            if let Some(Ok(_)) = outcome("a write", move || block_on(writer.write(points(table, &[row])))) {
+                acknowledged.push(row);
+            }
+            let flushed = engine.clone();
+            outcome("a flush", move || flushed.flush());
+            let compacted = engine.clone();
+            outcome("a compaction", move || compacted.compact());
+        }
+        // Whatever broke, what is shown is whole, and so is what a restart shows.
+        let has_all = |found: &[(u32, i64, Option<i64>)]| acknowledged.iter().all(|row| found.contains(row));
+        assert!(has_all(&rows(&engine, table)?), "panic after {skipped} changes");
+        let killed = fs.snapshot();
+        let restarted = Engine::open(options(&killed))?;
+        assert!(has_all(&rows(&restarted, table)?), "panic after {skipped} changes, restarted");
+        let cut = Engine::open(options(&fs.crash(skipped as u64)))?;
+        assert!(has_all(&rows(&cut, table)?), "panic after {skipped} changes, power cut");
+    }
+    Ok(())
+}
