@@ -17,14 +17,20 @@ impl Catalog {
         tags: &TagFilter,
         time: TimeRange,
     ) -> Result<()> {
-        let _membership = self.own_membership().await;
-        let ids = measurement.series().select(tags);
+        let _owned = measurement.membership().own().await;
+        if measurement.membership().has_ended() {
+            return Ok(());
+        }
+        let mut ids = measurement.series().select(tags);
+        if time != TimeRange::ALL {
+            ids = self.with_rows(measurement, ids, time).await?;
+        }
         if ids.is_empty() {
             return Ok(());
         }
-        let rows = RowSelection::Series { series: series_set(&ids), time };
+        let rows = RowSelection::Series { series: series_set(measurement, &ids), time };
         self.store().delete(Delete { table: measurement.table(), rows, predicates: Vec::new() }).await?;
-        remove_empty_series(self, measurement, ids).await?;
+        self.remove_empty_series(measurement, ids, time).await?;
         self.forget_empty_shards(measurement, time).await
     }
 
@@ -62,21 +68,66 @@ impl Catalog {
         Ok(false)
     }
 
-    /// Drops the partitions of a measurement that lie wholly within a range; returns how many. The caller keeps writers
-    /// out.
+    /// Those of some series that have a point in a range of time.
+    async fn with_rows(
+        &self,
+        measurement: &Measurement,
+        ids: RoaringBitmap,
+        time: TimeRange,
+    ) -> Result<RoaringBitmap> {
+        let rows = RowSelection::Series { series: series_set(measurement, &ids), time };
+        let mut request = times_of(measurement, rows);
+        request.limit_per_prefix = Some(1);
+        let mut found = RoaringBitmap::new();
+        let mut rows = self.store().snapshot().scan(request).await?;
+        while let Some(batch) = rows.next().await? {
+            found.extend(batch.series.iter().map(|run| run.series.0));
+        }
+        Ok(found)
+    }
+
+    /// Drops the partitions of a measurement that lie wholly within a range, and the series that have no point left
+    /// then; returns how many partitions. The caller keeps writers out.
     pub(crate) async fn drop_range(&self, measurement: &Measurement, range: TimeRange) -> Result<u64> {
+        let partitions = self.store().partitions(measurement.table())?;
+        let mut touched = RoaringBitmap::new();
+        for partition in partitions.iter().filter(|partition| range.covers(partition.range)) {
+            let all = measurement.series().all().clone();
+            touched |= self.with_rows(measurement, all, partition.range).await?;
+        }
         let gone = self.store().drop_partitions(measurement.table(), range).await?;
         if let Some(operation) = measurement.forget_shard_types(|start_ns| range.contains(start_ns)) {
             self.series_records().write(vec![operation]).await?;
         }
-        let all = measurement.series().all().clone();
-        remove_empty_series(self, measurement, all).await?;
+        self.remove_empty_series(measurement, touched, range).await?;
         Ok(gone.len() as u64)
+    }
+
+    /// Removes those of some series that have no point, after all that they had in a range of time were deleted. The
+    /// caller keeps writers out.
+    async fn remove_empty_series(
+        &self,
+        measurement: &Measurement,
+        ids: RoaringBitmap,
+        deleted: TimeRange,
+    ) -> Result<()> {
+        let empty = match deleted == TimeRange::ALL {
+            true => ids,
+            false => &ids - self.with_rows(measurement, ids.clone(), TimeRange::ALL).await?,
+        };
+        let before = measurement.memory_bytes();
+        let removed = measurement.remove_series(&empty).await;
+        self.give_back_series_memory(before.saturating_sub(measurement.memory_bytes()));
+        removed
     }
 }
 
-fn series_set(ids: &RoaringBitmap) -> SeriesSet {
-    SeriesSet::Ids(ids.iter().map(SeriesId).collect())
+/// A set of series of a measurement, said shortly where it is all of them.
+fn series_set(measurement: &Measurement, ids: &RoaringBitmap) -> SeriesSet {
+    match *measurement.series().all() == *ids {
+        true => SeriesSet::All,
+        false => SeriesSet::Ids(ids.iter().map(SeriesId).collect()),
+    }
 }
 
 /// A scan for what rows there are, without their fields.
@@ -92,26 +143,4 @@ fn times_of(measurement: &Measurement, rows: RowSelection) -> ScanRequest {
         limit: None,
         limit_per_prefix: None,
     }
-}
-
-/// Removes those of some series that have no point. The caller keeps writers out.
-async fn remove_empty_series(catalog: &Catalog, measurement: &Measurement, ids: RoaringBitmap) -> Result<()> {
-    let rows = RowSelection::Series { series: series_set(&ids), time: TimeRange::ALL };
-    let mut request = times_of(measurement, rows);
-    request.limit_per_prefix = Some(1);
-    let mut empty = ids;
-    let mut rows = catalog.store().snapshot().scan(request).await?;
-    while let Some(batch) = rows.next().await? {
-        for run in &batch.series {
-            empty.remove(run.series.0);
-        }
-    }
-    let gone: Vec<SeriesId> = empty.iter().map(SeriesId).collect();
-    if gone.is_empty() {
-        return Ok(());
-    }
-    catalog.series_records().write(measurement.removed_series_operations(&gone)).await?;
-    let mut series = measurement.series_mut();
-    gone.iter().for_each(|id| series.remove(*id));
-    Ok(())
 }

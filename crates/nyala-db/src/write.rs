@@ -10,7 +10,7 @@ mod refusal;
 use memory::Memories;
 use refusal::Refusal;
 
-use crate::catalog::{Catalog, Database, FieldType, Measurement, RetentionPolicy};
+use crate::catalog::{Catalog, Database, FieldType, Measurement, Members, RetentionPolicy};
 use crate::feed::Feed;
 use crate::ingest::{
     FieldColumn, FieldKind, FieldValues, LineRequest, ParseErrors, ParseOptions, ParsedBatch, RowGroup,
@@ -23,7 +23,7 @@ use arrow_array::{
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer, OffsetBuffer};
 use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN};
 use nyala_core::store::{CellColumn, Operation, Upsert, WriteBatch, WriteMode};
-use nyala_core::{ColumnId, Error, Result, TableId};
+use nyala_core::{ColumnId, Error, Result, SeriesId, TableId};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -88,6 +88,8 @@ pub struct WriteCounts {
     pub dropped: AtomicU64,
     /// Requests that failed.
     pub failed: AtomicU64,
+    /// Series that were looked up in their index, because the writer did not remember them.
+    pub looked_up: AtomicU64,
 }
 
 impl WriteCounts {
@@ -170,25 +172,47 @@ impl LineWriter {
         let mut memory = self.memories.take(database, &policy.name);
         let mut report = WriteReport::default();
         let mut request = LineRequest::new(body, options);
+        let writing = BatchWrite {
+            catalog: &self.catalog,
+            database,
+            policy: &policy,
+            now_ns: options.now_ns,
+            series_limit_bytes: self.series_limit_bytes,
+        };
+        let mut members = Members::default();
         loop {
-            let _membership = self.catalog.share_membership().await;
+            let start = request.mark();
             let (mut turn, batch) = memory.turn().await;
-            let cache = turn.cache(self.catalog.removals());
+            let cache = turn.cache();
             if !request.next_batch(cache, batch) {
                 break;
             }
-            let writing = BatchWrite {
-                catalog: &self.catalog,
-                database,
-                policy: &policy,
-                now_ns: options.now_ns,
-                series_limit_bytes: self.series_limit_bytes,
-            };
+            let measurements = writing.measurements_of(batch).await?;
+            if !members.hold(&measurements) {
+                members = Members::try_share(&measurements).unwrap_or_default();
+            }
+            if !members.hold(&measurements) {
+                // Somebody removes there. Who has the same turn but other measurements does not wait for that.
+                drop(turn);
+                members = Members::share(&measurements).await;
+                request.rewind(&start);
+                continue;
+            }
+            if renew_series(cache, batch, &measurements) {
+                // Rows have ids that were removed before the members were held, and are not any more.
+                request.rewind(&start);
+                continue;
+            }
+            let unknown = cache.pending().len() as u64;
+            if unknown > 0 {
+                self.counts.looked_up.fetch_add(unknown, Ordering::Relaxed);
+            }
             // Series that get their ids here are known to all writers, and each of them stores their records until
             // one has succeeded: should this one fail, what is remembered of them is right all the same.
-            let full = writing.resolve_series(cache, batch).await?;
+            let full = writing.resolve_series(cache, batch, &measurements);
             drop(turn);
-            writing.write(batch, full, &mut report).await?;
+            writing.write(batch, &measurements, full, &mut report).await?;
+            members = Members::default();
         }
         report.unreadable = request.errors().clone();
         self.memories.give_back(memory);
@@ -223,23 +247,33 @@ struct BatchWrite<'a> {
 }
 
 impl BatchWrite<'_> {
-    async fn write(&self, batch: &mut ParsedBatch, full: bool, report: &mut WriteReport) -> Result<()> {
-        let mut refusal = Refusal::new(self.policy, self.now_ns, full.then_some(self.series_limit_bytes));
+    /// The measurement of each group of a batch, made where there was none.
+    async fn measurements_of(&self, batch: &ParsedBatch) -> Result<Vec<Arc<Measurement>>> {
         let mut measurements = Vec::new();
         for group in batch.groups() {
             let name = String::from_utf8_lossy(group.measurement()).into_owned();
-            let measurement = self.catalog.measurement_for_write(self.database, self.policy, &name).await?;
-            refusal.check(group, &measurement);
-            measurements.push(measurement);
+            measurements.push(self.catalog.measurement_for_write(self.database, self.policy, &name).await?);
         }
+        Ok(measurements)
+    }
+
+    async fn write(
+        &self,
+        batch: &mut ParsedBatch,
+        measurements: &[Arc<Measurement>],
+        full: bool,
+        report: &mut WriteReport,
+    ) -> Result<()> {
+        let mut refusal = Refusal::new(self.policy, self.now_ns, full.then_some(self.series_limit_bytes));
+        batch.groups().zip(measurements).for_each(|(group, own)| refusal.check(group, own));
         let kept = refusal.finish(batch.groups(), report);
         let mut operations = Vec::new();
-        let mut touched: Vec<Arc<Measurement>> = Vec::new();
+        let mut touched: Vec<&Arc<Measurement>> = Vec::new();
         let mut written = 0;
         let mut lent: Vec<(usize, Vec<ArrayRef>)> = Vec::new();
         let with_rows = batch.groups_mut().iter_mut().enumerate().filter(|(_, group)| group.row_count() > 0);
         for (((index, group), measurement), keep) in with_rows.zip(measurements).zip(kept) {
-            if let Some(upsert) = upsert_of(group, &measurement, keep).await? {
+            if let Some(upsert) = upsert_of(group, measurement, keep).await? {
                 written += upsert.rows() as u64;
                 lent.push((index, upsert.columns.iter().map(|cells| cells.values.clone()).collect()));
                 operations.push(Operation::Upsert(upsert));
@@ -254,8 +288,9 @@ impl BatchWrite<'_> {
         let mut saved = Vec::new();
         for measurement in &touched {
             let records = measurement.unsaved_records(series_of(&operations, measurement.table()));
-            if !records.is_empty() {
-                operations.insert(0, self.catalog.series_records().put(records.iter()));
+            let record_operations = records.operations(self.catalog.series_records());
+            if !record_operations.is_empty() {
+                operations.splice(0..0, record_operations);
                 saved.push((measurement, records));
             }
         }
@@ -270,21 +305,21 @@ impl BatchWrite<'_> {
 
     /// Gives ids to the series that the batch is the first to name here. Returns whether some got none because
     /// there are too many.
-    async fn resolve_series(&self, cache: &mut SeriesCache, batch: &mut ParsedBatch) -> Result<bool> {
+    fn resolve_series(
+        &self,
+        cache: &mut SeriesCache,
+        batch: &mut ParsedBatch,
+        measurements: &[Arc<Measurement>],
+    ) -> bool {
         let mut full = false;
         let mut tags = TagSet::default();
-        let mut measurements: HashMap<Vec<u8>, Arc<Measurement>> = HashMap::new();
-        for handle in cache.pending().to_vec() {
-            let name = cache.measurement(handle).to_vec();
-            let measurement = match measurements.get(&name) {
-                Some(measurement) => measurement.clone(),
-                None => {
-                    let text = String::from_utf8_lossy(&name).into_owned();
-                    let found = self.catalog.measurement_for_write(self.database, self.policy, &text).await?;
-                    measurements.insert(name, found.clone());
-                    found
-                }
-            };
+        let pending = cache.pending().to_vec();
+        let of_name: HashMap<&[u8], &Arc<Measurement>> = match pending.is_empty() {
+            true => HashMap::new(),
+            false => batch.groups().map(RowGroup::measurement).zip(measurements).collect(),
+        };
+        for handle in pending {
+            let measurement = of_name[cache.measurement(handle)];
             cache.read_tags(handle, &mut tags);
             let texts: Vec<_> = tags
                 .iter()
@@ -308,8 +343,18 @@ impl BatchWrite<'_> {
             }
         }
         batch.resolve(cache);
-        Ok(full)
+        full
     }
+}
+
+/// Makes sure that a cache has no ids of series that were removed. Whether rows that were read may have such.
+fn renew_series(cache: &mut SeriesCache, batch: &ParsedBatch, measurements: &[Arc<Measurement>]) -> bool {
+    let mut forgotten = false;
+    for (group, measurement) in batch.groups().zip(measurements) {
+        let in_use = |id| measurement.series().contains(SeriesId(id));
+        forgotten |= cache.renew(group.measurement(), measurement.generation(), in_use);
+    }
+    forgotten
 }
 
 /// The series of the rows that are upserted into a table.
@@ -455,7 +500,6 @@ fn filter(array: &ArrayRef, keep: &BooleanBuffer) -> ArrayRef {
 mod tests {
     use super::memory::OWN_SERIES_MAX;
     use super::*;
-    use nyala_core::SeriesId;
     use nyala_core::store::memory::MemoryStore;
 
     #[tokio::test]
@@ -497,7 +541,7 @@ mod tests {
         let measurement = catalog.measurement_for_write("d", &policy, "m").await.unwrap();
         let ids: Vec<u32> =
             ["a", "b", "c"].iter().map(|host| measurement.new_series_id(&[("host", host)]).0.0).collect();
-        let count = |used: &[u32]| measurement.unsaved_records(used.iter().copied()).iter().count();
+        let count = |used: &[u32]| measurement.unsaved_records(used.iter().copied()).series.len();
         assert_eq!(count(&[ids[0]]), 3, "all that nobody has taken");
         assert_eq!(count(&[ids[1], ids[1], 77]), 1, "the first batch may fail");
         assert_eq!(count(&[]), 0);

@@ -4,13 +4,16 @@
 //! written there; which is remembered in durable records beside the series. A field is there as long as a
 //! shard has it: its column outlives the deletion of its last shard unseen, and is used again.
 
+use super::membership::Membership;
+use crate::ingest::Generation;
 use crate::records::Records;
 use crate::series::SeriesIndex;
 use foldhash::fast::FixedState;
 use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN};
 use nyala_core::store::{Alteration, Operation, StoreRef};
 use nyala_core::{ColumnId, ColumnType, Error, Result, SeriesId, TableId, TableSchema};
-use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use tokio::sync::OnceCell;
@@ -91,6 +94,7 @@ pub struct Measurement {
     table: TableId,
     store: StoreRef,
     records: Records,
+    membership: Membership,
     /// One per column, also of fields that no shard has any more.
     columns: RwLock<Vec<Field>>,
     /// Loaded when first needed.
@@ -107,6 +111,8 @@ pub struct Measurement {
 struct Unsaved {
     shard_types: HashMap<Vec<u8>, u8>,
     series: hashbrown::HashMap<u32, UnsavedSeries, FixedState>,
+    /// Series that were removed, whose records are still there.
+    removed: RoaringBitmap,
 }
 
 struct UnsavedSeries {
@@ -118,18 +124,30 @@ struct UnsavedSeries {
 /// Records that a batch takes along.
 pub(crate) struct TakenRecords {
     shard_types: Vec<(Vec<u8>, u8)>,
-    series: Vec<(u32, [u8; SERIES_KEY_BYTES], Arc<[u8]>)>,
+    pub(crate) series: Vec<(u32, [u8; SERIES_KEY_BYTES], Arc<[u8]>)>,
+    removed: RoaringBitmap,
+    /// Key and value of the id that the next series gets, if series were removed.
+    next_id: Option<(Vec<u8>, [u8; 4])>,
+    table: TableId,
 }
 
 impl TakenRecords {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.shard_types.is_empty() && self.series.is_empty()
-    }
-
-    /// Keys and values, sorted by key of series.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+    /// What writes them.
+    pub(crate) fn operations(&self, records: &Records) -> Vec<Operation> {
+        let mut operations = Vec::new();
+        if !self.removed.is_empty() {
+            let keys: Vec<_> = self.removed.iter().map(|id| series_key(self.table, SeriesId(id))).collect();
+            operations.push(records.remove(keys.iter().map(<[u8; SERIES_KEY_BYTES]>::as_slice)));
+        }
+        // Sorted by key of series.
         let types = self.shard_types.iter().map(|(key, code)| (key.as_slice(), std::slice::from_ref(code)));
-        types.chain(self.series.iter().map(|(_, key, record)| (key.as_slice(), &**record)))
+        let next_id = self.next_id.iter().map(|(key, id)| (key.as_slice(), id.as_slice()));
+        let series = self.series.iter().map(|(_, key, record)| (key.as_slice(), &**record));
+        let mut put = types.chain(next_id).chain(series).peekable();
+        if put.peek().is_some() {
+            operations.push(records.put(put));
+        }
+        operations
     }
 }
 
@@ -156,6 +174,7 @@ impl Measurement {
             table,
             store,
             records,
+            membership: Membership::default(),
             columns: RwLock::new(fields_of(schema)),
             loaded: OnceCell::new(),
             altering: tokio::sync::Mutex::new(()),
@@ -207,8 +226,14 @@ impl Measurement {
         self.loaded().series.read()
     }
 
-    pub(crate) fn series_mut(&self) -> RwLockWriteGuard<'_, SeriesIndex> {
-        self.loaded().series.write()
+    /// Who may write to it, or remove from it.
+    pub(crate) fn membership(&self) -> &Membership {
+        &self.membership
+    }
+
+    /// What ids of its series hold for, as long as the membership is held.
+    pub(crate) fn generation(&self) -> Generation {
+        Generation { table: self.table.0, removals: self.membership.removals() }
     }
 
     /// How many series it has, if they are loaded.
@@ -346,7 +371,11 @@ impl Measurement {
                 }
             }
         }
-        TakenRecords { shard_types, series }
+        let removed = unsaved.removed.clone();
+        drop(unsaved);
+        let next_id = (!removed.is_empty())
+            .then(|| (record_key(self.table, NEXT_ID, &[]), self.series().next_id().0.to_le_bytes()));
+        TakenRecords { shard_types, series, removed, next_id, table: self.table }
     }
 
     /// Says that records are durable now.
@@ -356,6 +385,7 @@ impl Measurement {
             unsaved.shard_types.remove(key);
         }
         records.series.iter().for_each(|(id, ..)| drop(unsaved.series.remove(id)));
+        unsaved.removed -= &records.removed;
     }
 
     /// The starts of the shards that have fields.
@@ -382,16 +412,25 @@ impl Measurement {
         (!forgotten.is_empty()).then(|| self.records.remove(forgotten.iter().map(Vec::as_slice)))
     }
 
-    /// What to write so that a series is gone and its id is not used again.
-    pub(crate) fn removed_series_operations(&self, ids: &[SeriesId]) -> Vec<Operation> {
-        ids.iter().for_each(|id| drop(self.unsaved.lock().series.remove(&id.0)));
-        let keys: Vec<_> = ids.iter().map(|id| series_key(self.table, *id)).collect();
-        let next = self.series().next_id().0.to_le_bytes();
-        let next_key = record_key(self.table, NEXT_ID, &[]);
-        vec![
-            self.records.put([(next_key.as_slice(), next.as_slice())]),
-            self.records.remove(keys.iter().map(<[u8; SERIES_KEY_BYTES]>::as_slice)),
-        ]
+    /// Removes series for good; their ids are not used again. The caller owns the membership.
+    pub(crate) async fn remove_series(&self, ids: &RoaringBitmap) -> Result<()> {
+        let mut left = ids.iter().peekable();
+        while left.peek().is_some() {
+            self.forget_series(&left.by_ref().take(REMOVED_AT_ONCE).collect());
+            // If this fails, or whoever waits for it leaves, the next writer takes it along.
+            let records = self.unsaved_records(std::iter::empty());
+            self.records.write(records.operations(&self.records)).await?;
+            self.saved(&records);
+        }
+        Ok(())
+    }
+
+    fn forget_series(&self, ids: &RoaringBitmap) {
+        self.loaded().series.write().remove(ids);
+        self.membership.note_removal();
+        let mut unsaved = self.unsaved.lock();
+        ids.iter().for_each(|id| drop(unsaved.series.remove(&id)));
+        unsaved.removed |= ids;
     }
 
     /// All its records, to be removed with it.
@@ -411,6 +450,9 @@ fn present_fields<'a>(
         shards.flatten().map(|(name, field_type)| (name.as_str(), *field_type)).collect();
     columns.iter().filter(|field| present.contains(&(&*field.name, field.field_type))).cloned().collect()
 }
+
+/// Series removed with one batch: some milliseconds for those who want to read the index meanwhile.
+const REMOVED_AT_ONCE: usize = 1 << 14;
 
 /// What a tag of a series takes in its index beside its text, at most: numbers, postings, slots of hash tables.
 const SERIES_TAG_BYTES: usize = 48;

@@ -5,12 +5,14 @@
 
 mod continuous;
 mod measurement;
+mod membership;
 mod retention_policy;
 mod shard;
 mod subscription;
 
 pub use continuous::ContinuousQuery;
 pub use measurement::{Field, FieldType, Measurement};
+pub(crate) use membership::Members;
 pub use retention_policy::{DEFAULT_POLICY_NAME, MIN_DURATION_NS, RetentionPolicy};
 pub use shard::Shard;
 pub use subscription::{Destination, Scheme, Subscription};
@@ -19,13 +21,14 @@ use crate::names::is_valid_name;
 use crate::records::Records;
 use crate::users::{Privilege, Users};
 use nyala_core::store::{Alteration, StoreRef};
-use nyala_core::{Error, ErrorKind, Result, TableSchema};
+use nyala_core::{Error, ErrorKind, Result, TableId, TableSchema};
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use tokio::sync::{RwLockReadGuard, RwLockWriteGuard};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::sync::{MutexGuard, OwnedRwLockWriteGuard};
 
 /// A database as statements see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,14 +92,9 @@ pub struct Catalog {
     series_records: Records,
     users: Users,
     state: RwLock<State>,
-    /// Writers share it; whoever removes series or measurements holds it alone, so that nothing is removed
-    /// under a writer. Taken before `changing`.
-    membership: tokio::sync::RwLock<()>,
     /// About how many bytes the series indexes take: measured now and then, estimated in between.
     series_bytes: AtomicUsize,
-    /// Grows with every removal: what was remembered about series before is void.
-    removals: AtomicU64,
-    /// Held by whoever changes databases, policies or the set of measurements.
+    /// Held by whoever changes databases, policies or the set of measurements. Taken after memberships of measurements.
     changing: tokio::sync::Mutex<()>,
 }
 
@@ -104,6 +102,12 @@ pub struct Catalog {
 struct State {
     databases: BTreeMap<String, Arc<Database>>,
     measurements: BTreeMap<Place, BTreeMap<String, Arc<Measurement>>>,
+}
+
+/// What whoever drops measurements holds.
+struct Owned<'a> {
+    _members: BTreeMap<TableId, OwnedRwLockWriteGuard<()>>,
+    _changing: MutexGuard<'a, ()>,
 }
 
 /// (database, retention policy).
@@ -189,9 +193,7 @@ impl Catalog {
             series_records,
             users,
             state: RwLock::new(state),
-            membership: tokio::sync::RwLock::new(()),
             series_bytes: AtomicUsize::new(0),
-            removals: AtomicU64::new(0),
             changing: tokio::sync::Mutex::new(()),
         })
     }
@@ -226,21 +228,23 @@ impl Catalog {
         self.users.change_grant(user, database, change).await
     }
 
-    /// Keeps series and measurements from being removed while it is held.
-    pub(crate) async fn share_membership(&self) -> RwLockReadGuard<'_, ()> {
-        self.membership.read().await
-    }
-
-    /// Keeps writers out while it is held, and voids what they remembered of series.
-    pub(crate) async fn own_membership(&self) -> RwLockWriteGuard<'_, ()> {
-        let guard = self.membership.write().await;
-        self.removals.fetch_add(1, Ordering::Release);
-        guard
-    }
-
-    /// How often series or measurements were removed.
-    pub(crate) fn removals(&self) -> u64 {
-        self.removals.load(Ordering::Acquire)
+    /// Keeps writers out of the measurements that `find` finds, and whoever changes what there is.
+    async fn own(&self, find: impl Fn() -> Vec<Arc<Measurement>>) -> Owned<'_> {
+        let mut members = BTreeMap::new();
+        loop {
+            let mut measurements = find();
+            // Tables get rising numbers: those that came since lie behind those that are owned.
+            measurements.sort_unstable_by_key(|measurement| measurement.table());
+            for measurement in &measurements {
+                if let Entry::Vacant(place) = members.entry(measurement.table()) {
+                    place.insert(measurement.membership().own().await);
+                }
+            }
+            let changing = self.changing.lock().await;
+            if find().iter().all(|measurement| members.contains_key(&measurement.table())) {
+                return Owned { _members: members, _changing: changing };
+            }
+        }
     }
 
     /// Measures how many bytes the series indexes in memory take, about. Takes its time.
@@ -266,6 +270,11 @@ impl Catalog {
 
     pub(crate) fn add_series_memory(&self, bytes: usize) {
         self.series_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn give_back_series_memory(&self, bytes: usize) {
+        let less = |all: usize| Some(all.saturating_sub(bytes));
+        let _ = self.series_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
     pub(crate) fn series_records(&self) -> &Records {
@@ -311,12 +320,22 @@ impl Catalog {
         policy: &str,
         name: &str,
     ) -> Result<Option<Arc<Measurement>>> {
-        let place = (database.to_owned(), policy.to_owned());
-        let found = self.state.read().measurements.get(&place).and_then(|all| all.get(name)).cloned();
+        let found = self.known_measurement(database, policy, name);
         if let Some(measurement) = &found {
             measurement.load().await?;
         }
         Ok(found)
+    }
+
+    fn known_measurement(&self, database: &str, policy: &str, name: &str) -> Option<Arc<Measurement>> {
+        let place = (database.to_owned(), policy.to_owned());
+        self.state.read().measurements.get(&place).and_then(|all| all.get(name)).cloned()
+    }
+
+    /// The measurements of all policies of a database, whether their series are loaded or not.
+    fn known_in_database(&self, database: &str) -> Vec<Arc<Measurement>> {
+        let policies = self.database(database).map_or_else(Vec::new, |known| known.policies.clone());
+        policies.iter().flat_map(|policy| self.known_measurements(database, &policy.name)).collect()
     }
 
     /// A measurement, created if it does not exist.
@@ -397,8 +416,7 @@ impl Catalog {
 
     /// Drops a database with all it holds; one that does not exist is no error.
     pub async fn drop_database(&self, name: &str) -> Result<()> {
-        let _membership = self.own_membership().await;
-        let _changing = self.changing.lock().await;
+        let _owned = self.own(|| self.known_in_database(name)).await;
         let Some(database) = self.database(name) else { return Ok(()) };
         // First: whatever fails after this, nobody keeps rights to the next database of this name.
         self.users.forget_database(name).await?;
@@ -412,7 +430,7 @@ impl Catalog {
     }
 
     async fn drop_policy_tables(&self, database: &str, policy: &str) -> Result<()> {
-        for measurement in self.measurements(database, policy).await? {
+        for measurement in self.known_measurements(database, policy) {
             self.drop_table_of(database, policy, &measurement).await?;
         }
         Ok(())
@@ -420,6 +438,8 @@ impl Catalog {
 
     async fn drop_table_of(&self, database: &str, policy: &str, measurement: &Measurement) -> Result<()> {
         self.store.drop_table(measurement.table()).await?;
+        measurement.membership().end();
+        self.give_back_series_memory(measurement.memory_bytes());
         let place = (database.to_owned(), policy.to_owned());
         if let Some(all) = self.state.write().measurements.get_mut(&place) {
             all.remove(measurement.name());
@@ -433,11 +453,15 @@ impl Catalog {
 
     /// Drops a measurement from every policy of a database; whether there was one.
     pub async fn drop_measurement(&self, database: &str, name: &str) -> Result<bool> {
-        let _membership = self.own_membership().await;
-        let _changing = self.changing.lock().await;
+        let of_name = || {
+            let mut known = self.known_in_database(database);
+            known.retain(|measurement| measurement.name() == name);
+            known
+        };
+        let _owned = self.own(of_name).await;
         let mut found = false;
         for policy in &self.existing_database(database)?.policies {
-            if let Some(measurement) = self.measurement(database, &policy.name, name).await? {
+            if let Some(measurement) = self.known_measurement(database, &policy.name, name) {
                 self.drop_table_of(database, &policy.name, &measurement).await?;
                 found = true;
             }
@@ -472,8 +496,7 @@ impl Catalog {
 
     /// Changes a retention policy: what is acknowledged here nobody drops by the policy as it was.
     pub async fn alter_policy(&self, database: &str, name: &str, change: PolicyChange) -> Result<()> {
-        let _membership = self.share_membership().await;
-        let _changing = self.changing.lock().await;
+        let changing = self.changing.lock().await;
         let mut changed = Database::clone(&*self.existing_database(database)?);
         let policy = changed
             .policies
@@ -485,18 +508,24 @@ impl Catalog {
         if change.make_default {
             changed.default_policy = name.into();
         }
-        for measurement in self.measurements(database, name).await? {
+        let measurements = self.known_measurements(database, name);
+        for measurement in &measurements {
             self.store
                 .alter_table(measurement.table(), vec![Alteration::SetPartitionWidth(width_ns)])
                 .await?;
         }
-        self.save(changed).await
+        self.save(changed).await?;
+        drop(changing);
+        // Whoever drops by the policy as it was has looked at it while owning the measurement: wait until they are done.
+        for measurement in &measurements {
+            drop(measurement.membership().share().await);
+        }
+        Ok(())
     }
 
     /// Drops a retention policy with all it holds; one that does not exist is no error, nor is its database.
     pub async fn drop_policy(&self, database: &str, name: &str) -> Result<()> {
-        let _membership = self.own_membership().await;
-        let _changing = self.changing.lock().await;
+        let _owned = self.own(|| self.known_measurements(database, name)).await;
         let Some(database_now) = self.database(database) else { return Ok(()) };
         let mut changed = Database::clone(&*database_now);
         self.drop_policy_tables(database, name).await?;

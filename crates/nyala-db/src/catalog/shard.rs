@@ -91,7 +91,7 @@ impl Catalog {
             return Ok(());
         }
         measurement.load().await?;
-        let _membership = self.own_membership().await;
+        let _owned = measurement.membership().own().await;
         if is_there() {
             self.drop_range(measurement, range).await?;
         }

@@ -132,6 +132,14 @@ pub struct LineError {
     pub message: Vec<u8>,
 }
 
+/// How many refused lines there were.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ErrorsMark {
+    details: usize,
+    count: u64,
+    text_bytes: usize,
+}
+
 /// The refused lines of a request.
 #[derive(Clone, Debug, Default)]
 pub struct ParseErrors {
@@ -141,6 +149,17 @@ pub struct ParseErrors {
 }
 
 impl ParseErrors {
+    /// How much there is, to come back to.
+    pub(super) fn mark(&self) -> ErrorsMark {
+        ErrorsMark { details: self.details.len(), count: self.count, text_bytes: self.text_bytes }
+    }
+
+    /// Forgets what came since.
+    pub(super) fn rewind(&mut self, mark: &ErrorsMark) {
+        self.details.truncate(mark.details);
+        (self.count, self.text_bytes) = (mark.count, mark.text_bytes);
+    }
+
     /// Number of refused lines.
     pub fn count(&self) -> u64 {
         self.count

@@ -2,7 +2,7 @@
 
 use super::batch::{ParsedBatch, RowRules};
 use super::careful::{CarefulField, block_end, parse_line, skip_blanks};
-use super::error::ParseErrors;
+use super::error::{ErrorsMark, ParseErrors};
 use super::key::{NAME_ESCAPES, TagSpan, raw_measurement, unescape};
 use super::options::ParseOptions;
 use super::series_cache::SeriesCache;
@@ -40,6 +40,14 @@ pub struct LineRequest<'a> {
     errors: ParseErrors,
     tags: Vec<TagSpan>,
     fields: Vec<CarefulField<'a>>,
+}
+
+/// A place in a request between two batches.
+#[derive(Debug)]
+pub struct RequestMark {
+    position: usize,
+    line: u64,
+    errors: ErrorsMark,
 }
 
 /// Longest body: offsets of strings are 32 bits, signed, in Arrow's layout.
@@ -83,6 +91,17 @@ impl<'a> LineRequest<'a> {
         }
         batch.finish();
         batch.row_count() > 0
+    }
+
+    /// Where the request is, to come back to.
+    pub fn mark(&self) -> RequestMark {
+        RequestMark { position: self.position, line: self.line, errors: self.errors.mark() }
+    }
+
+    /// Goes back: what was read since is read again.
+    pub fn rewind(&mut self, mark: &RequestMark) {
+        (self.position, self.line) = (mark.position, mark.line);
+        self.errors.rewind(&mark.errors);
     }
 
     /// The lines refused so far.

@@ -11,7 +11,8 @@
 //! same id. Bounds are enforced between requests: a request may exceed them by its own new keys. When they are
 //! reached, keys that were not used since the last time go; if that frees too little, all go.
 //!
-//! Ids of series that were dropped must not be served: the owner clears the cache then.
+//! Ids of series that were removed must not be served: per measurement the cache keeps the generation of its ids, and
+//! the owner has ids forgotten where it is no longer the measurement's.
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
@@ -77,6 +78,23 @@ struct Entry {
     flags: u8,
 }
 
+/// What the ids of a measurement's series hold for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Generation {
+    /// Its table.
+    pub table: u32,
+    /// How often series had been removed from it.
+    pub removals: u64,
+}
+
+/// A measurement of which there are keys.
+#[derive(Debug)]
+struct CachedMeasurement {
+    name: Box<[u8]>,
+    /// Of the ids of its series; none before there are any.
+    generation: Option<Generation>,
+}
+
 /// What the parser needs of an entry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FoundSeries {
@@ -94,7 +112,7 @@ pub struct SeriesCache {
     chunks: Vec<Vec<u8>>,
     entries: Vec<Entry>,
     table: HashTable<u32>,
-    measurements: Vec<Box<[u8]>>,
+    measurements: Vec<CachedMeasurement>,
     measurement_table: HashTable<u32>,
     pending: Vec<SeriesHandle>,
     previous: u32,
@@ -136,12 +154,35 @@ impl SeriesCache {
             + self.entries.capacity() * size_of::<Entry>()
             + self.table.allocation_size()
             + self.measurement_table.allocation_size()
-            + self.measurements.iter().map(|name| name.len() + size_of::<Box<[u8]>>()).sum::<usize>()
+            + self
+                .measurements
+                .iter()
+                .map(|measurement| measurement.name.len() + size_of::<CachedMeasurement>())
+                .sum::<usize>()
     }
 
-    /// Forgets everything, as is needed when a series was dropped.
-    pub fn clear(&mut self) {
-        *self = Self::new(self.limits);
+    /// Makes sure that the ids of a measurement's series are of a generation: those that are of another are forgotten,
+    /// unless they are still `in_use`. Returns whether rows read before may have ids that were forgotten.
+    pub fn renew(
+        &mut self,
+        measurement: &[u8],
+        generation: Generation,
+        in_use: impl Fn(u32) -> bool,
+    ) -> bool {
+        let Some(number) = self.find_measurement(measurement) else { return false };
+        let Some(known) = self.measurements[number].generation.replace(generation) else { return false };
+        if known == generation {
+            return false;
+        }
+        let mut forgotten = false;
+        for entry in self.entries.iter_mut().filter(|entry| entry.measurement as usize == number) {
+            let id = entry.series_id;
+            if id != UNRESOLVED_SERIES && (known.table != generation.table || !in_use(id)) {
+                entry.series_id = UNRESOLVED_SERIES;
+                forgotten = true;
+            }
+        }
+        forgotten
     }
 
     /// Series which the last batch named and which have no id, each once.
@@ -151,7 +192,7 @@ impl SeriesCache {
 
     /// Measurement of a series, unescaped; not necessarily UTF-8.
     pub fn measurement(&self, handle: SeriesHandle) -> &[u8] {
-        &self.measurements[self.entries[handle.0 as usize].measurement as usize]
+        &self.measurements[self.entries[handle.0 as usize].measurement as usize].name
     }
 
     /// Reads the tags of a series.
@@ -205,7 +246,9 @@ impl SeriesCache {
         for entry in used() {
             let key = old.key_of(entry);
             let place = self.store_key(key);
-            let measurement = self.intern_measurement(&old.measurements[entry.measurement as usize]);
+            let known = &old.measurements[entry.measurement as usize];
+            let measurement = self.intern_measurement(&known.name);
+            self.measurements[measurement as usize].generation = known.generation;
             self.insert_entry(Entry {
                 place,
                 measurement,
@@ -327,7 +370,7 @@ impl SeriesCache {
 
     /// The number of a measurement, which is below [`Self::measurement_count`].
     pub(super) fn find_measurement(&self, name: &[u8]) -> Option<usize> {
-        let same = |&index: &u32| *self.measurements[index as usize] == *name;
+        let same = |&index: &u32| *self.measurements[index as usize].name == *name;
         self.measurement_table.find(self.hasher.hash_one(name), same).map(|&index| index as usize)
     }
 
@@ -336,7 +379,7 @@ impl SeriesCache {
     }
 
     pub(super) fn measurement_name(&self, measurement: u32) -> &[u8] {
-        &self.measurements[measurement as usize]
+        &self.measurements[measurement as usize].name
     }
 
     fn key_of(&self, entry: &Entry) -> &[u8] {
@@ -391,9 +434,9 @@ impl SeriesCache {
             return known as u32;
         }
         let index = self.measurements.len() as u32;
-        self.measurements.push(name.into());
+        self.measurements.push(CachedMeasurement { name: name.into(), generation: None });
         let (hasher, measurements) = (&self.hasher, &self.measurements);
-        let rehash = |&index: &u32| hasher.hash_one(&*measurements[index as usize]);
+        let rehash = |&index: &u32| hasher.hash_one(&*measurements[index as usize].name);
         self.measurement_table.insert_unique(hasher.hash_one(name), index, rehash);
         index
     }

@@ -1,20 +1,19 @@
-//! Strings ↔ dense numbers, the bytes stored once.
+//! Strings ↔ numbers, the bytes stored once.
 
+use super::runs::Runs;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use std::hash::BuildHasher;
 
-/// Distinct byte strings, numbered in order of arrival.
+/// Distinct byte strings, numbered in order of arrival, each with an item.
 #[derive(Default)]
-pub(crate) struct Dictionary {
-    bytes: Vec<u8>,
-    /// Where each string ends in `bytes`.
-    ends: Vec<u32>,
+pub(crate) struct Dictionary<T = ()> {
+    texts: Runs<u8, T>,
     numbers: HashTable<u32>,
     hasher: FixedState,
 }
 
-impl Dictionary {
+impl<T: Default> Dictionary<T> {
     /// The number of a string, if it is known.
     pub(crate) fn find(&self, string: &[u8]) -> Option<u32> {
         let hash = self.hasher.hash_one(string);
@@ -24,35 +23,67 @@ impl Dictionary {
     /// The number of a string, new or known.
     pub(crate) fn insert(&mut self, string: &[u8]) -> u32 {
         let hash = self.hasher.hash_one(string);
-        let Self { bytes, ends, numbers, hasher } = self;
-        if let Some(number) = numbers.find(hash, |number| slice(bytes, ends, *number) == string) {
+        let Self { texts, numbers, hasher } = self;
+        if let Some(number) = numbers.find(hash, |number| text(texts, *number) == string) {
             return *number;
         }
-        let number = ends.len() as u32;
-        bytes.extend_from_slice(string);
-        ends.push(u32::try_from(bytes.len()).expect("a dictionary holds less than 4 GiB"));
-        numbers.insert_unique(hash, number, |number| hasher.hash_one(slice(bytes, ends, *number)));
+        let number = texts.next();
+        texts.insert(number, string, T::default());
+        numbers.insert_unique(hash, number, |number| hasher.hash_one(text(texts, *number)));
         number
     }
 
-    /// The string of a number.
+    /// The string of a number; empty where there is none.
     pub(crate) fn get(&self, number: u32) -> &[u8] {
-        slice(&self.bytes, &self.ends, number)
+        text(&self.texts, number)
     }
 
-    /// How many strings.
-    pub(crate) fn len(&self) -> usize {
-        self.ends.len()
+    /// What belongs to a number.
+    pub(crate) fn item(&self, number: u32) -> Option<&T> {
+        self.texts.item(number)
     }
 
-    /// Bytes held in memory, about.
+    /// What belongs to a number.
+    pub(crate) fn item_mut(&mut self, number: u32) -> Option<&mut T> {
+        self.texts.item_mut(number)
+    }
+
+    /// All there are: numbers, strings and what belongs to them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &[u8], &T)> {
+        self.texts.iter()
+    }
+
+    /// Forgets strings; their numbers come in ascending order, and are not used again.
+    pub(crate) fn remove_all(&mut self, numbers: &[u32]) {
+        for number in numbers {
+            let hash = self.hasher.hash_one(text(&self.texts, *number));
+            if let Ok(found) = self.numbers.find_entry(hash, |other| other == number) {
+                found.remove();
+            }
+        }
+        self.texts.remove_all(numbers.iter().copied());
+        let Self { texts, numbers, hasher } = self;
+        shrink(numbers, |number| hasher.hash_one(text(texts, *number)));
+    }
+
+    /// The number above all there ever were.
+    pub(crate) fn end(&self) -> usize {
+        self.texts.next() as usize
+    }
+
+    /// Bytes held in memory, about, without what items hold besides.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.bytes.capacity() + self.ends.capacity() * 4 + self.numbers.capacity() * 5
+        self.texts.memory_bytes() + self.numbers.allocation_size()
     }
 }
 
-fn slice<'a>(bytes: &'a [u8], ends: &[u32], number: u32) -> &'a [u8] {
-    let number = number as usize;
-    let start = if number == 0 { 0 } else { ends[number - 1] as usize };
-    &bytes[start..ends[number] as usize]
+/// Gives back what a table of numbers does not need, if it is much: it is moved as rarely as when it grows.
+pub(super) fn shrink(numbers: &mut HashTable<u32>, hash: impl Fn(&u32) -> u64) {
+    if numbers.capacity() > 64 && numbers.len() < numbers.capacity() / 3 {
+        numbers.shrink_to(numbers.len() + numbers.len() / 4, hash);
+    }
+}
+
+fn text<T>(texts: &Runs<u8, T>, number: u32) -> &[u8] {
+    texts.get(number).unwrap_or_default()
 }

@@ -230,21 +230,21 @@ pub struct TagValues<'a> {
 impl<'a> TagValues<'a> {
     /// How many values the key ever had; their numbers are below.
     pub fn count(&self) -> usize {
-        self.key.map_or(0, |key| self.index.keys[key as usize].values.len())
+        self.key.map_or(0, |key| self.index.keys[key as usize].values.end())
     }
 
     /// The number of the value that a series has.
     pub fn number(&self, id: SeriesId) -> Option<u32> {
         let key = self.key?;
-        let start = *self.index.starts.get(id.0 as usize).filter(|start| **start != super::NO_SERIES)?;
-        let shape = self.index.words[start as usize];
+        let words = self.index.words.get(id.0)?;
+        let shape = words[0];
         let (last, mut place) = self.last_shape.get();
         if last != shape + 1 {
             let keys = &self.index.shapes[shape as usize];
             place = keys.iter().position(|other| *other == key).map_or(0, |position| position as u32 + 1);
             self.last_shape.set((shape + 1, place));
         }
-        (place > 0).then(|| self.index.words[(start + place) as usize])
+        (place > 0).then(|| words[place as usize])
     }
 
     /// The text of a value; empty if it is none.

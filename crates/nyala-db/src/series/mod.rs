@@ -1,13 +1,17 @@
 //! The series index of one measurement: tag sets ↔ ids, tag values → ids.
 //!
-//! Ids are dense and never reused. A tag set is stored as a *shape* (its tag keys) and one value number
+//! Ids are given out in order and never reused. A tag set is stored as a *shape* (its tag keys) and one value number
 //! per key; the bytes of keys and values are stored once. All of it is in memory, built from the
 //! durable records of the measurement when it is first touched, and charged to the memory budget.
+//!
+//! It takes what the series take that there are: removing them frees their words, the values that no other has, and
+//! what refers to them (see `runs.rs`).
 
 mod dictionary;
 mod filter;
 mod groups;
 mod postings;
+mod runs;
 
 pub use filter::TagFilter;
 pub use groups::{GroupValues, Numbers, TagValues};
@@ -19,6 +23,7 @@ use nyala_core::SeriesId;
 use postings::Postings;
 use regex::bytes::Regex;
 use roaring::RoaringBitmap;
+use runs::Runs;
 use std::hash::BuildHasher;
 
 /// Tags of a series, sorted by key.
@@ -31,9 +36,8 @@ pub struct SeriesIndex {
     key_numbers: Dictionary,
     /// Per shape the numbers of its keys, in order of key bytes.
     shapes: Vec<Box<[u32]>>,
-    /// Per id where its words start in `words`: the shape, then one value number per key of it.
-    starts: Vec<u32>,
-    words: Vec<u32>,
+    /// Per id its words: the shape, then one value number per key of it.
+    words: Runs<u32>,
     /// Ids by their words.
     ids: HashTable<u32>,
     hasher: FixedState,
@@ -44,15 +48,18 @@ pub struct SeriesIndex {
 
 struct TagKey {
     name: String,
-    values: Dictionary,
-    /// Per value number.
-    postings: Vec<Postings>,
+    /// The values that series have, and which series.
+    values: Dictionary<Postings>,
     /// The series that have the key.
     series: RoaringBitmap,
+    /// How many values have more than one series, and how many series those have.
+    shared: (usize, usize),
 }
 
-/// In `starts`: no series has this id.
-const NO_SERIES: u32 = u32::MAX;
+/// What a set of series takes besides them: itself, and its first container.
+const SHARED_BYTES: usize = 96;
+/// Keys that no series has any more, for which the index is not made anew.
+const UNUSED_KEYS_MAX: usize = 64;
 
 impl SeriesIndex {
     /// The number of series.
@@ -65,16 +72,19 @@ impl SeriesIndex {
         self.alive.is_empty()
     }
 
+    /// Whether a series is there.
+    pub fn contains(&self, id: SeriesId) -> bool {
+        self.alive.contains(id.0)
+    }
+
     /// The id the next new series gets.
     pub fn next_id(&self) -> SeriesId {
-        SeriesId(self.starts.len() as u32)
+        SeriesId(self.words.next())
     }
 
     /// Makes sure that ids below `id` are not given out again.
     pub fn reserve_ids(&mut self, id: SeriesId) {
-        if self.starts.len() < id.0 as usize {
-            self.starts.resize(id.0 as usize, NO_SERIES);
-        }
+        self.words.reserve(id.0);
     }
 
     /// The id of a tag set (sorted by key), if it is known.
@@ -127,40 +137,78 @@ impl SeriesIndex {
     }
 
     fn add(&mut self, id: SeriesId, shape: u32, values: &[(u32, u32)]) {
-        self.reserve_ids(SeriesId(id.0 + 1));
-        let start = u32::try_from(self.words.len()).expect("an index holds less than 4 Gi words");
-        self.words.push(shape);
+        let mut words = std::mem::take(&mut self.trial);
+        words.clear();
+        words.push(shape);
         for (key, value) in values {
             let tag_key = &mut self.keys[*key as usize];
-            if tag_key.postings.len() <= *value as usize {
-                tag_key.postings.resize_with(*value as usize + 1, Postings::default);
-            }
-            tag_key.postings[*value as usize].insert(id.0);
+            let postings = tag_key.values.item_mut(*value).expect("the value was just numbered");
+            let (sets, series) = postings.insert(id.0);
+            tag_key.shared = (tag_key.shared.0 + sets, tag_key.shared.1 + series);
             tag_key.series.insert(id.0);
-            self.words.push(*value);
+            words.push(*value);
         }
-        self.starts[id.0 as usize] = start;
+        self.words.insert(id.0, &words, ());
         self.alive.insert(id.0);
-        let hash = self.hasher.hash_one(self.words_of(id.0));
-        let Self { ids, starts, words, shapes, hasher, .. } = self;
-        ids.insert_unique(hash, id.0, |id| hasher.hash_one(words_of(starts, words, shapes, *id)));
+        let hash = self.hasher.hash_one(&*words);
+        let Self { ids, words: all, hasher, .. } = self;
+        ids.insert_unique(hash, id.0, |id| hasher.hash_one(words_of(all, *id)));
+        self.trial = words;
     }
 
-    /// Forgets a series; its id is not used again.
-    pub fn remove(&mut self, id: SeriesId) {
-        if !self.alive.remove(id.0) {
-            return;
+    /// Forgets series; their ids are not used again.
+    pub fn remove(&mut self, gone: &RoaringBitmap) {
+        let gone = gone & &self.alive;
+        if gone.len() == self.alive.len() {
+            let next = self.next_id();
+            *self = Self::default();
+            return self.reserve_ids(next);
         }
-        let words = self.words_of(id.0).to_vec();
-        if let Ok(entry) = self.ids.find_entry(self.hasher.hash_one(&*words), |other| *other == id.0) {
-            entry.remove();
+        let mut unused: Vec<Vec<u32>> = vec![Vec::new(); self.keys.len()];
+        for id in &gone {
+            let words = words_of(&self.words, id);
+            if let Ok(entry) = self.ids.find_entry(self.hasher.hash_one(words), |other| *other == id) {
+                entry.remove();
+            }
+            for (key, value) in self.shapes[words[0] as usize].iter().zip(&words[1..]) {
+                let tag_key = &mut self.keys[*key as usize];
+                let postings = tag_key.values.item_mut(*value).expect("a series has it");
+                let (sets, series) = postings.remove(id);
+                if postings.is_empty() {
+                    unused[*key as usize].push(*value);
+                }
+                tag_key.shared = (tag_key.shared.0 - sets, tag_key.shared.1 - series);
+            }
         }
-        for (key, value) in self.shapes[words[0] as usize].iter().zip(&words[1..]) {
-            let tag_key = &mut self.keys[*key as usize];
-            tag_key.series.remove(id.0);
-            tag_key.postings[*value as usize].remove(id.0);
+        self.alive -= &gone;
+        self.words.remove_all(&gone);
+        for (key, mut unused) in self.keys.iter_mut().zip(unused) {
+            unused.sort_unstable();
+            key.values.remove_all(&unused);
+            key.series -= &gone;
         }
-        self.starts[id.0 as usize] = NO_SERIES;
+        let Self { ids, words, hasher, .. } = self;
+        dictionary::shrink(ids, |id| hasher.hash_one(words_of(words, *id)));
+        let unused_keys = self.keys.iter().filter(|key| key.series.is_empty()).count();
+        if unused_keys > UNUSED_KEYS_MAX.max(self.keys.len() / 2) {
+            self.make_anew();
+        }
+    }
+
+    /// Forgets keys and shapes that no series has.
+    fn make_anew(&mut self) {
+        let next = self.next_id();
+        let old = std::mem::take(self);
+        for id in &old.alive {
+            let words = words_of(&old.words, id);
+            let keys = old.shapes[words[0] as usize].iter().map(|key| &old.keys[*key as usize]);
+            let tags: Vec<(&[u8], &[u8])> = keys
+                .zip(&words[1..])
+                .map(|(key, value)| (key.name.as_bytes(), key.values.get(*value)))
+                .collect();
+            self.insert_with_id(SeriesId(id), &tags);
+        }
+        self.reserve_ids(next);
     }
 
     fn key_number(&mut self, key: &[u8]) -> u32 {
@@ -169,8 +217,8 @@ impl SeriesIndex {
             self.keys.push(TagKey {
                 name: String::from_utf8_lossy(key).into_owned(),
                 values: Dictionary::default(),
-                postings: Vec::new(),
                 series: RoaringBitmap::new(),
+                shared: (0, 0),
             });
         }
         number
@@ -186,7 +234,7 @@ impl SeriesIndex {
     }
 
     fn words_of(&self, id: u32) -> &[u32] {
-        words_of(&self.starts, &self.words, &self.shapes, id)
+        words_of(&self.words, id)
     }
 
     /// All series.
@@ -211,11 +259,10 @@ impl SeriesIndex {
     pub fn values_of(&self, key: &str, ids: &RoaringBitmap) -> Vec<String> {
         let Some(key) = self.key(key) else { return Vec::new() };
         let mut values: Vec<String> = key
-            .postings
+            .values
             .iter()
-            .enumerate()
-            .filter(|(_, postings)| postings.intersects(ids))
-            .map(|(number, _)| String::from_utf8_lossy(key.values.get(number as u32)).into_owned())
+            .filter(|(_, _, postings)| postings.intersects(ids))
+            .map(|(_, value, _)| String::from_utf8_lossy(value).into_owned())
             .collect();
         values.sort_unstable();
         values
@@ -286,10 +333,11 @@ impl SeriesIndex {
 
     fn with_value(&self, key: &str, value: &str) -> RoaringBitmap {
         let mut ids = RoaringBitmap::new();
-        if let Some((key, number)) =
-            self.key(key).and_then(|key| Some((key, key.values.find(value.as_bytes())?)))
+        if let Some(key) = self.key(key)
+            && let Some(postings) =
+                key.values.find(value.as_bytes()).and_then(|number| key.values.item(number))
         {
-            key.postings[number as usize].add_to(&mut ids);
+            postings.add_to(&mut ids);
         }
         ids
     }
@@ -304,10 +352,9 @@ impl SeriesIndex {
     fn matching(&self, key: &str, regex: &Regex) -> RoaringBitmap {
         let mut ids = RoaringBitmap::new();
         if let Some(tag_key) = self.key(key) {
-            let matching = |number: &u32| regex.is_match(tag_key.values.get(*number));
             let mut single = Vec::new();
-            for number in (0..tag_key.values.len() as u32).filter(matching) {
-                match &tag_key.postings[number as usize] {
+            for (_, _, postings) in tag_key.values.iter().filter(|(_, value, _)| regex.is_match(value)) {
+                match postings {
                     Postings::One(id) => single.push(*id),
                     postings => postings.add_to(&mut ids),
                 }
@@ -323,26 +370,27 @@ impl SeriesIndex {
 
     /// Bytes held in memory, about.
     pub fn memory_bytes(&self) -> usize {
-        let keys: usize = self
-            .keys
-            .iter()
-            .map(|key| {
-                key.values.memory_bytes()
-                    + key.postings.capacity() * size_of::<Postings>()
-                    + key.postings.iter().map(Postings::memory_bytes).sum::<usize>()
-                    + key.series.serialized_size()
-            })
-            .sum();
-        keys + (self.starts.capacity() + self.words.capacity()) * 4
-            + self.ids.capacity() * 5
-            + self.alive.serialized_size()
+        let keys: usize = self.keys.iter().map(TagKey::memory_bytes).sum();
+        keys + self.words.memory_bytes() + self.ids.allocation_size() + self.alive.serialized_size()
     }
 }
 
-fn words_of<'a>(starts: &[u32], words: &'a [u32], shapes: &[Box<[u32]>], id: u32) -> &'a [u32] {
-    let start = starts[id as usize] as usize;
-    let length = shapes[words[start] as usize].len();
-    &words[start..=start + length]
+impl TagKey {
+    /// Bytes held in memory, about: a series among those of a value takes two bytes.
+    fn memory_bytes(&self) -> usize {
+        let (values, series) = self.shared;
+        let shared = values * SHARED_BYTES + series * 2;
+        size_of::<Self>()
+            + self.name.len()
+            + self.values.memory_bytes()
+            + shared
+            + self.series.serialized_size()
+    }
+}
+
+/// The words of a series that is there.
+fn words_of(words: &Runs<u32>, id: u32) -> &[u32] {
+    words.get(id).expect("the series is there")
 }
 
 /// Series in groups by tag values.

@@ -12,21 +12,35 @@ pub(crate) enum Postings {
 }
 
 impl Postings {
-    pub(crate) fn insert(&mut self, id: u32) {
+    /// Adds a series; returns how many sets, and series in sets, there are more.
+    pub(crate) fn insert(&mut self, id: u32) -> (usize, usize) {
         match self {
             Postings::Empty => *self = Postings::One(id),
             Postings::One(old) if *old == id => {}
-            Postings::One(old) => *self = Postings::Many(Box::new([*old, id].into_iter().collect())),
-            Postings::Many(ids) => drop(ids.insert(id)),
+            Postings::One(old) => {
+                *self = Postings::Many(Box::new([*old, id].into_iter().collect()));
+                return (1, 2);
+            }
+            Postings::Many(ids) => return (0, usize::from(ids.insert(id))),
         }
+        (0, 0)
     }
 
-    pub(crate) fn remove(&mut self, id: u32) {
+    /// Removes a series; returns how many sets, and series in sets, there are less.
+    pub(crate) fn remove(&mut self, id: u32) -> (usize, usize) {
         match self {
             Postings::One(old) if *old == id => *self = Postings::Empty,
-            Postings::Many(ids) => drop(ids.remove(id)),
+            Postings::Many(ids) => {
+                let gone = usize::from(ids.remove(id));
+                if !ids.is_empty() {
+                    return (0, gone);
+                }
+                *self = Postings::Empty;
+                return (1, gone);
+            }
             Postings::Empty | Postings::One(_) => {}
         }
+        (0, 0)
     }
 
     pub(crate) fn intersects(&self, ids: &RoaringBitmap) -> bool {
@@ -45,10 +59,7 @@ impl Postings {
         }
     }
 
-    pub(crate) fn memory_bytes(&self) -> usize {
-        match self {
-            Postings::Empty | Postings::One(_) => 0,
-            Postings::Many(ids) => size_of::<RoaringBitmap>() + ids.serialized_size(),
-        }
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(self, Postings::Empty)
     }
 }

@@ -27,7 +27,7 @@ pub(super) struct Memories {
 /// What a writer remembers of one retention policy between requests.
 pub(super) struct Memory {
     place: (String, String),
-    own: KnownSeries,
+    own: SeriesCache,
     /// To be used instead of its own.
     shared: Option<Arc<SharedSeries>>,
     pub(super) batch: ParsedBatch,
@@ -35,33 +35,21 @@ pub(super) struct Memory {
 
 struct SharedSeries {
     place: (String, String),
-    known: tokio::sync::Mutex<KnownSeries>,
-}
-
-pub(super) struct KnownSeries {
-    /// The removals the series ids are valid for.
-    removals: u64,
-    pub(super) cache: SeriesCache,
+    known: tokio::sync::Mutex<SeriesCache>,
 }
 
 /// Series that nobody else uses meanwhile.
 pub(super) enum Turn<'a> {
-    Own(&'a mut KnownSeries),
-    Shared(tokio::sync::MutexGuard<'a, KnownSeries>),
+    Own(&'a mut SeriesCache),
+    Shared(tokio::sync::MutexGuard<'a, SeriesCache>),
 }
 
 impl Turn<'_> {
-    /// The cache, without what series removed since have left in it.
-    pub(super) fn cache(&mut self, removals: u64) -> &mut SeriesCache {
-        let known = match self {
+    pub(super) fn cache(&mut self) -> &mut SeriesCache {
+        match self {
             Turn::Own(known) => known,
-            Turn::Shared(known) => &mut **known,
-        };
-        if known.removals != removals {
-            known.cache.clear();
-            known.removals = removals;
+            Turn::Shared(known) => known,
         }
-        &mut known.cache
     }
 }
 
@@ -91,7 +79,7 @@ impl Memories {
                 if idle.len() >= IDLE_WRITERS_MAX {
                     idle.remove(0);
                 }
-                let own = KnownSeries { removals: 0, cache: SeriesCache::new(self.limits) };
+                let own = SeriesCache::new(self.limits);
                 let place = (database.to_owned(), policy.to_owned());
                 Memory { place, own, shared: None, batch: ParsedBatch::new() }
             }
@@ -107,7 +95,7 @@ impl Memories {
             memory.batch = ParsedBatch::new();
         }
         memory.shared = None;
-        if memory.own.cache.len() > OWN_SERIES_MAX {
+        if memory.own.len() > OWN_SERIES_MAX {
             self.share(&mut memory);
         }
         let mut idle = self.idle.lock();
@@ -118,8 +106,7 @@ impl Memories {
 
     /// Makes what a writer knows known to all; where others came first it is forgotten.
     fn share(&self, memory: &mut Memory) {
-        let empty = KnownSeries { removals: 0, cache: SeriesCache::new(self.limits) };
-        let known = std::mem::replace(&mut memory.own, empty);
+        let known = std::mem::replace(&mut memory.own, SeriesCache::new(self.limits));
         let mut shared = self.shared.lock();
         if shared.iter().any(|shared| shared.place == memory.place) {
             return;

@@ -84,7 +84,7 @@ impl Refusal {
                 if let Some(limit_bytes) = limit_bytes {
                     let limit_mib = limit_bytes >> 20;
                     return format!(
-                        "no new series on measurement \"{name}\": their indexes take all of {limit_mib} MiB, half of memory-limit; drop some, or raise it"
+                        "no new series on measurement \"{name}\": their indexes take all of {limit_mib} MiB, half of memory-limit; DROP SERIES or DELETE those that are not needed, keep points for a shorter time, or raise memory-limit"
                     );
                 }
                 format!("invalid tag key: input tag \"time\" on measurement \"{name}\" is invalid")

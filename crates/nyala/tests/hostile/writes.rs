@@ -1,6 +1,7 @@
 //! Lines of every bad kind, and more series than there is memory for.
 
-use crate::server::{START_LIMIT, Server, expect, request};
+use crate::server::{ANSWER_LIMIT, START_LIMIT, Server, expect, request, text};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -62,8 +63,104 @@ fn more_series_than_memory_holds() {
         std::thread::sleep(Duration::from_millis(100));
     }
     expect(&server.query("SELECT v FROM precious"), 200, "[2,43]");
-    expect(&server.write(b"new v=1 1"), 400, "drop some");
+    expect(&server.write(b"new v=1 1"), 400, "DROP SERIES or DELETE");
     expect(&server.query("DROP SERIES FROM s"), 200, "");
+    server.is_well();
+}
+
+#[test]
+fn series_that_come_and_go_leave_room_for_others() {
+    let server = Server::start();
+    let index_bytes = || -> u64 {
+        let stats = text(&server.query("SHOW STATS FOR 'indexes'"));
+        let digits = stats.rsplit("\"values\":[[").next().expect("an answer");
+        digits.chars().take_while(char::is_ascii_digit).collect::<String>().parse().expect(&stats)
+    };
+    let empty = index_bytes();
+    let text_of_tag = "long".repeat(100);
+    // Each round alone nearly fills what series may take; all together are ten times as much.
+    for round in 0..20 {
+        for batch in 0..3 {
+            let lines = (0..10_000).map(|number| {
+                format!("s,a={round}-{batch}-{number},b={text_of_tag}{batch}-{number} v=1 {round}\n")
+            });
+            let body = lines.collect::<String>();
+            let begun = Instant::now();
+            loop {
+                let response = server.write(body.as_bytes());
+                match response.status {
+                    204 => break,
+                    // The rows of the last batches wait to be flushed.
+                    503 => assert!(begun.elapsed() < ANSWER_LIMIT, "{}", text(&response)),
+                    _ => panic!("round {round}: {}", text(&response)),
+                }
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        }
+        assert!(index_bytes() > empty + (20 << 20), "{} bytes", index_bytes());
+        let gone = match round % 2 {
+            0 => server.query("DROP SERIES FROM s WHERE a =~ /./"),
+            _ => server.query(&format!("DELETE FROM s WHERE time <= {round}")),
+        };
+        expect(&gone, 200, "");
+        assert!(index_bytes() < empty + (64 << 10), "{} bytes of {empty} before", index_bytes());
+    }
+    server.is_well();
+}
+
+/// What deletions in one database cost a loader of another: prints rows a second without and with them, in turn.
+#[test]
+#[ignore = "measures: run it alone, on a quiet machine"]
+fn a_loader_beside_deletions() {
+    const ROUND: Duration = Duration::from_secs(5);
+    let server = Server::start();
+    expect(&server.query("CREATE DATABASE loaded"), 200, "");
+    let bodies: Vec<Vec<u8>> = (0..100)
+        .map(|batch| {
+            let lines =
+                (0..1000).map(|host| format!("cpu,host=h{host} a={batch},b=2,c=3i,d=4i {}\n", batch + 1));
+            lines.collect::<String>().into_bytes()
+        })
+        .collect();
+    let load = || {
+        let (begun, mut rows) = (Instant::now(), 0);
+        for body in bodies.iter().cycle().take_while(|_| begun.elapsed() < ROUND) {
+            match server.send(&request("POST", "/write?db=loaded", body)).status {
+                204 => rows += 1000,
+                status => assert_eq!(status, 503),
+            }
+        }
+        rows as f64 / begun.elapsed().as_secs_f64()
+    };
+    load();
+    let (mut alone, mut beside) = (Vec::new(), Vec::new());
+    for _ in 0..6 {
+        alone.push(load());
+        let done = AtomicBool::new(false);
+        let rate = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in (0..).take_while(|_| !done.load(Ordering::Relaxed)) {
+                    let next = Instant::now() + Duration::from_millis(100);
+                    assert_eq!(
+                        server.write(format!("m,host=h{} v=1 {number}", number % 7).as_bytes()).status,
+                        204
+                    );
+                    expect(&server.query(&format!("DELETE FROM m WHERE host = 'h{}'", number % 5)), 200, "");
+                    std::thread::sleep(next.saturating_duration_since(Instant::now()));
+                }
+            });
+            let rate = load();
+            done.store(true, Ordering::Relaxed);
+            rate
+        });
+        beside.push(rate);
+        println!("{:.0} rows/s alone, {rate:.0} beside deletions", alone[alone.len() - 1]);
+    }
+    let median = |rates: &mut Vec<f64>| {
+        rates.sort_by(f64::total_cmp);
+        rates[rates.len() / 2]
+    };
+    println!("{:.3} of the rate", median(&mut beside) / median(&mut alone));
 }
 
 #[test]

@@ -1,0 +1,285 @@
+//! Runs of elements under numbers that are given out in order and never again: the words of series, the texts of tag
+//! values. What is removed gives its memory back.
+//!
+//! Numbers are in pages of 1024. A page knows which of its numbers are there, and holds their runs one after the other
+//! without gaps: the place of a run is the number of those before it. So a page takes what its runs take, however few of
+//! its numbers are left, and one that has none is gone; what remains of it for ever is a pointer, 8 bytes for 1024
+//! numbers. Removing makes the page anew: at most 1024 runs, once for all that go at the same time.
+
+/// Numbers in a page: few enough that making one anew stalls nobody, many enough that its own 250 bytes do not count.
+const PAGE_NUMBERS: usize = 1 << PAGE_BITS;
+const PAGE_BITS: u32 = 10;
+const BITMAP_WORDS: usize = PAGE_NUMBERS / 64;
+
+/// Runs of elements, each with an item.
+pub(crate) struct Runs<E, T = ()> {
+    pages: Vec<Option<Box<Page<E, T>>>>,
+    next: u32,
+    /// Bytes of all pages.
+    page_bytes: usize,
+}
+
+struct Page<E, T> {
+    /// Which numbers are there, ...
+    present: [u64; BITMAP_WORDS],
+    /// ... and before each word of it how many.
+    ranks: [u16; BITMAP_WORDS],
+    /// Where each run ends.
+    ends: Vec<u32>,
+    elements: Vec<E>,
+    items: Vec<T>,
+}
+
+impl<E, T> Default for Runs<E, T> {
+    fn default() -> Self {
+        Self { pages: Vec::new(), next: 0, page_bytes: 0 }
+    }
+}
+
+impl<E: Copy, T> Runs<E, T> {
+    /// The number above all there ever were.
+    pub(crate) fn next(&self) -> u32 {
+        self.next
+    }
+
+    /// Makes sure that numbers below `number` are not given out.
+    pub(crate) fn reserve(&mut self, number: u32) {
+        self.next = self.next.max(number);
+    }
+
+    /// Adds a run under a number that is not there.
+    pub(crate) fn insert(&mut self, number: u32, run: &[E], item: T) {
+        self.reserve(
+            number.checked_add(1).expect("a measurement never has 2^32 - 1 series or values of a tag"),
+        );
+        let (at, slot) = split(number);
+        if self.pages.len() <= at {
+            self.pages.resize_with(at + 1, || None);
+        }
+        if self.pages[at].is_none()
+            && let Some(full) = at.checked_sub(1).and_then(|at| self.pages[at].as_mut())
+        {
+            let before = full.memory_bytes();
+            full.shrink();
+            self.page_bytes = self.page_bytes + full.memory_bytes() - before;
+        }
+        let page = self.pages[at].get_or_insert_default();
+        let before = if page.ends.is_empty() { 0 } else { page.memory_bytes() };
+        page.insert(slot, run, item);
+        self.page_bytes = self.page_bytes + page.memory_bytes() - before;
+    }
+
+    /// The run of a number, if it is there.
+    #[inline]
+    pub(crate) fn get(&self, number: u32) -> Option<&[E]> {
+        let (page, place) = self.find(number)?;
+        Some(page.run(place))
+    }
+
+    /// The item of a number, if it is there.
+    pub(crate) fn item(&self, number: u32) -> Option<&T> {
+        let (page, place) = self.find(number)?;
+        page.items.get(place)
+    }
+
+    /// The item of a number, if it is there.
+    pub(crate) fn item_mut(&mut self, number: u32) -> Option<&mut T> {
+        let (at, slot) = split(number);
+        let page = self.pages.get_mut(at)?.as_deref_mut()?;
+        let place = page.place(slot)?;
+        page.items.get_mut(place)
+    }
+
+    /// All there are, in order of their numbers.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &[E], &T)> {
+        self.pages.iter().enumerate().filter_map(|(at, page)| Some((at, page.as_deref()?))).flat_map(
+            |(at, page)| {
+                let slots = (0..PAGE_NUMBERS).filter(|slot| page.present[slot / 64] >> (slot % 64) & 1 == 1);
+                slots.zip(&page.items).enumerate().map(move |(place, (slot, item))| {
+                    (((at << PAGE_BITS) + slot) as u32, page.run(place), item)
+                })
+            },
+        )
+    }
+
+    /// Removes numbers, which come in ascending order.
+    pub(crate) fn remove_all(&mut self, numbers: impl IntoIterator<Item = u32>) {
+        let mut numbers = numbers.into_iter().map(split).peekable();
+        while let Some((at, _)) = numbers.peek().copied() {
+            let mut gone = [0; BITMAP_WORDS];
+            while let Some((_, slot)) = numbers.next_if(|(other, _)| *other == at) {
+                gone[slot / 64] |= 1 << (slot % 64);
+            }
+            let Some(place) = self.pages.get_mut(at) else { continue };
+            let Some(page) = place else { continue };
+            self.page_bytes -= page.memory_bytes();
+            page.remove_all(&gone);
+            if page.ends.is_empty() {
+                *place = None;
+            } else {
+                self.page_bytes += page.memory_bytes();
+            }
+        }
+        while self.pages.last().is_some_and(Option::is_none) {
+            self.pages.pop();
+        }
+        self.pages.shrink_to(self.pages.len() * 2);
+    }
+
+    /// Bytes held in memory, without what items hold besides.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.pages.capacity() * size_of::<Option<Box<Page<E, T>>>>() + self.page_bytes
+    }
+
+    #[inline]
+    fn find(&self, number: u32) -> Option<(&Page<E, T>, usize)> {
+        let (at, slot) = split(number);
+        let page = self.pages.get(at)?.as_deref()?;
+        Some((page, page.place(slot)?))
+    }
+}
+
+impl<E, T> Default for Page<E, T> {
+    fn default() -> Self {
+        Self {
+            present: [0; BITMAP_WORDS],
+            ranks: [0; BITMAP_WORDS],
+            ends: Vec::new(),
+            elements: Vec::new(),
+            items: Vec::new(),
+        }
+    }
+}
+
+impl<E: Copy, T> Page<E, T> {
+    /// How many numbers are there before one.
+    #[inline]
+    fn rank(&self, slot: usize) -> usize {
+        let below = self.present[slot / 64] & ((1 << (slot % 64)) - 1);
+        usize::from(self.ranks[slot / 64]) + below.count_ones() as usize
+    }
+
+    /// The place of a number, if it is there.
+    #[inline]
+    fn place(&self, slot: usize) -> Option<usize> {
+        (self.present[slot / 64] >> (slot % 64) & 1 == 1).then(|| self.rank(slot))
+    }
+
+    #[inline]
+    fn run(&self, place: usize) -> &[E] {
+        let start = if place == 0 { 0 } else { self.ends[place - 1] as usize };
+        &self.elements[start..self.ends[place] as usize]
+    }
+
+    fn insert(&mut self, slot: usize, run: &[E], item: T) {
+        assert!(self.place(slot).is_none(), "numbers are given out once");
+        let place = self.rank(slot);
+        self.present[slot / 64] |= 1 << (slot % 64);
+        self.ranks[slot / 64 + 1..].iter_mut().for_each(|rank| *rank += 1);
+        let start = if place == 0 { 0 } else { self.ends[place - 1] as usize };
+        if start == self.elements.len() {
+            self.elements.extend_from_slice(run);
+        } else {
+            self.elements.splice(start..start, run.iter().copied());
+        }
+        let length = u32::try_from(run.len()).expect("a run is part of a line");
+        self.ends.insert(place, start as u32 + length);
+        self.ends[place + 1..].iter_mut().for_each(|end| *end += length);
+        self.items.insert(place, item);
+    }
+
+    fn remove_all(&mut self, gone: &[u64; BITMAP_WORDS]) {
+        let old = std::mem::take(self);
+        let stays = |slot: &usize| gone[slot / 64] >> (slot % 64) & 1 == 0;
+        let is_there = |slot: &usize| old.present[slot / 64] >> (slot % 64) & 1 == 1;
+        let left: u32 =
+            old.present.iter().zip(gone).map(|(present, gone)| (present & !gone).count_ones()).sum();
+        let kept_elements: usize = (0..PAGE_NUMBERS)
+            .filter(is_there)
+            .enumerate()
+            .filter(|(_, slot)| stays(slot))
+            .map(|(place, _)| old.run(place).len())
+            .sum();
+        self.ends.reserve_exact(left as usize);
+        self.items.reserve_exact(left as usize);
+        self.elements.reserve_exact(kept_elements);
+        for (place, slot) in (0..PAGE_NUMBERS).filter(is_there).enumerate().filter(|(_, slot)| stays(slot)) {
+            self.elements.extend_from_slice(old.run(place));
+            self.ends.push(self.elements.len() as u32);
+            self.present[slot / 64] |= 1 << (slot % 64);
+        }
+        let items = (0..PAGE_NUMBERS).filter(is_there).zip(old.items);
+        self.items.extend(items.filter(|(slot, _)| stays(slot)).map(|(_, item)| item));
+        let mut before = 0;
+        for (rank, present) in self.ranks.iter_mut().zip(&self.present) {
+            *rank = before;
+            before += present.count_ones() as u16;
+        }
+    }
+
+    fn shrink(&mut self) {
+        self.ends.shrink_to_fit();
+        self.elements.shrink_to_fit();
+        self.items.shrink_to_fit();
+    }
+
+    fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.ends.capacity() * size_of::<u32>()
+            + self.elements.capacity() * size_of::<E>()
+            + self.items.capacity() * size_of::<T>()
+    }
+}
+
+/// The page of a number, and its slot there.
+#[inline]
+fn split(number: u32) -> (usize, usize) {
+    ((number >> PAGE_BITS) as usize, number as usize % PAGE_NUMBERS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+    use std::collections::btree_map::Entry;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(16))]
+
+        /// Runs are what a map holds, whatever comes and goes.
+        #[test]
+        fn runs_are_a_map(steps in prop::collection::vec((0_u32..5000, 0_usize..6, any::<bool>()), 1..60)) {
+            let (mut runs, mut map) = (Runs::<u8, u32>::default(), BTreeMap::new());
+            let mut next = 0;
+            for (number, length, grows) in steps {
+                if grows {
+                    for number in number..number + 200 {
+                        if let Entry::Vacant(place) = map.entry(number) {
+                            let run = vec![number as u8; length];
+                            runs.insert(number, &run, number);
+                            place.insert(run);
+                            next = next.max(number + 1);
+                        }
+                    }
+                } else {
+                    let gone: Vec<u32> = (number..number + 1500).filter(|number| number % 7 < length as u32).collect();
+                    runs.remove_all(gone.iter().copied());
+                    gone.iter().for_each(|number| drop(map.remove(number)));
+                }
+                prop_assert_eq!(runs.next(), next);
+                prop_assert!(runs.iter().map(|(number, run, item)| (number, run.to_vec(), *item)).eq(
+                    map.iter().map(|(number, run)| (*number, run.clone(), *number))
+                ));
+                for number in (0..6600).step_by(3) {
+                    prop_assert_eq!(runs.get(number), map.get(&number).map(Vec::as_slice));
+                    prop_assert_eq!(runs.item(number).copied(), map.get(&number).map(|_| number));
+                }
+                let bytes: usize = runs.pages.iter().flatten().map(|page| page.memory_bytes()).sum();
+                prop_assert_eq!(runs.page_bytes, bytes);
+            }
+            runs.remove_all(0..7000);
+            prop_assert_eq!((runs.memory_bytes(), runs.next()), (0, next));
+        }
+    }
+}

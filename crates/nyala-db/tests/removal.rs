@@ -1,0 +1,232 @@
+//! Whoever removes keeps out who writes to the same measurement, and nobody else.
+
+use async_trait::async_trait;
+use nyala_core::store::memory::MemoryStore;
+use nyala_core::store::{
+    Alteration, Capabilities, Delete, PartitionInfo, SnapshotRef, Store, StoreRef, Update, WriteBatch,
+};
+use nyala_core::{Result, Sequence, TableId, TableSchema, TimeRange};
+use nyala_db::catalog::Catalog;
+use nyala_db::ingest::{ParseOptions, SeriesCacheLimits};
+use nyala_db::series::TagFilter;
+use nyala_db::write::LineWriter;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::sync::Mutex;
+use tokio::task::yield_now;
+
+/// A store whose deletions wait while `held` is locked, and that counts scans.
+#[derive(Default)]
+struct HeldStore {
+    inner: MemoryStore,
+    held: Mutex<()>,
+    deletions: AtomicU64,
+}
+
+#[async_trait]
+impl Store for HeldStore {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn tables(&self) -> Vec<(TableId, Arc<TableSchema>)> {
+        self.inner.tables()
+    }
+
+    fn schema(&self, table: TableId) -> Result<Arc<TableSchema>> {
+        self.inner.schema(table)
+    }
+
+    async fn create_table(&self, schema: TableSchema) -> Result<TableId> {
+        self.inner.create_table(schema).await
+    }
+
+    async fn alter_table(&self, table: TableId, alterations: Vec<Alteration>) -> Result<Arc<TableSchema>> {
+        self.inner.alter_table(table, alterations).await
+    }
+
+    async fn drop_table(&self, table: TableId) -> Result<()> {
+        drop(self.held.lock().await);
+        self.inner.drop_table(table).await
+    }
+
+    fn partitions(&self, table: TableId) -> Result<Vec<PartitionInfo>> {
+        self.inner.partitions(table)
+    }
+
+    async fn drop_partitions(&self, table: TableId, range: TimeRange) -> Result<Vec<PartitionInfo>> {
+        self.inner.drop_partitions(table, range).await
+    }
+
+    async fn write(&self, batch: WriteBatch) -> Result<Sequence> {
+        self.inner.write(batch).await
+    }
+
+    async fn delete(&self, delete: Delete) -> Result<Sequence> {
+        self.deletions.fetch_add(1, Ordering::Relaxed);
+        drop(self.held.lock().await);
+        self.inner.delete(delete).await
+    }
+
+    async fn update(&self, update: Update) -> Result<u64> {
+        self.inner.update(update).await
+    }
+
+    fn snapshot(&self) -> SnapshotRef {
+        self.inner.snapshot()
+    }
+}
+
+struct Bed {
+    store: Arc<HeldStore>,
+    catalog: Arc<Catalog>,
+    writer: Arc<LineWriter>,
+}
+
+impl Bed {
+    async fn new() -> Self {
+        let store = Arc::new(HeldStore::default());
+        let catalog = Arc::new(Catalog::open(store.clone() as StoreRef).await.unwrap());
+        catalog.create_database("d", None).await.unwrap();
+        catalog.create_database("other", None).await.unwrap();
+        let writer = LineWriter::new(catalog.clone(), SeriesCacheLimits::default(), usize::MAX);
+        Self { store, catalog, writer: Arc::new(writer) }
+    }
+
+    /// Writes on a task of its own.
+    fn write(&self, database: &str, body: String) -> tokio::task::JoinHandle<u64> {
+        let (writer, database) = (self.writer.clone(), database.to_owned());
+        let write = async move {
+            let options = ParseOptions::default();
+            writer.write(&database, "", options, body.as_bytes()).await.unwrap().written
+        };
+        tokio::spawn(write)
+    }
+
+    /// Deletes on a task of its own.
+    fn delete(
+        &self,
+        database: &str,
+        measurement: &str,
+        tags: TagFilter,
+        time: TimeRange,
+    ) -> tokio::task::JoinHandle<()> {
+        let (catalog, database, name) = (self.catalog.clone(), database.to_owned(), measurement.to_owned());
+        let delete = async move {
+            let measurement = catalog.measurement(&database, "autogen", &name).await.unwrap().unwrap();
+            catalog.delete_points(&measurement, &tags, time).await.unwrap();
+        };
+        tokio::spawn(delete)
+    }
+
+    fn looked_up(&self) -> u64 {
+        self.writer.counts().looked_up.load(Ordering::Relaxed)
+    }
+
+    async fn hosts(&self, measurement: &str) -> Vec<String> {
+        let measurement = self.catalog.measurement("d", "autogen", measurement).await.unwrap().unwrap();
+        let series = measurement.series();
+        series.values_of("host", series.all())
+    }
+}
+
+/// Lets all tasks go as far as they can: nothing here waits for a clock or a disk.
+async fn settle() {
+    for _ in 0..1000 {
+        yield_now().await;
+    }
+}
+
+fn lines(measurement: &str, hosts: std::ops::Range<usize>, time: i64) -> String {
+    hosts.map(|host| format!("{measurement},host=h{host} v=1 {time}\n")).collect()
+}
+
+fn host(host: &str) -> TagFilter {
+    TagFilter::Equal("host".into(), host.into())
+}
+
+#[tokio::test]
+async fn a_deletion_keeps_out_who_writes_to_its_measurement_and_nobody_else() {
+    let bed = Bed::new().await;
+    let all = [lines("a", 0..10, 1), lines("b", 0..10, 1)].concat();
+    assert_eq!(bed.write("d", all.clone()).await.unwrap(), 20);
+    assert_eq!(bed.write("other", all).await.unwrap(), 20);
+    let held = bed.store.held.lock().await;
+    let deleting = bed.delete("d", "a", host("h3"), TimeRange::ALL);
+    settle().await;
+    assert_eq!(bed.store.deletions.load(Ordering::Relaxed), 1, "it has begun");
+    let (same, beside) = (bed.write("d", lines("a", 0..10, 2)), bed.write("d", lines("b", 0..10, 2)));
+    let elsewhere = bed.write("other", lines("a", 0..10, 2));
+    let both = bed.write("d", [lines("b", 0..5, 3), lines("a", 0..5, 3)].concat());
+    let beside_again = bed.write("d", lines("b", 0..12, 4));
+    let removing_beside = bed.delete("d", "b", host("h9"), TimeRange::new(1, 2));
+    settle().await;
+    let waits = [same.is_finished(), both.is_finished()];
+    let done = [beside.is_finished(), elsewhere.is_finished(), beside_again.is_finished()];
+    assert_eq!((waits, done), ([false; 2], [true; 3]));
+    drop(held);
+    deleting.await.unwrap();
+    removing_beside.await.unwrap();
+    assert_eq!((same.await.unwrap(), both.await.unwrap()), (10, 10));
+    // The series that was removed came back under an id of its own.
+    let measurement = bed.catalog.measurement("d", "autogen", "a").await.unwrap().unwrap();
+    let found: Vec<u32> = measurement.series().select(&host("h3")).into_iter().collect();
+    assert_eq!(found, [10]);
+    assert_eq!(bed.hosts("a").await.len(), 10);
+}
+
+#[tokio::test]
+async fn a_removal_leaves_what_writers_know_of_all_other_series() {
+    let bed = Bed::new().await;
+    let all = [lines("a", 0..100, 1), lines("b", 0..100, 1)].concat();
+    let again = async || {
+        let before = bed.looked_up();
+        assert_eq!(bed.write("d", all.clone()).await.unwrap(), 200);
+        bed.looked_up() - before
+    };
+    assert_eq!(again().await, 200);
+    assert_eq!(again().await, 0);
+    bed.delete("d", "a", host("h7"), TimeRange::new(5, 10)).await.unwrap();
+    assert_eq!(again().await, 0, "nothing was there to delete");
+    bed.delete("d", "a", host("h7"), TimeRange::ALL).await.unwrap();
+    assert_eq!(again().await, 1);
+    bed.catalog.drop_measurement("d", "b").await.unwrap();
+    assert_eq!(again().await, 100);
+    assert_eq!((bed.hosts("a").await.len(), bed.hosts("b").await.len()), (100, 100));
+}
+
+#[tokio::test]
+async fn writers_and_removals_of_several_measurements_do_not_wait_for_each_other_for_ever() {
+    let bed = Bed::new().await;
+    let names = ["a", "b", "c"];
+    let all: String = names.iter().map(|name| lines(name, 0..3, 1)).collect();
+    bed.write("d", all).await.unwrap();
+    let mut tasks = Vec::new();
+    for round in 0..60 {
+        let held = bed.store.held.lock().await;
+        let order = [0, 1, 2].map(|place| names[(place * (round % 2 + 1) + round) % 3]);
+        let body: String = order.iter().map(|name| lines(name, 0..3, round as i64)).collect();
+        tasks.push(bed.write("d", body.clone()));
+        let name = names[round % 3].to_owned();
+        let catalog = bed.catalog.clone();
+        let removal = async move {
+            if round % 7 == 6 {
+                catalog.drop_measurement("d", &name).await.unwrap();
+            } else if let Some(measurement) = catalog.measurement("d", "autogen", &name).await.unwrap() {
+                catalog.delete_points(&measurement, &host("h1"), TimeRange::ALL).await.unwrap();
+            }
+            0
+        };
+        tasks.push(tokio::spawn(removal));
+        tasks.push(bed.write("d", body));
+        yield_now().await;
+        drop(held);
+    }
+    settle().await;
+    let left = tasks.iter().filter(|task| !task.is_finished()).count();
+    assert_eq!(left, 0, "tasks that wait for ever");
+    for name in names {
+        bed.write("d", lines(name, 0..3, 99)).await.unwrap();
+        assert_eq!(bed.hosts(name).await.len(), 3);
+    }
+}
