@@ -8,6 +8,9 @@ use nyala_core::{Result, SeriesId, TimeRange};
 use roaring::RoaringBitmap;
 use std::collections::BTreeSet;
 
+/// Measurements with fewer series ask the store.
+const PRESENCE_SERIES_MIN: usize = 1 << 14;
+
 impl Catalog {
     /// Deletes the points of some series of a measurement within a time range. Series that have no point
     /// left afterwards are gone.
@@ -89,18 +92,49 @@ impl Catalog {
     /// Drops the partitions of a measurement that lie wholly within a range, and the series that have no point left
     /// then; returns how many partitions. The caller keeps writers out.
     pub(crate) async fn drop_range(&self, measurement: &Measurement, range: TimeRange) -> Result<u64> {
-        let partitions = self.store().partitions(measurement.table())?;
-        let mut touched = RoaringBitmap::new();
-        for partition in partitions.iter().filter(|partition| range.covers(partition.range)) {
-            let all = measurement.series().all().clone();
-            touched |= self.with_rows(measurement, all, partition.range).await?;
-        }
         let gone = self.store().drop_partitions(measurement.table(), range).await?;
         if let Some(operation) = measurement.forget_shard_types(|start_ns| range.contains(start_ns)) {
             self.series_records().write(vec![operation]).await?;
         }
-        self.remove_empty_series(measurement, touched, range).await?;
+        measurement.presence().write().keep(|shard| !range.covers(shard));
+        let left = self.store().partitions(measurement.table())?;
+        let mut empty = measurement.series().all().clone();
+        let mut present = empty.clone();
+        if !measurement.presence().read().narrow(&mut present, left.iter().map(|partition| partition.range)) {
+            present = self.with_rows(measurement, present, TimeRange::ALL).await?;
+        }
+        empty -= present;
+        self.remove_series(measurement, &empty).await?;
         Ok(gone.len() as u64)
+    }
+
+    /// Takes one step towards knowing which series are in which shards, of measurements with many series.
+    pub async fn learn_presence(&self) -> Result<()> {
+        for measurement in self.loaded_measurements() {
+            if measurement.series_count().is_none_or(|count| count < PRESENCE_SERIES_MIN) {
+                continue;
+            }
+            let Ok(partitions) = self.store().partitions(measurement.table()) else { continue };
+            let shards = || partitions.iter().map(|partition| partition.range);
+            // What writers were about when these sets were begun the store has by now: they were kept out since then, and
+            // those that left half-way were done long before the next step. One shard at a time: a scan of a large one
+            // takes some seconds.
+            let newest = measurement.presence().read().incomplete().pop();
+            if let Some(range) = newest {
+                let all = measurement.series().all().clone();
+                let found = self.with_rows(&measurement, all, range).await?;
+                measurement.presence().write().complete(range, &found);
+            }
+            let is_lacking = |range: &TimeRange| measurement.presence().read().lacks(*range);
+            if shards().any(|range| is_lacking(&range)) {
+                let _owned = measurement.membership().own().await;
+                let lacking: Vec<_> = shards().filter(is_lacking).collect();
+                let mut presence = measurement.presence().write();
+                presence.keep(|known| shards().any(|range| range == known));
+                lacking.into_iter().for_each(|range| presence.begin(range));
+            }
+        }
+        Ok(())
     }
 
     /// Removes those of some series that have no point, after all that they had in a range of time were deleted. The
@@ -115,8 +149,12 @@ impl Catalog {
             true => ids,
             false => &ids - self.with_rows(measurement, ids.clone(), TimeRange::ALL).await?,
         };
+        self.remove_series(measurement, &empty).await
+    }
+
+    async fn remove_series(&self, measurement: &Measurement, gone: &RoaringBitmap) -> Result<()> {
         let before = measurement.memory_bytes();
-        let removed = measurement.remove_series(&empty).await;
+        let removed = measurement.remove_series(gone).await;
         self.give_back_series_memory(before.saturating_sub(measurement.memory_bytes()));
         removed
     }

@@ -162,4 +162,45 @@ mod tests {
             "it is known all the same"
         );
     }
+
+    #[tokio::test]
+    async fn series_are_known_by_the_shards_that_have_them() {
+        const HOUR_NS: i64 = DAY_NS / 24;
+        let catalog = catalog(&["d"]).await;
+        let writer = LineWriter::new(catalog.clone(), SeriesCacheLimits::default(), usize::MAX);
+        let write = async |hosts: std::ops::Range<u32>, hour: i64| {
+            let lines = hosts.map(|host| format!("n,host=h{host} v=1 {}\n", hour * HOUR_NS + 1));
+            let options = ParseOptions { now_ns: DAY_NS, ..ParseOptions::default() };
+            let body = lines.collect::<String>();
+            assert_eq!(writer.write("d", "", options, body.as_bytes()).await.unwrap().complaint(), None);
+        };
+        write(0..20_000, 1).await;
+        write(20_000..25_000, 2).await;
+        let measurement = catalog.known_measurements("d", "autogen").remove(1);
+        let visited = |first_hour: i64, end_hour: i64| {
+            let mut ids = measurement.series().all().clone();
+            measurement.narrow(&mut ids, TimeRange::new(first_hour * HOUR_NS, end_hour * HOUR_NS));
+            ids.len()
+        };
+        assert_eq!(visited(2, 3), 25_000, "nothing is known yet");
+        catalog.learn_presence().await.unwrap();
+        write(0..7, 2).await;
+        assert_eq!(visited(2, 3), 25_000, "what was there before is not known yet");
+        catalog.learn_presence().await.unwrap();
+        assert_eq!((visited(1, 2), visited(2, 3)), (25_000, 5007), "the newest first");
+        catalog.learn_presence().await.unwrap();
+        assert_eq!((visited(1, 2), visited(2, 3), visited(1, 3)), (20_000, 5007, 25_000));
+        write(7..9, 2).await;
+        assert_eq!(visited(2, 3), 5009);
+        // A shard that is new is not known at once.
+        write(30_000..30_001, 3).await;
+        assert_eq!((visited(2, 3), visited(2, 4), visited(3, 4)), (5009, 25_001, 25_001));
+        catalog.learn_presence().await.unwrap();
+        catalog.learn_presence().await.unwrap();
+        assert_eq!((visited(2, 4), visited(3, 4), visited(4, 9)), (5010, 1, 0));
+        // The first hours expire: series that are in no other shard go.
+        let enforced = catalog.enforce_retention(DAY_NS + 2 * HOUR_NS).await;
+        assert!(enforced.error.is_none());
+        assert_eq!((enforced.dropped, measurement.series().len(), visited(1, 9)), (2, 5010, 5010));
+    }
 }

@@ -261,10 +261,10 @@ impl BatchWrite<'_> {
         &self,
         batch: &mut ParsedBatch,
         measurements: &[Arc<Measurement>],
-        full: bool,
+        full: Option<String>,
         report: &mut WriteReport,
     ) -> Result<()> {
-        let mut refusal = Refusal::new(self.policy, self.now_ns, full.then_some(self.series_limit_bytes));
+        let mut refusal = Refusal::new(self.policy, self.now_ns, full);
         batch.groups().zip(measurements).for_each(|(group, own)| refusal.check(group, own));
         let kept = refusal.finish(batch.groups(), report);
         let mut operations = Vec::new();
@@ -273,6 +273,7 @@ impl BatchWrite<'_> {
         let mut lent: Vec<(usize, Vec<ArrayRef>)> = Vec::new();
         let with_rows = batch.groups_mut().iter_mut().enumerate().filter(|(_, group)| group.row_count() > 0);
         for (((index, group), measurement), keep) in with_rows.zip(measurements).zip(kept) {
+            measurement.note_rows(&group.series_ids, &group.times_ns);
             if let Some(upsert) = upsert_of(group, measurement, keep).await? {
                 written += upsert.rows() as u64;
                 lent.push((index, upsert.columns.iter().map(|cells| cells.values.clone()).collect()));
@@ -303,15 +304,23 @@ impl BatchWrite<'_> {
         Ok(())
     }
 
-    /// Gives ids to the series that the batch is the first to name here. Returns whether some got none because
-    /// there are too many.
+    /// Why there is no new series where indexes take all they may.
+    fn no_memory(&self) -> String {
+        let limit_mib = self.series_limit_bytes >> 20;
+        format!(
+            "their indexes take all of {limit_mib} MiB, half of memory-limit; DROP SERIES or DELETE those that are not \
+             needed, keep points for a shorter time, or raise memory-limit"
+        )
+    }
+
+    /// Gives ids to the series that the batch is the first to name here. Returns why some got none, if so.
     fn resolve_series(
         &self,
         cache: &mut SeriesCache,
         batch: &mut ParsedBatch,
         measurements: &[Arc<Measurement>],
-    ) -> bool {
-        let mut full = false;
+    ) -> Option<String> {
+        let mut full = None;
         let mut tags = TagSet::default();
         let pending = cache.pending().to_vec();
         let of_name: HashMap<&[u8], &Arc<Measurement>> = match pending.is_empty() {
@@ -329,15 +338,19 @@ impl BatchWrite<'_> {
             if texts.iter().all(|(key, _)| key != "time") {
                 let tags: Vec<(&str, &str)> = texts.iter().map(|(key, value)| (&**key, &**value)).collect();
                 let id = if self.catalog.series_memory_bytes() > self.series_limit_bytes {
-                    let Some(id) = measurement.known_series_id(&tags) else {
-                        full = true;
-                        continue;
-                    };
-                    id
+                    measurement.known_series_id(&tags).ok_or_else(|| self.no_memory())
                 } else {
-                    let (id, memory_bytes) = measurement.new_series_id(&tags);
-                    self.catalog.add_series_memory(memory_bytes);
-                    id
+                    measurement.new_series_id(&tags).map(|(id, memory_bytes)| {
+                        self.catalog.add_series_memory(memory_bytes);
+                        id
+                    })
+                };
+                let id = match id {
+                    Ok(id) => id,
+                    Err(reason) => {
+                        full = Some(reason);
+                        continue;
+                    }
                 };
                 cache.set_series_id(handle, id.0);
             }
@@ -351,7 +364,8 @@ impl BatchWrite<'_> {
 fn renew_series(cache: &mut SeriesCache, batch: &ParsedBatch, measurements: &[Arc<Measurement>]) -> bool {
     let mut forgotten = false;
     for (group, measurement) in batch.groups().zip(measurements) {
-        let in_use = |id| measurement.series().contains(SeriesId(id));
+        let mut series = None;
+        let in_use = |id| series.get_or_insert_with(|| measurement.series()).contains(SeriesId(id));
         forgotten |= cache.renew(group.measurement(), measurement.generation(), in_use);
     }
     forgotten
@@ -539,8 +553,10 @@ mod tests {
         catalog.create_database("d", None).await.unwrap();
         let policy = catalog.database("d").unwrap().existing_policy("").unwrap().clone();
         let measurement = catalog.measurement_for_write("d", &policy, "m").await.unwrap();
-        let ids: Vec<u32> =
-            ["a", "b", "c"].iter().map(|host| measurement.new_series_id(&[("host", host)]).0.0).collect();
+        let ids: Vec<u32> = ["a", "b", "c"]
+            .iter()
+            .map(|host| measurement.new_series_id(&[("host", host)]).unwrap().0.0)
+            .collect();
         let count = |used: &[u32]| measurement.unsaved_records(used.iter().copied()).series.len();
         assert_eq!(count(&[ids[0]]), 3, "all that nobody has taken");
         assert_eq!(count(&[ids[1], ids[1], 77]), 1, "the first batch may fail");

@@ -1,17 +1,19 @@
 //! Whoever removes keeps out who writes to the same measurement, and nobody else.
 
 use async_trait::async_trait;
+use nyala_core::schema::TIME_COLUMN;
 use nyala_core::store::memory::MemoryStore;
 use nyala_core::store::{
-    Alteration, Capabilities, Delete, PartitionInfo, SnapshotRef, Store, StoreRef, Update, WriteBatch,
+    Alteration, Capabilities, Delete, Direction, Order, PartitionInfo, RowSelection, ScanRequest, SeriesSet,
+    SnapshotRef, Store, StoreRef, Update, WriteBatch,
 };
-use nyala_core::{Result, Sequence, TableId, TableSchema, TimeRange};
+use nyala_core::{Result, Sequence, SeriesId, TableId, TableSchema, TimeRange};
 use nyala_db::catalog::Catalog;
 use nyala_db::ingest::{ParseOptions, SeriesCacheLimits};
 use nyala_db::series::TagFilter;
 use nyala_db::write::LineWriter;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::sync::Mutex;
 use tokio::task::yield_now;
 
@@ -21,6 +23,8 @@ struct HeldStore {
     inner: MemoryStore,
     held: Mutex<()>,
     deletions: AtomicU64,
+    /// Batches are written, and nobody hears of it.
+    is_silent: AtomicBool,
 }
 
 #[async_trait]
@@ -59,7 +63,11 @@ impl Store for HeldStore {
     }
 
     async fn write(&self, batch: WriteBatch) -> Result<Sequence> {
-        self.inner.write(batch).await
+        let written = self.inner.write(batch).await;
+        if self.is_silent.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
+        written
     }
 
     async fn delete(&self, delete: Delete) -> Result<Sequence> {
@@ -229,4 +237,40 @@ async fn writers_and_removals_of_several_measurements_do_not_wait_for_each_other
         bed.write("d", lines(name, 0..3, 99)).await.unwrap();
         assert_eq!(bed.hosts(name).await.len(), 3);
     }
+}
+
+#[tokio::test]
+async fn a_removal_that_is_broken_off_leaves_no_point_without_its_series() {
+    let bed = Bed::new().await;
+    bed.write("d", lines("a", 0..3, 1)).await.unwrap();
+    bed.store.is_silent.store(true, Ordering::Relaxed);
+    let deleting = bed.delete("d", "a", host("h1"), TimeRange::ALL);
+    settle().await;
+    assert!(!deleting.is_finished());
+    deleting.abort();
+    deleting.await.unwrap_err();
+    bed.store.is_silent.store(false, Ordering::Relaxed);
+    assert_eq!(bed.write("d", lines("a", 0..3, 2)).await.unwrap(), 3);
+    // As after a restart.
+    let catalog = Catalog::open(bed.store.clone() as StoreRef).await.unwrap();
+    let measurement = catalog.measurement("d", "autogen", "a").await.unwrap().unwrap();
+    let ids: Vec<SeriesId> = measurement.series().select(&host("h1")).into_iter().map(SeriesId).collect();
+    assert_eq!(ids.len(), 1, "the series is there once");
+    let request = ScanRequest {
+        table: measurement.table(),
+        rows: RowSelection::Series { series: SeriesSet::Ids(ids.into()), time: TimeRange::ALL },
+        columns: vec![TIME_COLUMN],
+        predicates: Vec::new(),
+        skip_empty_rows: false,
+        order: Order::Key(Direction::Forward),
+        ties: [].into(),
+        limit: None,
+        limit_per_prefix: None,
+    };
+    let mut rows = bed.store.snapshot().scan(request).await.unwrap();
+    assert_eq!(
+        rows.next().await.unwrap().map_or(0, |batch| batch.rows),
+        1,
+        "with the point that was acknowledged"
+    );
 }

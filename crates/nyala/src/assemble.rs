@@ -208,6 +208,9 @@ async fn upkeep(catalog: Arc<Catalog>, engine: Arc<Engine>, clock: ClockRef) {
         if let Some(error) = error {
             tracing::error!(%error, failed, "measurements keep what outlived their retention policy");
         }
+        if let Err(error) = catalog.learn_presence().await {
+            tracing::warn!(%error, "queries visit series without points in their time");
+        }
         index_memory.set(catalog.measure_series_memory() as u64);
     }
 }

@@ -5,13 +5,13 @@
 //! shard has it: its column outlives the deletion of its last shard unseen, and is used again.
 
 use super::membership::Membership;
+use super::unsaved::{TakenRecords, Unsaved};
 use crate::ingest::Generation;
 use crate::records::Records;
-use crate::series::SeriesIndex;
-use foldhash::fast::FixedState;
+use crate::series::{Presence, SeriesIndex};
 use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN};
 use nyala_core::store::{Alteration, Operation, StoreRef};
-use nyala_core::{ColumnId, ColumnType, Error, Result, SeriesId, TableId, TableSchema};
+use nyala_core::{ColumnId, ColumnType, Error, Result, SeriesId, TableId, TableSchema, TimeRange};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -106,53 +106,9 @@ pub struct Measurement {
     unsaved: Mutex<Unsaved>,
 }
 
-/// Records that no acknowledged batch holds.
-#[derive(Default)]
-struct Unsaved {
-    shard_types: HashMap<Vec<u8>, u8>,
-    series: hashbrown::HashMap<u32, UnsavedSeries, FixedState>,
-    /// Series that were removed, whose records are still there.
-    removed: RoaringBitmap,
-}
-
-struct UnsavedSeries {
-    record: Arc<[u8]>,
-    /// A batch on its way holds it. Others need not, but for those that have points of the series: the batch may fail.
-    taken: bool,
-}
-
-/// Records that a batch takes along.
-pub(crate) struct TakenRecords {
-    shard_types: Vec<(Vec<u8>, u8)>,
-    pub(crate) series: Vec<(u32, [u8; SERIES_KEY_BYTES], Arc<[u8]>)>,
-    removed: RoaringBitmap,
-    /// Key and value of the id that the next series gets, if series were removed.
-    next_id: Option<(Vec<u8>, [u8; 4])>,
-    table: TableId,
-}
-
-impl TakenRecords {
-    /// What writes them.
-    pub(crate) fn operations(&self, records: &Records) -> Vec<Operation> {
-        let mut operations = Vec::new();
-        if !self.removed.is_empty() {
-            let keys: Vec<_> = self.removed.iter().map(|id| series_key(self.table, SeriesId(id))).collect();
-            operations.push(records.remove(keys.iter().map(<[u8; SERIES_KEY_BYTES]>::as_slice)));
-        }
-        // Sorted by key of series.
-        let types = self.shard_types.iter().map(|(key, code)| (key.as_slice(), std::slice::from_ref(code)));
-        let next_id = self.next_id.iter().map(|(key, id)| (key.as_slice(), id.as_slice()));
-        let series = self.series.iter().map(|(_, key, record)| (key.as_slice(), &**record));
-        let mut put = types.chain(next_id).chain(series).peekable();
-        if put.peek().is_some() {
-            operations.push(records.put(put));
-        }
-        operations
-    }
-}
-
 struct Loaded {
     series: RwLock<SeriesIndex>,
+    presence: RwLock<Presence>,
     shard_types: RwLock<ShardTypes>,
     /// Those of the columns that some shard has.
     fields: RwLock<Arc<Vec<Field>>>,
@@ -226,6 +182,33 @@ impl Measurement {
         self.loaded().series.read()
     }
 
+    /// Which series may have points in which shard.
+    pub(crate) fn presence(&self) -> &RwLock<Presence> {
+        &self.loaded().presence
+    }
+
+    /// Takes note that rows are about to be written.
+    pub(crate) fn note_rows(&self, ids: &[u32], times_ns: &[i64]) {
+        let presence = self.presence();
+        if !presence.read().has(ids, times_ns) {
+            presence.write().note(ids, times_ns);
+        }
+    }
+
+    /// Leaves those of some series that may have points in a range of times, where there are so many that looking for
+    /// rows of all of them costs more than that.
+    pub fn narrow(&self, ids: &mut RoaringBitmap, time: TimeRange) {
+        if ids.len() < NARROWED_SERIES_MIN {
+            return;
+        }
+        // Of a measurement that was dropped there is nothing to find anyway.
+        if let Ok(partitions) = self.store.partitions(self.table) {
+            let shards =
+                partitions.iter().map(|partition| partition.range).filter(|range| range.overlaps(time));
+            self.presence().read().narrow(ids, shards);
+        }
+    }
+
     /// Who may write to it, or remove from it.
     pub(crate) fn membership(&self) -> &Membership {
         &self.membership
@@ -243,7 +226,9 @@ impl Measurement {
 
     /// Bytes its series take in memory, about; none before they are loaded.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.loaded.get().map_or(0, |loaded| loaded.series.read().memory_bytes())
+        self.loaded
+            .get()
+            .map_or(0, |loaded| loaded.series.read().memory_bytes() + loaded.presence.read().memory_bytes())
     }
 
     fn loaded(&self) -> &Loaded {
@@ -272,6 +257,7 @@ impl Measurement {
                 let fields = present_fields(&self.columns.read(), shard_types.values());
                 Ok(Loaded {
                     series: RwLock::new(series),
+                    presence: RwLock::default(),
                     shard_types: RwLock::new(shard_types),
                     fields: RwLock::new(Arc::new(fields)),
                 })
@@ -338,54 +324,39 @@ impl Measurement {
         self.series().find(tags)
     }
 
-    /// The id of a tag set that is new, and about how many bytes it takes in memory; none if it was not new.
-    pub(crate) fn new_series_id(&self, tags: &[(&str, &str)]) -> (SeriesId, usize) {
+    /// The id of a tag set that is new, and about how many bytes it takes in memory, none if it was not new; or why it
+    /// gets no id.
+    pub(crate) fn new_series_id(
+        &self,
+        tags: &[(&str, &str)],
+    ) -> std::result::Result<(SeriesId, usize), String> {
         let mut series = self.loaded().series.write();
+        if series.next_id() >= LAST_SERIES {
+            return series.find(tags).map(|id| (id, 0)).ok_or_else(|| NO_MORE_IDS.to_owned());
+        }
         let (id, new) = series.insert(tags);
         if !new {
-            return (id, 0);
+            return Ok((id, 0));
         }
         let record = tags_record(tags);
         let memory_bytes = record.len() + tags.len() * SERIES_TAG_BYTES;
-        let unsaved = UnsavedSeries { record: record.into(), taken: false };
-        self.unsaved.lock().series.insert(id.0, unsaved);
-        (id, memory_bytes)
+        self.unsaved.lock().add_series(id, record.into());
+        Ok((id, memory_bytes))
     }
 
     /// The records that no acknowledged batch holds yet, for a batch with points of these series: all that it needs,
     /// and all that no other has on its way.
     pub(crate) fn unsaved_records(&self, used: impl Iterator<Item = u32>) -> TakenRecords {
-        let mut unsaved = self.unsaved.lock();
-        let shard_types = unsaved.shard_types.iter().map(|(key, code)| (key.clone(), *code)).collect();
-        let mut series = Vec::new();
-        if !unsaved.series.is_empty() {
-            let mut ids: Vec<u32> = used.filter(|id| unsaved.series.contains_key(id)).collect();
-            ids.extend(unsaved.series.iter().filter(|(_, unsaved)| !unsaved.taken).map(|(id, _)| *id));
-            ids.sort_unstable();
-            ids.dedup();
-            series.reserve(ids.len());
-            for id in ids {
-                if let Some(unsaved) = unsaved.series.get_mut(&id) {
-                    unsaved.taken = true;
-                    series.push((id, series_key(self.table, SeriesId(id)), unsaved.record.clone()));
-                }
-            }
+        let mut taken = self.unsaved.lock().take(self.table, used);
+        if taken.has_removed() {
+            taken.keep_next_id(self.series().next_id());
         }
-        let removed = unsaved.removed.clone();
-        drop(unsaved);
-        let next_id = (!removed.is_empty())
-            .then(|| (record_key(self.table, NEXT_ID, &[]), self.series().next_id().0.to_le_bytes()));
-        TakenRecords { shard_types, series, removed, next_id, table: self.table }
+        taken
     }
 
     /// Says that records are durable now.
     pub(crate) fn saved(&self, records: &TakenRecords) {
-        let mut unsaved = self.unsaved.lock();
-        for (key, _) in &records.shard_types {
-            unsaved.shard_types.remove(key);
-        }
-        records.series.iter().for_each(|(id, ..)| drop(unsaved.series.remove(id)));
-        unsaved.removed -= &records.removed;
+        self.unsaved.lock().saved(records);
     }
 
     /// The starts of the shards that have fields.
@@ -427,10 +398,9 @@ impl Measurement {
 
     fn forget_series(&self, ids: &RoaringBitmap) {
         self.loaded().series.write().remove(ids);
+        self.loaded().presence.write().remove(ids);
         self.membership.note_removal();
-        let mut unsaved = self.unsaved.lock();
-        ids.iter().for_each(|id| drop(unsaved.series.remove(&id)));
-        unsaved.removed |= ids;
+        self.unsaved.lock().remove_series(ids);
     }
 
     /// All its records, to be removed with it.
@@ -451,6 +421,12 @@ fn present_fields<'a>(
     columns.iter().filter(|field| present.contains(&(&*field.name, field.field_type))).cloned().collect()
 }
 
+/// The id that no series gets: it and the next mean none elsewhere.
+const LAST_SERIES: SeriesId = SeriesId(u32::MAX - 1);
+const NO_MORE_IDS: &str =
+    "it had 4 294 967 294 in its time, which is all a measurement can have; write to another";
+/// Fewer series are not narrowed: there is little to gain.
+const NARROWED_SERIES_MIN: u64 = 1 << 10;
 /// Series removed with one batch: some milliseconds for those who want to read the index meanwhile.
 const REMOVED_AT_ONCE: usize = 1 << 14;
 
@@ -481,13 +457,13 @@ fn fields_of(schema: &TableSchema) -> Vec<Field> {
 //   next id:    nothing                  → u32
 const SERIES: u8 = b's';
 const SHARD_TYPE: u8 = b't';
-const NEXT_ID: u8 = b'n';
+pub(super) const NEXT_ID: u8 = b'n';
 
 fn record_prefix(table: TableId) -> [u8; 4] {
     table.0.to_be_bytes()
 }
 
-fn record_key(table: TableId, kind: u8, rest: &[u8]) -> Vec<u8> {
+pub(super) fn record_key(table: TableId, kind: u8, rest: &[u8]) -> Vec<u8> {
     [&record_prefix(table)[..], &[kind], rest].concat()
 }
 
@@ -501,9 +477,9 @@ fn tags_record(tags: &[(&str, &str)]) -> Vec<u8> {
 }
 
 /// Table, kind, id.
-const SERIES_KEY_BYTES: usize = 9;
+pub(super) const SERIES_KEY_BYTES: usize = 9;
 
-fn series_key(table: TableId, id: SeriesId) -> [u8; SERIES_KEY_BYTES] {
+pub(super) fn series_key(table: TableId, id: SeriesId) -> [u8; SERIES_KEY_BYTES] {
     let mut key = [SERIES; SERIES_KEY_BYTES];
     key[..4].copy_from_slice(&record_prefix(table));
     key[5..].copy_from_slice(&id.0.to_be_bytes());

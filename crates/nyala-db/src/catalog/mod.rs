@@ -9,6 +9,7 @@ mod membership;
 mod retention_policy;
 mod shard;
 mod subscription;
+mod unsaved;
 
 pub use continuous::ContinuousQuery;
 pub use measurement::{Field, FieldType, Measurement};
@@ -245,6 +246,13 @@ impl Catalog {
                 return Owned { _members: members, _changing: changing };
             }
         }
+    }
+
+    /// The measurements whose series are in memory.
+    pub(crate) fn loaded_measurements(&self) -> Vec<Arc<Measurement>> {
+        let state = self.state.read();
+        let all = state.measurements.values().flat_map(BTreeMap::values);
+        all.filter(|measurement| measurement.series_count().is_some()).cloned().collect()
     }
 
     /// Measures how many bytes the series indexes in memory take, about. Takes its time.

@@ -167,7 +167,7 @@ impl SeriesCache {
         &mut self,
         measurement: &[u8],
         generation: Generation,
-        in_use: impl Fn(u32) -> bool,
+        mut in_use: impl FnMut(u32) -> bool,
     ) -> bool {
         let Some(number) = self.find_measurement(measurement) else { return false };
         let Some(known) = self.measurements[number].generation.replace(generation) else { return false };

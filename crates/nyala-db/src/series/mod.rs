@@ -11,10 +11,12 @@ mod dictionary;
 mod filter;
 mod groups;
 mod postings;
+mod presence;
 mod runs;
 
 pub use filter::TagFilter;
 pub use groups::{GroupValues, Numbers, TagValues};
+pub(crate) use presence::Presence;
 
 use dictionary::Dictionary;
 use foldhash::fast::FixedState;

@@ -38,8 +38,8 @@ pub(super) struct Refusal {
     width_ns: i64,
     /// The first and last time that is taken.
     writable_ns: Option<(i64, i64)>,
-    /// The bound on series that rows without one have met; else their tags are at fault.
-    series_limit_bytes: Option<usize>,
+    /// Why rows have no series; else their tags are at fault.
+    full: Option<String>,
     groups: Vec<Fates>,
     /// Why the first dropped row was, and which line it is in.
     first: Option<(Stage, u32, String)>,
@@ -55,11 +55,11 @@ struct Field<'a> {
 }
 
 impl Refusal {
-    pub(super) fn new(policy: &RetentionPolicy, now_ns: i64, series_limit_bytes: Option<usize>) -> Self {
+    pub(super) fn new(policy: &RetentionPolicy, now_ns: i64, full: Option<String>) -> Self {
         Self {
             width_ns: policy.shard_duration_ns,
             writable_ns: policy.writable_ns(now_ns),
-            series_limit_bytes,
+            full,
             groups: Vec::new(),
             first: None,
             conflicting: BTreeSet::new(),
@@ -78,14 +78,11 @@ impl Refusal {
             }
         }
         if group.series_ids.contains(&UNRESOLVED_SERIES) {
-            let limit_bytes = self.series_limit_bytes;
+            let full = self.full.clone();
             let words = || {
                 let name = measurement.name();
-                if let Some(limit_bytes) = limit_bytes {
-                    let limit_mib = limit_bytes >> 20;
-                    return format!(
-                        "no new series on measurement \"{name}\": their indexes take all of {limit_mib} MiB, half of memory-limit; DROP SERIES or DELETE those that are not needed, keep points for a shorter time, or raise memory-limit"
-                    );
+                if let Some(reason) = &full {
+                    return format!("no new series on measurement \"{name}\": {reason}");
                 }
                 format!("invalid tag key: input tag \"time\" on measurement \"{name}\" is invalid")
             };

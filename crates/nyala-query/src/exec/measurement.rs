@@ -104,7 +104,11 @@ impl MeasurementRows {
     /// Finds the series and groups of a plan in one of its measurements.
     pub fn find(plan: &Plan, source: &MeasurementPlan, snapshot: SnapshotRef) -> Self {
         let series = source.measurement.series();
-        let ids = series.select(&source.tags);
+        let mut ids = series.select(&source.tags);
+        // A limit on groups counts those too that have no rows at these times.
+        if plan.series_limit.is_none() {
+            source.measurement.narrow(&mut ids, time_range(plan));
+        }
         let mut groups = series.group(&ids, &plan.group_tags);
         drop(series);
         let mut group_series = GroupSeries::of(groups.values.len(), &groups.members);

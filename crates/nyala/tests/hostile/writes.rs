@@ -78,11 +78,11 @@ fn series_that_come_and_go_leave_room_for_others() {
     };
     let empty = index_bytes();
     let text_of_tag = "long".repeat(100);
-    // Each round alone nearly fills what series may take; all together are ten times as much.
-    for round in 0..20 {
+    // Each round alone takes a part of what series may take; all together take several times that.
+    for round in 0..8 {
         for batch in 0..3 {
             let lines = (0..10_000).map(|number| {
-                format!("s,a={round}-{batch}-{number},b={text_of_tag}{batch}-{number} v=1 {round}\n")
+                format!("s,a={round}-{batch}-{number},b={text_of_tag}{round}-{batch}-{number} v=1 {round}\n")
             });
             let body = lines.collect::<String>();
             let begun = Instant::now();
@@ -97,7 +97,7 @@ fn series_that_come_and_go_leave_room_for_others() {
                 std::thread::sleep(Duration::from_millis(100));
             }
         }
-        assert!(index_bytes() > empty + (20 << 20), "{} bytes", index_bytes());
+        assert!(index_bytes() > empty + (10 << 20), "{} bytes", index_bytes());
         let gone = match round % 2 {
             0 => server.query("DROP SERIES FROM s WHERE a =~ /./"),
             _ => server.query(&format!("DELETE FROM s WHERE time <= {round}")),
@@ -111,6 +111,7 @@ fn series_that_come_and_go_leave_room_for_others() {
 /// What deletions in one database cost a loader of another: prints rows a second without and with them, in turn.
 #[test]
 #[ignore = "measures: run it alone, on a quiet machine"]
+#[allow(clippy::print_stdout, reason = "a report")]
 fn a_loader_beside_deletions() {
     const ROUND: Duration = Duration::from_secs(5);
     let server = Server::start();

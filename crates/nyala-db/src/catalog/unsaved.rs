@@ -1,0 +1,110 @@
+//! Records of a measurement that are not durable yet: new series, types of fields in shards, series that were removed.
+//!
+//! Every writer takes along what no acknowledged batch holds, whoever made it: so a batch that fails, or whose client
+//! leaves, cannot leave later points without the records they need.
+
+use super::measurement::{NEXT_ID, SERIES_KEY_BYTES, record_key, series_key};
+use crate::records::Records;
+use foldhash::fast::FixedState;
+use nyala_core::store::Operation;
+use nyala_core::{SeriesId, TableId};
+use roaring::RoaringBitmap;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Records of a measurement that no acknowledged batch holds.
+#[derive(Default)]
+pub(super) struct Unsaved {
+    pub(super) shard_types: HashMap<Vec<u8>, u8>,
+    series: hashbrown::HashMap<u32, UnsavedSeries, FixedState>,
+    /// Series that were removed, whose records are still there.
+    removed: RoaringBitmap,
+}
+
+struct UnsavedSeries {
+    record: Arc<[u8]>,
+    /// A batch on its way holds it. Others need not, but for those that have points of the series: the batch may fail.
+    taken: bool,
+}
+
+/// Records that a batch takes along.
+pub(crate) struct TakenRecords {
+    shard_types: Vec<(Vec<u8>, u8)>,
+    pub(crate) series: Vec<(u32, [u8; SERIES_KEY_BYTES], Arc<[u8]>)>,
+    removed: RoaringBitmap,
+    /// Key and value of the id that the next series gets, if series were removed.
+    next_id: Option<(Vec<u8>, [u8; 4])>,
+    table: TableId,
+}
+
+impl Unsaved {
+    /// A series is new.
+    pub(super) fn add_series(&mut self, id: SeriesId, record: Arc<[u8]>) {
+        self.series.insert(id.0, UnsavedSeries { record, taken: false });
+    }
+
+    /// Series were removed.
+    pub(super) fn remove_series(&mut self, ids: &RoaringBitmap) {
+        ids.iter().for_each(|id| drop(self.series.remove(&id)));
+        self.removed |= ids;
+    }
+
+    /// All that a batch with points of these series needs, and all that no other has on its way.
+    pub(super) fn take(&mut self, table: TableId, used: impl Iterator<Item = u32>) -> TakenRecords {
+        let shard_types = self.shard_types.iter().map(|(key, code)| (key.clone(), *code)).collect();
+        let mut series = Vec::new();
+        if !self.series.is_empty() {
+            let mut ids: Vec<u32> = used.filter(|id| self.series.contains_key(id)).collect();
+            ids.extend(self.series.iter().filter(|(_, unsaved)| !unsaved.taken).map(|(id, _)| *id));
+            ids.sort_unstable();
+            ids.dedup();
+            series.reserve(ids.len());
+            for id in ids {
+                if let Some(unsaved) = self.series.get_mut(&id) {
+                    unsaved.taken = true;
+                    series.push((id, series_key(table, SeriesId(id)), unsaved.record.clone()));
+                }
+            }
+        }
+        TakenRecords { table, shard_types, series, removed: self.removed.clone(), next_id: None }
+    }
+
+    /// Records are durable now.
+    pub(super) fn saved(&mut self, records: &TakenRecords) {
+        for (key, _) in &records.shard_types {
+            self.shard_types.remove(key);
+        }
+        records.series.iter().for_each(|(id, ..)| drop(self.series.remove(id)));
+        self.removed -= &records.removed;
+    }
+}
+
+impl TakenRecords {
+    /// Whether they remove those of series.
+    pub(super) fn has_removed(&self) -> bool {
+        !self.removed.is_empty()
+    }
+
+    /// The id that the next series gets is kept with them, so that those that were removed are not used again.
+    pub(super) fn keep_next_id(&mut self, id: SeriesId) {
+        self.next_id = Some((record_key(self.table, NEXT_ID, &[]), id.0.to_le_bytes()));
+    }
+
+    /// What writes them.
+    pub(crate) fn operations(&self, records: &Records) -> Vec<Operation> {
+        let mut operations = Vec::new();
+        if !self.removed.is_empty() {
+            let keys: Vec<_> = self.removed.iter().map(|id| series_key(self.table, SeriesId(id))).collect();
+            operations.push(records.remove(keys.iter().map(<[u8; SERIES_KEY_BYTES]>::as_slice)));
+        }
+        // Sorted by key of series.
+        let types = self.shard_types.iter().map(|(key, code)| (key.as_slice(), std::slice::from_ref(code)));
+        let next_id = self.next_id.iter().map(|(key, id)| (key.as_slice(), id.as_slice()));
+        let series = self.series.iter().map(|(_, key, record)| (key.as_slice(), &**record));
+        let mut put = types.chain(next_id).chain(series).peekable();
+        if put.peek().is_some() {
+            operations.push(records.put(put));
+        }
+        operations
+    }
+}

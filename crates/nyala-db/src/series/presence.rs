@@ -1,0 +1,157 @@
+//! Which series may have points in which shard: so that a query of the last hour visits the series of that time, and a
+//! shard that is dropped takes along those that are in no other, without asking the store for all.
+//!
+//! It is known of shards of measurements with many series only, and costs a bit per series and shard. A set is begun
+//! while writers are kept out: from then on each writer notes what it writes. Later the store is asked for the series
+//! that were there before, and then the set is complete. What is deleted stays noted: a set may have too many, never too
+//! few.
+
+use crate::ingest::UNRESOLVED_SERIES;
+use nyala_core::TimeRange;
+use roaring::RoaringBitmap;
+use std::collections::BTreeMap;
+
+/// Of the shards of a measurement, by their starts.
+#[derive(Default)]
+pub(crate) struct Presence {
+    shards: BTreeMap<i64, ShardSeries>,
+}
+
+struct ShardSeries {
+    range: TimeRange,
+    series: RoaringBitmap,
+    /// The series that were there before writers noted theirs are among them.
+    complete: bool,
+}
+
+impl Presence {
+    /// Whether nothing has to be noted of rows.
+    pub(crate) fn has(&self, ids: &[u32], times_ns: &[i64]) -> bool {
+        if self.shards.is_empty() || ids.is_empty() {
+            return true;
+        }
+        let bounds = |values: &mut dyn Iterator<Item = i64>| {
+            values.fold((i64::MAX, i64::MIN), |(least, most), value| (least.min(value), most.max(value)))
+        };
+        let (first_ns, last_ns) = bounds(&mut times_ns.iter().copied());
+        let shard = self.shard_at(first_ns);
+        if shard.is_some_and(|shard| shard.range.contains(last_ns)) {
+            let series = shard.map(|shard| &shard.series);
+            let (least, most) =
+                ids.iter().fold((u32::MAX, 0), |(least, most), id| (least.min(*id), most.max(*id)));
+            // Nearly always a batch has series of which all between are there too.
+            return series.is_some_and(|series| {
+                series.contains_range(least..=most) || ids.iter().all(|id| series.contains(*id))
+            });
+        }
+        let noted =
+            |(id, time_ns): (&u32, &i64)| self.shard_at(*time_ns).is_none_or(|s| s.series.contains(*id));
+        ids.iter().zip(times_ns).all(noted)
+    }
+
+    /// Notes that series have points at times.
+    pub(crate) fn note(&mut self, ids: &[u32], times_ns: &[i64]) {
+        for (id, time_ns) in ids.iter().zip(times_ns).filter(|(id, _)| **id != UNRESOLVED_SERIES) {
+            let shard = self.shards.range_mut(..=*time_ns).next_back().map(|(_, shard)| shard);
+            if let Some(shard) = shard.filter(|shard| shard.range.contains(*time_ns)) {
+                shard.series.insert(*id);
+            }
+        }
+    }
+
+    /// Leaves those of some series that may have points in these shards; `false`: it is not known of all of them.
+    pub(crate) fn narrow(&self, ids: &mut RoaringBitmap, shards: impl Iterator<Item = TimeRange>) -> bool {
+        let mut present = RoaringBitmap::new();
+        for range in shards {
+            match self.shards.get(&range.start_ns) {
+                Some(shard) if shard.complete && shard.range == range => present |= &*ids & &shard.series,
+                _ => return false,
+            }
+        }
+        *ids = present;
+        true
+    }
+
+    /// Whether nothing is known of a shard.
+    pub(crate) fn lacks(&self, range: TimeRange) -> bool {
+        self.shards.get(&range.start_ns).is_none_or(|shard| shard.range != range)
+    }
+
+    /// The shards of which something is not known yet.
+    pub(crate) fn incomplete(&self) -> Vec<TimeRange> {
+        self.shards.values().filter(|shard| !shard.complete).map(|shard| shard.range).collect()
+    }
+
+    /// Writers note what they write to a shard from now on. None is under way.
+    pub(crate) fn begin(&mut self, range: TimeRange) {
+        self.shards
+            .insert(range.start_ns, ShardSeries { range, series: RoaringBitmap::new(), complete: false });
+    }
+
+    /// These series were in a shard before.
+    pub(crate) fn complete(&mut self, range: TimeRange, series: &RoaringBitmap) {
+        if let Some(shard) = self.shards.get_mut(&range.start_ns).filter(|shard| shard.range == range) {
+            shard.series |= series;
+            shard.complete = true;
+        }
+    }
+
+    /// Series are no more.
+    pub(crate) fn remove(&mut self, gone: &RoaringBitmap) {
+        self.shards.values_mut().for_each(|shard| shard.series -= gone);
+    }
+
+    /// Forgets shards that are no more.
+    pub(crate) fn keep(&mut self, is_there: impl Fn(TimeRange) -> bool) {
+        self.shards.retain(|_, shard| is_there(shard.range));
+    }
+
+    /// Bytes held in memory, about.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.shards.values().map(|shard| size_of::<ShardSeries>() + shard.series.serialized_size()).sum()
+    }
+
+    fn shard_at(&self, time_ns: i64) -> Option<&ShardSeries> {
+        let (_, shard) = self.shards.range(..=time_ns).next_back()?;
+        shard.range.contains(time_ns).then_some(shard)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(start_ns: i64) -> TimeRange {
+        TimeRange::new(start_ns, start_ns + 10)
+    }
+
+    fn narrowed(presence: &Presence, ids: &[u32], shards: &[i64]) -> Option<Vec<u32>> {
+        let mut ids: RoaringBitmap = ids.iter().copied().collect();
+        let known = presence.narrow(&mut ids, shards.iter().map(|start_ns| range(*start_ns)));
+        known.then(|| ids.iter().collect())
+    }
+
+    #[test]
+    fn a_shard_has_what_it_had_and_what_was_noted_since() {
+        let mut presence = Presence::default();
+        assert!(presence.has(&[1, 2], &[0, 5]), "nobody asks");
+        presence.begin(range(0));
+        assert!(!presence.has(&[1, 2], &[0, 5]));
+        presence.note(&[1, 2, 3], &[0, 5, 10]);
+        assert!(presence.has(&[1, 2], &[0, 5]) && presence.has(&[1, 3], &[0, 10]));
+        assert!(!presence.has(&[3], &[9]) && !presence.has(&[2, 3], &[10, 9]));
+        assert_eq!(narrowed(&presence, &[1, 2, 3], &[0]), None, "what it had is not known");
+        assert_eq!(presence.incomplete(), [range(0)]);
+        presence.complete(range(0), &[7, 8].into());
+        assert_eq!(narrowed(&presence, &[1, 2, 3, 8], &[0]), Some(vec![1, 2, 8]));
+        assert_eq!(narrowed(&presence, &[1], &[0, 10]), None);
+        presence.begin(range(10));
+        presence.complete(range(10), &[3].into());
+        assert_eq!(narrowed(&presence, &[1, 3, 4], &[0, 10]), Some(vec![1, 3]));
+        presence.remove(&[1].into());
+        assert_eq!(narrowed(&presence, &[1, 2], &[0]), Some(vec![2]));
+        presence.keep(|own| own != range(0));
+        assert_eq!((presence.lacks(range(0)), presence.lacks(range(10))), (true, false));
+        assert!(presence.lacks(TimeRange::new(10, 11)), "a shard of another width");
+    }
+}
