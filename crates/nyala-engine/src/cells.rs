@@ -370,11 +370,11 @@ impl Column {
                 Arc::new(array.with_precision_and_scale(precision, scale).map_err(arrow_error)?)
             }
             (Values::Bytes(bytes), ColumnType::String) => {
-                let (offsets, data) = bytes.into_offsets();
+                let (offsets, data) = bytes.into_offsets()?;
                 Arc::new(StringArray::try_new(offsets, data, nulls).map_err(arrow_error)?)
             }
             (Values::Bytes(bytes), ColumnType::Binary) => {
-                let (offsets, data) = bytes.into_offsets();
+                let (offsets, data) = bytes.into_offsets()?;
                 Arc::new(BinaryArray::try_new(offsets, data, nulls).map_err(arrow_error)?)
             }
             (_, other) => unreachable!("a {other:?} column of another kind"),
@@ -384,11 +384,14 @@ impl Column {
 }
 
 impl ByteVec {
-    fn into_offsets(self) -> (OffsetBuffer<i32>, Buffer) {
+    fn into_offsets(self) -> Result<(OffsetBuffer<i32>, Buffer)> {
+        if i32::try_from(self.data.len()).is_err() {
+            return Err(Error::limit(format!("strings of {} bytes in one array", self.data.len())));
+        }
         let mut offsets = Vec::with_capacity(self.ends.len() + 1);
         offsets.push(0);
         offsets.extend(self.ends.iter().map(|end| *end as i32));
-        (OffsetBuffer::new(ScalarBuffer::from(offsets)), Buffer::from_vec(self.data))
+        Ok((OffsetBuffer::new(ScalarBuffer::from(offsets)), Buffer::from_vec(self.data)))
     }
 }
 

@@ -7,7 +7,7 @@
 //! A row carries a marker. A delete must stay in partial merges, because older sources that are not at
 //! hand may hold the key; [`finish`] drops it when nothing older is left.
 
-use crate::cells::{ABSENT, ByteVec, Column, Kind, NULL, VALUE};
+use crate::cells::{ABSENT, ByteVec, Column, Kind, NULL, VALUE, Values};
 use std::cmp::Ordering;
 use std::ops::Range;
 
@@ -86,6 +86,15 @@ impl<K: Keys> Piece<K> {
 
     pub(crate) fn marker(&self, row: usize) -> u8 {
         self.markers.as_ref().map_or(UPSERTED, |markers| markers[row])
+    }
+
+    /// The bytes of all strings.
+    pub(crate) fn string_bytes(&self) -> usize {
+        let bytes = |column: &Column| match &column.values {
+            Values::Bytes(strings) => strings.data.len(),
+            _ => 0,
+        };
+        self.columns.iter().map(bytes).sum()
     }
 
     /// Makes room for so many more rows, as far as their size is known.

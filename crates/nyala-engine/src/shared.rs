@@ -73,7 +73,11 @@ impl Shared {
         // The sequence is read while the version cannot change: rowsets hold rows up to the watermark at
         // their publication, so a version with an older watermark could show rows after it.
         let version = self.version.read();
-        EngineSnapshot { sequence: self.watermark.get(), version: version.clone() }
+        EngineSnapshot {
+            sequence: self.watermark.get(),
+            version: version.clone(),
+            budget: self.budget.clone(),
+        }
     }
 
     /// Gives up files of rowsets that were written for an edit that failed.

@@ -9,6 +9,7 @@ use crate::scan::series::{SeriesRequest, SeriesScan};
 use crate::scan::time_order::TimeScan;
 use crate::version::{TableVersion, Version};
 use async_trait::async_trait;
+use nyala_core::memory::MemoryBudget;
 use nyala_core::store::{
     AggregateRequest, AggregateStates, Direction, Order, RowSelection, RowStream, ScanRequest, SeriesSet,
     Snapshot,
@@ -21,6 +22,8 @@ use std::sync::Arc;
 pub(crate) struct EngineSnapshot {
     pub(crate) version: Arc<Version>,
     pub(crate) sequence: u64,
+    /// For what its scans hold.
+    pub(crate) budget: Arc<MemoryBudget>,
 }
 
 /// A selection of rows of a series-keyed table.
@@ -51,6 +54,7 @@ impl EngineSnapshot {
         Ok(SeriesRequest {
             table: table.clone(),
             sequence: self.sequence,
+            budget: self.budget.clone(),
             series,
             keys,
             time,
@@ -68,7 +72,7 @@ impl EngineSnapshot {
             Projection::new(&table.schema, &request.columns, &request.predicates, request.skip_empty_rows);
         KeyedScan::new(
             table,
-            self.sequence,
+            (self.sequence, &self.budget),
             projection,
             &range,
             direction_of(request.order),

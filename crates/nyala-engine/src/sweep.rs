@@ -54,7 +54,7 @@ impl<'a> Sweep<'a> {
         self.reader.clear();
         for (newness, walk) in self.rowsets.iter_mut().enumerate() {
             while walk.series == Some(series) {
-                is_read = is_read && walk.rows() < self.run_rows_max;
+                is_read = is_read && walk.rows() < self.run_rows_max && !self.reader.is_full();
                 if is_read {
                     self.reader.append_with(newness as u64, |piece| walk.append(piece))?;
                 }
@@ -65,6 +65,7 @@ impl<'a> Sweep<'a> {
         debug_assert!(self.rowsets.is_empty() || self.memtables.is_empty());
         for sweep in self.memtables.iter_mut().filter(|sweep| sweep.series == Some(series)) {
             is_read = is_read && self.run_rows_max > 0;
+            is_read = is_read && !self.reader.is_full();
             is_read = is_read && sweep.read(self.sequence, self.run_rows_max, &mut self.reader);
             sweep.advance();
         }

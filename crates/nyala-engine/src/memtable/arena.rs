@@ -81,6 +81,7 @@ impl WordArena {
 pub(crate) struct ByteArena {
     chunks: Vec<Vec<u8>>,
     memory_bytes: usize,
+    longest: usize,
 }
 
 impl ByteArena {
@@ -103,14 +104,25 @@ impl ByteArena {
             self.memory_bytes += chunk.capacity() - before;
         }
         chunk.extend_from_slice(bytes);
+        self.longest = self.longest.max(bytes.len());
         let address = (index << CHUNK_BYTES_LOG | start) as u64;
         let fits = bytes.len() as u64 <= LENGTH_MASK && address >> (u64::BITS - LENGTH_BITS) == 0;
         assert!(fits, "items are short, and full memtables are frozen long before");
         address << LENGTH_BITS | bytes.len() as u64
     }
 
+    /// How long the item at a place is.
+    pub(crate) fn length(place: u64) -> usize {
+        (place & LENGTH_MASK) as usize
+    }
+
+    /// The length of the longest item.
+    pub(crate) fn longest(&self) -> usize {
+        self.longest
+    }
+
     pub(crate) fn get(&self, place: u64) -> &[u8] {
-        let length = (place & LENGTH_MASK) as usize;
+        let length = Self::length(place);
         if length == 0 {
             return &[];
         }

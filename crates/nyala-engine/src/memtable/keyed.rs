@@ -3,11 +3,13 @@
 use super::{PreparedKeys, PreparedUpsert, Visibility, Wanted};
 use crate::cells::{ABSENT, ByteVec, CellSource, Column, Kind, NULL};
 use crate::key::KeyRange;
-use crate::merge::{DELETED, Keys, Piece, UPSERTED, collapse};
+use crate::merge::{DELETED, Piece, REPLACED, UPSERTED};
+use crate::tombstone::Tombstone;
 use nyala_core::ColumnId;
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Rows by encoded key.
@@ -36,6 +38,8 @@ const KEY_OVERHEAD_BYTES: u64 = 64;
 /// What a version costs besides its cells, with the allocator's share.
 const VERSION_OVERHEAD_BYTES: u64 = 48;
 const CELL_OVERHEAD_BYTES: u64 = 24;
+/// Bytes that are read at once, about.
+const BYTES_MAX: usize = 4 << 20;
 
 impl KeyedMemtable {
     pub(super) fn rows(&self) -> u64 {
@@ -93,8 +97,8 @@ impl KeyedMemtable {
         self.rows.fetch_add(count as u64, Ordering::AcqRel);
     }
 
-    /// At most `rows_max` rows from the start of a range (or from its end), in ascending order, and
-    /// whether that was all.
+    /// At most `rows_max` rows, and about [`BYTES_MAX`] bytes, from the start of a range (or from its end), in ascending
+    /// order, and whether that was all.
     pub(crate) fn read(
         &self,
         range: &KeyRange,
@@ -112,38 +116,102 @@ impl KeyedMemtable {
             Bound::Included(range.start.as_slice()),
             range.end.as_ref().map_or(Bound::Unbounded, |end| Bound::Excluded(end.as_slice())),
         );
-        let mut keys: Vec<_> = Vec::new();
         let entries = map.range::<[u8], _>(bounds);
-        // One more than wanted tells whether there is more; keys without a visible version count too.
-        if backward {
-            keys.extend(entries.rev().take(rows_max + 1));
-        } else {
-            keys.extend(entries.take(rows_max + 1));
+        let mut rows = NewestRows { wanted, visibility, keys: Vec::new(), cells: Vec::new(), bytes: 0 };
+        let all = match backward {
+            true => rows.add_all(entries.rev(), rows_max),
+            false => rows.add_all(entries, rows_max),
+        };
+        rows.append_to(&mut piece, backward);
+        (piece, all)
+    }
+}
+
+/// Rows made of the newest cells of their versions.
+struct NewestRows<'a> {
+    wanted: &'a Wanted,
+    visibility: &'a Visibility<'a>,
+    /// Each with its marker.
+    keys: Vec<(&'a [u8], u8)>,
+    /// Those of each row that are wanted.
+    cells: Vec<Option<&'a Cell>>,
+    bytes: usize,
+}
+
+impl<'a> NewestRows<'a> {
+    /// Adds rows until there are enough; whether those were all.
+    fn add_all(
+        &mut self,
+        entries: impl Iterator<Item = (&'a Box<[u8]>, &'a Vec<RowVersion>)>,
+        rows_max: usize,
+    ) -> bool {
+        for (key, versions) in entries {
+            if self.keys.len() == rows_max || self.bytes >= BYTES_MAX {
+                return false;
+            }
+            self.add(key, versions);
         }
-        let all = keys.len() <= rows_max;
-        keys.truncate(rows_max);
-        if backward {
-            keys.reverse();
-        }
-        for (key, versions) in &keys {
-            for version in versions.iter() {
-                let hidden = version.sequence > visibility.sequence
-                    || visibility
-                        .tombstones
-                        .iter()
-                        .any(|tombstone| version.sequence <= tombstone.sequence && tombstone.holds_key(key));
-                if !hidden {
-                    version.push_to(key, wanted, &mut piece);
+        true
+    }
+
+    /// Adds the row of a key, if any version of it is visible.
+    fn add(&mut self, key: &'a [u8], versions: &'a [RowVersion]) {
+        let Visibility { sequence, tombstones } = self.visibility;
+        let is_visible = |version: &&RowVersion| {
+            let hides = |tombstone: &Arc<Tombstone>| {
+                version.sequence <= tombstone.sequence && tombstone.holds_key(key)
+            };
+            version.sequence <= *sequence && !tombstones.iter().any(hides)
+        };
+        let mut visible = versions.iter().rev().filter(is_visible).peekable();
+        let Some(newest) = visible.peek() else { return };
+        let newest_deletes = newest.cells.is_none();
+        let first = self.cells.len();
+        self.cells.resize(first + self.wanted.columns.len(), None);
+        let mut any_deletes = false;
+        for version in visible {
+            let Some(cells) = &version.cells else {
+                any_deletes = true;
+                break;
+            };
+            for (place, (id, _)) in self.cells[first..].iter_mut().zip(&self.wanted.columns) {
+                if place.is_none() {
+                    *place = cells.iter().find(|(column, _)| column == id).map(|(_, cell)| cell);
                 }
             }
         }
-        let piece = collapse(piece, &wanted.kinds);
-        if !all && piece.rows() == 0 {
-            // Everything read was invisible: the caller could not go on from an empty piece.
-            drop(map);
-            return self.read(range, backward, rows_max.saturating_mul(4), wanted, visibility);
+        let marker = match (newest_deletes, any_deletes) {
+            (true, _) => DELETED,
+            (false, true) => REPLACED,
+            (false, false) => UPSERTED,
+        };
+        let bytes = |cell: &Option<&Cell>| match cell {
+            Some(Cell::Bytes(bytes)) => bytes.len(),
+            _ => 8,
+        };
+        self.bytes += key.len() + self.cells[first..].iter().map(bytes).sum::<usize>();
+        self.keys.push((key, marker));
+    }
+
+    /// Appends the rows in ascending order.
+    fn append_to(&self, piece: &mut Piece<ByteVec>, backward: bool) {
+        let columns = self.wanted.columns.len();
+        let mut markers = Vec::with_capacity(self.keys.len());
+        for at in 0..self.keys.len() {
+            let row = if backward { self.keys.len() - 1 - at } else { at };
+            let (key, marker) = self.keys[row];
+            piece.keys.push(key);
+            markers.push(marker);
+            for (column, cell) in piece.columns.iter_mut().zip(&self.cells[row * columns..]) {
+                match cell {
+                    None => column.push_state(ABSENT, 1),
+                    Some(cell) => cell.push_to(column),
+                }
+            }
         }
-        (piece, all)
+        if markers.iter().any(|marker| *marker != UPSERTED) {
+            piece.markers = Some(markers);
+        }
     }
 }
 
@@ -156,22 +224,6 @@ impl RowVersion {
         };
         let cells = self.cells.iter().flat_map(|cells| cells.iter());
         cells.map(|(_, cell)| CELL_OVERHEAD_BYTES + cell_bytes(cell)).sum()
-    }
-
-    fn push_to(&self, key: &[u8], wanted: &Wanted, piece: &mut Piece<ByteVec>) {
-        let before = piece.keys.count();
-        piece.keys.push(key);
-        if self.cells.is_none() || piece.markers.is_some() {
-            let markers = piece.markers.get_or_insert_with(|| vec![UPSERTED; before]);
-            markers.push(if self.cells.is_none() { DELETED } else { UPSERTED });
-        }
-        for ((id, _), column) in wanted.columns.iter().zip(&mut piece.columns) {
-            let mut cells = self.cells.iter().flat_map(|cells| cells.iter());
-            match cells.find(|(column, _)| column == id) {
-                None => column.push_state(ABSENT, 1),
-                Some((_, cell)) => cell.push_to(column),
-            }
-        }
     }
 }
 

@@ -9,6 +9,7 @@ mod heads;
 pub(crate) mod keyed;
 mod packed;
 pub(crate) mod piece;
+pub(crate) mod placed;
 pub(crate) mod series;
 mod shape;
 pub(crate) mod stripe;
@@ -54,12 +55,18 @@ pub(crate) struct Wanted {
     pub(crate) columns: Vec<(ColumnId, ColumnType)>,
     /// Their kinds.
     pub(crate) kinds: Vec<Kind>,
+    /// If strings are among them: the same as words, which are the places of what is no word.
+    pub(crate) places: Option<Arc<Wanted>>,
 }
 
 impl Wanted {
     pub(crate) fn new(columns: Vec<(ColumnId, ColumnType)>) -> Self {
-        let kinds = columns.iter().map(|(_, column_type)| Kind::of(*column_type)).collect();
-        Self { columns, kinds }
+        let kinds: Vec<Kind> = columns.iter().map(|(_, column_type)| Kind::of(*column_type)).collect();
+        let places = kinds.contains(&Kind::Bytes).then(|| {
+            let kinds = vec![Kind::Word; columns.len()];
+            Arc::new(Self { columns: columns.clone(), kinds, places: None })
+        });
+        Self { columns, kinds, places }
     }
 }
 

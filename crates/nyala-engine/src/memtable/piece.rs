@@ -9,6 +9,9 @@ use crate::cells::{Column, Kind};
 use crate::merge::{DELETED, Piece, UPSERTED, collapse};
 use nyala_core::Result;
 
+/// Bytes of strings that are gathered of a series at once, about.
+const STRING_BYTES_MAX: usize = 16 << 20;
+
 /// Gathers rows, page by page.
 pub(crate) struct PieceReader<'a> {
     wanted: &'a Wanted,
@@ -42,6 +45,19 @@ impl<'a> PieceReader<'a> {
     pub(crate) fn clear(&mut self) {
         self.piece.clear();
         self.sequences.clear();
+    }
+
+    /// Whether so much was gathered that more had better be read piece by piece.
+    pub(crate) fn is_full(&self) -> bool {
+        self.wanted.places.is_some() && self.piece.string_bytes() > STRING_BYTES_MAX
+    }
+
+    /// How long the strings of a column may be together.
+    pub(super) fn string_bytes_max(&self) -> usize {
+        match self.wanted.places {
+            Some(_) => STRING_BYTES_MAX / self.wanted.columns.len(),
+            None => usize::MAX,
+        }
     }
 
     /// Says what sequences that are read are counted from, for rows of several memtables.

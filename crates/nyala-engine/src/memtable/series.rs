@@ -229,8 +229,8 @@ impl SeriesMemtable {
         series
     }
 
-    /// The rows of a series in a range of times, one per time.
-    pub(crate) fn read(
+    /// The rows of a series in a range of times, one per time, of columns of which none has strings.
+    pub(super) fn read_words(
         &self,
         series: SeriesId,
         time: TimeRange,

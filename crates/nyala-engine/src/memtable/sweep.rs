@@ -53,12 +53,14 @@ impl<'a> MemtableSweep<'a> {
         }
     }
 
-    /// Hands the rows of the series up to a sequence to a reader, unless they are more than `rows_max`.
+    /// Hands the rows of the series up to a sequence to a reader, unless they are more than `rows_max`, or may have longer
+    /// strings than it takes at once.
     pub(crate) fn read(&self, sequence: u64, rows_max: usize, reader: &mut PieceReader<'_>) -> bool {
         let Some(series) = self.series else { return true };
         let stripe = self.memtable.stripes[stripe_of(series)].lock();
         let (head, base_sequence) = (self.heads[self.lane - 1], self.memtable.base_sequence);
-        if stripe.row_count(head) > rows_max {
+        let rows = stripe.row_count(head);
+        if rows > rows_max || rows * stripe.bytes.longest() > reader.string_bytes_max() {
             return false;
         }
         reader.count_from(base_sequence);

@@ -22,7 +22,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 
 /// Bytes of strings of one column in a group, unless one string alone is longer. Far below what a block
 /// may hold, because a reader has to hold it too.
-const GROUP_STRING_BYTES: usize = 4 << 20;
+pub(crate) const GROUP_STRING_BYTES: usize = 4 << 20;
 
 /// What was written.
 #[derive(Debug, Clone)]

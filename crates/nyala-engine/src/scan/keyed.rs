@@ -6,6 +6,7 @@
 
 use super::BATCH_ROWS;
 use super::filter::{test, test_empty};
+use super::gathered::BATCH_BYTES;
 use super::projection::Projection;
 use crate::cells::{ByteVec, Column, Kind};
 use crate::key::{self, KeyRange};
@@ -16,6 +17,7 @@ use crate::rowset::keyed::KeyedCursor;
 use crate::tombstone::Tombstone;
 use crate::version::TableVersion;
 use async_trait::async_trait;
+use nyala_core::memory::{Charge, Component, MemoryBudget};
 use nyala_core::store::{Batch, Direction, RowStream};
 use nyala_core::{ColumnType, Result, TableSchema};
 use std::sync::Arc;
@@ -113,6 +115,11 @@ impl KeyedMerge {
         Ok(())
     }
 
+    /// What the sources hold.
+    fn held_bytes(&self) -> u64 {
+        self.sources.iter().map(|source| bytes_of(&source.chunk)).sum()
+    }
+
     /// The next rows in the scan's direction but each piece ascending, merged; `None` at the end.
     pub(crate) fn next_piece(&mut self) -> Result<Option<Piece<ByteVec>>> {
         self.fill()?;
@@ -152,6 +159,12 @@ impl KeyedMerge {
     }
 }
 
+/// What rows take, about.
+fn bytes_of(piece: &Piece<ByteVec>) -> u64 {
+    let cells = piece.rows() * (8 + 8 * piece.columns.len());
+    (cells + piece.keys.data.len() + piece.string_bytes()) as u64
+}
+
 fn without_deleted(
     piece: Piece<ByteVec>,
     max_sequence: u64,
@@ -175,12 +188,14 @@ pub(crate) struct KeyedScan {
     limit_per_prefix: Option<usize>,
     /// First key column of the last row, encoded, and its rows so far.
     prefix: Option<(Vec<u8>, usize)>,
+    /// What its sources and its batch hold.
+    charge: Charge,
 }
 
 impl KeyedScan {
     pub(crate) fn new(
         table: &TableVersion,
-        sequence: u64,
+        (sequence, budget): (u64, &Arc<MemoryBudget>),
         projection: Projection,
         range: &KeyRange,
         direction: Direction,
@@ -200,6 +215,7 @@ impl KeyedScan {
             rows_left: limit.unwrap_or(usize::MAX),
             limit_per_prefix,
             prefix: None,
+            charge: budget.charge(Component::Query, 0),
         })
     }
 
@@ -280,13 +296,17 @@ impl RowStream for KeyedScan {
     async fn next(&mut self) -> Result<Option<Batch>> {
         let kinds = self.projection.wanted.kinds.clone();
         let mut rows: Piece<ByteVec> = Piece::empty(&kinds);
-        while rows.rows() < BATCH_ROWS {
+        // The batch before is gone, most likely.
+        self.charge.set(self.charge.bytes().min(self.merge.held_bytes()));
+        while rows.rows() < BATCH_ROWS && bytes_of(&rows) < BATCH_BYTES {
             let Some(piece) = self.next_rows()? else { break };
             if rows.rows() == 0 {
                 rows = piece;
             } else {
                 rows.append(&piece, 0..piece.rows());
             }
+            let held = self.merge.held_bytes() + bytes_of(&rows);
+            self.charge.try_grow(held.saturating_sub(self.charge.bytes()))?;
         }
         if rows.rows() == 0 {
             return Ok(None);

@@ -7,6 +7,7 @@
 //! Other tables are merged over all their sources by key ([`keyed`]).
 
 pub(crate) mod filter;
+mod gathered;
 pub(crate) mod keyed;
 pub(crate) mod partition;
 pub(crate) mod projection;

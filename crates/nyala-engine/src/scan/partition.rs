@@ -1,6 +1,7 @@
 //! One partition of a series-keyed table, series by series: its sources made one.
 
 use crate::cells::Kind;
+use crate::memtable::placed::Placed;
 use crate::memtable::series::SeriesMemtable;
 use crate::memtable::stripe::newest::RowPlaces;
 use crate::memtable::{Memtable, Visibility, Wanted};
@@ -15,6 +16,12 @@ use std::sync::Arc;
 
 /// Rows merged at once, about: what a step of a scan holds in memory.
 const MERGE_ROWS: u64 = 16_384;
+/// The same of strings, in bytes.
+const MERGE_BYTES: u64 = 32 << 20;
+/// Strings of one column in a group of a rowset, unless one alone is longer.
+const PART_BYTES: u64 = crate::rowset::writer::GROUP_STRING_BYTES as u64;
+/// Strings of a memtable that are read at once, about.
+const PLACED_BYTES: u64 = 4 << 20;
 
 /// Sources of a partition, from oldest to newest.
 pub(crate) struct PartitionReader {
@@ -32,6 +39,8 @@ pub(crate) struct PartitionReader {
     within: TimeRange,
     /// Where the cells of the newest rows of memtables are.
     places: RowPlaces,
+    /// Bytes of the strings of a part at most, about.
+    part_bytes: u64,
     /// Used again from series to series.
     items: Vec<Bounded>,
     parts: Vec<Part>,
@@ -46,6 +55,8 @@ pub(crate) enum Segment {
     Last { cursor: usize, part: Part },
     /// Rows of one memtable.
     Rows(Piece<Vec<i64>>),
+    /// The same where strings are among the cells.
+    Placed { memtable: usize, rows: Placed },
     /// The row of a memtable at a time, which no other source has.
     Newest { memtable: usize, time_ns: i64 },
     /// Rows of several sources.
@@ -75,6 +86,10 @@ enum Item {
         part: Part,
     },
     Rows(Piece<Vec<i64>>),
+    Placed {
+        memtable: usize,
+        rows: Placed,
+    },
     /// Was made a segment.
     Taken,
 }
@@ -83,6 +98,8 @@ struct Bounded {
     first_ns: i64,
     last_ns: i64,
     rows: u64,
+    /// Of strings, at most, about.
+    bytes: u64,
     exact: bool,
     item: Item,
 }
@@ -128,6 +145,7 @@ impl PartitionReader {
             memtables,
             tombstones,
             sequence,
+            part_bytes: wanted.kinds.iter().filter(|kind| **kind == Kind::Bytes).count() as u64 * PART_BYTES,
             wanted,
             memtable_series: None,
             ranges: Vec::new(),
@@ -292,22 +310,29 @@ impl PartitionReader {
                 first_ns: part.min_time_ns,
                 last_ns: part.max_time_ns,
                 rows: part.rows.len() as u64,
+                bytes: self.part_bytes,
                 exact: false,
                 item: Item::Part { cursor, part },
             }));
         }
-        for memtable in &self.memtables {
+        for (number, memtable) in self.memtables.iter().enumerate() {
             let Some(rows) = memtable.series() else { continue };
             if !memtable.time_bounds().is_some_and(|bounds| bounds.overlaps(time)) {
                 continue;
             }
             let visibility = Visibility { sequence: self.sequence, tombstones: &self.tombstones };
+            if let Some(places) = &self.wanted.places {
+                let placed = rows.read_placed(series, time, places, &visibility);
+                add_placed(number, placed, &self.wanted.kinds, &mut items);
+                continue;
+            }
             let piece = rows.read(series, time, &self.wanted, &visibility);
             if let (Some(first), Some(last)) = (piece.keys.first(), piece.keys.last()) {
                 items.push(Bounded {
                     first_ns: *first,
                     last_ns: *last,
                     rows: piece.rows() as u64,
+                    bytes: 0,
                     exact: true,
                     item: Item::Rows(piece),
                 });
@@ -334,6 +359,7 @@ impl PartitionReader {
             if end == start + 1 {
                 segments.push_back(match std::mem::replace(&mut items[start].item, Item::Taken) {
                     Item::Rows(piece) => Segment::Rows(piece),
+                    Item::Placed { memtable, rows } => Segment::Placed { memtable, rows },
                     Item::Part { cursor, part } => self.single(series, time, cursor, part)?,
                     Item::Taken => unreachable!("items are taken once"),
                 });
@@ -403,7 +429,7 @@ impl PartitionReader {
         cuts.sort_unstable();
         cuts.dedup();
         // What is merged and not yet a segment, and about how many rows end in it.
-        let mut merged: Option<(TimeRange, u64)> = None;
+        let mut merged: Option<(TimeRange, u64, u64)> = None;
         for cut in cuts.windows(2) {
             let range = TimeRange::new(cut[0], cut[1]);
             let mut sources = items.iter().filter(|item| item.first_ns <= cut[0] && cut[0] <= item.last_ns);
@@ -411,20 +437,24 @@ impl PartitionReader {
             let (Some(item), None) = (first, second) else {
                 if first.is_some() {
                     let ended = items.iter().filter(|item| item.last_ns < cut[1] && cut[0] <= item.last_ns);
-                    let rows: u64 = ended.map(|item| item.rows).sum();
+                    let (rows, bytes) =
+                        ended.fold((0, 0), |(rows, bytes), item| (rows + item.rows, bytes + item.bytes));
                     merged = match merged {
-                        Some((before, gathered)) if gathered < MERGE_ROWS / 2 => {
-                            Some((TimeRange::new(before.start_ns, range.end_ns), gathered + rows))
+                        Some((before, gathered, strings))
+                            if gathered < MERGE_ROWS / 2 && strings < MERGE_BYTES / 2 =>
+                        {
+                            let range = TimeRange::new(before.start_ns, range.end_ns);
+                            Some((range, gathered + rows, strings + bytes))
                         }
                         full => {
-                            segments.extend(full.map(|(range, _)| Segment::Merged(range)));
-                            Some((range, rows))
+                            segments.extend(full.map(|(range, ..)| Segment::Merged(range)));
+                            Some((range, rows, bytes))
                         }
                     };
                 }
                 continue;
             };
-            segments.extend(merged.take().map(|(range, _)| Segment::Merged(range)));
+            segments.extend(merged.take().map(|(range, ..)| Segment::Merged(range)));
             segments.push_back(match &item.item {
                 Item::Rows(piece) => {
                     let row = |time_ns| piece.keys.partition_point(|key| *key < time_ns);
@@ -432,11 +462,16 @@ impl PartitionReader {
                     inside.append(piece, row(range.start_ns)..row(range.end_ns));
                     Segment::Rows(inside)
                 }
+                Item::Placed { memtable, rows } => {
+                    let row = |time_ns| rows.times().partition_point(|key| *key < time_ns);
+                    let rows = rows.part(row(range.start_ns)..row(range.end_ns));
+                    Segment::Placed { memtable: *memtable, rows }
+                }
                 Item::Part { cursor, part } => self.single(series, range, *cursor, part.clone())?,
                 Item::Taken => unreachable!("items are taken once"),
             });
         }
-        segments.extend(merged.map(|(range, _)| Segment::Merged(range)));
+        segments.extend(merged.map(|(range, ..)| Segment::Merged(range)));
         Ok(())
     }
 
@@ -480,6 +515,10 @@ impl PartitionReader {
     ) -> Result<Piece<Vec<i64>>> {
         match segment {
             Segment::Rows(piece) => Ok(piece),
+            Segment::Placed { memtable, rows } => {
+                let memtable = self.memtables[memtable].series();
+                Ok(memtable.expect("had rows of a series").resolve(series, &rows, &self.wanted.kinds))
+            }
             Segment::Single { cursor, part, time } => {
                 let rows = self.cursors[cursor].rows_at(&part, time)?;
                 self.cursors[cursor].piece(&part, rows)
@@ -517,6 +556,19 @@ impl PartitionReader {
             pieces.push(memtable.read(series, time, &self.wanted, &visibility));
         }
         Ok(merge::merge(pieces, &self.wanted.kinds))
+    }
+}
+
+/// Adds rows of a memtable, cut where their strings are too long to be read at once.
+fn add_placed(memtable: usize, placed: Placed, kinds: &[Kind], items: &mut Vec<Bounded>) {
+    let cuts = placed.cut(kinds, PLACED_BYTES);
+    for (rows, bytes) in &cuts {
+        let times = &placed.times()[rows.clone()];
+        let (Some(first_ns), Some(last_ns)) = (times.first().copied(), times.last().copied()) else { return };
+        let count = rows.len() as u64;
+        let part = if cuts.len() == 1 { placed.clone() } else { placed.part(rows.clone()) };
+        let item = Item::Placed { memtable, rows: part };
+        items.push(Bounded { first_ns, last_ns, rows: count, bytes: *bytes, exact: true, item });
     }
 }
 

@@ -4,6 +4,7 @@ mod last_rows;
 
 use super::BATCH_ROWS;
 use super::filter::{test, test_empty};
+use super::gathered::{BATCH_BYTES, Gathered};
 use super::partition::{Newest, PartitionReader, Segment};
 use super::projection::Projection;
 use crate::cells::{Column, VALUE};
@@ -16,6 +17,7 @@ use crate::version::{PartitionVersion, TableVersion};
 use async_trait::async_trait;
 use last_rows::LastRows;
 use nyala_column::Bitmap;
+use nyala_core::memory::{Charge, MemoryBudget};
 use nyala_core::store::{Batch, Direction, RowStream, SeriesRun, SeriesSet};
 use nyala_core::{Result, SeriesId, TimeRange, before_long_work};
 use std::collections::VecDeque;
@@ -27,6 +29,7 @@ use std::sync::Arc;
 pub(crate) struct SeriesRequest {
     pub(crate) table: Arc<TableVersion>,
     pub(crate) sequence: u64,
+    pub(crate) budget: Arc<MemoryBudget>,
     pub(crate) series: SeriesSet,
     /// Only keys in this range.
     pub(crate) keys: SeriesKeys,
@@ -87,6 +90,8 @@ pub(crate) struct SeriesScan {
     waiting: Option<LastRows>,
     /// The conditions, where blocks can answer them.
     tests: Option<BlockFilter>,
+    /// What the batch that was handed out last is charged with.
+    held: Option<Charge>,
     /// Lists of the last series, to be used again.
     spare: (Vec<TimeRange>, VecDeque<Segment>),
 }
@@ -127,14 +132,17 @@ struct Current {
     rows_at_once: usize,
 }
 
+/// How much of what it could a scan has gathered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Amount {
+    /// All there is.
+    All,
+    /// As much as it was to.
+    Full,
+}
+
 /// The most rows wanted of a series for which it pays to look for them piece by piece.
 const FEW_ROWS: usize = 64;
-
-/// Rows gathered for a batch.
-pub(crate) struct Gathered {
-    pub(crate) runs: Vec<SeriesRun>,
-    pub(crate) piece: Piece<Vec<i64>>,
-}
 
 impl SeriesScan {
     pub(crate) fn new(request: SeriesRequest) -> Self {
@@ -160,6 +168,7 @@ impl SeriesScan {
             has_gaps: false,
             waiting: None,
             tests: tests.map(filter),
+            held: None,
             spare: Default::default(),
         }
     }
@@ -469,27 +478,20 @@ impl SeriesScan {
         })
     }
 
-    /// The next rows, about a batch of them.
-    pub(crate) async fn gather(&mut self, rows_max: usize) -> Result<Gathered> {
-        let empty = Piece::empty(&self.request.projection.wanted.kinds);
-        self.gather_into(empty, rows_max).await
-    }
-
-    /// The same in the room that an empty piece has.
-    pub(crate) async fn gather_into(&mut self, piece: Piece<Vec<i64>>, rows_max: usize) -> Result<Gathered> {
-        let mut gathered = Gathered { runs: Vec::new(), piece };
-        self.gather_more(&mut gathered, rows_max).await?;
-        Ok(gathered)
-    }
-
-    /// The next rows, until there are `rows_max` of them.
-    pub(crate) async fn gather_more(&mut self, gathered: &mut Gathered, rows_max: usize) -> Result<()> {
+    /// Gathers the next rows, until there are `rows_max` of them, or `bytes_max` bytes, about.
+    pub(crate) async fn gather(
+        &mut self,
+        gathered: &mut Gathered,
+        rows_max: usize,
+        bytes_max: u64,
+    ) -> Result<Amount> {
         let mut steps = 0;
         loop {
             let waiting = self.waiting.as_ref().map_or(0, |waiting| waiting.part.rows.len());
-            if gathered.piece.rows() + waiting >= rows_max || !self.step(gathered)? {
+            let is_full = gathered.piece.rows() + waiting >= rows_max || gathered.hold()? >= bytes_max;
+            if is_full || !self.step(gathered)? {
                 if self.append_waiting(gathered)? {
-                    break;
+                    return Ok(if is_full { Amount::Full } else { Amount::All });
                 }
                 continue;
             }
@@ -499,7 +501,6 @@ impl SeriesScan {
                 before_long_work().await;
             }
         }
-        Ok(())
     }
 }
 
@@ -555,23 +556,14 @@ pub(crate) fn key_column(position: usize, series: SeriesId, times: &[i64]) -> Co
     }
 }
 
-/// Makes a batch of gathered rows.
-pub(crate) fn batch_of(projection: &Projection, gathered: Gathered) -> Result<Option<Batch>> {
-    let Gathered { runs, piece } = gathered;
-    let rows = piece.rows();
-    if rows == 0 {
-        return Ok(None);
-    }
-    let Piece { keys, columns, .. } = piece;
-    let columns =
-        projection.arrays(columns, |_| Column::words(keys.iter().map(|time| *time as u64).collect()))?;
-    Ok(Some(Batch { rows, series: runs, columns }))
-}
-
 #[async_trait]
 impl RowStream for SeriesScan {
     async fn next(&mut self) -> Result<Option<Batch>> {
-        let gathered = self.gather(BATCH_ROWS).await?;
-        batch_of(&self.request.projection.clone(), gathered)
+        self.held = None;
+        let mut gathered = Gathered::new(&self.request.projection.wanted.kinds, &self.request.budget);
+        self.gather(&mut gathered, BATCH_ROWS, BATCH_BYTES).await?;
+        let (batch, held) = gathered.into_batch(&self.request.projection)?;
+        self.held = Some(held);
+        Ok(batch)
     }
 }

@@ -3,7 +3,8 @@
 //! Slices grow and shrink so that each holds about as many rows as the caller still wants, up to a bound: a limit stops
 //! the scan after few rows, and memory does not depend on how long the history is.
 
-use super::series::{Gathered, SeriesRequest, SeriesScan};
+use super::gathered::Gathered;
+use super::series::{Amount, SeriesRequest, SeriesScan};
 use crate::merge::Piece;
 use crate::snapshot::estimate_rows;
 use nyala_core::store::{Direction, SeriesSet};
@@ -11,6 +12,10 @@ use nyala_core::{Result, TimeRange};
 
 /// Cells of a slice, about: two slices are held while one is read ahead.
 const SLICE_CELLS: u64 = 3 << 20;
+/// The part of the memory limit that the cells of a slice may take.
+const SLICE_SHARE: u64 = 16;
+/// Bytes of a slice in which strings are long.
+const SLICE_BYTES: u64 = 32 << 20;
 /// Rows of a slice, at least and at most.
 const SLICE_ROWS: std::ops::RangeInclusive<u64> = 16_384..=262_144;
 /// Rows of the first slice, about: as many as a scan that is given up early has read for nothing.
@@ -23,7 +28,7 @@ const MANY_ROWS: u64 = 65_536;
 const GROWTH: i64 = 16;
 
 /// Room for the rows of a slice, used before or not yet.
-pub(super) type Room = Option<Piece<Vec<i64>>>;
+pub(super) type Room = Option<Gathered>;
 
 /// Slices on their way.
 pub(super) struct Slices {
@@ -34,6 +39,8 @@ pub(super) struct Slices {
     rows_wanted: u64,
     /// Rows of a slice, about, however few match.
     slice_rows: u64,
+    /// The bytes that it takes at most, about.
+    slice_bytes: u64,
     /// Rows of the next slice, going by the last.
     rows_expected: u64,
 }
@@ -49,7 +56,9 @@ impl Slices {
         let rows_left = request.limit.unwrap_or(usize::MAX);
         let filters = request.projection.filters();
         let columns = 1 + request.projection.wanted.columns.len() as u64;
-        let slice_rows = (SLICE_CELLS / columns).clamp(*SLICE_ROWS.start(), *SLICE_ROWS.end());
+        let share_bytes = request.budget.limit_bytes() / SLICE_SHARE;
+        let slice_rows =
+            (SLICE_CELLS.min(share_bytes / 8) / columns).clamp(*SLICE_ROWS.start(), *SLICE_ROWS.end());
         // Every slice visits all series: of very many it holds about a row each.
         let slice_rows = slice_rows.max(series_count(&request.series));
         let first = slice_rows.min(FIRST_SLICE_ROWS);
@@ -58,7 +67,10 @@ impl Slices {
         let span_ns = left.end_ns.saturating_sub(left.start_ns).max(1);
         let width_ns =
             (i128::from(span_ns) * i128::from(rows_wanted) / i128::from(rows)).clamp(1, i64::MAX.into());
-        Self { request, left, width_ns: width_ns as i64, rows_wanted, slice_rows, rows_expected: 0 }
+        // Without strings, the bound on rows is met before.
+        let slice_bytes = (slice_rows * 2 * columns * 16).max(SLICE_BYTES.min(share_bytes));
+        let width_ns = width_ns as i64;
+        Self { request, left, width_ns, rows_wanted, slice_rows, slice_bytes, rows_expected: 0 }
     }
 
     /// Whether all times were read.
@@ -83,42 +95,44 @@ impl Slices {
             // A slice that turns out too full is given up for a narrower one.
             let rows_max = (self.slice_rows * 2) as usize;
             let kinds = &self.request.projection.wanted.kinds;
-            let mut piece = room.take().unwrap_or_else(|| Piece::empty(kinds));
-            piece.clear();
+            let mut gathered = room.take().unwrap_or_else(|| Gathered::new(kinds, &self.request.budget));
+            gathered.clear();
             // Room that grows by doubling is copied, and cleared, twice.
             let roomy = (self.rows_expected + self.rows_expected / 8) as usize;
-            if self.rows_expected >= MANY_ROWS && piece.keys.capacity() < roomy {
-                piece = Piece::empty(kinds);
-                piece.keys.reserve(roomy);
-                piece.reserve(roomy);
+            if self.rows_expected >= MANY_ROWS && gathered.piece.keys.capacity() < roomy {
+                gathered.piece = Piece::empty(kinds);
+                gathered.piece.keys.reserve(roomy);
+                gathered.piece.reserve(roomy);
             }
-            let mut gathered = scan.gather_into(piece, rows_max).await?;
-            let rows = gathered.piece.rows();
-            if rows >= rows_max && self.width_ns > 1 && time.end_ns.saturating_sub(time.start_ns) > 1 {
+            let amount = scan.gather(&mut gathered, rows_max, self.slice_bytes).await?;
+            if amount == Amount::Full && self.width_ns > 1 && time.end_ns.saturating_sub(time.start_ns) > 1 {
                 self.width_ns = (time.end_ns.saturating_sub(time.start_ns) / 8).max(1);
-                room = Some(gathered.piece);
+                room = Some(gathered);
                 continue;
             }
-            if rows >= rows_max {
-                // One instant with very many series: nothing to cut.
-                scan.gather_more(&mut gathered, usize::MAX).await?;
+            if amount == Amount::Full {
+                // One instant with very many series: nothing to cut. Memory bounds it.
+                scan.gather(&mut gathered, usize::MAX, u64::MAX).await?;
             }
             if backward {
                 self.left.end_ns = time.start_ns;
             } else {
                 self.left.start_ns = time.end_ns;
             }
-            self.fit(gathered.piece.rows() as u64);
+            let bytes = gathered.hold()?;
+            self.fit(gathered.piece.rows() as u64, bytes);
             if gathered.piece.rows() > 0 {
                 return Ok(Some(gathered));
             }
-            room = Some(gathered.piece);
+            room = Some(gathered);
         }
         Ok(None)
     }
 
-    /// Widens or narrows the next slice after one of so many rows.
-    fn fit(&mut self, rows: u64) {
+    /// Widens or narrows the next slice after one of so many rows and bytes.
+    fn fit(&mut self, rows: u64, bytes: u64) {
+        // Rows of long strings count as more.
+        let rows = rows.max(bytes.saturating_mul(self.slice_rows) / (self.slice_bytes / 2).max(1));
         let width_ns = self.width_ns.max(1);
         if rows < self.rows_wanted / 2 {
             self.rows_wanted = (self.rows_wanted * GROWTH as u64).min(self.slice_rows);

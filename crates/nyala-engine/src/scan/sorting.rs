@@ -4,7 +4,7 @@
 //! rather than compared. In order, neighbours are of different series and far from each other, which would cost a line
 //! of memory for each cell; the rows of a band are few enough to be brought near the processor first.
 
-use super::series::Gathered;
+use super::gathered::Gathered;
 use crate::cells::{Column, Values};
 use crate::merge::Piece;
 use nyala_core::SeriesId;
@@ -19,7 +19,7 @@ const GRID_SPAN_MAX: u64 = 1 << 52;
 
 /// Rows on their way into order.
 pub(super) struct Bands {
-    piece: Piece<Vec<i64>>,
+    gathered: Gathered,
     /// The rows of each series that are left, as they stand at one time.
     runs: Vec<(SeriesId, Range<u32>)>,
     backward: bool,
@@ -41,7 +41,7 @@ pub(super) struct Band {
 impl Bands {
     /// The rows that were gathered; `rank` says where a series stands at one time.
     pub(super) fn new(gathered: Gathered, rank: impl Fn(SeriesId) -> u32, backward: bool) -> Self {
-        let Gathered { runs, piece } = gathered;
+        let (runs, piece) = (&gathered.runs, &gathered.piece);
         let mut first = 0;
         let mut ranked: Vec<(u32, SeriesId, Range<u32>)> = Vec::with_capacity(runs.len());
         for run in runs {
@@ -55,7 +55,7 @@ impl Bands {
         let (first_ns, last_ns) = (times.clone().min().copied(), times.max().copied());
         let bands = piece.keys.len().div_ceil(BAND_ROWS) as u64;
         let left_ns = (first_ns.unwrap_or_default(), last_ns.unwrap_or_default());
-        Self { piece, runs, backward, left_ns, bands, near: Vec::new() }
+        Self { gathered, runs, backward, left_ns, bands, near: Vec::new() }
     }
 
     /// The next band, unless all were given; it may be empty.
@@ -74,7 +74,7 @@ impl Bands {
         let (begin_ns, end_ns) = self.left_ns;
         let mut spans: Vec<(SeriesId, Range<u32>)> = Vec::with_capacity(self.runs.len());
         for (series, rows) in &mut self.runs {
-            let times_ns = &self.piece.keys[rows.start as usize..rows.end as usize];
+            let times_ns = &self.gathered.piece.keys[rows.start as usize..rows.end as usize];
             let here = match (bands, self.backward) {
                 (1, _) => std::mem::replace(rows, rows.end..rows.end),
                 (_, true) => {
@@ -99,11 +99,11 @@ impl Bands {
 
     /// Rows, given as they stand at one time, in order of time.
     fn band(&mut self, spans: &[(SeriesId, Range<u32>)]) -> Band {
-        let times_ns = together(&self.piece.keys, spans, Vec::new());
+        let times_ns = together(&self.gathered.piece.keys, spans, Vec::new());
         let (order, times_ns) = by_time(&times_ns, self.backward);
         let mut rows: Option<Vec<u32>> = None;
-        let mut columns = Vec::with_capacity(self.piece.columns.len());
-        for column in &self.piece.columns {
+        let mut columns = Vec::with_capacity(self.gathered.piece.columns.len());
+        for column in &self.gathered.piece.columns {
             columns.push(match (&column.values, &column.states) {
                 (Values::Word(words), None) => {
                     self.near = together(words, spans, std::mem::take(&mut self.near));
@@ -122,8 +122,8 @@ impl Bands {
     }
 
     /// The room that the rows took.
-    pub(super) fn into_room(self) -> Piece<Vec<i64>> {
-        self.piece
+    pub(super) fn into_room(self) -> Gathered {
+        self.gathered
     }
 }
 
@@ -302,7 +302,8 @@ mod tests {
             });
             let keys = piece.keys.clone();
             let expected: Vec<Column> = piece.columns.iter().map(|column| column.take(&order)).collect();
-            let mut bands = Bands::new(Gathered { runs, piece }, rank, backward);
+            let budget = nyala_core::memory::MemoryBudget::new(1 << 30);
+            let mut bands = Bands::new(Gathered::of(runs, piece, &budget), rank, backward);
             let mut row = 0;
             let mut count = 0;
             while let Some(Band { piece, series }) = bands.next() {

@@ -5,7 +5,8 @@
 //! before is handed out.
 
 use super::BATCH_ROWS;
-use super::series::{Gathered, SeriesRequest, batch_of};
+use super::gathered::{Gathered, batch_of};
+use super::series::SeriesRequest;
 use super::slices::{Room, Slices};
 use super::sorting::{Band, Bands};
 use crate::block_on;
@@ -75,7 +76,7 @@ impl TimeScan {
             }
             if let Some(slice) = &mut self.slice {
                 while let Some(Band { piece, series }) = slice.next() {
-                    let batch = batch_of(&self.request.projection, Gathered { runs: Vec::new(), piece })?;
+                    let batch = batch_of(&self.request.projection, Vec::new(), piece)?;
                     if let Some(batch) = batch {
                         self.band = Some(Rows { columns: batch.columns, series, given: 0 });
                         return Ok(true);

@@ -1,7 +1,8 @@
 //! Last rows of series that lie next to each other in a rowset, appended at once.
 
+use super::super::gathered::Gathered;
 use super::super::partition::Segment;
-use super::{Gathered, Ids, SeriesScan};
+use super::{Ids, SeriesScan};
 use crate::cells::VALUE;
 use crate::rowset::series::Part;
 use nyala_core::Result;

@@ -1,0 +1,188 @@
+//! Rows of long strings: what a scan holds at once is bounded by bytes, not only by rows, and charged.
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, Int64Array, StringArray, TimestampNanosecondArray, UInt32Array};
+use nyala_core::memory::Component;
+use nyala_core::schema::Partitioning;
+use nyala_core::store::{
+    Alteration, CellColumn, Direction, Operation, Order, RowSelection, ScanRequest, Store, Upsert,
+    WriteBatch, WriteMode,
+};
+use nyala_core::{ColumnId, ColumnSchema, ColumnType, ErrorKind, Result, TableId, TableSchema};
+use nyala_engine::fs::SimulatedFs;
+use nyala_engine::{Engine, EngineOptions, block_on};
+use std::sync::Arc;
+
+fn options(fs: &SimulatedFs) -> EngineOptions {
+    EngineOptions {
+        fs: Arc::new(fs.clone()),
+        maintenance_threads: 0,
+        wal_segment_bytes: 1 << 20,
+        ..EngineOptions::new("/data")
+    }
+}
+
+const MIB: usize = 1 << 20;
+/// A batch ends with the step that passes its 8 MiB: one of a few MiB.
+const BATCH_BYTES_MAX: usize = 24 * MIB;
+const TEXT: ColumnId = ColumnId(2);
+
+/// A text of a MiB that says what it is.
+fn text(key: i64, version: i64) -> String {
+    let mut text = format!("{key}/{version}/");
+    let rest = MIB - text.len();
+    text.extend(std::iter::repeat_n('.', rest));
+    text
+}
+
+fn name_of(text: &str) -> &str {
+    text.split('.').next().unwrap_or_default()
+}
+
+struct Wide {
+    engine: Engine,
+    table: TableId,
+    by_series: bool,
+}
+
+impl Wide {
+    fn new(by_series: bool, memory_limit_bytes: u64) -> Result<Self> {
+        let fs = SimulatedFs::new();
+        let engine = Engine::open(EngineOptions { memory_limit_bytes, ..options(&fs) })?;
+        let column = |id, name: &str, column_type, nullable| ColumnSchema {
+            id,
+            name: name.to_owned(),
+            column_type,
+            nullable,
+        };
+        let table = if by_series {
+            let table = block_on(engine.create_table(TableSchema::measurement("t", 1 << 40)))?;
+            let text =
+                Alteration::AddColumn { id: TEXT, name: "text".into(), column_type: ColumnType::String };
+            block_on(engine.alter_table(table, vec![text]))?;
+            table
+        } else {
+            block_on(engine.create_table(TableSchema {
+                name: "t".to_owned(),
+                columns: vec![
+                    column(ColumnId(0), "k", ColumnType::Int64, false),
+                    column(TEXT, "text", ColumnType::String, true),
+                ],
+                key: vec![ColumnId(0)],
+                partitioning: Partitioning::default(),
+            }))?
+        };
+        Ok(Self { engine, table, by_series })
+    }
+
+    /// Writes a row: of a series-keyed table of a series at a time.
+    fn write(&self, series: u32, key: i64, version: i64) -> Result<()> {
+        let cells = |column, values: ArrayRef| CellColumn { column, values, null_cells: None };
+        let mut columns = match self.by_series {
+            true => vec![
+                cells(ColumnId(0), Arc::new(UInt32Array::from(vec![series]))),
+                cells(ColumnId(1), Arc::new(TimestampNanosecondArray::from(vec![key]))),
+            ],
+            false => vec![cells(ColumnId(0), Arc::new(Int64Array::from(vec![key])))],
+        };
+        columns.push(cells(TEXT, Arc::new(StringArray::from(vec![text(key, version)]))));
+        let upsert = Upsert { table: self.table, mode: WriteMode::Upsert, columns };
+        block_on(self.engine.write(WriteBatch { operations: vec![Operation::Upsert(upsert)] })).map(drop)
+    }
+
+    /// The names of all texts; no batch is too large, and everything held is charged.
+    fn scan(&self, order: Order) -> Result<Vec<String>> {
+        let request = ScanRequest {
+            table: self.table,
+            rows: RowSelection::All,
+            columns: vec![TEXT],
+            predicates: Vec::new(),
+            skip_empty_rows: false,
+            order,
+            ties: [].into(),
+            limit: None,
+            limit_per_prefix: None,
+        };
+        let memory = self.engine.memory();
+        let names = block_on(async {
+            let (mut stream, mut names) = (self.engine.snapshot().scan(request).await?, Vec::new());
+            while let Some(batch) = stream.next().await? {
+                let texts = batch.columns[0].as_string::<i32>();
+                let bytes: usize = texts.offsets().lengths().sum();
+                assert!(bytes <= BATCH_BYTES_MAX, "{order:?}: a batch of {} MiB", bytes / MIB);
+                let charged = memory.used_bytes(Component::Query);
+                assert!(charged >= bytes as u64, "{order:?}: {charged} bytes are charged, of {bytes}");
+                names.extend((0..texts.len()).map(|row| name_of(texts.value(row)).to_owned()));
+            }
+            Result::Ok(names)
+        });
+        assert_eq!(memory.used_bytes(Component::Query), 0, "{order:?}: all is given back");
+        names
+    }
+
+    fn check(&self, expected: &[String], when: &str) -> Result<()> {
+        for direction in [Direction::Forward, Direction::Backward] {
+            let mut orders = vec![Order::Key(direction)];
+            if self.by_series {
+                orders.push(Order::Time(direction));
+            }
+            for order in orders {
+                let mut found = self.scan(order)?;
+                if direction == Direction::Backward {
+                    found.reverse();
+                }
+                assert!(found == expected, "{when}, {order:?}: {found:?}");
+            }
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn scans_of_long_strings_come_in_batches_that_can_be_held() -> Result<()> {
+    for by_series in [true, false] {
+        let wide = Wide::new(by_series, 512 << 20)?;
+        let expected = |versions: &dyn Fn(i64) -> i64| -> Vec<String> {
+            (0..48).map(|key| format!("{key}/{}/", versions(key))).collect()
+        };
+        for key in 0..48 {
+            wide.write(7, key, 0)?;
+        }
+        // Versions that others replace are not brought at all.
+        for version in 1..20 {
+            wide.write(7, 5, version)?;
+        }
+        let of_first = |key| if key == 5 { 19 } else { 0 };
+        wide.check(&expected(&of_first), "in memory")?;
+        assert!(wide.engine.flush()?);
+        wide.check(&expected(&of_first), "flushed")?;
+        // Every second row anew: what is in memory and what is flushed must be merged.
+        for key in (0..48).step_by(2) {
+            wide.write(7, key, 99)?;
+        }
+        let of_second = |key| if key % 2 == 0 { 99 } else { of_first(key) };
+        wide.check(&expected(&of_second), "merged")?;
+        assert!(wide.engine.flush()?);
+        wide.check(&expected(&of_second), "of two files")?;
+        assert!(wide.engine.compact()?);
+        wide.check(&expected(&of_second), "compacted")?;
+    }
+    Ok(())
+}
+
+#[test]
+fn strings_of_one_time_that_do_not_fit_into_memory_are_refused() -> Result<()> {
+    let wide = Wide::new(true, 64 << 20)?;
+    for series in 0..70 {
+        wide.write(series, 1000, 0)?;
+        if series % 10 == 9 {
+            assert!(wide.engine.flush()?);
+        }
+    }
+    let error = wide.scan(Order::Time(Direction::Forward)).expect_err("70 MiB at one time");
+    assert_eq!(error.kind(), ErrorKind::Retry, "{error}");
+    assert!(error.message().contains("memory is full"), "{error}");
+    // Series by series they are as good as any others.
+    assert_eq!(wide.scan(Order::Key(Direction::Forward))?.len(), 70);
+    Ok(())
+}
