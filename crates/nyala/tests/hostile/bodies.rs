@@ -23,7 +23,7 @@ fn bodies_that_are_too_large_or_broken() {
     expect(&server.send(&told), 413, "Too Large");
     // In chunks nothing tells the length before it is exceeded.
     let chunk = [b"8000\r\n".as_slice(), &b"x".repeat(0x8000), b"\r\n"].concat();
-    let head = b"POST /write?db=x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let head = b"POST /write?db=x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
     let endless = [head.as_slice(), &chunk.repeat(MAX_BODY_BYTES / 0x8000 + 2)].concat();
     let answer = server.raw(&endless);
     assert_eq!(statuses(&answer), [413], "{answer}");
@@ -47,7 +47,7 @@ fn bodies_that_are_too_large_or_broken() {
 #[test]
 fn many_bodies_at_once_that_never_end() {
     let server = Server::start();
-    let head = format!("POST /write?db=x HTTP/1.1\r\nHost: x\r\nContent-Length: {MAX_BODY_BYTES}\r\n\r\n");
+    let head = format!("POST /write?db=x HTTP/1.1\r\nHost: localhost\r\nContent-Length: {MAX_BODY_BYTES}\r\n\r\n");
     let most = b"#".repeat(MAX_BODY_BYTES - 1);
     let mut refused = 0;
     let mut open = Vec::new();

@@ -11,21 +11,21 @@ fn heads_that_are_no_http_or_too_large() {
     let cases: [(Vec<u8>, &[u16]); 10] = [
         (b"nonsense\r\n\r\n".to_vec(), &[400]),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03".to_vec(), &[400]),
-        (b"GET /ping HTTP/1.1\r\nHost: x\r\nBad\0Name: y\r\n\r\n".to_vec(), &[400]),
-        (b"GET /ping HTTP/1.1\r\nHost: x\r\nX-Request-Id: a\0b\r\n\r\n".to_vec(), &[400]),
-        (b"POST /write?db=x HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n".to_vec(), &[400]),
+        (b"GET /ping HTTP/1.1\r\nHost: localhost\r\nBad\0Name: y\r\n\r\n".to_vec(), &[400]),
+        (b"GET /ping HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: a\0b\r\n\r\n".to_vec(), &[400]),
+        (b"POST /write?db=x HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n".to_vec(), &[400]),
         (
-            b"POST /write?db=x HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"
+            b"POST /write?db=x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"
                 .to_vec(),
             &[400],
         ),
         (
-            b"POST /write?db=x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n".to_vec(),
+            b"POST /write?db=x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n".to_vec(),
             &[400],
         ),
-        (format!("GET /query?q={} HTTP/1.1\r\nHost: x\r\n\r\n", "a".repeat(100_000)).into_bytes(), &[414]),
+        (format!("GET /query?q={} HTTP/1.1\r\nHost: localhost\r\n\r\n", "a".repeat(100_000)).into_bytes(), &[414]),
         (
-            format!("GET /ping HTTP/1.1\r\nHost: x\r\nA: {}\r\n\r\n", "a".repeat(2_000_000)).into_bytes(),
+            format!("GET /ping HTTP/1.1\r\nHost: localhost\r\nA: {}\r\n\r\n", "a".repeat(2_000_000)).into_bytes(),
             &[431],
         ),
         (format!("GET /ping HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(5_000)).into_bytes(), &[431]),
@@ -51,8 +51,8 @@ fn heads_that_are_no_http_or_too_large() {
 #[test]
 fn connections_that_are_slow_half_closed_or_hasty() {
     let server = Server::start();
-    let ping = b"GET /ping HTTP/1.1\r\nHost: x\r\n\r\n";
-    let last = b"GET /ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let ping = b"GET /ping HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let last = b"GET /ping HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     let answer = server.raw(&[ping.repeat(500).as_slice(), last].concat());
     assert_eq!(statuses(&answer), [204; 501]);
 
@@ -70,13 +70,13 @@ fn connections_that_are_slow_half_closed_or_hasty() {
     // A body that breaks off is not stored, whatever lines of it had come.
     let mut stream = TcpStream::connect(server.address).expect("the server accepts");
     let head =
-        b"POST /write?db=x HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nhalf v=1 1\nhalf v=2 2\n";
+        b"POST /write?db=x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nhalf v=1 1\nhalf v=2 2\n";
     stream.write_all(head).expect("it is read");
     stream.shutdown(Shutdown::Both).expect("it was open");
     // A client that asks for much and leaves.
     for _ in 0..20 {
         let mut stream = TcpStream::connect(server.address).expect("the server accepts");
-        let query = "GET /query?db=x&q=SELECT+v+FROM+%2F.*%2F HTTP/1.1\r\nHost: x\r\n\r\n";
+        let query = "GET /query?db=x&q=SELECT+v+FROM+%2F.*%2F HTTP/1.1\r\nHost: localhost\r\n\r\n";
         stream.write_all(query.as_bytes()).expect("it is read");
         stream.shutdown(Shutdown::Write).expect("it was open");
     }
@@ -88,7 +88,7 @@ fn connections_that_are_slow_half_closed_or_hasty() {
 #[test]
 fn heads_that_are_never_finished() {
     let server = Server::start();
-    let head = format!("GET /ping HTTP/1.1\r\nHost: x\r\nA: {}", "a".repeat(240_000));
+    let head = format!("GET /ping HTTP/1.1\r\nHost: localhost\r\nA: {}", "a".repeat(240_000));
     let mut open = Vec::new();
     for _ in 0..800 {
         let mut stream = TcpStream::connect(server.address).expect("the server accepts");
@@ -109,7 +109,7 @@ fn readers_who_do_not_read() {
         let row = |row: i64| format!("m s=\"{long}\" {}\n", batch * 1_000 + row);
         assert_eq!(server.write((0..1_000).map(row).collect::<String>().as_bytes()).status, 204);
     }
-    let query = b"GET /query?db=x&q=SELECT+*+FROM+m HTTP/1.1\r\nHost: x\r\n\r\n";
+    let query = b"GET /query?db=x&q=SELECT+*+FROM+m HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let ask = |_| {
         let mut stream = TcpStream::connect(server.address).expect("the server accepts");
         stream.write_all(query).expect("it is read");
