@@ -9,7 +9,7 @@ use crate::server::metrics::Metrics;
 use crate::server::report::{self, ContinuousCounts};
 use crate::server::stage::Stage;
 use crate::server::tls::Certificates;
-use crate::server::{Server, connections_max};
+use crate::server::{ConnectionLimits, Server, connections_max};
 use crate::subscriber::Subscriptions;
 use futures::FutureExt;
 use nyala_core::env::{ClockRef, SystemClock};
@@ -32,7 +32,7 @@ use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// What the process takes before it holds any data: code, stacks, the allocator's own.
@@ -43,8 +43,12 @@ const UPKEEP_INTERVAL: Duration = Duration::from_secs(30);
 /// How often it is looked whether a continuous query is due.
 const CONTINUOUS_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How long work in the pool may go on at a stop that waited for its clients in vain.
+const WORK_TIMEOUT_MIN: Duration = Duration::from_millis(500);
+
 /// A running nyala.
 pub struct Running {
+    shutdown_timeout: Duration,
     server: Server,
     work: tokio::runtime::Runtime,
     engine: Arc<Engine>,
@@ -89,6 +93,8 @@ impl Running {
                 false => Access::Open,
             },
             reporter: reporter(config, &metrics, &continuous, &subscriptions, &measured, &clock)?,
+            sites: config.sites().map_err(Error::invalid)?,
+            audit: Arc::default(),
             metrics,
             watch: Default::default(),
             stage: Stage::default(),
@@ -96,14 +102,18 @@ impl Running {
         });
         // Listening comes first, so that whoever waits for a recovery is told so.
         let certificates = config.certificates().map_err(Error::invalid)?.map(Arc::new);
-        if let Some(certificates) = &certificates {
-            work.spawn(renew_certificates(certificates.clone()));
-        }
+        work.spawn(renew_certificates(certificates.clone()));
+        let shutdown_timeout = config.shutdown_timeout.0;
+        let limits = ConnectionLimits {
+            connections_max: connections_max(data_memory_bytes(config)).min(descriptors::connections_max()),
+            keep_alive_timeout: config.keep_alive_timeout.0,
+            shutdown_timeout,
+        };
         let server = Server::start(
             config.http_bind,
             config.bind_socket.as_deref(),
             cores,
-            connections_max(data_memory_bytes(config)).min(descriptors::connections_max()),
+            limits,
             context.clone(),
             certificates,
         )
@@ -132,7 +142,7 @@ impl Running {
         let _ = context.databases.set(Databases { catalog, writer, memory, rooms });
         work.spawn(run_continuous_queries(context.clone(), continuous));
         context.stage.ready(engine.recovery().damage_count);
-        Ok(Self { server, work, engine, context })
+        Ok(Self { shutdown_timeout, server, work, engine, context })
     }
 
     /// The address of the HTTP interface.
@@ -142,9 +152,11 @@ impl Running {
 
     /// Lets requests end, flushes, closes.
     pub fn stop(self) -> Result<()> {
+        let begun = Instant::now();
         self.context.stage.stopping();
         self.server.stop();
-        self.work.shutdown_timeout(Duration::from_secs(30));
+        let left = self.shutdown_timeout.saturating_sub(begun.elapsed());
+        self.work.shutdown_timeout(left.max(WORK_TIMEOUT_MIN));
         self.engine.close()
     }
 }
@@ -216,12 +228,16 @@ async fn upkeep(catalog: Arc<Catalog>, engine: Arc<Engine>, clock: ClockRef) {
 }
 
 /// Reads certificates again at every SIGHUP.
-async fn renew_certificates(certificates: Arc<Certificates>) {
+async fn renew_certificates(certificates: Option<Arc<Certificates>>) {
     let mut asked = match signal(SignalKind::hangup()) {
         Ok(asked) => asked,
         Err(error) => return tracing::error!(%error, "certificates are not renewed at SIGHUP"),
     };
     while asked.recv().await.is_some() {
+        let Some(certificates) = &certificates else {
+            tracing::info!("SIGHUP: there is no certificate to read again");
+            continue;
+        };
         match certificates.read_again() {
             Ok(()) => tracing::info!("new connections are greeted with the certificate as it is now"),
             Err(error) => tracing::error!(%error, "the certificate stays the one that was read before"),

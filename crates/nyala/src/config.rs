@@ -1,6 +1,7 @@
 //! Settings: a TOML file, `NYALA_*` variables and flags, in rising precedence, under the same names.
 
 use crate::server::http::access::SharedSecret;
+use crate::server::http::site::Sites;
 use crate::server::tls::Certificates;
 use clap::{Args, ValueEnum};
 use nyala_query::running::QueryLimits;
@@ -18,8 +19,9 @@ pub struct GivenConfig {
     /// Where data is kept [default: ./nyala-data]
     #[arg(long, env = "NYALA_DATA_DIR", value_name = "DIRECTORY")]
     pub data_dir: Option<PathBuf>,
-    /// Address and port of the HTTP interface [default: 127.0.0.1:8086]
-    #[arg(long, env = "NYALA_HTTP_BIND", value_name = "ADDRESS:PORT")]
+    /// Address and port of the HTTP interface, such as localhost:8086, or :8086 for all addresses [default: 127.0.0.1:8086]
+    #[arg(long, env = "NYALA_HTTP_BIND", value_name = "ADDRESS:PORT", value_parser = bind_address)]
+    #[serde(deserialize_with = "read_bind_address", default)]
     pub http_bind: Option<SocketAddr>,
     /// Memory for everything: memtables, caches, indexes, queries [default: 512MiB]
     #[arg(long, env = "NYALA_MEMORY_LIMIT", value_name = "SIZE")]
@@ -48,6 +50,20 @@ pub struct GivenConfig {
     /// Its private key in PEM [default: in the file of the certificate]
     #[arg(long, env = "NYALA_HTTPS_PRIVATE_KEY", value_name = "FILE")]
     pub https_private_key: Option<PathBuf>,
+    /// Names that requests may call this server by, beside addresses and localhost; `*`: any [default: any, but none
+    /// without authentication on a loopback address, where only a page that tricks a browser calls it otherwise]
+    #[arg(long, env = "NYALA_ALLOWED_HOSTS", value_name = "NAME,…", value_delimiter = ',')]
+    pub allowed_hosts: Option<Vec<String>>,
+    /// Origins of web pages that may use this server, such as http://grafana.example.com:3000; `*`: any [default: any
+    /// with authentication, none without]
+    #[arg(long, env = "NYALA_ALLOWED_ORIGINS", value_name = "ORIGIN,…", value_delimiter = ',')]
+    pub allowed_origins: Option<Vec<String>>,
+    /// How long a connection may stay open between two requests [default: 3m]
+    #[arg(long, env = "NYALA_KEEP_ALIVE_TIMEOUT", value_name = "DURATION")]
+    pub keep_alive_timeout: Option<Time>,
+    /// How long a stop waits for clients to take their answers; a second signal waits for nothing [default: 8s]
+    #[arg(long, env = "NYALA_SHUTDOWN_TIMEOUT", value_name = "DURATION")]
+    pub shutdown_timeout: Option<Time>,
     /// The most rows of an answer that is not chunked; 0: any number [default: 0]
     #[arg(long, env = "NYALA_MAX_ROW_LIMIT", value_name = "NUMBER")]
     pub max_row_limit: Option<usize>,
@@ -94,6 +110,10 @@ pub struct Config {
     pub bind_socket: Option<PathBuf>,
     pub https_certificate: Option<PathBuf>,
     pub https_private_key: Option<PathBuf>,
+    pub allowed_hosts: Option<Vec<String>>,
+    pub allowed_origins: Option<Vec<String>>,
+    pub keep_alive_timeout: Time,
+    pub shutdown_timeout: Time,
     pub max_row_limit: usize,
     pub max_concurrent_queries: usize,
     pub query_timeout: Time,
@@ -242,6 +262,27 @@ serde_as_text!(ByteSize);
 serde_as_text!(WalSync);
 serde_as_text!(Time);
 
+/// An address to listen at: `localhost` is what it is everywhere, and nothing in front of the port means all addresses.
+pub fn bind_address(text: &str) -> Result<SocketAddr, String> {
+    let numbers = match text.rsplit_once(':') {
+        Some(("", port)) => format!("0.0.0.0:{port}"),
+        Some(("localhost", port)) => format!("127.0.0.1:{port}"),
+        _ => text.to_owned(),
+    };
+    numbers.parse().map_err(|_| {
+        format!(
+            "{text:?} is no address and port such as 127.0.0.1:8086, localhost:8086 or :8086 (all addresses)"
+        )
+    })
+}
+
+fn read_bind_address<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<SocketAddr>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    text.map(|text| bind_address(&text)).transpose().map_err(serde::de::Error::custom)
+}
+
 impl GivenConfig {
     /// Those of a file. What is wrong is told without the line it is in, since that may hold a secret.
     fn read(path: &Path) -> Result<Self, String> {
@@ -271,6 +312,16 @@ impl GivenConfig {
             bind_socket: self.bind_socket.or(in_file.bind_socket),
             https_certificate: self.https_certificate.or(in_file.https_certificate),
             https_private_key: self.https_private_key.or(in_file.https_private_key),
+            allowed_hosts: self.allowed_hosts.or(in_file.allowed_hosts),
+            allowed_origins: self.allowed_origins.or(in_file.allowed_origins),
+            keep_alive_timeout: self
+                .keep_alive_timeout
+                .or(in_file.keep_alive_timeout)
+                .unwrap_or(Time(Duration::from_secs(180))),
+            shutdown_timeout: self
+                .shutdown_timeout
+                .or(in_file.shutdown_timeout)
+                .unwrap_or(Time(Duration::from_secs(8))),
             max_row_limit: self.max_row_limit.or(in_file.max_row_limit).unwrap_or(0),
             max_concurrent_queries: self
                 .max_concurrent_queries
@@ -311,7 +362,16 @@ impl Config {
         Certificates::read(certificate, key).map(Some)
     }
 
+    /// Which names requests may call the server by, and which web pages may use it.
+    pub fn sites(&self) -> Result<Sites, String> {
+        let is_local = self.http_bind.ip().to_canonical().is_loopback();
+        let hosts = self.allowed_hosts.clone().or((is_local && !self.auth_enabled).then(Vec::new));
+        let origins = self.allowed_origins.clone().or((!self.auth_enabled).then(Vec::new));
+        Sites::new(hosts, origins)
+    }
+
     fn check(&self) -> Result<(), String> {
+        self.sites()?;
         if !self.http_bind.ip().is_loopback() && !self.auth_enabled && !self.allow_unauthenticated {
             return Err(format!(
                 "http-bind {} is reachable from other machines, and authentication is off: say --auth-enabled, bind to 127.0.0.1, or say --allow-unauthenticated if the network is trusted",
@@ -331,6 +391,9 @@ impl Config {
         }
         if self.memory_limit.0 < 64 << 20 {
             return Err(format!("memory-limit {} is less than 64MiB", self.memory_limit));
+        }
+        if self.keep_alive_timeout.0.is_zero() {
+            return Err("keep-alive-timeout must be longer than 0s".into());
         }
         if self.wal_limit.0 < 1 << 20 {
             return Err(format!("wal-limit {} is less than 1MiB", self.wal_limit));

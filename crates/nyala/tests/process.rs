@@ -308,7 +308,9 @@ fn a_socket_in_the_file_system_is_served_and_outlives_no_server() {
     let mut server = Process::start(&directory.path().join("data"), &arguments);
     let ping = || {
         let mut stream = UnixStream::connect(&socket).expect("it listens");
-        stream.write_all(b"GET /ping HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("it reads");
+        stream
+            .write_all(b"GET /ping HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            .expect("it reads");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("it answers");
         answer
@@ -345,7 +347,9 @@ fn a_client_that_still_sends_hears_why_it_is_refused() {
             stream.write_all(piece).expect("sent");
         }
         // The connection is good for another request.
-        stream.write_all(b"GET /ping HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("sent");
+        stream
+            .write_all(b"GET /ping HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            .expect("sent");
         let mut answers = String::new();
         stream.read_to_string(&mut answers).expect("answered");
         assert!(answers.starts_with(&format!("HTTP/1.1 {status}")), "{target}: {answers}");

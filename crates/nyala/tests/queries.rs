@@ -42,7 +42,8 @@ fn ask(server: &Process, login: &str, query: &str) -> Value {
 fn begin(server: &Process, login: &str) -> TcpStream {
     let mut stream = TcpStream::connect(server.address).expect("it listens");
     let target = format!("/query?db=d&chunked=true&chunk_size=100&{login}&q={}", percent_encode(LONG));
-    write!(stream, "GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("it reads");
+    write!(stream, "GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        .expect("it reads");
     stream
 }
 

@@ -58,7 +58,8 @@ fn ask(server: &Process, trusted: &Path, request: &str) -> String {
         .stderr(Stdio::null())
         .spawn()
         .expect("it runs");
-    let request = format!("{request} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    let request =
+        format!("{request} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     // A client that has given up reads nothing.
     let _ = client.stdin.take().expect("piped").write_all(request.as_bytes());
     let output = client.wait_with_output().expect("it ends");

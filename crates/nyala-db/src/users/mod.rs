@@ -125,6 +125,14 @@ impl Rights {
         }
     }
 
+    /// The user's name, if it is one's.
+    pub fn user_name(&self) -> Option<&str> {
+        match self {
+            Rights::Open | Rights::FirstAdmin => None,
+            Rights::User(user) => Some(user.name()),
+        }
+    }
+
     /// Whether everything may be done.
     pub fn is_admin(&self) -> bool {
         match self {

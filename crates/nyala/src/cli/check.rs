@@ -54,7 +54,7 @@ pub(super) fn run(args: &CheckArgs) -> ExitCode {
     let report = match checked {
         Ok(report) => report,
         Err(error) => {
-            super::print_error(&format!("cannot check: {error}"));
+            super::log::print_error(&format!("cannot check: {error}"));
             return ExitCode::from(NOT_CHECKED);
         }
     };
@@ -65,7 +65,7 @@ pub(super) fn run(args: &CheckArgs) -> ExitCode {
         (false, true) => String::new(),
     };
     if let Err(error) = std::io::stdout().write_all(text.as_bytes()) {
-        super::print_error(&format!("writing the report: {error}"));
+        super::log::print_error(&format!("writing the report: {error}"));
         return ExitCode::from(NOT_CHECKED);
     }
     ExitCode::from(if damaged { DAMAGED } else { 0 })

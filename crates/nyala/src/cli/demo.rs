@@ -1,8 +1,9 @@
 //! `nyala demo`.
 
-use super::serve::{log_to_standard_error, wait_for_stop};
+use super::log;
+use super::signals::Signals;
 use crate::assemble::Running;
-use crate::config::GivenConfig;
+use crate::config::{GivenConfig, bind_address};
 use clap::Args;
 use nyala_bench::demo::DemoSettings;
 use std::io::Write;
@@ -20,7 +21,7 @@ pub(super) struct DemoArgs {
     #[arg(long, value_name = "DIRECTORY")]
     data_dir: Option<PathBuf>,
     /// Address and port of the HTTP interface
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8086")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8086", value_parser = bind_address)]
     http_bind: std::net::SocketAddr,
     /// Hosts whose CPU metrics are written
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=100_000))]
@@ -34,7 +35,7 @@ pub(super) struct DemoArgs {
 }
 
 pub(super) fn run(args: &DemoArgs) -> Result<(), String> {
-    log_to_standard_error("warn");
+    log::to_standard_error("warn");
     let temporary = match &args.data_dir {
         Some(_) => None,
         None => {
@@ -60,7 +61,7 @@ pub(super) fn run(args: &DemoArgs) -> Result<(), String> {
             settings.database
         );
         out.write_all(invitation.as_bytes()).map_err(|error| error.to_string())?;
-        wait_for_stop()?;
+        Signals::listen()?.wait_for_stop();
     }
     running.stop().map_err(|error| error.to_string())
 }

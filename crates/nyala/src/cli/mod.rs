@@ -3,18 +3,23 @@
 mod bench;
 mod check;
 mod demo;
+mod log;
 mod serve;
+mod signals;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
 /// A time-series database that takes the place of InfluxDB 1.x.
 #[derive(Debug, Parser)]
-#[command(version, after_help = EXAMPLES)]
+#[command(version = VERSION, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
 }
+
+/// Its own, and the commit it was built from.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("NYALA_COMMIT"), ")");
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,13 +60,8 @@ pub fn run() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            print_error(&message);
+            log::print_error(&message);
             ExitCode::FAILURE
         }
     }
-}
-
-#[allow(clippy::print_stderr, reason = "the one place that speaks of failures to a person")]
-fn print_error(message: &str) {
-    eprintln!("nyala: {message}");
 }

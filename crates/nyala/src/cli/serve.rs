@@ -1,18 +1,21 @@
 //! `nyala serve` and `nyala config`.
 
+use super::log;
+use super::signals::Signals;
 use crate::assemble::Running;
 use crate::config::{Config, GivenConfig};
 use clap::Args;
 use std::io::Write;
 use std::path::PathBuf;
-use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
   nyala serve --data-dir /var/lib/nyala --memory-limit 4GiB
   NYALA_HTTP_BIND=127.0.0.1:9999 nyala serve
-  nyala serve --config /etc/nyala.toml";
+  nyala serve --config /etc/nyala.toml
+  nyala serve --http-bind :8086 --auth-enabled --keep-alive-timeout 10m --shutdown-timeout 20s
+  nyala serve --allowed-origins http://grafana.example.com:3000     pages of Grafana that ask from the browser
+  nyala serve --allowed-hosts influxdb.example.com                  behind a proxy that passes that name on";
 
 pub(super) const CONFIG_EXAMPLES: &str = "\
 Examples:
@@ -48,15 +51,45 @@ pub(super) fn print_config(args: ServeArgs) -> Result<(), String> {
 pub(super) fn run(args: ServeArgs) -> Result<(), String> {
     let config = args.resolve()?;
     give_memory_back_soon(&config);
-    log_to_standard_error("info");
+    log::to_standard_error("info");
+    let signals = Signals::listen()?;
     allow_open_files();
+    tell_settings(&config);
     let running = Running::start(&config).map_err(|error| error.to_string())?;
-    tracing::info!(address = %running.address(), data_dir = %config.data_dir.display(), "ready");
-    wait_for_stop()?;
-    tracing::info!("stopping: letting requests end");
+    tracing::info!(address = %running.address(), "ready");
+    signals.wait_for_stop();
     running.stop().map_err(|error| format!("stopping: {error}"))?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Says what starts, and what bounds and guards it: what whoever reads a log later needs to know first.
+fn tell_settings(config: &Config) {
+    let Config { memory_limit, wal_sync, wal_limit, max_body_size, query_timeout, .. } = config;
+    let sites =
+        |given: &Option<Vec<String>>| given.as_ref().map_or("by default".to_owned(), |all| all.join(","));
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        commit = env!("NYALA_COMMIT"),
+        data_dir = %config.data_dir.display(),
+        http_bind = %config.http_bind,
+        bind_socket = config.bind_socket.as_ref().map(|path| path.display().to_string()),
+        %memory_limit,
+        %wal_sync,
+        %wal_limit,
+        %max_body_size,
+        %query_timeout,
+        max_concurrent_queries = config.max_concurrent_queries,
+        max_row_limit = config.max_row_limit,
+        max_select_series = config.max_select_series,
+        max_select_buckets = config.max_select_buckets,
+        max_select_point = config.max_select_point,
+        authentication = if config.auth_enabled { "on" } else { "off" },
+        tls = if config.https_certificate.is_some() { "on" } else { "off" },
+        allowed_hosts = sites(&config.allowed_hosts),
+        allowed_origins = sites(&config.allowed_origins),
+        "nyala starts"
+    );
 }
 
 /// Starts anew with an allocator that gives freed memory back sooner than after its second: what it keeps is resident
@@ -88,27 +121,4 @@ fn allow_open_files() {
     {
         tracing::warn!(%error, "the number of open files stays limited to {current:?}");
     }
-}
-
-/// Logs to standard error: what `NYALA_LOG` names, else `level` and above.
-pub(super) fn log_to_standard_error(level: &str) {
-    let filter = EnvFilter::try_from_env("NYALA_LOG").unwrap_or_else(|_| EnvFilter::new(level));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-}
-
-/// Returns on SIGTERM or Ctrl-C.
-pub(super) fn wait_for_stop() -> Result<(), String> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| format!("waiting for signals: {error}"))?;
-    runtime.block_on(async {
-        let mut terminate = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        Ok(())
-    })
 }

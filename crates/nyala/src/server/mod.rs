@@ -1,6 +1,7 @@
 //! The server: one thread and runtime per core for connections, dealt out in turn, and a pool of threads
 //! for what takes long or waits for the disk.
 
+pub mod audit;
 pub mod format;
 pub mod http;
 pub mod metrics;
@@ -26,20 +27,29 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{mpsc, watch};
 
-/// How long a client may take to send its headers.
+/// How long a client may take to send the head of a request, once it has begun; the first begins with the connection.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest head of a request, and what is read of a body at once: the longest URI that hyper takes, about.
 const HEAD_MAX_BYTES: usize = 64 << 10;
 /// How long a client may take nothing of an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long requests may go on after a shutdown has begun.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 /// The most connections at once, however much memory there is; further ones wait to be accepted.
 const CONNECTIONS_MAX: usize = 16_384;
 
 /// As many connections as can hold an unfinished head each in half of some memory.
 pub fn connections_max(memory_bytes: usize) -> usize {
     (memory_bytes / 2 / HEAD_MAX_BYTES).min(CONNECTIONS_MAX)
+}
+
+/// Bounds on connections.
+#[derive(Debug, Clone, Copy)]
+pub struct ConnectionLimits {
+    /// The most at once.
+    pub connections_max: usize,
+    /// How long one may stay open between two requests.
+    pub keep_alive_timeout: Duration,
+    /// How long requests may go on after a shutdown has begun.
+    pub shutdown_timeout: Duration,
 }
 
 /// Threads that serve connections.
@@ -51,14 +61,13 @@ pub struct Server {
 }
 
 impl Server {
-    /// Begins to listen and serve, with `cores` threads and at most
-    /// `connections_max` connections at once; with TLS if there are certificates. A socket in the file
+    /// Begins to listen and serve, with `cores` threads; with TLS if there are certificates. A socket in the file
     /// system needs none: who may open it is what the system says.
     pub fn start(
         bind: SocketAddr,
         socket: Option<&Path>,
         cores: usize,
-        connections_max: usize,
+        limits: ConnectionLimits,
         context: Arc<Context>,
         certificates: Option<Arc<Certificates>>,
     ) -> io::Result<Self> {
@@ -76,10 +85,12 @@ impl Server {
             let (context, stopped, open) = (context.clone(), stopped.clone(), open.clone());
             let certificates = certificates.clone();
             let name = format!("connections-{number}");
-            threads.push(spawn(name, move || serve_lane(connections, context, certificates, stopped, open))?);
+            threads.push(spawn(name, move || {
+                serve_lane(connections, context, certificates, limits, stopped, open)
+            })?);
         }
         threads.push(spawn("accept".into(), move || {
-            accept(listener, local, lanes, stopped, open, connections_max)
+            accept(listener, local, lanes, stopped, open, limits.connections_max)
         })?);
         Ok(Self { address, socket: socket.map(Path::to_owned), stop, threads })
     }
@@ -174,6 +185,7 @@ fn serve_lane(
     mut connections: mpsc::Receiver<Accepted>,
     context: Arc<Context>,
     certificates: Option<Arc<Certificates>>,
+    limits: ConnectionLimits,
     mut stopped: watch::Receiver<bool>,
     open: Arc<AtomicUsize>,
 ) {
@@ -188,7 +200,7 @@ fn serve_lane(
                     let (context, stopped, open) = (context.clone(), handed_on.clone(), open.clone());
                     let certificates = certificates.clone();
                     serving.spawn(async move {
-                        if let Err(error) = greet(stream, context, certificates, stopped).await {
+                        if let Err(error) = greet(stream, context, certificates, limits, stopped).await {
                             tracing::debug!(%error, "connection ended");
                         }
                         open.fetch_sub(1, Ordering::Relaxed);
@@ -199,8 +211,11 @@ fn serve_lane(
             }
         }
         let all = async { while serving.join_next().await.is_some() {} };
-        if tokio::time::timeout(DRAIN_TIMEOUT, all).await.is_err() {
-            tracing::warn!("some requests were broken off after {DRAIN_TIMEOUT:?}");
+        let timeout = limits.shutdown_timeout;
+        if tokio::time::timeout(timeout, all).await.is_err() {
+            tracing::warn!(
+                "some requests were broken off {timeout:?} after the stop began (shutdown-timeout)"
+            );
         }
     });
 }
@@ -212,34 +227,49 @@ async fn greet(
     stream: Accepted,
     context: Arc<Context>,
     certificates: Option<Arc<Certificates>>,
+    limits: ConnectionLimits,
     stopped: watch::Receiver<bool>,
 ) -> Ended {
     let stream = match stream {
         Accepted::Tcp(stream) => TcpStream::from_std(stream)?,
         Accepted::Local(stream) => {
-            return serve(UnixStream::from_std(stream)?, None, context, stopped).await;
+            return serve(UnixStream::from_std(stream)?, None, context, limits, stopped).await;
         }
     };
     stream.set_nodelay(true)?;
-    // One that has left already has no address.
-    let client = stream.peer_addr().ok().map(|address| address.ip());
-    let Some(certificates) = certificates else { return serve(stream, client, context, stopped).await };
+    // One that has left already has no address, and waits for no answer.
+    let client = Some(stream.peer_addr()?.ip());
+    let Some(certificates) = certificates else {
+        return serve(stream, client, context, limits, stopped).await;
+    };
     let secured = tokio::time::timeout(HEADER_TIMEOUT, certificates.acceptor().accept(stream)).await??;
-    serve(secured, client, context, stopped).await
+    serve(secured, client, context, limits, stopped).await
 }
 
 async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     client: Option<IpAddr>,
     context: Arc<Context>,
+    limits: ConnectionLimits,
     mut stopped: watch::Receiver<bool>,
 ) -> Ended {
-    let service = service_fn(move |request| http::answer(context.clone(), request, client));
+    let patient = Patient::new(stream, PATIENCE, HEADER_TIMEOUT);
+    let answering = patient.answering();
+    let service = service_fn(move |request| {
+        let (context, answering) = (context.clone(), answering.clone());
+        async move {
+            answering.store(true, Ordering::Relaxed);
+            let answer = http::answer(context, request, client).await;
+            answering.store(false, Ordering::Relaxed);
+            answer
+        }
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
+        // It begins where the request before ends.
+        .header_read_timeout(limits.keep_alive_timeout)
         .max_buf_size(HEAD_MAX_BYTES)
-        .serve_connection(TokioIo::new(Patient::new(stream, PATIENCE)), service);
+        .serve_connection(TokioIo::new(patient), service);
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
         ended = connection.as_mut() => return Ok(ended?),

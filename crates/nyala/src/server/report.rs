@@ -73,7 +73,7 @@ pub fn facts(clock: &ClockRef, started_ns: i64) -> Vec<Report> {
             [
                 ("Branch", text("")),
                 ("Build Time", text("")),
-                ("Commit", text("")),
+                ("Commit", text(env!("NYALA_COMMIT"))),
                 // The one whose behaviour clients get, and nyala's own.
                 ("Version", text(INFLUXDB_VERSION)),
                 ("nyala", text(env!("CARGO_PKG_VERSION"))),

@@ -47,7 +47,8 @@ fn bodies_that_are_too_large_or_broken() {
 #[test]
 fn many_bodies_at_once_that_never_end() {
     let server = Server::start();
-    let head = format!("POST /write?db=x HTTP/1.1\r\nHost: localhost\r\nContent-Length: {MAX_BODY_BYTES}\r\n\r\n");
+    let head =
+        format!("POST /write?db=x HTTP/1.1\r\nHost: localhost\r\nContent-Length: {MAX_BODY_BYTES}\r\n\r\n");
     let most = b"#".repeat(MAX_BODY_BYTES - 1);
     let mut refused = 0;
     let mut open = Vec::new();

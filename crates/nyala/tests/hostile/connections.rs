@@ -8,8 +8,12 @@ use std::time::{Duration, Instant};
 #[test]
 fn heads_that_are_no_http_or_too_large() {
     let server = Server::start();
-    let cases: [(Vec<u8>, &[u16]); 10] = [
+    let cases: [(Vec<u8>, &[u16]); 13] = [
         (b"nonsense\r\n\r\n".to_vec(), &[400]),
+        (b"GET /ping HTTP/1.1\r\n\r\n".to_vec(), &[400]),
+        (b"GET /ping HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n".to_vec(), &[400]),
+        // What follows it is no second request.
+        (b"POST /ping HTTP/1.1\r\nContent-Length: 0\r\n\r\nGET /ping HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec(), &[400]),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03".to_vec(), &[400]),
         (b"GET /ping HTTP/1.1\r\nHost: localhost\r\nBad\0Name: y\r\n\r\n".to_vec(), &[400]),
         (b"GET /ping HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: a\0b\r\n\r\n".to_vec(), &[400]),

@@ -167,7 +167,8 @@ fn queries_whose_text_becomes_much_more() {
     let wide = form(&format!("SELECT+v{}+FROM+rows", ",v".repeat(20_000)));
     let mut stream = TcpStream::connect(server.address).expect("the server accepts");
     let length = wide.body.len();
-    let mut head = format!("POST {} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n", wide.target);
+    let mut head =
+        format!("POST {} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n", wide.target);
     wide.headers.iter().for_each(|(name, value)| head.push_str(&format!("{name}: {value}\r\n")));
     stream.write_all(&[head.as_bytes(), b"\r\n", &wide.body].concat()).expect("it is read");
     // The beginning of an answer of 150 MB.

@@ -25,13 +25,24 @@ impl Process {
         let address = client::free_address();
         let number = address.port();
         let log = std::env::temp_dir().join(format!("nyala-test-{}-{number}.log", std::process::id()));
+        Self::spawn_logging(data_dir, address, arguments, variables, log)
+    }
+
+    /// The same with the log somewhere; it is removed at the end unless it is a device.
+    pub(crate) fn spawn_logging(
+        data_dir: &Path,
+        address: SocketAddr,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+        log: PathBuf,
+    ) -> Process {
         let child = Command::new(env!("CARGO_BIN_EXE_nyala"))
             .args(["serve", "--http-bind", &address.to_string(), "--data-dir"])
             .arg(data_dir)
             .args(arguments)
             .envs(variables.iter().copied())
             .stdin(Stdio::null())
-            .stderr(File::create(&log).expect("a log"))
+            .stderr(File::options().create(true).write(true).truncate(true).open(&log).expect("a log"))
             .spawn()
             .expect("the server starts");
         Process { child, address, log }
@@ -151,6 +162,8 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
-        let _ = std::fs::remove_file(&self.log);
+        if !self.log.starts_with("/dev") {
+            let _ = std::fs::remove_file(&self.log);
+        }
     }
 }

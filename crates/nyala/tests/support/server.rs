@@ -155,6 +155,8 @@ fn launch_once(
             let mut command = Command::new(env!("CARGO_BIN_EXE_nyala"));
             command.arg("serve").arg("--data-dir").arg(&data);
             command.arg("--http-bind").arg(address.to_string());
+            // As InfluxDB does it always.
+            command.args(["--allowed-origins", "*"]);
             command
         }
         Program::Influx(path) => {

@@ -14,6 +14,7 @@ use super::response::{Failure, failure, status_of};
 use base64ct::{Base64, Base64Unpadded, Encoding};
 use hyper::StatusCode;
 use hyper::header::{AUTHORIZATION, HeaderMap};
+use hyper::http::request::Parts;
 use nyala_db::users::{Privilege, Rights};
 
 /// Whether clients must say who they are, and how they may.
@@ -105,6 +106,15 @@ fn check(rights: &Rights, privilege: Privilege, verb: &str, database: &str) -> R
         _ => format!("user is required to {verb} database {database}"),
     };
     Err(failure(StatusCode::FORBIDDEN, words))
+}
+
+/// Who a request says it comes from, if it says so.
+pub(super) fn claimed(head: &Parts) -> Option<String> {
+    let of_url = Params::parse(head.uri.query().unwrap_or(""));
+    Some(match credentials(&of_url, &head.headers)? {
+        Credentials::Password { name, .. } => name,
+        Credentials::Bearer(_) => "whoever a bearer token names".to_owned(),
+    })
 }
 
 fn refused(words: impl AsRef<str>) -> Failure {

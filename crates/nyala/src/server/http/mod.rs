@@ -13,18 +13,17 @@ mod query;
 mod requests;
 mod response;
 pub mod rooms;
+pub mod site;
 mod v2;
 mod write;
 
+use super::audit::Audit;
 use super::format::Format;
 use super::metrics::Metrics;
 use super::stage::Stage;
 use access::Access;
 use hyper::body::Incoming;
-use hyper::header::{
-    ACCEPT, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ALLOW, HeaderMap, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS,
-};
+use hyper::header::{ACCEPT, ALLOW, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use nyala_core::env::ClockRef;
@@ -36,8 +35,9 @@ use nyala_query::plan::QueryContext;
 use nyala_query::report::Reporter;
 use nyala_query::running::RunningQueries;
 use requests::RequestWatch;
-use response::{Answer, Failure, empty, failure, in_format, whole};
+use response::{Answer, Failure, empty, failure, in_format, plainly, whole};
 use rooms::Rooms;
+use site::{Sites, Stranger};
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,6 +47,16 @@ use std::sync::{Arc, LazyLock, OnceLock};
 pub const INFLUXDB_VERSION: &str = "1.8.10";
 
 const TEXT: &str = "text/plain; charset=utf-8";
+
+/// What `GET /` says.
+const ABOUT: &str = "\
+nyala, a time-series database that takes the place of InfluxDB 1.x
+
+/write   takes points in line protocol
+/query   answers InfluxQL
+/health  says whether all is well
+/metrics counts, for Prometheus
+";
 
 /// What requests are answered with.
 pub struct Context {
@@ -62,6 +72,10 @@ pub struct Context {
     pub limits: HttpLimits,
     /// Whether clients must say who they are.
     pub access: Access,
+    /// Which names and web pages requests may come by and from.
+    pub sites: Sites,
+    /// Writes about clients into the log.
+    pub audit: Arc<Audit>,
     /// Queries that run.
     pub running: Arc<RunningQueries>,
     /// Counts for people.
@@ -127,7 +141,7 @@ pub struct HttpLimits {
     pub rows: usize,
 }
 
-/// Answers a request of a client at an address, where that is known.
+/// Answers a request of a client at an address; it has none at the socket in the file system.
 pub async fn answer(
     context: Arc<Context>,
     mut request: Request<Incoming>,
@@ -135,29 +149,24 @@ pub async fn answer(
 ) -> Result<Response<Answer>, Infallible> {
     context.watch.mark(&mut request, client);
     let (head, mut incoming) = request.into_parts();
-    let path = head.uri.path();
     let asked_id = ["x-request-id", "request-id"].into_iter().find_map(|name| header(&head, name));
-    let origin = header(&head, "origin");
     let accepted = head.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let format = Format::accepted(accepted);
-    let mut response = match allowed(path) {
-        None => plainly(whole(StatusCode::NOT_FOUND, TEXT, "404 page not found\n")),
-        Some(allowed) if !allowed.split(", ").any(|method| method == head.method.as_str()) => {
-            let mut refused = plainly(whole(StatusCode::METHOD_NOT_ALLOWED, TEXT, "Method Not Allowed\n"));
-            refused.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
-            refused
+    let answered = welcomed(&context, &head, &mut incoming, format, client).await;
+    let mut response = answered.unwrap_or_else(|stranger| match stranger {
+        Stranger::Broken(response) => *response,
+        Stranger::Refused { who, failure } => {
+            context.audit.refused(&who, client);
+            *in_format(failure, format)
         }
-        Some(_) => {
-            let routed = route(&context, &head, &mut incoming, format).await;
-            let mut response = routed.unwrap_or_else(|failure| *in_format(failure, format));
-            if let Some(origin) = origin {
-                allow_origin(response.headers_mut(), origin);
-            }
-            response
-        }
-    };
+    });
+    if response.status() == StatusCode::UNAUTHORIZED
+        && let Some(user) = access::claimed(&head)
+    {
+        context.audit.log_in_failed(&user, client);
+    }
     body::discard(&mut incoming, &head.headers).await;
-    context.metrics.request(path, response.status());
+    context.metrics.request(head.uri.path(), response.status());
     let number = context.requests.fetch_add(1, Ordering::Relaxed);
     let headers = response.headers_mut();
     headers.insert(HeaderName::from_static("x-influxdb-version"), HeaderValue::from_static(INFLUXDB_VERSION));
@@ -168,10 +177,42 @@ pub async fn answer(
     Ok(response)
 }
 
-/// Says that a text is nothing else, whatever it looks like.
-fn plainly(mut response: Response<Answer>) -> Response<Answer> {
-    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response
+/// The answer, unless the request calls the server by a strange name or comes from a strange page. What a browser needs
+/// to find out no more than that the server runs is answered to every page, and read by none that is not allowed.
+async fn welcomed(
+    context: &Context,
+    head: &Parts,
+    incoming: &mut Incoming,
+    format: Format,
+    client: Option<IpAddr>,
+) -> Result<Response<Answer>, Stranger> {
+    // No page reaches the socket in the file system, and what its clients call it is anything.
+    context.sites.check_host(head, client.is_some())?;
+    Ok(match allowed(head.uri.path()) {
+        None => plainly(whole(StatusCode::NOT_FOUND, TEXT, "404 page not found\n")),
+        Some(allowed) if !allowed.split(", ").any(|method| method == head.method.as_str()) => {
+            let mut refused = plainly(whole(StatusCode::METHOD_NOT_ALLOWED, TEXT, "Method Not Allowed\n"));
+            refused.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+            refused
+        }
+        Some(_) => {
+            let origin = match context.sites.check_origin(head) {
+                Err(_) if tells_little(head.uri.path()) => None,
+                checked => checked?,
+            };
+            let routed = route(context, head, incoming, format, client).await;
+            let mut response = routed.unwrap_or_else(|failure| *in_format(failure, format));
+            if let Some(origin) = origin {
+                site::allow_origin(response.headers_mut(), origin);
+            }
+            response
+        }
+    })
+}
+
+/// Whether a path tells no more than that the server runs.
+fn tells_little(path: &str) -> bool {
+    matches!(path, "/" | "/ping" | "/status" | "/health" | "/ready")
 }
 
 fn header(head: &Parts, name: &str) -> Option<HeaderValue> {
@@ -183,7 +224,7 @@ fn allowed(path: &str) -> Option<&'static str> {
     match path {
         "/write" => Some("OPTIONS, POST"),
         "/query" => Some("GET, OPTIONS, POST"),
-        "/ping" | "/status" | "/ready" => Some("GET, HEAD"),
+        "/" | "/ping" | "/status" | "/ready" => Some("GET, HEAD"),
         "/health" | "/metrics" => Some("GET"),
         "/debug/vars" | "/debug/requests" => Some("GET, HEAD"),
         "/api/v2/query" | "/api/v2/write" | "/api/v2/delete" | "/api/v1/prom/write" | "/api/v1/prom/read" => {
@@ -205,19 +246,21 @@ async fn route(
     head: &Parts,
     incoming: &mut Incoming,
     format: Format,
+    client: Option<IpAddr>,
 ) -> Result<Response<Answer>, Failure> {
     if head.method == Method::OPTIONS {
         return Ok(empty(StatusCode::OK));
     }
     match head.uri.path() {
         "/write" => write::handle(context, head, incoming).await,
-        "/query" => query::handle(context, head, incoming, format).await,
+        "/query" => query::handle(context, head, incoming, format, client).await,
         "/api/v2/write" => write::handle_v2(context, head, incoming).await,
         "/api/v1/prom/write" => write::handle_prometheus(context, head, incoming).await,
         "/api/v1/prom/read" => prometheus::read::handle(context, head, incoming).await,
         "/api/v2/delete" => v2::deletion::handle(context, head, incoming).await,
         "/api/v2/buckets" => v2::buckets::handle(context, head, incoming).await,
         path if path.starts_with(v2::buckets::BUCKET) => v2::buckets::drop(context, head).await,
+        "/" => Ok(plainly(whole(StatusCode::OK, TEXT, ABOUT))),
         "/ping" => Ok(ping(head)),
         "/status" => Ok(empty(StatusCode::NO_CONTENT)),
         "/health" | "/ready" => Ok(health(context)),
@@ -235,17 +278,6 @@ async fn route(
             Ok(plainly(whole(StatusCode::FORBIDDEN, TEXT, words)))
         }
     }
-}
-
-/// Lets pages of any origin read the answer, as InfluxDB does: Grafana's browser access needs it.
-fn allow_origin(headers: &mut HeaderMap, origin: HeaderValue) {
-    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-    let methods = "DELETE, GET, OPTIONS, POST, PUT";
-    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(methods));
-    let names = "Accept, Accept-Encoding, Authorization, Content-Length, Content-Type, X-CSRF-Token, X-HTTP-Method-Override";
-    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(names));
-    let shown = "Date, X-InfluxDB-Version, X-InfluxDB-Build";
-    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(shown));
 }
 
 /// An id in the form of a UUID, distinct within a run of the server.

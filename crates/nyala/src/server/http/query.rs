@@ -17,6 +17,7 @@ use job::{Job, Output};
 use nyala_db::users::Rights;
 use nyala_query::exec::QueryMemory;
 use nyala_query::influxql;
+use std::net::IpAddr;
 use text::Text;
 use tokio::sync::mpsc;
 
@@ -32,6 +33,7 @@ pub(super) async fn handle(
     head: &Parts,
     incoming: &mut Incoming,
     format: Format,
+    client: Option<IpAddr>,
 ) -> Result<Response<Answer>, Failure> {
     let of_url = Params::parse(head.uri.query().unwrap_or(""));
     let pretty = of_url.is_true("pretty");
@@ -43,7 +45,7 @@ pub(super) async fn handle(
             Method::POST => read_form(context, &head.headers, incoming, of_url).await?,
             _ => (of_url, None),
         };
-        answer(context, &head.method, &head.headers, &params, Shape { format, pretty }, rights).await
+        answer(context, head, &params, Shape { format, pretty }, rights, client).await
     };
     answered.await.map_err(|failure| if pretty { prettily(failure) } else { failure })
 }
@@ -100,11 +102,11 @@ fn params_of(form: Body, boundary: Option<&str>, of_url: Params) -> Result<(Para
 
 async fn answer(
     context: &Context,
-    method: &Method,
-    headers: &HeaderMap,
+    head: &Parts,
     params: &Params,
     shape: Shape,
     rights: Rights,
+    client: Option<IpAddr>,
 ) -> Result<Response<Answer>, Failure> {
     let text = Text::of(params)?;
     let databases = context.databases()?;
@@ -114,12 +116,14 @@ async fn answer(
         params.get("chunk_size").parse().ok().filter(|rows| *rows > 0).unwrap_or(DEFAULT_CHUNK_ROWS)
     });
     let options = JsonOptions { epoch: Epoch::of_parameter(params.get("epoch").trim()), chunk_rows };
-    let packed = gzip::is_accepted(headers);
+    let packed = gzip::is_accepted(&head.headers);
     let (pieces, mut received) = mpsc::channel(PIECES_MAX);
     let job = Job {
         statements: statements.into(),
         context: context.query(databases, params.get("db").to_owned(), params.get("rp").to_owned(), rights),
-        by_get: *method == Method::GET,
+        by_get: head.method == Method::GET,
+        audit: context.audit.clone(),
+        client,
         memory_bytes: context.limits.query_bytes,
         memory: databases.memory.clone(),
         work: context.work.clone(),

@@ -4,7 +4,7 @@ use super::pieces::Pieces;
 use crate::server::format::{Format, Indenter};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
-use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
 use hyper::{Response, StatusCode};
 use nyala_core::{Error, ErrorKind};
 use std::pin::Pin;
@@ -80,6 +80,12 @@ pub(crate) fn whole(
     let mut response = Response::new(Answer::Whole((!body.is_empty()).then_some(body)));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+/// Says that a text is nothing else, whatever it looks like.
+pub(crate) fn plainly(mut response: Response<Answer>) -> Response<Answer> {
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 

@@ -47,11 +47,18 @@ async fn perform(
     let databases = context.databases()?;
     let query = context.query(databases, database.to_owned(), String::new(), rights.clone());
     let memory = QueryMemory::new(context.limits.query_bytes, &databases.memory);
-    let executed = context.work.spawn(async move { execute(&statements[0], &query, memory).await });
+    let executed = context.work.spawn(async move {
+        let answer = execute(&statements[0], &query, memory).await;
+        (answer, statements)
+    });
     let broken = |_| failure(StatusCode::INTERNAL_SERVER_ERROR, "the request was broken off");
-    match executed.await.map_err(broken)? {
+    let (answer, [statement]) = executed.await.map_err(broken)?;
+    match answer {
         Ok(statement::Answer::Refused(error)) | Err(error) => Err(failed(&error)),
-        Ok(_) => Ok(()),
+        Ok(_) => {
+            context.audit.executed(&statement, database, rights.user_name(), None);
+            Ok(())
+        }
     }
 }
 

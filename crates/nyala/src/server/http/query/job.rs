@@ -7,6 +7,7 @@ use super::super::pieces::Piece;
 use super::super::response::Broken;
 use super::super::rooms::Rooms;
 use super::PIECES_MAX;
+use crate::server::audit::Audit;
 use crate::server::format::{Indenter, Writer};
 use futures::FutureExt;
 use nyala_core::memory::MemoryBudget;
@@ -16,6 +17,7 @@ use nyala_query::plan::QueryContext;
 use nyala_query::running::{Asked, Query};
 use nyala_query::statement::{self, execute};
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::ops::Range;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -111,6 +113,9 @@ pub(super) struct Job {
     pub(super) statements: Arc<[Statement]>,
     pub(super) context: QueryContext,
     pub(super) by_get: bool,
+    /// Told of what an operator wants to know, and where it came from.
+    pub(super) audit: Arc<Audit>,
+    pub(super) client: Option<IpAddr>,
     pub(super) memory_bytes: usize,
     pub(super) memory: Arc<MemoryBudget>,
     /// Where a heavy query is computed.
@@ -166,7 +171,16 @@ impl Job {
                 _ => None,
             };
             self.output.answer.begin_statement(number, zone);
-            match self.execute(statement, query).await {
+            let executed = self.execute(statement, query).await;
+            if executed.is_ok() {
+                self.audit.executed(
+                    statement,
+                    &self.context.database,
+                    self.context.rights.user_name(),
+                    self.client,
+                );
+            }
+            match executed {
                 Ok(()) if self.by_get && warns_of_get(statement) => {
                     let statement = statement::in_full(statement, &self.context);
                     self.output.answer.end_statement_with_warning(&format!(

@@ -1,0 +1,105 @@
+//! Signals: SIGTERM and SIGINT stop the server, a second one ends it at once, others end nothing.
+//!
+//! They are listened for from the first moment on: a signal that nobody listens for ends the process.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// A second signal that comes so soon was sent together with the first: `timeout` asks the process, and then its group.
+const TOGETHER: Duration = Duration::from_millis(500);
+
+/// What waits for signals.
+pub(super) struct Signals {
+    stops: Receiver<()>,
+    ready: Arc<AtomicBool>,
+}
+
+impl Signals {
+    /// Begins to listen. Until [`Signals::wait_for_stop`] is called the first signal to stop ends the process: what was
+    /// acknowledged is on disk, and a recovery only reads.
+    pub(super) fn listen() -> Result<Self, String> {
+        let failed = |error: std::io::Error| format!("waiting for signals: {error}");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let listened = runtime.block_on(async { Listened::new() }).map_err(failed)?;
+        let (stop, stops) = sync_channel(1);
+        let ready = Arc::new(AtomicBool::new(false));
+        let seen = ready.clone();
+        let body = move || runtime.block_on(listened.answer(&stop, &seen));
+        std::thread::Builder::new().name("signals".into()).spawn(body).map_err(failed)?;
+        Ok(Self { stops, ready })
+    }
+
+    /// Returns at SIGTERM or SIGINT.
+    pub(super) fn wait_for_stop(&self) {
+        self.ready.store(true, Ordering::Relaxed);
+        // The thread that sends lives as long as the process; without it there would be nothing to wait for.
+        let _ = self.stops.recv();
+    }
+}
+
+/// What is listened for.
+struct Listened {
+    terminate: Signal,
+    interrupt: Signal,
+    /// Who reads certificates again listens for it too.
+    hangup: Signal,
+    meaningless: [Signal; 4],
+}
+
+impl Listened {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+            meaningless: [
+                signal(SignalKind::user_defined1())?,
+                signal(SignalKind::user_defined2())?,
+                signal(SignalKind::alarm())?,
+                signal(SignalKind::io())?,
+            ],
+        })
+    }
+
+    async fn answer(mut self, stop: &SyncSender<()>, ready: &AtomicBool) {
+        let mut first: Option<Instant> = None;
+        let [usr1, usr2, alarm, io] = &mut self.meaningless;
+        loop {
+            let name = tokio::select! {
+                _ = self.terminate.recv() => "SIGTERM",
+                _ = self.interrupt.recv() => "SIGINT",
+                _ = self.hangup.recv() => continue,
+                _ = usr1.recv() => "SIGUSR1",
+                _ = usr2.recv() => "SIGUSR2",
+                _ = alarm.recv() => "SIGALRM",
+                _ = io.recv() => "SIGIO",
+            };
+            match first {
+                _ if !matches!(name, "SIGTERM" | "SIGINT") => tracing::info!("{name} means nothing here"),
+                None if !ready.load(Ordering::Relaxed) => {
+                    tracing::info!(
+                        "{name} before the server was ready: it ends, and the next start begins anew"
+                    );
+                    std::process::exit(0);
+                }
+                None => {
+                    first = Some(Instant::now());
+                    tracing::info!("{name}: stopping; a second one ends the server at once");
+                    // It waits for one only.
+                    let _ = stop.try_send(());
+                }
+                Some(first) if first.elapsed() < TOGETHER => {}
+                Some(_) => {
+                    tracing::warn!(
+                        "a second signal, {name}: the server ends at once; what was acknowledged is in the log, and \
+                         read from there at the next start"
+                    );
+                    std::process::exit(1);
+                }
+            }
+        }
+    }
+}

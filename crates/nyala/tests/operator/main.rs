@@ -1,0 +1,33 @@
+//! What an operator does and sees: signals, logs, addresses, which pages may use the server. All through the real
+//! program.
+
+#[path = "../support/client.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod client;
+#[path = "../support/process.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod process;
+
+mod browsers;
+mod log;
+mod settings;
+mod signals;
+
+use client::{Request, Response};
+use process::Process;
+
+/// Sends a request with these headers.
+fn send_with(server: &Process, method: &str, target: &str, headers: &[(&str, &str)]) -> Response {
+    let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    let request = Request {
+        method: method.into(),
+        target: target.into(),
+        headers: headers.iter().map(owned).collect(),
+        body: Vec::new(),
+    };
+    client::send(server.address, &request).expect("an answer")
+}
+
+fn text(response: &Response) -> String {
+    String::from_utf8_lossy(&response.body).into_owned()
+}

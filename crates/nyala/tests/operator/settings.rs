@@ -1,0 +1,73 @@
+//! Addresses and other settings, and what the server says it is.
+
+use crate::process::Process;
+use crate::{send_with, text};
+use std::io::Read;
+use std::net::TcpStream;
+use std::process::Command;
+use std::time::Duration;
+
+/// What `nyala config` prints, or the error.
+fn config(arguments: &[&str]) -> String {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_nyala")).arg("config").args(arguments).output().expect("it runs");
+    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+}
+
+#[test]
+fn addresses_are_understood_as_people_write_them() {
+    for (written, shown) in [
+        ("localhost:9999", "http-bind = \"127.0.0.1:9999\""),
+        ("127.0.0.1:9999", "http-bind = \"127.0.0.1:9999\""),
+        ("[::1]:9999", "http-bind = \"[::1]:9999\""),
+        (":9999", "0.0.0.0:9999 is reachable from other machines"),
+        ("example.com:9999", "localhost:8086 or :8086"),
+        ("9999", "localhost:8086 or :8086"),
+        (":", "localhost:8086 or :8086"),
+    ] {
+        let told = config(&["--http-bind", written]);
+        assert!(told.contains(shown), "{written}: {told}");
+    }
+    let told = config(&["--http-bind", ":9999", "--auth-enabled"]);
+    assert!(told.contains("http-bind = \"0.0.0.0:9999\""), "{told}");
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), "http-bind = \"localhost:7777\"\nallowed-hosts = [\"a\"]\n")
+        .expect("written");
+    let told = config(&["--config", file.path().to_str().expect("UTF-8")]);
+    assert!(told.contains("\"127.0.0.1:7777\"") && told.contains("allowed-hosts = [\"a\"]"), "{told}");
+    assert!(
+        told.contains("keep-alive-timeout = \"180000ms\"") && told.contains("shutdown-timeout = \"8000ms\"")
+    );
+    assert!(config(&["--allowed-origins", "grafana"]).contains("allowed-origins"));
+}
+
+#[test]
+fn the_root_says_what_it_is() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Process::start(&directory.path().join("data"), &["--auth-enabled"]);
+    let answer = send_with(&server, "GET", "/", &[]);
+    assert_eq!(answer.status, 200);
+    assert!(text(&answer).starts_with("nyala, a time-series database"), "{}", text(&answer));
+    assert_eq!(send_with(&server, "POST", "/", &[]).status, 405);
+}
+
+#[test]
+fn a_connection_that_pauses_too_long_is_closed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Process::start(&directory.path().join("data"), &["--keep-alive-timeout", "200ms"]);
+    let mut stream = TcpStream::connect(server.address).expect("it listens");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+    for _ in 0..3 {
+        std::io::Write::write_all(&mut stream, b"GET /ping HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            .expect("sent");
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).expect("an answer");
+        assert_eq!(&answer, b"HTTP/1.1 204");
+        while !answer.ends_with(b"\r\n\r\n") {
+            answer.rotate_left(1);
+            stream.read_exact(&mut answer[11..]).expect("the rest of the head");
+        }
+    }
+    // Nothing more is asked, and the server ends it.
+    assert_eq!(stream.read(&mut [0]).expect("closed"), 0);
+}

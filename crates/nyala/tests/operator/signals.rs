@@ -1,0 +1,113 @@
+//! Signals.
+
+use crate::process::Process;
+use std::fmt::Write as _;
+use std::io::Write;
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::Duration;
+
+/// A server with an answer that nobody reads: more than fits into the buffers on the way.
+fn server_with_an_unread_answer(data_dir: &Path, arguments: &[&str]) -> (Process, TcpStream) {
+    let server = Process::start(data_dir, arguments);
+    server.query("CREATE DATABASE d");
+    for batch in 0..20 {
+        let mut lines = String::new();
+        for row in 0..1000 {
+            writeln!(lines, "m text=\"{}\" {}", "x".repeat(1000), batch * 1000 + row).expect("memory");
+        }
+        assert_eq!(server.write(&lines).status, 204);
+    }
+    let mut stream = TcpStream::connect(server.address).expect("it listens");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+    stream.write_all(b"GET /query?db=d&q=SELECT+*+FROM+m HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("sent");
+    assert!(stream.peek(&mut [0]).expect("it begins to answer") > 0);
+    (server, stream)
+}
+
+fn wait_for_log(server: &Process, words: &str) {
+    for _ in 0..6000 {
+        if server.log().contains(words) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("no {words:?} in {}", server.log());
+}
+
+#[test]
+fn signals_that_mean_nothing_end_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Process::start(&directory.path().join("data"), &[]);
+    for (signal, told) in [
+        ("HUP", "no certificate to read again"),
+        ("USR1", "SIGUSR1"),
+        ("USR2", "SIGUSR2"),
+        ("ALRM", "SIGALRM"),
+        ("IO", "SIGIO"),
+        ("PIPE", ""),
+    ] {
+        server.signal(signal);
+        wait_for_log(&server, told);
+        assert_eq!(server.status("/health"), 200, "SIG{signal}");
+    }
+    assert!(server.stop().success());
+}
+
+#[test]
+fn a_stop_waits_for_unread_answers_as_long_as_it_is_told() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let arguments = ["--shutdown-timeout", "300ms"];
+    let (mut server, unread) = server_with_an_unread_answer(&directory.path().join("data"), &arguments);
+    server.signal("TERM");
+    assert!(server.wait().success());
+    assert!(server.log().contains("broken off 300ms after"), "{}", server.log());
+    drop(unread);
+}
+
+#[test]
+fn a_second_signal_ends_a_stop_and_loses_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data_dir = directory.path().join("data");
+    // Longer than the test waits for the end.
+    let (mut server, unread) = server_with_an_unread_answer(&data_dir, &["--shutdown-timeout", "1h"]);
+    server.signal("TERM");
+    wait_for_log(&server, "a second one ends the server at once");
+    // Those that come together count as one.
+    server.signal("TERM");
+    std::thread::sleep(Duration::from_millis(700));
+    assert!(!server.log().contains("a second signal"), "{}", server.log());
+    server.signal("INT");
+    assert_eq!(server.wait().code(), Some(1), "{}", server.log());
+    assert!(server.log().contains("a second signal, SIGINT"), "{}", server.log());
+    drop((server, unread));
+    let server = Process::start(&data_dir, &[]);
+    assert_eq!(server.number("SELECT count(text) FROM m"), 20_000);
+}
+
+#[test]
+fn a_start_can_be_broken_off() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data_dir = directory.path().join("data");
+    let mut server = Process::start(&data_dir, &[]);
+    server.query("CREATE DATABASE d");
+    for batch in 0..20 {
+        let lines: String =
+            (0..5000).map(|row| format!("m,h=h{} v=1 {}\n", row % 10, batch * 5000 + row)).collect();
+        assert_eq!(server.write(&lines).status, 204);
+    }
+    server.kill();
+    let mut broken_off = 0;
+    for _ in 0..3 {
+        let mut server = Process::spawn(&data_dir, &[]);
+        while server.status("/ping") != 204 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        server.signal("TERM");
+        assert!(server.wait().success(), "{}", server.log());
+        broken_off += i32::from(server.log().contains("before the server was ready"));
+    }
+    assert!(broken_off > 0, "each was ready before it was asked to stop");
+    let server = Process::start(&data_dir, &[]);
+    assert_eq!(server.number("SELECT count(v) FROM m"), 100_000);
+}
