@@ -8,6 +8,7 @@
 //! their length (32 bits) in front
 //! ```
 
+use crate::failure::LastFailure;
 use crate::fs::FsRef;
 use crate::manifest_log::{self, LoadedManifest, ManifestLog};
 use crate::rowset::RowsetMeta;
@@ -18,6 +19,8 @@ use nyala_core::schema::Partitioning;
 use nyala_core::{ColumnId, ColumnSchema, Error, Result, TableId, TableSchema, TimeRange};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A table in the catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -167,6 +170,24 @@ impl CatalogState {
 pub(crate) struct Catalog {
     pub(crate) state: CatalogState,
     log: ManifestLog,
+    /// Looked at by those who do not wait for the lock.
+    pub(crate) writing: Arc<Writing>,
+}
+
+/// How writing the manifest goes.
+#[derive(Debug, Default)]
+pub(crate) struct Writing {
+    pub(crate) failures: AtomicU64,
+    pub(crate) last_failure: LastFailure,
+}
+
+impl Writing {
+    fn note<T>(&self, outcome: &Result<T>) {
+        if outcome.is_err() {
+            self.failures.fetch_add(1, Ordering::Relaxed);
+        }
+        self.last_failure.note(outcome);
+    }
 }
 
 /// Reads the state of a directory; nothing if there is no store in it.
@@ -196,12 +217,16 @@ impl Catalog {
     /// Begins a generation of the manifest with a state.
     pub(crate) fn begin(fs: FsRef, dir: &Path, state: CatalogState) -> Result<Self> {
         let log = ManifestLog::begin(fs, dir, &encode(&state.edits()))?;
-        Ok(Self { state, log })
+        Ok(Self { state, log, writing: Arc::default() })
     }
 
     /// Whether it is known which edits are durable. If it is not, this tries to make it known.
     pub(crate) fn settle(&mut self) -> bool {
-        self.log.is_usable() || self.log.checkpoint(&encode(&self.state.edits())).is_ok()
+        if !self.log.is_usable() {
+            let settled = self.log.checkpoint(&encode(&self.state.edits()));
+            self.writing.note(&settled);
+        }
+        self.log.is_usable()
     }
 
     /// Makes edits durable together, then applies them. After an error none is applied.
@@ -211,12 +236,16 @@ impl Catalog {
             Error::retry(format!("the manifest cannot be written now, nothing was changed: {error}"))
         };
         if self.log.wants_checkpoint() {
-            self.log.checkpoint(&encode(&self.state.edits())).map_err(refused)?;
+            let written = self.log.checkpoint(&encode(&self.state.edits()));
+            self.writing.note(&written);
+            written.map_err(refused)?;
         }
         let mut changed = self.state.clone();
         let bytes = encode(&edits);
         edits.into_iter().try_for_each(|edit| changed.apply(edit))?;
-        if let Err(error) = self.log.append(&bytes) {
+        let appended = self.log.append(&bytes);
+        self.writing.note(&appended);
+        if let Err(error) = appended {
             // Only a checkpoint says for sure that the edit is not there. If it fails too the next commit begins
             // with one; a crash before that may bring the edit back, which is as if the answer had been lost.
             self.settle();

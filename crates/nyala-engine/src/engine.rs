@@ -65,6 +65,7 @@ impl Engine {
             budget,
             source,
             wal: OnceLock::new(),
+            writing_catalog: catalog.writing.clone(),
             catalog: Mutex::new(catalog),
             version: RwLock::new(Arc::new(version)),
             gate: Arc::default(),
@@ -131,6 +132,31 @@ impl Engine {
         self.shared.queue()
     }
 
+    /// Work that failed when it was last tried, by its name, and why.
+    pub fn failures(&self) -> Vec<(&'static str, String)> {
+        let shared = &self.shared;
+        let failures = [
+            ("log", shared.wal().failure()),
+            ("flush", shared.counters.flush_failure.get()),
+            ("catalog", shared.writing_catalog.last_failure.get()),
+            ("compaction", shared.counters.compaction_failure.get()),
+        ];
+        failures.into_iter().filter_map(|(name, failure)| Some((name, failure?))).collect()
+    }
+
+    /// Tries again what failed and nobody may ask for soon, so that it is known when it works again; flushes and
+    /// compactions try again by themselves. Blocks.
+    pub fn retry_failed(&self) {
+        let shared = &self.shared;
+        // Whether it succeeded is noted where it is done.
+        if shared.wal().failure().is_some() {
+            let _ = shared.wal().reopen();
+        }
+        if shared.writing_catalog.last_failure.get().is_some() {
+            shared.catalog.lock().settle();
+        }
+    }
+
     /// Counters and sizes, for metrics.
     pub fn stats(&self) -> EngineStats {
         let shared = &self.shared;
@@ -153,6 +179,7 @@ impl Engine {
             memtable_rows: memtables().map(|memtable| memtable.rows()).sum(),
             watermark: shared.watermark.get(),
             flushed_sequence: shared.catalog.lock().state.flushed_sequence,
+            catalog_failures: shared.writing_catalog.failures.load(Ordering::Relaxed),
             wal: Some(shared.wal().stats()),
             ..shared.counters.snapshot()
         }

@@ -47,6 +47,7 @@ impl Shared {
         let outcome = self
             .write_partitions(&version, cut, &mut flushed)
             .and_then(|()| self.publish_flush(cut, &flushed));
+        self.counters.flush_failure.note(&outcome);
         match &outcome {
             Ok(()) => add(&self.counters.flushes, 1),
             Err(error) => {

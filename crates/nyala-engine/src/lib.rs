@@ -14,6 +14,7 @@ mod compaction;
 mod demand;
 mod effort;
 mod engine;
+mod failure;
 mod flush;
 pub mod fs;
 mod gate;

@@ -198,8 +198,10 @@ fn step(shared: &Shared, pace: &mut Pace) -> Result<bool> {
     }
     let is_quiet = pace.last_batch.elapsed() >= QUIET_FOR;
     let is_worth = || shared.unflushed_bytes() >= shared.budget.flush_bytes() / QUIET_SHARE;
-    let due =
-        shared.flush_score() >= 1.0 || pace.last_flush.elapsed() >= FLUSH_AGE || (is_quiet && is_worth());
+    let due = shared.flush_score() >= 1.0
+        || pace.last_flush.elapsed() >= FLUSH_AGE
+        || shared.counters.flush_failure.get().is_some()
+        || (is_quiet && is_worth());
     if due && !shared.flushing.is_locked() {
         pace.last_flush = Instant::now();
         let frozen_only = shared.flush_is_pointless();
@@ -212,6 +214,10 @@ fn step(shared: &Shared, pace: &mut Pace) -> Result<bool> {
     // Bound first: the version would live as long as the loop, and with it memtables flushed meanwhile.
     let fan_in = if is_quiet { compaction::FAN_IN_QUIET } else { compaction::FAN_IN_BUSY };
     let candidates = compaction::pick(&shared.version(), fan_in);
+    if candidates.is_empty() {
+        // What failed is gone.
+        shared.counters.compaction_failure.note(&Ok(()));
+    }
     for candidate in candidates {
         // One partition that cannot be compacted does not keep the others from it.
         match shared.compact(&candidate) {

@@ -1,6 +1,6 @@
 //! What the parts of an engine share.
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Writing};
 use crate::fs::DirLock;
 use crate::maintenance::Signal;
 use crate::options::EngineOptions;
@@ -26,6 +26,8 @@ pub(crate) struct Shared {
     pub(crate) wal: OnceLock<Wal>,
     /// Held for every change of the manifest and of the version. Order of locks: see `gate`.
     pub(crate) catalog: Mutex<Catalog>,
+    /// The catalog's, for those who do not wait for it.
+    pub(crate) writing_catalog: Arc<Writing>,
     pub(crate) version: RwLock<Arc<Version>>,
     /// The store's gate: see `gate`.
     pub(crate) gate: Arc<tokio::sync::RwLock<()>>,

@@ -1,5 +1,6 @@
 //! Counters of an engine, for metrics.
 
+use crate::failure::LastFailure;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counters since the engine was opened.
@@ -18,6 +19,8 @@ pub(crate) struct Counters {
     pub(crate) compaction_failures: AtomicU64,
     pub(crate) compacted_bytes_read: AtomicU64,
     pub(crate) compacted_bytes_written: AtomicU64,
+    pub(crate) flush_failure: LastFailure,
+    pub(crate) compaction_failure: LastFailure,
 }
 
 /// Adds to a counter.
@@ -74,6 +77,8 @@ pub struct EngineStats {
     pub memtable_rows: u64,
     /// The last sequence that is visible.
     pub watermark: u64,
+    /// Changes of the catalog that could not be written.
+    pub catalog_failures: u64,
     /// Batches up to this sequence are in rowsets.
     pub flushed_sequence: u64,
     /// The log.

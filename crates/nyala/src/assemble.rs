@@ -2,6 +2,8 @@
 
 use crate::config::{Config, Encoding, WalSync};
 use crate::descriptors;
+use crate::server::disk::Disk;
+use crate::server::health::{self, Check, Checks, HealthLog};
 use crate::server::http::access::Access;
 use crate::server::http::rooms::Rooms;
 use crate::server::http::{Context, Databases, HttpLimits};
@@ -30,6 +32,7 @@ use nyala_query::running::RunningQueries;
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -39,6 +42,9 @@ use tokio::signal::unix::{SignalKind, signal};
 const PROCESS_BYTES: usize = 24 << 20;
 /// How often expired partitions are looked for, and the size of the series indexes is taken.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(30);
+
+/// How often the disk is looked at, and tried again what failed.
+const HEALTH_INTERVAL: Duration = Duration::from_secs(2);
 
 /// How often it is looked whether a continuous query is due.
 const CONTINUOUS_INTERVAL: Duration = Duration::from_secs(1);
@@ -68,9 +74,14 @@ impl Running {
         let clock: ClockRef = Arc::new(SystemClock);
         let measured: Arc<OnceLock<Arc<Engine>>> = Arc::default();
         let shown = measured.clone();
+        let disk: Arc<Disk> = Arc::default();
+        let checks = checks(measured.clone(), disk.clone(), config.wal_limit.0 as u64);
+        let (seen, room) = (checks.clone(), disk.clone());
         let engine_metrics = move |text: &mut String| {
             if let Some(engine) = shown.get() {
                 engine_metrics(&engine.stats(), text);
+                state_metrics(engine.recovery().damage_count, &room, text);
+                health::metrics(&seen(), text);
             }
         };
         let metrics = Arc::new(Metrics::new(vec![Box::new(engine_metrics)]));
@@ -98,6 +109,7 @@ impl Running {
             metrics,
             watch: Default::default(),
             stage: Stage::default(),
+            checks: checks.clone(),
             requests: AtomicU64::new(0),
         });
         // Listening comes first, so that whoever waits for a recovery is told so.
@@ -129,6 +141,7 @@ impl Running {
         // Nothing was in either before.
         let _ = measured.set(engine.clone());
         work.spawn(upkeep(catalog.clone(), engine.clone(), clock));
+        work.spawn(watch_health(config.data_dir.clone(), engine.clone(), disk, checks));
         let (feed, written) = Feed::new(engine.memory().clone());
         let all = Subscriptions::new(catalog.clone(), feed.counts().clone(), engine.memory().clone());
         let all = Arc::new(all);
@@ -141,7 +154,7 @@ impl Running {
         let rooms = Rooms::new(&memory);
         let _ = context.databases.set(Databases { catalog, writer, memory, rooms });
         work.spawn(run_continuous_queries(context.clone(), continuous));
-        context.stage.ready(engine.recovery().damage_count);
+        context.stage.ready();
         Ok(Self { shutdown_timeout, server, work, engine, context })
     }
 
@@ -224,6 +237,65 @@ async fn upkeep(catalog: Arc<Catalog>, engine: Arc<Engine>, clock: ClockRef) {
             tracing::warn!(%error, "queries visit series without points in their time");
         }
         index_memory.set(catalog.measure_series_memory() as u64);
+    }
+}
+
+/// Tells what is not as it should be.
+fn checks(engine: Arc<OnceLock<Arc<Engine>>>, disk: Arc<Disk>, log_limit_bytes: u64) -> Checks {
+    Arc::new(move || {
+        let Some(engine) = engine.get() else { return Vec::new() };
+        let of_work = |(name, why): (&'static str, String)| match name {
+            "log" => Check { name, fails: true, message: format!("writes are not taken: {why}") },
+            "flush" => Check {
+                name,
+                fails: true,
+                message: format!("what was written stays in memory and log: {why}"),
+            },
+            "catalog" => {
+                Check { name, fails: true, message: format!("nothing can be created or dropped: {why}") }
+            }
+            _ => Check {
+                name,
+                fails: false,
+                message: format!("a {name} failed, and queries may take longer: {why}"),
+            },
+        };
+        let mut checks: Vec<Check> = engine.failures().into_iter().map(of_work).collect();
+        if disk.is_nearly_full(log_limit_bytes) {
+            checks.push(Check {
+                name: "disk",
+                fails: false,
+                message: format!("the disk is nearly full: {disk}"),
+            });
+        }
+        let places = engine.recovery().damage_count;
+        if places > 0 {
+            let message = format!("records in {places} damaged places of the log were lost");
+            checks.push(Check { name: "recovery", fails: false, message });
+        }
+        checks
+    })
+}
+
+/// Looks at the disk, tries again what failed, and logs what changes.
+async fn watch_health(data_dir: PathBuf, engine: Arc<Engine>, disk: Arc<Disk>, checks: Checks) {
+    let log = Arc::new(HealthLog::default());
+    let mut ticks = tokio::time::interval(HEALTH_INTERVAL);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let (data_dir, engine, disk, checks, log) =
+            (data_dir.clone(), engine.clone(), disk.clone(), checks.clone(), log.clone());
+        // All of it may wait for a disk. A panic was reported by itself.
+        let looked = tokio::task::spawn_blocking(move || {
+            if let Err(error) = disk.look(&data_dir) {
+                tracing::debug!(%error, "the disk tells nothing of its room");
+            }
+            log.look(&checks());
+            engine.retry_failed();
+            log.look(&checks());
+        });
+        let _ = looked.await;
     }
 }
 
@@ -337,6 +409,23 @@ fn engine_report(stats: &EngineStats) -> Report {
     Report::new("engine", values.map(|(name, count)| (name, Datum::count(count))))
 }
 
+/// What the last start found, and the room on the disk, in Prometheus' text format.
+fn state_metrics(damaged_places: u64, disk: &Disk, text: &mut String) {
+    let gauges = [
+        (
+            "recovery_damaged_places",
+            "Damaged places of the log whose records the last start lost.",
+            damaged_places,
+        ),
+        ("disk_bytes", "The size of the disk of the data.", disk.size_bytes()),
+        ("disk_free_bytes", "What may still be written to it.", disk.free_bytes()),
+    ];
+    for (name, help, value) in gauges {
+        writeln!(text, "# HELP nyala_{name} {help}\n# TYPE nyala_{name} gauge\nnyala_{name} {value}")
+            .expect("writing to memory does not fail");
+    }
+}
+
 /// What the engine did and holds, in Prometheus' text format.
 fn engine_metrics(stats: &EngineStats, text: &mut String) {
     let counters = [
@@ -358,6 +447,16 @@ fn engine_metrics(stats: &EngineStats, text: &mut String) {
             stats.wal.as_ref().map_or(0, |log| log.written_bytes),
         ),
         ("log_syncs_total", "Syncs of the log.", stats.wal.as_ref().map_or(0, |log| log.syncs)),
+        (
+            "catalog_failures_total",
+            "Changes of the catalog that could not be written.",
+            stats.catalog_failures,
+        ),
+        (
+            "log_write_failures_total",
+            "Writes of the log that failed.",
+            stats.wal.as_ref().map_or(0, |log| log.failed_writes),
+        ),
         (
             "log_sync_failures_total",
             "Syncs of the log that failed.",

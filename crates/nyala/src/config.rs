@@ -457,4 +457,32 @@ mod tests {
         let closed = GivenConfig { auth_enabled: Some(true), ..open };
         assert!(closed.resolve(None).is_ok());
     }
+
+    #[test]
+    fn names_and_pages_are_judged_by_who_can_reach_the_server() {
+        let sites = |address: &str, auth: bool, listed: Option<&str>| {
+            let listed = listed.map(|name| vec![name.to_owned()]);
+            let given = GivenConfig {
+                http_bind: Some(bind_address(address).unwrap()),
+                auth_enabled: Some(auth),
+                allow_unauthenticated: Some(true),
+                allowed_hosts: listed.clone(),
+                ..GivenConfig::default()
+            };
+            given.resolve(None).unwrap().sites().unwrap()
+        };
+        let new = |hosts: Option<&[&str]>, origins: Option<&[&str]>| {
+            let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+            Sites::new(hosts.map(owned), origins.map(owned)).unwrap()
+        };
+        for local in ["localhost:1", "127.0.0.2:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
+            assert_eq!(sites(local, false, None), new(Some(&[]), Some(&[])), "{local}");
+            assert_eq!(sites(local, true, None), new(None, None), "{local}");
+        }
+        // Between containers it is called by any name.
+        assert_eq!(sites(":1", false, None), new(None, Some(&[])));
+        assert_eq!(sites(":1", false, Some("influxdb")), new(Some(&["influxdb"]), Some(&[])));
+        assert_eq!(sites("localhost:1", false, Some("*")), new(None, Some(&[])));
+        assert_eq!(sites("localhost:1", true, Some("influxdb")), new(Some(&["influxdb"]), None));
+    }
 }

@@ -166,7 +166,10 @@ fn a_full_disk_refuses_writes_until_there_is_space() {
     let stored = |server: &Process| server.number("SELECT count(batch) FROM cpu");
     assert_eq!(stored(&server), acknowledged * 500, "queries are answered, and nothing is half-stored");
     assert_eq!(server.number("SELECT count(v) FROM fresh"), 0);
-    assert_eq!(server.status("/health"), 200);
+    // Whoever is to know does, and requests are answered.
+    let health = server.send("GET", "/health", b"").expect("an answer");
+    assert!(health.status == 503 && body(&health).contains("writes are not taken"), "{}", body(&health));
+    assert_eq!(server.status("/ready"), 200);
     let grown = Command::new("mount").args(["-o", "remount,size=96m"]).arg(&disk.0).status();
     assert!(grown.expect("mount runs").success());
     wait_until("writes are accepted again", || {

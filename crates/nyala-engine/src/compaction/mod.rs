@@ -47,6 +47,9 @@ impl Shared {
         }
         let outcome = self.compact_partition(candidate);
         self.compacting.lock().retain(|id| *id != candidate.partition);
+        if !matches!(&outcome, Err(error) if error.kind() == ErrorKind::Cancelled) {
+            self.counters.compaction_failure.note(&outcome);
+        }
         if let Err(error) = &outcome
             && error.kind() != ErrorKind::Cancelled
         {

@@ -179,6 +179,11 @@ impl Wal {
         self.queue.stats().doubtful_records.load(std::sync::atomic::Ordering::Relaxed)
     }
 
+    /// Why nothing is acknowledged: the last attempt to write or sync failed.
+    pub fn failure(&self) -> Option<String> {
+        self.queue.stats().last_failure.get()
+    }
+
     /// Counters since the log was opened.
     pub fn stats(&self) -> WalStats {
         let segments = self.segments.lock();

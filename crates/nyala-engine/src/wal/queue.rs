@@ -318,6 +318,11 @@ struct CloseAtEnd<'a>(&'a Queue);
 
 impl Drop for CloseAtEnd<'_> {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            let error =
+                Error::new(ErrorKind::Unknown, "its thread panicked, and nothing is written until a restart");
+            self.0.counters.last_failure.note::<()>(&Err(error));
+        }
         let mut state = self.0.state.lock();
         state.closed = true;
         let items = std::mem::take(&mut state.items);
@@ -346,6 +351,7 @@ pub(super) fn run(queue: &Queue, mut writer: Writer, policy: SyncPolicy) {
                     }
                     SyncPolicy::Never => Ok(()),
                 });
+                queue.counters.last_failure.note(&outcome);
                 if outcome.is_ok() {
                     writer.acknowledged(entries.len() as u64);
                     add(&queue.counters.records, entries.len() as u64);
@@ -358,7 +364,10 @@ pub(super) fn run(queue: &Queue, mut writer: Writer, policy: SyncPolicy) {
                 }
             }
             Work::Begin { sequence, bytes } => {
-                if let Err(error) = writer.begin_next(sequence, bytes) {
+                let begun = writer.begin_next(sequence, bytes);
+                queue.counters.last_failure.note(&begun);
+                if let Err(error) = begun {
+                    add(&queue.counters.failed_writes, 1);
                     let error =
                         Error::retry(format!("the log cannot be written now, nothing was stored: {error}"));
                     for mut entry in queue.take_records() {
@@ -368,17 +377,22 @@ pub(super) fn run(queue: &Queue, mut writer: Writer, policy: SyncPolicy) {
             }
             Work::Sync(mut promise) => {
                 let outcome = writer.sync();
+                queue.counters.last_failure.note(&outcome);
                 deadline = None;
                 writer.mark_end();
                 promise.keep(outcome);
             }
-            Work::Reopen(mut promise) => promise.keep(writer.reopen(queue.next_sequence())),
+            Work::Reopen(mut promise) => {
+                let outcome = writer.reopen(queue.next_sequence());
+                queue.counters.last_failure.note(&outcome);
+                promise.keep(outcome);
+            }
             Work::Rest { small_bytes, mut promise } => {
                 promise.keep(writer.rest(small_bytes));
             }
             Work::Timeout => {
                 // Nobody waits for it. A failure is in the counters, and the next write begins a new segment.
-                let _ = writer.sync();
+                queue.counters.last_failure.note(&writer.sync());
                 deadline = None;
                 writer.mark_end();
             }

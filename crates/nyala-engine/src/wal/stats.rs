@@ -1,5 +1,6 @@
 //! Counters of the log.
 
+use crate::failure::LastFailure;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -46,6 +47,7 @@ pub(super) struct Counters {
     pub(super) failed_writes: AtomicU64,
     pub(super) segments_begun: AtomicU64,
     pub(super) doubtful_records: AtomicU64,
+    pub(super) last_failure: LastFailure,
     sync_ns: AtomicU64,
     sync_times: [AtomicU64; SYNC_BUCKETS],
 }

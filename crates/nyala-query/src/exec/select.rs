@@ -56,6 +56,11 @@ struct Current {
 }
 
 impl SelectStream {
+    /// What may be meant otherwise than it is written.
+    pub fn hint(&self) -> Option<&str> {
+        self.plan.hint.as_deref()
+    }
+
     /// Begins to execute a plan on a snapshot.
     pub fn open(
         plan: Arc<Plan>,

@@ -6,6 +6,7 @@
 mod call;
 pub mod condition;
 mod expression;
+mod hint;
 mod indicator;
 mod reference;
 pub mod rewrite;
@@ -108,6 +109,8 @@ pub struct Plan {
     pub series_offset: usize,
     /// Whether the only function selects stored rows, so that a result carries their times and other columns.
     pub selector: bool,
+    /// What may be meant otherwise than it is written, for the person who wrote it.
+    pub hint: Option<String>,
 }
 
 /// What stands where there is no value.
@@ -189,7 +192,7 @@ impl Plan {
         outer: Option<&Inherited<'_>>,
     ) -> Result<Self> {
         let mut own_tags: Vec<String> = rewritten.group_tags().map(str::to_owned).collect();
-        let Rewritten { select, time_ns: (mut first_ns, mut last_ns), condition, sources, time_column } =
+        let Rewritten { select, time_ns: (mut first_ns, mut last_ns), condition, sources, time_column, hint } =
             rewritten;
         let own_windows = condition::window_rule(&select, context.now_ns)?;
         let mut windows = own_windows;
@@ -312,6 +315,7 @@ impl Plan {
             offset: count(select.offset),
             series_limit: (series_limit > 0 || series_offset > 0).then(|| count(series_limit)),
             series_offset: count(series_offset),
+            hint,
         })
     }
 

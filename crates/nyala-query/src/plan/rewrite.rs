@@ -4,6 +4,7 @@
 
 use super::QueryContext;
 use super::condition::split_time;
+use super::hint;
 use super::reference::ValueType;
 use super::types::{stronger, type_in_measurement, type_of, type_of_name};
 use crate::influxql::{Call, DataType, Expr, VarRef, Wildcard};
@@ -32,6 +33,8 @@ pub struct Rewritten {
     pub sources: Vec<RewrittenSource>,
     /// What the time column is called.
     pub time_column: String,
+    /// What may be meant otherwise than it is written, for the person who wrote it.
+    pub hint: Option<String>,
 }
 
 /// A source that exists.
@@ -95,11 +98,12 @@ fn rewrite_within(
         if let Some(condition) = &mut condition {
             give_types(condition, &sources);
         }
+        let hint = hint::of_condition(condition.as_ref(), &sources);
         if select.has_field_wildcard() || select.has_dimension_wildcard() {
             expand_wildcards(&mut select, &sources)?;
             check_size(&select, &sources)?;
         }
-        Ok(Rewritten { select, time_ns, condition, sources, time_column })
+        Ok(Rewritten { select, time_ns, condition, sources, time_column, hint })
     })
 }
 

@@ -15,21 +15,25 @@ use std::sync::Arc;
 
 /// Points that are written at once, as many as InfluxDB takes.
 const POINTS_AT_ONCE: u64 = 10_000;
-/// Text that is written at once, if there are fewer points in it.
+/// Text that is written at once, if there are fewer points in it, ...
 const TEXT_AT_ONCE: usize = 8 << 20;
+/// ... or where less memory is given: this part of a query's share. Reading takes most of the rest.
+const TEXT_SHARE: usize = 8;
 
 /// Writes the rows of a SELECT to its target, and tells how many points they were. A point that is refused ends it
 /// with an error; points before it are written.
 pub async fn select_into(select: &Select, context: &QueryContext, memory: QueryMemory) -> Result<u64> {
     let target = select.target.as_ref().ok_or_else(|| Error::invalid("the query has no INTO"))?;
     let mut points = Points::to(target, context)?;
+    points.text_max = TEXT_AT_ONCE.min(memory.limit_bytes() / TEXT_SHARE);
     let plan = Arc::new(plan_of(select, context).await?);
     if plan.time_column != "time" {
         return Err(Error::invalid("error finding time index in result"));
     }
     points.tag_columns.clone_from(&plan.tag_columns);
     let mut held = memory.hold();
-    held.charge(2 * TEXT_AT_ONCE)?;
+    // The text grows by doubling.
+    held.charge(2 * points.text_max)?;
     let mut rows = SelectStream::open(plan, context.catalog.store().snapshot(), memory.clone()).await?;
     // Reading may be broken off anywhere, writing only between batches.
     while let Some(frame) = next_frame(&mut rows, context).await? {
@@ -75,6 +79,8 @@ struct Points {
     lines: String,
     waiting: u64,
     written: u64,
+    /// They are written when their text is so long.
+    text_max: usize,
 }
 
 impl Points {
@@ -101,6 +107,7 @@ impl Points {
             lines: String::new(),
             waiting: 0,
             written: 0,
+            text_max: TEXT_AT_ONCE,
         })
     }
 
@@ -152,7 +159,7 @@ impl Points {
             }
             writeln!(self.lines, " {time_ns}").expect("text grows");
             self.waiting += 1;
-            if self.waiting == POINTS_AT_ONCE || self.lines.len() >= TEXT_AT_ONCE {
+            if self.waiting == POINTS_AT_ONCE || self.lines.len() >= self.text_max {
                 self.flush(context).await?;
             }
         }

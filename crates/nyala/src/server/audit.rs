@@ -109,7 +109,7 @@ fn shown(text: &str) -> String {
 
 /// How many lines of a kind there were of late.
 #[derive(Debug, Default)]
-struct Pace(Mutex<Lately>);
+pub(super) struct Pace(Mutex<Lately>);
 
 #[derive(Debug, Default)]
 struct Lately {
@@ -120,7 +120,7 @@ struct Lately {
 
 impl Pace {
     /// Whether there may be another line, and how many were left out before it.
-    fn next(&self) -> Option<u64> {
+    pub(super) fn next(&self) -> Option<u64> {
         // Nothing under this lock can panic half-way.
         let mut lately = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if lately.since.is_none_or(|since| since.elapsed() >= WHILE) {

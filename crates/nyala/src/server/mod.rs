@@ -2,7 +2,9 @@
 //! for what takes long or waits for the disk.
 
 pub mod audit;
+pub mod disk;
 pub mod format;
+pub mod health;
 pub mod http;
 pub mod metrics;
 mod patience;
@@ -11,6 +13,7 @@ mod socket;
 pub mod stage;
 pub mod tls;
 
+use audit::Pace;
 use http::Context;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -144,6 +147,7 @@ fn accept(
             None => std::future::pending().await,
         };
         let mut turn = 0;
+        let warnings = Pace::default();
         loop {
             let accepted = tokio::select! {
                 accepted = listener.accept() => {
@@ -158,7 +162,9 @@ fn accept(
                 Ok(stream) => stream,
                 Err(error) => {
                     // Too many open files: wait for some to close.
-                    tracing::warn!(%error, "cannot accept a connection");
+                    if let Some(left_out) = warnings.next() {
+                        tracing::warn!(%error, left_out, "cannot accept a connection");
+                    }
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }

@@ -12,7 +12,6 @@ const STOPPING: u8 = 3;
 pub struct Stage {
     now: AtomicU8,
     replayed_bytes: AtomicU64,
-    damaged_places: AtomicU64,
 }
 
 impl Stage {
@@ -22,9 +21,8 @@ impl Stage {
         self.now.store(RECOVERING, Ordering::Release);
     }
 
-    /// Requests are answered from now on; the log had so many damaged places, whose records are lost.
-    pub fn ready(&self, damaged_places: u64) {
-        self.damaged_places.store(damaged_places, Ordering::Relaxed);
+    /// Requests are answered from now on.
+    pub fn ready(&self) {
         self.now.store(READY, Ordering::Release);
     }
 
@@ -36,15 +34,7 @@ impl Stage {
     /// Whether queries and writes are answered, and words about it.
     pub fn describe(&self) -> (bool, String) {
         match self.now.load(Ordering::Acquire) {
-            READY => match self.damaged_places.load(Ordering::Relaxed) {
-                0 => (true, "ready for queries and writes".to_owned()),
-                places => (
-                    true,
-                    format!(
-                        "ready for queries and writes; records in {places} damaged places of the log were lost"
-                    ),
-                ),
-            },
+            READY => (true, "ready for queries and writes".to_owned()),
             STOPPING => (false, "stopping".to_owned()),
             RECOVERING => {
                 let replayed = self.replayed_bytes.load(Ordering::Relaxed) >> 10;

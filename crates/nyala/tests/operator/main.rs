@@ -9,9 +9,12 @@ mod client;
 mod process;
 
 mod browsers;
+mod health;
+mod hints;
 mod log;
 mod settings;
 mod signals;
+mod small;
 
 use client::{Request, Response};
 use process::Process;

@@ -19,6 +19,7 @@ mod write;
 
 use super::audit::Audit;
 use super::format::Format;
+use super::health::{self, Check, Checks};
 use super::metrics::Metrics;
 use super::stage::Stage;
 use access::Access;
@@ -86,6 +87,8 @@ pub struct Context {
     pub reporter: Reporter,
     /// What the server is at.
     pub stage: Stage,
+    /// What is not as it should be.
+    pub checks: Checks,
     /// Numbers requests.
     pub requests: AtomicU64,
 }
@@ -263,7 +266,8 @@ async fn route(
         "/" => Ok(plainly(whole(StatusCode::OK, TEXT, ABOUT))),
         "/ping" => Ok(ping(head)),
         "/status" => Ok(empty(StatusCode::NO_CONTENT)),
-        "/health" | "/ready" => Ok(health(context)),
+        "/health" => Ok(health(context, &(context.checks)())),
+        "/ready" => Ok(health(context, &[])),
         "/debug/vars" => debug::vars(context, head).await,
         "/debug/requests" => requests::handle(context, head).await,
         path if is_profile(path) => debug::profile(context, head).await,
@@ -309,14 +313,9 @@ fn ping(head: &Parts) -> Response<Answer> {
     }
 }
 
-fn health(context: &Context) -> Response<Answer> {
-    let (ready, message) = context.stage.describe();
-    let (status, word) = match ready {
-        true => (StatusCode::OK, "pass"),
-        false => (StatusCode::SERVICE_UNAVAILABLE, "fail"),
-    };
-    let body = format!(
-        "{{\"checks\":[],\"message\":\"{message}\",\"name\":\"influxdb\",\"status\":\"{word}\",\"version\":\"{INFLUXDB_VERSION}\"}}"
-    );
+fn health(context: &Context, checks: &[Check]) -> Response<Answer> {
+    let (is_answering, message) = context.stage.describe();
+    let (passes, body) = health::body(&message, is_answering, checks);
+    let status = if passes { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     whole(status, "application/json", body)
 }

@@ -124,6 +124,7 @@ async fn answer(
         by_get: head.method == Method::GET,
         audit: context.audit.clone(),
         client,
+        hint: None,
         memory_bytes: context.limits.query_bytes,
         memory: databases.memory.clone(),
         work: context.work.clone(),

@@ -116,6 +116,8 @@ pub(super) struct Job {
     /// Told of what an operator wants to know, and where it came from.
     pub(super) audit: Arc<Audit>,
     pub(super) client: Option<IpAddr>,
+    /// What is said beside the answer of the statement at hand.
+    pub(super) hint: Option<String>,
     pub(super) memory_bytes: usize,
     pub(super) memory: Arc<MemoryBudget>,
     /// Where a heavy query is computed.
@@ -187,7 +189,10 @@ impl Job {
                         "deprecated use of '{statement}' in a read only context, please use a POST request instead"
                     ));
                 }
-                Ok(()) => self.output.answer.end_statement(),
+                Ok(()) => match self.hint.take() {
+                    Some(hint) => self.output.answer.end_statement_with_warning(&hint),
+                    None => self.output.answer.end_statement(),
+                },
                 Err(Stop::ClientGone) => return Err(ClientGone),
                 Err(Stop::Enough) => {
                     self.output.answer.end_statement();
@@ -249,6 +254,7 @@ impl Job {
                 }
             }
             statement::Answer::Stream(stream) => {
+                self.hint = stream.hint().map(str::to_owned);
                 let mut frames = Frames::of(stream, &self.work, &self.output.held);
                 loop {
                     let next = tokio::select! {

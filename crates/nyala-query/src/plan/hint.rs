@@ -1,0 +1,57 @@
+//! What a condition says and hardly means: `WHERE host = "a"` compares a tag with a field called `a`, and is met by nothing.
+//!
+//! InfluxDB answers without a word. Here a warning stands beside the answer, which is the same.
+
+use super::rewrite::RewrittenSource;
+use super::types::type_in_measurement;
+use crate::influxql::{Expr, VarRef};
+use nyala_db::quoted;
+
+/// How tightly comparisons bind.
+const COMPARISON: u8 = 3;
+
+/// Of a name in a condition that is compared with another name and is no tag or field of any source. Without a source,
+/// or with inner queries, whose columns are all there is, nothing is said.
+pub(super) fn of_condition(condition: Option<&Expr>, sources: &[RewrittenSource]) -> Option<String> {
+    let inner = sources.iter().find_map(|source| match source {
+        RewrittenSource::Subquery(inner) => inner.hint.clone(),
+        RewrittenSource::Measurement(..) => None,
+    });
+    inner.or_else(|| of_own(condition?, sources))
+}
+
+fn of_own(condition: &Expr, sources: &[RewrittenSource]) -> Option<String> {
+    let mut found: Option<(&VarRef, &VarRef)> = None;
+    condition.walk(&mut |part| {
+        if let Expr::Binary(binary) = part
+            && binary.op.precedence() == COMPARISON
+            && let (Expr::VarRef(left), Expr::VarRef(right)) = (&binary.lhs, &binary.rhs)
+        {
+            // Types were given before: what has none is known nowhere.
+            for (unknown, other) in [(right, left), (left, right)] {
+                if found.is_none() && unknown.data_type.is_none() && !is_known(unknown, sources) {
+                    found = Some((unknown, other));
+                }
+            }
+        }
+        true
+    });
+    let (unknown, other) = found?;
+    let name = quoted(&unknown.name);
+    Some(format!(
+        "{name} is no tag or field here, so nothing is equal to it; a text is written in single quotes: {} = '{}'",
+        quoted(&other.name),
+        unknown.name.replace('\\', "\\\\").replace('\'', "\\'"),
+    ))
+}
+
+/// Whether a name may stand for something, at whatever time.
+fn is_known(reference: &VarRef, sources: &[RewrittenSource]) -> bool {
+    let knows = |source: &RewrittenSource| match source {
+        RewrittenSource::Measurement(measurement, _) => {
+            type_in_measurement(measurement, &measurement.fields(), &reference.name).is_some()
+        }
+        RewrittenSource::Subquery(_) => true,
+    };
+    sources.is_empty() || sources.iter().any(knows)
+}

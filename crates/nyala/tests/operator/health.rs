@@ -1,0 +1,137 @@
+//! Health: what fails and what is only a warning, and that it passes again.
+
+use crate::process::Process;
+use crate::{send_with, text};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// The status and body of `/health`.
+fn health(server: &Process) -> (u16, serde_json::Value) {
+    let answer = send_with(server, "GET", "/health", &[]);
+    (answer.status, serde_json::from_slice(&answer.body).expect("JSON"))
+}
+
+fn wait_for(what: &str, server: &Process, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what}: {} {}", health(server).1, server.log());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn checked(health: &serde_json::Value, name: &str) -> Option<String> {
+    let checks = health["checks"].as_array().expect("checks");
+    let check = checks.iter().find(|check| check["name"] == name)?;
+    Some(check["status"].as_str().expect("a status").to_owned())
+}
+
+fn is_well(health: &(u16, serde_json::Value)) -> bool {
+    let (status, body) = health;
+    *status == 200
+        && body["checks"].as_array().is_some_and(Vec::is_empty)
+        && body["message"] == "ready for queries and writes"
+}
+
+fn rows(first: i64) -> String {
+    (first..first + 5000).map(|row| format!("m,h=h{} v={row}i {row}\n", row % 10)).collect()
+}
+
+#[test]
+fn a_flush_that_fails_is_named_until_one_succeeds() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data_dir = directory.path().join("data");
+    let server = Process::start(&data_dir, &["--wal-limit", "1MiB"]);
+    server.query("CREATE DATABASE d");
+    assert!(is_well(&health(&server)), "{:?}", health(&server));
+    assert_eq!(server.metric("nyala_health{check=\"flush\"}"), 0);
+    let (rowsets, away) = (data_dir.join("rowsets"), directory.path().join("away"));
+    std::fs::rename(&rowsets, &away).expect("renamed");
+    let mut written = 0;
+    wait_for("it fails", &server, || {
+        assert_eq!(server.write(&rows(written)).status, 204);
+        written += 5000;
+        health(&server).0 == 503
+    });
+    let (_, body) = health(&server);
+    assert_eq!(
+        (checked(&body, "flush").as_deref(), &body["status"]),
+        (Some("fail"), &"fail".into()),
+        "{body}"
+    );
+    assert!(body["message"].as_str().is_some_and(|words| words.contains("stays in memory")), "{body}");
+    assert!(server.metric("nyala_flush_failures_total") > 0);
+    assert_eq!(server.metric("nyala_health{check=\"flush\"}"), 2);
+    // Requests are answered, and whoever sends them on may know.
+    assert_eq!(server.status("/ready"), 200);
+    assert_eq!(server.number("SELECT count(v) FROM m"), written);
+    wait_for("it is logged", &server, || server.log().contains("health: fails check=\"flush\""));
+    std::fs::rename(&away, &rowsets).expect("renamed");
+    wait_for("it passes again", &server, || is_well(&health(&server)));
+    wait_for("that is logged", &server, || server.log().contains("health: is well again check=\"flush\""));
+    assert_eq!(server.number("SELECT count(v) FROM m"), written);
+}
+
+/// A small file system in memory, mounted as long as this lives.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// Nothing where this process may not mount.
+    fn mount(path: &Path) -> Option<SmallDisk> {
+        std::fs::create_dir_all(path).expect("a directory");
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", "size=64m", "tmpfs"]).arg(path).output();
+        mounted.is_ok_and(|output| output.status.success()).then(|| SmallDisk(path.to_owned()))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_disk_that_is_nearly_full_is_a_warning_and_one_that_is_full_fails() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let Some(disk) = SmallDisk::mount(&directory.path().join("disk")) else { return };
+    let server = Process::start(&disk.0.join("data"), &["--wal-limit", "4MiB"]);
+    server.query("CREATE DATABASE d");
+    assert_eq!(server.write(&rows(0)).status, 204);
+    assert!(is_well(&health(&server)), "{:?}", health(&server));
+    let free = || server.metric("nyala_disk_free_bytes");
+    let foreign = disk.0.join("foreign");
+    wait_for("the disk is looked at", &server, || server.metric("nyala_disk_bytes") == 64 << 20);
+    std::fs::write(&foreign, vec![1; free() as usize - (3 << 20)]).expect("it fits");
+    wait_for("it warns", &server, || checked(&health(&server).1, "disk").is_some());
+    let (status, body) = health(&server);
+    assert_eq!(
+        (status, checked(&body, "disk").as_deref(), &body["status"]),
+        (200, Some("warn"), &"pass".into()),
+        "{body}"
+    );
+    assert!(body["message"].as_str().is_some_and(|words| words.contains("nearly full")), "{body}");
+    assert_eq!(server.metric("nyala_health{check=\"disk\"}"), 1);
+    // Now nothing at all is left.
+    let rest = std::fs::File::options().append(true).open(&foreign).expect("opened");
+    while std::io::Write::write(&mut &rest, &[1; 4096]).is_ok() {}
+    drop(rest);
+    let mut written = 5000;
+    wait_for("it fails", &server, || {
+        let status = server.write(&rows(written)).status;
+        written += if status == 204 { 5000 } else { 0 };
+        health(&server).0 == 503
+    });
+    assert_eq!(server.status("/ready"), 200);
+    assert_eq!(server.number("SELECT count(v) FROM m"), written);
+    let (_, body) = health(&server);
+    assert!(
+        body["status"] == "fail" && body["message"].as_str().is_some_and(|words| !words.contains("ready")),
+        "{body}"
+    );
+    std::fs::remove_file(&foreign).expect("removed");
+    wait_for("it passes again", &server, || is_well(&health(&server)));
+    assert_eq!(server.write(&rows(written)).status, 204);
+    let metrics = text(&send_with(&server, "GET", "/metrics", &[]));
+    assert!(metrics.contains("nyala_recovery_damaged_places 0"), "{metrics}");
+}

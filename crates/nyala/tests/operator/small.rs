@@ -1,0 +1,60 @@
+//! The least memory limit: everything works that needs little.
+
+use crate::process::Process;
+use std::fmt::Write;
+
+#[test]
+fn everything_works_at_the_least_memory_limit() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Process::start(&directory.path().join("data"), &["--memory-limit", "64MiB"]);
+    let ok = |query: &str| {
+        let answer = server.query(query);
+        assert!(answer["results"][0]["error"].is_null(), "{query}: {answer}");
+        answer
+    };
+    ok("CREATE DATABASE d");
+    for batch in 0..10_i64 {
+        let mut lines = String::new();
+        for row in 0..20_000 {
+            let second = batch * 20_000 + row;
+            writeln!(lines, "cpu,host=h{} v={row},w=1i {}", row % 50, second * 1_000_000_000)
+                .expect("memory");
+        }
+        assert!(lines.len() > 700_000, "a write of about a megabyte");
+        assert_eq!(server.write(&lines).status, 204);
+    }
+    assert_eq!(server.number("SELECT count(v) FROM cpu"), 200_000);
+    assert_eq!(server.number("SELECT * INTO copy FROM cpu GROUP BY *"), 200_000);
+    assert_eq!(server.number("SELECT sum(w) FROM copy"), 200_000);
+    let written = server.number(
+        "SELECT mean(v), max(v) INTO m5 FROM cpu WHERE time >= 0 AND time < 200000s GROUP BY time(5m), host",
+    );
+    assert_eq!(written, server.number("SELECT sum(n) FROM (SELECT count(mean) AS n FROM m5 GROUP BY host)"));
+    // Lines that are long each.
+    let long = "x".repeat(60_000);
+    for number in 0..20 {
+        assert_eq!(server.write(&format!("wide s=\"{long}\" {number}")).status, 204);
+    }
+    assert_eq!(server.number("SELECT * INTO wide2 FROM wide"), 20);
+    let groups =
+        ok("SELECT mean(v), percentile(v, 90) FROM cpu WHERE time < 20000s GROUP BY time(10m), host");
+    assert_eq!(groups["results"][0]["series"].as_array().map(Vec::len), Some(50));
+    ok("CREATE CONTINUOUS QUERY c ON d BEGIN SELECT mean(v) INTO cq FROM now GROUP BY time(1s), * END");
+    let mut computed = 0;
+    for _ in 0..600 {
+        assert_eq!(server.write("now,host=a v=1").status, 204);
+        computed = server.number("SELECT count(mean) FROM cq");
+        if computed > 0 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    assert!(computed > 0, "{}", server.log());
+    ok("DELETE FROM cpu WHERE time < 1000s");
+    ok("DELETE FROM cpu WHERE host = 'h2'");
+    ok("DROP SERIES FROM cpu WHERE host = 'h1'");
+    assert_eq!(server.number("SELECT count(v) FROM cpu"), 48 * (200_000 - 1_000) / 50);
+    ok("DROP MEASUREMENT copy");
+    ok("DROP DATABASE d");
+    assert!(server.stop().success());
+}
