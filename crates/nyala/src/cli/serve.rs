@@ -14,8 +14,8 @@ Examples:
   NYALA_HTTP_BIND=127.0.0.1:9999 nyala serve
   nyala serve --config /etc/nyala.toml
   nyala serve --http-bind :8086 --auth-enabled --keep-alive-timeout 10m --shutdown-timeout 20s
-  nyala serve --allowed-origins http://grafana.example.com:3000     pages of Grafana that ask from the browser
-  nyala serve --allowed-hosts influxdb.example.com                  behind a proxy that passes that name on";
+  nyala serve --allowed-origins http://grafana.example.com:3000   # its pages ask from the browser
+  nyala serve --allowed-hosts influxdb.example.com                # a proxy passes that name on";
 
 pub(super) const CONFIG_EXAMPLES: &str = "\
 Examples:
