@@ -100,7 +100,7 @@ pub struct Partitioning {
 pub struct TableSchema {
     /// Its name, unique in the store.
     pub name: String,
-    /// Its columns by id.
+    /// Its columns by id, no id twice.
     pub columns: Vec<ColumnSchema>,
     /// Its primary key, in the order rows are kept.
     pub key: Vec<ColumnId>,
@@ -144,7 +144,10 @@ impl TableSchema {
         // Ids are given in order, so the position is the id unless columns were dropped.
         match self.columns.get(id.0 as usize) {
             Some(column) if column.id == id => Some(column),
-            _ => self.columns.iter().find(|column| column.id == id),
+            _ => {
+                let found = self.columns.binary_search_by_key(&id, |column| column.id);
+                found.ok().map(|position| &self.columns[position])
+            }
         }
     }
 
@@ -155,7 +158,7 @@ impl TableSchema {
 
     /// The id the next new column gets, given the largest id ever used is among `columns` or below `floor`.
     pub fn next_column_id(&self, floor: ColumnId) -> ColumnId {
-        let next = self.columns.iter().map(|column| column.id.0 + 1).max().unwrap_or(0);
+        let next = self.columns.last().map_or(0, |column| column.id.0 + 1);
         ColumnId(next.max(floor.0))
     }
 
@@ -167,47 +170,60 @@ impl TableSchema {
         }
     }
 
-    /// Applies one alteration; `names` are those of all tables in the store.
-    pub fn alter(&mut self, alteration: Alteration, names: &[String]) -> Result<()> {
-        let table = self.name.clone();
+    /// Its name as people know it: parts of a name that zero bytes separate are shown with points between them.
+    pub fn shown_name(&self) -> String {
+        format!("{:?}", self.name.replace('\0', "."))
+    }
+
+    /// Applies alterations, the first one first; `is_taken` says whether a table of the store has a name. Takes as
+    /// long as there are columns and alterations. After an error the schema is of no use.
+    pub fn alter(
+        &mut self,
+        alterations: impl IntoIterator<Item = Alteration>,
+        is_taken: impl Fn(&str) -> bool,
+    ) -> Result<()> {
+        let table = self.shown_name();
         let find = |schema: &Self, id: ColumnId| {
-            let position = schema.columns.iter().position(|column| column.id == id);
-            position.ok_or_else(|| Error::missing(format!("table {table:?} has no column {id}")))
+            let found = schema.columns.binary_search_by_key(&id, |column| column.id);
+            found.map_err(|_| Error::missing(format!("table {table} has no column {id}")))
         };
-        match alteration {
-            Alteration::AddColumn { id, name, column_type } => {
-                if self.column(id).is_some() {
-                    return Err(Error::conflict(format!("table {table:?} has a column {id}")));
+        for alteration in alterations {
+            match alteration {
+                Alteration::AddColumn { id, name, column_type } => {
+                    match self.columns.binary_search_by_key(&id, |column| column.id) {
+                        Ok(_) => return Err(Error::conflict(format!("table {table} has a column {id}"))),
+                        Err(place) => {
+                            let column = ColumnSchema { id, name, column_type, nullable: true };
+                            self.columns.insert(place, column);
+                        }
+                    }
                 }
-                self.columns.push(ColumnSchema { id, name, column_type, nullable: true });
+                Alteration::DropColumn(id) if self.is_key(id) => {
+                    return Err(Error::invalid(format!("table {table}: column {id} is part of the key")));
+                }
+                Alteration::DropColumn(id) => drop(self.columns.remove(find(self, id)?)),
+                Alteration::RenameColumn(id, name) => {
+                    let position = find(self, id)?;
+                    self.columns[position].name = name;
+                }
+                Alteration::Rename(name) if is_taken(&name) => {
+                    return Err(Error::conflict(format!("table {name:?} exists")));
+                }
+                Alteration::Rename(name) => self.name = name,
+                Alteration::SetPartitionWidth(width_ns) => self.partitioning.time_width_ns = Some(width_ns),
             }
-            Alteration::DropColumn(id) if self.is_key(id) => {
-                return Err(Error::invalid(format!("table {table:?}: column {id} is part of the key")));
-            }
-            Alteration::DropColumn(id) => drop(self.columns.remove(find(self, id)?)),
-            Alteration::RenameColumn(id, name) => {
-                let position = find(self, id)?;
-                self.columns[position].name = name;
-            }
-            Alteration::Rename(name) if names.contains(&name) => {
-                return Err(Error::conflict(format!("table {name:?} exists")));
-            }
-            Alteration::Rename(name) => self.name = name,
-            Alteration::SetPartitionWidth(width_ns) => self.partitioning.time_width_ns = Some(width_ns),
         }
         self.validate()
     }
 
-    /// Checks what a store may rely on: known key columns of key types, not nullable, distinct ids.
+    /// Checks what a store may rely on: columns by id, known key columns of key types, not nullable.
     pub fn validate(&self) -> Result<()> {
-        let fail = |words: String| Err(Error::invalid(format!("table {:?}: {words}", self.name)));
+        let fail = |words: String| Err(Error::invalid(format!("table {}: {words}", self.shown_name())));
         if self.key.is_empty() {
             return fail("a primary key is needed".into());
         }
-        for (position, column) in self.columns.iter().enumerate() {
-            if self.columns[..position].iter().any(|other| other.id == column.id) {
-                return fail(format!("column id {} is used twice", column.id));
-            }
+        if let Some(pair) = self.columns.windows(2).find(|pair| pair[0].id >= pair[1].id) {
+            return fail(format!("column {} comes before column {}", pair[0].id, pair[1].id));
         }
         for id in &self.key {
             match self.column(*id) {

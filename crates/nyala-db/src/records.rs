@@ -12,6 +12,8 @@ use std::sync::Arc;
 
 const KEY: ColumnId = ColumnId(0);
 const VALUE: ColumnId = ColumnId(1);
+/// Records of a batch that removes many: a few MiB of keys.
+const REMOVED_AT_ONCE: usize = 1 << 16;
 
 /// A table of records.
 #[derive(Clone)]
@@ -55,20 +57,50 @@ impl Records {
     }
 
     /// Calls `visit` with every record whose key starts with `prefix`, in order of key.
-    pub async fn visit(&self, prefix: &[u8], mut visit: impl FnMut(&[u8], &[u8])) -> Result<()> {
-        let end = match successor(prefix) {
-            Some(end) => Bound::Excluded(vec![Value::Binary(end)]),
-            None => Bound::Unbounded,
-        };
+    pub async fn visit(&self, prefix: &[u8], visit: impl FnMut(&[u8], &[u8])) -> Result<()> {
+        self.visit_between(prefix, prefix, visit).await
+    }
+
+    /// The same for keys that start with `first`, with `last` or with what is between them.
+    pub async fn visit_between(
+        &self,
+        first: &[u8],
+        last: &[u8],
+        visit: impl FnMut(&[u8], &[u8]),
+    ) -> Result<()> {
+        self.visit_keys((Bound::Included(first.to_vec()), end_of(last)), None, visit).await
+    }
+
+    /// Removes every record whose key starts with `first`, with `last` or with what is between them. Takes a batch
+    /// after the other, so that little of them is held.
+    pub async fn remove_between(&self, first: &[u8], last: &[u8]) -> Result<()> {
+        let mut start = Bound::Included(first.to_vec());
+        loop {
+            let mut keys: Vec<Vec<u8>> = Vec::new();
+            let range = (start, end_of(last));
+            self.visit_keys(range, Some(REMOVED_AT_ONCE), |key, _| keys.push(key.to_vec())).await?;
+            let Some(greatest) = keys.last().cloned() else { return Ok(()) };
+            self.write(vec![self.remove(keys.iter().map(Vec::as_slice))]).await?;
+            start = Bound::Excluded(greatest);
+        }
+    }
+
+    async fn visit_keys(
+        &self,
+        (start, end): (Bound<Vec<u8>>, Bound<Vec<u8>>),
+        limit: Option<usize>,
+        mut visit: impl FnMut(&[u8], &[u8]),
+    ) -> Result<()> {
+        let key = |bound: Bound<Vec<u8>>| bound.map(|key| vec![Value::Binary(key)]);
         let request = ScanRequest {
             table: self.table,
-            rows: RowSelection::Keys { start: Bound::Included(vec![Value::Binary(prefix.to_vec())]), end },
+            rows: RowSelection::Keys { start: key(start), end: key(end) },
             columns: vec![KEY, VALUE],
             predicates: Vec::new(),
             skip_empty_rows: false,
             order: Order::Key(Direction::Forward),
             ties: [].into(),
-            limit: None,
+            limit,
             limit_per_prefix: None,
         };
         let mut rows = self.store.snapshot().scan(request).await?;
@@ -80,6 +112,11 @@ impl Records {
         }
         Ok(())
     }
+}
+
+/// Where the keys end that start with `prefix`.
+fn end_of(prefix: &[u8]) -> Bound<Vec<u8>> {
+    successor(prefix).map_or(Bound::Unbounded, Bound::Excluded)
 }
 
 fn schema(name: &str) -> TableSchema {

@@ -3,8 +3,8 @@
 //! A policy may be changed at any time, so it counts as it is when its points are dropped, and whoever changes it waits
 //! for those who drop by the policy as it was before that is acknowledged. What fails for one measurement waits for the next time; the others go on.
 
-use crate::catalog::{Catalog, Measurement};
-use nyala_core::{Error, ErrorKind, Result, TimeRange};
+use crate::catalog::{Catalog, Measurement, RetentionPolicy};
+use nyala_core::{Error, Result, TimeRange};
 
 /// What came of enforcing retention.
 #[derive(Debug, Default)]
@@ -22,7 +22,9 @@ impl Catalog {
     pub async fn enforce_retention(&self, now_ns: i64) -> Enforced {
         let mut enforced = Enforced::default();
         for database in self.databases() {
-            for policy in &database.policies {
+            // Most keep everything: none of their measurements needs to be looked at.
+            let ends = |policy: &&RetentionPolicy| policy.horizon_ns(now_ns).is_some();
+            for policy in database.policies.iter().filter(ends) {
                 for measurement in self.known_measurements(&database.name, &policy.name) {
                     let place = (&*database.name, &*policy.name);
                     match self.expire(place, &measurement, now_ns).await {
@@ -41,12 +43,12 @@ impl Catalog {
 
     /// Drops what a measurement has that outlived its policy; returns how many partitions.
     async fn expire(&self, place: (&str, &str), measurement: &Measurement, now_ns: i64) -> Result<u64> {
-        if self.outlived(place, measurement, now_ns)?.is_none() {
+        if self.outlived(place, measurement, now_ns).is_none() {
             return Ok(0);
         }
         measurement.load().await?;
         let _owned = measurement.membership().own().await;
-        match self.outlived(place, measurement, now_ns)? {
+        match self.outlived(place, measurement, now_ns) {
             Some(expired) => self.drop_range(measurement, expired).await,
             None => Ok(0),
         }
@@ -58,19 +60,11 @@ impl Catalog {
         (database, policy): (&str, &str),
         measurement: &Measurement,
         now_ns: i64,
-    ) -> Result<Option<TimeRange>> {
-        let horizon_ns = self.database(database).and_then(|known| known.policy(policy)?.horizon_ns(now_ns));
-        let Some(horizon_ns) = horizon_ns else { return Ok(None) };
+    ) -> Option<TimeRange> {
+        let horizon_ns = self.database(database)?.policy(policy)?.horizon_ns(now_ns)?;
         let expired = TimeRange::new(i64::MIN, horizon_ns);
-        match self.store().partitions(measurement.table()) {
-            Ok(partitions) => {
-                let any = partitions.iter().any(|partition| expired.covers(partition.range));
-                Ok(any.then_some(expired))
-            }
-            // The measurement was dropped meanwhile.
-            Err(error) if error.kind() == ErrorKind::Missing => Ok(None),
-            Err(error) => Err(error),
-        }
+        let any = measurement.partitions().iter().any(|partition| expired.covers(partition.range));
+        any.then_some(expired)
     }
 }
 

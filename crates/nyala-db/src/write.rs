@@ -4,27 +4,29 @@
 //! whose fields have other types in their shard are refused and counted as InfluxDB does (`refusal`); the
 //! rest is handed on as columns, with the records of new series in the same batch.
 
+mod arrays;
 mod memory;
+mod new_names;
 mod refusal;
 
+use arrays::{array_of, filter, give_back};
 use memory::Memories;
+use new_names::NewNames;
 use refusal::Refusal;
 
-use crate::catalog::{Catalog, Database, FieldType, Measurement, Members, RetentionPolicy};
+use crate::catalog::{Catalog, Database, FieldType, Measurement, Members, RetentionPolicy, WantedFields};
 use crate::feed::Feed;
 use crate::ingest::{
-    FieldColumn, FieldKind, FieldValues, LineRequest, ParseErrors, ParseOptions, ParsedBatch, RowGroup,
-    SeriesCache, SeriesCacheLimits, TagSet,
+    FieldColumn, FieldKind, LineRequest, ParseErrors, ParseOptions, ParsedBatch, RowGroup, SeriesCache,
+    SeriesCacheLimits, TagSet,
 };
-use arrow_array::{
-    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray, TimestampNanosecondArray,
-    UInt32Array, UInt64Array,
-};
-use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer, OffsetBuffer};
+use arrow_array::{Array, ArrayRef, TimestampNanosecondArray, UInt32Array};
+use arrow_buffer::BooleanBuffer;
 use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN};
 use nyala_core::store::{CellColumn, Operation, Upsert, WriteBatch, WriteMode};
-use nyala_core::{ColumnId, Error, Result, SeriesId, TableId};
-use std::collections::HashMap;
+use nyala_core::{ColumnId, Error, Result, SeriesId};
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -180,6 +182,7 @@ impl LineWriter {
             series_limit_bytes: self.series_limit_bytes,
         };
         let mut members = Members::default();
+        let mut names = NewNames::default();
         loop {
             let start = request.mark();
             let (mut turn, batch) = memory.turn().await;
@@ -187,14 +190,15 @@ impl LineWriter {
             if !request.next_batch(cache, batch) {
                 break;
             }
-            let measurements = writing.measurements_of(batch).await?;
-            if !members.hold(&measurements) {
-                members = Members::try_share(&measurements).unwrap_or_default();
+            let measurements = writing.measurements_of(batch, &mut names).await?;
+            let there: Vec<Arc<Measurement>> = measurements.iter().flatten().cloned().collect();
+            if !members.hold(&there) {
+                members = Members::try_share(&there).unwrap_or_default();
             }
-            if !members.hold(&measurements) {
+            if !members.hold(&there) {
                 // Somebody removes there. Who has the same turn but other measurements does not wait for that.
                 drop(turn);
-                members = Members::share(&measurements).await;
+                members = Members::share(&there).await;
                 request.rewind(&start);
                 continue;
             }
@@ -211,7 +215,7 @@ impl LineWriter {
             // one has succeeded: should this one fail, what is remembered of them is right all the same.
             let full = writing.resolve_series(cache, batch, &measurements);
             drop(turn);
-            writing.write(batch, &measurements, full, &mut report).await?;
+            writing.write(batch, &measurements, full, &mut names, &mut report).await?;
             members = Members::default();
         }
         report.unreadable = request.errors().clone();
@@ -247,53 +251,118 @@ struct BatchWrite<'a> {
 }
 
 impl BatchWrite<'_> {
-    /// The measurement of each group of a batch, made where there was none.
-    async fn measurements_of(&self, batch: &ParsedBatch) -> Result<Vec<Arc<Measurement>>> {
-        let mut measurements = Vec::new();
-        for group in batch.groups() {
-            let name = String::from_utf8_lossy(group.measurement()).into_owned();
-            measurements.push(self.catalog.measurement_for_write(self.database, self.policy, &name).await?);
+    /// The measurement of each group. Those that are new are made, unless all their points are beyond what the policy
+    /// takes, or no other may be made.
+    async fn measurements_of(
+        &self,
+        batch: &ParsedBatch,
+        names: &mut NewNames,
+    ) -> Result<Vec<Option<Arc<Measurement>>>> {
+        let text = |group| String::from_utf8_lossy(RowGroup::measurement(group));
+        let named: Vec<Cow<'_, str>> = batch.groups().map(text).collect();
+        let found = self.catalog.measurements_named(self.database, &self.policy.name, &named).await?;
+        names.set_full(self.is_full().then(|| self.no_memory()));
+        if found.iter().all(Option::is_some) {
+            return Ok(found);
         }
-        Ok(measurements)
+        let writable_ns = self.policy.writable_ns(self.now_ns);
+        let is_stored = |time_ns: &i64| {
+            writable_ns.is_none_or(|(first_ns, last_ns)| (first_ns..=last_ns).contains(time_ns))
+        };
+        let (mut new, mut taken): (HashSet<&str>, Vec<(usize, &RowGroup)>) = Default::default();
+        let unknown = |index: &usize| found[*index].is_none();
+        for (index, (group, name)) in
+            batch.groups().zip(&named).enumerate().filter(|(index, _)| unknown(index))
+        {
+            let is_wanted = !new.contains(&**name) && group.times_ns.iter().any(is_stored);
+            // Without its fields it would be of no use.
+            if is_wanted && names.take(1 + group.columns.len()) {
+                new.insert(name);
+                taken.push((index, group));
+            }
+        }
+        if new.is_empty() {
+            return Ok(found);
+        }
+        let new = new.into_iter().map(str::to_owned).collect();
+        self.catalog.create_measurements(self.database, self.policy, new).await?;
+        let found = self.catalog.measurements_named(self.database, &self.policy.name, &named).await?;
+        for (index, group) in taken {
+            let Some(measurement) = &found[index] else { continue };
+            group.columns.iter().for_each(|column| {
+                let (name, field_type) = field_of(column);
+                names.admit(measurement, name, field_type);
+            });
+        }
+        Ok(found)
+    }
+
+    /// Whether there is no memory for another series or name.
+    fn is_full(&self) -> bool {
+        self.catalog.series_memory_bytes() > self.series_limit_bytes
     }
 
     async fn write(
         &self,
         batch: &mut ParsedBatch,
-        measurements: &[Arc<Measurement>],
+        measurements: &[Option<Arc<Measurement>>],
         full: Option<String>,
+        names: &mut NewNames,
         report: &mut WriteReport,
     ) -> Result<()> {
         let mut refusal = Refusal::new(self.policy, self.now_ns, full);
-        batch.groups().zip(measurements).for_each(|(group, own)| refusal.check(group, own));
-        let kept = refusal.finish(batch.groups(), report);
-        let mut operations = Vec::new();
-        let mut touched: Vec<&Arc<Measurement>> = Vec::new();
-        let mut written = 0;
-        let mut lent: Vec<(usize, Vec<ArrayRef>)> = Vec::new();
-        let with_rows = batch.groups_mut().iter_mut().enumerate().filter(|(_, group)| group.row_count() > 0);
-        for (((index, group), measurement), keep) in with_rows.zip(measurements).zip(kept) {
-            measurement.note_rows(&group.series_ids, &group.times_ns);
-            if let Some(upsert) = upsert_of(group, measurement, keep).await? {
-                written += upsert.rows() as u64;
-                lent.push((index, upsert.columns.iter().map(|cells| cells.values.clone()).collect()));
-                operations.push(Operation::Upsert(upsert));
-                if !touched.iter().any(|other| other.table() == measurement.table()) {
-                    touched.push(measurement);
-                }
+        for (group, measurement) in batch.groups().zip(measurements) {
+            match measurement {
+                Some(measurement) => refusal.check(group, measurement, names),
+                None => refusal.refuse(group, names),
             }
         }
-        if operations.is_empty() {
+        let kept = refusal.finish(batch.groups(), report);
+        let mut stored: Vec<StoredGroup<'_>> = Vec::new();
+        let with_rows = batch.groups_mut().iter().enumerate().filter(|(_, group)| group.row_count() > 0);
+        for (((index, group), measurement), keep) in with_rows.zip(measurements).zip(kept) {
+            let any = keep.as_ref().is_none_or(|keep| keep.count_set_bits() > 0);
+            if let Some(measurement) = measurement.as_ref().filter(|_| any) {
+                let fields = group.columns.iter().filter(|column| is_stored(column, keep.as_ref()));
+                stored.push(StoredGroup { index, measurement, fields: fields.map(field_of).collect(), keep });
+            }
+        }
+        if stored.is_empty() {
             return Ok(());
         }
-        let mut saved = Vec::new();
-        for measurement in &touched {
-            let records = measurement.unsaved_records(series_of(&operations, measurement.table()));
-            let record_operations = records.operations(self.catalog.series_records());
-            if !record_operations.is_empty() {
-                operations.splice(0..0, record_operations);
-                saved.push((measurement, records));
+        let wanted: Vec<WantedFields<'_>> =
+            stored.iter().map(|group| (group.measurement, &*group.fields)).collect();
+        let columns = self.catalog.columns_for_write(&wanted).await?;
+        drop(wanted);
+        let mut operations = Vec::with_capacity(stored.len());
+        let mut written = 0;
+        let mut lent: Vec<(usize, Vec<ArrayRef>)> = Vec::with_capacity(stored.len());
+        for (group, columns) in stored.iter().zip(columns) {
+            let rows = &mut batch.groups_mut()[group.index];
+            group.measurement.note_rows(&rows.series_ids, &rows.times_ns);
+            let upsert = upsert_of(rows, group, columns);
+            written += upsert.rows() as u64;
+            lent.push((group.index, upsert.columns.iter().map(|cells| cells.values.clone()).collect()));
+            operations.push(Operation::Upsert(upsert));
+        }
+        // By table, because a measurement may have several groups.
+        let mut touched: Vec<(&Arc<Measurement>, &Operation)> =
+            stored.iter().map(|group| group.measurement).zip(&operations).collect();
+        touched.sort_by_key(|(measurement, _)| measurement.table());
+        let (mut saved, mut records) = (Vec::new(), Vec::new());
+        for of_table in touched.chunk_by(|(a, _), (b, _)| a.table() == b.table()) {
+            let measurement = of_table[0].0;
+            let series = of_table.iter().flat_map(|(_, operation)| series_of(operation));
+            let taken = measurement.unsaved_records(series);
+            let before = records.len();
+            records.extend(taken.operations(self.catalog.series_records()));
+            if records.len() > before {
+                saved.push((measurement, taken));
             }
+        }
+        if !records.is_empty() {
+            records.append(&mut operations);
+            operations = records;
         }
         self.catalog.store().write(WriteBatch { operations }).await?;
         saved.iter().for_each(|(measurement, records)| measurement.saved(records));
@@ -308,7 +377,7 @@ impl BatchWrite<'_> {
     fn no_memory(&self) -> String {
         let limit_mib = self.series_limit_bytes >> 20;
         format!(
-            "their indexes take all of {limit_mib} MiB, half of memory-limit; DROP SERIES or DELETE those that are not \
+            "names and series take all of {limit_mib} MiB, half of memory-limit; DROP SERIES or DELETE those that are not \
              needed, keep points for a shorter time, or raise memory-limit"
         )
     }
@@ -318,17 +387,18 @@ impl BatchWrite<'_> {
         &self,
         cache: &mut SeriesCache,
         batch: &mut ParsedBatch,
-        measurements: &[Arc<Measurement>],
+        measurements: &[Option<Arc<Measurement>>],
     ) -> Option<String> {
         let mut full = None;
         let mut tags = TagSet::default();
         let pending = cache.pending().to_vec();
-        let of_name: HashMap<&[u8], &Arc<Measurement>> = match pending.is_empty() {
+        let of_name: HashMap<&[u8], &Option<Arc<Measurement>>> = match pending.is_empty() {
             true => HashMap::new(),
             false => batch.groups().map(RowGroup::measurement).zip(measurements).collect(),
         };
         for handle in pending {
-            let measurement = of_name[cache.measurement(handle)];
+            // One that may not be made has no series.
+            let Some(Some(measurement)) = of_name.get(cache.measurement(handle)) else { continue };
             cache.read_tags(handle, &mut tags);
             let texts: Vec<_> = tags
                 .iter()
@@ -337,7 +407,7 @@ impl BatchWrite<'_> {
             // A tag cannot be called time: its rows stay without a series, and are refused.
             if texts.iter().all(|(key, _)| key != "time") {
                 let tags: Vec<(&str, &str)> = texts.iter().map(|(key, value)| (&**key, &**value)).collect();
-                let id = if self.catalog.series_memory_bytes() > self.series_limit_bytes {
+                let id = if self.is_full() {
                     measurement.known_series_id(&tags).ok_or_else(|| self.no_memory())
                 } else {
                     measurement.new_series_id(&tags).map(|(id, memory_bytes)| {
@@ -361,9 +431,14 @@ impl BatchWrite<'_> {
 }
 
 /// Makes sure that a cache has no ids of series that were removed. Whether rows that were read may have such.
-fn renew_series(cache: &mut SeriesCache, batch: &ParsedBatch, measurements: &[Arc<Measurement>]) -> bool {
+fn renew_series(
+    cache: &mut SeriesCache,
+    batch: &ParsedBatch,
+    measurements: &[Option<Arc<Measurement>>],
+) -> bool {
     let mut forgotten = false;
     for (group, measurement) in batch.groups().zip(measurements) {
+        let Some(measurement) = measurement else { continue };
         let mut series = None;
         let in_use = |id| series.get_or_insert_with(|| measurement.series()).contains(SeriesId(id));
         forgotten |= cache.renew(group.measurement(), measurement.generation(), in_use);
@@ -371,14 +446,31 @@ fn renew_series(cache: &mut SeriesCache, batch: &ParsedBatch, measurements: &[Ar
     forgotten
 }
 
-/// The series of the rows that are upserted into a table.
-fn series_of(operations: &[Operation], table: TableId) -> impl Iterator<Item = u32> {
-    let ids = operations.iter().filter_map(move |operation| match operation {
-        Operation::Upsert(upsert) if upsert.table == table => upsert.column(SERIES_COLUMN),
-        _ => None,
-    });
-    let ids = ids.filter_map(|cells| cells.values.as_any().downcast_ref::<UInt32Array>());
-    ids.flat_map(|ids| ids.values().iter().copied())
+/// A group of which rows are stored.
+struct StoredGroup<'a> {
+    /// Its position in the batch.
+    index: usize,
+    measurement: &'a Arc<Measurement>,
+    /// Those of its fields that rows to be stored have.
+    fields: Vec<(String, FieldType)>,
+    /// Which rows are stored; `None`: all.
+    keep: Option<BooleanBuffer>,
+}
+
+/// Whether a column of a group is stored: one that only dropped rows have must not come into being.
+fn is_stored(column: &FieldColumn, keep: Option<&BooleanBuffer>) -> bool {
+    let any = || keep.is_none_or(|keep| keep.set_indices().any(|row| column.is_present(row)));
+    column.name() != b"time" && any()
+}
+
+/// The series of the rows that an operation upserts into a measurement.
+fn series_of(operation: &Operation) -> impl Iterator<Item = u32> {
+    let ids = match operation {
+        Operation::Upsert(upsert) => upsert.column(SERIES_COLUMN),
+        Operation::DeleteKeys { .. } => None,
+    };
+    let ids = ids.and_then(|cells| cells.values.as_any().downcast_ref::<UInt32Array>());
+    ids.into_iter().flat_map(|ids| ids.values().iter().copied())
 }
 
 fn field_type(kind: FieldKind) -> FieldType {
@@ -391,123 +483,26 @@ fn field_type(kind: FieldKind) -> FieldType {
     }
 }
 
-/// Moves the rows of a group into columns for the store; `None` when no row is kept.
-async fn upsert_of(
-    group: &mut RowGroup,
-    measurement: &Measurement,
-    keep: Option<BooleanBuffer>,
-) -> Result<Option<Upsert>> {
-    if keep.as_ref().is_some_and(|keep| keep.count_set_bits() == 0) {
-        return Ok(None);
-    }
-    let mut columns: Vec<&mut FieldColumn> =
-        group.columns.iter_mut().filter(|column| column.name() != b"time").collect();
-    if let Some(keep) = &keep {
-        // A column that only dropped rows have must not come into being.
-        columns.retain(|column| keep.set_indices().any(|row| column.is_present(row)));
-    }
-    let wanted: Vec<(String, FieldType)> = columns
-        .iter()
-        .map(|column| (String::from_utf8_lossy(column.name()).into_owned(), field_type(column.kind())))
-        .collect();
-    let ids = measurement.columns_for(&wanted).await?;
+fn field_of(column: &FieldColumn) -> (String, FieldType) {
+    (String::from_utf8_lossy(column.name()).into_owned(), field_type(column.kind()))
+}
+
+/// Moves the rows of a group into columns for the store.
+fn upsert_of(group: &mut RowGroup, stored: &StoredGroup<'_>, ids: Vec<ColumnId>) -> Upsert {
+    let keep = stored.keep.as_ref();
     let cells = |column: ColumnId, values: ArrayRef| CellColumn { column, values, null_cells: None };
     let mut written = vec![
         cells(SERIES_COLUMN, Arc::new(UInt32Array::from(std::mem::take(&mut group.series_ids)))),
         cells(TIME_COLUMN, Arc::new(TimestampNanosecondArray::from(std::mem::take(&mut group.times_ns)))),
     ];
-    for (column, id) in columns.into_iter().zip(ids) {
+    let columns = group.columns.iter_mut().filter(|column| is_stored(column, keep));
+    for (column, id) in columns.zip(ids) {
         written.push(cells(id, array_of(column)));
     }
-    if let Some(keep) = &keep {
+    if let Some(keep) = keep {
         written.iter_mut().for_each(|column| column.values = filter(&column.values, keep));
     }
-    Ok(Some(Upsert { table: measurement.table(), mode: WriteMode::Upsert, columns: written }))
-}
-
-fn array_of(column: &mut FieldColumn) -> ArrayRef {
-    let (values, presence) = column.take();
-    let present = presence.map(|presence| {
-        let length = presence.len();
-        NullBuffer::new(BooleanBuffer::new(Buffer::from_vec(presence.into_words()), 0, length))
-    });
-    match values {
-        FieldValues::Float(values) => Arc::new(Float64Array::new(values.into(), present)),
-        FieldValues::Integer(values) => Arc::new(Int64Array::new(values.into(), present)),
-        FieldValues::Unsigned(values) => Arc::new(UInt64Array::new(values.into(), present)),
-        FieldValues::Boolean(values) => {
-            let length = values.len();
-            let bits = BooleanBuffer::new(Buffer::from_vec(values.into_words()), 0, length);
-            Arc::new(BooleanArray::new(bits, present))
-        }
-        FieldValues::String(strings) => {
-            if std::str::from_utf8(&strings.bytes).is_err() {
-                let text = |row: usize| {
-                    let present = present.as_ref().is_none_or(|present| present.is_valid(row));
-                    present.then(|| String::from_utf8_lossy(strings.get(row)))
-                };
-                return Arc::new((0..strings.len()).map(text).collect::<StringArray>());
-            }
-            let offsets = OffsetBuffer::new(strings.offsets.into());
-            Arc::new(StringArray::new(offsets, strings.bytes.into(), present))
-        }
-    }
-}
-
-/// Takes vectors back that the store has done with, so that the next batch needs no fresh memory.
-fn give_back(group: &mut RowGroup, arrays: Vec<ArrayRef>) {
-    let mut arrays = arrays.into_iter();
-    if let Some(series_ids) = arrays.next().and_then(vector_of) {
-        group.series_ids = series_ids;
-    }
-    if let Some(times_ns) = arrays.next().and_then(vector_of) {
-        group.times_ns = times_ns;
-    }
-    let columns = group.columns.iter_mut().filter(|column| column.name() != b"time");
-    // Where rows were dropped columns may be missing, or copies: kinds are compared, the rest is memory.
-    for (column, array) in columns.zip(arrays) {
-        let values = match column.kind() {
-            FieldKind::Float => vector_of(array).map(FieldValues::Float),
-            FieldKind::Integer => vector_of(array).map(FieldValues::Integer),
-            FieldKind::Unsigned => vector_of(array).map(FieldValues::Unsigned),
-            FieldKind::Boolean | FieldKind::String => None,
-        };
-        values.into_iter().for_each(|values| column.give_back(values));
-    }
-}
-
-/// The memory of an array of numbers nobody else holds, emptied.
-fn vector_of<T: ArrowNativeType>(array: ArrayRef) -> Option<Vec<T>> {
-    let data = array.to_data();
-    drop(array);
-    if data.data_type().primitive_width() != Some(size_of::<T>()) {
-        return None;
-    }
-    let buffer = data.buffers().first()?.clone();
-    drop(data);
-    let mut values = buffer.into_vec().ok()?;
-    values.clear();
-    Some(values)
-}
-
-/// The rows of an array where `keep` is set.
-fn filter(array: &ArrayRef, keep: &BooleanBuffer) -> ArrayRef {
-    macro_rules! gather {
-        ($type:ty) => {
-            if let Some(array) = array.as_any().downcast_ref::<$type>() {
-                let value = |row| array.is_valid(row).then(|| array.value(row));
-                return Arc::new(keep.set_indices().map(value).collect::<$type>());
-            }
-        };
-    }
-    gather!(UInt32Array);
-    gather!(TimestampNanosecondArray);
-    gather!(Float64Array);
-    gather!(Int64Array);
-    gather!(UInt64Array);
-    gather!(BooleanArray);
-    gather!(StringArray);
-    unreachable!("a field has no type {}", array.data_type())
+    Upsert { table: stored.measurement.table(), mode: WriteMode::Upsert, columns: written }
 }
 
 #[cfg(test)]
@@ -515,6 +510,10 @@ mod tests {
     use super::memory::OWN_SERIES_MAX;
     use super::*;
     use nyala_core::store::memory::MemoryStore;
+
+    async fn named(catalog: &Catalog) -> Arc<Measurement> {
+        catalog.measurement("d", "autogen", "m").await.unwrap().unwrap()
+    }
 
     #[tokio::test]
     async fn writers_of_very_many_series_share_what_they_know_of_them() {
@@ -533,8 +532,7 @@ mod tests {
         // Two at once, both with new series: neither waits for the other for ever, and ids stay as they were.
         let (one, two) = tokio::join!(write(body(many - 5, 10, 2)), write(body(many, 10, 2)));
         assert_eq!((one, two), (10, 10));
-        let policy = catalog.database("d").unwrap().existing_policy("").unwrap().clone();
-        let measurement = catalog.measurement_for_write("d", &policy, "m").await.unwrap();
+        let measurement = named(&catalog).await;
         assert_eq!(measurement.series().len(), many + 10);
         for host in [0, many - 1, many, many + 9] {
             let id = measurement.known_series_id(&[("host", &host.to_string())]);
@@ -543,7 +541,7 @@ mod tests {
         // What is removed is not remembered.
         catalog.drop_measurement("d", "m").await.unwrap();
         assert_eq!(write(body(0, 20, 3)).await, 20);
-        let measurement = catalog.measurement_for_write("d", &policy, "m").await.unwrap();
+        let measurement = named(&catalog).await;
         assert_eq!(measurement.series().len(), 20);
     }
 
@@ -552,7 +550,8 @@ mod tests {
         let catalog = Arc::new(Catalog::open(Arc::new(MemoryStore::default())).await.unwrap());
         catalog.create_database("d", None).await.unwrap();
         let policy = catalog.database("d").unwrap().existing_policy("").unwrap().clone();
-        let measurement = catalog.measurement_for_write("d", &policy, "m").await.unwrap();
+        catalog.create_measurements("d", &policy, vec!["m".to_owned()]).await.unwrap();
+        let measurement = named(&catalog).await;
         let ids: Vec<u32> = ["a", "b", "c"]
             .iter()
             .map(|host| measurement.new_series_id(&[("host", host)]).unwrap().0.0)

@@ -41,17 +41,17 @@ impl Store for HeldStore {
         self.inner.schema(table)
     }
 
-    async fn create_table(&self, schema: TableSchema) -> Result<TableId> {
-        self.inner.create_table(schema).await
+    async fn create_tables(&self, schemas: Vec<TableSchema>) -> Result<Vec<TableId>> {
+        self.inner.create_tables(schemas).await
     }
 
-    async fn alter_table(&self, table: TableId, alterations: Vec<Alteration>) -> Result<Arc<TableSchema>> {
-        self.inner.alter_table(table, alterations).await
+    async fn alter_tables(&self, changes: Vec<(TableId, Vec<Alteration>)>) -> Result<Vec<Arc<TableSchema>>> {
+        self.inner.alter_tables(changes).await
     }
 
-    async fn drop_table(&self, table: TableId) -> Result<()> {
+    async fn drop_tables(&self, tables: Vec<TableId>) -> Result<()> {
         drop(self.held.lock().await);
-        self.inner.drop_table(table).await
+        self.inner.drop_tables(tables).await
     }
 
     fn partitions(&self, table: TableId) -> Result<Vec<PartitionInfo>> {

@@ -13,11 +13,12 @@ use crate::fs::FsRef;
 use crate::manifest_log::{self, LoadedManifest, ManifestLog};
 use crate::rowset::RowsetMeta;
 use crate::rowset::format::StoredType;
+use crate::table_map::TableMap;
 use crate::tombstone::Tombstone;
 use crate::wire::{Reader, put_bytes};
 use nyala_core::schema::Partitioning;
 use nyala_core::{ColumnId, ColumnSchema, Error, Result, TableId, TableSchema, TimeRange};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A table in the catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CatalogTable {
-    pub(crate) schema: TableSchema,
+    pub(crate) schema: Arc<TableSchema>,
     /// Columns that were dropped: rowsets may still hold cells of theirs.
     pub(crate) dropped_columns: Vec<ColumnId>,
     pub(crate) partitions: BTreeMap<u64, TimeRange>,
@@ -41,7 +42,7 @@ pub(crate) struct CatalogState {
     pub(crate) next_rowset: u64,
     /// Batches up to here are in rowsets: the log is replayed from the next.
     pub(crate) flushed_sequence: u64,
-    pub(crate) tables: BTreeMap<TableId, CatalogTable>,
+    pub(crate) tables: TableMap<CatalogTable>,
 }
 
 /// A change of the state.
@@ -55,7 +56,7 @@ pub(crate) enum Edit {
     },
     PutTable {
         id: TableId,
-        schema: TableSchema,
+        schema: Arc<TableSchema>,
         dropped_columns: Vec<ColumnId>,
     },
     DropTable(TableId),
@@ -107,7 +108,7 @@ impl CatalogState {
                             rowsets: BTreeMap::new(),
                             tombstones: Vec::new(),
                         };
-                        self.tables.insert(id, table);
+                        self.tables.insert(id, Arc::new(table));
                     }
                 }
             }
@@ -146,7 +147,7 @@ impl CatalogState {
             },
             Edit::Flushed(self.flushed_sequence),
         ];
-        for (id, table) in &self.tables {
+        for (id, table) in self.tables.iter() {
             edits.push(Edit::PutTable {
                 id: *id,
                 schema: table.schema.clone(),
@@ -169,6 +170,8 @@ impl CatalogState {
 /// The state and its manifest.
 pub(crate) struct Catalog {
     pub(crate) state: CatalogState,
+    /// Of all tables.
+    names: HashSet<String>,
     log: ManifestLog,
     /// Looked at by those who do not wait for the lock.
     pub(crate) writing: Arc<Writing>,
@@ -217,7 +220,13 @@ impl Catalog {
     /// Begins a generation of the manifest with a state.
     pub(crate) fn begin(fs: FsRef, dir: &Path, state: CatalogState) -> Result<Self> {
         let log = ManifestLog::begin(fs, dir, &encode(&state.edits()))?;
-        Ok(Self { state, log, writing: Arc::default() })
+        let names = state.tables.values().map(|table| table.schema.name.clone()).collect();
+        Ok(Self { state, names, log, writing: Arc::default() })
+    }
+
+    /// Whether a table has this name.
+    pub(crate) fn is_taken(&self, name: &str) -> bool {
+        self.names.contains(name)
     }
 
     /// Whether it is known which edits are durable. If it is not, this tries to make it known.
@@ -242,6 +251,7 @@ impl Catalog {
         }
         let mut changed = self.state.clone();
         let bytes = encode(&edits);
+        let (given_up, given) = self.changed_names(&edits);
         edits.into_iter().try_for_each(|edit| changed.apply(edit))?;
         let appended = self.log.append(&bytes);
         self.writing.note(&appended);
@@ -252,7 +262,28 @@ impl Catalog {
             return Err(refused(error));
         }
         self.state = changed;
+        for name in given_up {
+            self.names.remove(&name);
+        }
+        self.names.extend(given);
         Ok(())
+    }
+
+    /// Which names tables do not have any more after some edits, and which they have then.
+    fn changed_names(&self, edits: &[Edit]) -> (Vec<String>, Vec<String>) {
+        let (mut given_up, mut given) = (Vec::new(), Vec::new());
+        let name = |id| self.state.tables.get(id).map(|table| &table.schema.name);
+        for edit in edits {
+            match edit {
+                Edit::PutTable { id, schema, .. } if name(id) != Some(&schema.name) => {
+                    given_up.extend(name(id).cloned());
+                    given.push(schema.name.clone());
+                }
+                Edit::DropTable(id) => given_up.extend(name(id).cloned()),
+                _ => {}
+            }
+        }
+        (given_up, given)
     }
 }
 
@@ -343,7 +374,7 @@ impl Edit {
             },
             1 => Edit::PutTable {
                 id: TableId(reader.u32()?),
-                schema: take_schema(reader)?,
+                schema: Arc::new(take_schema(reader)?),
                 dropped_columns: take_ids(reader)?,
             },
             2 => Edit::DropTable(TableId(reader.u32()?)),
@@ -407,7 +438,7 @@ fn put_schema(out: &mut Vec<u8>, schema: &TableSchema) {
 
 fn take_schema(reader: &mut Reader<'_>) -> Result<TableSchema> {
     let name = reader.text()?;
-    let columns = (0..reader.u32()?)
+    let mut columns: Vec<ColumnSchema> = (0..reader.u32()?)
         .map(|_| {
             Ok(ColumnSchema {
                 id: ColumnId(reader.u32()?),
@@ -417,6 +448,8 @@ fn take_schema(reader: &mut Reader<'_>) -> Result<TableSchema> {
             })
         })
         .collect::<Result<_>>()?;
+    // No earlier version asked for this order, though all databases kept it.
+    columns.sort_by_key(|column| column.id);
     let key = take_ids(reader)?;
     let hash = (0..reader.u32()?).map(|_| Ok((take_ids(reader)?, reader.u32()?))).collect::<Result<_>>()?;
     let width_ns = reader.i64()?;
@@ -438,7 +471,7 @@ mod tests {
         schema.partitioning.hash = vec![(vec![ColumnId(0)], 4)];
         let table = TableId(7);
         let edits = [
-            Edit::PutTable { id: table, schema, dropped_columns: vec![ColumnId(9)] },
+            Edit::PutTable { id: table, schema: Arc::new(schema), dropped_columns: vec![ColumnId(9)] },
             Edit::PutPartition { table, id: 3, range: TimeRange::new(-5, 5) },
             Edit::PutRowset(RowsetMeta {
                 id: 11,

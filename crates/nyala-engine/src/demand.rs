@@ -39,8 +39,8 @@ pub(crate) fn check(snapshot: &EngineSnapshot, batch: &WriteBatch) -> Result<()>
                 let demanded = mode == WriteMode::Update;
                 if exists != demanded {
                     let words = if exists { "exists" } else { "does not exist" };
-                    let name = &table.schema.name;
-                    return Err(Error::conflict(format!("table {name:?}: a key of row {row} {words}")));
+                    let name = table.schema.shown_name();
+                    return Err(Error::conflict(format!("table {name}: a key of row {row} {words}")));
                 }
             }
             changed.insert((id, key), !deletes);

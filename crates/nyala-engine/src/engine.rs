@@ -18,9 +18,9 @@ use nyala_core::memory::{COMPONENTS, MemoryBudget};
 use nyala_core::store::{
     Alteration, Capabilities, Delete, PartitionInfo, SnapshotRef, Store, Update, WriteBatch,
 };
-use nyala_core::{Error, Result, Sequence, TableId, TableSchema, TimeRange};
+use nyala_core::{ColumnId, Error, Result, Sequence, TableId, TableSchema, TimeRange};
 use parking_lot::{Mutex, RwLock};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -190,16 +190,19 @@ impl Engine {
         self.shared.watermark.check()
     }
 
-    /// Changes tables with no batch under way: `change` gives the edits and the version after them.
-    async fn change_tables<T>(
+    /// Changes tables beside batches under way, whom it cannot disturb: of a table that is new they know nothing, of
+    /// one that gets columns they name others, and with one that is dropped their rows go. `change` gives the edits
+    /// and the version after them.
+    fn change_tables<T>(
         &self,
         change: impl FnOnce(&Catalog, &Version) -> Result<(Vec<Edit>, Version, T)>,
     ) -> Result<T> {
-        let _alone = self.shared.gate.clone().write_owned().await;
         let mut catalog = self.shared.catalog.lock();
         let (edits, version, answer) = change(&catalog, &self.shared.version())?;
-        catalog.commit(edits)?;
-        self.shared.publish(version);
+        if !edits.is_empty() {
+            catalog.commit(edits)?;
+            self.shared.publish(version);
+        }
         Ok(answer)
     }
 }
@@ -233,7 +236,7 @@ fn remove_orphans(options: &EngineOptions, state: &CatalogState) -> Result<u64> 
 
 fn version_of(state: &CatalogState, source: &Arc<RowsetSource>) -> Version {
     let mut version = Version::default();
-    for (id, table) in &state.tables {
+    for (id, table) in state.tables.iter() {
         let mut rowsets_of: HashMap<u64, Vec<Arc<Rowset>>> = HashMap::new();
         for meta in table.rowsets.values() {
             let rowset = Rowset::new(meta.clone(), source.clone());
@@ -250,14 +253,44 @@ fn version_of(state: &CatalogState, source: &Arc<RowsetSource>) -> Version {
             .collect();
         partitions.sort_by_key(|partition| partition.range.start_ns);
         let tombstones = table.tombstones.iter().cloned().map(Arc::new).collect();
-        let empty = TableVersion::new(*id, Arc::new(table.schema.clone()));
-        version.tables.insert(*id, Arc::new(TableVersion { partitions, tombstones, ..empty }));
+        let empty = TableVersion::new(*id, table.schema.clone());
+        version.put_table(TableVersion { partitions, tombstones, ..empty });
     }
     version
 }
 
-fn names(version: &Version) -> Vec<String> {
-    version.tables.values().map(|table| table.schema.name.clone()).collect()
+/// The edits and the version after schemas of tables were changed, and the schemas then.
+fn altered(
+    catalog: &Catalog,
+    version: &Version,
+    changes: Vec<(TableId, Vec<Alteration>)>,
+) -> Result<(Vec<Edit>, Version, Vec<Arc<TableSchema>>)> {
+    let (mut edits, mut altered, mut answers) = (Vec::new(), version.clone(), Vec::new());
+    let mut dropped: BTreeMap<TableId, Vec<ColumnId>> = BTreeMap::new();
+    for (id, alterations) in changes {
+        let mut table = TableVersion::clone(altered.table(id)?);
+        let mut schema = TableSchema::clone(&table.schema);
+        let known = || catalog.state.tables.get(&id).map(|table| table.dropped_columns.clone());
+        let dropped_columns = dropped.entry(id).or_insert_with(|| known().unwrap_or_default());
+        for alteration in &alterations {
+            match alteration {
+                // Rowsets still hold cells of dropped columns, which would come back under the id.
+                Alteration::AddColumn { id, .. } if dropped_columns.contains(id) => {
+                    let name = schema.shown_name();
+                    return Err(Error::conflict(format!("table {name} had a column {id} before")));
+                }
+                Alteration::DropColumn(id) => dropped_columns.push(*id),
+                _ => {}
+            }
+        }
+        schema.alter(alterations, |name| catalog.is_taken(name))?;
+        table.schema = Arc::new(schema);
+        answers.push(table.schema.clone());
+        let (schema, dropped_columns) = (table.schema.clone(), dropped_columns.clone());
+        edits.push(Edit::PutTable { id, schema, dropped_columns });
+        altered.put_table(table);
+    }
+    Ok((edits, altered, answers))
 }
 
 #[async_trait]
@@ -281,58 +314,46 @@ impl Store for Engine {
         Ok(self.shared.version().table(table)?.schema.clone())
     }
 
-    async fn create_table(&self, schema: TableSchema) -> Result<TableId> {
-        schema.validate()?;
+    async fn create_tables(&self, schemas: Vec<TableSchema>) -> Result<Vec<TableId>> {
+        schemas.iter().try_for_each(TableSchema::validate)?;
         self.change_tables(|catalog, version| {
-            if names(version).contains(&schema.name) {
-                return Err(Error::conflict(format!("table {:?} exists", schema.name)));
-            }
-            let id = TableId(catalog.state.next_table);
-            let edit = Edit::PutTable { id, schema: schema.clone(), dropped_columns: Vec::new() };
-            Ok((vec![edit], version.with_table(TableVersion::new(id, Arc::new(schema))), id))
-        })
-        .await
-    }
-
-    async fn alter_table(&self, table: TableId, alterations: Vec<Alteration>) -> Result<Arc<TableSchema>> {
-        let _alone = self.shared.enter_tables(vec![(table, Access::Alone)]).await?;
-        self.change_tables(|catalog, version| {
-            let names = names(version);
-            let mut changed = TableVersion::clone(version.table(table)?);
-            let mut schema = TableSchema::clone(&changed.schema);
-            let mut dropped_columns =
-                catalog.state.tables.get(&table).map_or_else(Vec::new, |table| table.dropped_columns.clone());
-            for alteration in alterations {
-                match &alteration {
-                    // Rowsets still hold cells of dropped columns, which would come back under the id.
-                    Alteration::AddColumn { id, .. } if dropped_columns.contains(id) => {
-                        let name = &schema.name;
-                        return Err(Error::conflict(format!("table {name:?} had a column {id} before")));
-                    }
-                    Alteration::DropColumn(id) => dropped_columns.push(*id),
-                    _ => {}
+            let (mut edits, mut changed, mut ids) = (Vec::new(), version.clone(), Vec::new());
+            let mut given: HashSet<String> = HashSet::new();
+            for (id, schema) in (catalog.state.next_table..).map(TableId).zip(schemas) {
+                if catalog.is_taken(&schema.name) || !given.insert(schema.name.clone()) {
+                    return Err(Error::conflict(format!("table {} exists", schema.shown_name())));
                 }
-                schema.alter(alteration, &names)?;
+                let schema = Arc::new(schema);
+                edits.push(Edit::PutTable { id, schema: schema.clone(), dropped_columns: Vec::new() });
+                changed.put_table(TableVersion::new(id, schema));
+                ids.push(id);
             }
-            changed.schema = Arc::new(schema.clone());
-            let answer = changed.schema.clone();
-            let edit = Edit::PutTable { id: table, schema, dropped_columns };
-            Ok((vec![edit], version.with_table(changed), answer))
+            Ok((edits, changed, ids))
         })
-        .await
     }
 
-    async fn drop_table(&self, table: TableId) -> Result<()> {
-        let _alone = self.shared.enter_tables(vec![(table, Access::Alone)]).await?;
-        let dropped = self
-            .change_tables(|_, version| {
-                let mut changed = version.clone();
-                let dropped =
-                    changed.tables.remove(&table).ok_or_else(|| Error::missing(format!("table {table}")))?;
-                Ok((vec![Edit::DropTable(table)], changed, dropped))
-            })
-            .await?;
-        Shared::set_obsolete(dropped.partitions.iter().flat_map(|partition| &partition.rowsets));
+    async fn alter_tables(&self, changes: Vec<(TableId, Vec<Alteration>)>) -> Result<Vec<Arc<TableSchema>>> {
+        let is_added = |alteration: &Alteration| matches!(alteration, Alteration::AddColumn { .. });
+        let only_adds = changes.iter().flat_map(|(_, alterations)| alterations).all(is_added);
+        let alone = || changes.iter().map(|(table, _)| (*table, Access::Alone)).collect();
+        let _alone = match only_adds {
+            true => None,
+            false => Some(self.shared.enter_tables(alone()).await?),
+        };
+        self.change_tables(|catalog, version| altered(catalog, version, changes))
+    }
+
+    async fn drop_tables(&self, tables: Vec<TableId>) -> Result<()> {
+        self.shared.watermark.check()?;
+        let dropped = self.change_tables(|_, version| {
+            let mut changed = version.clone();
+            let remove =
+                |id: &TableId| changed.tables.remove(id).ok_or_else(|| Error::missing(format!("table {id}")));
+            let dropped = tables.iter().map(remove).collect::<Result<Vec<_>>>()?;
+            Ok((tables.iter().copied().map(Edit::DropTable).collect(), changed, dropped))
+        })?;
+        let partitions = dropped.iter().flat_map(|table| &table.partitions);
+        Shared::set_obsolete(partitions.flat_map(|partition| &partition.rowsets));
         Ok(())
     }
 
@@ -344,30 +365,28 @@ impl Store for Engine {
     async fn drop_partitions(&self, table: TableId, range: TimeRange) -> Result<Vec<PartitionInfo>> {
         let _alone = self.shared.enter_tables(vec![(table, Access::Alone)]).await?;
         let sequence = |shared: &Shared| shared.watermark.get();
-        let dropped = self
-            .change_tables(|catalog, version| {
-                let mut changed = TableVersion::clone(version.table(table)?);
-                let (dropped, kept): (Vec<_>, Vec<_>) =
-                    changed.partitions.into_iter().partition(|partition| range.covers(partition.range));
-                changed.partitions = kept;
-                if dropped.is_empty() {
-                    return Ok((Vec::new(), version.clone(), dropped));
-                }
-                let mut edits: Vec<_> =
-                    dropped.iter().map(|partition| Edit::DropPartition { table, id: partition.id }).collect();
-                // The log may still have their rows; it must not bring them back.
-                let gone = dropped.iter().map(|partition| {
-                    let range = DeletedRange::Times(partition.range);
-                    Arc::new(Tombstone { sequence: sequence(&self.shared), range })
-                });
-                changed.tombstones.extend(gone);
-                changed.tombstones.sort_by_key(|tombstone| tombstone.sequence);
-                let flushed = catalog.state.flushed_sequence;
-                let tombstones = durable_tombstones(&changed.tombstones, flushed);
-                edits.push(Edit::SetTombstones { table, tombstones });
-                Ok((edits, version.with_table(changed), dropped))
-            })
-            .await?;
+        let dropped = self.change_tables(|catalog, version| {
+            let mut changed = TableVersion::clone(version.table(table)?);
+            let (dropped, kept): (Vec<_>, Vec<_>) =
+                changed.partitions.into_iter().partition(|partition| range.covers(partition.range));
+            changed.partitions = kept;
+            if dropped.is_empty() {
+                return Ok((Vec::new(), version.clone(), dropped));
+            }
+            let mut edits: Vec<_> =
+                dropped.iter().map(|partition| Edit::DropPartition { table, id: partition.id }).collect();
+            // The log may still have their rows; it must not bring them back.
+            let gone = dropped.iter().map(|partition| {
+                let range = DeletedRange::Times(partition.range);
+                Arc::new(Tombstone { sequence: sequence(&self.shared), range })
+            });
+            changed.tombstones.extend(gone);
+            changed.tombstones.sort_by_key(|tombstone| tombstone.sequence);
+            let flushed = catalog.state.flushed_sequence;
+            let tombstones = durable_tombstones(&changed.tombstones, flushed);
+            edits.push(Edit::SetTombstones { table, tombstones });
+            Ok((edits, version.with_table(changed), dropped))
+        })?;
         Shared::set_obsolete(dropped.iter().flat_map(|partition| &partition.rowsets));
         Ok(dropped.iter().map(|partition| partition.info()).collect())
     }

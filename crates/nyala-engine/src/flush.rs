@@ -95,10 +95,13 @@ impl Shared {
         let (sequence, version) = (self.watermark.get(), self.version());
         let mut changed = Version::clone(&version);
         for table in version.tables.values() {
-            let full = |partition: &&Arc<PartitionVersion>| partition.is_full(sequence);
-            for partition in table.partitions.iter().filter(full) {
-                let table = changed.tables[&table.id].with_partition(partition.id, Some(partition.rotated()));
-                changed = changed.with_table(table);
+            let full = |partition: &Arc<PartitionVersion>| partition.is_full(sequence);
+            if table.partitions.iter().any(full) {
+                let mut table = TableVersion::clone(table);
+                for partition in table.partitions.iter_mut().filter(|partition| full(partition)) {
+                    *partition = Arc::new(partition.rotated());
+                }
+                changed.put_table(table);
             }
         }
         self.publish(changed);

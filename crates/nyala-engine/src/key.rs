@@ -140,7 +140,7 @@ impl KeyRange {
                 })
             }
             RowSelection::Series { .. } => {
-                Err(Error::unsupported(format!("table {:?} is not keyed by series", schema.name)))
+                Err(Error::unsupported(format!("table {} is not keyed by series", schema.shown_name())))
             }
         }
     }
@@ -269,8 +269,9 @@ fn encode_bound(bound: &KeyBound, schema: &TableSchema) -> Result<Bound<Vec<u8>>
             ) => encode_word(&mut key, column_type, *value as u64),
             (_, other) => {
                 return Err(Error::invalid(format!(
-                    "table {:?}: {other:?} cannot bound key column {:?}",
-                    schema.name, column.name
+                    "table {}: {other:?} cannot bound key column {:?}",
+                    schema.shown_name(),
+                    column.name
                 )));
             }
         }

@@ -36,6 +36,7 @@ mod snapshot;
 mod stage;
 mod stats;
 mod sweep;
+mod table_map;
 mod timer;
 mod tombstone;
 mod version;

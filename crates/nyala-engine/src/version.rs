@@ -6,18 +6,18 @@
 
 use crate::memtable::Memtable;
 use crate::rowset::Rowset;
+use crate::table_map::TableMap;
 use crate::tombstone::Tombstone;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::PartitionInfo;
 use nyala_core::time::partition_time;
 use nyala_core::{ColumnType, Error, Result, TableId, TableSchema, TimeRange};
-use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 /// All tables.
 #[derive(Clone, Default)]
 pub(crate) struct Version {
-    pub(crate) tables: BTreeMap<TableId, Arc<TableVersion>>,
+    pub(crate) tables: TableMap<TableVersion>,
 }
 
 /// A table.
@@ -151,12 +151,12 @@ impl TableVersion {
             Some(_) => self.schema.partition_of(time_ns),
             None => TimeRange::ALL,
         };
-        for partition in &self.partitions {
-            if partition.range.end_ns <= time_ns {
-                range.start_ns = range.start_ns.max(partition.range.end_ns);
-            } else {
-                range.end_ns = range.end_ns.min(partition.range.start_ns);
-            }
+        let after = self.partitions.partition_point(|partition| partition.range.end_ns <= time_ns);
+        if let Some(before) = after.checked_sub(1) {
+            range.start_ns = range.start_ns.max(self.partitions[before].range.end_ns);
+        }
+        if let Some(next) = self.partitions.get(after) {
+            range.end_ns = range.end_ns.min(next.range.start_ns);
         }
         debug_assert!(range.contains(time_ns));
         range
@@ -165,6 +165,30 @@ impl TableVersion {
     /// The partitions that overlap a range of times.
     pub(crate) fn partitions_in(&self, time: TimeRange) -> impl Iterator<Item = &Arc<PartitionVersion>> {
         self.partitions.iter().filter(move |partition| partition.range.overlaps(time))
+    }
+
+    /// Makes the partitions that some times need; `make` makes one of a range.
+    pub(crate) fn add_partitions(
+        &mut self,
+        mut times_ns: Vec<i64>,
+        mut make: impl FnMut(TimeRange) -> PartitionVersion,
+    ) {
+        times_ns.sort_unstable();
+        let mut made: Vec<Arc<PartitionVersion>> = Vec::new();
+        for time_ns in times_ns.into_iter().map(partition_time) {
+            let is_made = made.last().is_some_and(|last| last.range.contains(time_ns));
+            if is_made || self.partition_at(time_ns).is_some() {
+                continue;
+            }
+            let mut range = self.new_partition_range(time_ns);
+            if let Some(last) = made.last() {
+                range.start_ns = range.start_ns.max(last.range.end_ns);
+            }
+            made.push(Arc::new(make(range)));
+        }
+        self.partitions.append(&mut made);
+        self.partitions.sort_by_key(|partition| partition.range.start_ns);
+        debug_assert!(self.partitions.is_sorted_by(|a, b| a.range.end_ns <= b.range.start_ns));
     }
 
     /// The same with one partition replaced, or without it if `changed` says so.

@@ -30,6 +30,7 @@ use nyala_core::store::{Operation, Upsert, WriteBatch, WriteMode};
 use nyala_core::time::partition_time;
 use nyala_core::{Error, ErrorKind, Result, Sequence, TableId, TableSchema, TimeRange};
 use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use tokio::sync::OwnedRwLockReadGuard;
@@ -196,7 +197,7 @@ impl Shared {
     /// in the memtables of those that are there.
     fn make_partitions(&self, batch: &WriteBatch) -> Result<MemtableRoom> {
         let (version, sequence) = (self.version(), self.watermark.get());
-        let mut missing: Vec<(TableId, i64)> = Vec::new();
+        let mut missing: BTreeMap<TableId, Vec<i64>> = BTreeMap::new();
         let mut is_full = false;
         for operation in &batch.operations {
             let upsert = match operation {
@@ -211,7 +212,7 @@ impl Shared {
             let table = version.table(upsert.table)?;
             for_each_partition_time(table, upsert, |time_ns| match table.partition_at(time_ns) {
                 Some(position) => is_full |= table.partitions[position].is_full(sequence),
-                None => missing.push((table.id, time_ns)),
+                None => missing.entry(table.id).or_default().push(time_ns),
             });
         }
         let room = if is_full { MemtableRoom::Full } else { MemtableRoom::Free };
@@ -222,17 +223,15 @@ impl Shared {
         let mut version = Version::clone(&self.version());
         let mut edits = Vec::new();
         let mut next_partition = catalog.state.next_partition;
-        for (id, time_ns) in missing {
-            let table = version.table(id)?;
-            if table.partition_at(time_ns).is_some() {
-                continue;
-            }
-            let range = table.new_partition_range(time_ns);
-            let partition = PartitionVersion::new(next_partition, range);
-            edits.push(Edit::PutPartition { table: id, id: next_partition, range });
-            next_partition += 1;
-            let changed = table.with_partition(partition.id, Some(partition));
-            version = version.with_table(changed);
+        for (table, times_ns) in missing {
+            let mut changed = TableVersion::clone(version.table(table)?);
+            changed.add_partitions(times_ns, |range| {
+                let id = next_partition;
+                edits.push(Edit::PutPartition { table, id, range });
+                next_partition += 1;
+                PartitionVersion::new(id, range)
+            });
+            version.put_table(changed);
         }
         if !edits.is_empty() {
             catalog.commit(edits)?;
@@ -341,7 +340,8 @@ fn check_strings(array: &ArrayRef) -> Result<()> {
 }
 
 fn check_keys(schema: &TableSchema, keys: &[ArrayRef]) -> Result<()> {
-    let fail = |words: &str| Err(Error::invalid(format!("table {:?}: keys to delete {words}", schema.name)));
+    let name = || schema.shown_name();
+    let fail = |words: &str| Err(Error::invalid(format!("table {}: keys to delete {words}", name())));
     if keys.len() != schema.key.len() {
         return fail("do not have the key's columns");
     }

@@ -2,10 +2,13 @@
 
 mod support;
 
-use nyala_core::Result;
-use nyala_core::store::Store;
-use nyala_engine::fs::SimulatedFs;
+use nyala_core::store::{Alteration, Store};
+use nyala_core::{ColumnId, ColumnType, Result, TableSchema};
+use nyala_engine::fs::{OperationKind, SimulatedFs};
 use nyala_engine::{Engine, block_on};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 use support::{create, options, points, rows};
 
 #[test]
@@ -52,5 +55,51 @@ fn a_dropped_write_is_still_finished() -> Result<()> {
     block_on(engine.write(points(table, &[(1, 100, Some(100))])))?;
     let found = rows(&engine, table)?;
     assert_eq!(found.len(), 21, "{found:?}");
+    Ok(())
+}
+
+#[test]
+fn tables_and_columns_come_and_go_while_a_batch_is_being_synced() -> Result<()> {
+    let fs = SimulatedFs::new();
+    let engine = Arc::new(Engine::open(options(&fs))?);
+    let table = create(&engine)?;
+    let doomed = block_on(engine.create_table(TableSchema::measurement("doomed", 1000)))?;
+    block_on(engine.write(points(table, &[(1, 1, Some(1))])))?;
+    let (syncing, began) = channel();
+    let (release, released) = channel::<()>();
+    let hold = parking_lot::Mutex::new(Some((syncing, released)));
+    fs.on_operation(move |_, operation| {
+        let of_log = operation.path.starts_with("/data/wal") && operation.kind == OperationKind::Sync;
+        let held = hold.lock().take_if(|_| of_log);
+        if let Some((syncing, released)) = held {
+            syncing.send(()).expect("the test waits for it");
+            released.recv().expect("the test lets it go on");
+        }
+    });
+    let patience = Duration::from_secs(20);
+    std::thread::scope(|scope| {
+        let writer = engine.clone();
+        scope.spawn(move || block_on(writer.write(points(table, &[(1, 2, Some(2))]))).expect("written"));
+        began.recv_timeout(patience).expect("the batch reaches its sync");
+        let (changed, done) = channel();
+        let changer = engine.clone();
+        scope.spawn(move || {
+            block_on(async {
+                let new = ["new 1", "new 2"].map(|name| TableSchema::measurement(name, 1000));
+                changer.create_tables(new.to_vec()).await?;
+                let column_type = ColumnType::Float64;
+                let added = Alteration::AddColumn { id: ColumnId(3), name: "w".into(), column_type };
+                changer.alter_tables(vec![(table, vec![added])]).await?;
+                changer.drop_tables(vec![doomed]).await
+            })
+            .expect("changed");
+            changed.send(()).expect("the test waits for it");
+        });
+        let done = done.recv_timeout(patience);
+        release.send(()).expect("the batch waits for it");
+        done.expect("tables are changed while a batch is on its way");
+    });
+    assert_eq!(rows(&engine, table)?, [(1, 1, Some(1)), (1, 2, Some(2))]);
+    assert_eq!(engine.tables().len(), 3);
     Ok(())
 }

@@ -217,8 +217,8 @@ impl AggregateRequest {
     pub fn validate(&self, schema: &TableSchema) -> Result<()> {
         if !schema.is_series_keyed() {
             return Err(Error::unsupported(format!(
-                "aggregates of table {:?}: not keyed by series",
-                schema.name
+                "aggregates of table {}: not keyed by series",
+                schema.shown_name()
             )));
         }
         let states = self.slots().checked_mul(self.measures.len().max(1));
@@ -238,7 +238,7 @@ impl AggregateRequest {
             .iter()
             .map(|measure| {
                 let column = schema.column(measure.column).ok_or_else(|| {
-                    Error::missing(format!("column {} of table {:?}", measure.column, schema.name))
+                    Error::missing(format!("column {} of table {}", measure.column, schema.shown_name()))
                 })?;
                 MeasureState::empty(measure.function, column.column_type, slots)
             })

@@ -45,6 +45,34 @@ impl State {
         self.tables.get_mut(&id).map(Arc::make_mut).ok_or_else(|| Error::missing(format!("table {id}")))
     }
 
+    fn is_taken(&self, name: &str) -> bool {
+        self.tables.values().any(|table| table.schema.name == name)
+    }
+
+    fn create(&mut self, schema: TableSchema) -> Result<TableId> {
+        schema.validate()?;
+        if self.is_taken(&schema.name) {
+            return Err(Error::conflict(format!("table {} exists", schema.shown_name())));
+        }
+        let id = TableId(self.next_table);
+        self.next_table += 1;
+        self.tables.insert(id, Arc::new(Table { schema: Arc::new(schema), rows: BTreeMap::new() }));
+        Ok(id)
+    }
+
+    fn alter(&mut self, id: TableId, alterations: Vec<Alteration>) -> Result<Arc<TableSchema>> {
+        let mut schema = TableSchema::clone(&self.table(id)?.schema);
+        for alteration in &alterations {
+            if let Alteration::DropColumn(column) = alteration {
+                self.table_mut(id)?.rows.values_mut().for_each(|row| drop(row.remove(column)));
+            }
+        }
+        schema.alter(alterations, |name| self.is_taken(name))?;
+        let table = self.table_mut(id)?;
+        table.schema = Arc::new(schema);
+        Ok(table.schema.clone())
+    }
+
     fn apply(&mut self, operation: &Operation) -> Result<()> {
         match operation {
             Operation::Upsert(upsert) => self.table_mut(upsert.table)?.upsert(upsert),
@@ -195,38 +223,22 @@ impl Store for MemoryStore {
         Ok(self.state().table(table)?.schema.clone())
     }
 
-    async fn create_table(&self, schema: TableSchema) -> Result<TableId> {
-        schema.validate()?;
+    async fn create_tables(&self, schemas: Vec<TableSchema>) -> Result<Vec<TableId>> {
+        self.change(|state| schemas.into_iter().map(|schema| state.create(schema)).collect())
+    }
+
+    async fn alter_tables(&self, changes: Vec<(TableId, Vec<Alteration>)>) -> Result<Vec<Arc<TableSchema>>> {
         self.change(|state| {
-            if state.tables.values().any(|table| table.schema.name == schema.name) {
-                return Err(Error::conflict(format!("table {:?} exists", schema.name)));
-            }
-            let id = TableId(state.next_table);
-            state.next_table += 1;
-            state.tables.insert(id, Arc::new(Table { schema: Arc::new(schema), rows: BTreeMap::new() }));
-            Ok(id)
+            changes.into_iter().map(|(id, alterations)| state.alter(id, alterations)).collect()
         })
     }
 
-    async fn alter_table(&self, table: TableId, alterations: Vec<Alteration>) -> Result<Arc<TableSchema>> {
+    async fn drop_tables(&self, tables: Vec<TableId>) -> Result<()> {
         self.change(|state| {
-            let names: Vec<_> = state.tables.values().map(|table| table.schema.name.clone()).collect();
-            let table = state.table_mut(table)?;
-            let mut schema = TableSchema::clone(&table.schema);
-            for alteration in alterations {
-                if let Alteration::DropColumn(id) = &alteration {
-                    table.rows.values_mut().for_each(|row| drop(row.remove(id)));
-                }
-                schema.alter(alteration, &names)?;
-            }
-            table.schema = Arc::new(schema);
-            Ok(table.schema.clone())
-        })
-    }
-
-    async fn drop_table(&self, table: TableId) -> Result<()> {
-        self.change(|state| {
-            state.tables.remove(&table).map(drop).ok_or_else(|| Error::missing(format!("table {table}")))
+            tables.iter().try_for_each(|id| match state.tables.remove(id) {
+                Some(_) => Ok(()),
+                None => Err(Error::missing(format!("table {id}"))),
+            })
         })
     }
 

@@ -105,14 +105,30 @@ pub trait Store: Send + Sync + 'static {
     /// The schema of a table, or missing.
     fn schema(&self, table: TableId) -> Result<Arc<TableSchema>>;
 
-    /// Creates a table; conflict if the name is taken. Durable when it returns.
-    async fn create_table(&self, schema: TableSchema) -> Result<TableId>;
+    /// Creates tables, all or none; conflict if a name is taken. Durable when it returns. Writers go on meanwhile.
+    async fn create_tables(&self, schemas: Vec<TableSchema>) -> Result<Vec<TableId>>;
 
-    /// Changes a table's schema and returns the new one. Durable when it returns.
-    async fn alter_table(&self, table: TableId, alterations: Vec<Alteration>) -> Result<Arc<TableSchema>>;
+    /// Changes the schemas of tables, all or none, and returns the new ones. Durable when it returns. Writers go on
+    /// while columns are added.
+    async fn alter_tables(&self, changes: Vec<(TableId, Vec<Alteration>)>) -> Result<Vec<Arc<TableSchema>>>;
 
-    /// Drops a table and all its rows at once.
-    async fn drop_table(&self, table: TableId) -> Result<()>;
+    /// Drops tables and all their rows at once, all or none; missing if one does not exist, or is named twice.
+    async fn drop_tables(&self, tables: Vec<TableId>) -> Result<()>;
+
+    /// [`Store::create_tables`] of one.
+    async fn create_table(&self, schema: TableSchema) -> Result<TableId> {
+        Ok(self.create_tables(vec![schema]).await?[0])
+    }
+
+    /// [`Store::alter_tables`] of one.
+    async fn alter_table(&self, table: TableId, alterations: Vec<Alteration>) -> Result<Arc<TableSchema>> {
+        Ok(self.alter_tables(vec![(table, alterations)]).await?.swap_remove(0))
+    }
+
+    /// [`Store::drop_tables`] of one.
+    async fn drop_table(&self, table: TableId) -> Result<()> {
+        self.drop_tables(vec![table]).await
+    }
 
     /// The range partitions of a table in order of time.
     fn partitions(&self, table: TableId) -> Result<Vec<PartitionInfo>>;

@@ -43,7 +43,7 @@ impl ScanRequest {
         let named = self.columns.iter().chain(self.predicates.iter().map(|predicate| &predicate.column));
         for id in named {
             if schema.column(*id).is_none() {
-                return Err(Error::missing(format!("table {:?} has no column {id}", schema.name)));
+                return Err(Error::missing(format!("table {} has no column {id}", schema.shown_name())));
             }
         }
         let by_series = schema.is_series_keyed();
@@ -53,7 +53,7 @@ impl ScanRequest {
         let needs_series =
             matches!(self.order, Order::Time(_)) || matches!(self.rows, RowSelection::Series { .. });
         if needs_series && !by_series {
-            return Err(Error::unsupported(format!("table {:?} is not keyed by series", schema.name)));
+            return Err(Error::unsupported(format!("table {} is not keyed by series", schema.shown_name())));
         }
         if matches!(self.order, Order::Time(_)) && self.limit_per_prefix.is_some() {
             return Err(Error::unsupported("a limit per key prefix needs key order"));

@@ -105,18 +105,32 @@ impl Upsert {
         self.columns.iter().find(|column| column.column == id)
     }
 
+    fn column_written_twice(&self) -> Option<ColumnId> {
+        // As columns stand in most upserts.
+        if self.columns.is_sorted_by(|a, b| a.column < b.column) {
+            return None;
+        }
+        let mut ids: Vec<ColumnId> = self.columns.iter().map(|cells| cells.column).collect();
+        ids.sort_unstable();
+        ids.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
+    }
+
     /// Checks the shape against the schema: known columns once each, right types, equal lengths, whole
     /// keys, no NULL where none may be.
     pub fn validate(&self, schema: &TableSchema) -> Result<()> {
-        let rows = self.rows();
-        for (position, cells) in self.columns.iter().enumerate() {
+        let (rows, twice) = (self.rows(), self.column_written_twice());
+        for cells in &self.columns {
             let column = schema.column(cells.column).ok_or_else(|| {
-                Error::missing(format!("table {:?} has no column {}", schema.name, cells.column))
+                Error::missing(format!("table {} has no column {}", schema.shown_name(), cells.column))
             })?;
             let fail = |words: &str| {
-                Err(Error::invalid(format!("table {:?}, column {:?}: {words}", schema.name, column.name)))
+                Err(Error::invalid(format!(
+                    "table {}, column {:?}: {words}",
+                    schema.shown_name(),
+                    column.name
+                )))
             };
-            if self.columns[..position].iter().any(|other| other.column == cells.column) {
+            if twice == Some(cells.column) {
                 return fail("written twice by one upsert");
             }
             if cells.values.data_type() != &column.column_type.data_type() {
@@ -134,7 +148,10 @@ impl Upsert {
             }
         }
         match schema.key.iter().find(|id| self.column(**id).is_none()) {
-            Some(id) => Err(Error::invalid(format!("table {:?}: key column {id} is missing", schema.name))),
+            Some(id) => {
+                let table = schema.shown_name();
+                Err(Error::invalid(format!("table {table}: key column {id} is missing")))
+            }
             None => Ok(()),
         }
     }
@@ -160,9 +177,13 @@ impl Update {
         for (id, value) in &self.assignments {
             let column = schema
                 .column(*id)
-                .ok_or_else(|| Error::missing(format!("table {:?} has no column {id}", schema.name)))?;
+                .ok_or_else(|| Error::missing(format!("table {} has no column {id}", schema.shown_name())))?;
             let fail = |words: &str| {
-                Err(Error::invalid(format!("table {:?}, column {:?}: {words}", schema.name, column.name)))
+                Err(Error::invalid(format!(
+                    "table {}, column {:?}: {words}",
+                    schema.shown_name(),
+                    column.name
+                )))
             };
             match value {
                 _ if schema.is_key(*id) => return fail("is part of the key and cannot be changed"),

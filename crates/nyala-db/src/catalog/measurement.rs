@@ -5,12 +5,13 @@
 //! shard has it: its column outlives the deletion of its last shard unseen, and is used again.
 
 use super::membership::Membership;
+use super::record::{read_record, record_prefix, shard_type_key, tags_record};
 use super::unsaved::{TakenRecords, Unsaved};
 use crate::ingest::Generation;
 use crate::records::Records;
 use crate::series::{Presence, SeriesIndex};
 use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN};
-use nyala_core::store::{Alteration, Operation, StoreRef};
+use nyala_core::store::{Operation, PartitionInfo, RowStream, ScanRequest, SnapshotRef, StoreRef};
 use nyala_core::{ColumnId, ColumnType, Error, Result, SeriesId, TableId, TableSchema, TimeRange};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use roaring::RoaringBitmap;
@@ -67,11 +68,11 @@ impl FieldType {
         }
     }
 
-    fn code(self) -> u8 {
+    pub(super) fn code(self) -> u8 {
         self as u8
     }
 
-    fn of_code(code: u8) -> Option<Self> {
+    pub(super) fn of_code(code: u8) -> Option<Self> {
         use FieldType::{Boolean, Float, Integer, String, Unsigned};
         [Float, Integer, Unsigned, String, Boolean].into_iter().find(|field_type| field_type.code() == code)
     }
@@ -99,13 +100,12 @@ pub struct Measurement {
     columns: RwLock<Vec<Field>>,
     /// Loaded when first needed.
     loaded: OnceCell<Loaded>,
-    /// Held by whoever adds columns.
-    altering: tokio::sync::Mutex<()>,
     /// Series and shard types that no acknowledged batch holds yet. Every writer takes them along, so that
     /// they are durable before the first point that needs them, whoever fails in between.
     unsaved: Mutex<Unsaved>,
 }
 
+#[derive(Default)]
 struct Loaded {
     series: RwLock<SeriesIndex>,
     presence: RwLock<Presence>,
@@ -115,7 +115,7 @@ struct Loaded {
 }
 
 /// Per shard (by the start of its range) the types of its fields.
-type ShardTypes = BTreeMap<i64, HashMap<String, FieldType>>;
+pub(super) type ShardTypes = BTreeMap<i64, HashMap<String, FieldType>>;
 
 impl Measurement {
     pub(crate) fn new(
@@ -133,9 +133,20 @@ impl Measurement {
             membership: Membership::default(),
             columns: RwLock::new(fields_of(schema)),
             loaded: OnceCell::new(),
-            altering: tokio::sync::Mutex::new(()),
             unsaved: Mutex::default(),
         }
+    }
+
+    /// One whose table was just made: there is nothing to load.
+    pub(crate) fn created(
+        name: String,
+        table: TableId,
+        schema: &TableSchema,
+        store: StoreRef,
+        records: Records,
+    ) -> Self {
+        let loaded = OnceCell::new_with(Some(Loaded::default()));
+        Self { loaded, ..Self::new(name, table, schema, store, records) }
     }
 
     /// Its name.
@@ -160,7 +171,7 @@ impl Measurement {
         if !shard_types.keys().any(is_outside) {
             return Ok(self.fields());
         }
-        let partitions = self.store.partitions(self.table)?;
+        let partitions = self.partitions();
         let overlaps = |start_ns: &i64| {
             let range =
                 partitions.iter().map(|partition| partition.range).find(|range| range.contains(*start_ns));
@@ -168,6 +179,24 @@ impl Measurement {
         };
         let here = shard_types.iter().filter(|(start_ns, _)| overlaps(start_ns)).map(|(_, types)| types);
         Ok(Arc::new(present_fields(&self.columns.read(), here)))
+    }
+
+    /// Its range partitions. One that was dropped has none.
+    pub fn partitions(&self) -> Vec<PartitionInfo> {
+        self.store.partitions(self.table).unwrap_or_default()
+    }
+
+    /// A scan of some rows of it as of a snapshot; `None`: the snapshot does not have its table, or a column.
+    pub async fn scan(
+        &self,
+        snapshot: &SnapshotRef,
+        request: ScanRequest,
+    ) -> Result<Option<Box<dyn RowStream>>> {
+        let Ok(schema) = snapshot.schema(self.table) else { return Ok(None) };
+        if request.columns.iter().any(|id| schema.column(*id).is_none()) {
+            return Ok(None);
+        }
+        snapshot.scan(request).await.map(Some)
     }
 
     /// Takes note of what fields there are, after shards or columns have changed.
@@ -224,76 +253,127 @@ impl Measurement {
         self.loaded.get().map(|loaded| loaded.series.read().len())
     }
 
-    /// Bytes its series take in memory, about; none before they are loaded.
+    /// What a field takes in memory, about: in the schemas of the store and here, and its type per shard.
+    pub(crate) const FIELD_BYTES: usize = 512;
+
+    /// Bytes it takes in memory with its fields and series, about; series take none before they are loaded.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.loaded
-            .get()
-            .map_or(0, |loaded| loaded.series.read().memory_bytes() + loaded.presence.read().memory_bytes())
+        let of_series =
+            |loaded: &Loaded| loaded.series.read().memory_bytes() + loaded.presence.read().memory_bytes();
+        let series = self.loaded.get().map_or(0, of_series);
+        MEASUREMENT_BYTES + self.columns.read().len() * Self::FIELD_BYTES + series
     }
 
     fn loaded(&self) -> &Loaded {
         self.loaded.get().expect("a measurement is handed out only after it was loaded")
     }
 
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.loaded.get().is_some()
+    }
+
     /// Reads the series and shard types unless that was done before.
     pub(crate) async fn load(&self) -> Result<()> {
-        self.loaded.get_or_try_init(|| self.read_records()).await.map(drop)
+        let read = || async { Ok(Self::read_records(&[self]).await?.remove(0)) };
+        self.loaded.get_or_try_init(read).await.map(drop)
     }
 
-    async fn read_records(&self) -> Result<Loaded> {
-        let (mut series, mut shard_types) = (SeriesIndex::default(), ShardTypes::new());
-        let mut broken = None;
-        self.records
-            .visit(&record_prefix(self.table), |key, value| {
-                if read_record(key, value, &mut series, &mut shard_types).is_none() {
-                    broken =
-                        Some(format!("series record {key:?} of measurement {:?} is malformed", self.name));
+    /// The same for many: those whose tables were made one after the other are read together.
+    pub(crate) async fn load_all(measurements: &[Arc<Self>]) -> Result<()> {
+        let mut unread: Vec<&Self> =
+            measurements.iter().map(|own| &**own).filter(|own| !own.is_loaded()).collect();
+        unread.sort_unstable_by_key(|measurement| measurement.table);
+        for run in unread.chunk_by(|a, b| a.table.0 + 1 == b.table.0) {
+            if let [only] = run {
+                only.load().await?;
+                continue;
+            }
+            for (measurement, loaded) in run.iter().zip(Self::read_records(run).await?) {
+                // Nobody changes what is not loaded. Whoever else has loaded it, or is about to, reads the same.
+                if measurement.loaded.set(loaded).is_err() {
+                    measurement.load().await?;
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the records of measurements whose tables have numbers one after the other.
+    async fn read_records(run: &[&Self]) -> Result<Vec<Loaded>> {
+        let (first, last) = (run[0], run[run.len() - 1]);
+        let mut read: Vec<(SeriesIndex, ShardTypes)> = run.iter().map(|_| Default::default()).collect();
+        let mut broken = None;
+        let mut take = |key: &[u8], value: &[u8]| {
+            let table = u32::from_be_bytes(*key.first_chunk()?);
+            let number = (table - first.table.0) as usize;
+            let (series, types) = &mut read[number];
+            if read_record(key, value, series, types).is_none() {
+                let name = &run[number].name;
+                broken = Some(format!("series record {key:?} of measurement {name:?} is malformed"));
+            }
+            Some(())
+        };
+        let (start, end) = (record_prefix(first.table), record_prefix(last.table));
+        first
+            .records
+            .visit_between(&start, &end, |key, value| {
+                take(key, value);
             })
             .await?;
-        match broken {
-            Some(words) => Err(Error::new(nyala_core::ErrorKind::Corrupt, words)),
-            None => {
-                let fields = present_fields(&self.columns.read(), shard_types.values());
-                Ok(Loaded {
-                    series: RwLock::new(series),
-                    presence: RwLock::default(),
-                    shard_types: RwLock::new(shard_types),
-                    fields: RwLock::new(Arc::new(fields)),
-                })
-            }
+        if let Some(words) = broken {
+            return Err(Error::new(nyala_core::ErrorKind::Corrupt, words));
         }
+        let loaded = run.iter().zip(read).map(|(measurement, (series, shard_types))| {
+            let fields = present_fields(&measurement.columns.read(), shard_types.values());
+            Loaded {
+                series: RwLock::new(series),
+                presence: RwLock::default(),
+                shard_types: RwLock::new(shard_types),
+                fields: RwLock::new(Arc::new(fields)),
+            }
+        });
+        Ok(loaded.collect())
     }
 
-    /// The columns of fields, added where they are new.
-    pub(crate) async fn columns_for(&self, wanted: &[(String, FieldType)]) -> Result<Vec<ColumnId>> {
-        let known = |fields: &[Field]| -> Option<Vec<ColumnId>> {
-            wanted.iter().map(|(name, field_type)| find(fields, name, *field_type)).collect()
-        };
-        if let Some(columns) = known(&self.fields()) {
-            return Ok(columns);
-        }
-        let _altering = self.altering.lock().await;
-        let schema = self.store.schema(self.table)?;
-        let columns = self.columns.read().clone();
-        let mut next = schema.next_column_id(ColumnId(0));
-        let mut new = Vec::new();
-        for (name, field_type) in wanted {
-            if find(&columns, name, *field_type).is_none() {
-                let column_type = field_type.column_type();
-                new.push(Alteration::AddColumn { id: next, name: name.clone(), column_type });
-                next.0 += 1;
+    /// The columns of fields; `None`: no shard has one of them yet.
+    pub(crate) fn shown_columns(&self, wanted: &[(String, FieldType)]) -> Option<Vec<ColumnId>> {
+        let fields = self.fields();
+        wanted.iter().map(|(name, field_type)| find(&fields, name, *field_type)).collect()
+    }
+
+    /// Those of some fields that have no column.
+    pub(crate) fn without_column<'a>(&self, wanted: &'a [(String, FieldType)]) -> Vec<(&'a str, FieldType)> {
+        let columns = self.columns.read();
+        let fields = wanted.iter().map(|(name, field_type)| (name.as_str(), *field_type));
+        fields.filter(|(name, field_type)| find(&columns, name, *field_type).is_none()).collect()
+    }
+
+    /// Whether a field has a column, even if no shard has it any more.
+    pub(crate) fn has_column(&self, name: &str, field_type: FieldType) -> bool {
+        find(&self.columns.read(), name, field_type).is_some()
+    }
+
+    /// Takes note of the columns of its table.
+    pub(crate) fn set_columns(&self, schema: &TableSchema) {
+        *self.columns.write() = fields_of(schema);
+    }
+
+    /// Takes note that some shard has these fields, which have columns.
+    pub(crate) fn show_fields(&self, fields: &[(String, FieldType)]) {
+        let columns = self.columns.read();
+        let mut shown = self.loaded().fields.write();
+        let mut all: Option<Vec<Field>> = None;
+        for (name, field_type) in fields.iter().filter(|(name, own)| find(&shown, name, *own).is_none()) {
+            if let Some(column) = find(&columns, name, *field_type) {
+                let field = Field { name: name.clone(), field_type: *field_type, column };
+                all.get_or_insert_with(|| Vec::clone(&shown)).push(field);
             }
         }
-        if !new.is_empty() {
-            if schema.columns.len() + new.len() > self.store.capabilities().columns_max {
-                return Err(Error::limit(format!("measurement {:?} has too many fields", self.name)));
-            }
-            let schema = self.store.alter_table(self.table, new).await?;
-            *self.columns.write() = fields_of(&schema);
+        if let Some(mut all) = all {
+            sort(&mut all);
+            all.dedup();
+            *shown = Arc::new(all);
         }
-        self.update_fields();
-        Ok(known(&self.columns.read()).expect("all columns were just added"))
     }
 
     /// The type a field has in a shard, if it has any there.
@@ -402,13 +482,6 @@ impl Measurement {
         self.membership.note_removal();
         self.unsaved.lock().remove_series(ids);
     }
-
-    /// All its records, to be removed with it.
-    pub(crate) async fn record_keys(&self) -> Result<Vec<Vec<u8>>> {
-        let mut keys = Vec::new();
-        self.records.visit(&record_prefix(self.table), |key, _| keys.push(key.to_vec())).await?;
-        Ok(keys)
-    }
 }
 
 /// Those of the columns whose name and type some of the shards has.
@@ -432,9 +505,17 @@ const REMOVED_AT_ONCE: usize = 1 << 14;
 
 /// What a tag of a series takes in its index beside its text, at most: numbers, postings, slots of hash tables.
 const SERIES_TAG_BYTES: usize = 48;
+/// What a measurement takes in memory besides its fields and series, about: itself, its table, its name in both.
+const MEASUREMENT_BYTES: usize = 2048;
 
+/// The column of a field; fields are in order of name and type.
 fn find(fields: &[Field], name: &str, field_type: FieldType) -> Option<ColumnId> {
-    fields.iter().find(|field| field.name == name && field.field_type == field_type).map(|field| field.column)
+    let order = |field: &Field| field.name.as_str().cmp(name).then(field.field_type.cmp(&field_type));
+    fields.binary_search_by(order).ok().map(|position| fields[position].column)
+}
+
+fn sort(fields: &mut [Field]) {
+    fields.sort_by(|a, b| a.name.cmp(&b.name).then(a.field_type.cmp(&b.field_type)));
 }
 
 fn fields_of(schema: &TableSchema) -> Vec<Field> {
@@ -447,81 +528,6 @@ fn fields_of(schema: &TableSchema) -> Vec<Field> {
             Some(Field { name: column.name.clone(), field_type, column: column.id })
         })
         .collect();
-    fields.sort_by(|a, b| a.name.cmp(&b.name).then(a.field_type.cmp(&b.field_type)));
+    sort(&mut fields);
     fields
-}
-
-// Records: table u32 big-endian, kind byte, then
-//   series:     id u32 big-endian        → per tag: key length u32, key, value length u32, value
-//   shard type: start i64 big-endian ^ sign, field name → type code
-//   next id:    nothing                  → u32
-const SERIES: u8 = b's';
-const SHARD_TYPE: u8 = b't';
-pub(super) const NEXT_ID: u8 = b'n';
-
-fn record_prefix(table: TableId) -> [u8; 4] {
-    table.0.to_be_bytes()
-}
-
-pub(super) fn record_key(table: TableId, kind: u8, rest: &[u8]) -> Vec<u8> {
-    [&record_prefix(table)[..], &[kind], rest].concat()
-}
-
-fn tags_record(tags: &[(&str, &str)]) -> Vec<u8> {
-    let mut record = Vec::new();
-    for text in tags.iter().flat_map(|(key, value)| [key, value]) {
-        record.extend_from_slice(&(text.len() as u32).to_le_bytes());
-        record.extend_from_slice(text.as_bytes());
-    }
-    record
-}
-
-/// Table, kind, id.
-pub(super) const SERIES_KEY_BYTES: usize = 9;
-
-pub(super) fn series_key(table: TableId, id: SeriesId) -> [u8; SERIES_KEY_BYTES] {
-    let mut key = [SERIES; SERIES_KEY_BYTES];
-    key[..4].copy_from_slice(&record_prefix(table));
-    key[5..].copy_from_slice(&id.0.to_be_bytes());
-    key
-}
-
-fn shard_type_key(table: TableId, shard_start_ns: i64, field: &str) -> Vec<u8> {
-    let start = (shard_start_ns ^ i64::MIN).to_be_bytes();
-    record_key(table, SHARD_TYPE, &[&start[..], field.as_bytes()].concat())
-}
-
-fn read_record(key: &[u8], value: &[u8], series: &mut SeriesIndex, types: &mut ShardTypes) -> Option<()> {
-    let (kind, rest) = key.get(4..)?.split_first()?;
-    match *kind {
-        SERIES => {
-            let id = SeriesId(u32::from_be_bytes(rest.try_into().ok()?));
-            series.insert_with_id(id, &read_tags(value)?);
-        }
-        SHARD_TYPE => {
-            let (start, field) = rest.split_first_chunk::<8>()?;
-            let start_ns = i64::from_be_bytes(*start) ^ i64::MIN;
-            let field = String::from_utf8(field.to_vec()).ok()?;
-            types.entry(start_ns).or_default().insert(field, FieldType::of_code(*value.first()?)?);
-        }
-        NEXT_ID => series.reserve_ids(SeriesId(u32::from_le_bytes(value.try_into().ok()?))),
-        _ => return None,
-    }
-    Some(())
-}
-
-fn read_tags(mut bytes: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
-    let mut tags = Vec::new();
-    while !bytes.is_empty() {
-        let (key, rest) = split_text(bytes)?;
-        let (value, rest) = split_text(rest)?;
-        tags.push((key, value));
-        bytes = rest;
-    }
-    Some(tags)
-}
-
-fn split_text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (length, rest) = bytes.split_first_chunk::<4>()?;
-    rest.split_at_checked(u32::from_le_bytes(*length) as usize)
 }

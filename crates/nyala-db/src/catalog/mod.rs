@@ -4,19 +4,24 @@
 //! where it belongs. Opening reads schemas and database records only, never points or series.
 
 mod continuous;
+mod creation;
 mod measurement;
 mod membership;
+mod record;
 mod retention_policy;
 mod shard;
 mod subscription;
 mod unsaved;
 
 pub use continuous::ContinuousQuery;
+pub(crate) use creation::WantedFields;
 pub use measurement::{Field, FieldType, Measurement};
 pub(crate) use membership::Members;
 pub use retention_policy::{DEFAULT_POLICY_NAME, MIN_DURATION_NS, RetentionPolicy};
 pub use shard::Shard;
 pub use subscription::{Destination, Scheme, Subscription};
+
+use record::record_prefix;
 
 use crate::names::is_valid_name;
 use crate::records::Records;
@@ -97,6 +102,8 @@ pub struct Catalog {
     series_bytes: AtomicUsize,
     /// Held by whoever changes databases, policies or the set of measurements. Taken after memberships of measurements.
     changing: tokio::sync::Mutex<()>,
+    /// Held by whoever adds columns to measurements.
+    altering: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
@@ -196,6 +203,7 @@ impl Catalog {
             state: RwLock::new(state),
             series_bytes: AtomicUsize::new(0),
             changing: tokio::sync::Mutex::new(()),
+            altering: tokio::sync::Mutex::new(()),
         })
     }
 
@@ -309,9 +317,7 @@ impl Catalog {
     /// The measurements of a retention policy by name, their series loaded.
     pub async fn measurements(&self, database: &str, policy: &str) -> Result<Vec<Arc<Measurement>>> {
         let measurements = self.known_measurements(database, policy);
-        for measurement in &measurements {
-            measurement.load().await?;
-        }
+        Measurement::load_all(&measurements).await?;
         Ok(measurements)
     }
 
@@ -328,51 +334,18 @@ impl Catalog {
         policy: &str,
         name: &str,
     ) -> Result<Option<Arc<Measurement>>> {
-        let found = self.known_measurement(database, policy, name);
+        let place = (database.to_owned(), policy.to_owned());
+        let found = self.state.read().measurements.get(&place).and_then(|all| all.get(name)).cloned();
         if let Some(measurement) = &found {
             measurement.load().await?;
         }
         Ok(found)
     }
 
-    fn known_measurement(&self, database: &str, policy: &str, name: &str) -> Option<Arc<Measurement>> {
-        let place = (database.to_owned(), policy.to_owned());
-        self.state.read().measurements.get(&place).and_then(|all| all.get(name)).cloned()
-    }
-
     /// The measurements of all policies of a database, whether their series are loaded or not.
     fn known_in_database(&self, database: &str) -> Vec<Arc<Measurement>> {
         let policies = self.database(database).map_or_else(Vec::new, |known| known.policies.clone());
         policies.iter().flat_map(|policy| self.known_measurements(database, &policy.name)).collect()
-    }
-
-    /// A measurement, created if it does not exist.
-    pub(crate) async fn measurement_for_write(
-        &self,
-        database: &str,
-        policy: &RetentionPolicy,
-        name: &str,
-    ) -> Result<Arc<Measurement>> {
-        if let Some(measurement) = self.measurement(database, &policy.name, name).await? {
-            return Ok(measurement);
-        }
-        let _changing = self.changing.lock().await;
-        if let Some(measurement) = self.measurement(database, &policy.name, name).await? {
-            return Ok(measurement);
-        }
-        // The database may have been dropped since the caller looked.
-        let known = self.existing_database(database)?;
-        let policy = known.existing_policy(&policy.name)?;
-        let table_name = format!("{database}{SEPARATOR}{}{SEPARATOR}{name}", policy.name);
-        let schema = TableSchema::measurement(table_name, policy.shard_duration_ns);
-        let table = self.store.create_table(schema.clone()).await?;
-        let records = self.series_records.clone();
-        let measurement =
-            Arc::new(Measurement::new(name.into(), table, &schema, self.store.clone(), records));
-        measurement.load().await?;
-        let place = (database.to_owned(), policy.name.clone());
-        self.state.write().measurements.entry(place).or_default().insert(name.into(), measurement.clone());
-        Ok(measurement)
     }
 
     /// Creates a database. One that exists already is left alone, unless the policy asked for, by name and
@@ -424,39 +397,62 @@ impl Catalog {
 
     /// Drops a database with all it holds; one that does not exist is no error.
     pub async fn drop_database(&self, name: &str) -> Result<()> {
-        let _owned = self.own(|| self.known_in_database(name)).await;
-        let Some(database) = self.database(name) else { return Ok(()) };
-        // First: whatever fails after this, nobody keeps rights to the next database of this name.
-        self.users.forget_database(name).await?;
-        self.forget_runs(&database).await?;
-        for policy in &database.policies {
-            self.drop_policy_tables(name, &policy.name).await?;
-        }
-        self.databases_records.write(vec![self.databases_records.remove([name.as_bytes()])]).await?;
-        self.state.write().databases.remove(name);
-        Ok(())
+        let dropped = {
+            let _owned = self.own(|| self.known_in_database(name)).await;
+            let Some(database) = self.database(name) else { return Ok(()) };
+            // First: whatever fails after this, nobody keeps rights to the next database of this name.
+            self.users.forget_database(name).await?;
+            self.forget_runs(&database).await?;
+            let policies = database.policies.iter().map(|policy| policy.name.as_str());
+            let dropped = self.drop_measurements(name, policies, |_| true).await?;
+            self.databases_records.write(vec![self.databases_records.remove([name.as_bytes()])]).await?;
+            self.state.write().databases.remove(name);
+            dropped
+        };
+        self.forget_records(dropped).await
     }
 
-    async fn drop_policy_tables(&self, database: &str, policy: &str) -> Result<()> {
-        for measurement in self.known_measurements(database, policy) {
-            self.drop_table_of(database, policy, &measurement).await?;
+    /// Drops those measurements of some policies that are chosen, all or none, with one change of the store. Their
+    /// records are left for [`Self::forget_records`].
+    async fn drop_measurements<'a>(
+        &self,
+        database: &str,
+        policies: impl Iterator<Item = &'a str>,
+        is_chosen: impl Fn(&Measurement) -> bool,
+    ) -> Result<Vec<TableId>> {
+        let (mut tables, mut dropped) = (Vec::new(), Vec::new());
+        for policy in policies {
+            for measurement in self.known_measurements(database, policy) {
+                if is_chosen(&measurement) {
+                    tables.push(measurement.table());
+                    dropped.push(((database.to_owned(), policy.to_owned()), measurement));
+                }
+            }
         }
-        Ok(())
+        self.store.drop_tables(tables.clone()).await?;
+        for (_, measurement) in &dropped {
+            measurement.membership().end();
+            self.give_back_series_memory(measurement.memory_bytes());
+        }
+        let mut state = self.state.write();
+        for (place, measurement) in dropped {
+            if let Some(all) = state.measurements.get_mut(&place) {
+                all.remove(measurement.name());
+            }
+        }
+        Ok(tables)
     }
 
-    async fn drop_table_of(&self, database: &str, policy: &str, measurement: &Measurement) -> Result<()> {
-        self.store.drop_table(measurement.table()).await?;
-        measurement.membership().end();
-        self.give_back_series_memory(measurement.memory_bytes());
-        let place = (database.to_owned(), policy.to_owned());
-        if let Some(all) = self.state.write().measurements.get_mut(&place) {
-            all.remove(measurement.name());
+    /// Removes the records of tables that are no more. They mean nothing to anybody, because no table gets the id of
+    /// another: nobody is kept out meanwhile.
+    async fn forget_records(&self, mut tables: Vec<TableId>) -> Result<()> {
+        tables.sort_unstable();
+        // Measurements made together have ids next to each other.
+        for run in tables.chunk_by(|a, b| a.0 + 1 == b.0) {
+            let (first, last) = (record_prefix(run[0]), record_prefix(run[run.len() - 1]));
+            self.series_records.remove_between(&first, &last).await?;
         }
-        let keys = measurement.record_keys().await?;
-        if keys.is_empty() {
-            return Ok(());
-        }
-        self.series_records.write(vec![self.series_records.remove(keys.iter().map(Vec::as_slice))]).await
+        Ok(())
     }
 
     /// Drops a measurement from every policy of a database; whether there was one.
@@ -466,15 +462,14 @@ impl Catalog {
             known.retain(|measurement| measurement.name() == name);
             known
         };
-        let _owned = self.own(of_name).await;
-        let mut found = false;
-        for policy in &self.existing_database(database)?.policies {
-            if let Some(measurement) = self.known_measurement(database, &policy.name, name) {
-                self.drop_table_of(database, &policy.name, &measurement).await?;
-                found = true;
-            }
-        }
-        Ok(found)
+        let dropped = {
+            let _owned = self.own(of_name).await;
+            let known = self.existing_database(database)?;
+            let policies = known.policies.iter().map(|policy| policy.name.as_str());
+            self.drop_measurements(database, policies, |measurement| measurement.name() == name).await?
+        };
+        let found = !dropped.is_empty();
+        self.forget_records(dropped).await.map(|()| found)
     }
 
     /// Adds a retention policy. One that exists with the same settings is left alone.
@@ -517,11 +512,10 @@ impl Catalog {
             changed.default_policy = name.into();
         }
         let measurements = self.known_measurements(database, name);
-        for measurement in &measurements {
-            self.store
-                .alter_table(measurement.table(), vec![Alteration::SetPartitionWidth(width_ns)])
-                .await?;
-        }
+        let width = |measurement: &Arc<Measurement>| {
+            (measurement.table(), vec![Alteration::SetPartitionWidth(width_ns)])
+        };
+        self.store.alter_tables(measurements.iter().map(width).collect()).await?;
         self.save(changed).await?;
         drop(changing);
         // Whoever drops by the policy as it was has looked at it while owning the measurement: wait until they are done.
@@ -533,12 +527,16 @@ impl Catalog {
 
     /// Drops a retention policy with all it holds; one that does not exist is no error, nor is its database.
     pub async fn drop_policy(&self, database: &str, name: &str) -> Result<()> {
-        let _owned = self.own(|| self.known_measurements(database, name)).await;
-        let Some(database_now) = self.database(database) else { return Ok(()) };
-        let mut changed = Database::clone(&*database_now);
-        self.drop_policy_tables(database, name).await?;
-        changed.policies.retain(|policy| policy.name != name);
-        changed.subscriptions.retain(|subscription| subscription.policy != name);
-        self.save(changed).await
+        let dropped = {
+            let _owned = self.own(|| self.known_measurements(database, name)).await;
+            let Some(database_now) = self.database(database) else { return Ok(()) };
+            let mut changed = Database::clone(&*database_now);
+            let dropped = self.drop_measurements(database, [name].into_iter(), |_| true).await?;
+            changed.policies.retain(|policy| policy.name != name);
+            changed.subscriptions.retain(|subscription| subscription.policy != name);
+            self.save(changed).await?;
+            dropped
+        };
+        self.forget_records(dropped).await
     }
 }

@@ -37,9 +37,7 @@ impl Catalog {
             for policy in &database.policies {
                 let mut by_range: BTreeMap<(i64, i64), Shard> = BTreeMap::new();
                 for measurement in self.known_measurements(&database.name, &policy.name) {
-                    // One that was dropped meanwhile has none.
-                    let partitions = self.store().partitions(measurement.table()).unwrap_or_default();
-                    for partition in partitions {
+                    for partition in measurement.partitions() {
                         let range = partition.range;
                         let shard = match by_range.entry((range.start_ns, range.end_ns)) {
                             Entry::Occupied(known) => known.into_mut(),
@@ -72,7 +70,7 @@ impl Catalog {
             for policy in &database.policies {
                 let measurements = self.known_measurements(&database.name, &policy.name);
                 let with_id = |partition: &PartitionInfo| partition.id == id;
-                let shard = measurements.iter().find_map(|own| self.partition_of(own, with_id));
+                let shard = measurements.iter().find_map(|own| own.partitions().into_iter().find(with_id));
                 let Some(shard) = shard else { continue };
                 let mut dropped = Ok(());
                 for measurement in measurements {
@@ -86,7 +84,7 @@ impl Catalog {
 
     /// Drops what a measurement has in a shard. Its series are loaded before writers are kept out.
     async fn drop_part(&self, measurement: &Measurement, range: TimeRange) -> Result<()> {
-        let is_there = || self.partition_of(measurement, |partition| partition.range == range).is_some();
+        let is_there = || measurement.partitions().iter().any(|partition| partition.range == range);
         if !is_there() {
             return Ok(());
         }
@@ -96,14 +94,5 @@ impl Catalog {
             self.drop_range(measurement, range).await?;
         }
         Ok(())
-    }
-
-    /// A partition of a measurement; one that was dropped meanwhile has none.
-    fn partition_of(
-        &self,
-        measurement: &Measurement,
-        test: impl Fn(&PartitionInfo) -> bool,
-    ) -> Option<PartitionInfo> {
-        self.store().partitions(measurement.table()).ok()?.into_iter().find(test)
     }
 }

@@ -3,7 +3,7 @@
 //! Every writer takes along what no acknowledged batch holds, whoever made it: so a batch that fails, or whose client
 //! leaves, cannot leave later points without the records they need.
 
-use super::measurement::{NEXT_ID, SERIES_KEY_BYTES, record_key, series_key};
+use super::record::{NEXT_ID, SERIES_KEY_BYTES, record_key, series_key};
 use crate::records::Records;
 use foldhash::fast::FixedState;
 use nyala_core::store::Operation;

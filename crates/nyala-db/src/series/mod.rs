@@ -26,7 +26,7 @@ use postings::Postings;
 use regex::bytes::Regex;
 use roaring::RoaringBitmap;
 use runs::Runs;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hasher};
 
 /// Tags of a series, sorted by key.
 pub type Tags = Vec<(String, String)>;
@@ -38,6 +38,8 @@ pub struct SeriesIndex {
     key_numbers: Dictionary,
     /// Per shape the numbers of its keys, in order of key bytes.
     shapes: Vec<Box<[u32]>>,
+    /// Shapes by their keys.
+    shape_numbers: HashTable<u32>,
     /// Per id its words: the shape, then one value number per key of it.
     words: Runs<u32>,
     /// Ids by their words.
@@ -99,7 +101,7 @@ impl SeriesIndex {
             words.push(self.keys[key as usize].values.find(value.as_ref())?);
             keys.push(key);
         }
-        words[0] = self.shapes.iter().position(|shape| **shape == *keys)? as u32;
+        words[0] = self.find_shape(keys.iter().copied())?;
         self.find_words(&words)
     }
 
@@ -227,12 +229,21 @@ impl SeriesIndex {
     }
 
     fn shape_number(&mut self, values: &[(u32, u32)]) -> u32 {
-        let keys = || values.iter().map(|(key, _)| key);
-        let known = self.shapes.iter().position(|shape| shape.iter().eq(keys()));
-        known.unwrap_or_else(|| {
-            self.shapes.push(keys().copied().collect());
-            self.shapes.len() - 1
-        }) as u32
+        let keys = values.iter().map(|(key, _)| *key);
+        if let Some(known) = self.find_shape(keys.clone()) {
+            return known;
+        }
+        let number = self.shapes.len() as u32;
+        self.shapes.push(keys.clone().collect());
+        let Self { shapes, shape_numbers, hasher, .. } = self;
+        let hash = |number: &u32| hash_of_keys(hasher, shapes[*number as usize].iter().copied());
+        shape_numbers.insert_unique(hash(&number), number, hash);
+        number
+    }
+
+    fn find_shape(&self, keys: impl Iterator<Item = u32> + Clone) -> Option<u32> {
+        let is_same = |number: &u32| self.shapes[*number as usize].iter().copied().eq(keys.clone());
+        self.shape_numbers.find(hash_of_keys(&self.hasher, keys.clone()), is_same).copied()
     }
 
     fn words_of(&self, id: u32) -> &[u32] {
@@ -373,7 +384,12 @@ impl SeriesIndex {
     /// Bytes held in memory, about.
     pub fn memory_bytes(&self) -> usize {
         let keys: usize = self.keys.iter().map(TagKey::memory_bytes).sum();
-        keys + self.words.memory_bytes() + self.ids.allocation_size() + self.alive.serialized_size()
+        let shapes = self.shapes.iter().map(|keys| size_of_val(keys) + size_of_val(&**keys)).sum::<usize>();
+        keys + shapes
+            + self.shape_numbers.allocation_size()
+            + self.words.memory_bytes()
+            + self.ids.allocation_size()
+            + self.alive.serialized_size()
     }
 }
 
@@ -388,6 +404,12 @@ impl TagKey {
             + shared
             + self.series.serialized_size()
     }
+}
+
+fn hash_of_keys(hasher: &FixedState, keys: impl Iterator<Item = u32>) -> u64 {
+    let mut state = hasher.build_hasher();
+    keys.for_each(|key| state.write_u32(key));
+    state.finish()
 }
 
 /// The words of a series that is there.

@@ -2,10 +2,11 @@
 //! words and counts.
 //!
 //! Rows beyond what the retention policy takes are left out first. Of the others those are dropped, one by one, that
-//! would begin a series where there is no memory for another, have a tag called `time`, no field but `time`, or a
-//! field whose type their shard knows otherwise. If then a field that is new in a shard comes with two types,
+//! would begin a series where there is no memory for another, or bring names into being where a request may not, have a
+//! tag called `time`, no field but `time`, or a field whose type their shard knows otherwise. If then a field that is new in a shard comes with two types,
 //! nothing is stored in that shard.
 
+use super::new_names::NewNames;
 use super::{Dropped, WriteReport, field_type};
 use crate::catalog::{FieldType, Measurement, RetentionPolicy};
 use crate::ingest::{FieldColumn, RowGroup, UNRESOLVED_SERIES};
@@ -33,6 +34,9 @@ enum Stage {
     Fields,
 }
 
+/// Shards of one batch, at most, not counting one per measurement: each costs memory, and a file when it is flushed.
+const SHARDS_MAX: usize = 4096;
+
 /// The refused rows of a batch.
 pub(super) struct Refusal {
     width_ns: i64,
@@ -45,6 +49,8 @@ pub(super) struct Refusal {
     first: Option<(Stage, u32, String)>,
     /// The starts of the shards in which nothing is stored.
     conflicting: BTreeSet<i64>,
+    /// How many shards measurements have rows in, beyond one each.
+    shards: usize,
 }
 
 /// A field of a group.
@@ -63,11 +69,22 @@ impl Refusal {
             groups: Vec::new(),
             first: None,
             conflicting: BTreeSet::new(),
+            shards: 0,
         }
     }
 
-    /// Judges the rows of the next group.
-    pub(super) fn check(&mut self, group: &RowGroup, measurement: &Measurement) {
+    /// Refuses the rows of the next group, whose measurement does not exist and may not be made.
+    pub(super) fn refuse(&mut self, group: &RowGroup, names: &NewNames) {
+        self.begin(group);
+        let words = || {
+            let name = String::from_utf8_lossy(group.measurement());
+            names.words(&format!("measurement {name:?}"))
+        };
+        self.drop_rows(group, None, |_| true, Stage::Series, words);
+    }
+
+    /// Leaves out what is beyond the retention policy of the next group.
+    fn begin(&mut self, group: &RowGroup) {
         self.groups.push(None);
         if let Some((first_ns, last_ns)) = self.writable_ns {
             let beyond = |row: &usize| !(first_ns..=last_ns).contains(&group.times_ns[*row]);
@@ -77,6 +94,11 @@ impl Refusal {
                 rows.for_each(|row| fates[row] = Fate::Expired);
             }
         }
+    }
+
+    /// Judges the rows of the next group.
+    pub(super) fn check(&mut self, group: &RowGroup, measurement: &Measurement, names: &mut NewNames) {
+        self.begin(group);
         if group.series_ids.contains(&UNRESOLVED_SERIES) {
             let full = self.full.clone();
             let words = || {
@@ -112,24 +134,40 @@ impl Refusal {
             let only_time = |row| !fields.iter().any(|field| field.column.is_present(row));
             self.drop_rows(group, None, only_time, Stage::Fields, words);
         }
-        self.check_types(group, measurement, &fields);
+        self.check_types(group, measurement, &fields, names);
     }
 
-    fn check_types(&mut self, group: &RowGroup, measurement: &Measurement, fields: &[Field<'_>]) {
+    fn check_types(
+        &mut self,
+        group: &RowGroup,
+        measurement: &Measurement,
+        fields: &[Field<'_>],
+        names: &mut NewNames,
+    ) {
         let bounds = group
             .times_ns
             .iter()
             .fold((i64::MAX, i64::MIN), |(least, most), time_ns| (least.min(*time_ns), most.max(*time_ns)));
         let first = truncate_to_width(bounds.0, self.width_ns);
         if first == truncate_to_width(bounds.1, self.width_ns) {
-            return self.check_shard(first, None, group, measurement, fields);
+            return self.check_shard(first, None, group, measurement, fields, names);
         }
         let mut rows_of: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
+        let fates = self.groups.last().and_then(Option::as_ref);
         for (row, time_ns) in group.times_ns.iter().enumerate() {
-            rows_of.entry(truncate_to_width(*time_ns, self.width_ns)).or_default().push(row);
+            if fates.is_none_or(|fates| fates[row] == Fate::Stored) {
+                rows_of.entry(truncate_to_width(*time_ns, self.width_ns)).or_default().push(row);
+            }
         }
-        for (start_ns, rows) in rows_of {
-            self.check_shard(start_ns, Some(&rows), group, measurement, fields);
+        for (number, (start_ns, rows)) in rows_of.into_iter().enumerate() {
+            self.shards += usize::from(number > 0);
+            if self.shards > SHARDS_MAX {
+                let words =
+                    || format!("points in more than {SHARDS_MAX} shards: write them in several requests");
+                self.drop_rows(group, Some(&rows), |_| true, Stage::Fields, words);
+                continue;
+            }
+            self.check_shard(start_ns, Some(&rows), group, measurement, fields, names);
         }
     }
 
@@ -141,6 +179,7 @@ impl Refusal {
         group: &RowGroup,
         measurement: &Measurement,
         fields: &[Field<'_>],
+        names: &mut NewNames,
     ) {
         for field in fields {
             let Some(known) = measurement.shard_type(start_ns, &field.name) else { continue };
@@ -158,12 +197,20 @@ impl Refusal {
             };
             self.drop_rows(group, rows, |row| field.column.is_present(row), Stage::Fields, words);
         }
+        let is_new = |field: &&Field<'_>| measurement.shard_type(start_ns, &field.name).is_none();
+        let new: Vec<&Field<'_>> = fields.iter().filter(is_new).collect();
+        for field in &new {
+            if !names.admits_field(measurement, &field.name, field.here) {
+                let words = || {
+                    let name = measurement.name();
+                    names.words(&format!("field \"{}\" on measurement \"{name}\"", field.name))
+                };
+                self.drop_rows(group, rows, |row| field.column.is_present(row), Stage::Fields, words);
+            }
+        }
         // Of a field with several types the one of the first row counts.
-        let mut new: Vec<(usize, &Field<'_>)> = fields
-            .iter()
-            .filter(|field| measurement.shard_type(start_ns, &field.name).is_none())
-            .filter_map(|field| Some((self.first_row(field, rows, group)?, field)))
-            .collect();
+        let mut new: Vec<(usize, &Field<'_>)> =
+            new.into_iter().filter_map(|field| Some((self.first_row(field, rows, group)?, field))).collect();
         new.sort_by_key(|(row, _)| *row);
         for (_, field) in new {
             if measurement.claim_shard_type(start_ns, &field.name, field.here) != field.here {

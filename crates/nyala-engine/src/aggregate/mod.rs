@@ -67,9 +67,9 @@ async fn aggregate_series(snapshot: &EngineSnapshot, request: &AggregateRequest)
     let measured: Vec<_> = request.measures.iter().map(|measure| measure.column).collect();
     for predicate in &request.predicates {
         if table.schema.column(predicate.column).is_none() {
-            let name = &table.schema.name;
+            let name = table.schema.shown_name();
             return Err(nyala_core::Error::missing(format!(
-                "table {name:?} has no column {}",
+                "table {name} has no column {}",
                 predicate.column
             )));
         }

@@ -240,7 +240,7 @@ impl Check<'_> {
                 if pair[0].partition == pair[1].partition && pair[0].max_sequence >= pair[1].min_sequence {
                     let message = format!(
                         "{}its sequences are also those of {}",
-                        of_table(Some(table)),
+                        of_table(Some(&**table)),
                         pair[1].file_name()
                     );
                     self.report.damaged(&source.dir.join(pair[0].file_name()), 0, message);
@@ -248,7 +248,7 @@ impl Check<'_> {
             }
             for meta in table.rowsets.values() {
                 named.insert(meta.file_name());
-                self.rowset(&source, meta, Some(table));
+                self.rowset(&source, meta, Some(&**table));
             }
         }
         for name in files.keys().filter(|name| !named.contains(*name)) {
@@ -277,7 +277,10 @@ impl Check<'_> {
 
 /// The table in front of a message.
 fn of_table(table: Option<&CatalogTable>) -> String {
-    table.map_or_else(|| "rowset: ".to_owned(), |table| format!("rowset of table {:?}: ", table.schema.name))
+    table.map_or_else(
+        || "rowset: ".to_owned(),
+        |table| format!("rowset of table {}: ", table.schema.shown_name()),
+    )
 }
 
 /// Whether replay can apply a record.

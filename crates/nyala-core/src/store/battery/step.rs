@@ -10,12 +10,12 @@ use crate::time::{TimeRange, partition_time, window_of_width};
 /// A change. Tables are those of the naive store.
 #[derive(Debug, Clone)]
 pub enum Step {
-    /// Makes a table.
-    Create(TableSchema),
-    /// Changes a table.
-    Alter(TableId, Vec<Alteration>),
-    /// Drops a table.
-    DropTable(TableId),
+    /// Makes tables.
+    Create(Vec<TableSchema>),
+    /// Changes tables.
+    Alter(Vec<(TableId, Vec<Alteration>)>),
+    /// Drops tables.
+    DropTables(Vec<TableId>),
     /// Drops partitions.
     DropPartitions(TableId, TimeRange),
     /// Writes a batch.
@@ -30,8 +30,8 @@ pub enum Step {
 #[derive(Debug, Clone, PartialEq)]
 enum Answer {
     Nothing,
-    Table(TableId),
-    Schema(TableSchema),
+    Tables(Vec<TableId>),
+    Schemas(Vec<TableSchema>),
     Rows(u64),
 }
 
@@ -39,7 +39,7 @@ impl Generator {
     /// The next change.
     pub fn step(&mut self) -> Step {
         if self.wants_table() {
-            return Step::Create(self.new_table());
+            return self.create();
         }
         let table = self.any_table().expect("there are tables");
         match self.below(40) {
@@ -64,11 +64,34 @@ impl Generator {
                     assignments,
                 })
             }
-            8..11 => Step::Alter(table.model, self.alterations(&table)),
-            11 if self.chance(3) => Step::DropTable(table.model),
+            8..11 => {
+                let mut changes = vec![(table.model, self.alterations(&table))];
+                let other = self.any_table().filter(|other| other.model != table.model && self.chance(3));
+                changes.extend(other.map(|other| (other.model, self.alterations(&other))));
+                Step::Alter(changes)
+            }
+            11 if self.chance(3) => {
+                let mut tables = vec![table.model];
+                // One that is not there any more, or twice the same, keeps all of them.
+                let other = self.any_table().filter(|_| self.chance(3));
+                tables.extend(other.map(|other| other.model));
+                Step::DropTables(tables)
+            }
             12 | 13 => Step::DropPartitions(table.model, self.partition_range(&table)),
-            _ => self.batch().map_or_else(|| Step::Create(self.new_table()), Step::Write),
+            _ => self.batch().map_or_else(|| self.create(), Step::Write),
         }
+    }
+
+    fn create(&mut self) -> Step {
+        let mut schemas = vec![self.new_table()];
+        if self.chance(4) {
+            schemas.push(self.new_table());
+        }
+        if self.chance(20) {
+            // The name is taken: none of them is made.
+            schemas.push(schemas[0].clone());
+        }
+        Step::Create(schemas)
     }
 
     fn alterations(&mut self, table: &KnownTable) -> Vec<Alteration> {
@@ -116,9 +139,9 @@ impl Step {
         let mut step = self.clone();
         match &mut step {
             Step::Create(_) => {}
-            Step::Alter(table, _) | Step::DropTable(table) | Step::DropPartitions(table, _) => {
-                *table = rename(*table);
-            }
+            Step::Alter(changes) => changes.iter_mut().for_each(|(table, _)| *table = rename(*table)),
+            Step::DropTables(tables) => tables.iter_mut().for_each(|table| *table = rename(*table)),
+            Step::DropPartitions(table, _) => *table = rename(*table),
             Step::Write(batch) => {
                 for operation in &mut batch.operations {
                     let (Operation::Upsert(super::super::Upsert { table, .. })
@@ -134,12 +157,13 @@ impl Step {
 
     async fn apply(&self, store: &dyn Store) -> Result<Answer> {
         Ok(match self.clone() {
-            Step::Create(schema) => Answer::Table(store.create_table(schema).await?),
-            Step::Alter(table, alterations) => {
-                Answer::Schema(TableSchema::clone(&*store.alter_table(table, alterations).await?))
+            Step::Create(schemas) => Answer::Tables(store.create_tables(schemas).await?),
+            Step::Alter(changes) => {
+                let schemas = store.alter_tables(changes).await?;
+                Answer::Schemas(schemas.iter().map(|schema| TableSchema::clone(schema)).collect())
             }
-            Step::DropTable(table) => {
-                store.drop_table(table).await?;
+            Step::DropTables(tables) => {
+                store.drop_tables(tables).await?;
                 Answer::Nothing
             }
             Step::DropPartitions(table, range) => {
@@ -168,12 +192,12 @@ impl Step {
         let expected = self.apply(model).await;
         let found = self.apply_to_subject(generator, subject).await;
         match (found, expected) {
-            (Ok(Answer::Table(subject)), Ok(Answer::Table(model))) => {
-                self.learn(generator, Some((subject, model)));
+            (Ok(Answer::Tables(subjects)), Ok(Answer::Tables(models))) if subjects.len() == models.len() => {
+                self.learn(generator, &subjects.into_iter().zip(models).collect::<Vec<_>>());
                 Ok(())
             }
             (Ok(found), Ok(expected)) if found == expected => {
-                self.learn(generator, None);
+                self.learn(generator, &[]);
                 Ok(())
             }
             (Err(found), Err(expected)) if found.kind() == expected.kind() => Ok(()),
@@ -189,33 +213,38 @@ impl Step {
         self.with_tables(rename).apply(subject).await
     }
 
-    fn learn(&self, generator: &mut Generator, made: Option<(TableId, TableId)>) {
-        match (self, made) {
-            (Step::Create(schema), Some((subject, model))) => {
-                let next_column = schema.next_column_id(ColumnId(0)).0;
-                generator.tables.push(KnownTable {
-                    subject,
-                    model,
-                    schema: schema.clone(),
-                    next_column,
-                    width_changed: false,
-                });
-            }
-            (Step::Alter(id, alterations), _) => {
-                let table = generator.tables.iter_mut().find(|table| table.model == *id);
-                let table = table.expect("known tables are altered");
-                for alteration in alterations {
-                    if let Alteration::AddColumn { id, .. } = alteration {
-                        table.next_column = table.next_column.max(id.0 + 1);
+    fn learn(&self, generator: &mut Generator, made: &[(TableId, TableId)]) {
+        match self {
+            Step::Create(schemas) => {
+                generator.tables.extend(schemas.iter().zip(made).map(|(schema, (subject, model))| {
+                    KnownTable {
+                        subject: *subject,
+                        model: *model,
+                        schema: schema.clone(),
+                        next_column: schema.next_column_id(ColumnId(0)).0,
+                        width_changed: false,
                     }
-                    table.width_changed |= matches!(alteration, Alteration::SetPartitionWidth(_));
-                    table.schema.alter(alteration.clone(), &[]).expect("the stores took it");
+                }));
+            }
+            Step::Alter(changes) => {
+                for (id, alterations) in changes {
+                    let table = generator.tables.iter_mut().find(|table| table.model == *id);
+                    let table = table.expect("known tables are altered");
+                    for alteration in alterations {
+                        if let Alteration::AddColumn { id, .. } = alteration {
+                            table.next_column = table.next_column.max(id.0 + 1);
+                        }
+                        table.width_changed |= matches!(alteration, Alteration::SetPartitionWidth(_));
+                    }
+                    table.schema.alter(alterations.clone(), |_| false).expect("the stores took it");
                 }
             }
-            (Step::DropTable(id), _) => {
-                let at = generator.tables.iter().position(|table| table.model == *id);
-                let table = generator.tables.remove(at.expect("known tables are dropped"));
-                generator.dropped.push((table.subject, table.model));
+            Step::DropTables(tables) => {
+                for id in tables {
+                    let at = generator.tables.iter().position(|table| table.model == *id);
+                    let table = generator.tables.remove(at.expect("known tables are dropped"));
+                    generator.dropped.push((table.subject, table.model));
+                }
             }
             _ => {}
         }

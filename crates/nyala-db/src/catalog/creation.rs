@@ -1,0 +1,115 @@
+//! Measurements and fields that come into being because points name them.
+//!
+//! What the points of a batch name is made by one change of the store, which costs a sync however much it is.
+
+use super::{Catalog, FieldType, Measurement, RetentionPolicy, SEPARATOR};
+use nyala_core::store::Alteration;
+use nyala_core::{ColumnId, Error, Result, TableId, TableSchema};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A measurement and fields that are to be written to it.
+pub(crate) type WantedFields<'a> = (&'a Arc<Measurement>, &'a [(String, FieldType)]);
+
+/// A measurement and fields that have no column in it.
+type NewFields<'a> = (&'a Measurement, BTreeSet<(&'a str, FieldType)>);
+
+impl Catalog {
+    /// The measurements of these names, their series loaded; none where there is none.
+    pub(crate) async fn measurements_named(
+        &self,
+        database: &str,
+        policy: &str,
+        names: &[impl AsRef<str>],
+    ) -> Result<Vec<Option<Arc<Measurement>>>> {
+        let place = (database.to_owned(), policy.to_owned());
+        let found: Vec<_> = {
+            let state = self.state.read();
+            let all = state.measurements.get(&place);
+            names.iter().map(|name| all.and_then(|all| all.get(name.as_ref())).cloned()).collect()
+        };
+        let is_unread = |measurement: &&Arc<Measurement>| !measurement.is_loaded();
+        let unread: Vec<_> = found.iter().flatten().filter(is_unread).cloned().collect();
+        Measurement::load_all(&unread).await?;
+        Ok(found)
+    }
+
+    /// Makes the measurements of these names that do not exist.
+    pub(crate) async fn create_measurements(
+        &self,
+        database: &str,
+        policy: &RetentionPolicy,
+        mut names: Vec<String>,
+    ) -> Result<()> {
+        let _changing = self.changing.lock().await;
+        // The database may have been dropped since the caller looked.
+        let known = self.existing_database(database)?;
+        let policy = known.existing_policy(&policy.name)?;
+        let place = (database.to_owned(), policy.name.clone());
+        {
+            let state = self.state.read();
+            let all = state.measurements.get(&place);
+            names.retain(|name| !all.is_some_and(|all| all.contains_key(name)));
+        }
+        names.sort_unstable();
+        names.dedup();
+        let schema = |name: &String| {
+            let table_name = format!("{database}{SEPARATOR}{}{SEPARATOR}{name}", policy.name);
+            TableSchema::measurement(table_name, policy.shard_duration_ns)
+        };
+        let schemas: Vec<TableSchema> = names.iter().map(schema).collect();
+        let tables = self.store.create_tables(schemas.clone()).await?;
+        let made = names.into_iter().zip(tables).zip(&schemas).map(|((name, table), schema)| {
+            let (store, records) = (self.store.clone(), self.series_records.clone());
+            Arc::new(Measurement::created(name, table, schema, store, records))
+        });
+        let made: Vec<_> = made.collect();
+        self.add_series_memory(made.iter().map(|measurement| measurement.memory_bytes()).sum());
+        let mut state = self.state.write();
+        let all = state.measurements.entry(place).or_default();
+        all.extend(made.into_iter().map(|measurement| (measurement.name().to_owned(), measurement)));
+        Ok(())
+    }
+
+    /// The columns of fields that some shard has from now on, added where they are new.
+    pub(crate) async fn columns_for_write(&self, wanted: &[WantedFields<'_>]) -> Result<Vec<Vec<ColumnId>>> {
+        let known = || -> Option<Vec<_>> {
+            wanted.iter().map(|(measurement, fields)| measurement.shown_columns(fields)).collect()
+        };
+        if let Some(columns) = known() {
+            return Ok(columns);
+        }
+        let _altering = self.altering.lock().await;
+        let mut new: BTreeMap<TableId, NewFields<'_>> = BTreeMap::new();
+        for (measurement, fields) in wanted {
+            for (name, field_type) in measurement.without_column(fields) {
+                let table = new.entry(measurement.table()).or_insert((measurement, BTreeSet::new()));
+                table.1.insert((name, field_type));
+            }
+        }
+        let mut changes = Vec::with_capacity(new.len());
+        for (table, (measurement, fields)) in &new {
+            let schema = self.store.schema(*table)?;
+            if schema.columns.len() + fields.len() > self.store.capabilities().columns_max {
+                return Err(Error::limit(format!(
+                    "measurement {:?} has too many fields",
+                    measurement.name()
+                )));
+            }
+            let ids = schema.next_column_id(ColumnId(0)).0..;
+            let add = |(id, (name, field_type)): (u32, &(&str, FieldType))| Alteration::AddColumn {
+                id: ColumnId(id),
+                name: (*name).to_owned(),
+                column_type: field_type.column_type(),
+            };
+            changes.push((*table, ids.zip(fields).map(add).collect()));
+        }
+        let schemas = self.store.alter_tables(changes).await?;
+        for ((measurement, fields), schema) in new.values().zip(&schemas) {
+            measurement.set_columns(schema);
+            self.add_series_memory(fields.len() * Measurement::FIELD_BYTES);
+        }
+        wanted.iter().for_each(|(measurement, fields)| measurement.show_fields(fields));
+        Ok(known().expect("all columns were just added"))
+    }
+}
