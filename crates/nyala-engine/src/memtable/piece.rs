@@ -89,7 +89,7 @@ impl<'a> PieceReader<'a> {
     /// Finds where the wanted columns are in rows of a shape, which those of the next page have.
     pub(super) fn look_up(&mut self, shape: &Shape, number: u32) {
         if self.places_of != Some(number) {
-            self.places = self.wanted.columns.iter().map(|(column, _)| shape.place(*column)).collect();
+            shape.look_up(&self.wanted.columns, &mut self.places);
             self.places_of = Some(number);
         }
     }

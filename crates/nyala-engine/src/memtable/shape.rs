@@ -5,8 +5,11 @@
 
 use crate::cells::{ABSENT, NULL, VALUE};
 use hashbrown::HashMap;
-use nyala_core::ColumnId;
+use nyala_core::{ColumnId, ColumnType};
 use std::sync::Arc;
+
+/// So many columns are looked for one by one rather than in a table.
+const FEW_COLUMNS: usize = 16;
 
 /// The cells of a row.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -29,8 +32,21 @@ pub(crate) enum CellPlace {
 }
 
 impl Shape {
+    /// Puts where the cells of columns are in the place of what was there.
+    pub(crate) fn look_up(&self, columns: &[(ColumnId, ColumnType)], into: &mut Vec<CellPlace>) {
+        into.clear();
+        if columns.len().min(self.values.len() + self.nulls.len()) <= FEW_COLUMNS {
+            return into.extend(columns.iter().map(|(column, _)| self.place(*column)));
+        }
+        let values = self.values.iter().enumerate().map(|(word, column)| (*column, CellPlace::Word(word)));
+        let nulls = self.nulls.iter().map(|column| (*column, CellPlace::State(NULL)));
+        let places: HashMap<ColumnId, CellPlace> = nulls.chain(values).collect();
+        let place = |column| places.get(column).copied().unwrap_or(CellPlace::State(ABSENT));
+        into.extend(columns.iter().map(|(column, _)| place(column)));
+    }
+
     /// Where a column's cell is.
-    pub(crate) fn place(&self, column: ColumnId) -> CellPlace {
+    fn place(&self, column: ColumnId) -> CellPlace {
         if let Some(position) = self.values.iter().position(|id| *id == column) {
             return CellPlace::Word(position);
         }

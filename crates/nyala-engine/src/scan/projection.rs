@@ -4,8 +4,12 @@ use crate::cells::Column;
 use crate::memtable::Wanted;
 use crate::rowset::gather::BlockTest;
 use arrow_array::ArrayRef;
+use hashbrown::HashMap;
 use nyala_core::store::Predicate;
 use nyala_core::{ColumnId, ColumnType, Result, TableSchema};
+
+/// So many columns are compared with each other rather than put into a table.
+const FEW_COLUMNS: usize = 16;
 
 /// Where a returned or tested column comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,14 +44,22 @@ impl Projection {
         skip_empty_rows: bool,
     ) -> Self {
         let mut read: Vec<(ColumnId, ColumnType)> = Vec::new();
+        // Of those beyond a few, which are compared with each other.
+        let mut places: HashMap<ColumnId, usize> = HashMap::new();
         let mut place = |id: ColumnId| {
             let column_type = schema.column(id).expect("requests are validated").column_type;
             let place = match schema.key.iter().position(|key| *key == id) {
                 Some(position) => Place::Key(position),
-                None => Place::Cell(read.iter().position(|(other, _)| *other == id).unwrap_or_else(|| {
-                    read.push((id, column_type));
-                    read.len() - 1
-                })),
+                None => {
+                    let known = read.iter().take(FEW_COLUMNS).position(|(other, _)| *other == id);
+                    Place::Cell(known.or_else(|| places.get(&id).copied()).unwrap_or_else(|| {
+                        if read.len() >= FEW_COLUMNS {
+                            places.insert(id, read.len());
+                        }
+                        read.push((id, column_type));
+                        read.len() - 1
+                    }))
+                }
             };
             (place, column_type)
         };

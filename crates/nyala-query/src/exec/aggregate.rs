@@ -10,7 +10,7 @@ use super::memory::QueryMemory;
 use super::ordered::OrderedRows;
 use super::reduce::{KeySearch, SquareSums};
 use super::rows::{ReadColumns, Rows, rows_of_frame};
-use crate::plan::{CallPlan, Function, Plan, PointLimit, position};
+use crate::plan::{CallPlan, Distinct, Function, Plan, PointLimit};
 use nyala_core::store::{Direction, Order, Windows};
 use nyala_core::{Error, ErrorKind, Result, TimeRange};
 
@@ -218,11 +218,12 @@ impl<'a> GroupRows<'a> {
 
 /// The calls of a plan, each with the column of its argument, and what is read for them.
 pub fn wanted_of(plan: &Plan) -> (Vec<(&CallPlan, usize)>, ReadColumns) {
-    let mut references: Vec<_> = Vec::new();
+    let mut references = Distinct::default();
     let mut calls: Vec<(&CallPlan, usize)> = Vec::with_capacity(plan.calls.len());
     for call in &plan.calls {
-        calls.push((call, position(&mut references, call.argument.clone())));
+        calls.push((call, references.place(call.argument.clone())));
     }
+    let mut references = references.into_list();
     let shown = references.len();
     references.extend(plan.references.iter().cloned());
     (calls, ReadColumns { references, shown, tags_by_series: false })

@@ -9,7 +9,7 @@ use super::memory::QueryMemory;
 use super::ordered::OrderedRows;
 use super::rows::{ReadColumns, Rows};
 use super::transform::{Pipeline, Series};
-use crate::plan::{CallPlan, Plan, position};
+use crate::plan::{CallPlan, Distinct, Plan};
 use nyala_core::Result;
 use std::ops::Range;
 
@@ -62,9 +62,9 @@ impl RawGroup {
             let limits = (0..if plan.row_tags > 0 { 2 } else { 1 }).map(|_| limit()).collect();
             return Ok(Self { rows, shown: Shown::Themselves(limits) });
         }
-        let mut references = Vec::new();
+        let mut references = Distinct::default();
         let call = |call: &CallPlan| FollowedCall {
-            argument: position(&mut references, call.argument.clone()),
+            argument: references.place(call.argument.clone()),
             plan: call.clone(),
             pipeline: Pipeline::new(plan, call, memory),
             held: Series::empty(),
@@ -72,6 +72,7 @@ impl RawGroup {
             limit: if plan.limit == 0 { usize::MAX } else { plan.limit },
         };
         let calls = plan.calls.iter().map(call).collect();
+        let references = references.into_list();
         let wanted = ReadColumns { shown: references.len(), references, tags_by_series: false };
         let rows = OrderedRows::open(plan, inputs, group, wanted, needed, memory).await?;
         Ok(Self { rows, shown: Shown::Calls { calls, ascending: plan.ascending, finished: false } })

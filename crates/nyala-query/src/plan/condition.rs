@@ -4,7 +4,7 @@
 //! with a constant are pushed down to the store; the rest is evaluated row by row.
 
 use super::expression::{Place, Translator, literal_value};
-use super::reference::{Reference, ReferenceKind, ValueType, position};
+use super::reference::{Distinct, Reference, ReferenceKind, ValueType, fields_named, position};
 use super::rewrite::{compile_regex, condition_type};
 use super::{MAXIMUM_TIME_NS, MINIMUM_TIME_NS, WindowRule};
 use crate::exec::column::Scalar;
@@ -111,17 +111,17 @@ impl RowCondition {
     }
 
     fn translate(condition: &Expr, place: Place, resolve: impl Fn(&VarRef) -> Reference) -> Result<Self> {
-        let mut references = Vec::new();
+        let mut references = Distinct::default();
         let mut translator = Translator {
             place,
-            reference: &mut |reference| Expression::Column(position(&mut references, resolve(reference))),
+            reference: &mut |reference| Expression::Column(references.place(resolve(reference))),
             call: &mut |call| {
                 let call = Expr::Call(call.clone());
                 Err(Error::invalid(format!("invalid function call in condition: {call}")))
             },
         };
         let expression = translator.translate(condition)?;
-        Ok(Self { expression, references })
+        Ok(Self { expression, references: references.into_list() })
     }
 }
 
@@ -373,8 +373,7 @@ pub fn only_column(
     reference: &Reference,
 ) -> Option<(nyala_core::ColumnId, ValueType)> {
     let fields = measurement.fields();
-    let mut of_name = fields.iter().filter(|field| field.name == reference.name);
-    let (field, None) = (of_name.next()?, of_name.next()) else { return None };
+    let [field] = fields_named(&fields, &reference.name) else { return None };
     let own = ValueType::of_field(field.field_type);
     let fits = match reference.kind {
         ReferenceKind::Field(cast) => cast == own,

@@ -18,7 +18,8 @@ pub use crate::influxql::{MAXIMUM_TIME_NS, MINIMUM_TIME_NS};
 pub use call::{CallPlan, Function};
 pub use condition::{MeasurementPlan, PointLimit, RowCondition};
 pub use indicator::{Indicator, IndicatorKind, WarmUp};
-pub use reference::{Reference, ReferenceKind, ValueType, position};
+use reference::FEW;
+pub use reference::{Distinct, Reference, ReferenceKind, ValueType, fields_named};
 pub use transformation::Transformation;
 pub use window::WindowRule;
 
@@ -192,8 +193,15 @@ impl Plan {
         outer: Option<&Inherited<'_>>,
     ) -> Result<Self> {
         let mut own_tags: Vec<String> = rewritten.group_tags().map(str::to_owned).collect();
-        let Rewritten { select, time_ns: (mut first_ns, mut last_ns), condition, sources, time_column, hint } =
-            rewritten;
+        let Rewritten {
+            select,
+            time_ns: (mut first_ns, mut last_ns),
+            condition,
+            sources,
+            time_column,
+            hint,
+            ..
+        } = rewritten;
         let own_windows = condition::window_rule(&select, context.now_ns)?;
         let mut windows = own_windows;
         let mut fill = Fill::of(select.fill);
@@ -259,6 +267,7 @@ impl Plan {
         // Result series are ordered by their tags in the order of the keys, however the query lists them.
         group_tags.sort_unstable();
         let Symbols { mut calls, references, .. } = symbols;
+        let references = references.into_list();
         for call in &mut calls {
             call.look_at(first_ns, last_ns, ascending, interval_ns);
         }
@@ -367,36 +376,51 @@ fn symbols_in_place(columns: &mut [OutputColumn], calls: usize) {
 }
 
 const REFERENCES_FROM: usize = 1 << 32;
-/// So many names are compared with each other rather than put into a table.
-const FEW_COLUMNS: usize = 16;
-
 /// The distinct calls and references of a statement's columns.
 struct Symbols {
     context: call::CallContext,
     calls: Vec<CallPlan>,
-    references: Vec<Reference>,
+    references: Distinct<Reference>,
     /// What the calls were in the text.
     written: Vec<Call>,
+    /// Their places by how they are written, once there are more than a few.
+    places: HashMap<String, Vec<usize>>,
 }
 
 impl Symbols {
     fn new(context: call::CallContext) -> Self {
-        Self { context, calls: Vec::new(), references: Vec::new(), written: Vec::new() }
+        let (calls, written, places) = (Vec::new(), Vec::new(), HashMap::new());
+        Self { context, calls, references: Distinct::default(), written, places }
     }
 
     fn map(&mut self, expr: &Expr) -> Result<Expression> {
         if let Expr::Distinct(name) = expr {
             return Err(Error::invalid(format!("unexpected DISTINCT {name}")));
         }
-        let Self { context, calls, references, written } = self;
+        let Self { context, calls, references, written, places } = self;
         let mut translator = Translator {
             place: Place::Selected,
             reference: &mut |reference| {
-                Expression::Column(REFERENCES_FROM + position(references, Reference::of(reference)))
+                Expression::Column(REFERENCES_FROM + references.place(Reference::of(reference)))
             },
             call: &mut |call: &Call| {
-                if let Some(position) = written.iter().position(|other| other == call) {
-                    return Ok(Expression::Column(position));
+                let known = if written.len() < FEW {
+                    written.iter().position(|other| other == call)
+                } else {
+                    if places.is_empty() {
+                        for (place, call) in written.iter().enumerate() {
+                            places.entry(call.to_string()).or_default().push(place);
+                        }
+                    }
+                    let places = places.entry(call.to_string()).or_default();
+                    let known = places.iter().copied().find(|place| written[*place] == *call);
+                    if known.is_none() {
+                        places.push(written.len());
+                    }
+                    known
+                };
+                if let Some(place) = known {
+                    return Ok(Expression::Column(place));
                 }
                 calls.push(CallPlan::of(call, *context)?);
                 written.push(call.clone());
@@ -407,7 +431,7 @@ impl Symbols {
     }
 
     fn reference(&mut self, reference: Reference) -> Expression {
-        Expression::Column(REFERENCES_FROM + position(&mut self.references, reference))
+        Expression::Column(REFERENCES_FROM + self.references.place(reference))
     }
 }
 
@@ -442,7 +466,7 @@ fn with_written_arguments(mut fields: Vec<Field>) -> (Vec<Field>, Vec<usize>) {
 /// The names of the selected columns: aliases first, then names made distinct by a number.
 fn column_names(fields: &[Field], names: &[String], time_column: &str) -> Vec<String> {
     let is_new = |number: usize| !names[..number].contains(&names[number]) && names[number] != time_column;
-    if names.len() <= FEW_COLUMNS && (0..names.len()).all(is_new) {
+    if names.len() <= FEW && (0..names.len()).all(is_new) {
         return names.to_vec();
     }
     let mut uses: HashMap<String, usize> = HashMap::from([(time_column.to_owned(), 1)]);

@@ -1,10 +1,12 @@
 //! Names of a query once it is known what they mean.
 
 use crate::influxql::{DataType, VarRef};
-use nyala_db::catalog::FieldType;
+use nyala_db::catalog::{Field, FieldType};
+use std::collections::HashMap;
+use std::hash::Hash;
 
 /// The type of a field's values. Of several types that one name has, the first in this order is what queries see.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ValueType {
     /// Floats.
     Float,
@@ -55,7 +57,7 @@ impl ValueType {
 }
 
 /// What a name refers to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ReferenceKind {
     /// A tag; NULL where it is absent.
     Tag,
@@ -70,7 +72,7 @@ pub enum ReferenceKind {
 }
 
 /// A name and what it refers to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Reference {
     /// The name.
     pub name: String,
@@ -106,10 +108,68 @@ impl Reference {
     }
 }
 
-/// The place of a reference in a list of distinct ones, added if it is new.
+/// So many things are compared with each other rather than put into a table.
+pub const FEW: usize = 16;
+
+/// Things in the order they came, each once.
+#[derive(Debug, Clone)]
+pub struct Distinct<T> {
+    list: Vec<T>,
+    /// Their places, once there are more than a few.
+    places: HashMap<T, usize>,
+}
+
+impl<T> Default for Distinct<T> {
+    fn default() -> Self {
+        Self { list: Vec::new(), places: HashMap::new() }
+    }
+}
+
+impl<T: Eq + Hash + Clone> Distinct<T> {
+    /// The place of a thing, put at the end if it is new.
+    pub fn place(&mut self, thing: T) -> usize {
+        if self.list.len() < FEW {
+            return self.list.iter().position(|other| *other == thing).unwrap_or_else(|| {
+                self.list.push(thing);
+                self.list.len() - 1
+            });
+        }
+        if self.places.is_empty() {
+            self.places = self.list.iter().cloned().zip(0..).collect();
+        }
+        *self.places.entry(thing).or_insert_with_key(|thing| {
+            self.list.push(thing.clone());
+            self.list.len() - 1
+        })
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// All of them.
+    pub fn into_list(self) -> Vec<T> {
+        self.list
+    }
+}
+
+/// The place of a reference in a short list of distinct ones, added if it is new.
 pub fn position(references: &mut Vec<Reference>, reference: Reference) -> usize {
     references.iter().position(|other| *other == reference).unwrap_or_else(|| {
         references.push(reference);
         references.len() - 1
     })
+}
+
+/// Those of a measurement's fields, which are in order of their names, that have a name: one per type.
+pub fn fields_named<'a>(fields: &'a [Field], name: &str) -> &'a [Field] {
+    let first = fields.partition_point(|field| field.name.as_str() < name);
+    let count = fields[first..].iter().take_while(|field| field.name == name).count();
+    &fields[first..first + count]
 }

@@ -11,10 +11,10 @@ use crate::influxql::{Call, DataType, Expr, VarRef, Wildcard};
 use crate::influxql::{Field, MeasurementName, Regex, Select, Source};
 use nyala_core::{Error, Result};
 use nyala_db::catalog::{Field as StoredField, Measurement};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Columns and dimensions of one statement at most.
 const COLUMNS_MAX: usize = 1 << 14;
@@ -35,6 +35,8 @@ pub struct Rewritten {
     pub time_column: String,
     /// What may be meant otherwise than it is written, for the person who wrote it.
     pub hint: Option<String>,
+    /// The types of its columns, once an outer query asks for one.
+    pub types: OnceLock<HashMap<String, Option<DataType>>>,
 }
 
 /// A source that exists.
@@ -103,7 +105,8 @@ fn rewrite_within(
             expand_wildcards(&mut select, &sources)?;
             check_size(&select, &sources)?;
         }
-        Ok(Rewritten { select, time_ns, condition, sources, time_column, hint })
+        let types = OnceLock::new();
+        Ok(Rewritten { select, time_ns, condition, sources, time_column, hint, types })
     })
 }
 

@@ -1,12 +1,13 @@
 //! The types of references and expressions, given where rows come from.
 
 use super::call::arguments_shown;
-use super::reference::ValueType;
-use super::rewrite::RewrittenSource;
+use super::reference::{ValueType, fields_named};
+use super::rewrite::{Rewritten, RewrittenSource};
 use crate::elementary::MathFunction;
 use crate::influxql::{Binary, BinaryOperator, DataType, Expr};
 use nyala_core::{Error, Result};
 use nyala_db::catalog::{Field, Measurement};
+use std::collections::HashMap;
 
 /// Of two types that one name has in different places, the one that queries see.
 pub fn stronger(a: Option<DataType>, b: Option<DataType>) -> Option<DataType> {
@@ -24,8 +25,8 @@ pub fn stronger(a: Option<DataType>, b: Option<DataType>) -> Option<DataType> {
 
 /// What a name is in a measurement: a field of the strongest type it has, else a tag if some series has it.
 pub fn type_in_measurement(measurement: &Measurement, fields: &[Field], name: &str) -> Option<DataType> {
-    let of_name = fields.iter().filter(|field| field.name == name);
-    let field = of_name
+    let field = fields_named(fields, name)
+        .iter()
         .fold(None, |found, field| stronger(found, Some(ValueType::of_field(field.field_type).data_type())));
     field.or_else(|| measurement.series().has_key(name).then_some(DataType::Tag))
 }
@@ -38,20 +39,28 @@ pub fn type_of_name(sources: &[RewrittenSource], name: &str) -> Option<DataType>
                 type_in_measurement(measurement, fields, name)
             }
             RewrittenSource::Subquery(inner) => {
-                let of_field = inner.select.fields.iter().find_map(|field| match &field.expr {
-                    _ if field.name() == name => Some(type_of(&inner.sources, &field.expr)),
-                    Expr::Call(call) => {
-                        let shown = arguments_shown(call).find(|reference| reference.name == name)?;
-                        Some(type_of(&inner.sources, &Expr::VarRef(shown.clone())))
-                    }
-                    _ => None,
-                });
-                let of_field = of_field.flatten();
+                let types = inner.types.get_or_init(|| types_of_columns(inner));
+                let of_field = types.get(name).copied().flatten();
                 of_field.or_else(|| inner.group_tags().any(|tag| tag == name).then_some(DataType::Tag))
             }
         };
         stronger(found, here)
     })
+}
+
+/// The types of an inner query's columns by the names they have outside; of several with one name the first counts.
+fn types_of_columns(inner: &Rewritten) -> HashMap<String, Option<DataType>> {
+    let mut types = HashMap::new();
+    for field in &inner.select.fields {
+        types.entry(field.name()).or_insert_with(|| type_of(&inner.sources, &field.expr));
+        if let Expr::Call(call) = &field.expr {
+            for shown in arguments_shown(call) {
+                let name = shown.name.clone();
+                types.entry(name).or_insert_with(|| type_of(&inner.sources, &Expr::VarRef(shown.clone())));
+            }
+        }
+    }
+    types
 }
 
 /// The type of an expression, or `None` where it has none.

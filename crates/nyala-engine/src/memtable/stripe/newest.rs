@@ -22,9 +22,7 @@ pub(crate) struct RowPlaces {
 impl RowPlaces {
     fn look_up(&mut self, base_sequence: u64, number: u32, shapes: &Shapes, wanted: &Wanted) {
         if self.of != Some((base_sequence, number)) {
-            let shape = shapes.get(number);
-            self.places.clear();
-            self.places.extend(wanted.columns.iter().map(|(column, _)| shape.place(*column)));
+            shapes.get(number).look_up(&wanted.columns, &mut self.places);
             self.of = Some((base_sequence, number));
         }
     }
