@@ -42,12 +42,17 @@ async fn remove(deletion: &Deletion, context: &QueryContext, by_time: bool) -> R
     if let Some(condition) = &mut condition {
         with_tag_key_as_tag(condition);
     }
+    // What is wrong for one measurement is said before anything of another is deleted.
+    let mut chosen = Vec::new();
     for measurement in measurements_of(deletion, database, context).await? {
         let split = split_tags(&measurement, condition.as_ref())?;
         if split.rows.is_some() {
             return Err(Error::invalid("fields not supported in WHERE clause during deletion"));
         }
-        context.catalog.delete_points(&measurement, &split.tags, time).await?;
+        chosen.push((measurement, split.tags));
+    }
+    for (measurement, tags) in chosen {
+        context.catalog.delete_points(&measurement, &tags, time).await?;
     }
     Ok(Answer::Done)
 }
