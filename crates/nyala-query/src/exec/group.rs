@@ -3,7 +3,7 @@
 use super::frame::Frame;
 use super::group_tags::GroupTags;
 use super::inner::Reduced;
-use super::measurement::{MeasurementRows, time_range};
+use super::measurement::MeasurementRows;
 use crate::plan::{MeasurementPlan, Plan};
 use nyala_core::store::SnapshotRef;
 use nyala_core::{Result, TimeRange};
@@ -96,11 +96,9 @@ impl Input {
     }
 
     /// Times between which its rows lie, if it has any.
-    pub fn time_bounds(&self, plan: &Plan) -> Result<Option<TimeRange>> {
+    pub fn time_bounds(&self) -> Result<Option<TimeRange>> {
         match self {
-            Input::Measurement(rows) => {
-                rows.snapshot().time_bounds(rows.measurement().table(), time_range(plan))
-            }
+            Input::Measurement(rows) => rows.time_bounds(),
             Input::Frame(frame) => {
                 let times = || frame.times_ns.iter().copied();
                 Ok(times().min().zip(times().max()).map(|(first, last)| TimeRange::new(first, last + 1)))

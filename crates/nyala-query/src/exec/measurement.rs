@@ -8,8 +8,8 @@ use super::rows::{ReadColumns, Rows, cast, coalesce};
 use super::series::BySeries;
 use super::tag::{NO_TEXT, TagColumn, TagTexts};
 use crate::plan::{
-    MAXIMUM_TIME_NS, MINIMUM_TIME_NS, MeasurementPlan, Plan, PointLimit, Reference, ReferenceKind,
-    RowCondition, ValueType,
+    Distinct, MAXIMUM_TIME_NS, MINIMUM_TIME_NS, MeasurementPlan, Plan, PointLimit, Reference, ReferenceKind,
+    RowCondition, ValueType, fields_named,
 };
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
@@ -19,9 +19,10 @@ use nyala_core::store::{
     Batch, Direction, Order, Predicate, RowSelection, RowStream, ScanRequest, SeriesRun, SeriesSet,
     SnapshotRef,
 };
-use nyala_core::{ColumnId, Result, SeriesId, TimeRange, before_long_work};
-use nyala_db::catalog::Measurement;
+use nyala_core::{ColumnId, Error, Result, SeriesId, TableSchema, TimeRange, before_long_work};
+use nyala_db::catalog::{Field, Measurement};
 use nyala_db::series::{GroupValues, Numbers};
+use roaring::RoaringBitmap;
 use std::ops::{Index, Range};
 use std::sync::Arc;
 
@@ -44,6 +45,8 @@ pub struct MeasurementRows {
     pub group_values: Arc<GroupValues>,
     /// Per group its series.
     pub group_series: GroupSeries,
+    /// The columns that the snapshot has; `None`: it has not even the table, which was dropped since the plan was made.
+    schema: Option<Arc<TableSchema>>,
 }
 
 /// The series of groups, ascending within each.
@@ -103,8 +106,12 @@ pub fn time_range(plan: &Plan) -> TimeRange {
 impl MeasurementRows {
     /// Finds the series and groups of a plan in one of its measurements.
     pub fn find(plan: &Plan, source: &MeasurementPlan, snapshot: SnapshotRef) -> Self {
+        let schema = snapshot.schema(source.measurement.table()).ok();
         let series = source.measurement.series();
-        let mut ids = series.select(&source.tags);
+        let mut ids = match schema {
+            Some(_) => series.select(&source.tags),
+            None => RoaringBitmap::new(),
+        };
         // A limit on groups counts those too that have no rows at these times.
         if plan.series_limit.is_none() {
             source.measurement.narrow(&mut ids, time_range(plan));
@@ -126,6 +133,15 @@ impl MeasurementRows {
             points: source.points.clone(),
             group_values: Arc::new(groups.values),
             group_series,
+            schema,
+        }
+    }
+
+    /// Times between which its rows lie, if it has any.
+    pub fn time_bounds(&self) -> Result<Option<TimeRange>> {
+        match self.schema {
+            Some(_) => self.snapshot.time_bounds(self.measurement.table(), self.time),
+            None => Ok(None),
         }
     }
 
@@ -183,7 +199,7 @@ impl MeasurementRows {
             let reader = self.read(group, wanted, Order::Time(direction), self.time).await?;
             return Ok(TimeOrder::new(reader, None, rows_needed, memory.clone()));
         }
-        let schema = self.snapshot.schema(self.measurement.table())?;
+        let schema = self.schema.clone().ok_or_else(|| Error::missing("a measurement that was dropped"))?;
         memory.charge(series.len() * SERIES_BYTES)?;
         let order = SeriesOrder::new(&self.measurement, series, &wanted.references, ascending, schema);
         let mut members = series.to_vec();
@@ -237,19 +253,18 @@ impl MeasurementRows {
         time: TimeRange,
         limit_per_series: Option<usize>,
     ) -> Result<MeasurementReader> {
-        let mut layout = Layout::default();
-        let mut cells: Vec<Cell> =
-            wanted.references.iter().map(|reference| layout.cell(&self.measurement, reference)).collect();
+        let mut layout = Layout::of(&self.measurement, self.schema.as_deref());
+        let mut cells: Vec<Cell> = wanted.references.iter().map(|reference| layout.cell(reference)).collect();
         let condition = self.rows_condition.as_ref();
         for reference in condition.iter().flat_map(|condition| &condition.references) {
-            cells.push(layout.cell(&self.measurement, reference));
+            cells.push(layout.cell(reference));
         }
         let by_series = wanted.tags_by_series && members.len() <= TAGS_BY_SERIES_MAX;
         let tags =
             by_series.then(|| Tags::of(&self.measurement, &members, &cells[..wanted.references.len()]));
         let layout_is_shown = wanted.shown == wanted.references.len();
         let mut columns = vec![TIME_COLUMN];
-        columns.extend(&layout.columns);
+        columns.extend(layout.columns.into_list());
         let request = ScanRequest {
             table: self.measurement.table(),
             rows: RowSelection::Series {
@@ -280,9 +295,11 @@ impl MeasurementRows {
 }
 
 /// Which columns a scan asks for.
-#[derive(Default)]
-struct Layout {
-    columns: Vec<ColumnId>,
+struct Layout<'a> {
+    fields: Arc<Vec<Field>>,
+    /// What the snapshot has: a field may have got its column only since it was taken.
+    schema: Option<&'a TableSchema>,
+    columns: Distinct<ColumnId>,
 }
 
 /// Where the values of a reference come from.
@@ -297,8 +314,12 @@ enum Cell {
     Nothing,
 }
 
-impl Layout {
-    fn cell(&mut self, measurement: &Measurement, reference: &Reference) -> Cell {
+impl<'a> Layout<'a> {
+    fn of(measurement: &Measurement, schema: Option<&'a TableSchema>) -> Self {
+        Self { fields: measurement.fields(), schema, columns: Distinct::default() }
+    }
+
+    fn cell(&mut self, reference: &Reference) -> Cell {
         match reference.kind {
             ReferenceKind::Nothing => return Cell::Nothing,
             ReferenceKind::Tag => return Cell::Tag(reference.name.clone()),
@@ -307,22 +328,17 @@ impl Layout {
         }
         let mut positions = Vec::new();
         let mut strongest: Option<ValueType> = None;
-        for field in measurement.fields().iter().filter(|field| field.name == reference.name) {
+        let is_there =
+            |field: &&Field| self.schema.is_some_and(|schema| schema.column(field.column).is_some());
+        for field in fields_named(&self.fields, &reference.name).iter().filter(is_there) {
             let here = ValueType::of_field(field.field_type);
             strongest = Some(strongest.map_or(here, |found| found.min(here)));
-            positions.push(self.position(field.column));
+            positions.push(self.columns.place(field.column));
         }
         match (reference.kind, strongest) {
             (ReferenceKind::Field(wanted), Some(_)) | (_, Some(wanted)) => Cell::Field(positions, wanted),
             _ => Cell::Nothing,
         }
-    }
-
-    fn position(&mut self, column: ColumnId) -> usize {
-        self.columns.iter().position(|other| *other == column).unwrap_or_else(|| {
-            self.columns.push(column);
-            self.columns.len() - 1
-        })
     }
 }
 

@@ -355,7 +355,7 @@ fn windows_of(plan: &Plan, inputs: &Inputs) -> Result<Option<Windows>> {
     let Some(rule) = plan.windows else { return Ok(Some(Windows::single(time_range(plan)))) };
     let mut bounds: Option<TimeRange> = None;
     for input in &inputs.inputs {
-        if let Some(here) = input.time_bounds(plan)? {
+        if let Some(here) = input.time_bounds()? {
             bounds = Some(match bounds {
                 None => here,
                 Some(all) => TimeRange::new(all.start_ns.min(here.start_ns), all.end_ns.max(here.end_ns)),

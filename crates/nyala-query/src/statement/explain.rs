@@ -16,7 +16,7 @@ pub(super) async fn explain(select: &Select, context: &QueryContext) -> Result<A
     let plan = plan_of(select, context).await?;
     let snapshot = context.catalog.store().snapshot();
     let mut reads = Vec::new();
-    describe(&plan, &snapshot, context, &mut reads)?;
+    describe(&plan, &snapshot, &mut reads);
     let mut lines = reads.join(&[String::new()][..]);
     if lines.is_empty() {
         lines.push(String::new());
@@ -25,27 +25,21 @@ pub(super) async fn explain(select: &Select, context: &QueryContext) -> Result<A
 }
 
 /// The lines about each read of a measurement, inner queries' too.
-fn describe(
-    plan: &Plan,
-    snapshot: &SnapshotRef,
-    context: &QueryContext,
-    reads: &mut Vec<Vec<String>>,
-) -> Result<()> {
+fn describe(plan: &Plan, snapshot: &SnapshotRef, reads: &mut Vec<Vec<String>>) {
     for source in &plan.sources {
         match source {
-            PlanSource::Subquery(inner) => describe(inner, snapshot, context, reads)?,
+            PlanSource::Subquery(inner) => describe(inner, snapshot, reads),
             PlanSource::Measurement(source) => {
                 let pushed_down = is_pushed_down(plan, source, snapshot);
                 if plan.calls.is_empty() {
-                    reads.push(describe_read(None, pushed_down, plan, source, context)?);
+                    reads.push(describe_read(None, pushed_down, plan, source));
                 }
                 for call in &plan.calls {
-                    reads.push(describe_read(Some(call), pushed_down, plan, source, context)?);
+                    reads.push(describe_read(Some(call), pushed_down, plan, source));
                 }
             }
         }
     }
-    Ok(())
 }
 
 fn describe_read(
@@ -53,8 +47,7 @@ fn describe_read(
     pushed_down: bool,
     plan: &Plan,
     source: &MeasurementPlan,
-    context: &QueryContext,
-) -> Result<Vec<String>> {
+) -> Vec<String> {
     let mut lines = Vec::new();
     let expression = match call {
         None => "<nil>".to_owned(),
@@ -70,13 +63,13 @@ fn describe_read(
     }
     let (first_ns, last_ns) = plan.stored_ns;
     let time = TimeRange::new(plan.first_ns.max(first_ns), plan.last_ns.min(last_ns).saturating_add(1));
-    let shards = context.catalog.store().partitions(source.measurement.table())?;
+    let shards = source.measurement.partitions();
     let shards = shards.iter().filter(|shard| !shard.range.intersect(time).is_empty()).count();
     lines.push(format!("NUMBER OF SHARDS: {shards}"));
     lines.push(format!("NUMBER OF SERIES: {}", source.measurement.series().select(&source.tags).len()));
     let way = if pushed_down { "the store, from encoded blocks" } else { "the query, from rows" };
     lines.push(format!("COMPUTED BY: {way}"));
-    Ok(lines)
+    lines
 }
 
 fn with_type(reference: &Reference) -> String {

@@ -236,8 +236,9 @@ async fn having_rows(
         limit: None,
         limit_per_prefix: Some(1),
     };
-    let mut rows = context.catalog.store().snapshot().scan(request).await?;
     let mut found = RoaringBitmap::new();
+    let snapshot = context.catalog.store().snapshot();
+    let Some(mut rows) = measurement.scan(&snapshot, request).await? else { return Ok(found) };
     while let Some(batch) = rows.next().await? {
         found.extend(batch.series.iter().map(|run| run.series.0));
     }

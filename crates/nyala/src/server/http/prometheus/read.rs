@@ -243,7 +243,7 @@ async fn answer(
         }
         let Some(request) = scan_of(&measurement, asked) else { continue };
         let mut of_measurement: Vec<Series> = Vec::new();
-        let mut rows = snapshot.scan(request).await?;
+        let Some(mut rows) = measurement.scan(&snapshot, request).await? else { continue };
         while let Some(batch) = rows.next().await? {
             let times = batch.columns[0].as_primitive::<TimestampNanosecondType>().values();
             let values = batch.columns[1].as_primitive::<Float64Type>().values();
