@@ -10,6 +10,12 @@ pub trait Clock: Send + Sync + 'static {
     fn now_ns(&self) -> i64;
 }
 
+impl std::fmt::Debug for dyn Clock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Clock")
+    }
+}
+
 /// A shared clock.
 pub type ClockRef = Arc<dyn Clock>;
 

@@ -15,6 +15,7 @@ use crate::rowset::RowsetMeta;
 use crate::rowset::format::StoredType;
 use crate::table_map::TableMap;
 use crate::tombstone::Tombstone;
+use crate::wal::Progress;
 use crate::wire::{Reader, put_bytes};
 use nyala_core::schema::Partitioning;
 use nyala_core::{ColumnId, ColumnSchema, Error, Result, TableId, TableSchema, TimeRange};
@@ -42,6 +43,11 @@ pub(crate) struct CatalogState {
     pub(crate) next_rowset: u64,
     /// Batches up to here are in rowsets: the log is replayed from the next.
     pub(crate) flushed_sequence: u64,
+    /// The newest segment of the log, and the last record known to be synced, when this was written: they must be there.
+    pub(crate) log_segment: u64,
+    pub(crate) log_sequence: u64,
+    /// What was acknowledged and is lost, until somebody accepts it.
+    pub(crate) losses: Vec<String>,
     pub(crate) tables: TableMap<CatalogTable>,
 }
 
@@ -82,6 +88,13 @@ pub(crate) enum Edit {
     },
     /// Batches up to here are in rowsets.
     Flushed(u64),
+    /// How far the log is.
+    Log {
+        segment: u64,
+        sequence: u64,
+    },
+    /// All losses that nobody has accepted yet.
+    SetLosses(Vec<String>),
 }
 
 impl CatalogState {
@@ -133,8 +146,20 @@ impl CatalogState {
             Edit::DropRowset { table, id } => drop(self.table_mut(table)?.rowsets.remove(&id)),
             Edit::SetTombstones { table, tombstones } => self.table_mut(table)?.tombstones = tombstones,
             Edit::Flushed(sequence) => self.flushed_sequence = self.flushed_sequence.max(sequence),
+            Edit::Log { segment, sequence } => (self.log_segment, self.log_sequence) = (segment, sequence),
+            Edit::SetLosses(losses) => self.losses = losses,
         }
         Ok(())
+    }
+
+    /// The largest sequence that anything here speaks of. The log may have lost records up to it (synced rarely, or
+    /// damaged), and what is written from now on must not be taken for them.
+    pub(crate) fn last_sequence(&self) -> u64 {
+        let tombstones = self.tables.values().flat_map(|table| &table.tombstones);
+        let rowsets = self.tables.values().flat_map(|table| table.rowsets.values());
+        let sequences =
+            tombstones.map(|tombstone| tombstone.sequence).chain(rowsets.map(|meta| meta.max_sequence));
+        sequences.max().unwrap_or(0).max(self.flushed_sequence).max(self.log_sequence)
     }
 
     /// The state as edits of an empty one.
@@ -146,7 +171,11 @@ impl CatalogState {
                 next_rowset: self.next_rowset,
             },
             Edit::Flushed(self.flushed_sequence),
+            Edit::Log { segment: self.log_segment, sequence: self.log_sequence },
         ];
+        if !self.losses.is_empty() {
+            edits.push(Edit::SetLosses(self.losses.clone()));
+        }
         for (id, table) in self.tables.iter() {
             edits.push(Edit::PutTable {
                 id: *id,
@@ -173,6 +202,7 @@ pub(crate) struct Catalog {
     /// Of all tables.
     names: HashSet<String>,
     log: ManifestLog,
+    progress: Arc<Progress>,
     /// Looked at by those who do not wait for the lock.
     pub(crate) writing: Arc<Writing>,
 }
@@ -193,11 +223,11 @@ impl Writing {
     }
 }
 
-/// Reads the state of a directory; nothing if there is no store in it.
-pub(crate) fn load(fs: &FsRef, dir: &Path) -> Result<Option<CatalogState>> {
+/// Reads the state of a directory and its revision; nothing if there is no store in it.
+pub(crate) fn load(fs: &FsRef, dir: &Path) -> Result<Option<(CatalogState, u64)>> {
     let Some(loaded) = manifest_log::load(fs, dir)? else { return Ok(None) };
     match decode(&loaded) {
-        (state, None) => Ok(Some(state)),
+        (state, None) => Ok(Some((state, loaded.revision))),
         (_, Some(error)) => Err(Error::corrupt(dir, 0, format!("the manifest: {error}"))),
     }
 }
@@ -217,11 +247,18 @@ pub(crate) fn decode(manifest: &LoadedManifest) -> (CatalogState, Option<Error>)
 }
 
 impl Catalog {
-    /// Begins a generation of the manifest with a state.
-    pub(crate) fn begin(fs: FsRef, dir: &Path, state: CatalogState) -> Result<Self> {
-        let log = ManifestLog::begin(fs, dir, &encode(&state.edits()))?;
+    /// Begins a generation of the manifest with a state that was read at a revision. `progress` is shared with the log.
+    pub(crate) fn begin(
+        fs: FsRef,
+        dir: &Path,
+        state: CatalogState,
+        revision: u64,
+        progress: Arc<Progress>,
+    ) -> Result<Self> {
+        let log = ManifestLog::begin(fs, dir, &encode(&state.edits()), revision)?;
+        progress.set_revision(log.revision());
         let names = state.tables.values().map(|table| table.schema.name.clone()).collect();
-        Ok(Self { state, names, log, writing: Arc::default() })
+        Ok(Self { state, names, log, progress, writing: Arc::default() })
     }
 
     /// Whether a table has this name.
@@ -231,26 +268,43 @@ impl Catalog {
 
     /// Whether it is known which edits are durable. If it is not, this tries to make it known.
     pub(crate) fn settle(&mut self) -> bool {
-        if !self.log.is_usable() {
-            let settled = self.log.checkpoint(&encode(&self.state.edits()));
-            self.writing.note(&settled);
-        }
-        self.log.is_usable()
+        self.log.is_usable() || self.checkpoint(0).is_ok()
+    }
+
+    fn checkpoint(&mut self, edit_bytes: u64) -> Result<()> {
+        let written = self.log.checkpoint(&encode(&self.state.edits()), edit_bytes);
+        self.writing.note(&written);
+        written?;
+        self.progress.set_revision(self.log.revision());
+        Ok(())
+    }
+
+    /// How many edits there were.
+    pub(crate) fn revision(&self) -> u64 {
+        self.log.revision()
+    }
+
+    /// Whether the log has begun a segment that the manifest does not know.
+    pub(crate) fn is_behind_log(&self) -> bool {
+        self.state.log_segment < self.progress.of_log().0
     }
 
     /// Makes edits durable together, then applies them. After an error none is applied.
-    pub(crate) fn commit(&mut self, edits: Vec<Edit>) -> Result<()> {
+    pub(crate) fn commit(&mut self, mut edits: Vec<Edit>) -> Result<()> {
+        let (segment, sequence) = self.progress.of_log();
+        // Replay opens the log only after it; until then what is known of it stays.
+        if segment > 0 && (segment, sequence) != (self.state.log_segment, self.state.log_sequence) {
+            edits.push(Edit::Log { segment, sequence });
+        }
         // Numbers given out are not given out again, whatever fails.
         let refused = |error: Error| {
             Error::retry(format!("the manifest cannot be written now, nothing was changed: {error}"))
         };
-        if self.log.wants_checkpoint() {
-            let written = self.log.checkpoint(&encode(&self.state.edits()));
-            self.writing.note(&written);
-            written.map_err(refused)?;
+        let bytes = encode(&edits);
+        if self.log.wants_checkpoint(bytes.len() as u64) {
+            self.checkpoint(bytes.len() as u64).map_err(refused)?;
         }
         let mut changed = self.state.clone();
-        let bytes = encode(&edits);
         let (given_up, given) = self.changed_names(&edits);
         edits.into_iter().try_for_each(|edit| changed.apply(edit))?;
         let appended = self.log.append(&bytes);
@@ -261,6 +315,7 @@ impl Catalog {
             self.settle();
             return Err(refused(error));
         }
+        self.progress.set_revision(self.log.revision());
         self.state = changed;
         for name in given_up {
             self.names.remove(&name);
@@ -362,6 +417,16 @@ impl Edit {
                 out.push(8);
                 put_u64(out, *sequence);
             }
+            Edit::Log { segment, sequence } => {
+                out.push(9);
+                put_u64(out, *segment);
+                put_u64(out, *sequence);
+            }
+            Edit::SetLosses(losses) => {
+                out.push(10);
+                put_u32(out, losses.len() as u32);
+                losses.iter().for_each(|loss| put_bytes(out, loss.as_bytes()));
+            }
         }
     }
 
@@ -403,21 +468,23 @@ impl Edit {
                 Edit::SetTombstones { table, tombstones }
             }
             8 => Edit::Flushed(reader.u64()?),
+            9 => Edit::Log { segment: reader.u64()?, sequence: reader.u64()? },
+            10 => Edit::SetLosses((0..reader.u32()?).map(|_| reader.text()).collect::<Result<_>>()?),
             other => return Err(Error::invalid(format!("unknown edit {other}"))),
         })
     }
 }
 
-fn put_ids(out: &mut Vec<u8>, ids: &[ColumnId]) {
+pub(crate) fn put_ids(out: &mut Vec<u8>, ids: &[ColumnId]) {
     put_u32(out, ids.len() as u32);
     ids.iter().for_each(|id| put_u32(out, id.0));
 }
 
-fn take_ids(reader: &mut Reader<'_>) -> Result<Vec<ColumnId>> {
+pub(crate) fn take_ids(reader: &mut Reader<'_>) -> Result<Vec<ColumnId>> {
     (0..reader.u32()?).map(|_| Ok(ColumnId(reader.u32()?))).collect()
 }
 
-fn put_schema(out: &mut Vec<u8>, schema: &TableSchema) {
+pub(crate) fn put_schema(out: &mut Vec<u8>, schema: &TableSchema) {
     put_bytes(out, schema.name.as_bytes());
     put_u32(out, schema.columns.len() as u32);
     for column in &schema.columns {
@@ -436,7 +503,7 @@ fn put_schema(out: &mut Vec<u8>, schema: &TableSchema) {
     put_u64(out, schema.partitioning.time_width_ns.unwrap_or(0) as u64);
 }
 
-fn take_schema(reader: &mut Reader<'_>) -> Result<TableSchema> {
+pub(crate) fn take_schema(reader: &mut Reader<'_>) -> Result<TableSchema> {
     let name = reader.text()?;
     let mut columns: Vec<ColumnSchema> = (0..reader.u32()?)
         .map(|_| {
@@ -489,6 +556,8 @@ mod tests {
                 tombstones: vec![Tombstone { sequence: 4, range: DeletedRange::Times(TimeRange::ALL) }],
             },
             Edit::Flushed(9),
+            Edit::Log { segment: 3, sequence: 12 },
+            Edit::SetLosses(vec!["record 11".to_owned()]),
         ];
         for edit in edits {
             state.apply(edit).expect("applies");

@@ -1,17 +1,21 @@
 //! The engine: opening and closing, tables, and the store contract.
 
 use crate::catalog::{self, Catalog, CatalogState, Edit};
+use crate::directory;
 use crate::flush::durable_tombstones;
+use crate::fs::FsRef;
 use crate::gate::Access;
 use crate::maintenance::{Maintenance, QueuedWork, Signal};
 use crate::options::EngineOptions;
+use crate::orphans::Orphans;
+use crate::record_log::Damage;
 use crate::rowset::{Rowset, RowsetSource};
 use crate::shared::{ROWSET_DIR, Shared, WAL_DIR};
 use crate::stats::{Counters, EngineStats};
 use crate::timer::Timer;
 use crate::tombstone::{DeletedRange, Tombstone};
 use crate::version::{PartitionVersion, TableVersion, Version};
-use crate::wal::{ReplayReport, Wal, WalOptions};
+use crate::wal::{Progress, ReplayReport, Wal, WalOptions};
 use crate::watermark::Watermark;
 use async_trait::async_trait;
 use nyala_core::memory::{COMPONENTS, MemoryBudget};
@@ -21,14 +25,22 @@ use nyala_core::store::{
 use nyala_core::{ColumnId, Error, Result, Sequence, TableId, TableSchema, TimeRange};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+
+/// Shorter segments of the log would be begun too often.
+const SEGMENT_BYTES_MIN: u64 = 1 << 20;
+/// Losses that are kept until they are accepted: an operator reads no more.
+const LOSSES_MAX: usize = 100;
 
 /// The embedded store.
 pub struct Engine {
     shared: Arc<Shared>,
     maintenance: Mutex<Maintenance>,
     recovery: ReplayReport,
+    /// Files of rowsets.
+    missing: Vec<String>,
 }
 
 impl Engine {
@@ -41,23 +53,31 @@ impl Engine {
     /// [`Engine::open`] that tells `watch` how many bytes of records were replayed, every now and then.
     pub fn open_watched(options: EngineOptions, watch: &mut dyn FnMut(u64)) -> Result<Self> {
         let (fs, dir) = (options.fs.clone(), options.data_dir.clone());
+        directory::check_manifest(&fs, &dir)?;
         fs.create_dirs(&dir)?;
         let lock = fs.lock_dir(&dir)?;
+        let (state, revision) = catalog::load(&fs, &dir)?.unwrap_or_default();
+        directory::check_parts(&fs, &dir, &state, revision)?;
         for part in [ROWSET_DIR, WAL_DIR] {
-            fs.create_dirs(&dir.join(part))?;
+            fs.create_dir(&dir.join(part))?;
         }
-        let state = catalog::load(&fs, &dir)?.unwrap_or_default();
+        let (rowset_dir, orphans) =
+            (dir.join(ROWSET_DIR), Orphans::new(fs.clone(), &dir, options.clock.clone()));
+        let (next_rowset, missing) = match_files(&fs, &rowset_dir, &orphans, &state)?;
         let budget = MemoryBudget::new(options.memory_limit_bytes);
-        let source = RowsetSource::new(fs.clone(), dir.join(ROWSET_DIR), budget.clone());
-        let next_rowset = remove_orphans(&options, &state)?;
+        let source = RowsetSource::new(fs.clone(), rowset_dir, budget.clone());
         let version = version_of(&state, &source);
-        let flushed = state.flushed_sequence;
-        let catalog = Catalog::begin(fs.clone(), &dir, state)?;
+        let (flushed, known) = (state.flushed_sequence, state.last_sequence());
+        let progress = Arc::new(Progress::default());
+        // Names the parts of the directory durably, too.
+        let catalog = Catalog::begin(fs.clone(), &dir, state, revision, progress.clone())?;
         let wal_options = WalOptions {
             sync: options.wal_sync,
-            segment_bytes: options.wal_segment_bytes,
+            // Segments are given up whole, and two are kept as spares.
+            segment_bytes: options.wal_segment_bytes.min((options.wal_bytes_max / 4).max(SEGMENT_BYTES_MIN)),
             queue_bytes: options.memory_limit_bytes / 8,
-            first_sequence: flushed + 1,
+            first_sequence: known + 1,
+            progress,
         };
         // Replay needs an engine to apply to, and the engine needs the log that replay opens: records are
         // applied to an engine whose log is put in right after.
@@ -78,6 +98,7 @@ impl Engine {
             flushing: Mutex::new(()),
             abandoned: Mutex::new(Vec::new()),
             compacting: Mutex::new(Vec::new()),
+            orphans,
             signal: Arc::new(Signal::default()),
             waiting_bytes: AtomicU64::new(0),
             timer: Timer::start()?,
@@ -85,23 +106,44 @@ impl Engine {
             _lock: lock,
         });
         let mut last_sequence = flushed;
-        let (wal, recovery) = Wal::open(fs, &dir.join(WAL_DIR), wal_options, flushed + 1, &mut |record| {
-            last_sequence = last_sequence.max(record.sequence);
-            let length = record.payload.len() as u64;
-            watch(shared.replayed_bytes.fetch_add(length, Ordering::Relaxed) + length);
-            let context = |error: Error| error.context(format!("log record {}", record.sequence));
-            shared.replay(record.sequence, &record.payload).map_err(context)
-        })?;
+        let (wal, mut recovery) =
+            Wal::open(fs, &dir.join(WAL_DIR), wal_options, flushed + 1, &mut |record| {
+                last_sequence = last_sequence.max(record.sequence);
+                let length = record.payload.len() as u64;
+                watch(shared.replayed_bytes.fetch_add(length, Ordering::Relaxed) + length);
+                let context = |error: Error| error.context(format!("log record {}", record.sequence));
+                shared.replay(record.sequence, &record.payload).map_err(context)
+            })?;
+        let cut_off = directory::missing_end(&dir, &shared.catalog.lock().state, recovery.last_sequence);
+        cut_off.into_iter().for_each(|damage| recovery.add_damage(damage));
+        shared.remember(&recovery.damage);
+        let words = missing.iter().take(LOSSES_MAX).map(Damage::to_string).collect();
+        missing.into_iter().for_each(|damage| recovery.add_damage(damage));
         let entry = shared.watermark.begin(last_sequence)?;
         entry.finish(Some(last_sequence.max(wal.next_sequence() - 1)));
         assert!(shared.wal.set(wal).is_ok(), "the log is opened once");
         let maintenance = Maintenance::start(&shared, shared.options.maintenance_threads)?;
-        Ok(Self { shared, maintenance: Mutex::new(maintenance), recovery })
+        Ok(Self { shared, maintenance: Mutex::new(maintenance), recovery, missing: words })
     }
 
-    /// What the replay of the log came across when the engine was opened.
+    /// What the replay of the log came across when the engine was opened, and files of rowsets that are not there.
     pub fn recovery(&self) -> &ReplayReport {
         &self.recovery
+    }
+
+    /// What was acknowledged and is lost, as far as nobody has accepted it: from this and from earlier starts.
+    pub fn losses(&self) -> Vec<String> {
+        let mut losses = self.shared.catalog.lock().state.losses.clone();
+        losses.extend(self.missing.iter().cloned());
+        losses
+    }
+
+    /// Makes the log begin anew, with nothing in it but what is written from now on, all else being in rowsets.
+    pub(crate) fn renew_log(&self) -> Result<()> {
+        let wal = self.shared.wal();
+        wal.reopen()?;
+        wal.truncate_before(self.shared.catalog.lock().state.flushed_sequence + 1)?;
+        self.shared.catalog.lock().commit(vec![Edit::SetLosses(Vec::new())])
     }
 
     /// The account of memory, for others to charge.
@@ -221,17 +263,47 @@ impl Drop for Engine {
     }
 }
 
-/// Removes files of rowsets that the manifest does not name; returns the next number for a rowset.
-fn remove_orphans(options: &EngineOptions, state: &CatalogState) -> Result<u64> {
-    let metas = || state.tables.values().flat_map(|table| table.rowsets.values());
-    let named: HashSet<String> = metas().map(|meta| meta.file_name()).collect();
-    let dir = options.data_dir.join(ROWSET_DIR);
-    for entry in options.fs.list(&dir)? {
-        if entry.name.ends_with(".rowset") && !named.contains(&entry.name) {
-            options.fs.remove(&dir.join(&entry.name))?;
+/// Compares the files of rowsets with what the manifest names: the next number for a rowset, and what is missing.
+fn match_files(
+    fs: &FsRef,
+    rowset_dir: &Path,
+    orphans: &Orphans,
+    state: &CatalogState,
+) -> Result<(u64, Vec<Damage>)> {
+    let present: HashSet<String> = fs.list(rowset_dir)?.into_iter().map(|entry| entry.name).collect();
+    let (mut named, mut missing) = (HashSet::new(), Vec::new());
+    for table in state.tables.values() {
+        for meta in table.rowsets.values() {
+            if !present.contains(&meta.file_name()) {
+                let (file, name) = (rowset_dir.join(meta.file_name()), table.schema.shown_name());
+                let message = format!("the file is missing, with {} rows of table {name}", meta.rows);
+                missing.push(Damage { file, offset: 0, message });
+            }
+            named.insert(meta.file_name());
         }
     }
-    Ok(state.next_rowset)
+    Ok((orphans.set_aside(rowset_dir, &named)?.max(state.next_rowset), missing))
+}
+
+impl Shared {
+    /// Writes down what the log has lost: the segment that shows it is given up before long.
+    fn remember(&self, damage: &[Damage]) {
+        let mut catalog = self.catalog.lock();
+        let mut losses = catalog.state.losses.clone();
+        for loss in damage.iter().map(Damage::to_string) {
+            if losses.len() < LOSSES_MAX && !losses.contains(&loss) {
+                losses.push(loss);
+            }
+        }
+        if losses == catalog.state.losses {
+            return;
+        }
+        if let Err(error) = catalog.commit(vec![Edit::SetLosses(losses.clone())]) {
+            // It is in the next checkpoint.
+            tracing::error!(%error, "what the log has lost is not written down yet");
+            catalog.state.losses = losses;
+        }
+    }
 }
 
 fn version_of(state: &CatalogState, source: &Arc<RowsetSource>) -> Version {

@@ -121,7 +121,11 @@ impl Shared {
                     sequence: cut,
                     cancelled_by: None,
                 };
-                let written = self.write_rowset(table, partition.id, &sources, (min_sequence, cut))?;
+                // A store that was repaired has rowsets with later sequences than were flushed in all partitions.
+                let newest = partition.rowsets.last().map_or(0, |rowset| rowset.meta.max_sequence);
+                let sequences = (min_sequence.max(newest + 1), cut);
+                let place = (partition.id, partition.range);
+                let written = self.write_rowset(table, place, &sources, sequences)?;
                 flushed.push(Flushed {
                     table: table.id,
                     partition: partition.id,

@@ -229,6 +229,8 @@ fn step(shared: &Shared, pace: &mut Pace) -> Result<bool> {
             break;
         }
     }
+    shared.orphans.sweep_if_due();
+    shared.tell_manifest_of_log()?;
     if !pace.is_rested && pace.last_batch.elapsed() >= REST_AFTER {
         pace.is_rested = true;
         // With rows in it that wait for a flush, it would only be cut into more segments.
@@ -241,6 +243,12 @@ fn step(shared: &Shared, pace: &mut Pace) -> Result<bool> {
 }
 
 impl Shared {
+    /// Says in the manifest that the log has begun a segment, so that it is missed if it disappears.
+    fn tell_manifest_of_log(&self) -> Result<()> {
+        let mut catalog = self.catalog.lock();
+        if catalog.is_behind_log() { catalog.commit(Vec::new()) } else { Ok(()) }
+    }
+
     /// Memory is held by snapshots or running flushes, not by rows a flush could write.
     fn flush_is_pointless(&self) -> bool {
         self.unflushed_bytes() < self.budget.flush_bytes() / 4
@@ -265,6 +273,7 @@ impl Shared {
         let is_full = || {
             used() >= self.budget.memtable_bytes_max()
                 || self.budget.total_bytes() >= self.budget.limit_bytes()
+                || self.log_is_full()
         };
         if used() < self.budget.flush_bytes() && !is_full() {
             return Ok(());
@@ -304,8 +313,17 @@ impl Shared {
         if beyond { Err(self.refusal()) } else { Ok(place) }
     }
 
+    /// The log is as long as it may become while a flush runs that will cut it.
+    fn log_is_full(&self) -> bool {
+        self.unflushed_log_bytes() >= self.options.wal_bytes_max.saturating_mul(2)
+    }
+
     fn refusal(&self) -> nyala_core::Error {
         crate::stats::add(&self.counters.writes_refused, 1);
+        if self.log_is_full() {
+            let most = self.options.wal_bytes_max;
+            return Error::retry(format!("the log is twice as long as wal-limit ({most} bytes), try again"));
+        }
         Error::retry(format!("memory is full, try again ({})", self.budget.describe()))
     }
 }

@@ -5,7 +5,8 @@
 //! its directory synced. The highest number in the directory is the manifest; lower ones are leftovers.
 //!
 //! Invariants: a file with the name of a generation is whole (it got its name after its sync), so one without a
-//! readable checkpoint is damaged. After a failed write or sync the log takes no edit until the caller has
+//! readable checkpoint is damaged. It is made as long as it may become, so one that is shorter was cut. Frames are
+//! numbered through all generations: the number of the last one is the *revision*, which only rises. After a failed write or sync the log takes no edit until the caller has
 //! written a checkpoint: its state decides what became of the edit in doubt. Opening for writing always begins
 //! a generation, so nothing is ever appended behind what a crash left. Payloads are opaque. The bytes are drawn in
 //! `docs/format/manifest.md`.
@@ -19,15 +20,15 @@ use nyala_core::{Error, ErrorKind, Result};
 
 use crate::fs::{Access, FileRef, FileSystem, FsRef, SimulatedFs};
 use crate::record_log::{
-    Authority, Damage, FILE_HEADER_BYTES, FileHeader, FrameHeader, FrameKind, MAX_FILE_BYTES, Scanned,
-    Scanner, frame_bytes, padding,
+    Authority, Damage, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileHeader, FrameHeader, FrameKind,
+    MAX_FILE_BYTES, Scanned, Scanner, frame_bytes, padding,
 };
 
 const MAGIC: [u8; 8] = *b"nyalaMAN";
 const PREFIX: &str = "manifest-";
-const UNNAMED: &str = "manifest.new";
-/// Edits that are not worth a checkpoint however small the state is: reading them takes a millisecond.
-const MIN_EDIT_BYTES: u64 = 1 << 20;
+pub(crate) const UNNAMED: &str = "manifest.new";
+/// Room for edits however small the state is: what a directory of little data takes for it.
+const MIN_EDIT_BYTES: u64 = 64 << 10;
 
 /// What a manifest says.
 #[derive(Debug, Clone)]
@@ -36,6 +37,8 @@ pub struct LoadedManifest {
     pub checkpoint: Bytes,
     /// The edits since, in order.
     pub edits: Vec<Bytes>,
+    /// The number of the last edit, counted through all generations.
+    pub revision: u64,
     /// An unfinished edit follows, as a crash leaves it; it was not acknowledged.
     pub torn: bool,
 }
@@ -48,8 +51,9 @@ pub struct ManifestLog {
     number: u64,
     file: FileRef,
     length: u64,
-    sequence: u64,
-    checkpoint_bytes: u64,
+    /// How long the file was made.
+    made_length: u64,
+    revision: u64,
     /// False after a failure, until the next checkpoint.
     usable: bool,
 }
@@ -75,6 +79,11 @@ pub fn load(fs: &FsRef, dir: &Path) -> Result<Option<LoadedManifest>> {
     }
 }
 
+/// Whether a directory has a manifest, readable or not.
+pub(crate) fn exists(fs: &FsRef, dir: &Path) -> Result<bool> {
+    Ok(!generations(fs, dir)?.is_empty())
+}
+
 /// Reads the whole manifest of a directory whatever is wrong with it, and says so.
 pub fn verify(fs: &FsRef, dir: &Path) -> Result<Option<ReadManifest>> {
     let Some(number) = generations(fs, dir)?.pop() else { return Ok(None) };
@@ -85,11 +94,19 @@ pub fn verify(fs: &FsRef, dir: &Path) -> Result<Option<ReadManifest>> {
     let file = fs.open(&path, Access::Read)?;
     let mut header = [0; FILE_HEADER_BYTES as usize];
     match file.read_exact_at(&mut header, 0) {
-        Ok(()) => {
-            if let Err(message) = FileHeader::decode(&header, MAGIC, number)? {
-                damaged(0, message);
+        Ok(()) => match FileHeader::decode(&header, MAGIC, number)? {
+            Ok(header) => {
+                let length = file.length()?;
+                if length < header.made_length {
+                    let made = header.made_length;
+                    damaged(
+                        length,
+                        format!("the file is {length} bytes long, not {made}: its end is missing"),
+                    );
+                }
             }
-        }
+            Err(message) => damaged(0, message),
+        },
         Err(error) => damaged(0, error.message().to_owned()),
     }
     let mut scanner = Scanner::new(file, number, 0, Authority::Open)?;
@@ -98,7 +115,8 @@ pub fn verify(fs: &FsRef, dir: &Path) -> Result<Option<ReadManifest>> {
     while let Some(scanned) = scanner.next() {
         match (scanned, &mut manifest) {
             (Scanned::Frame { kind: FrameKind::Checkpoint, payload, .. }, None) => {
-                manifest = Some(LoadedManifest { checkpoint: payload, edits: Vec::new(), torn: false });
+                manifest =
+                    Some(LoadedManifest { checkpoint: payload, edits: Vec::new(), revision: 0, torn: false });
             }
             (Scanned::Frame { kind: FrameKind::Record, payload, .. }, Some(manifest)) => {
                 if whole {
@@ -116,7 +134,7 @@ pub fn verify(fs: &FsRef, dir: &Path) -> Result<Option<ReadManifest>> {
         }
     }
     match &mut manifest {
-        Some(manifest) => manifest.torn = scanner.torn(),
+        Some(manifest) => (manifest.revision, manifest.torn) = (scanner.last_sequence(), scanner.torn()),
         None => damaged(FILE_HEADER_BYTES, "the checkpoint cannot be read".to_owned()),
     }
     Ok(Some(ReadManifest { number, manifest, damage }))
@@ -133,20 +151,19 @@ pub fn decode(bytes: &[u8]) -> Result<LoadedManifest> {
 
 impl ManifestLog {
     /// Begins a generation with `checkpoint` as the whole state: for a new store, and each time one is opened,
-    /// after [`load`]. The directory must exist and belong to this process.
-    pub fn begin(fs: FsRef, dir: &Path, checkpoint: &[u8]) -> Result<Self> {
+    /// after [`load`], whose revision it goes on from. The directory must exist and belong to this process.
+    pub fn begin(fs: FsRef, dir: &Path, checkpoint: &[u8], revision: u64) -> Result<Self> {
         let number = generations(&fs, dir)?.pop().unwrap_or(0) + 1;
-        let (file, length) = begin_generation(&fs, dir, number, checkpoint)?;
-        Ok(Self {
-            fs,
-            dir: dir.to_path_buf(),
-            number,
-            file,
-            length,
-            sequence: 1,
-            checkpoint_bytes: length,
-            usable: true,
-        })
+        let revision = revision + 1;
+        let Begun { file, length, made_length } =
+            begin_generation(&fs, dir, number, revision, checkpoint, 0)?;
+        let dir = dir.to_path_buf();
+        Ok(Self { fs, dir, number, file, length, made_length, revision, usable: true })
+    }
+
+    /// The number of the last edit that is known to be on disk, counted through all generations.
+    pub fn revision(&self) -> u64 {
+        self.revision
     }
 
     /// Appends an edit; it is on disk when this returns.
@@ -158,7 +175,7 @@ impl ManifestLog {
             return Err(Error::retry("the manifest takes no edit before its next checkpoint"));
         }
         let frame = frame_bytes(edit.len() as u64);
-        if self.length + frame > MAX_FILE_BYTES {
+        if self.wants_checkpoint(edit.len() as u64) {
             self.usable = false;
             return Err(Error::retry("the manifest is full and takes no edit before its next checkpoint"));
         }
@@ -167,30 +184,29 @@ impl ManifestLog {
         };
         // Until it has succeeded.
         self.usable = false;
-        let sequence = self.sequence + 1;
-        write_frame(&self.file, FrameKind::Record, self.number, sequence, self.length, edit)
+        let revision = self.revision + 1;
+        write_frame(&self.file, FrameKind::Record, self.number, revision, self.length, edit)
             .map_err(unknown)?;
         self.file.sync_data().map_err(unknown)?;
         self.length += frame;
-        self.sequence = sequence;
-        mark_end(&self.file, self.number, self.sequence, self.length);
+        self.revision = revision;
+        mark_end(&self.file, self.number, self.revision, self.length);
         // Last: whoever is broken off before does not know that the edit is there.
         self.usable = true;
         Ok(())
     }
 
-    /// Replaces checkpoint and edits by the state now. If it fails the old ones stay, and with them a doubt about
-    /// the edit that failed last, if one did.
-    pub fn checkpoint(&mut self, state: &[u8]) -> Result<()> {
+    /// Replaces checkpoint and edits by the state now, with room for an edit of `edit_bytes`. If it fails the old
+    /// ones stay, and with them a doubt about the edit that failed last, if one did.
+    pub fn checkpoint(&mut self, state: &[u8], edit_bytes: u64) -> Result<()> {
         // Where a failure leaves both generations in the directory, the new one counts: nothing may be appended to
         // the old one any more.
         self.usable = false;
-        let (file, length) = begin_generation(&self.fs, &self.dir, self.number + 1, state)?;
-        self.number += 1;
-        self.file = file;
-        self.length = length;
-        self.sequence = 1;
-        self.checkpoint_bytes = length;
+        // One is left out for the edit that may be there or not.
+        let (number, revision) = (self.number + 1, self.revision + 2);
+        let begun = begin_generation(&self.fs, &self.dir, number, revision, state, edit_bytes)?;
+        Begun { file: self.file, length: self.length, made_length: self.made_length } = begun;
+        (self.number, self.revision) = (number, revision);
         self.usable = true;
         Ok(())
     }
@@ -200,11 +216,10 @@ impl ManifestLog {
         self.usable
     }
 
-    /// Whether a checkpoint should be written: it must after a failure, and is worth it when reading the edits
-    /// takes longer than reading the state.
-    pub fn wants_checkpoint(&self) -> bool {
-        let edits = self.length - self.checkpoint_bytes;
-        !self.usable || edits > self.checkpoint_bytes.max(MIN_EDIT_BYTES)
+    /// Whether a checkpoint must be written before an edit of `edit_bytes`: after a failure, and when the edits have
+    /// used up their room, which is as large as the state.
+    pub fn wants_checkpoint(&self, edit_bytes: u64) -> bool {
+        !self.usable || self.length + frame_bytes(edit_bytes) + FRAME_HEADER_BYTES > self.made_length
     }
 }
 
@@ -235,10 +250,27 @@ fn generations(fs: &FsRef, dir: &Path) -> Result<Vec<u64>> {
     Ok(numbers)
 }
 
-/// Writes a generation; when this returns it is the manifest.
-fn begin_generation(fs: &FsRef, dir: &Path, number: u64, checkpoint: &[u8]) -> Result<(FileRef, u64)> {
+/// A generation that was begun.
+struct Begun {
+    file: FileRef,
+    /// Where the first edit goes.
+    length: u64,
+    made_length: u64,
+}
+
+/// Writes a generation with room for an edit of `edit_bytes`; when this returns it is the manifest.
+fn begin_generation(
+    fs: &FsRef,
+    dir: &Path,
+    number: u64,
+    revision: u64,
+    checkpoint: &[u8],
+    edit_bytes: u64,
+) -> Result<Begun> {
     let length = FILE_HEADER_BYTES + frame_bytes(checkpoint.len() as u64);
-    if length > MAX_FILE_BYTES {
+    let room = length.max(MIN_EDIT_BYTES).max(frame_bytes(edit_bytes) + FRAME_HEADER_BYTES);
+    let made_length = (length + room).min(MAX_FILE_BYTES);
+    if length + frame_bytes(edit_bytes) + FRAME_HEADER_BYTES > made_length {
         return Err(Error::limit(format!("a manifest of {} bytes", checkpoint.len())));
     }
     let unnamed = dir.join(UNNAMED);
@@ -246,12 +278,24 @@ fn begin_generation(fs: &FsRef, dir: &Path, number: u64, checkpoint: &[u8]) -> R
         fs.remove(&unnamed)?;
     }
     let file = fs.open(&unnamed, Access::Create)?;
-    let header =
-        FileHeader { magic: MAGIC, number, first_sequence: 1, previous_length: 0, previous_last_sequence: 0 };
+    match file.preallocate(made_length) {
+        // Its length is what counts; that the room is there is for a disk that fills up later.
+        Err(error) if error.kind() == ErrorKind::Retry => file.truncate(made_length)?,
+        preallocated => preallocated?,
+    }
+    let header = FileHeader {
+        magic: MAGIC,
+        number,
+        first_sequence: revision,
+        previous_length: 0,
+        previous_last_sequence: 0,
+        revision,
+        made_length,
+    };
     file.write_at(&header.encode(), 0)?;
-    write_frame(&file, FrameKind::Checkpoint, number, 1, FILE_HEADER_BYTES, checkpoint)?;
+    write_frame(&file, FrameKind::Checkpoint, number, revision, FILE_HEADER_BYTES, checkpoint)?;
     // With the mark: the checkpoint is known to be whole from the moment the file has its name.
-    mark_end(&file, number, 1, length);
+    mark_end(&file, number, revision, length);
     file.sync_all()?;
     let named = path(dir, number);
     fs.rename(&unnamed, &named)?;
@@ -260,7 +304,7 @@ fn begin_generation(fs: &FsRef, dir: &Path, number: u64, checkpoint: &[u8]) -> R
         // A leftover is ignored, and removed with the next generation.
         let _ = fs.remove(&path(dir, old));
     }
-    Ok((fs.open(&named, Access::Write)?, length))
+    Ok(Begun { file: fs.open(&named, Access::Write)?, length, made_length })
 }
 
 /// Writes a frame behind everything that was synced.

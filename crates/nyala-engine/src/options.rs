@@ -4,6 +4,7 @@ use crate::fs::{FsRef, RealFs};
 use crate::stage::StageHook;
 use crate::wal::SyncPolicy;
 pub use nyala_column::Preference;
+use nyala_core::env::{ClockRef, SystemClock};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -17,6 +18,8 @@ pub struct EngineOptions {
     pub data_dir: PathBuf,
     /// The file system.
     pub fs: FsRef,
+    /// The time of day, by which files are kept that no manifest names.
+    pub clock: ClockRef,
     /// The most memory everything together may use: see [`nyala_core::memory::MemoryBudget`].
     pub memory_limit_bytes: u64,
     /// When the log is synced.
@@ -43,6 +46,7 @@ impl EngineOptions {
         Self {
             data_dir: data_dir.into(),
             fs: Arc::new(RealFs),
+            clock: Arc::new(SystemClock),
             memory_limit_bytes: 512 << 20,
             wal_sync: SyncPolicy::Always,
             wal_segment_bytes: 64 << 20,

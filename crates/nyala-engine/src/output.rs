@@ -6,6 +6,7 @@ use crate::key::KeyRange;
 use crate::maintenance::Signal;
 use crate::memtable::{Memtable, Wanted};
 use crate::merge::{self, Piece};
+use crate::rowset::origin::Origin;
 use crate::rowset::writer::{RowsetWriter, value_columns};
 use crate::rowset::{Rowset, RowsetMeta};
 use crate::scan::keyed::KeyedMerge;
@@ -46,11 +47,11 @@ impl Shared {
     pub(crate) fn write_rowset(
         &self,
         table: &TableVersion,
-        partition: u64,
+        place: (u64, TimeRange),
         sources: &Sources<'_>,
         sequences: (u64, u64),
     ) -> Result<Option<WrittenRowset>> {
-        let mut output = Output { shared: self, table, partition, sequences, current: None };
+        let mut output = Output { shared: self, table, place, sequences, current: None };
         let wanted = Wanted::new(value_columns(&table.schema));
         if table.schema.is_series_keyed() {
             write_series(&mut output, sources, wanted)?;
@@ -74,7 +75,8 @@ impl Shared {
 struct Output<'a> {
     shared: &'a Shared,
     table: &'a TableVersion,
-    partition: u64,
+    /// Partition and its times.
+    place: (u64, TimeRange),
     sequences: (u64, u64),
     current: Option<(RowsetMeta, RowsetWriter)>,
 }
@@ -84,7 +86,7 @@ impl Output<'_> {
         if self.current.is_none() {
             let meta = RowsetMeta {
                 table: self.table.id,
-                partition: self.partition,
+                partition: self.place.0,
                 min_sequence: self.sequences.0,
                 max_sequence: self.sequences.1,
                 ..RowsetMeta::unknown(self.shared.next_rowset.fetch_add(1, Ordering::Relaxed), 0)
@@ -92,11 +94,26 @@ impl Output<'_> {
             let path = self.shared.rowset_dir().join(meta.file_name());
             let file = self.shared.source.open_file(&path, Access::Create)?;
             let options = &self.shared.options;
-            let writer =
-                RowsetWriter::new(file, &self.table.schema, options.encoding, options.last_rows_from);
+            let writer = RowsetWriter::new(file, &self.origin(), options.encoding, options.last_rows_from);
             self.current = Some((meta, writer));
         }
         Ok(self.current.as_mut().map(|(_, writer)| writer).expect("was begun"))
+    }
+
+    /// What a rowset says of itself.
+    fn origin(&self) -> Origin {
+        let (table, catalog) = (self.table, self.shared.catalog.lock());
+        let known = catalog.state.tables.get(&table.id);
+        Origin {
+            table: table.id,
+            partition: self.place.0,
+            range: self.place.1,
+            min_sequence: self.sequences.0,
+            max_sequence: self.sequences.1,
+            revision: catalog.revision(),
+            schema: table.schema.clone(),
+            dropped_columns: known.map_or_else(Vec::new, |table| table.dropped_columns.clone()),
+        }
     }
 
     fn series(&mut self, series: SeriesId, piece: &Piece<Vec<i64>>) -> Result<()> {

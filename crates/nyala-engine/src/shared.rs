@@ -4,6 +4,7 @@ use crate::catalog::{Catalog, Writing};
 use crate::fs::DirLock;
 use crate::maintenance::Signal;
 use crate::options::EngineOptions;
+use crate::orphans::Orphans;
 use crate::rowset::{Rowset, RowsetMeta, RowsetSource};
 use crate::snapshot::EngineSnapshot;
 use crate::stats::Counters;
@@ -46,6 +47,7 @@ pub(crate) struct Shared {
     pub(crate) abandoned: Mutex<Vec<String>>,
     /// Partitions being compacted.
     pub(crate) compacting: Mutex<Vec<u64>>,
+    pub(crate) orphans: Orphans,
     pub(crate) signal: Arc<Signal>,
     /// Of batches that wait for memory.
     pub(crate) waiting_bytes: AtomicU64,

@@ -7,7 +7,7 @@
 use crate::memtable::Memtable;
 use crate::rowset::Rowset;
 use crate::table_map::TableMap;
-use crate::tombstone::Tombstone;
+use crate::tombstone::{DeletedRange, Tombstone};
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::PartitionInfo;
 use nyala_core::time::partition_time;
@@ -160,6 +160,16 @@ impl TableVersion {
         }
         debug_assert!(range.contains(time_ns));
         range
+    }
+
+    /// Whether the partition that held a time was dropped after a sequence.
+    pub(crate) fn is_dropped(&self, sequence: u64, time_ns: i64) -> bool {
+        self.tombstones.iter().any(|tombstone| match &tombstone.range {
+            DeletedRange::Times(range) => {
+                sequence <= tombstone.sequence && range.contains(partition_time(time_ns))
+            }
+            _ => false,
+        })
     }
 
     /// The partitions that overlap a range of times.

@@ -95,7 +95,7 @@ impl Shared {
         let mut store = self.gate.clone().read_owned().await;
         let bytes = match &work {
             Work::Batch(batch) => {
-                if self.make_partitions(batch)? == MemtableRoom::Full {
+                if self.make_partitions(batch, None)? == MemtableRoom::Full {
                     drop(store);
                     let alone = self.gate.clone().write_owned().await;
                     self.freeze_full();
@@ -154,7 +154,7 @@ impl Shared {
             Work::Batch(batch) => {
                 let version = self.version();
                 for operation in &batch.operations {
-                    apply(&version, operation, sequence, self);
+                    apply(&version, operation, sequence, self, false);
                 }
             }
             Work::DeleteRange { table, range } => self.add_tombstone(*table, range.clone(), sequence),
@@ -194,8 +194,9 @@ impl Shared {
     }
 
     /// Makes the partitions that a batch needs, durably, before anything is logged for them; says whether there is room
-    /// in the memtables of those that are there.
-    fn make_partitions(&self, batch: &WriteBatch) -> Result<MemtableRoom> {
+    /// in the memtables of those that are there. A batch that is `replayed` brings no partitions back that were dropped
+    /// after it.
+    fn make_partitions(&self, batch: &WriteBatch, replayed: Option<u64>) -> Result<MemtableRoom> {
         let (version, sequence) = (self.version(), self.watermark.get());
         let mut missing: BTreeMap<TableId, Vec<i64>> = BTreeMap::new();
         let mut is_full = false;
@@ -212,6 +213,7 @@ impl Shared {
             let table = version.table(upsert.table)?;
             for_each_partition_time(table, upsert, |time_ns| match table.partition_at(time_ns) {
                 Some(position) => is_full |= table.partitions[position].is_full(sequence),
+                None if replayed.is_some_and(|sequence| table.is_dropped(sequence, time_ns)) => {}
                 None => missing.entry(table.id).or_default().push(time_ns),
             });
         }
@@ -258,10 +260,10 @@ impl Shared {
                     let Some(upsert) = known_columns(upsert, &table.schema) else { continue };
                     upsert.validate(&table.schema)?;
                     let batch = WriteBatch { operations: vec![Operation::Upsert(upsert)] };
-                    if self.make_partitions(&batch)? == MemtableRoom::Full {
+                    if self.make_partitions(&batch, Some(sequence))? == MemtableRoom::Full {
                         self.freeze_full();
                     }
-                    apply(&self.version(), &batch.operations[0], sequence, self);
+                    apply(&self.version(), &batch.operations[0], sequence, self, true);
                 }
                 Logged::Operation(operation) => {
                     let version = self.version();
@@ -269,7 +271,7 @@ impl Shared {
                         && let Ok(table) = version.table(*table)
                     {
                         check_keys(&table.schema, keys)?;
-                        apply(&version, &operation, sequence, self);
+                        apply(&version, &operation, sequence, self, true);
                     }
                 }
                 Logged::DeleteRange { table, range } => self.add_tombstone(table, range, sequence),
@@ -384,18 +386,25 @@ fn for_each_partition_time(table: &TableVersion, upsert: &Upsert, mut visit: imp
     }
 }
 
-/// Adds the rows of an operation to the memtables of their partitions.
-fn apply(version: &Version, operation: &Operation, sequence: u64, shared: &Shared) {
+/// Adds the rows of an operation to the memtables of their partitions; of one that is `replayed` those that no rowset of
+/// their partition has.
+fn apply(version: &Version, operation: &Operation, sequence: u64, shared: &Shared, replayed: bool) {
     let (Operation::Upsert(Upsert { table, .. }) | Operation::DeleteKeys { table, .. }) = operation;
     // A table dropped while the batch was logged takes its rows with it.
     let Ok(table) = version.table(*table) else { return };
     // What is still to be applied is behind the watermark.
     let base_sequence = || shared.watermark.get() + 1;
+    let newest =
+        |partition: &PartitionVersion| partition.rowsets.last().map_or(0, |rowset| rowset.meta.max_sequence);
+    let is_flushed = |partition: &PartitionVersion| replayed && sequence <= newest(partition);
     match operation {
         Operation::Upsert(upsert) => {
             let prepared = PreparedUpsert::new(upsert, &table.schema);
             add(&shared.counters.rows_written, prepared.keys.rows as u64);
             by_partition(table, &prepared.keys, sequence, |partition, rows| {
+                if is_flushed(partition) {
+                    return;
+                }
                 let memtable = partition.active(&table.schema, &shared.budget, base_sequence);
                 memtable.upsert(&prepared, rows, sequence);
                 shared.options.at_stage.at(Stage::Applying);
@@ -409,6 +418,9 @@ fn apply(version: &Version, operation: &Operation, sequence: u64, shared: &Share
             let rows = keys.first().map_or(0, |array| array.len());
             let prepared = PreparedKeys { columns: columns.collect(), rows };
             by_partition(table, &prepared, sequence, |partition, rows| {
+                if is_flushed(partition) {
+                    return;
+                }
                 let memtable = partition.active(&table.schema, &shared.budget, base_sequence);
                 memtable.delete(&prepared, rows, sequence);
                 shared.options.at_stage.at(Stage::Applying);
@@ -427,14 +439,7 @@ fn by_partition(
     if keys.rows == 0 {
         return;
     }
-    let dropped = |time_ns: i64| {
-        table.tombstones.iter().any(|tombstone| match &tombstone.range {
-            DeletedRange::Times(range) => {
-                sequence <= tombstone.sequence && range.contains(partition_time(time_ns))
-            }
-            _ => false,
-        })
-    };
+    let dropped = |time_ns: i64| table.is_dropped(sequence, time_ns);
     let Some(times) = partition_times(table, keys) else {
         if let Some(position) = table.partition_at(0).filter(|_| !dropped(0)) {
             visit(&table.partitions[position], None);

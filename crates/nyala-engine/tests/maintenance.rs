@@ -9,7 +9,7 @@ use nyala_engine::fs::{Fault, FileSystem, OperationKind, SimulatedFs};
 use nyala_engine::{Engine, EngineOptions, SyncPolicy, block_on};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use support::{create, options, points, rows};
 
@@ -130,6 +130,22 @@ fn acknowledged_records_whose_sync_failed_are_flushed_at_once() -> Result<()> {
     };
     let engine = Engine::open(relaxed)?;
     let table = create(&engine)?;
+    // The manifest is written for the first partition, and then because the log has begun a segment.
+    let (syncs, is_told) = (AtomicUsize::new(0), Arc::new(AtomicBool::new(false)));
+    fs.on_operation({
+        let is_told = is_told.clone();
+        move |_, operation| match operation.kind {
+            _ if !operation.path.to_string_lossy().contains("manifest-") => {}
+            OperationKind::Sync => drop(syncs.fetch_add(1, Ordering::SeqCst)),
+            // The end mark, after the second sync.
+            OperationKind::Write if syncs.load(Ordering::SeqCst) == 2 => {
+                is_told.store(true, Ordering::SeqCst)
+            }
+            _ => {}
+        }
+    });
+    block_on(engine.write(points(table, &[(1, 10, Some(0))])))?;
+    wait_until("the manifest knows the segment", || is_told.load(Ordering::SeqCst));
     block_on(engine.write(points(table, &[(1, 10, Some(1))])))?;
     // Only the log syncs now, at the end of the interval.
     fs.inject(Fault::Sync { skip: 0 });

@@ -74,13 +74,14 @@ impl Running {
         let clock: ClockRef = Arc::new(SystemClock);
         let measured: Arc<OnceLock<Arc<Engine>>> = Arc::default();
         let shown = measured.clone();
+        let damaged: Arc<AtomicU64> = Arc::default();
         let disk: Arc<Disk> = Arc::default();
-        let checks = checks(measured.clone(), disk.clone(), config.wal_limit.0 as u64);
-        let (seen, room) = (checks.clone(), disk.clone());
+        let checks = checks(measured.clone(), disk.clone(), config.wal_limit.0 as u64, damaged.clone());
+        let (seen, room, lost) = (checks.clone(), disk.clone(), damaged.clone());
         let engine_metrics = move |text: &mut String| {
             if let Some(engine) = shown.get() {
                 engine_metrics(&engine.stats(), text);
-                state_metrics(engine.recovery().damage_count, &room, text);
+                state_metrics(lost.load(Ordering::Relaxed), &room, text);
                 health::metrics(&seen(), text);
             }
         };
@@ -131,13 +132,14 @@ impl Running {
         )
         .map_err(|error| Error::from(error).context(format!("listening on {}", config.http_bind)))?;
         let opened = open_databases(config, &work, &context);
-        let (engine, catalog) = match opened {
+        let (engine, catalog, damaged_places) = match opened {
             Ok(opened) => opened,
             Err(error) => {
                 server.stop();
                 return Err(error);
             }
         };
+        damaged.store(damaged_places, Ordering::Relaxed);
         // Nothing was in either before.
         let _ = measured.set(engine.clone());
         work.spawn(upkeep(catalog.clone(), engine.clone(), clock));
@@ -174,26 +176,29 @@ impl Running {
     }
 }
 
-/// Opens store and databases; says meanwhile how far it is.
+/// Opens store and databases; says meanwhile how far it is, and in the end how much of them is damaged or lost.
 fn open_databases(
     config: &Config,
     work: &tokio::runtime::Runtime,
     context: &Context,
-) -> Result<(Arc<Engine>, Arc<Catalog>)> {
+) -> Result<(Arc<Engine>, Arc<Catalog>, u64)> {
     let mut watch = |replayed_bytes| context.stage.recovering(replayed_bytes);
     let engine = Arc::new(Engine::open_watched(engine_options(config), &mut watch)?);
-    for damage in &engine.recovery().damage {
-        tracing::error!(%damage, "the log is damaged: what it held there is lost");
+    let losses = engine.losses();
+    for loss in &losses {
+        tracing::error!(loss, "what was stored is damaged or lost; `nyala check --accept` ends this message");
     }
     let catalog = Arc::new(work.block_on(Catalog::open(engine.clone()))?);
     if let Some(damage) = catalog.damage() {
         tracing::error!(
             %damage,
             "records of databases are damaged: databases are known by their measurements, their policies keep points \
-             for ever, and their continuous queries are lost; ALTER and CREATE what they were"
+             for ever, and their continuous queries are lost; ALTER and CREATE what they were, then `nyala check \
+             --accept` ends this message"
         );
     }
-    Ok((engine, catalog))
+    let damaged_places = losses.len() as u64 + u64::from(catalog.damage().is_some());
+    Ok((engine, catalog, damaged_places))
 }
 
 /// What is left of the memory limit for data.
@@ -241,7 +246,12 @@ async fn upkeep(catalog: Arc<Catalog>, engine: Arc<Engine>, clock: ClockRef) {
 }
 
 /// Tells what is not as it should be.
-fn checks(engine: Arc<OnceLock<Arc<Engine>>>, disk: Arc<Disk>, log_limit_bytes: u64) -> Checks {
+fn checks(
+    engine: Arc<OnceLock<Arc<Engine>>>,
+    disk: Arc<Disk>,
+    log_limit_bytes: u64,
+    damaged: Arc<AtomicU64>,
+) -> Checks {
     Arc::new(move || {
         let Some(engine) = engine.get() else { return Vec::new() };
         let of_work = |(name, why): (&'static str, String)| match name {
@@ -268,9 +278,12 @@ fn checks(engine: Arc<OnceLock<Arc<Engine>>>, disk: Arc<Disk>, log_limit_bytes: 
                 message: format!("the disk is nearly full: {disk}"),
             });
         }
-        let places = engine.recovery().damage_count;
+        let places = damaged.load(Ordering::Relaxed);
         if places > 0 {
-            let message = format!("records in {places} damaged places of the log were lost");
+            let message = format!(
+                "{places} places in the data are damaged or lost: the log of the start names them, as does `nyala \
+                 check`; `nyala check --accept` ends this warning"
+            );
             checks.push(Check { name: "recovery", fails: false, message });
         }
         checks
@@ -412,11 +425,7 @@ fn engine_report(stats: &EngineStats) -> Report {
 /// What the last start found, and the room on the disk, in Prometheus' text format.
 fn state_metrics(damaged_places: u64, disk: &Disk, text: &mut String) {
     let gauges = [
-        (
-            "recovery_damaged_places",
-            "Damaged places of the log whose records the last start lost.",
-            damaged_places,
-        ),
+        ("recovery_damaged_places", "What is damaged or lost, and not accepted yet.", damaged_places),
         ("disk_bytes", "The size of the disk of the data.", disk.size_bytes()),
         ("disk_free_bytes", "What may still be written to it.", disk.free_bytes()),
     ];

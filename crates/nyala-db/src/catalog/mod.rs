@@ -122,14 +122,35 @@ struct Owned<'a> {
 type Place = (String, String);
 
 const DATABASES_TABLE: &str = "nyala.databases";
+/// What the table of databases is called from when it was found damaged until somebody accepts it.
+pub const DAMAGED_DATABASES_TABLE: &str = "nyala.databases.damaged";
 const CONTINUOUS_TABLE: &str = "nyala.continuous";
 const SERIES_TABLE: &str = "nyala.series";
 /// Between the parts of a measurement's table name; names of databases and policies cannot hold it.
 const SEPARATOR: char = '\u{0}';
 
+/// Refuses a store that has measurements, and not their series: nothing would be found.
+fn check_tables(store: &StoreRef) -> Result<()> {
+    let tables = store.tables();
+    let has = |wanted: &dyn Fn(&str) -> bool| tables.iter().any(|(_, schema)| wanted(&schema.name));
+    match has(&|name| name.contains(SEPARATOR)) && !has(&|name| name == SERIES_TABLE) {
+        true => {
+            Err(Error::new(ErrorKind::Corrupt, "the table of series is missing, and measurements are there"))
+        }
+        false => Ok(()),
+    }
+}
+
+fn encode(database: &Database) -> Vec<u8> {
+    serde_json::to_vec(database).expect("a database record is plain data")
+}
+
 impl State {
-    /// Makes a database and a policy known by the table of a measurement, where their records cannot be read.
-    fn restore(&mut self, database: &str, policy: &str, schema: &TableSchema) -> Result<()> {
+    /// Makes a database and a policy known by the table of a measurement; whether there was no record of them.
+    fn restore(&mut self, database: &str, policy: &str, schema: &TableSchema) -> Result<bool> {
+        if self.databases.get(database).is_some_and(|known| known.policy(policy).is_some()) {
+            return Ok(false);
+        }
         let created = self.databases.len() as u64;
         let known = self.databases.entry(database.into()).or_insert_with(|| {
             Arc::new(Database {
@@ -142,22 +163,21 @@ impl State {
             })
         });
         let known = Arc::make_mut(known);
-        if known.policy(policy).is_none() {
-            let shard_duration_ns = schema.partitioning.time_width_ns;
-            let asked = PolicyChange { shard_duration_ns, ..PolicyChange::default() };
-            known.policies.push(RetentionPolicy::new(policy, &asked)?);
-        }
+        let shard_duration_ns = schema.partitioning.time_width_ns;
+        let asked = PolicyChange { shard_duration_ns, ..PolicyChange::default() };
+        known.policies.push(RetentionPolicy::new(policy, &asked)?);
         if policy == DEFAULT_POLICY_NAME {
             known.default_policy = policy.into();
         }
-        Ok(())
+        Ok(true)
     }
 }
 
 impl Catalog {
     /// Reads the catalog of a store.
     pub async fn open(store: StoreRef) -> Result<Self> {
-        let databases_records = Records::open(store.clone(), DATABASES_TABLE).await?;
+        check_tables(&store)?;
+        let mut databases_records = Records::open(store.clone(), DATABASES_TABLE).await?;
         let continuous_records = Records::open(store.clone(), CONTINUOUS_TABLE).await?;
         let series_records = Records::open(store.clone(), SERIES_TABLE).await?;
         let users = Users::open(store.clone()).await?;
@@ -173,6 +193,7 @@ impl Catalog {
             Err(error) if error.kind() == ErrorKind::Corrupt => Some(error.to_string()),
             visited => visited.map(|()| None)?,
         };
+        let mut lost = Vec::new();
         if let Some(words) = broken {
             return Err(Error::new(ErrorKind::Corrupt, words));
         }
@@ -182,8 +203,8 @@ impl Catalog {
             else {
                 continue;
             };
-            if damage.is_some() {
-                state.restore(database, policy, &schema)?;
+            if state.restore(database, policy, &schema)? {
+                lost.push(format!("{database:?}.{policy:?}"));
             }
             let measurement =
                 Measurement::new(name.into(), table, &schema, store.clone(), series_records.clone());
@@ -193,6 +214,28 @@ impl Catalog {
                 .or_default()
                 .insert(name.into(), Arc::new(measurement));
         }
+        let known =
+            |store: &StoreRef, name: &str| store.tables().into_iter().find(|(_, schema)| schema.name == name);
+        if damage.is_some() {
+            // What is written from now on can be read again, and what is left of the old records says that some are lost.
+            if let Some((earlier, _)) = known(&store, DAMAGED_DATABASES_TABLE) {
+                store.drop_table(earlier).await?;
+            }
+            if let Some((damaged, _)) = known(&store, DATABASES_TABLE) {
+                store.alter_table(damaged, vec![Alteration::Rename(DAMAGED_DATABASES_TABLE.into())]).await?;
+            }
+            databases_records = Records::open(store.clone(), DATABASES_TABLE).await?;
+            let encoded =
+                state.databases.values().map(|database| (database.name.as_bytes(), encode(database)));
+            let encoded: Vec<_> = encoded.collect();
+            let record = databases_records.put(encoded.iter().map(|(name, value)| (*name, value.as_slice())));
+            databases_records.write(vec![record]).await?;
+        }
+        let lost = (!lost.is_empty())
+            .then(|| format!("the records of retention policies are lost: {}", lost.join(", ")));
+        let earlier = known(&store, DAMAGED_DATABASES_TABLE)
+            .map(|_| "they were damaged at an earlier start".to_owned());
+        let damage = damage.or(lost).or(earlier);
         Ok(Self {
             store,
             damage,
@@ -207,8 +250,8 @@ impl Catalog {
         })
     }
 
-    /// What is damaged of the records of databases: those that have measurements are known by these, with policies
-    /// that keep points for ever.
+    /// What is damaged or lost of the records of databases: those that have measurements are known by these, with
+    /// policies that keep points for ever. It stays until somebody accepts it.
     pub fn damage(&self) -> Option<&str> {
         self.damage.as_deref()
     }
@@ -388,7 +431,7 @@ impl Catalog {
     }
 
     async fn save(&self, database: Database) -> Result<()> {
-        let value = serde_json::to_vec(&database).expect("a database record is plain data");
+        let value = encode(&database);
         let record = self.databases_records.put([(database.name.as_bytes(), value.as_slice())]);
         self.databases_records.write(vec![record]).await?;
         self.state.write().databases.insert(database.name.clone(), Arc::new(database));

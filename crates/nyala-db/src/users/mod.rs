@@ -17,7 +17,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-const USERS_TABLE: &str = "nyala.users";
+/// Where they are in the store.
+pub const USERS_TABLE: &str = "nyala.users";
 
 /// What a user may do with a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

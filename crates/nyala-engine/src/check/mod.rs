@@ -11,6 +11,7 @@ mod last_rows;
 mod rowset;
 
 use crate::catalog::{self, CatalogState, CatalogTable};
+use crate::directory;
 use crate::fs::FsRef;
 use crate::manifest_log;
 use crate::record::{self, Logged};
@@ -90,12 +91,7 @@ impl CheckReport {
 /// store, or a process has it open.
 pub fn check(fs: &FsRef, dir: &Path, watch: &mut dyn FnMut(CheckProgress)) -> Result<CheckReport> {
     let parts = [dir.join(ROWSET_DIR), dir.join(WAL_DIR)];
-    // Looked for first, so that no lock file is left in a directory that is none of ours.
-    if !fs.exists(dir)?
-        || !parts.iter().map(|part| fs.exists(part)).collect::<Result<Vec<_>>>()?.contains(&true)
-    {
-        return Err(Error::missing(format!("{} is not a data directory of nyala", dir.display())));
-    }
+    directory::check_is_ours(fs, dir)?;
     let _lock = fs.lock_dir(dir)?;
     let mut check = Check { fs, dir, report: CheckReport::default(), total_bytes: 0, watch };
     for part in &parts {
@@ -115,7 +111,19 @@ pub fn check(fs: &FsRef, dir: &Path, watch: &mut dyn FnMut(CheckProgress)) -> Re
     Ok(check.report)
 }
 
-fn length(fs: &FsRef, path: &Path) -> u64 {
+/// Reads all of one rowset, and says what is wrong with it.
+pub(crate) fn check_rowset(
+    source: &Arc<RowsetSource>,
+    meta: &RowsetMeta,
+    table: &CatalogTable,
+) -> Vec<Damage> {
+    let (report, watch) = (CheckReport::default(), &mut |_: CheckProgress| {});
+    let mut check = Check { fs: &source.fs, dir: &source.dir, report, total_bytes: 0, watch };
+    rowset::check(&mut check, source, meta, Some(table));
+    check.report.damage
+}
+
+pub(crate) fn length(fs: &FsRef, path: &Path) -> u64 {
     // What cannot be opened is found damaged when it is looked at.
     fs.open(path, crate::fs::Access::Read).and_then(|file| file.length()).unwrap_or(0)
 }
@@ -157,6 +165,13 @@ impl Check<'_> {
             self.report.failed(&path, "manifest", &error);
         }
         self.report.tables = state.tables.len() as u64;
+        for loss in &state.losses {
+            self.report.damaged(&path, 0, format!("lost at an earlier start, and not accepted: {loss}"));
+        }
+        if let Err(error) = directory::check_parts(self.fs, self.dir, &state, manifest.revision) {
+            let place = error.place().map_or(self.dir, |place| &place.file).to_path_buf();
+            self.report.failed(&place, "missing", &error);
+        }
         Ok(Some(state))
     }
 
@@ -190,6 +205,10 @@ impl Check<'_> {
             self.progress();
             Ok(())
         })?;
+        let cut_off = state.and_then(|state| directory::missing_end(self.dir, state, log.last_sequence));
+        if let Some(damage) = cut_off {
+            self.report.damaged(&damage.file, 0, damage.message);
+        }
         self.report.log_segments = log.segments;
         self.report.log_records = log.records;
         for damage in &log.damage {
@@ -254,7 +273,7 @@ impl Check<'_> {
         for name in files.keys().filter(|name| !named.contains(*name)) {
             let path = source.dir.join(name);
             self.report.note(format!(
-                "{}: no manifest names it; a crash left it, and the next start removes it",
+                "{}: no manifest names it; a crash left it, and the next start sets it aside for a day",
                 path.display()
             ));
         }

@@ -88,6 +88,7 @@ pub(super) fn check(
 impl RowsetCheck<'_, '_> {
     fn walk(&mut self) {
         self.footer_against_manifest();
+        self.origin();
         let bloom = self.footer.bloom;
         self.filter = self.block("filter of keys", bloom);
         if let Some(filter) = &self.filter
@@ -136,6 +137,27 @@ impl RowsetCheck<'_, '_> {
             wrong.push(format!("its partition {} does not exist", meta.partition));
         }
         wrong.into_iter().for_each(|words| self.wrong(BlockRef::default(), &words));
+    }
+
+    /// What the file says of itself is what the manifest says.
+    fn origin(&mut self) {
+        let place = self.footer.origin;
+        self.count(place);
+        let (meta, table) = (self.rowset.meta.clone(), self.table);
+        match (self.rowset.origin(), table) {
+            (Err(error), _) => self.failed("where its rows come from", &error),
+            (Ok(Some(origin)), Some(table)) => {
+                let of_manifest = (meta.table, meta.partition, meta.min_sequence, meta.max_sequence);
+                let of_file = (origin.table, origin.partition, origin.min_sequence, origin.max_sequence);
+                if of_file != of_manifest || table.partitions.get(&meta.partition) != Some(&origin.range) {
+                    self.wrong(
+                        place,
+                        "the file says other sequences or another place of its rows than the manifest",
+                    );
+                }
+            }
+            (Ok(_), _) => {}
+        }
     }
 
     fn page(&mut self, which: Rows, number: usize) {

@@ -15,7 +15,7 @@ use crate::rowset::Rowset;
 use crate::shared::Shared;
 use crate::stats::add;
 use crate::version::{PartitionVersion, TableVersion};
-use nyala_core::{Error, ErrorKind, Result};
+use nyala_core::{Error, ErrorKind, Result, TimeRange};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ impl Shared {
     }
 
     fn compact_partition(&self, candidate: &Candidate) -> Result<bool> {
-        let Some((table, inputs)) = self.inputs(candidate) else { return Ok(false) };
+        let Some((table, range, inputs)) = self.inputs(candidate) else { return Ok(false) };
         let sources = Sources {
             rowsets: &inputs,
             memtables: &[],
@@ -88,7 +88,8 @@ impl Shared {
         };
         let sequences = (inputs[0].meta.min_sequence, inputs[inputs.len() - 1].meta.max_sequence);
         self.remove_abandoned();
-        let mut written = self.write_rowset(&table, candidate.partition, &sources, sequences)?;
+        let place = (candidate.partition, range);
+        let mut written = self.write_rowset(&table, place, &sources, sequences)?;
         let published = self
             .sync_rowsets(written.iter_mut())
             .and_then(|()| self.options.fs.sync_dir(&self.rowset_dir()))
@@ -142,13 +143,13 @@ impl Shared {
 
     /// The table without its partitions, and the rowsets to merge. A version held for as long as a compaction
     /// takes would hold memtables that were flushed meanwhile.
-    fn inputs(&self, candidate: &Candidate) -> Option<(TableVersion, Vec<Arc<Rowset>>)> {
+    fn inputs(&self, candidate: &Candidate) -> Option<(TableVersion, TimeRange, Vec<Arc<Rowset>>)> {
         let version = self.version();
         let (table, partition) = find(version.tables.get(&candidate.table), candidate.partition)?;
         let inputs = partition.rowsets.get(candidate.rowsets.clone()).filter(|inputs| inputs.len() > 1)?;
         let empty = TableVersion::new(table.id, table.schema.clone());
         let table = TableVersion { tombstones: table.tombstones.clone(), ..empty };
-        Some((table, inputs.to_vec()))
+        Some((table, partition.range, inputs.to_vec()))
     }
 }
 

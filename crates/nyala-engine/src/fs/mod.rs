@@ -27,6 +27,9 @@ pub type FsRef = Arc<dyn FileSystem>;
 /// A shared open file.
 pub type FileRef = Arc<dyn File>;
 
+/// What is copied at once.
+const COPY_BYTES: usize = 1 << 20;
+
 /// The name of the file in a data directory that its one process holds locked.
 pub const LOCK_FILE: &str = "LOCK";
 
@@ -85,7 +88,7 @@ pub trait FileSystem: fmt::Debug + Send + Sync + 'static {
     /// Removes an empty directory.
     fn remove_dir(&self, path: &Path) -> Result<()>;
 
-    /// What is in a directory, sorted by name.
+    /// What files and directories are in a directory, sorted by name.
     fn list(&self, dir: &Path) -> Result<Vec<DirEntry>>;
 
     /// Puts the names in a directory (created, renamed, removed) on disk.
@@ -102,16 +105,40 @@ pub trait FileSystem: fmt::Debug + Send + Sync + 'static {
         files.iter().try_for_each(|file| file.sync_all())
     }
 
+    /// Gives a file that nobody changes any more a second name, or copies it where that cannot be. On disk when this
+    /// returns, but for the name.
+    fn link(&self, from: &Path, to: &Path) -> Result<()> {
+        self.copy(from, to)
+    }
+
+    /// Copies a file. On disk when this returns, but for the name.
+    fn copy(&self, from: &Path, to: &Path) -> Result<()> {
+        let (from, to) = (self.open(from, Access::Read)?, self.open(to, Access::Create)?);
+        let (length, mut offset, mut buffer) = (from.length()?, 0, vec![0; COPY_BYTES]);
+        while offset < length {
+            let read = from.read_at(&mut buffer, offset)?;
+            if read == 0 {
+                break;
+            }
+            to.write_at(&buffer[..read], offset)?;
+            offset += read as u64;
+        }
+        to.sync_all()
+    }
+
     /// Bytes that can still be written in this directory.
     fn free_bytes(&self, dir: &Path) -> Result<u64>;
 
-    /// Creates a directory and its missing parents, and puts their names on disk.
+    /// Creates a directory and its missing parents, and puts their names on disk, also those that an earlier process
+    /// made and was killed before it did so.
     fn create_dirs(&self, path: &Path) -> Result<()> {
-        if path.as_os_str().is_empty() || self.exists(path)? {
+        let Some(parent) = path.parent() else { return Ok(()) };
+        self.create_dirs(parent)?;
+        if self.exists(path)? {
+            // A directory that this process may not read is one in which it made nothing.
+            let _ = self.sync_dir(parent);
             return Ok(());
         }
-        let parent = path.parent().unwrap_or(Path::new(""));
-        self.create_dirs(parent)?;
         self.create_dir(path)?;
         self.sync_dir(parent)
     }

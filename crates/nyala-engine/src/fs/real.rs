@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, IoSlice, Read, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, FileTypeExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -54,7 +54,8 @@ impl FileSystem for RealFs {
     }
 
     fn create_dir(&self, path: &Path) -> Result<()> {
-        match fs::create_dir(path) {
+        // Data is nobody else's.
+        match fs::DirBuilder::new().mode(0o700).create(path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
             other => other.map_err(|error| os_error("create directory", path, &error)),
         }
@@ -69,7 +70,12 @@ impl FileSystem for RealFs {
         let mut entries = Vec::new();
         for entry in fs::read_dir(here(dir)).map_err(failed)? {
             let entry = entry.map_err(failed)?;
-            let is_dir = entry.file_type().map_err(failed)?.is_dir();
+            let file_type = entry.file_type().map_err(failed)?;
+            // The server's own may be here, and is nothing that could be read.
+            if file_type.is_socket() {
+                continue;
+            }
+            let is_dir = file_type.is_dir();
             entries.push(DirEntry { name: entry.file_name().to_string_lossy().into_owned(), is_dir });
         }
         entries.sort();
@@ -129,6 +135,11 @@ impl FileSystem for RealFs {
             }
             outcome
         })
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> Result<()> {
+        // Not across file systems, and not on all of them.
+        if fs::hard_link(from, to).is_ok() { Ok(()) } else { self.copy(from, to) }
     }
 
     fn free_bytes(&self, dir: &Path) -> Result<u64> {

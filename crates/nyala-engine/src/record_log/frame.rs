@@ -9,7 +9,8 @@
 //! 24 first sequence   8               20 synced length      4
 //! 32 previous length  8               24 payload CRC-32     4
 //! 40 previous last    8               28 header CRC-32      4 (of the 28 bytes before)
-//! 48 zeros           12
+//! 48 revision         8
+//! 56 made length      4
 //! 60 CRC-32           4 (of the 60 bytes before)
 //! ```
 //!
@@ -23,8 +24,8 @@ pub(crate) const FILE_HEADER_BYTES: u64 = 64;
 pub(crate) const FRAME_HEADER_BYTES: u64 = 32;
 /// Offsets in frames have 32 bits.
 pub(crate) const MAX_FILE_BYTES: u64 = u32::MAX as u64;
-/// The version of the format that is written; the only one so far.
-const VERSION: u32 = 1;
+/// The version of the format that is written. Version 1 has zeros for what headers say since.
+const VERSION: u32 = 2;
 const ALIGNMENT: u64 = 8;
 
 /// The head of a file.
@@ -40,6 +41,10 @@ pub(crate) struct FileHeader {
     pub(crate) previous_length: u64,
     /// The last sequence in all files before.
     pub(crate) previous_last_sequence: u64,
+    /// Of a log: the revision of the manifest when the file was begun, which no manifest beside it is older than.
+    pub(crate) revision: u64,
+    /// How long the file was made before it got its name. It is never shorter while it is the last one. 0: not known.
+    pub(crate) made_length: u64,
 }
 
 /// What a frame is.
@@ -73,6 +78,8 @@ impl FileHeader {
         bytes[24..32].copy_from_slice(&self.first_sequence.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.previous_length.to_le_bytes());
         bytes[40..48].copy_from_slice(&self.previous_last_sequence.to_le_bytes());
+        bytes[48..56].copy_from_slice(&self.revision.to_le_bytes());
+        bytes[56..60].copy_from_slice(&(self.made_length as u32).to_le_bytes());
         let crc = crc32fast::hash(&bytes[..60]);
         bytes[60..].copy_from_slice(&crc.to_le_bytes());
         bytes
@@ -92,7 +99,7 @@ impl FileHeader {
             return Ok(Err("the file header is of another kind of file".to_owned()));
         }
         let version = u32_at(bytes, 8);
-        if version != VERSION {
+        if !(1..=VERSION).contains(&version) {
             return Err(Error::unsupported(format!(
                 "the data is of another program version: log format {version}, this program knows {VERSION}"
             )));
@@ -103,6 +110,8 @@ impl FileHeader {
             first_sequence: u64_at(bytes, 24),
             previous_length: u64_at(bytes, 32),
             previous_last_sequence: u64_at(bytes, 40),
+            revision: u64_at(bytes, 48),
+            made_length: u32_at(bytes, 56).into(),
         };
         if header.number != number {
             return Ok(Err(format!("the file header has number {}, the name {number}", header.number)));

@@ -14,6 +14,8 @@ use crate::fs::FileRef;
 
 /// What is read at once: large enough that the last frame of a chunk, which is read twice, costs little.
 const CHUNK_BYTES: u64 = 2 << 20;
+/// What is passed over at once where nothing was written.
+const BLANK: [u8; 1024] = [0; 1024];
 /// What is given up at once where the disk cannot read.
 const UNREADABLE_BYTES: u64 = 4096;
 
@@ -247,8 +249,15 @@ impl Scanner {
             }
             // All starts in what is in memory, without going through `view` for each.
             let window = self.chunk.slice((offset - self.chunk_offset) as usize..);
-            for (step, start) in (0..=window.len() - FRAME_HEADER_BYTES as usize).step_by(8).enumerate() {
-                let here = offset + 8 * step as u64;
+            let mut next = 0;
+            while next + FRAME_HEADER_BYTES as usize <= window.len() {
+                // Mostly what was preallocated. A header's first eight bytes are not all zeros.
+                if window.get(next..next + BLANK.len()) == Some(&BLANK) {
+                    next += BLANK.len();
+                    continue;
+                }
+                let (start, here) = (next, offset + next as u64);
+                next += 8;
                 let Some(header) = self.header_at(&window[start..], here) else { continue };
                 // An end mark in the middle of a finished file is one that should have been overwritten.
                 if header.kind == FrameKind::End && !open {

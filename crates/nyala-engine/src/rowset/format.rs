@@ -6,8 +6,8 @@ use nyala_core::{ColumnId, ColumnType, Error, Result};
 
 /// The first bytes of the file, and its last.
 pub(crate) const MAGIC: [u8; 8] = *b"nyalaROW";
-/// The version written; every version ever written stays readable. Version 1 has no last rows.
-pub(crate) const VERSION: u32 = 2;
+/// The version written; every version ever written stays readable. Version 1 has no last rows, version 2 no origin.
+pub(crate) const VERSION: u32 = 3;
 /// Magic and version, then zeros.
 pub(crate) const HEADER_BYTES: u64 = 16;
 /// Footer offset, length, checksum, magic.
@@ -212,6 +212,8 @@ pub(crate) struct Footer {
     pub(crate) last_key: Vec<u8>,
     /// Bloom filter of encoded keys, in tables not keyed by series.
     pub(crate) bloom: BlockRef,
+    /// Of which table and partition the rows are: see [`super::origin`].
+    pub(crate) origin: BlockRef,
 }
 
 /// A column type as written in files; wraps so that its numbers live here.
@@ -278,6 +280,9 @@ impl Footer {
             out.extend_from_slice(&(pages.len() as u32).to_le_bytes());
             pages.iter().for_each(|page| page.put(&mut out));
         }
+        if version > 2 {
+            self.origin.put(&mut out);
+        }
         out
     }
 
@@ -292,6 +297,9 @@ impl Footer {
         footer.pages = PageEntry::take_all(&mut reader, footer.columns.len())?;
         if version > 1 {
             footer.last_pages = PageEntry::take_all(&mut reader, footer.columns.len())?;
+        }
+        if version > 2 {
+            footer.origin = BlockRef::take(&mut reader)?;
         }
         if !reader.is_empty() {
             return Err(Error::invalid("bytes after the footer"));
@@ -397,11 +405,14 @@ mod tests {
             last_pages: vec![PageEntry { groups: 1, column_pages: vec![block], ..PageEntry::default() }],
             last_key: vec![1, 2],
             bloom: block,
+            origin: BlockRef { offset: 3, ..block },
         };
         let bytes = footer.encode(VERSION);
         assert_eq!(Footer::decode(&bytes, VERSION).expect("decodes"), footer);
         assert!((0..bytes.len()).all(|length| Footer::decode(&bytes[..length], VERSION).is_err()));
-        let first = Footer { last_pages: Vec::new(), ..footer.clone() };
+        let second = Footer { origin: BlockRef::default(), ..footer.clone() };
+        assert_eq!(Footer::decode(&footer.encode(2), 2).expect("decodes"), second);
+        let first = Footer { last_pages: Vec::new(), ..second };
         assert_eq!(Footer::decode(&footer.encode(1), 1).expect("decodes"), first);
     }
 }

@@ -15,6 +15,7 @@ pub(crate) mod format;
 pub(crate) mod gather;
 pub(crate) mod keyed;
 pub(crate) mod loaded;
+pub(crate) mod origin;
 pub(crate) mod reader;
 mod resident;
 mod rows;

@@ -6,6 +6,7 @@ use super::format::{
     BlockRef, ColumnEntry, Footer, GroupEntry, HEADER_BYTES, MAGIC, PageEntry, TAIL_BYTES, VERSION,
     check_group_page,
 };
+use super::origin::Origin;
 use super::resident::{Place, Residents};
 use super::verified::VerifiedBlock;
 use crate::fs::{Access, FileRef, FsRef};
@@ -185,7 +186,11 @@ impl Rowset {
         if let Some(file) = self.file.get() {
             return Ok(file);
         }
-        let file = self.source.open_file(&self.path(), Access::Read)?;
+        let file = self.source.open_file(&self.path(), Access::Read).map_err(|error| match error.kind() {
+            // Bytes that were written and are not there; not a name that a client got wrong.
+            ErrorKind::Missing => Error::corrupt(self.path(), 0, "the file is missing"),
+            _ => error,
+        })?;
         Ok(self.source.files.put(&self.file, file, 1, self.source.files_max))
     }
 
@@ -238,6 +243,16 @@ impl Rowset {
     /// Counts blocks that index pages knew.
     pub(crate) fn add_near_hits(&self, count: u64) {
         self.source.cache.add_near_hits(count);
+    }
+
+    /// What the file says of itself; nothing where its version does not.
+    pub(crate) fn origin(&self) -> Result<Option<Origin>> {
+        let place = self.footer()?.origin;
+        if place.length == 0 {
+            return Ok(None);
+        }
+        let block = self.cached(place, Use::Once, |bytes| Ok(VerifiedBlock::plain(bytes)))?;
+        Origin::decode(block.bytes()).map(Some).map_err(|error| self.corrupt(place, &error))
     }
 
     /// A page of group entries.

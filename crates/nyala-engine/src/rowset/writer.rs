@@ -9,6 +9,7 @@ use super::format::{
     BlockRef, ColumnEntry, Footer, GroupEntry, GroupRuns, HEADER_BYTES, MAGIC, MARKER_COLUMN, PageEntry,
     StoredType, VERSION,
 };
+use super::origin::Origin;
 use super::{GROUP_ROWS, KEYED_GROUP_ROWS, LONG_RUN_ROWS, PAGE_GROUPS};
 use crate::cells::{ByteVec, Column, Kind, Values};
 use crate::fs::FileRef;
@@ -61,6 +62,7 @@ pub(crate) struct RowsetWriter {
     block: Vec<u8>,
     min_time_ns: i64,
     max_time_ns: i64,
+    origin: Vec<u8>,
 }
 
 enum Pending {
@@ -129,14 +131,10 @@ impl Output {
 }
 
 impl RowsetWriter {
-    /// Begins in an empty file. Pieces must bring [`value_columns`] of the schema. The last rows of series that have
-    /// `last_rows_from` rows on average are written once more.
-    pub(crate) fn new(
-        file: FileRef,
-        schema: &TableSchema,
-        preference: Preference,
-        last_rows_from: u64,
-    ) -> Self {
+    /// Begins in an empty file. Pieces must bring [`value_columns`] of the origin's schema. The last rows of series that
+    /// have `last_rows_from` rows on average are written once more.
+    pub(crate) fn new(file: FileRef, origin: &Origin, preference: Preference, last_rows_from: u64) -> Self {
+        let schema = &origin.schema;
         let mut header = MAGIC.to_vec();
         header.extend_from_slice(&VERSION.to_le_bytes());
         header.resize(HEADER_BYTES as usize, 0);
@@ -179,6 +177,7 @@ impl RowsetWriter {
             block: Vec::new(),
             min_time_ns: i64::MAX,
             max_time_ns: i64::MIN,
+            origin: origin.encode(),
         }
     }
 
@@ -463,6 +462,7 @@ impl RowsetWriter {
             let filter = bloom::build(&self.hashes);
             self.footer.bloom = self.out.append(&filter)?;
         }
+        self.footer.origin = self.out.append(&self.origin)?;
         let footer = self.out.append(&self.footer.encode(VERSION))?;
         let mut tail = Vec::new();
         footer.put(&mut tail);

@@ -25,6 +25,7 @@ mod writer;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -33,6 +34,7 @@ use nyala_core::{Error, Result};
 use parking_lot::Mutex;
 
 pub use queue::Ticket;
+pub(crate) use replay::headers;
 pub use replay::{Record, ReplayReport, decode, first_sequence, replay, verify};
 pub use stats::{SYNC_BUCKETS, WalStats};
 
@@ -67,11 +69,52 @@ pub struct WalOptions {
     pub queue_bytes: u64,
     /// The lowest sequence to give out, for a log whose segments are all gone.
     pub first_sequence: u64,
+    /// Shared with the manifest.
+    pub progress: Arc<Progress>,
+}
+
+/// What of log and manifest is surely on disk: each says of the other what must be there, so that what disappears is
+/// missed.
+#[derive(Debug, Default)]
+pub struct Progress {
+    segment: AtomicU64,
+    sequence: AtomicU64,
+    revision: AtomicU64,
+}
+
+impl Progress {
+    /// The number of the newest segment of the log, and the last record that was synced.
+    pub(crate) fn of_log(&self) -> (u64, u64) {
+        (self.segment.load(Ordering::Acquire), self.sequence.load(Ordering::Acquire))
+    }
+
+    fn begun(&self, segment: u64) {
+        self.segment.store(segment, Ordering::Release);
+    }
+
+    fn synced(&self, sequence: u64) {
+        self.sequence.store(sequence, Ordering::Release);
+    }
+
+    fn revision(&self) -> u64 {
+        self.revision.load(Ordering::Acquire)
+    }
+
+    /// The manifest is on disk up to this revision.
+    pub(crate) fn set_revision(&self, revision: u64) {
+        self.revision.store(revision, Ordering::Release);
+    }
 }
 
 impl Default for WalOptions {
     fn default() -> Self {
-        Self { sync: SyncPolicy::Always, segment_bytes: 64 << 20, queue_bytes: 128 << 20, first_sequence: 1 }
+        Self {
+            sync: SyncPolicy::Always,
+            segment_bytes: 64 << 20,
+            queue_bytes: 128 << 20,
+            first_sequence: 1,
+            progress: Arc::default(),
+        }
     }
 }
 

@@ -34,6 +34,8 @@ pub struct ReplayReport {
     pub last_sequence: u64,
     /// Segments in the directory.
     pub segments: u64,
+    /// The number of the last one, 0 in an empty log.
+    pub last_segment: u64,
     /// What was acknowledged and is lost, the first thousand places.
     pub damage: Vec<Damage>,
     /// All damaged places.
@@ -91,8 +93,32 @@ pub fn first_sequence(fs: &FsRef, dir: &Path) -> Result<u64> {
     Ok(header.map_or(1, |header| header.previous_last_sequence + 1))
 }
 
+/// What the headers of a log say without its records.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct LogHeaders {
+    /// The number of the last segment, 0 in an empty log.
+    pub(crate) last_segment: u64,
+    /// No manifest that belongs to the log is older than this revision.
+    pub(crate) revision: u64,
+}
+
+/// Reads the headers of a log; those that are damaged are left to the replay.
+pub(crate) fn headers(fs: &FsRef, dir: &Path) -> Result<LogHeaders> {
+    let mut found = LogHeaders::default();
+    if !fs.exists(dir)? {
+        return Ok(found);
+    }
+    for number in segment::list(fs, dir)? {
+        found.last_segment = number;
+        if let Some(header) = read_header(fs, dir, number, &mut ReplayReport::default())? {
+            found.revision = found.revision.max(header.revision);
+        }
+    }
+    Ok(found)
+}
+
 impl ReplayReport {
-    fn add_damage(&mut self, damage: Damage) {
+    pub(crate) fn add_damage(&mut self, damage: Damage) {
         self.damage_count += 1;
         if self.damage.len() < MAX_DAMAGE_LISTED {
             self.damage.push(damage);
@@ -107,7 +133,8 @@ pub(super) fn read(
     visit: &mut dyn FnMut(Record) -> Result<()>,
 ) -> Result<(ReplayReport, LogEnd)> {
     let numbers = segment::list(fs, dir)?;
-    let mut report = ReplayReport { segments: numbers.len() as u64, ..ReplayReport::default() };
+    let last_segment = numbers.last().copied().unwrap_or(0);
+    let mut report = ReplayReport { segments: numbers.len() as u64, last_segment, ..ReplayReport::default() };
     let mut end = LogEnd::default();
     let mut header = match numbers.first() {
         Some(&first) => read_header(fs, dir, first, &mut report)?,
@@ -115,6 +142,7 @@ pub(super) fn read(
     };
     for (index, &number) in numbers.iter().enumerate() {
         let follows = index > 0 && numbers[index - 1] + 1 == number;
+        let made_length = header.map_or(0, |header: FileHeader| header.made_length);
         if let Some(header) = &header {
             // If the segment before is here, its own walk tells what it lacks.
             if !follows && header.previous_last_sequence >= from.max(end.last_sequence + 1) {
@@ -152,7 +180,9 @@ pub(super) fn read(
             end.closed.push_back(Closed { number, last_sequence: end.last_sequence, length });
             continue;
         }
-        let mut scanner = Scanner::new(fs.open(&path, Access::Read)?, number, end.last_sequence, authority)?;
+        let file = fs.open(&path, Access::Read)?;
+        let length = file.length()?;
+        let mut scanner = Scanner::new(file, number, end.last_sequence, authority)?;
         while let Some(scanned) = scanner.next() {
             match scanned {
                 Scanned::Frame { kind: FrameKind::Record, sequence, payload } => {
@@ -175,6 +205,14 @@ pub(super) fn read(
             end.last_sequence = end.last_sequence.max(last_sequence);
         }
         if next.is_none() {
+            // Only a segment that another one follows is ever shortened.
+            if length < made_length {
+                let message = format!(
+                    "the file is {length} bytes long, not {made_length}: records behind {} are missing if there were any",
+                    end.last_sequence
+                );
+                report.add_damage(Damage { file: path.clone(), offset: length, message });
+            }
             if scanner.torn() {
                 report.torn = Some((path, scanner.position()));
             }

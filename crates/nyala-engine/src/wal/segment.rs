@@ -107,6 +107,7 @@ impl Segments {
     fn begin_in(&self, unnamed: &Path, access: Access, header: &FileHeader, length: u64) -> Result<FileRef> {
         let file = self.fs.open(unnamed, access)?;
         file.preallocate(length)?;
+        let header = FileHeader { made_length: file.length()?, ..*header };
         file.write_at(&header.encode(), 0)?;
         file.sync_all()?;
         let named = path(&self.dir, header.number);

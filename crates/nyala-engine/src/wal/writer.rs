@@ -12,6 +12,7 @@ use std::time::Instant;
 use nyala_core::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 
+use super::Progress;
 use super::WalOptions;
 use super::queue::Entry;
 use super::replay::LogEnd;
@@ -30,6 +31,7 @@ const REWRITE_BYTES: u64 = 1 << 20;
 pub(super) struct Writer {
     segments: Arc<Mutex<Segments>>,
     counters: Arc<Counters>,
+    progress: Arc<Progress>,
     /// The segment written last; none in a new log.
     active: Option<Active>,
     /// The last sequence that is surely on disk, in whichever segment.
@@ -65,6 +67,7 @@ impl Writer {
         counters: Arc<Counters>,
     ) -> Result<Self> {
         let LogEnd { closed, last, last_sequence, .. } = end;
+        let progress = options.progress.clone();
         let mut segments = Segments::open(fs.clone(), dir, options.segment_bytes, closed)?;
         let active = match last {
             None => None,
@@ -72,6 +75,7 @@ impl Writer {
                 let file = fs.open(&segment::path(dir, last.number), Access::Write)?;
                 make_durable(&file, last.synced, last.length)?;
                 segments.set_active_bytes(last.length);
+                progress.begun(last.number);
                 Some(Active {
                     capacity: file.length()?,
                     file,
@@ -85,7 +89,8 @@ impl Writer {
             }
         };
         let segments = Arc::new(Mutex::new(segments));
-        Ok(Self { segments, counters, active, synced_sequence: last_sequence, usable: false })
+        progress.synced(last_sequence);
+        Ok(Self { segments, counters, progress, active, synced_sequence: last_sequence, usable: false })
     }
 
     pub(super) fn segments(&self) -> &Arc<Mutex<Segments>> {
@@ -115,6 +120,8 @@ impl Writer {
             first_sequence,
             previous_length,
             previous_last_sequence: self.synced_sequence,
+            revision: self.progress.revision(),
+            made_length: 0,
         };
         let mut segments = self.segments.lock();
         let file = segments.begin(&header, FILE_HEADER_BYTES + bytes)?;
@@ -128,6 +135,7 @@ impl Writer {
         }
         segments.set_active_bytes(FILE_HEADER_BYTES);
         add(&self.counters.segments_begun, 1);
+        self.progress.begun(header.number);
         self.active = Some(Active {
             file,
             number: header.number,
@@ -218,6 +226,7 @@ impl Writer {
                 active.synced_length = active.length;
                 active.acknowledged = 0;
                 self.synced_sequence = active.last_sequence;
+                self.progress.synced(self.synced_sequence);
                 Error::retry(format!("the log cannot be written now, nothing was stored: {error}"))
             }
             Err(_) => {
@@ -252,6 +261,7 @@ impl Writer {
                 active.synced_length = active.length;
                 active.acknowledged = 0;
                 self.synced_sequence = active.last_sequence;
+                self.progress.synced(self.synced_sequence);
                 Ok(())
             }
             Err(error) => {

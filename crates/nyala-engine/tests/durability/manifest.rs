@@ -36,7 +36,9 @@ fn load(fs: &SimulatedFs) -> Option<State> {
 }
 
 fn begin(fs: &SimulatedFs, state: &[u32]) -> nyala_core::Result<ManifestLog> {
-    ManifestLog::begin(fs_ref(fs), Path::new(DIR), &encode(state))
+    let loaded = manifest_log::load(&fs_ref(fs), Path::new(DIR)).unwrap();
+    let revision = loaded.map_or(0, |manifest| manifest.revision);
+    ManifestLog::begin(fs_ref(fs), Path::new(DIR), &encode(state), revision)
 }
 
 /// What a crash may leave: the state before the step under way or the one after.
@@ -78,7 +80,7 @@ fn run(seed: u64, with_faults: bool) {
         match random.below(10) {
             0 => {
                 set(Some(doubt.as_ref().unwrap_or(&state)), &state);
-                if log.checkpoint(&encode(&state)).is_ok() {
+                if log.checkpoint(&encode(&state), 0).is_ok() {
                     doubt = None;
                     set(Some(&state), &state);
                 }
@@ -112,7 +114,7 @@ fn run(seed: u64, with_faults: bool) {
                     Err(error) if error.kind() == ErrorKind::Unknown => doubt = Some(next),
                     Err(error) => {
                         assert_eq!(error.kind(), ErrorKind::Retry);
-                        assert!(log.wants_checkpoint());
+                        assert!(log.wants_checkpoint(0));
                     }
                 }
             }
@@ -149,18 +151,62 @@ fn closed_manifest() -> SimulatedFs {
     fs
 }
 
+fn contents(fs: &SimulatedFs) -> Vec<u8> {
+    let file = fs.open(&path(1), Access::Read).unwrap();
+    let mut bytes = vec![0; file.length().unwrap() as usize];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    bytes
+}
+
+/// Where the end mark is, which is the last thing in the file but zeros.
+fn end_mark(fs: &SimulatedFs) -> u64 {
+    (contents(fs).iter().rposition(|byte| *byte != 0).unwrap() as u64 + 1).next_multiple_of(8) - 32
+}
+
+#[test]
+fn a_manifest_cut_anywhere_is_an_error_that_names_the_file() {
+    let fs = closed_manifest();
+    let length = contents(&fs).len() as u64;
+    for cut in (0..end_mark(&fs) + 40).chain([length / 2, length - 1]) {
+        let disk = fs.snapshot();
+        disk.open(&path(1), Access::Write).unwrap().truncate(cut).unwrap();
+        let error = manifest_log::load(&fs_ref(&disk), Path::new(DIR)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "cut at {cut}");
+        assert_eq!(error.place().unwrap().file, path(1));
+    }
+}
+
+#[test]
+fn revisions_rise_through_all_generations() {
+    let fs = disk();
+    let mut last = 0;
+    for _ in 0..3 {
+        let mut log = begin(&fs, &[1]).unwrap();
+        for _ in 0..2 {
+            assert!(log.revision() > last);
+            last = log.revision();
+            log.append(&edit(1)).unwrap();
+        }
+        log.checkpoint(&encode(&[2]), 0).unwrap();
+        assert_eq!(
+            manifest_log::load(&fs_ref(&fs), Path::new(DIR)).unwrap().unwrap().revision,
+            log.revision()
+        );
+    }
+}
+
 #[test]
 fn a_flipped_bit_is_an_error_that_names_the_file() {
     let fs = closed_manifest();
-    let end = fs.open(&path(1), Access::Read).unwrap().length().unwrap() - 32;
-    for bit in 0..end * 8 {
+    let end = end_mark(&fs);
+    for bit in (0..end * 8).step_by(13) {
         let disk = fs.snapshot();
         disk.flip_bit(&path(1), bit).unwrap();
         let error = manifest_log::load(&fs_ref(&disk), Path::new(DIR)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "bit {bit}");
         assert_eq!(error.place().unwrap().file, path(1));
     }
-    for bit in end * 8..(end + 32) * 8 {
+    for bit in (end * 8..(end + 32) * 8).step_by(3) {
         let disk = fs.snapshot();
         disk.flip_bit(&path(1), bit).unwrap();
         let loaded = manifest_log::load(&fs_ref(&disk), Path::new(DIR)).unwrap().unwrap();
@@ -173,15 +219,15 @@ fn a_checkpoint_replaces_the_edits_and_is_asked_for_when_they_outgrow_it() {
     let fs = disk();
     let mut log = begin(&fs, &[]).unwrap();
     let mut edits = 0;
-    while !log.wants_checkpoint() {
-        log.append(&[7; 100_000]).unwrap();
+    while !log.wants_checkpoint(30_000) {
+        log.append(&[7; 30_000]).unwrap();
         edits += 1;
     }
-    assert!((8..15).contains(&edits));
-    log.checkpoint(&encode(&[4, 5])).unwrap();
-    assert!(!log.wants_checkpoint());
+    assert_eq!(edits, 2);
+    log.checkpoint(&encode(&[4, 5]), 0).unwrap();
+    assert!(!log.wants_checkpoint(30_000));
     assert_eq!(load(&fs), Some(vec![4, 5]));
-    assert!(fs.used_bytes() < 10_000, "the old generation is gone");
+    assert!(fs.used_bytes() < 100_000, "the old generation is gone");
 }
 
 #[test]
@@ -190,25 +236,30 @@ fn no_manifest_is_nothing_and_a_full_disk_is_refused() {
     assert_eq!(load(&fs), None);
     let mut log = begin(&fs, &[1]).unwrap();
     fs.set_space(Some(fs.used_bytes()));
-    assert_eq!(log.append(&[1; 10_000]).unwrap_err().kind(), ErrorKind::Unknown);
-    assert_eq!(log.checkpoint(&encode(&[1])).unwrap_err().kind(), ErrorKind::Retry);
-    assert_eq!(load(&fs), Some(vec![1]));
-    fs.set_space(None);
-    log.checkpoint(&encode(&[1])).unwrap();
+    // The room of a generation is taken when it is begun.
     log.append(&edit(5)).unwrap();
+    assert_eq!(log.append(&[1; 100_000]).unwrap_err().kind(), ErrorKind::Retry);
+    assert_eq!(log.checkpoint(&encode(&[1, 5]), 100_000).unwrap_err().kind(), ErrorKind::Retry);
     assert_eq!(load(&fs), Some(vec![1, 5]));
+    fs.set_space(None);
+    log.checkpoint(&encode(&[1, 5]), 100_000).unwrap();
+    log.append(&[6; 100_000]).unwrap();
+    assert_eq!(load(&fs), Some(vec![1, 5, 0x0606_0606]));
 }
 
 #[test]
 fn arbitrary_bytes_are_no_panic() {
     let fs = closed_manifest();
-    let file = fs.open(&path(1), Access::Read).unwrap();
-    let mut good = vec![0; file.length().unwrap() as usize];
-    file.read_exact_at(&mut good, 0).unwrap();
+    let mut good = contents(&fs);
     assert_eq!(manifest_log::decode(&good).unwrap().edits.len(), 5);
     let mut random = Random::new(4);
+    // What is behind says nothing but where it ends.
+    good.truncate(end_mark(&fs) as usize + 32);
     for _ in 0..3000 {
         let mut bytes = good.clone();
+        bytes[56..60].fill(0);
+        let crc = crc32fast::hash(&bytes[..60]);
+        bytes[60..64].copy_from_slice(&crc.to_le_bytes());
         if random.below(2) == 0 {
             bytes.truncate(random.below(good.len() as u64) as usize);
         }

@@ -156,7 +156,7 @@ fn a_segment_of_a_newer_program_is_refused_not_damaged() {
     let file = fs.open(&segment(2), Access::Write).unwrap();
     let mut header = [0; 64];
     file.read_exact_at(&mut header, 0).unwrap();
-    header[8] = 2;
+    header[8] = 3;
     let crc = crc32fast::hash(&header[..60]);
     header[60..].copy_from_slice(&crc.to_le_bytes());
     file.write_at(&header, 0).unwrap();

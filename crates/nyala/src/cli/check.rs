@@ -2,8 +2,10 @@
 
 use clap::Args;
 use nyala_bench::report::progress::Progress;
+use nyala_db::catalog::DAMAGED_DATABASES_TABLE;
+use nyala_db::users::USERS_TABLE;
 use nyala_engine::fs::{FsRef, RealFs};
-use nyala_engine::{CheckProgress, CheckReport, check};
+use nyala_engine::{CheckProgress, CheckReport, RepairReport, accept, check, repair};
 use std::fmt::Write as _;
 use std::io::Write;
 use std::path::PathBuf;
@@ -13,13 +15,20 @@ use std::time::Instant;
 
 pub(super) const EXAMPLES: &str = "\
 Exit code: 0 nothing is damaged, 1 damage was found, 2 the directory could not be checked.
-The server must be stopped: it holds the directory locked. Nothing is changed.
+The server must be stopped: it holds the directory locked. Without --accept nothing in the directory is changed.
 
 Examples:
   nyala check ./nyala-data
+  nyala check --repair /srv/new ./nyala-data            save what can be read to a new directory, or say what may
+                                                        come back that was deleted, and write nothing
+  nyala check --repair /srv/new --accept ./nyala-data   save it although that may come back
+  nyala check --accept ./nyala-data                     go on without what the log or missing files held
   nyala check --json /var/lib/nyala | jq '.damage[].file'
   nyala check --quiet /var/lib/nyala && start-the-server";
 
+/// Whose loss opens a server.
+const USERS: (&str, &str) =
+    (USERS_TABLE, "if there were users, whoever comes first may be able to become the administrator");
 const DAMAGED: u8 = 1;
 const NOT_CHECKED: u8 = 2;
 
@@ -29,6 +38,12 @@ pub(super) struct CheckArgs {
     /// The data directory of a server that is stopped
     #[arg(value_name = "DIRECTORY", env = "NYALA_DATA_DIR")]
     data_dir: PathBuf,
+    /// Save what can be read to a new directory, which must be empty or not there
+    #[arg(long, value_name = "NEW_DIRECTORY")]
+    repair: Option<PathBuf>,
+    /// Accept what is lost, so that the server starts and says no more of it; with --repair: what may come back
+    #[arg(long)]
+    accept: bool,
     /// Print one JSON object instead of lines
     #[arg(long)]
     json: bool,
@@ -39,6 +54,16 @@ pub(super) struct CheckArgs {
 
 pub(super) fn run(args: &CheckArgs) -> ExitCode {
     let fs: FsRef = Arc::new(RealFs);
+    if let Some(new_dir) = &args.repair {
+        return finish(repair(&fs, &args.data_dir, new_dir, args.accept, &[USERS]), |report| {
+            (if args.json { repair_json(report) } else { repair_lines(report) }, report.written)
+        });
+    }
+    if args.accept {
+        return finish(accept(&fs, &args.data_dir, &[DAMAGED_DATABASES_TABLE]), |accepted: &Vec<String>| {
+            (if args.json { accepted_json(accepted) } else { accepted_lines(accepted) }, true)
+        });
+    }
     let begun = Instant::now();
     let mut progress = Progress::start("checking");
     let mut watch = |CheckProgress { done_bytes, total_bytes }: CheckProgress| {
@@ -69,6 +94,71 @@ pub(super) fn run(args: &CheckArgs) -> ExitCode {
         return ExitCode::from(NOT_CHECKED);
     }
     ExitCode::from(if damaged { DAMAGED } else { 0 })
+}
+
+/// Prints what a change of directories came to, and whether it was made.
+fn finish<T>(outcome: nyala_core::Result<T>, text: impl Fn(&T) -> (String, bool)) -> ExitCode {
+    let report = match outcome {
+        Ok(report) => report,
+        Err(error) => {
+            super::log::print_error(&error.to_string());
+            return ExitCode::from(NOT_CHECKED);
+        }
+    };
+    let (text, is_done) = text(&report);
+    if let Err(error) = std::io::stdout().write_all(text.as_bytes()) {
+        super::log::print_error(&format!("writing the report: {error}"));
+        return ExitCode::from(NOT_CHECKED);
+    }
+    ExitCode::from(if is_done { 0 } else { DAMAGED })
+}
+
+fn repair_lines(report: &RepairReport) -> String {
+    let mut text = String::new();
+    for (what, each) in
+        [("lost", &report.lost), ("may come back", &report.may_return), ("note", &report.notes)]
+    {
+        each.iter().for_each(|words| line(&mut text, format_args!("{what}: {words}")));
+    }
+    match report.written {
+        true => line(
+            &mut text,
+            format_args!(
+                "saved: {} tables, {} rowsets with {} rows ({} of them in part), {} log records",
+                report.tables, report.rowsets, report.rows, report.rewritten, report.log_records
+            ),
+        ),
+        false => line(&mut text, format_args!("nothing was written: say --accept if that may come back")),
+    }
+    text
+}
+
+fn repair_json(report: &RepairReport) -> String {
+    let report = serde_json::json!({
+        "written": report.written,
+        "tables": report.tables,
+        "rowsets": report.rowsets,
+        "rewritten": report.rewritten,
+        "rows": report.rows,
+        "log_records": report.log_records,
+        "may_return": report.may_return,
+        "lost": report.lost,
+        "notes": report.notes,
+    });
+    format!("{report}\n")
+}
+
+fn accepted_lines(accepted: &[String]) -> String {
+    let mut text = String::new();
+    accepted.iter().for_each(|words| line(&mut text, format_args!("accepted as lost: {words}")));
+    if accepted.is_empty() {
+        line(&mut text, format_args!("there is nothing to accept"));
+    }
+    text
+}
+
+fn accepted_json(accepted: &[String]) -> String {
+    format!("{}\n", serde_json::json!({ "accepted": accepted }))
 }
 
 fn mebibytes(bytes: u64) -> f64 {

@@ -1,0 +1,48 @@
+//! The log takes no more room than its limit allows, however fast is written.
+
+#[allow(dead_code, reason = "other tests use more of it")]
+mod support;
+
+use nyala_core::Result;
+use nyala_core::store::Store;
+use nyala_engine::fs::{Access, FileSystem, SimulatedFs};
+use nyala_engine::{Engine, EngineOptions, block_on};
+use std::path::Path;
+use support::{create, options, points};
+
+const LIMIT: u64 = 1 << 20;
+
+/// Bytes that the files of the log take, spares and all.
+fn log_bytes(fs: &SimulatedFs) -> u64 {
+    let dir = Path::new("/data/wal");
+    let length = |name: String| {
+        // It may have been given up meanwhile.
+        fs.open(&dir.join(name), Access::Read).and_then(|file| file.length()).unwrap_or(0)
+    };
+    fs.list(dir).expect("listed").into_iter().map(|entry| length(entry.name)).sum()
+}
+
+#[test]
+fn the_files_of_the_log_stay_near_their_limit() -> Result<()> {
+    let fs = SimulatedFs::new();
+    let defaults = EngineOptions::new("/data");
+    let engine = Engine::open(EngineOptions {
+        wal_bytes_max: LIMIT,
+        wal_segment_bytes: defaults.wal_segment_bytes,
+        maintenance_threads: 1,
+        ..options(&fs)
+    })?;
+    let table = create(&engine)?;
+    let mut most = 0;
+    for batch in 0..60_i64 {
+        let value = |row: i64| Some(row.wrapping_mul(0x1E37_79B9_7F4A_7C15));
+        let rows: Vec<_> = (0..40_000).map(|row| (row as u32, batch, value(row))).collect();
+        block_on(engine.write(points(table, &rows)))?;
+        most = most.max(log_bytes(&fs));
+    }
+    assert!(engine.stats().wal.expect("a log").written_bytes > 20 * LIMIT);
+    // What waits for a flush and what comes while it runs, the segment at hand and two spares, none of them longer than
+    // the limit.
+    assert!(most <= 8 * LIMIT, "{} MiB with a limit of {} MiB", most >> 20, LIMIT >> 20);
+    Ok(())
+}
