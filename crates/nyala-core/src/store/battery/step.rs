@@ -155,6 +155,11 @@ impl Step {
         step
     }
 
+    /// Applies the step to one store, which has its tables under other ids.
+    pub async fn apply_alone(&self, store: &dyn Store, rename: impl Fn(TableId) -> TableId) -> Result<()> {
+        self.with_tables(rename).apply(store).await.map(drop)
+    }
+
     async fn apply(&self, store: &dyn Store) -> Result<Answer> {
         Ok(match self.clone() {
             Step::Create(schemas) => Answer::Tables(store.create_tables(schemas).await?),
