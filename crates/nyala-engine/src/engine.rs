@@ -178,6 +178,7 @@ impl Engine {
     pub fn failures(&self) -> Vec<(&'static str, String)> {
         let shared = &self.shared;
         let failures = [
+            ("writes", self.check_writable().err().map(|error| error.to_string())),
             ("log", shared.wal().failure()),
             ("flush", shared.counters.flush_failure.get()),
             ("catalog", shared.writing_catalog.last_failure.get()),

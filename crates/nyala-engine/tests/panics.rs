@@ -74,6 +74,8 @@ fn a_panic_at_any_stage_of_a_write_hangs_nobody_and_loses_nothing() -> Result<()
         let second = second.unwrap_or_else(|| panic!("{what}: the next write panics, too"));
         let goes_on = second.is_ok();
         assert_eq!(goes_on, engine.check_writable().is_ok(), "{what}: what is said of the store");
+        let fails = engine.failures();
+        assert_eq!(goes_on, !fails.iter().any(|(name, _)| *name == "writes"), "{what}: {fails:?}");
         if let Err(error) = second {
             assert_eq!(error.kind(), ErrorKind::Retry, "{what}: {error}");
             assert!(

@@ -255,7 +255,7 @@ fn checks(
     Arc::new(move || {
         let Some(engine) = engine.get() else { return Vec::new() };
         let of_work = |(name, why): (&'static str, String)| match name {
-            "log" => Check { name, fails: true, message: format!("writes are not taken: {why}") },
+            "writes" | "log" => Check { name, fails: true, message: format!("writes are not taken: {why}") },
             "flush" => Check {
                 name,
                 fails: true,

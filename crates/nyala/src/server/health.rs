@@ -68,7 +68,7 @@ pub fn metrics(checks: &[Check], text: &mut String) {
 }
 
 /// The words for what may not be as it should be.
-pub const NAMES: [&str; 6] = ["log", "flush", "catalog", "compaction", "disk", "recovery"];
+pub const NAMES: [&str; 7] = ["writes", "log", "flush", "catalog", "compaction", "disk", "recovery"];
 
 /// Logs what begins not to be as it should be, and what is again.
 #[derive(Debug, Default)]
@@ -87,8 +87,8 @@ impl HealthLog {
             checks.iter().filter(|check| known.get(check.name) != Some(&check.fails))
         {
             match fails {
-                true => tracing::error!(check = name, message, "health: fails"),
-                false => tracing::warn!(check = name, message, "health: a warning"),
+                true => tracing::error!(check = name, why = message, "health: fails"),
+                false => tracing::warn!(check = name, why = message, "health: a warning"),
             }
         }
         for name in known.keys().filter(|name| !now.contains_key(*name)) {

@@ -125,11 +125,12 @@ fn host_of(authority: &str) -> Option<&str> {
 
 /// An address, or a name that is this machine everywhere: no page of another has it.
 fn is_local(name: &str) -> bool {
-    let lower = name.to_ascii_lowercase();
+    const LOCAL: &str = ".localhost";
+    let end = name.len().checked_sub(LOCAL.len()).and_then(|start| name.get(start..));
     name.starts_with('[')
         || name.parse::<Ipv4Addr>().is_ok()
-        || lower == "localhost"
-        || lower.ends_with(".localhost")
+        || name.eq_ignore_ascii_case(&LOCAL[1..])
+        || end.is_some_and(|end| end.eq_ignore_ascii_case(LOCAL))
 }
 
 /// As InfluxDB's library answers it.
