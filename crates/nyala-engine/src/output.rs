@@ -169,9 +169,16 @@ fn write_series(output: &mut Output<'_>, sources: &Sources<'_>, wanted: Wanted) 
             Swept::Rows(piece) if piece.markers.is_none() => output.series(series, piece)?,
             Swept::Rows(piece) => output.series(series, &finish(piece.clone()))?,
             Swept::Unread => {
-                for segment in reader.segments(series, TimeRange::ALL)? {
-                    let piece = finish(reader.read_with_deletes(series, segment)?);
-                    output.series(series, &piece)?;
+                let mut ranges = Vec::new();
+                reader.cut(series, TimeRange::ALL, &mut ranges);
+                if ranges.is_empty() {
+                    ranges.push(TimeRange::ALL);
+                }
+                for range in ranges {
+                    for segment in reader.segments(series, range)? {
+                        let piece = finish(reader.read_with_deletes(series, segment)?);
+                        output.series(series, &piece)?;
+                    }
                 }
             }
         }

@@ -143,21 +143,21 @@ fn scans_of_long_strings_come_in_batches_that_can_be_held() -> Result<()> {
     for by_series in [true, false] {
         let wide = Wide::new(by_series, 512 << 20)?;
         let expected = |versions: &dyn Fn(i64) -> i64| -> Vec<String> {
-            (0..48).map(|key| format!("{key}/{}/", versions(key))).collect()
+            (0..32).map(|key| format!("{key}/{}/", versions(key))).collect()
         };
-        for key in 0..48 {
+        for key in 0..32 {
             wide.write(7, key, 0)?;
         }
         // Versions that others replace are not brought at all.
-        for version in 1..20 {
+        for version in 1..6 {
             wide.write(7, 5, version)?;
         }
-        let of_first = |key| if key == 5 { 19 } else { 0 };
+        let of_first = |key| if key == 5 { 5 } else { 0 };
         wide.check(&expected(&of_first), "in memory")?;
         assert!(wide.engine.flush()?);
         wide.check(&expected(&of_first), "flushed")?;
         // Every second row anew: what is in memory and what is flushed must be merged.
-        for key in (0..48).step_by(2) {
+        for key in (0..32).step_by(2) {
             wide.write(7, key, 99)?;
         }
         let of_second = |key| if key % 2 == 0 { 99 } else { of_first(key) };
@@ -185,4 +185,65 @@ fn strings_of_one_time_that_do_not_fit_into_memory_are_refused() -> Result<()> {
     // Series by series they are as good as any others.
     assert_eq!(wide.scan(Order::Key(Direction::Forward))?.len(), 70);
     Ok(())
+}
+
+/// Many rows of one series in memory are read some at a time, too.
+#[test]
+fn rows_of_one_series_in_memory_come_in_batches_that_can_be_held() -> Result<()> {
+    const COLUMNS: u32 = 300;
+    const ROWS: i64 = 24_000;
+    let fs = SimulatedFs::new();
+    let engine = Engine::open(options(&fs))?;
+    let table = block_on(engine.create_table(TableSchema::measurement("t", 1 << 40)))?;
+    let field = |id: u32| Alteration::AddColumn {
+        id: ColumnId(2 + id),
+        name: format!("f{id}"),
+        column_type: ColumnType::Int64,
+    };
+    block_on(engine.alter_table(table, (0..COLUMNS).map(field).collect()))?;
+    let cells = |column, values: ArrayRef| CellColumn { column: ColumnId(column), values, null_cells: None };
+    for begin in (0..ROWS).step_by(4_000) {
+        let times: Vec<i64> = (begin..begin + 4_000).collect();
+        let mut columns = vec![
+            cells(0, Arc::new(UInt32Array::from(vec![1; times.len()]))),
+            cells(1, Arc::new(TimestampNanosecondArray::from(times.clone()))),
+        ];
+        let values: ArrayRef = Arc::new(Int64Array::from(times));
+        columns.extend((0..COLUMNS).map(|id| cells(2 + id, values.clone())));
+        let upsert = Upsert { table, mode: WriteMode::Upsert, columns };
+        block_on(engine.write(WriteBatch { operations: vec![Operation::Upsert(upsert)] }))?;
+    }
+    let check = |columns: u32, when: &str| -> Result<()> {
+        let request = ScanRequest {
+            table,
+            rows: RowSelection::All,
+            columns: (0..=columns).map(|id| ColumnId(1 + id)).collect(),
+            predicates: Vec::new(),
+            skip_empty_rows: false,
+            order: Order::Key(Direction::Forward),
+            ties: [].into(),
+            limit: None,
+            limit_per_prefix: None,
+        };
+        block_on(async {
+            let (mut stream, mut times) = (engine.snapshot().scan(request).await?, Vec::new());
+            while let Some(batch) = stream.next().await? {
+                assert!(batch.rows <= ROWS as usize / 2, "{when}: a batch of {} rows", batch.rows);
+                let of_batch = batch.columns[0].as_primitive::<arrow_array::types::TimestampNanosecondType>();
+                let last = &batch.columns[batch.columns.len() - 1];
+                if columns > 0 {
+                    assert_eq!(
+                        of_batch.values(),
+                        last.as_primitive::<arrow_array::types::Int64Type>().values()
+                    );
+                }
+                times.extend_from_slice(of_batch.values());
+            }
+            assert!(times == (0..ROWS).collect::<Vec<_>>(), "{when}");
+            Result::Ok(())
+        })
+    };
+    check(COLUMNS, "in memory")?;
+    assert!(engine.flush()?);
+    check(0, "flushed")
 }

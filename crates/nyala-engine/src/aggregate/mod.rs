@@ -91,7 +91,7 @@ async fn aggregate_series(snapshot: &EngineSnapshot, request: &AggregateRequest)
     }
     let mut partitions: Vec<Slot> = table.partitions_in(time).cloned().map(Slot::Closed).collect();
     let mut scratch = EncodedScratch::default();
-    let mut segments = VecDeque::new();
+    let (mut segments, mut ranges) = (VecDeque::new(), Vec::new());
     let newest = last_rows::suffice(request, &accumulator.sources);
     for (number, (series, group)) in request.series.iter().enumerate() {
         // Whoever waits may give it up.
@@ -118,8 +118,18 @@ async fn aggregate_series(snapshot: &EngineSnapshot, request: &AggregateRequest)
         for slot in &mut partitions {
             open(slot)?;
             let Slot::Open(reader) = slot else { unreachable!("was opened") };
-            reader.add_segments(*series, time, &mut segments)?;
-            while let Some(segment) = segments.pop_front() {
+            reader.cut(*series, time, &mut ranges);
+            if ranges.is_empty() {
+                ranges.push(time);
+            }
+            // The next one stands last.
+            ranges.reverse();
+            loop {
+                if segments.is_empty() {
+                    let Some(range) = ranges.pop() else { break };
+                    reader.add_segments(*series, range, &mut segments)?;
+                }
+                let Some(segment) = segments.pop_front() else { continue };
                 match segment {
                     Segment::Single { cursor, part, time } if request.predicates.is_empty() => {
                         let cursor = &mut reader.cursors[cursor];

@@ -214,6 +214,12 @@ impl SeriesMemtable {
         self.rows.fetch_add(count as u64, Ordering::AcqRel);
     }
 
+    /// How many rows a series has.
+    pub(crate) fn row_count(&self, series: SeriesId) -> u64 {
+        let stripe = self.stripes[stripe_of(series.0)].lock();
+        stripe.row_count(stripe.heads.get(series.0)) as u64
+    }
+
     /// All series with rows, ascending.
     pub(crate) fn series(&self) -> Vec<SeriesId> {
         let mut series = Vec::new();

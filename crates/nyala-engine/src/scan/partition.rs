@@ -1,5 +1,7 @@
 //! One partition of a series-keyed table, series by series: its sources made one.
 
+mod cut;
+
 use crate::cells::Kind;
 use crate::memtable::placed::Placed;
 use crate::memtable::series::SeriesMemtable;

@@ -365,7 +365,16 @@ impl SeriesScan {
             }
             range.start_ns = from_ns;
         }
-        reader.add_segments(current.series, range, &mut current.segments)?;
+        let uncut = current.ranges.len();
+        if !few {
+            reader.cut(current.series, range, &mut current.ranges);
+        }
+        match current.ranges.len() == uncut {
+            true => reader.add_segments(current.series, range, &mut current.segments)?,
+            // The next one stands last.
+            false if self.request.direction == Direction::Forward => current.ranges[uncut..].reverse(),
+            false => {}
+        }
         Ok(true)
     }
 
