@@ -91,8 +91,6 @@ impl State {
 impl Table {
     fn upsert(&mut self, upsert: &Upsert) -> Result<()> {
         let schema = self.schema.clone();
-        upsert.validate(&schema)?;
-        upsert.check_times(&schema)?;
         let key_columns: Vec<_> = schema.key.iter().filter_map(|id| upsert.column(*id)).collect();
         // The keys of one batch meet each other's demands too: a second insert of a key is a conflict.
         for row in 0..upsert.rows() {
@@ -267,6 +265,14 @@ impl Store for MemoryStore {
 
     async fn write(&self, batch: WriteBatch) -> Result<Sequence> {
         self.change(|state| {
+            // What is wrong with a batch itself is said before what it meets.
+            for operation in &batch.operations {
+                if let Operation::Upsert(upsert) = operation {
+                    let schema = &state.table(upsert.table)?.schema;
+                    upsert.validate(schema)?;
+                    upsert.check_times(schema)?;
+                }
+            }
             batch.operations.iter().try_for_each(|operation| state.apply(operation))?;
             Ok(Sequence(state.sequence + 1))
         })

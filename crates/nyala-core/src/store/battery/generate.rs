@@ -67,10 +67,15 @@ pub struct Generator {
 impl Generator {
     /// A generator whose operations follow from the seed and the outcomes.
     pub fn new(seed: u64) -> Self {
+        Self::beside_others(seed, 0)
+    }
+
+    /// One of several that work on one store: each number has table names of its own.
+    pub fn beside_others(seed: u64, number: u64) -> Self {
         Self {
             random: SmallRng::seed_from_u64(seed),
             tables: Vec::new(),
-            names: 0,
+            names: number << 32,
             dropped: Vec::new(),
             clock_ns: 0,
         }

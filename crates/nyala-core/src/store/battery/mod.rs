@@ -15,7 +15,7 @@ mod step;
 
 pub use compare::{compare_snapshots, compare_stores};
 pub use generate::Generator;
-pub use step::Step;
+pub use step::{Outcome, Step};
 
 use super::memory::MemoryStore;
 use super::{Snapshot, SnapshotRef, Store, StoreRef};
@@ -127,7 +127,8 @@ fn check_partitions(
     unchanged.into_iter().try_for_each(|table| compare_partitions(subject, table.subject, model, table.model))
 }
 
-async fn check_reads(
+/// Random reads of one table of both.
+pub async fn check_reads(
     generator: &mut Generator,
     subject: &dyn Snapshot,
     model: &dyn Snapshot,

@@ -2,7 +2,7 @@
 
 use super::super::{Alteration, Delete, Operation, Store, Update, WriteBatch};
 use super::generate::{Generator, KnownTable};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::ids::{ColumnId, TableId};
 use crate::schema::TableSchema;
 use crate::time::{TimeRange, partition_time, window_of_width};
@@ -33,6 +33,16 @@ enum Answer {
     Tables(Vec<TableId>),
     Schemas(Vec<TableSchema>),
     Rows(u64),
+}
+
+/// What became of a step where things go wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was answered as it should be.
+    Done,
+    /// The store could not do it, and says that nothing was stored; or that it does not know, which shows after the
+    /// next start at the latest.
+    Failed(ErrorKind),
 }
 
 impl Generator {
@@ -196,6 +206,15 @@ impl Step {
     ) -> std::result::Result<(), String> {
         let expected = self.apply(model).await;
         let found = self.apply_to_subject(generator, subject).await;
+        self.compare(generator, found, expected)
+    }
+
+    fn compare(
+        &self,
+        generator: &mut Generator,
+        found: Result<Answer>,
+        expected: Result<Answer>,
+    ) -> std::result::Result<(), String> {
         match (found, expected) {
             (Ok(Answer::Tables(subjects)), Ok(Answer::Tables(models))) if subjects.len() == models.len() => {
                 self.learn(generator, &subjects.into_iter().zip(models).collect::<Vec<_>>());
@@ -208,6 +227,30 @@ impl Step {
             (Err(found), Err(expected)) if found.kind() == expected.kind() => Ok(()),
             (found, expected) => Err(format!("answered {found:?}, not {expected:?}")),
         }
+    }
+
+    /// The same where disks fail: what the store could not do for want of a disk is not done to the model.
+    pub async fn try_on_both(
+        &self,
+        generator: &mut Generator,
+        subject: &dyn Store,
+        model: &dyn Store,
+    ) -> std::result::Result<Outcome, String> {
+        match self.apply_to_subject(generator, subject).await {
+            Err(error) if matches!(error.kind(), ErrorKind::Retry | ErrorKind::Unknown | ErrorKind::Io) => {
+                Ok(Outcome::Failed(error.kind()))
+            }
+            found => {
+                self.compare(generator, found, self.apply(model).await)?;
+                Ok(Outcome::Done)
+            }
+        }
+    }
+
+    /// Applies the step to the naive store alone: what it holds if a step happened of which it is not known.
+    pub async fn apply_to_model(&self, model: &dyn Store) {
+        // What it refuses the other store has refused, too.
+        let _ = self.apply(model).await;
     }
 
     async fn apply_to_subject(&self, generator: &Generator, subject: &dyn Store) -> Result<Answer> {
