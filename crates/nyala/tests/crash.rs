@@ -1,10 +1,11 @@
 //! The real process, killed at random moments while it is written to and deleted from, flushes and compacts:
-//! every acknowledged batch is there afterwards, every batch that is there is whole, what was deleted, dropped or
+//! under every policy of syncing, every acknowledged batch is there afterwards, every batch that is there is whole, what was deleted, dropped or
 //! has outlived its retention policy does not come back, and the server is ready within seconds.
 //!
 //! `NYALA_CRASH_ROUNDS` sets how many times (24), `NYALA_CRASH_SEED` repeats a run.
 
 #[path = "support/churn.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
 mod churn;
 #[path = "support/client.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
@@ -32,9 +33,14 @@ fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().map_or(default, |text| text.parse().expect("a number"))
 }
 
+/// A kill loses nothing that was acknowledged, whenever the log is synced.
+const POLICIES: [&str; 3] = ["always", "interval:10ms", "never"];
+
 /// A server that flushes all the time, and so compacts.
-fn start(data_dir: &Path) -> Process {
-    let server = Process::spawn(data_dir, &["--memory-limit", "64MiB", "--wal-limit", "1MiB"]);
+fn start(data_dir: &Path, round: u64) -> Process {
+    let policy = POLICIES[round as usize % POLICIES.len()];
+    let server =
+        Process::spawn(data_dir, &["--memory-limit", "64MiB", "--wal-limit", "1MiB", "--wal-sync", policy]);
     server.wait_until_ready(READY_LIMIT);
     server
 }
@@ -167,7 +173,7 @@ fn nothing_acknowledged_is_lost_and_nothing_deleted_comes_back() {
     let directory = tempfile::tempdir().expect("a directory");
     let data_dir = directory.path().join("data");
     let mut next = [0_u64; WRITERS];
-    let mut server = start(&data_dir);
+    let mut server = start(&data_dir, 0);
     server.query("CREATE DATABASE d");
     let (mut churn, mut retention) = (Churn::new(&server), Retention::new(&server));
     let (mut flushes, mut compactions) = (0, 0);
@@ -196,7 +202,7 @@ fn nothing_acknowledged_is_lost_and_nothing_deleted_comes_back() {
             }
             churner.join().unwrap_or_else(|_| panic!("{words}: the churner failed"));
         });
-        server = start(&data_dir);
+        server = start(&data_dir, round + 1);
         let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             for (writer, next) in next.iter_mut().enumerate() {
                 *next = check(&server, writer, *next);

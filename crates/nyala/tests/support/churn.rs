@@ -9,6 +9,7 @@ use rand::Rng;
 use rand::rngs::SmallRng;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 const MEASUREMENTS: u64 = 3;
 const KEYS: u64 = 4;
@@ -66,13 +67,13 @@ impl Act {
         }
     }
 
-    /// Does it; false if the server went before it answered.
-    fn perform(&self, server: &Process) -> bool {
+    /// Does it, in measurements whose names begin so; false if the server went before it answered.
+    fn perform(&self, server: &Process, prefix: &str) -> bool {
         let (target, body) = match self {
             Act::Write(written) => {
                 let mut lines = String::new();
                 for ((measurement, key, day), value) in written {
-                    writeln!(lines, "m{measurement},key=k{key} v={value}i {}", day * DAY_NS)
+                    writeln!(lines, "{prefix}{measurement},key=k{key} v={value}i {}", day * DAY_NS)
                         .expect("written");
                 }
                 ("/write?db=churn".to_owned(), lines)
@@ -81,15 +82,24 @@ impl Act {
                 let key = key.map_or_else(String::new, |key| format!(" AND \"key\" = 'k{key}'"));
                 let (first, last) = (days.0 * DAY_NS, days.1 * DAY_NS);
                 statement(&format!(
-                    "DELETE FROM m{measurement} WHERE time >= {first} AND time <= {last}{key}"
+                    "DELETE FROM {prefix}{measurement} WHERE time >= {first} AND time <= {last}{key}"
                 ))
             }
             Act::DropSeries { measurement, key } => {
-                statement(&format!("DROP SERIES FROM m{measurement} WHERE \"key\" = 'k{key}'"))
+                statement(&format!("DROP SERIES FROM {prefix}{measurement} WHERE \"key\" = 'k{key}'"))
             }
-            Act::DropMeasurement { measurement } => statement(&format!("DROP MEASUREMENT m{measurement}")),
+            Act::DropMeasurement { measurement } => {
+                statement(&format!("DROP MEASUREMENT {prefix}{measurement}"))
+            }
         };
-        let Ok(answer) = server.send("POST", &target, body.as_bytes()) else { return false };
+        let answer = loop {
+            match server.send("POST", &target, body.as_bytes()) {
+                // Memory is full: the server says when to come again.
+                Ok(answer) if answer.status == 503 => std::thread::sleep(Duration::from_millis(20)),
+                Ok(answer) => break answer,
+                Err(_) => return false,
+            }
+        };
         let said = String::from_utf8_lossy(&answer.body).into_owned();
         let fits = match self {
             Act::Write(_) => answer.status == 204,
@@ -107,6 +117,7 @@ fn statement(text: &str) -> (String, String) {
 
 /// The model.
 pub(crate) struct Churn {
+    prefix: String,
     rows: Rows,
     /// What the server was about when it went.
     last: Option<Act>,
@@ -115,8 +126,47 @@ pub(crate) struct Churn {
 
 impl Churn {
     pub(crate) fn new(server: &Process) -> Churn {
+        Churn::named(server, "m")
+    }
+
+    /// One of several, in measurements whose names begin so.
+    pub(crate) fn named(server: &Process, prefix: &str) -> Churn {
         server.query("CREATE DATABASE churn");
-        Churn { rows: Rows::new(), last: None, number: 0 }
+        Churn { prefix: prefix.to_owned(), rows: Rows::new(), last: None, number: 0 }
+    }
+
+    /// Acts once; the server stays.
+    pub(crate) fn act_once(&mut self, server: &Process, random: &mut SmallRng) {
+        self.number += 1;
+        let act = Act::random(random, self.number);
+        assert!(act.perform(server, &self.prefix), "{act:?} was not answered");
+        act.apply(&mut self.rows);
+    }
+
+    /// Compares an aggregate of a measurement, by key and week, with that of the model.
+    pub(crate) fn check_sums(&self, server: &Process, random: &mut SmallRng) {
+        let (measurement, begin) = (random.random_range(0..MEASUREMENTS), random.random_range(0..DAYS));
+        let end = begin + random.random_range(1..DAYS);
+        let mut expected: BTreeMap<(u64, i64), (i64, i64, i64)> = BTreeMap::new();
+        for ((other, key, day), value) in &self.rows {
+            if *other == measurement && (begin..end).contains(day) {
+                let (count, sum, most) = expected.entry((*key, day / 7 * 7)).or_insert((0, 0, i64::MIN));
+                (*count, *sum, *most) = (*count + 1, *sum + value, (*most).max(*value));
+            }
+        }
+        let name = format!("{}{measurement}", self.prefix);
+        let text = format!(
+            "SELECT count(v), sum(v), max(v) FROM churn.autogen.{name} WHERE time >= {} AND time < {} \
+             GROUP BY time(7d), \"key\" fill(none)",
+            begin * DAY_NS,
+            end * DAY_NS
+        );
+        let mut found = BTreeMap::new();
+        for_each_row(server, &text, |key, row| {
+            let numbers: Vec<i64> = row.iter().map(|cell| cell.as_i64().expect("an integer")).collect();
+            found.insert((key, numbers[0] / DAY_NS), (numbers[1], numbers[2], numbers[3]));
+        });
+        assert!(found == expected, "{text}: {found:?}, not {expected:?}");
     }
 
     /// Acts until the server goes.
@@ -124,7 +174,7 @@ impl Churn {
         loop {
             self.number += 1;
             let act = Act::random(random, self.number);
-            if !act.perform(server) {
+            if !act.perform(server, &self.prefix) {
                 self.last = Some(act);
                 return;
             }
@@ -134,7 +184,7 @@ impl Churn {
 
     /// Compares with what the server shows, and goes on from there.
     pub(crate) fn check(&mut self, server: &Process) {
-        let found = read(server);
+        let found = read(server, &self.prefix);
         let mut after = self.rows.clone();
         let last = self.last.take();
         if let Some(last) = &last {
@@ -158,23 +208,30 @@ impl Churn {
 }
 
 /// All rows the server shows.
-fn read(server: &Process) -> Rows {
+fn read(server: &Process, prefix: &str) -> Rows {
     let mut rows = Rows::new();
     for measurement in 0..MEASUREMENTS {
-        let text = format!("SELECT v FROM churn.autogen.m{measurement} GROUP BY \"key\"");
-        let answer = server.query(&text);
-        let result = &answer["results"][0];
-        assert!(result.get("error").is_none(), "{text}: {answer}");
-        for series in result["series"].as_array().into_iter().flatten() {
-            let key = series["tags"]["key"].as_str().and_then(|key| key.strip_prefix('k'));
-            let key: u64 = key.and_then(|key| key.parse().ok()).expect("a key");
-            for row in series["values"].as_array().into_iter().flatten() {
-                let day = row[0].as_i64().expect("a time") / DAY_NS;
-                rows.insert((measurement, key, day), row[1].as_i64().expect("a value"));
-            }
-        }
+        let text = format!("SELECT v FROM churn.autogen.{prefix}{measurement} GROUP BY \"key\"");
+        for_each_row(server, &text, |key, row| {
+            let day = row[0].as_i64().expect("a time") / DAY_NS;
+            rows.insert((measurement, key, day), row[1].as_i64().expect("a value"));
+        });
     }
     rows
+}
+
+/// Visits the rows that a query by key answers with, each with its key.
+fn for_each_row(server: &Process, text: &str, mut visit: impl FnMut(u64, &[serde_json::Value])) {
+    let answer = server.query(text);
+    let result = &answer["results"][0];
+    assert!(result.get("error").is_none(), "{text}: {answer}");
+    for series in result["series"].as_array().into_iter().flatten() {
+        let key = series["tags"]["key"].as_str().and_then(|key| key.strip_prefix('k'));
+        let key: u64 = key.and_then(|key| key.parse().ok()).expect("a key");
+        for row in series["values"].as_array().into_iter().flatten() {
+            visit(key, row.as_array().expect("a row"));
+        }
+    }
 }
 
 fn difference(found: &Rows, expected: &Rows) -> String {
