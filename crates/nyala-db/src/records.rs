@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 const KEY: ColumnId = ColumnId(0);
 const VALUE: ColumnId = ColumnId(1);
-/// Records of a batch that removes many: a few MiB of keys.
-const REMOVED_AT_ONCE: usize = 1 << 16;
+/// Records of a batch that removes many: whoever writes after it waits some milliseconds until it is applied.
+const REMOVED_AT_ONCE: usize = 1 << 13;
 
 /// A table of records.
 #[derive(Clone)]

@@ -114,6 +114,10 @@ impl Shared {
         let mut synced = 0;
         for table in version.tables.values() {
             for partition in table.partitions.iter().filter(|partition| !partition.frozen.is_empty()) {
+                if self.version().table(table.id).is_err() {
+                    // Dropped meanwhile, perhaps with thousands of others.
+                    break;
+                }
                 let sources = Sources {
                     rowsets: &[],
                     memtables: &partition.frozen,

@@ -7,6 +7,7 @@ use nyala_core::{ColumnId, ColumnType, Result, TableSchema};
 use nyala_engine::fs::{OperationKind, SimulatedFs};
 use nyala_engine::{Engine, block_on};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 use support::{create, options, points, rows};
@@ -101,5 +102,39 @@ fn tables_and_columns_come_and_go_while_a_batch_is_being_synced() -> Result<()> 
     });
     assert_eq!(rows(&engine, table)?, [(1, 1, Some(1)), (1, 2, Some(2))]);
     assert_eq!(engine.tables().len(), 3);
+    Ok(())
+}
+
+#[test]
+fn a_flush_writes_nothing_of_tables_dropped_meanwhile() -> Result<()> {
+    let fs = SimulatedFs::new();
+    let engine = Arc::new(Engine::open(options(&fs))?);
+    let schema = |number: i64| TableSchema::measurement(format!("table {number}"), 1000);
+    let tables = block_on(engine.create_tables((0..20).map(schema).collect()))?;
+    for table in &tables {
+        let column_type = ColumnType::Int64;
+        let field = Alteration::AddColumn { id: ColumnId(2), name: "v".into(), column_type };
+        block_on(engine.alter_table(*table, vec![field]))?;
+        block_on(engine.write(points(*table, &[(1, 10, Some(1))])))?;
+    }
+    let files = Arc::new(AtomicU64::new(0));
+    let (counted, dropper, dropped) = (files.clone(), Arc::downgrade(&engine), tables[1..].to_vec());
+    fs.on_operation(move |_, operation| {
+        let is_rowset = operation.path.extension().is_some_and(|extension| extension == "rowset");
+        if is_rowset
+            && operation.kind == OperationKind::Create
+            && counted.fetch_add(1, Ordering::Relaxed) == 0
+        {
+            let engine = dropper.upgrade().expect("the test holds it");
+            block_on(engine.drop_tables(dropped.clone())).expect("they are there");
+        }
+    });
+    assert!(engine.flush()?);
+    assert_eq!(files.load(Ordering::Relaxed), 1, "files of rows");
+    assert_eq!((engine.tables().len(), engine.stats().rowsets), (1, 1));
+    assert_eq!(rows(&engine, tables[0])?, [(1, 10, Some(1))]);
+    drop(engine);
+    let engine = Engine::open(options(&fs.snapshot()))?;
+    assert_eq!(rows(&engine, tables[0])?, [(1, 10, Some(1))]);
     Ok(())
 }
