@@ -52,7 +52,8 @@ impl SeriesMemtable {
             shapes: RwLock::default(),
             stripes: Default::default(),
             rows: AtomicU64::new(0),
-            memory_bytes: AtomicU64::new(0),
+            // Of ten thousand measurements with a row each it is all that counts.
+            memory_bytes: AtomicU64::new(size_of::<Self>() as u64),
             first_time_ns: AtomicI64::new(i64::MAX),
             last_time_ns: AtomicI64::new(i64::MIN),
         }
