@@ -34,6 +34,10 @@ const SEGMENT_BYTES_MIN: u64 = 1 << 20;
 /// Losses that are kept until they are accepted: an operator reads no more.
 const LOSSES_MAX: usize = 100;
 
+/// Files that are unlinked by whoever drops their tables. More have a thread of their own, because some disks take
+/// milliseconds for each, and others may wait for who drops them.
+const UNLINKED_AT_ONCE: usize = 64;
+
 /// The embedded store.
 pub struct Engine {
     shared: Arc<Shared>,
@@ -425,8 +429,15 @@ impl Store for Engine {
             let dropped = tables.iter().map(remove).collect::<Result<Vec<_>>>()?;
             Ok((tables.iter().copied().map(Edit::DropTable).collect(), changed, dropped))
         })?;
-        let partitions = dropped.iter().flat_map(|table| &table.partitions);
-        Shared::set_obsolete(partitions.flat_map(|partition| &partition.rowsets));
+        let rowsets = || {
+            let partitions = dropped.iter().flat_map(|table| &table.partitions);
+            partitions.flat_map(|partition| &partition.rowsets)
+        };
+        Shared::set_obsolete(rowsets());
+        if rowsets().count() > UNLINKED_AT_ONCE {
+            // Where there is no thread left they are unlinked here.
+            let _ = std::thread::Builder::new().name("nyala-unlink".to_owned()).spawn(move || drop(dropped));
+        }
         Ok(())
     }
 

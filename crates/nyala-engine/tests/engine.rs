@@ -4,12 +4,13 @@ mod support;
 
 use nyala_core::store::{Alteration, Store};
 use nyala_core::{ColumnId, ColumnType, Result, TableSchema};
-use nyala_engine::fs::{OperationKind, SimulatedFs};
+use nyala_engine::fs::{FileSystem, OperationKind, SimulatedFs};
 use nyala_engine::{Engine, block_on};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::{create, options, points, rows};
 
 #[test]
@@ -138,5 +139,48 @@ fn a_flush_writes_nothing_of_tables_dropped_meanwhile() -> Result<()> {
     drop(engine);
     let engine = Engine::open(options(&fs.snapshot()))?;
     assert_eq!(rows(&engine, tables[0])?, [(1, 10, Some(1))]);
+    Ok(())
+}
+
+#[test]
+fn dropping_many_tables_does_not_wait_until_their_files_are_unlinked() -> Result<()> {
+    let fs = SimulatedFs::new();
+    let engine = Arc::new(Engine::open(options(&fs))?);
+    let schema = |number: i64| TableSchema::measurement(format!("table {number}"), 1000);
+    let column_type = ColumnType::Int64;
+    let field = Alteration::AddColumn { id: ColumnId(2), name: "v".into(), column_type };
+    let tables = block_on(engine.create_tables((0..100).map(schema).collect()))?;
+    block_on(engine.alter_tables(tables.iter().map(|table| (*table, vec![field.clone()])).collect()))?;
+    for table in &tables {
+        block_on(engine.write(points(*table, &[(1, 10, Some(1))])))?;
+    }
+    assert!(engine.flush()?);
+    let (release, released) = channel::<()>();
+    let hold = parking_lot::Mutex::new(Some(released));
+    fs.on_operation(move |_, operation| {
+        let is_rowset = operation.path.extension().is_some_and(|extension| extension == "rowset");
+        let held = hold.lock().take_if(|_| is_rowset && operation.kind == OperationKind::Remove);
+        if let Some(released) = held {
+            released.recv().expect("the test lets it go on");
+        }
+    });
+    let patience = Duration::from_secs(20);
+    std::thread::scope(|scope| {
+        let (dropped, done) = channel();
+        let dropper = engine.clone();
+        scope.spawn(move || {
+            block_on(dropper.drop_tables(tables)).expect("they are there");
+            dropped.send(()).expect("the test waits for it");
+        });
+        let done = done.recv_timeout(patience);
+        release.send(()).expect("a file is about to be unlinked");
+        done.expect("the tables are dropped before their files are unlinked");
+    });
+    let files = || fs.list(Path::new("/data/rowsets")).expect("a directory").len();
+    let begun = Instant::now();
+    while files() > 0 {
+        assert!(begun.elapsed() < patience, "{} files are left", files());
+        std::thread::sleep(Duration::from_millis(5));
+    }
     Ok(())
 }
