@@ -3,13 +3,16 @@
 use crate::catalog::{Catalog, Measurement};
 use crate::series::TagFilter;
 use nyala_core::schema::TIME_COLUMN;
-use nyala_core::store::{Delete, Direction, Order, RowSelection, ScanRequest, SeriesSet};
+use nyala_core::store::{Delete, Direction, Operation, Order, RowSelection, ScanRequest, SeriesSet};
 use nyala_core::{Result, SeriesId, TimeRange};
 use roaring::RoaringBitmap;
 use std::collections::BTreeSet;
 
 /// Measurements with fewer series ask the store.
 const PRESENCE_SERIES_MIN: usize = 1 << 14;
+
+/// Series that are asked for rows before all are.
+const WITNESSES_AT_ONCE: usize = 1 << 12;
 
 impl Catalog {
     /// Deletes the points of some series of a measurement within a time range. Series that have no point
@@ -33,12 +36,24 @@ impl Catalog {
         }
         let rows = RowSelection::Series { series: series_set(measurement, &ids), time };
         self.store().delete(Delete { table: measurement.table(), rows, predicates: Vec::new() }).await?;
-        self.remove_empty_series(measurement, ids, time).await?;
-        self.forget_empty_shards(measurement, time).await
+        let empty = match time == TimeRange::ALL {
+            true => ids.clone(),
+            false => &ids - self.with_rows(measurement, ids.clone(), TimeRange::ALL).await?,
+        };
+        let free = self.empty_shards(measurement, time, &ids, &empty).await?;
+        let types = measurement.forget_shard_types(|start_ns| free.contains(&start_ns));
+        self.remove_series(measurement, &empty, types).await
     }
 
-    /// Forgets what types fields have in shards that lost their last row to a deletion: they are free again.
-    async fn forget_empty_shards(&self, measurement: &Measurement, deleted: TimeRange) -> Result<()> {
+    /// The shards that lost their last row to a deletion from some series, by their starts: the types of fields are free
+    /// again there.
+    async fn empty_shards(
+        &self,
+        measurement: &Measurement,
+        deleted: TimeRange,
+        from: &RoaringBitmap,
+        gone: &RoaringBitmap,
+    ) -> Result<BTreeSet<i64>> {
         let partitions = self.store().partitions(measurement.table())?;
         let mut empty = BTreeSet::new();
         for start_ns in measurement.shard_starts_ns() {
@@ -46,29 +61,44 @@ impl Catalog {
             let is_empty = match partition {
                 None => true,
                 Some(partition) if !partition.range.overlaps(deleted) => false,
-                Some(partition) => !self.has_rows(measurement, partition.range).await?,
+                // One series that still has its rows is enough.
+                Some(_) if measurement.witness(start_ns).is_some_and(|id| !from.contains(id)) => false,
+                Some(partition) => {
+                    let witness = self.first_series(measurement, partition.range, gone).await?;
+                    measurement.set_witness(start_ns, witness);
+                    witness.is_none()
+                }
             };
             if is_empty {
                 empty.insert(start_ns);
             }
         }
-        match measurement.forget_shard_types(|start_ns| empty.contains(&start_ns)) {
-            Some(operation) => self.series_records().write(vec![operation]).await,
-            None => Ok(()),
-        }
+        Ok(empty)
     }
 
-    async fn has_rows(&self, measurement: &Measurement, time: TimeRange) -> Result<bool> {
-        let rows = RowSelection::Series { series: SeriesSet::All, time };
-        let mut request = times_of(measurement, rows);
-        request.limit = Some(1);
-        let mut rows = self.store().snapshot().scan(request).await?;
-        while let Some(batch) = rows.next().await? {
-            if batch.rows > 0 {
-                return Ok(true);
+    /// A series that has rows in a range of time, of those that are not gone.
+    async fn first_series(
+        &self,
+        measurement: &Measurement,
+        time: TimeRange,
+        gone: &RoaringBitmap,
+    ) -> Result<Option<u32>> {
+        // Rows of those that are gone are hidden by deletions, and need not be walked through where some of the others
+        // have rows.
+        let mut others = measurement.series().all() - gone;
+        measurement.presence().read().narrow(&mut others, std::iter::once(time));
+        let some = SeriesSet::Ids(others.iter().take(WITNESSES_AT_ONCE).map(SeriesId).collect());
+        for series in [some, SeriesSet::All] {
+            let mut request = times_of(measurement, RowSelection::Series { series, time });
+            request.limit = Some(1);
+            let mut rows = self.store().snapshot().scan(request).await?;
+            while let Some(batch) = rows.next().await? {
+                if let Some(run) = batch.series.first().filter(|_| batch.rows > 0) {
+                    return Ok(Some(run.series.0));
+                }
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
     /// Those of some series that have a point in a range of time.
@@ -93,9 +123,6 @@ impl Catalog {
     /// then; returns how many partitions. The caller keeps writers out.
     pub(crate) async fn drop_range(&self, measurement: &Measurement, range: TimeRange) -> Result<u64> {
         let gone = self.store().drop_partitions(measurement.table(), range).await?;
-        if let Some(operation) = measurement.forget_shard_types(|start_ns| range.contains(start_ns)) {
-            self.series_records().write(vec![operation]).await?;
-        }
         measurement.presence().write().keep(|shard| !range.covers(shard));
         let left = self.store().partitions(measurement.table())?;
         let mut empty = measurement.series().all().clone();
@@ -104,57 +131,58 @@ impl Catalog {
             present = self.with_rows(measurement, present, TimeRange::ALL).await?;
         }
         empty -= present;
-        self.remove_series(measurement, &empty).await?;
+        let types = measurement.forget_shard_types(|start_ns| range.contains(start_ns));
+        self.remove_series(measurement, &empty, types).await?;
         Ok(gone.len() as u64)
     }
 
-    /// Takes one step towards knowing which series are in which shards, of measurements with many series.
+    /// Takes one step towards knowing which series are in which shards, of measurements with many series. What fails for
+    /// one keeps no other; the first error tells of it.
     pub async fn learn_presence(&self) -> Result<()> {
+        let mut learned = Ok(());
         for measurement in self.loaded_measurements() {
-            if measurement.series_count().is_none_or(|count| count < PRESENCE_SERIES_MIN) {
-                continue;
+            if measurement.series_count().is_some_and(|count| count >= PRESENCE_SERIES_MIN) {
+                let step = self.learn_presence_of(&measurement).await;
+                learned = learned.and(step.map_err(|error| error.context(measurement.name())));
             }
-            let Ok(partitions) = self.store().partitions(measurement.table()) else { continue };
-            let shards = || partitions.iter().map(|partition| partition.range);
-            // What writers were about when these sets were begun the store has by now: they were kept out since then, and
-            // those that left half-way were done long before the next step. One shard at a time: a scan of a large one
-            // takes some seconds.
-            let newest = measurement.presence().read().incomplete().pop();
-            if let Some(range) = newest {
-                let all = measurement.series().all().clone();
-                let found = self.with_rows(&measurement, all, range).await?;
-                measurement.presence().write().complete(range, &found);
-            }
-            let is_lacking = |range: &TimeRange| measurement.presence().read().lacks(*range);
-            if shards().any(|range| is_lacking(&range)) {
-                let _owned = measurement.membership().own().await;
-                let lacking: Vec<_> = shards().filter(is_lacking).collect();
-                let mut presence = measurement.presence().write();
-                presence.keep(|known| shards().any(|range| range == known));
-                lacking.into_iter().for_each(|range| presence.begin(range));
-            }
+        }
+        learned
+    }
+
+    async fn learn_presence_of(&self, measurement: &Measurement) -> Result<()> {
+        // One that was dropped meanwhile has no partitions.
+        let partitions = self.store().partitions(measurement.table()).unwrap_or_default();
+        let shards = || partitions.iter().map(|partition| partition.range);
+        // What writers were about when these sets were begun the store has by now: they were kept out since then, and
+        // those that left half-way were done long before the next step. One shard at a time: a scan of a large one takes
+        // some seconds.
+        let newest = measurement.presence().read().incomplete().pop();
+        if let Some(range) = newest {
+            let all = measurement.series().all().clone();
+            let found = self.with_rows(measurement, all, range).await?;
+            measurement.presence().write().complete(range, &found);
+        }
+        let is_lacking = |range: &TimeRange| measurement.presence().read().lacks(*range);
+        if shards().any(|range| is_lacking(&range)) {
+            let _owned = measurement.membership().own().await;
+            let lacking: Vec<_> = shards().filter(is_lacking).collect();
+            let mut presence = measurement.presence().write();
+            presence.keep(|known| shards().any(|range| range == known));
+            lacking.into_iter().for_each(|range| presence.begin(range));
         }
         Ok(())
     }
 
-    /// Removes those of some series that have no point, after all that they had in a range of time were deleted. The
-    /// caller keeps writers out.
-    async fn remove_empty_series(
+    /// Removes series that have no point, and with the same batch what else is to be forgotten. The caller keeps writers
+    /// out.
+    async fn remove_series(
         &self,
         measurement: &Measurement,
-        ids: RoaringBitmap,
-        deleted: TimeRange,
+        gone: &RoaringBitmap,
+        others: Option<Operation>,
     ) -> Result<()> {
-        let empty = match deleted == TimeRange::ALL {
-            true => ids,
-            false => &ids - self.with_rows(measurement, ids.clone(), TimeRange::ALL).await?,
-        };
-        self.remove_series(measurement, &empty).await
-    }
-
-    async fn remove_series(&self, measurement: &Measurement, gone: &RoaringBitmap) -> Result<()> {
         let before = measurement.memory_bytes();
-        let removed = measurement.remove_series(gone).await;
+        let removed = measurement.remove_series(gone, others).await;
         self.give_back_series_memory(before.saturating_sub(measurement.memory_bytes()));
         removed
     }

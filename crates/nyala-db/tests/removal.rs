@@ -1,5 +1,7 @@
 //! Whoever removes keeps out who writes to the same measurement, and nobody else.
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampNanosecondType;
 use async_trait::async_trait;
 use nyala_core::schema::TIME_COLUMN;
 use nyala_core::store::memory::MemoryStore;
@@ -8,10 +10,13 @@ use nyala_core::store::{
     SnapshotRef, Store, StoreRef, Update, WriteBatch,
 };
 use nyala_core::{Result, Sequence, SeriesId, TableId, TableSchema, TimeRange};
-use nyala_db::catalog::Catalog;
+use nyala_db::catalog::{Catalog, Measurement};
 use nyala_db::ingest::{ParseOptions, SeriesCacheLimits};
 use nyala_db::series::TagFilter;
 use nyala_db::write::LineWriter;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::sync::Mutex;
@@ -23,6 +28,7 @@ struct HeldStore {
     inner: MemoryStore,
     held: Mutex<()>,
     deletions: AtomicU64,
+    snapshots: AtomicU64,
     /// Batches are written, and nobody hears of it.
     is_silent: AtomicBool,
 }
@@ -81,6 +87,7 @@ impl Store for HeldStore {
     }
 
     fn snapshot(&self) -> SnapshotRef {
+        self.snapshots.fetch_add(1, Ordering::Relaxed);
         self.inner.snapshot()
     }
 }
@@ -240,6 +247,27 @@ async fn writers_and_removals_of_several_measurements_do_not_wait_for_each_other
 }
 
 #[tokio::test]
+async fn a_deletion_asks_for_what_it_touched() {
+    const WEEK_NS: i64 = 7 * 86_400_000_000_000;
+    let bed = Bed::new().await;
+    for week in 0..20 {
+        bed.write("d", lines("a", 0..50, week * WEEK_NS)).await.unwrap();
+    }
+    bed.delete("d", "a", host("h0"), TimeRange::ALL).await.unwrap();
+    let before = bed.store.snapshots.load(Ordering::Relaxed);
+    for number in 2..40 {
+        bed.delete("d", "a", host(&format!("h{number}")), TimeRange::ALL).await.unwrap();
+    }
+    bed.delete("d", "a", host("h41"), TimeRange::new(WEEK_NS, 5 * WEEK_NS)).await.unwrap();
+    let asked = bed.store.snapshots.load(Ordering::Relaxed) - before;
+    assert_eq!(asked, 2, "for the rows of the last one in its range, and elsewhere");
+    assert_eq!(bed.hosts("a").await.len(), 11);
+    // The last of them free their shards.
+    bed.delete("d", "a", TagFilter::All, TimeRange::new(WEEK_NS, i64::MAX)).await.unwrap();
+    assert_eq!(bed.write("d", format!("a,host=h1 v=true {}", 3 * WEEK_NS)).await.unwrap(), 1);
+}
+
+#[tokio::test]
 async fn a_removal_that_is_broken_off_leaves_no_point_without_its_series() {
     let bed = Bed::new().await;
     bed.write("d", lines("a", 0..3, 1)).await.unwrap();
@@ -256,9 +284,19 @@ async fn a_removal_that_is_broken_off_leaves_no_point_without_its_series() {
     let measurement = catalog.measurement("d", "autogen", "a").await.unwrap().unwrap();
     let ids: Vec<SeriesId> = measurement.series().select(&host("h1")).into_iter().map(SeriesId).collect();
     assert_eq!(ids.len(), 1, "the series is there once");
-    let request = ScanRequest {
+    let mut rows =
+        bed.store.snapshot().scan(times_of(&measurement, SeriesSet::Ids(ids.into()))).await.unwrap();
+    assert_eq!(
+        rows.next().await.unwrap().map_or(0, |batch| batch.rows),
+        1,
+        "with the point that was acknowledged"
+    );
+}
+
+fn times_of(measurement: &Measurement, series: SeriesSet) -> ScanRequest {
+    ScanRequest {
         table: measurement.table(),
-        rows: RowSelection::Series { series: SeriesSet::Ids(ids.into()), time: TimeRange::ALL },
+        rows: RowSelection::Series { series, time: TimeRange::ALL },
         columns: vec![TIME_COLUMN],
         predicates: Vec::new(),
         skip_empty_rows: false,
@@ -266,11 +304,94 @@ async fn a_removal_that_is_broken_off_leaves_no_point_without_its_series() {
         ties: [].into(),
         limit: None,
         limit_per_prefix: None,
+    }
+}
+
+/// The points of a measurement by host, as a snapshot shows them.
+async fn points(store: &HeldStore, catalog: &Catalog, name: &str) -> BTreeMap<String, BTreeSet<i64>> {
+    let mut found: BTreeMap<String, BTreeSet<i64>> = BTreeMap::new();
+    let mut ids = BTreeMap::new();
+    let Some(measurement) = catalog.measurement("d", "autogen", name).await.unwrap() else { return found };
+    let mut rows = store.inner.snapshot().scan(times_of(&measurement, SeriesSet::All)).await.unwrap();
+    while let Some(batch) = rows.next().await.unwrap() {
+        let times = batch.columns[0].as_primitive::<TimestampNanosecondType>();
+        let mut row = 0;
+        for run in &batch.series {
+            let tags = measurement.series().tags_of(run.series);
+            assert_eq!(tags.len(), 1, "points of a series that is not there");
+            let times = (row..row + run.rows as usize).map(|row| times.value(row));
+            let owner = ids.entry(tags[0].1.clone()).or_insert(run.series);
+            assert_eq!(*owner, run.series, "a tag set has one series");
+            found.entry(tags[0].1.clone()).or_default().extend(times);
+            row += run.rows as usize;
+        }
+    }
+    found
+}
+
+/// Writers that delete what is theirs, beside each other, some of them broken off: what is there in the end is what
+/// each of them knows, before and after a restart.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn writers_and_deletions_beside_each_other_are_as_one_after_the_other() {
+    let seed: u64 = std::env::var("NYALA_SEED").map_or_else(|_| rand::random(), |seed| seed.parse().unwrap());
+    let bed = Arc::new(Bed::new().await);
+    let run = |task: u64| {
+        let bed = bed.clone();
+        async move {
+            let mut random = SmallRng::seed_from_u64(seed ^ task);
+            let mut known: BTreeMap<(usize, String), BTreeSet<i64>> = BTreeMap::new();
+            for time in 1..400_i64 {
+                let names: Vec<usize> = (0..2).filter(|_| random.random_bool(0.7)).collect();
+                let hosts: Vec<u32> =
+                    (0..random.random_range(1..6)).map(|_| random.random_range(0..12)).collect();
+                if random.random_bool(0.6) {
+                    let mut body = String::new();
+                    for (name, host) in
+                        names.iter().flat_map(|name| hosts.iter().map(move |host| (*name, *host)))
+                    {
+                        body += &format!("{},host=t{task}-{host} v=1 {time}\n", ["a", "b"][name]);
+                        known.entry((name, format!("t{task}-{host}"))).or_default().insert(time);
+                    }
+                    if !body.is_empty() {
+                        bed.write("d", body).await.unwrap();
+                    }
+                    continue;
+                }
+                let (name, owner) = (random.random_range(0..2), format!("t{task}-{}", hosts[0]));
+                let until = if random.random_bool(0.5) { i64::MAX } else { random.random_range(1..=time) };
+                let range = if until == i64::MAX { TimeRange::ALL } else { TimeRange::new(i64::MIN, until) };
+                if bed.catalog.measurement("d", "autogen", ["a", "b"][name]).await.unwrap().is_none() {
+                    continue;
+                }
+                if random.random_bool(0.2) {
+                    let broken = bed.delete("d", ["a", "b"][name], host(&owner), range);
+                    (0..random.random_range(0..3)).for_each(|_| std::thread::yield_now());
+                    broken.abort();
+                    let _ = broken.await;
+                }
+                bed.delete("d", ["a", "b"][name], host(&owner), range).await.unwrap();
+                if let Some(times) = known.get_mut(&(name, owner)) {
+                    times.retain(|time| !range.contains(*time));
+                }
+            }
+            known
+        }
     };
-    let mut rows = bed.store.snapshot().scan(request).await.unwrap();
-    assert_eq!(
-        rows.next().await.unwrap().map_or(0, |batch| batch.rows),
-        1,
-        "with the point that was acknowledged"
-    );
+    let tasks: Vec<_> = (1..=4).map(|task| tokio::spawn(run(task))).collect();
+    let mut known = BTreeMap::new();
+    for task in tasks {
+        known.extend(task.await.unwrap());
+    }
+    known.retain(|_, times: &mut BTreeSet<i64>| !times.is_empty());
+    let again = Catalog::open(bed.store.clone() as StoreRef).await.unwrap();
+    for catalog in [&*bed.catalog, &again] {
+        for (number, name) in ["a", "b"].into_iter().enumerate() {
+            let expected: BTreeMap<String, BTreeSet<i64>> = known
+                .iter()
+                .filter(|((own, _), _)| *own == number)
+                .map(|((_, host), times)| (host.clone(), times.clone()))
+                .collect();
+            assert_eq!(points(&bed.store, catalog, name).await, expected, "NYALA_SEED={seed}");
+        }
+    }
 }

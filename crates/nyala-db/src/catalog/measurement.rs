@@ -110,6 +110,8 @@ struct Loaded {
     series: RwLock<SeriesIndex>,
     presence: RwLock<Presence>,
     shard_types: RwLock<ShardTypes>,
+    /// Per shard (as there) a series that has rows in it, if a deletion looked for one.
+    witnesses: Mutex<BTreeMap<i64, u32>>,
     /// Those of the columns that some shard has.
     fields: RwLock<Arc<Vec<Field>>>,
 }
@@ -329,6 +331,7 @@ impl Measurement {
                 series: RwLock::new(series),
                 presence: RwLock::default(),
                 shard_types: RwLock::new(shard_types),
+                witnesses: Mutex::default(),
                 fields: RwLock::new(Arc::new(fields)),
             }
         });
@@ -444,10 +447,25 @@ impl Measurement {
         self.loaded().shard_types.read().keys().copied().collect()
     }
 
+    /// A series that has rows in a shard, if one is known.
+    pub(crate) fn witness(&self, shard_start_ns: i64) -> Option<u32> {
+        self.loaded().witnesses.lock().get(&shard_start_ns).copied()
+    }
+
+    /// Says which series has rows in a shard.
+    pub(crate) fn set_witness(&self, shard_start_ns: i64, series: Option<u32>) {
+        let mut witnesses = self.loaded().witnesses.lock();
+        match series {
+            Some(series) => drop(witnesses.insert(shard_start_ns, series)),
+            None => drop(witnesses.remove(&shard_start_ns)),
+        }
+    }
+
     /// Forgets the types of shards that are no more, named by their starts.
     /// Returns what removes their records.
     pub(crate) fn forget_shard_types(&self, is_gone: impl Fn(i64) -> bool) -> Option<Operation> {
         let mut forgotten = Vec::new();
+        self.loaded().witnesses.lock().retain(|start_ns, _| !is_gone(*start_ns));
         self.loaded().shard_types.write().retain(|start_ns, fields| {
             let gone = is_gone(*start_ns);
             if gone {
@@ -463,20 +481,37 @@ impl Measurement {
         (!forgotten.is_empty()).then(|| self.records.remove(forgotten.iter().map(Vec::as_slice)))
     }
 
-    /// Removes series for good; their ids are not used again. The caller owns the membership.
-    pub(crate) async fn remove_series(&self, ids: &RoaringBitmap) -> Result<()> {
+    /// Removes series for good; their ids are not used again. What else is to be written goes with the last of their
+    /// records. The caller owns the membership.
+    pub(crate) async fn remove_series(
+        &self,
+        ids: &RoaringBitmap,
+        mut others: Option<Operation>,
+    ) -> Result<()> {
         let mut left = ids.iter().peekable();
-        while left.peek().is_some() {
+        loop {
             self.forget_series(&left.by_ref().take(REMOVED_AT_ONCE).collect());
+            let is_last = left.peek().is_none();
             // If this fails, or whoever waits for it leaves, the next writer takes it along.
             let records = self.unsaved_records(std::iter::empty());
-            self.records.write(records.operations(&self.records)).await?;
+            let mut operations = records.operations(&self.records);
+            if is_last {
+                operations.extend(others.take());
+            }
+            if !operations.is_empty() {
+                self.records.write(operations).await?;
+            }
             self.saved(&records);
+            if is_last {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     fn forget_series(&self, ids: &RoaringBitmap) {
+        if ids.is_empty() {
+            return;
+        }
         self.loaded().series.write().remove(ids);
         self.loaded().presence.write().remove(ids);
         self.membership.note_removal();

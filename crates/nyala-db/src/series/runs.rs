@@ -24,6 +24,8 @@ struct Page<E, T> {
     present: [u64; BITMAP_WORDS],
     /// ... and before each word of it how many.
     ranks: [u16; BITMAP_WORDS],
+    /// Whether a number is missing before another: else places are the numbers themselves.
+    has_holes: bool,
     /// Where each run ends.
     ends: Vec<u32>,
     elements: Vec<E>,
@@ -144,6 +146,7 @@ impl<E, T> Default for Page<E, T> {
         Self {
             present: [0; BITMAP_WORDS],
             ranks: [0; BITMAP_WORDS],
+            has_holes: false,
             ends: Vec::new(),
             elements: Vec::new(),
             items: Vec::new(),
@@ -162,6 +165,9 @@ impl<E: Copy, T> Page<E, T> {
     /// The place of a number, if it is there.
     #[inline]
     fn place(&self, slot: usize) -> Option<usize> {
+        if !self.has_holes {
+            return (slot < self.ends.len()).then_some(slot);
+        }
         (self.present[slot / 64] >> (slot % 64) & 1 == 1).then(|| self.rank(slot))
     }
 
@@ -174,6 +180,7 @@ impl<E: Copy, T> Page<E, T> {
     fn insert(&mut self, slot: usize, run: &[E], item: T) {
         assert!(self.place(slot).is_none(), "numbers are given out once");
         let place = self.rank(slot);
+        self.has_holes |= place < slot;
         self.present[slot / 64] |= 1 << (slot % 64);
         self.ranks[slot / 64 + 1..].iter_mut().for_each(|rank| *rank += 1);
         let start = if place == 0 { 0 } else { self.ends[place - 1] as usize };
@@ -205,6 +212,7 @@ impl<E: Copy, T> Page<E, T> {
         self.elements.reserve_exact(kept_elements);
         for (place, slot) in (0..PAGE_NUMBERS).filter(is_there).enumerate().filter(|(_, slot)| stays(slot)) {
             self.elements.extend_from_slice(old.run(place));
+            self.has_holes |= self.ends.len() < slot;
             self.ends.push(self.elements.len() as u32);
             self.present[slot / 64] |= 1 << (slot % 64);
         }

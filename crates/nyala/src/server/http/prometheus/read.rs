@@ -290,7 +290,8 @@ impl Series {
 fn scan_of(measurement: &Measurement, asked: &Asked) -> Option<ScanRequest> {
     let fields = measurement.fields();
     let field = fields.iter().find(|field| field.name == FIELD && field.field_type == FieldType::Float)?;
-    let ids = measurement.series().select(&asked.tags);
+    let mut ids = measurement.series().select(&asked.tags);
+    measurement.narrow(&mut ids, asked.time);
     if ids.is_empty() {
         return None;
     }
