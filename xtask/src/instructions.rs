@@ -211,8 +211,6 @@ fn count(program: &Path, prepared: &Path, path: &Measured, requests: u64) -> Out
     copy(prepared, &scratch.path)?;
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(program);
-    // Without it the server starts itself anew to set it, and valgrind does not follow.
-    valgrind.env("MIMALLOC_PURGE_DELAY", "100");
     let mut server = Server::start(valgrind, &scratch.path)?;
     // The first times find nothing in caches.
     for number in 0..path.few {

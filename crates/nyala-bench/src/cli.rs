@@ -96,7 +96,7 @@ pub struct LoadArgs {
     /// Rows in a request
     #[arg(long, value_name = "ROWS", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub batch_size: u32,
-    /// Compress requests
+    /// Compress what is written and ask for compressed answers, as most clients do
     #[arg(long)]
     pub gzip: bool,
     /// Write at this rate instead of as fast as the server takes it

@@ -2,9 +2,9 @@
 //!
 //! Charges are made before memory is taken and given back by dropping the [`Charge`], so the account
 //! cannot drift. Other parts of the program (series index, queries) charge the same budget: the limit
-//! is one number for the whole process. What is accounted is less than what is resident (allocator,
-//! code, sockets), so the shares handed out by [`MemoryBudget::memtable_bytes_max`] and its like add up to less
-//! than the limit.
+//! is one number for the whole process. What is resident and was charged by nobody (what the allocator holds beside,
+//! buffers of connections) is measured and charged too, as [`Component::Uncharged`], so that limits act on what the
+//! process really takes.
 
 use crate::error::{Error, Result};
 use std::sync::Arc;
@@ -22,16 +22,18 @@ pub enum Component {
     InFlight,
     /// Footers of rowsets.
     RowsetIndex,
-    /// Series index of the database above.
+    /// Series index of the database above, and what writers remember of it.
     SeriesIndex,
     /// States of running queries.
     Query,
     /// What was written, on its way to subscribers.
     Subscribers,
+    /// What is resident beyond what the others charge, as it was measured last.
+    Uncharged,
 }
 
 /// All components, in the order of their numbers.
-pub const COMPONENTS: [Component; 7] = [
+pub const COMPONENTS: [Component; 8] = [
     Component::Memtable,
     Component::BlockCache,
     Component::InFlight,
@@ -39,6 +41,7 @@ pub const COMPONENTS: [Component; 7] = [
     Component::SeriesIndex,
     Component::Query,
     Component::Subscribers,
+    Component::Uncharged,
 ];
 
 impl Component {
@@ -52,6 +55,7 @@ impl Component {
             Component::SeriesIndex => "series_index",
             Component::Query => "query",
             Component::Subscribers => "subscribers",
+            Component::Uncharged => "uncharged",
         }
     }
 }

@@ -72,8 +72,9 @@ impl Catalog {
 mod tests {
     use super::*;
     use crate::catalog::PolicyChange;
-    use crate::ingest::{ParseOptions, SeriesCacheLimits};
+    use crate::ingest::ParseOptions;
     use crate::write::LineWriter;
+    use nyala_core::memory::MemoryBudget;
     use nyala_core::store::memory::MemoryStore;
     use std::sync::Arc;
     use tokio::task::yield_now;
@@ -83,7 +84,7 @@ mod tests {
     /// Databases whose points of 1970 are old enough to go after a year.
     async fn catalog(databases: &[&str]) -> Arc<Catalog> {
         let catalog = Arc::new(Catalog::open(Arc::new(MemoryStore::default())).await.unwrap());
-        let writer = LineWriter::new(catalog.clone(), SeriesCacheLimits::default(), usize::MAX);
+        let writer = LineWriter::new(catalog.clone(), MemoryBudget::new(1 << 40), usize::MAX);
         for database in databases {
             catalog.create_database(database, None).await.unwrap();
             let options = ParseOptions { now_ns: DAY_NS, ..ParseOptions::default() };
@@ -161,7 +162,7 @@ mod tests {
     async fn series_are_known_by_the_shards_that_have_them() {
         const HOUR_NS: i64 = DAY_NS / 24;
         let catalog = catalog(&["d"]).await;
-        let writer = LineWriter::new(catalog.clone(), SeriesCacheLimits::default(), usize::MAX);
+        let writer = LineWriter::new(catalog.clone(), MemoryBudget::new(1 << 40), usize::MAX);
         let write = async |hosts: std::ops::Range<u32>, hour: i64| {
             let lines = hosts.map(|host| format!("n,host=h{host} v=1 {}\n", hour * HOUR_NS + 1));
             let options = ParseOptions { now_ns: DAY_NS, ..ParseOptions::default() };

@@ -22,6 +22,7 @@ use crate::ingest::{
 };
 use arrow_array::{Array, ArrayRef, TimestampNanosecondArray, UInt32Array};
 use arrow_buffer::BooleanBuffer;
+use nyala_core::memory::MemoryBudget;
 use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN};
 use nyala_core::store::{CellColumn, Operation, Upsert, WriteBatch, WriteMode};
 use nyala_core::{ColumnId, Error, Result, SeriesId};
@@ -123,9 +124,11 @@ pub struct LineWriter {
 }
 
 impl LineWriter {
-    /// A writer to a catalog, which makes no new series once their indexes take `series_limit_bytes`.
-    pub fn new(catalog: Arc<Catalog>, cache_limits: SeriesCacheLimits, series_limit_bytes: usize) -> Self {
-        let (memories, counts) = (Memories::new(cache_limits), WriteCounts::default());
+    /// A writer to a catalog, which makes no new series once their indexes take `series_limit_bytes`; what it remembers
+    /// is charged.
+    pub fn new(catalog: Arc<Catalog>, memory: Arc<MemoryBudget>, series_limit_bytes: usize) -> Self {
+        let memories = Memories::new(SeriesCacheLimits::default(), memory);
+        let counts = WriteCounts::default();
         Self { catalog, memories, counts, feed: None, series_limit_bytes }
     }
 
@@ -519,7 +522,7 @@ mod tests {
     async fn writers_of_very_many_series_share_what_they_know_of_them() {
         let catalog = Arc::new(Catalog::open(Arc::new(MemoryStore::default())).await.unwrap());
         catalog.create_database("d", None).await.unwrap();
-        let writer = LineWriter::new(catalog.clone(), SeriesCacheLimits::default(), usize::MAX);
+        let writer = LineWriter::new(catalog.clone(), MemoryBudget::new(1 << 40), usize::MAX);
         let body = |first: usize, count: usize, time: i64| -> String {
             (first..first + count).map(|host| format!("m,host={host} f=1 {time}\n")).collect()
         };
@@ -568,7 +571,7 @@ mod tests {
     async fn the_next_batch_is_written_in_the_memory_of_the_last() {
         let catalog = Arc::new(Catalog::open(Arc::new(MemoryStore::default())).await.unwrap());
         catalog.create_database("d", None).await.unwrap();
-        let writer = LineWriter::new(catalog, SeriesCacheLimits::default(), usize::MAX);
+        let writer = LineWriter::new(catalog, MemoryBudget::new(1 << 40), usize::MAX);
         let mut held = Vec::new();
         for round in 0..3 {
             let lines = (0..1000).map(|row| format!("m,host=a f={row}.5,g={row}i {}\n", round * 1000 + row));

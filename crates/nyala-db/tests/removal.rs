@@ -3,6 +3,7 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
 use async_trait::async_trait;
+use nyala_core::memory::MemoryBudget;
 use nyala_core::schema::TIME_COLUMN;
 use nyala_core::store::memory::MemoryStore;
 use nyala_core::store::{
@@ -11,7 +12,7 @@ use nyala_core::store::{
 };
 use nyala_core::{Result, Sequence, SeriesId, TableId, TableSchema, TimeRange};
 use nyala_db::catalog::{Catalog, Measurement};
-use nyala_db::ingest::{ParseOptions, SeriesCacheLimits};
+use nyala_db::ingest::ParseOptions;
 use nyala_db::series::TagFilter;
 use nyala_db::write::LineWriter;
 use rand::rngs::SmallRng;
@@ -104,7 +105,7 @@ impl Bed {
         let catalog = Arc::new(Catalog::open(store.clone() as StoreRef).await.unwrap());
         catalog.create_database("d", None).await.unwrap();
         catalog.create_database("other", None).await.unwrap();
-        let writer = LineWriter::new(catalog.clone(), SeriesCacheLimits::default(), usize::MAX);
+        let writer = LineWriter::new(catalog.clone(), MemoryBudget::new(1 << 40), usize::MAX);
         Self { store, catalog, writer: Arc::new(writer) }
     }
 

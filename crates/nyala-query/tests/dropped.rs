@@ -5,7 +5,7 @@ use nyala_core::Result;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::memory::MemoryStore;
 use nyala_db::catalog::Catalog;
-use nyala_db::ingest::{ParseOptions, SeriesCacheLimits};
+use nyala_db::ingest::ParseOptions;
 use nyala_db::users::Rights;
 use nyala_db::write::LineWriter;
 use nyala_query::exec::{QueryMemory, SelectStream};
@@ -20,7 +20,7 @@ const NOW_NS: i64 = 1 << 60;
 fn context() -> Result<QueryContext> {
     let catalog = Arc::new(block_on(Catalog::open(Arc::new(MemoryStore::default())))?);
     block_on(catalog.create_database("db", None))?;
-    let writer = LineWriter::new(catalog.clone(), SeriesCacheLimits::default(), usize::MAX);
+    let writer = LineWriter::new(catalog.clone(), MemoryBudget::new(1 << 40), usize::MAX);
     Ok(QueryContext {
         catalog,
         writer: Arc::new(writer),

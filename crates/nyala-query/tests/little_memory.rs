@@ -5,7 +5,7 @@ use nyala_core::memory::MemoryBudget;
 use nyala_core::store::memory::MemoryStore;
 use nyala_core::{ErrorKind, Result};
 use nyala_db::catalog::Catalog;
-use nyala_db::ingest::{ParseOptions, Precision, SeriesCacheLimits};
+use nyala_db::ingest::{ParseOptions, Precision};
 use nyala_db::users::Rights;
 use nyala_db::write::LineWriter;
 use nyala_query::exec::{Frame, QueryMemory};
@@ -41,7 +41,7 @@ fn context() -> Result<QueryContext> {
     let catalog = block_on(Catalog::open(Arc::new(MemoryStore::default())))?;
     block_on(catalog.create_database("db", None))?;
     let catalog = Arc::new(catalog);
-    let writer = LineWriter::new(catalog.clone(), SeriesCacheLimits::default(), usize::MAX);
+    let writer = LineWriter::new(catalog.clone(), MemoryBudget::new(1 << 40), usize::MAX);
     let context = QueryContext {
         catalog,
         writer: Arc::new(writer),

@@ -2,6 +2,7 @@
 
 use crate::config::{Config, Encoding, WalSync};
 use crate::descriptors;
+use crate::resident;
 use crate::server::disk::Disk;
 use crate::server::health::{self, Check, Checks, HealthLog};
 use crate::server::http::access::Access;
@@ -9,9 +10,10 @@ use crate::server::http::rooms::Rooms;
 use crate::server::http::{Context, Databases, HttpLimits};
 use crate::server::metrics::Metrics;
 use crate::server::report::{self, ContinuousCounts};
+use crate::server::slots::Slots;
 use crate::server::stage::Stage;
 use crate::server::tls::Certificates;
-use crate::server::{ConnectionLimits, Server, connections_max};
+use crate::server::{ConnectionLimits, Connections, Server};
 use crate::subscriber::Subscriptions;
 use futures::FutureExt;
 use nyala_core::env::{ClockRef, SystemClock};
@@ -19,7 +21,6 @@ use nyala_core::memory::Component;
 use nyala_core::{Error, Result};
 use nyala_db::catalog::Catalog;
 use nyala_db::feed::Feed;
-use nyala_db::ingest::SeriesCacheLimits;
 use nyala_db::retention::Enforced;
 use nyala_db::users::Rights;
 use nyala_db::write::LineWriter;
@@ -85,7 +86,16 @@ impl Running {
                 health::metrics(&seen(), text);
             }
         };
-        let metrics = Arc::new(Metrics::new(vec![Box::new(engine_metrics)]));
+        let memory_bytes = data_memory_bytes(config);
+        let most = descriptors::connections_max();
+        let connections = Arc::new(Connections::within(memory_bytes, most, config.bind_socket.is_some()));
+        let counted = connections.clone();
+        let connection_metrics = move |text: &mut String| connection_metrics(&counted, text);
+        let metrics = Arc::new(Metrics::new(vec![
+            Box::new(engine_metrics),
+            Box::new(resident_metric),
+            Box::new(connection_metrics),
+        ]));
         let continuous: Arc<ContinuousCounts> = Arc::default();
         let subscriptions: Arc<OnceLock<Arc<Subscriptions>>> = Arc::default();
         let started_ns = clock.now_ns();
@@ -117,15 +127,12 @@ impl Running {
         let certificates = config.certificates().map_err(Error::invalid)?.map(Arc::new);
         work.spawn(renew_certificates(certificates.clone()));
         let shutdown_timeout = config.shutdown_timeout.0;
-        let limits = ConnectionLimits {
-            connections_max: connections_max(data_memory_bytes(config)).min(descriptors::connections_max()),
-            keep_alive_timeout: config.keep_alive_timeout.0,
-            shutdown_timeout,
-        };
+        let limits = ConnectionLimits { keep_alive_timeout: config.keep_alive_timeout.0, shutdown_timeout };
         let server = Server::start(
             config.http_bind,
             config.bind_socket.as_deref(),
             cores,
+            &connections,
             limits,
             context.clone(),
             certificates,
@@ -150,11 +157,13 @@ impl Running {
         work.spawn(all.clone().run(written));
         let _ = subscriptions.set(all);
         let series_limit_bytes = data_memory_bytes(config) / 2;
-        let writer = LineWriter::new(catalog.clone(), SeriesCacheLimits::default(), series_limit_bytes);
+        let writer = LineWriter::new(catalog.clone(), engine.memory().clone(), series_limit_bytes);
         let writer = Arc::new(writer.with_feed(feed));
         let memory = engine.memory().clone();
-        let rooms = Rooms::new(&memory);
-        let _ = context.databases.set(Databases { catalog, writer, memory, rooms });
+        let (rooms, body_rooms) = (Rooms::for_answers(&memory), Rooms::for_bodies(&memory));
+        let all_rooms = [rooms.clone(), body_rooms.clone()];
+        work.spawn(resident::watch(memory.clone(), PROCESS_BYTES as u64, all_rooms));
+        let _ = context.databases.set(Databases { catalog, writer, memory, rooms, body_rooms });
         work.spawn(run_continuous_queries(context.clone(), continuous));
         context.stage.ready();
         Ok(Self { shutdown_timeout, server, work, engine, context })
@@ -433,6 +442,31 @@ fn state_metrics(damaged_places: u64, disk: &Disk, text: &mut String) {
         writeln!(text, "# HELP nyala_{name} {help}\n# TYPE nyala_{name} gauge\nnyala_{name} {value}")
             .expect("writing to memory does not fail");
     }
+}
+
+/// Connections there are, may be and were closed, by where they come in.
+fn connection_metrics(connections: &Connections, text: &mut String) {
+    let listeners = [("http-bind", Some(&connections.remote)), ("bind-socket", connections.local.as_ref())];
+    let mut show = |name: &str, help: &str, kind: &str, value: &dyn Fn(&Slots) -> u64| -> std::fmt::Result {
+        writeln!(text, "# HELP nyala_{name} {help}\n# TYPE nyala_{name} {kind}")?;
+        let mut slots = listeners.iter().filter_map(|(listener, slots)| Some((listener, slots.as_ref()?)));
+        slots.try_for_each(|(listener, slots)| {
+            writeln!(text, "nyala_{name}{{listener=\"{listener}\"}} {}", value(slots))
+        })
+    };
+    let taken = show("connections", "Open connections.", "gauge", &|slots| slots.taken() as u64);
+    let most = show("connections_max", "The most connections at once.", "gauge", &|slots| slots.max() as u64);
+    let closed = "Connections that waited for their clients and were closed for others.";
+    let closed = show("connections_closed_for_others_total", closed, "counter", &|slots| slots.closed());
+    taken.and(most).and(closed).expect("writing to memory does not fail");
+}
+
+/// What the process takes, under the name that Prometheus has for it.
+fn resident_metric(text: &mut String) {
+    let Some(bytes) = resident::bytes() else { return };
+    let name = "process_resident_memory_bytes";
+    let written = writeln!(text, "# HELP {name} Resident memory size.\n# TYPE {name} gauge\n{name} {bytes}");
+    written.expect("writing to memory does not fail");
 }
 
 /// What the engine did and holds, in Prometheus' text format.

@@ -1,9 +1,11 @@
 //! The nyala program: `cli` reads the command, `assemble` puts store, database and server together.
 
+mod allocator;
 mod assemble;
 mod cli;
 mod config;
 mod descriptors;
+mod resident;
 mod server;
 mod subscriber;
 

@@ -2,9 +2,10 @@
 //! being has a bound.
 
 use nyala_core::Result;
+use nyala_core::memory::MemoryBudget;
 use nyala_core::store::Store;
 use nyala_db::catalog::Catalog;
-use nyala_db::ingest::{ParseOptions, SeriesCacheLimits};
+use nyala_db::ingest::ParseOptions;
 use nyala_db::write::{LineWriter, WriteReport};
 use nyala_engine::fs::{OperationKind, SimulatedFs};
 use nyala_engine::{Engine, EngineOptions, block_on};
@@ -34,7 +35,7 @@ impl Counted {
         let engine = Arc::new(Engine::open(options)?);
         let catalog = Arc::new(block_on(Catalog::open(engine.clone()))?);
         block_on(catalog.create_database("d", None))?;
-        let writer = LineWriter::new(catalog.clone(), SeriesCacheLimits::default(), series_limit_bytes);
+        let writer = LineWriter::new(catalog.clone(), MemoryBudget::new(1 << 40), series_limit_bytes);
         Ok(Self { engine, catalog, writer, syncs })
     }
 

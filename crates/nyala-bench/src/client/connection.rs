@@ -15,6 +15,8 @@ pub struct Connection {
     stream: Option<TcpStream>,
     reader: ResponseReader,
     head: Vec<u8>,
+    /// Lines of every head.
+    accepts: &'static str,
 }
 
 impl Connection {
@@ -26,7 +28,15 @@ impl Connection {
             stream: None,
             reader: ResponseReader::default(),
             head: Vec::new(),
+            accepts: "",
         }
+    }
+
+    /// Says with every request that its answer may be compressed, if `gzip` is set. Answers are given as they come.
+    #[must_use]
+    pub fn accepting(mut self, gzip: bool) -> Connection {
+        self.accepts = if gzip { "Accept-Encoding: gzip\r\n" } else { "" };
+        self
     }
 
     /// Sends a request (`path` with its query string, `headers` as whole lines) and reads its answer.
@@ -42,8 +52,9 @@ impl Connection {
         let length = request_body.len();
         write!(
             self.head,
-            "{method} {path} HTTP/1.1\r\nHost: {}\r\nContent-Length: {length}\r\n{headers}\r\n",
-            self.target.authority()
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nContent-Length: {length}\r\n{}{headers}\r\n",
+            self.target.authority(),
+            self.accepts
         )
         .expect("a vector takes any bytes");
         let fresh = self.stream.is_none();

@@ -9,6 +9,8 @@ use crate::measure::server::ServerProbe;
 use crate::query::text::Request;
 use crate::report::progress::Progress;
 use crate::report::result::QueryResult;
+use flate2::read::MultiGzDecoder;
+use std::io::Read;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -17,6 +19,8 @@ use std::time::{Duration, Instant};
 pub const ANSWER_LIMIT_BYTES: usize = 1 << 30;
 /// An InfluxQL error comes with status 200 and is short.
 const ERROR_ANSWER_BYTES: usize = 4 << 10;
+/// What a compressed answer begins with.
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// How to ask.
 #[derive(Clone, Debug)]
@@ -25,6 +29,8 @@ pub struct QuerySettings {
     pub target: Target,
     /// Number of connections.
     pub workers: usize,
+    /// Whether answers may be compressed, as most clients say.
+    pub gzip: bool,
     /// How long an answer may take.
     pub timeout: Duration,
     /// No new query is asked after this long.
@@ -99,15 +105,24 @@ pub fn ask(
 }
 
 fn ask_first(kind: &QueryName, request: &Request, settings: &QuerySettings) -> Result<f64> {
-    let mut connection = Connection::new(&settings.target, settings.timeout);
+    let mut connection = Connection::new(&settings.target, settings.timeout).accepting(settings.gzip);
     let mut answer = Vec::new();
     let started = Instant::now();
     let body = Body::Collect { into: &mut answer, limit_bytes: ANSWER_LIMIT_BYTES };
     connection.expect_success(request.method, &request.path, b"", body)?;
     let milliseconds = started.elapsed().as_secs_f64() * 1000.0;
-    let text = String::from_utf8_lossy(&answer[..answer.len().min(ERROR_ANSWER_BYTES)]);
-    if answer.len() <= ERROR_ANSWER_BYTES && text.contains("\"error\"") {
-        return Err(BenchError::Protocol(format!("{}: {}", kind.name, text.trim_end())));
+    if answer.len() <= ERROR_ANSWER_BYTES {
+        let mut text = String::new();
+        let read = match answer.starts_with(&GZIP_MAGIC) {
+            true => {
+                MultiGzDecoder::new(&answer[..]).take(ERROR_ANSWER_BYTES as u64).read_to_string(&mut text)
+            }
+            false => (&answer[..]).read_to_string(&mut text),
+        };
+        read.map_err(BenchError::io("reading an answer"))?;
+        if text.contains("\"error\"") {
+            return Err(BenchError::Protocol(format!("{}: {}", kind.name, text.trim_end())));
+        }
     }
     Ok(milliseconds)
 }
@@ -120,7 +135,7 @@ fn work(
     answered: &AtomicUsize,
     totals: &Mutex<Totals>,
 ) {
-    let mut connection = Connection::new(&settings.target, settings.timeout);
+    let mut connection = Connection::new(&settings.target, settings.timeout).accepting(settings.gzip);
     let mut own = Totals::default();
     while started.elapsed() < settings.time_limit {
         let Some(request) = requests.get(next.fetch_add(1, Relaxed)) else { break };

@@ -104,6 +104,7 @@ impl<'a> Session<'a> {
         let settings = QuerySettings {
             target: self.server.target.clone(),
             workers,
+            gzip: self.load_args.gzip,
             timeout: Duration::from_secs(self.args.timeout as u64),
             time_limit: Duration::from_secs(limit_seconds as u64),
         };

@@ -36,5 +36,5 @@ pub use error::{LineError, LineErrorKind, ParseErrors};
 pub use key::TagSet;
 pub use nanoseconds::Lines;
 pub use options::{LineLimits, MAX_KEY_BYTES, MAX_TIME_NS, MIN_TIME_NS, ParseOptions, Precision};
-pub use request::{LineRequest, RequestMark};
+pub use request::{LineRequest, MAX_BODY_BYTES, RequestMark};
 pub use series_cache::{Generation, SeriesCache, SeriesCacheLimits, SeriesHandle, UNRESOLVED_SERIES};

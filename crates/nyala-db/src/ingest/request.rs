@@ -51,7 +51,7 @@ pub struct RequestMark {
 }
 
 /// Longest body: offsets of strings are 32 bits, signed, in Arrow's layout.
-const MAX_BODY_BYTES: usize = i32::MAX as usize;
+pub const MAX_BODY_BYTES: usize = i32::MAX as usize;
 
 impl<'a> LineRequest<'a> {
     /// Begins to read `body`, which is below 2 GiB (the server's limit of a body is far lower).

@@ -5,50 +5,82 @@
 //! each other as before.
 
 use crate::ingest::{ParsedBatch, SeriesCache, SeriesCacheLimits};
+use nyala_core::memory::{Charge, Component, MemoryBudget};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// The most writers kept ready for later requests.
 const IDLE_WRITERS_MAX: usize = 8;
-/// The most memory a writer keeps for its next batch.
+/// The most memory a writer keeps for its next batch, …
 const IDLE_BATCH_BYTES_MAX: usize = 4 << 20;
-/// A cache of more series is shared: some 5 MB.
+/// … and the part of all memory.
+const IDLE_BATCH_SHARE: u64 = 64;
+/// A cache of more series is shared: some 5 MB, …
 pub(super) const OWN_SERIES_MAX: usize = 1 << 16;
-/// The most caches that are shared, each of another retention policy.
+/// … and one of longer keys.
+const OWN_BYTES_MAX: usize = 8 << 20;
+/// The most caches that are shared, each of another retention policy, …
 const SHARED_MAX: usize = 3;
+/// … and the part of all memory that they take together before the oldest is forgotten.
+const SHARED_SHARE: u64 = 4;
+/// The part of all memory that the keys of one cache may take, and its numbers again.
+const CACHE_SHARE: u64 = 5;
+/// Where so much of all memory is taken, nothing is remembered.
+const SHORT_PERCENT: u64 = 80;
+/// What a cache takes of a series beside its key, about.
+const ENTRY_BYTES: u64 = 48;
 
 /// Of all writers.
 pub(super) struct Memories {
     idle: Mutex<Vec<Memory>>,
     shared: Mutex<Vec<Arc<SharedSeries>>>,
     limits: SeriesCacheLimits,
+    memory: Arc<MemoryBudget>,
 }
 
 /// What a writer remembers of one retention policy between requests.
 pub(super) struct Memory {
     place: (String, String),
-    own: SeriesCache,
+    own: KnownSeries,
     /// To be used instead of its own.
     shared: Option<Arc<SharedSeries>>,
     pub(super) batch: ParsedBatch,
+    /// For the batch.
+    charge: Charge,
 }
 
 struct SharedSeries {
     place: (String, String),
-    known: tokio::sync::Mutex<SeriesCache>,
+    known: tokio::sync::Mutex<KnownSeries>,
+}
+
+pub(super) struct KnownSeries {
+    cache: SeriesCache,
+    charge: Charge,
+    /// How many series are charged.
+    charged_series: usize,
+}
+
+impl KnownSeries {
+    fn charge(&mut self) {
+        if self.charged_series != self.cache.len() {
+            self.charged_series = self.cache.len();
+            self.charge.set(self.cache.memory_bytes() as u64);
+        }
+    }
 }
 
 /// Series that nobody else uses meanwhile.
 pub(super) enum Turn<'a> {
-    Own(&'a mut SeriesCache),
-    Shared(tokio::sync::MutexGuard<'a, SeriesCache>),
+    Own(&'a mut KnownSeries),
+    Shared(tokio::sync::MutexGuard<'a, KnownSeries>),
 }
 
 impl Turn<'_> {
     pub(super) fn cache(&mut self) -> &mut SeriesCache {
         match self {
-            Turn::Own(known) => known,
-            Turn::Shared(known) => known,
+            Turn::Own(known) => &mut known.cache,
+            Turn::Shared(known) => &mut known.cache,
         }
     }
 }
@@ -65,8 +97,17 @@ impl Memory {
 }
 
 impl Memories {
-    pub(super) fn new(limits: SeriesCacheLimits) -> Self {
-        Self { idle: Mutex::default(), shared: Mutex::default(), limits }
+    /// Caches keep to the limits, and to their part of the memory.
+    pub(super) fn new(mut limits: SeriesCacheLimits, memory: Arc<MemoryBudget>) -> Self {
+        let part_bytes = memory.limit_bytes() / CACHE_SHARE;
+        limits.max_key_bytes = limits.max_key_bytes.min(part_bytes as usize);
+        limits.max_entries = limits.max_entries.min((part_bytes / ENTRY_BYTES) as usize);
+        Self { idle: Mutex::default(), shared: Mutex::default(), limits, memory }
+    }
+
+    fn nothing_known(&self) -> KnownSeries {
+        let charge = self.memory.charge(Component::SeriesIndex, 0);
+        KnownSeries { cache: SeriesCache::new(self.limits), charge, charged_series: 0 }
     }
 
     /// The memory of a writer to a retention policy.
@@ -79,9 +120,10 @@ impl Memories {
                 if idle.len() >= IDLE_WRITERS_MAX {
                     idle.remove(0);
                 }
-                let own = SeriesCache::new(self.limits);
+                let own = self.nothing_known();
                 let place = (database.to_owned(), policy.to_owned());
-                Memory { place, own, shared: None, batch: ParsedBatch::new() }
+                let charge = self.memory.charge(Component::SeriesIndex, 0);
+                Memory { place, own, shared: None, batch: ParsedBatch::new(), charge }
             }
         };
         drop(idle);
@@ -91,11 +133,23 @@ impl Memories {
 
     /// Keeps a memory for later requests.
     pub(super) fn give_back(&self, mut memory: Memory) {
-        if memory.batch.memory_bytes() > IDLE_BATCH_BYTES_MAX {
+        let batch_bytes_max = (self.memory.limit_bytes() / IDLE_BATCH_SHARE).min(IDLE_BATCH_BYTES_MAX as u64);
+        if memory.batch.memory_bytes() as u64 > batch_bytes_max {
             memory.batch = ParsedBatch::new();
         }
-        memory.shared = None;
-        if memory.own.len() > OWN_SERIES_MAX {
+        memory.charge.set(memory.batch.memory_bytes() as u64);
+        // Who uses it now charges it later.
+        if let Some(shared) = memory.shared.take()
+            && let Ok(mut known) = shared.known.try_lock()
+        {
+            known.charge();
+        }
+        memory.own.charge();
+        if self.memory.total_bytes() > self.memory.limit_bytes() / 100 * SHORT_PERCENT {
+            self.forget();
+            return;
+        }
+        if memory.own.cache.len() > OWN_SERIES_MAX || memory.own.charge.bytes() > OWN_BYTES_MAX as u64 {
             self.share(&mut memory);
         }
         let mut idle = self.idle.lock();
@@ -104,14 +158,26 @@ impl Memories {
         }
     }
 
+    /// Forgets everything: it can be looked up again, and memory is short.
+    fn forget(&self) {
+        self.idle.lock().clear();
+        self.shared.lock().clear();
+    }
+
     /// Makes what a writer knows known to all; where others came first it is forgotten.
     fn share(&self, memory: &mut Memory) {
-        let known = std::mem::replace(&mut memory.own, SeriesCache::new(self.limits));
+        let known = std::mem::replace(&mut memory.own, self.nothing_known());
         let mut shared = self.shared.lock();
         if shared.iter().any(|shared| shared.place == memory.place) {
             return;
         }
-        if shared.len() >= SHARED_MAX {
+        let others_bytes = |shared: &[Arc<SharedSeries>]| -> u64 {
+            let charged =
+                |known: &SharedSeries| known.known.try_lock().map_or(0, |known| known.charge.bytes());
+            shared.iter().map(|shared| charged(shared)).sum()
+        };
+        let room_bytes = self.memory.limit_bytes() / SHARED_SHARE;
+        while shared.len() >= SHARED_MAX || (!shared.is_empty() && others_bytes(&shared) > room_bytes) {
             shared.remove(0);
         }
         let place = memory.place.clone();

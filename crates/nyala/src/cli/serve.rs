@@ -2,6 +2,7 @@
 
 use super::log;
 use super::signals::Signals;
+use crate::allocator;
 use crate::assemble::Running;
 use crate::config::{Config, GivenConfig};
 use clap::Args;
@@ -24,8 +25,6 @@ Examples:
 
 /// Limits below this are small: an allocator's slack would be much of them.
 const SMALL_MEMORY_BYTES: usize = 256 << 20;
-/// What the allocator reads how long it keeps freed memory from, in milliseconds.
-const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
 
 /// Settings of the server.
 #[derive(Debug, Args)]
@@ -50,8 +49,12 @@ pub(super) fn print_config(args: ServeArgs) -> Result<(), String> {
 
 pub(super) fn run(args: ServeArgs) -> Result<(), String> {
     let config = args.resolve()?;
-    give_memory_back_soon(&config);
+    allocator::keep_freed_memory(freed_memory_kept_ms(&config));
+    let huge_pages_refused = allocator::refuse_huge_pages();
     log::to_standard_error("info");
+    if let Err(error) = huge_pages_refused {
+        tracing::warn!(%error, "the kernel may use huge pages, which take memory beyond the limit");
+    }
     let signals = Signals::listen()?;
     allow_open_files();
     tell_settings(&config);
@@ -92,23 +95,13 @@ fn tell_settings(config: &Config) {
     );
 }
 
-/// Starts anew with an allocator that gives freed memory back sooner than after its second: what it keeps is resident
-/// beyond what is accounted. A tenth of one costs nothing that could be measured and holds a server under full load
-/// near its limit (533 to 551 instead of 565 to 593 MB at 512 MiB). Where the limit is small, nothing is kept: that
-/// costs a fifth of the CPU of writes, and is what keeps resident memory near what is accounted (measured: 85 instead
-/// of 110 MB at a limit of 92 MiB). The allocator reads this setting before `main`, so only a new program image can
-/// have it.
-fn give_memory_back_soon(config: &Config) {
-    use std::os::unix::process::CommandExt;
-    if std::env::var_os(PURGE_DELAY).is_some() {
-        return;
-    }
-    let delay_ms = if config.memory_limit.0 < SMALL_MEMORY_BYTES { "0" } else { "100" };
-    let Ok(program) = std::env::current_exe() else { return };
-    let mut again = std::process::Command::new(program);
-    let error = again.args(std::env::args_os().skip(1)).env(PURGE_DELAY, delay_ms).exec();
-    // Going on as this image costs memory, not correctness.
-    tracing::warn!(%error, "the allocator keeps freed memory for a while");
+/// How long the allocator keeps freed memory: what it keeps is resident beyond what is accounted. A tenth of a second
+/// costs nothing that could be measured and holds a server under full load near its limit (533 to 551 MB at 512 MiB
+/// instead of 565 to 593 with the allocator's own second). Where the limit is small, nothing is kept: that costs a fifth
+/// of the CPU of writes, and is what keeps resident memory near what is accounted (measured: 85 instead of 110 MB at a
+/// limit of 92 MiB).
+fn freed_memory_kept_ms(config: &Config) -> u16 {
+    if config.memory_limit.0 < SMALL_MEMORY_BYTES { 0 } else { 100 }
 }
 
 /// Takes as many open files as the system lets this process have: one for each rowset and connection. The usual

@@ -9,6 +9,7 @@ pub mod http;
 pub mod metrics;
 mod patience;
 pub mod report;
+pub mod slots;
 mod socket;
 pub mod stage;
 pub mod tls;
@@ -19,11 +20,12 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use patience::Patient;
+use slots::{Slot, Slots};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tls::Certificates;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -39,16 +41,33 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The most connections at once, however much memory there is; further ones wait to be accepted.
 const CONNECTIONS_MAX: usize = 16_384;
 
-/// As many connections as can hold an unfinished head each in half of some memory.
-pub fn connections_max(memory_bytes: usize) -> usize {
-    (memory_bytes / 2 / HEAD_MAX_BYTES).min(CONNECTIONS_MAX)
+/// The part of them that is for the socket in the file system alone: whoever may open it gets in, however many others
+/// there are.
+const LOCAL_SHARE: usize = 8;
+
+/// The connections there may be at once.
+pub struct Connections {
+    /// Over the network.
+    pub remote: Arc<Slots>,
+    /// Through the socket in the file system, if there is one.
+    pub local: Option<Arc<Slots>>,
+}
+
+impl Connections {
+    /// As many as can hold an unfinished head each in half of some memory, and at most `most`.
+    pub fn within(memory_bytes: usize, most: usize, has_socket: bool) -> Self {
+        let all = (memory_bytes / 2 / HEAD_MAX_BYTES).min(CONNECTIONS_MAX).min(most);
+        let local = has_socket.then_some(all / LOCAL_SHARE);
+        Self {
+            remote: Slots::new("http-bind", all - local.unwrap_or(0)),
+            local: local.map(|slots| Slots::new("bind-socket", slots)),
+        }
+    }
 }
 
 /// Bounds on connections.
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectionLimits {
-    /// The most at once.
-    pub connections_max: usize,
     /// How long one may stay open between two requests.
     pub keep_alive_timeout: Duration,
     /// How long requests may go on after a shutdown has begun.
@@ -70,6 +89,7 @@ impl Server {
         bind: SocketAddr,
         socket: Option<&Path>,
         cores: usize,
+        connections: &Connections,
         limits: ConnectionLimits,
         context: Arc<Context>,
         certificates: Option<Arc<Certificates>>,
@@ -77,24 +97,20 @@ impl Server {
         let listener = std::net::TcpListener::bind(bind)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        let local = socket.map(socket::listen).transpose()?;
+        let local = socket.map(socket::listen).transpose()?.zip(connections.local.clone());
         let (stop, stopped) = watch::channel(false);
-        let open = Arc::new(AtomicUsize::new(0));
         let mut threads = Vec::with_capacity(cores + 1);
         let mut lanes = Vec::with_capacity(cores);
         for number in 0..cores.max(1) {
             let (lane, connections) = mpsc::channel(64);
             lanes.push(lane);
-            let (context, stopped, open) = (context.clone(), stopped.clone(), open.clone());
-            let certificates = certificates.clone();
+            let (context, stopped, certificates) = (context.clone(), stopped.clone(), certificates.clone());
             let name = format!("connections-{number}");
-            threads.push(spawn(name, move || {
-                serve_lane(connections, context, certificates, limits, stopped, open)
-            })?);
+            threads
+                .push(spawn(name, move || serve_lane(connections, context, certificates, limits, stopped))?);
         }
-        threads.push(spawn("accept".into(), move || {
-            accept(listener, local, lanes, stopped, open, limits.connections_max)
-        })?);
+        let remote = (listener, connections.remote.clone());
+        threads.push(spawn("accept".into(), move || accept(remote, local, lanes, stopped))?);
         Ok(Self { address, socket: socket.map(Path::to_owned), stop, threads })
     }
 
@@ -125,60 +141,62 @@ fn runtime() -> tokio::runtime::Runtime {
     built.expect("a runtime needs only file descriptors that were there at the start")
 }
 
+type Listening<L> = (L, Arc<Slots>);
+
 fn accept(
-    listener: std::net::TcpListener,
-    local: Option<std::os::unix::net::UnixListener>,
-    lanes: Vec<mpsc::Sender<Accepted>>,
+    remote: Listening<std::net::TcpListener>,
+    local: Option<Listening<std::os::unix::net::UnixListener>>,
+    lanes: Vec<mpsc::Sender<(Accepted, Slot)>>,
     mut stopped: watch::Receiver<bool>,
-    open: Arc<AtomicUsize>,
-    connections_max: usize,
 ) {
     runtime().block_on(async move {
-        let listener = match TcpListener::from_std(listener) {
-            Ok(listener) => listener,
+        let listening = || -> io::Result<_> {
+            let local =
+                local.map(|(listener, slots)| Ok::<_, io::Error>((UnixListener::from_std(listener)?, slots)));
+            Ok(((TcpListener::from_std(remote.0)?, remote.1), local.transpose()?))
+        };
+        let ((remote, remote_slots), local) = match listening() {
+            Ok(listening) => listening,
             Err(error) => return tracing::error!(%error, "cannot listen"),
         };
-        let local = match local.map(UnixListener::from_std).transpose() {
-            Ok(local) => local,
-            Err(error) => return tracing::error!(%error, "cannot listen"),
-        };
+        let accept_remote = async || remote.accept().await?.0.into_std().map(Accepted::Tcp);
         let accept_local = async || match &local {
-            Some(local) => local.accept().await,
+            Some((local, _)) => local.accept().await?.0.into_std().map(Accepted::Local),
             None => std::future::pending().await,
         };
-        let mut turn = 0;
-        let warnings = Pace::default();
-        loop {
-            let accepted = tokio::select! {
-                accepted = listener.accept() => {
-                    accepted.and_then(|(stream, _)| stream.into_std()).map(Accepted::Tcp)
-                }
-                accepted = accept_local() => {
-                    accepted.and_then(|(stream, _)| stream.into_std()).map(Accepted::Local)
-                }
-                _ = stopped.wait_for(|stopped| *stopped) => return,
-            };
-            let stream = match accepted {
-                Ok(stream) => stream,
+        let local_slots = local.as_ref().map_or(&remote_slots, |(_, slots)| slots);
+        tokio::select! {
+            () = deal(accept_remote, &remote_slots, &lanes) => {}
+            () = deal(accept_local, local_slots, &lanes) => {}
+            _ = stopped.wait_for(|stopped| *stopped) => {}
+        }
+    });
+}
+
+/// Deals out connections in turn, each when there is a slot for it.
+async fn deal(
+    accept: impl AsyncFn() -> io::Result<Accepted>,
+    slots: &Arc<Slots>,
+    lanes: &[mpsc::Sender<(Accepted, Slot)>],
+) {
+    let warnings = Pace::default();
+    for lane in lanes.iter().cycle() {
+        let stream = loop {
+            match accept().await {
+                Ok(stream) => break stream,
                 Err(error) => {
                     // Too many open files: wait for some to close.
                     if let Some(left_out) = warnings.next() {
                         tracing::warn!(%error, left_out, "cannot accept a connection");
                     }
                     tokio::time::sleep(Duration::from_millis(50)).await;
-                    continue;
                 }
-            };
-            while open.load(Ordering::Relaxed) >= connections_max {
-                tokio::time::sleep(Duration::from_millis(5)).await;
             }
-            open.fetch_add(1, Ordering::Relaxed);
-            if lanes[turn].send(stream).await.is_err() {
-                return;
-            }
-            turn = (turn + 1) % lanes.len();
+        };
+        if lane.send((stream, slots.take().await)).await.is_err() {
+            return;
         }
-    });
+    }
 }
 
 /// A connection that belongs to no runtime yet.
@@ -188,12 +206,11 @@ enum Accepted {
 }
 
 fn serve_lane(
-    mut connections: mpsc::Receiver<Accepted>,
+    mut connections: mpsc::Receiver<(Accepted, Slot)>,
     context: Arc<Context>,
     certificates: Option<Arc<Certificates>>,
     limits: ConnectionLimits,
     mut stopped: watch::Receiver<bool>,
-    open: Arc<AtomicUsize>,
 ) {
     let runtime = runtime();
     runtime.block_on(async move {
@@ -202,15 +219,16 @@ fn serve_lane(
         loop {
             tokio::select! {
                 connection = connections.recv() => {
-                    let Some(stream) = connection else { break };
-                    let (context, stopped, open) = (context.clone(), handed_on.clone(), open.clone());
+                    let Some((stream, slot)) = connection else { break };
+                    let (context, stopped) = (context.clone(), handed_on.clone());
                     let certificates = certificates.clone();
-                    serving.spawn(async move {
-                        if let Err(error) = greet(stream, context, certificates, limits, stopped).await {
+                    let serves = slot.serves();
+                    serves(serving.spawn(async move {
+                        let ended = greet(stream, Arc::new(slot), context, certificates, limits, stopped).await;
+                        if let Err(error) = ended {
                             tracing::debug!(%error, "connection ended");
                         }
-                        open.fetch_sub(1, Ordering::Relaxed);
-                    });
+                    }));
                 }
                 Some(_) = serving.join_next() => {}
                 _ = stopped.wait_for(|stopped| *stopped) => break,
@@ -231,6 +249,7 @@ type Ended = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 /// Serves a connection, once it is secured where it has to be.
 async fn greet(
     stream: Accepted,
+    slot: Arc<Slot>,
     context: Arc<Context>,
     certificates: Option<Arc<Certificates>>,
     limits: ConnectionLimits,
@@ -239,22 +258,23 @@ async fn greet(
     let stream = match stream {
         Accepted::Tcp(stream) => TcpStream::from_std(stream)?,
         Accepted::Local(stream) => {
-            return serve(UnixStream::from_std(stream)?, None, context, limits, stopped).await;
+            return serve(UnixStream::from_std(stream)?, None, slot, context, limits, stopped).await;
         }
     };
     stream.set_nodelay(true)?;
     // One that has left already has no address, and waits for no answer.
     let client = Some(stream.peer_addr()?.ip());
     let Some(certificates) = certificates else {
-        return serve(stream, client, context, limits, stopped).await;
+        return serve(stream, client, slot, context, limits, stopped).await;
     };
     let secured = tokio::time::timeout(HEADER_TIMEOUT, certificates.acceptor().accept(stream)).await??;
-    serve(secured, client, context, limits, stopped).await
+    serve(secured, client, slot, context, limits, stopped).await
 }
 
 async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     client: Option<IpAddr>,
+    slot: Arc<Slot>,
     context: Arc<Context>,
     limits: ConnectionLimits,
     mut stopped: watch::Receiver<bool>,
@@ -262,10 +282,10 @@ async fn serve(
     let patient = Patient::new(stream, PATIENCE, HEADER_TIMEOUT);
     let answering = patient.answering();
     let service = service_fn(move |request| {
-        let (context, answering) = (context.clone(), answering.clone());
+        let (context, answering, slot) = (context.clone(), answering.clone(), slot.clone());
         async move {
             answering.store(true, Ordering::Relaxed);
-            let answer = http::answer(context, request, client).await;
+            let answer = http::answer(context, request, client, slot).await;
             answering.store(false, Ordering::Relaxed);
             answer
         }

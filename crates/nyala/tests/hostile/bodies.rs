@@ -78,6 +78,56 @@ fn many_bodies_at_once_that_never_end() {
 }
 
 #[test]
+fn bodies_that_are_announced_and_do_not_come() {
+    let server = Server::start();
+    let before_mib = server.memory_mib("VmRSS:");
+    let head = "POST /write?db=x HTTP/1.1\r\nHost: x\r\nContent-Length: 25000000\r\n\r\n";
+    let beginning = [head.as_bytes(), &b"#".repeat(32 << 10)].concat();
+    let mut open = Vec::new();
+    for _ in 0..800 {
+        let mut stream = TcpStream::connect(server.address).expect("the server accepts");
+        // It may be refused before all is sent.
+        let _ = stream.write_all(&beginning);
+        open.push(stream);
+    }
+    // What the kernel makes of memory that is hardly used, it makes of it after a while.
+    std::thread::sleep(Duration::from_secs(3));
+    let held_mib = server.memory_mib("VmRSS:");
+    let charged: u64 = ["in_flight", "uncharged"]
+        .map(|component| server.metric(&format!("nyala_memory_bytes{{component=\"{component}\"}}")))
+        .iter()
+        .sum();
+    // What is resident of the program itself is 24 MiB of the limit; it is measured a moment apart.
+    assert!((charged >> 20) + 26 >= held_mib, "{held_mib} MiB are held, {charged} bytes charged");
+    drop(open);
+    let begun = Instant::now();
+    while server.memory_mib("VmRSS:") > before_mib + 8 {
+        assert!(begun.elapsed() < Duration::from_secs(30), "{} MiB", server.memory_mib("VmRSS:"));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    server.is_well();
+}
+
+#[test]
+fn windows_of_zstd_that_are_huge() {
+    let server = Server::start();
+    let lines = b"m v=1 1\n".repeat(1_000_000);
+    let packed = |window_log: u32, is_told: bool| {
+        let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).expect("an encoder");
+        encoder.window_log(window_log).expect("a window");
+        encoder.long_distance_matching(true).expect("a long window");
+        if is_told {
+            encoder.set_pledged_src_size(Some(lines.len() as u64)).expect("a size");
+        }
+        encoder.write_all(&lines).and_then(|()| encoder.finish()).expect("it packs")
+    };
+    expect(&server.write_packed("zstd", packed(23, false)), 204, "");
+    expect(&server.write_packed("zstd", packed(27, true)), 204, "");
+    expect(&server.write_packed("zstd", packed(27, false)), 400, "zstd: the window is larger than 8 MiB");
+    server.is_well();
+}
+
+#[test]
 fn forms_of_very_many_parameters() {
     let server = Server::start();
     let send = |body: &[u8]| {

@@ -1,8 +1,9 @@
 //! Connections and heads of requests.
 
 use crate::server::{ANSWER_LIMIT, Server, expect, request, statuses, text};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -102,6 +103,28 @@ fn heads_that_are_never_finished() {
         open.push(stream);
     }
     expect(&server.query("SELECT v FROM precious"), 200, "[1,42]");
+    server.is_well();
+}
+
+#[test]
+fn more_idle_connections_than_there_may_be() {
+    let server = Server::start();
+    let most = server.metric("nyala_connections_max{listener=\"http-bind\"}") as usize;
+    let connect = |_| TcpStream::connect(server.address).expect("the server accepts");
+    let mut first = connect(0);
+    let _others: Vec<_> = (0..most + 20).map(connect).collect();
+    // A client that kept its connection after an answer is one of them, but no newcomer waits for it to time out.
+    expect(&server.query("SELECT v FROM precious"), 200, "[1,42]");
+    let closed = server.metric("nyala_connections_closed_for_others_total{listener=\"http-bind\"}");
+    assert!(closed >= 20, "{closed} connections gave way to others");
+    first.set_read_timeout(Some(ANSWER_LIMIT)).expect("a timeout");
+    assert_eq!(first.read(&mut [0]).expect("closed"), 0, "who waited longest goes first");
+    // Who may open the socket is nobody's rival.
+    let mut local = UnixStream::connect(server.socket()).expect("the server accepts");
+    local.write_all(b"GET /ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("it is read");
+    let mut answer = String::new();
+    local.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
     server.is_well();
 }
 

@@ -3,6 +3,7 @@
 pub mod access;
 mod body;
 mod debug;
+mod deflate;
 mod frames;
 mod gzip;
 mod multipart;
@@ -14,6 +15,7 @@ mod requests;
 mod response;
 pub mod rooms;
 pub mod site;
+mod unpack;
 mod v2;
 mod write;
 
@@ -21,9 +23,10 @@ use super::audit::Audit;
 use super::format::Format;
 use super::health::{self, Check, Checks};
 use super::metrics::Metrics;
+use super::slots::Slot;
 use super::stage::Stage;
 use access::Access;
-use hyper::body::Incoming;
+use body::Incoming;
 use hyper::header::{ACCEPT, ALLOW, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
@@ -36,7 +39,7 @@ use nyala_query::plan::QueryContext;
 use nyala_query::report::Reporter;
 use nyala_query::running::RunningQueries;
 use requests::RequestWatch;
-use response::{Answer, Failure, empty, failure, in_format, plainly, whole};
+use response::{Answer, Failure, Taken, empty, failure, in_format, plainly, whole};
 use rooms::Rooms;
 use site::{Sites, Stranger};
 use std::convert::Infallible;
@@ -103,6 +106,8 @@ pub struct Databases {
     pub memory: Arc<MemoryBudget>,
     /// Where the text of long answers is written.
     pub rooms: Arc<Rooms>,
+    /// Where bodies are gathered.
+    pub body_rooms: Arc<Rooms>,
 }
 
 impl Context {
@@ -147,11 +152,17 @@ pub struct HttpLimits {
 /// Answers a request of a client at an address; it has none at the socket in the file system.
 pub async fn answer(
     context: Arc<Context>,
-    mut request: Request<Incoming>,
+    mut request: Request<hyper::body::Incoming>,
     client: Option<IpAddr>,
-) -> Result<Response<Answer>, Infallible> {
+    slot: Arc<Slot>,
+) -> Result<Response<Taken>, Infallible> {
+    let Some(turn) = slot.begin() else {
+        // The connection ends here.
+        return std::future::pending().await;
+    };
     context.watch.mark(&mut request, client);
-    let (head, mut incoming) = request.into_parts();
+    let (head, incoming) = request.into_parts();
+    let mut incoming = Incoming::new(incoming, slot);
     let asked_id = ["x-request-id", "request-id"].into_iter().find_map(|name| header(&head, name));
     let accepted = head.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let format = Format::accepted(accepted);
@@ -177,7 +188,7 @@ pub async fn answer(
     let id = asked_id.unwrap_or_else(|| request_id(number));
     headers.insert(HeaderName::from_static("request-id"), id.clone());
     headers.insert(HeaderName::from_static("x-request-id"), id);
-    Ok(response)
+    Ok(response.map(|answer| Taken { answer, _turn: turn }))
 }
 
 /// The answer, unless the request calls the server by a strange name or comes from a strange page. What a browser needs

@@ -11,6 +11,7 @@ use super::response::{Failure, failure, status_of};
 use hyper::StatusCode;
 use members::{Member, Members, text};
 use nyala_core::{Error, ErrorKind, Result};
+use nyala_db::ingest::MAX_BODY_BYTES;
 use std::fmt::Write;
 
 /// What stands for the name of a metric without one.
@@ -36,7 +37,7 @@ impl<'a> Lines<'a> {
     /// The samples of a packed request, when it unpacks to at most `limit_bytes`.
     pub(super) fn of(packed: &[u8], limit_bytes: usize, hold: &'a mut Hold) -> Result<String> {
         let request = unpacked(packed, limit_bytes, hold)?;
-        let max_bytes = limit_bytes.saturating_mul(GROWTH_MAX);
+        let max_bytes = most_line_bytes(limit_bytes);
         let (text, head, tags) = Default::default();
         let mut lines = Self { text, head, tags, hold, max_bytes };
         for member in Members(&request) {
@@ -123,6 +124,11 @@ impl<'a> Lines<'a> {
         self.text.reserve_exact(more);
         Ok(())
     }
+}
+
+/// How long the lines of a request may be: no longer than a body of lines can be read.
+fn most_line_bytes(limit_bytes: usize) -> usize {
+    limit_bytes.saturating_mul(GROWTH_MAX).min(MAX_BODY_BYTES)
 }
 
 /// Name and value of a label.
@@ -276,6 +282,13 @@ mod tests {
         let text = Lines::of(&packed(&request(&labels, &samples)), 25_000_000, &mut hold).unwrap();
         let charged_bytes = memory.total_bytes() as usize;
         assert!((text.len()..4 * text.len()).contains(&charged_bytes), "{charged_bytes} of {}", text.len());
+    }
+
+    #[test]
+    fn lines_of_the_largest_request_can_be_read() {
+        assert_eq!(most_line_bytes(25_000_000), 100_000_000);
+        let largest = most_line_bytes((1 << 31) - 1);
+        assert!(largest <= MAX_BODY_BYTES, "{largest} bytes would end the reader");
     }
 
     #[test]

@@ -3,13 +3,12 @@
 mod job;
 mod text;
 
-use super::body::{self, Body, Hold};
+use super::body::{self, Body, Hold, Incoming};
 use super::gzip::{self, Packer};
 use super::pieces::Pieces;
 use super::response::{Answer, Failure, empty, failure, prettily, whole};
 use super::{Context, access, multipart, params::Params};
 use crate::server::format::{Epoch, Format, Indenter, JsonOptions, Writer};
-use hyper::body::Incoming;
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};

@@ -2,6 +2,7 @@
 
 use super::pieces::Pieces;
 use crate::server::format::{Format, Indenter};
+use crate::server::slots::Turn;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
@@ -57,6 +58,32 @@ impl Body for Answer {
             }
             Answer::Pieces(_) => SizeHint::default(),
         }
+    }
+}
+
+/// The body of an answer to a client whose turn it is until it is sent.
+pub(crate) struct Taken {
+    pub(super) answer: Answer,
+    pub(super) _turn: Turn,
+}
+
+impl Body for Taken {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        Pin::new(&mut self.answer).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.answer.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.answer.size_hint()
     }
 }
 

@@ -7,10 +7,10 @@
 pub(super) mod buckets;
 pub(super) mod deletion;
 
+use super::Context;
+use super::body::{self, Incoming};
 use super::response::{Failure, failure, status_of};
-use super::{Context, body};
 use hyper::StatusCode;
-use hyper::body::Incoming;
 use hyper::header::HeaderMap;
 use nyala_core::Error;
 use nyala_db::users::Rights;

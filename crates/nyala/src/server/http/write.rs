@@ -1,11 +1,10 @@
 //! `POST /write` and `/api/v2/write`: line protocol in.
 
-use super::body;
+use super::body::{self, Incoming};
 use super::prometheus::{self, Lines};
 use super::response::{Answer, Failure, empty, failure, failure_with, status_of};
 use super::{Context, access, params::Params};
 use crate::server::format::push_string;
-use hyper::body::Incoming;
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 use nyala_core::{Error, ErrorKind};

@@ -5,13 +5,12 @@
 //! samples. Hints are not heeded: Prometheus evaluates by itself. The answer is packed as one block whose length comes
 //! first, so it is held whole, within a query's share of memory.
 
-use super::super::body::{self, Unpacked};
+use super::super::body::{self, Incoming, Unpacked};
 use super::super::response::{Answer, Failure, failure, status_of, whole};
 use super::super::{Context, access, params::Params};
 use super::{NAME_LABEL, broken, refused, unpacked};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, TimestampNanosecondType};
-use hyper::body::Incoming;
 use hyper::header::{CONTENT_ENCODING, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};

@@ -1,12 +1,12 @@
 //! `/api/v2/buckets`: retention policies of databases, shown, made and dropped as buckets.
 
+use super::super::body::Incoming;
 use super::super::params::{Params, percent_decoded};
 use super::super::response::{Answer, Failure, empty, failure, whole};
 use super::super::write::bucket;
 use super::super::{Context, access};
 use super::{document, failed, invalid, perform};
 use crate::server::format::push_string;
-use hyper::body::Incoming;
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use nyala_db::catalog::DEFAULT_POLICY_NAME;

@@ -1,10 +1,10 @@
 //! `POST /api/v2/delete`: points of a bucket by time, measurement and tags.
 
+use super::super::body::Incoming;
 use super::super::response::{Answer, Failure, empty};
 use super::super::write::bucket;
 use super::super::{Context, access, params::Params};
 use super::{document, failed, perform};
-use hyper::body::Incoming;
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 use nyala_core::{Error, Result as CoreResult};

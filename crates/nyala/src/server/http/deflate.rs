@@ -1,0 +1,243 @@
+//! Deflate (RFC 1951) for answers: one pass with the fixed codes and a table of 16 KiB that is made anew for each piece.
+//!
+//! The rows of an answer resemble those before them, so that looking once where the last six equal bytes were finds most
+//! of what a search finds; fewer bytes are often equal by chance in numbers, which costs time and saves nothing.
+
+/// Positions by the hash of their bytes: few enough that clearing them costs little beside the shortest piece.
+const SLOTS_LOG: u32 = 12;
+const MATCH_MIN: usize = 6;
+const MATCH_MAX: usize = 258;
+const DISTANCE_MAX: usize = 32 << 10;
+/// After so many bytes without a match every second position is looked at, and so on.
+const PATIENCE_LOG: usize = 4;
+/// Positions are 32 bits.
+const CHUNK_BYTES: usize = 1 << 30;
+
+/// Bits and how many: the code of each literal.
+const LITERALS: [(u32, u32); 256] = literals();
+/// The code and further bits of each length of a match.
+const LENGTHS: [(u32, u32); MATCH_MAX + 1] = lengths();
+
+const END_OF_BLOCK: (u32, u32) = (0, 7);
+const FIXED_CODES: u32 = 1;
+
+/// Appends a piece to a stream that ends at a byte. Behind the last piece the stream ends; behind others all of it can
+/// be read.
+pub(super) fn deflate(piece: &[u8], last: bool, out: &mut Vec<u8>) {
+    out.reserve(piece.len() / 3 + 64);
+    let mut bits = Bits { out, held: 0, count: 0 };
+    for chunk in piece.chunks(CHUNK_BYTES) {
+        bits.put(FIXED_CODES << 1, 3);
+        matches(chunk, &mut bits);
+        bits.put(END_OF_BLOCK.0, END_OF_BLOCK.1);
+    }
+    if last {
+        bits.put(FIXED_CODES << 1 | 1, 3);
+        bits.put(END_OF_BLOCK.0, END_OF_BLOCK.1);
+        bits.align();
+    } else {
+        // An empty stored block ends at a byte.
+        bits.put(0, 3);
+        bits.align();
+        bits.out.extend_from_slice(&[0, 0, 0xff, 0xff]);
+    }
+}
+
+/// Writes literals and matches.
+fn matches(input: &[u8], bits: &mut Bits<'_>) {
+    let mut slots = [0_u32; 1 << SLOTS_LOG];
+    // All before `written` is in the stream.
+    let (mut at, mut written) = (0, 0);
+    while let Some(eight) = input.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        let bytes = u64::from_le_bytes(*eight) << (64 - 8 * MATCH_MIN);
+        let slot = &mut slots[(bytes.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - SLOTS_LOG)) as usize];
+        // One more than the position, so that zero is none.
+        let before = std::mem::replace(slot, at as u32 + 1) as usize;
+        let same = match before > 0 && at + 1 - before <= DISTANCE_MAX {
+            true => common_bytes(&input[before - 1..], &input[at..]),
+            false => 0,
+        };
+        if same < MATCH_MIN {
+            at += 1 + ((at - written) >> PATIENCE_LOG);
+            continue;
+        }
+        let distance = at + 1 - before;
+        let earlier = input[written..at].iter().rev().zip(input[..before - 1].iter().rev());
+        let earlier = earlier.take(MATCH_MAX - same).take_while(|(now, before)| now == before).count();
+        bits.literals(&input[written..at - earlier]);
+        bits.copy(earlier + same, distance);
+        at += same;
+        written = at;
+    }
+    bits.literals(&input[written..]);
+}
+
+/// How many bytes two texts begin with in common, as far as that counts.
+fn common_bytes(before: &[u8], now: &[u8]) -> usize {
+    let most = now.len().min(MATCH_MAX);
+    let (before, now) = (&before[..most], &now[..most]);
+    let mut same = 0;
+    while let (Some(a), Some(b)) = (before[same..].first_chunk::<8>(), now[same..].first_chunk::<8>()) {
+        let different = u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b);
+        if different != 0 {
+            return same + different.trailing_zeros() as usize / 8;
+        }
+        same += 8;
+    }
+    same + before[same..].iter().zip(&now[same..]).take_while(|(a, b)| a == b).count()
+}
+
+struct Bits<'a> {
+    out: &'a mut Vec<u8>,
+    held: u64,
+    /// Below 32 between two calls.
+    count: u32,
+}
+
+impl Bits<'_> {
+    fn put(&mut self, bits: u32, count: u32) {
+        self.held |= u64::from(bits) << self.count;
+        self.count += count;
+        if self.count >= 32 {
+            self.out.extend_from_slice(&(self.held as u32).to_le_bytes());
+            self.held >>= 32;
+            self.count -= 32;
+        }
+    }
+
+    fn literals(&mut self, bytes: &[u8]) {
+        let (fours, rest) = bytes.as_chunks::<4>();
+        for four in fours {
+            let ascii = u32::from_le_bytes(*four);
+            if ascii & 0x8080_8080 == 0 {
+                // Four codes at once: each is its byte and 0x30 more, beginning with the highest bit.
+                self.put((ascii + 0x3030_3030).reverse_bits().swap_bytes(), 32);
+            } else {
+                self.few_literals(four);
+            }
+        }
+        self.few_literals(rest);
+    }
+
+    fn few_literals(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            let (code, count) = LITERALS[usize::from(*byte)];
+            self.put(code, count);
+        }
+    }
+
+    fn copy(&mut self, length: usize, distance: usize) {
+        let (code, count) = LENGTHS[length];
+        let (far, far_count) = distance_code(distance as u32);
+        // At most 13 and 18.
+        self.put(code | far << count, count + far_count);
+    }
+
+    fn align(&mut self) {
+        let bytes = self.count.div_ceil(8) as usize;
+        self.out.extend_from_slice(&self.held.to_le_bytes()[..bytes]);
+        (self.held, self.count) = (0, 0);
+    }
+}
+
+/// The code and further bits of a distance.
+fn distance_code(distance: u32) -> (u32, u32) {
+    let beyond = distance - 1;
+    if beyond < 4 {
+        return (reversed(beyond, 5), 5);
+    }
+    let log = beyond.ilog2();
+    let code = 2 * log + (beyond >> (log - 1) & 1);
+    let further = beyond & ((1 << (log - 1)) - 1);
+    (reversed(code, 5) | further << 5, 5 + log - 1)
+}
+
+/// Codes begin with their highest bit, all else with the lowest.
+const fn reversed(code: u32, count: u32) -> u32 {
+    code.reverse_bits() >> (32 - count)
+}
+
+const fn literals() -> [(u32, u32); 256] {
+    let mut codes = [(0, 0); 256];
+    let mut byte = 0;
+    while byte < 256 {
+        codes[byte] = match byte as u32 {
+            low @ 0..144 => (reversed(0x30 + low, 8), 8),
+            high => (reversed(0x190 + high - 144, 9), 9),
+        };
+        byte += 1;
+    }
+    codes
+}
+
+const fn lengths() -> [(u32, u32); MATCH_MAX + 1] {
+    let mut codes = [(0, 0); MATCH_MAX + 1];
+    let mut length = 3;
+    while length <= MATCH_MAX {
+        // Symbols from 257 on: eight of one length each, then four each of two, four, eight, ... lengths.
+        let beyond = length as u32 - 3;
+        let (symbol, further, further_count) = match beyond {
+            0..8 => (257 + beyond, 0, 0),
+            255 => (285, 0, 0),
+            _ => {
+                let log = beyond.ilog2();
+                (257 + 4 * (log - 1) + (beyond >> (log - 2) & 3), beyond & ((1 << (log - 2)) - 1), log - 2)
+            }
+        };
+        let (code, count) = match symbol {
+            256..280 => (reversed(symbol - 256, 7), 7),
+            _ => (reversed(0xc0 + symbol - 280, 8), 8),
+        };
+        codes[length] = (code | further << count, count + further_count);
+        length += 1;
+    }
+    codes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    fn inflated(packed: &[u8]) -> Vec<u8> {
+        let mut plain = Vec::new();
+        flate2::read::DeflateDecoder::new(packed).read_to_end(&mut plain).expect("it is deflate");
+        plain
+    }
+
+    #[test]
+    fn what_is_packed_unpacks() {
+        let row = |row: u32| {
+            format!("[\"2016-01-01T00:{:02}:{:02}Z\",{}],", row / 60, row % 60, row * 7_919 % 1_000)
+        };
+        let rows: String = (0..3_000).map(row).collect();
+        let mut noise = 1_u64;
+        let mut random = || {
+            noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (noise >> 56) as u8
+        };
+        let noise: Vec<u8> = (0..200_000).map(|_| random()).collect();
+        // Every length of a match, and far ones.
+        let mut lengths = Vec::new();
+        for length in 0..300 {
+            lengths.extend_from_slice(&noise[..length]);
+            lengths.push(length as u8);
+        }
+        let far = [&noise[..40_000], &noise[10_000..40_000], &noise[..40_000]].concat();
+        let texts: [&[u8]; 8] =
+            [b"", b"a", b"abcabcabcabc", &[7; 100_000], rows.as_bytes(), &noise, &lengths, &far];
+        for text in texts {
+            let mut whole = Vec::new();
+            deflate(text, true, &mut whole);
+            assert!(inflated(&whole) == text, "{} bytes", text.len());
+            let mut pieces = Vec::new();
+            let (first, rest) = text.split_at(text.len() / 3);
+            deflate(first, false, &mut pieces);
+            deflate(rest, true, &mut pieces);
+            assert!(inflated(&pieces) == text, "{} bytes in two pieces", text.len());
+        }
+        let mut packed = Vec::new();
+        deflate(rows.as_bytes(), true, &mut packed);
+        assert!(packed.len() * 3 < rows.len(), "{} of {}", packed.len(), rows.len());
+    }
+}
