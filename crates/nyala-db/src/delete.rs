@@ -34,24 +34,24 @@ impl Catalog {
         if ids.is_empty() {
             return Ok(());
         }
+        // Before: whoever asked may leave half-way.
+        measurement.forget_witnesses(&ids);
         let rows = RowSelection::Series { series: series_set(measurement, &ids), time };
         self.store().delete(Delete { table: measurement.table(), rows, predicates: Vec::new() }).await?;
         let empty = match time == TimeRange::ALL {
             true => ids.clone(),
             false => &ids - self.with_rows(measurement, ids.clone(), TimeRange::ALL).await?,
         };
-        let free = self.empty_shards(measurement, time, &ids, &empty).await?;
+        let free = self.empty_shards(measurement, time, &empty).await?;
         let types = measurement.forget_shard_types(|start_ns| free.contains(&start_ns));
         self.remove_series(measurement, &empty, types).await
     }
 
-    /// The shards that lost their last row to a deletion from some series, by their starts: the types of fields are free
-    /// again there.
+    /// The shards that lost their last row to a deletion, by their starts: the types of fields are free again there.
     async fn empty_shards(
         &self,
         measurement: &Measurement,
         deleted: TimeRange,
-        from: &RoaringBitmap,
         gone: &RoaringBitmap,
     ) -> Result<BTreeSet<i64>> {
         let partitions = self.store().partitions(measurement.table())?;
@@ -62,7 +62,7 @@ impl Catalog {
                 None => true,
                 Some(partition) if !partition.range.overlaps(deleted) => false,
                 // One series that still has its rows is enough.
-                Some(_) if measurement.witness(start_ns).is_some_and(|id| !from.contains(id)) => false,
+                Some(_) if measurement.has_witness(start_ns) => false,
                 Some(partition) => {
                     let witness = self.first_series(measurement, partition.range, gone).await?;
                     measurement.set_witness(start_ns, witness);

@@ -447,9 +447,14 @@ impl Measurement {
         self.loaded().shard_types.read().keys().copied().collect()
     }
 
-    /// A series that has rows in a shard, if one is known.
-    pub(crate) fn witness(&self, shard_start_ns: i64) -> Option<u32> {
-        self.loaded().witnesses.lock().get(&shard_start_ns).copied()
+    /// Whether a series is known that has rows in a shard.
+    pub(crate) fn has_witness(&self, shard_start_ns: i64) -> bool {
+        self.loaded().witnesses.lock().contains_key(&shard_start_ns)
+    }
+
+    /// Rows of these series are about to be deleted.
+    pub(crate) fn forget_witnesses(&self, ids: &RoaringBitmap) {
+        self.loaded().witnesses.lock().retain(|_, id| !ids.contains(*id));
     }
 
     /// Says which series has rows in a shard.
