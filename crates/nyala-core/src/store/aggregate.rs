@@ -12,6 +12,7 @@
 use super::Snapshot;
 use super::predicate::Predicate;
 use super::scan::{Batch, Direction, Order, RowSelection, ScanRequest, SeriesSet};
+use super::windows::Windows;
 use crate::error::{Error, Result};
 use crate::ids::{ColumnId, SeriesId, TableId};
 use crate::schema::{ColumnType, TIME_COLUMN, TableSchema};
@@ -46,83 +47,6 @@ pub struct AggregateRequest {
     /// Whether anybody asks for the times of selected values. If not, times and series of a minimum or maximum
     /// mean nothing, except that a series says that there is a value: blocks need not be searched for its row.
     pub times: bool,
-}
-
-/// Time windows in ascending order, without gaps.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Windows {
-    /// Windows of equal width.
-    Regular {
-        /// Start of the first, ns.
-        start_ns: i64,
-        /// Width of each, ns.
-        width_ns: i64,
-        /// How many.
-        count: usize,
-    },
-    /// Window `i` is `[bounds[i], bounds[i + 1])`; ascending.
-    Bounds(Arc<[i64]>),
-}
-
-impl Windows {
-    /// One window.
-    pub fn single(range: TimeRange) -> Self {
-        Windows::Bounds(Arc::new([range.start_ns, range.end_ns]))
-    }
-
-    /// How many windows.
-    pub fn count(&self) -> usize {
-        match self {
-            Windows::Regular { count, .. } => *count,
-            Windows::Bounds(bounds) => bounds.len().saturating_sub(1),
-        }
-    }
-
-    /// The times of window `index`.
-    pub fn range(&self, index: usize) -> TimeRange {
-        match self {
-            Windows::Regular { start_ns, width_ns, .. } => {
-                let offset_ns = width_ns.saturating_mul(index as i64);
-                let start_ns = start_ns.saturating_add(offset_ns);
-                TimeRange::new(start_ns, start_ns.saturating_add(*width_ns))
-            }
-            Windows::Bounds(bounds) => TimeRange::new(bounds[index], bounds[index + 1]),
-        }
-    }
-
-    /// `length` windows from the `first` on.
-    #[must_use]
-    pub fn part(&self, first: usize, length: usize) -> Self {
-        match self {
-            Windows::Regular { width_ns, .. } => {
-                Windows::Regular { start_ns: self.range(first).start_ns, width_ns: *width_ns, count: length }
-            }
-            Windows::Bounds(bounds) => Windows::Bounds(bounds[first..=first + length].into()),
-        }
-    }
-
-    /// The times from the first window to the last.
-    pub fn span(&self) -> TimeRange {
-        match self.count() {
-            0 => TimeRange::new(0, 0),
-            count => TimeRange::new(self.range(0).start_ns, self.range(count - 1).end_ns),
-        }
-    }
-
-    /// The window that holds a time.
-    pub fn index_of(&self, time_ns: i64) -> Option<usize> {
-        match self {
-            Windows::Regular { start_ns, width_ns, count } => {
-                let offset_ns = i128::from(time_ns) - i128::from(*start_ns);
-                let index = usize::try_from(offset_ns.div_euclid(i128::from(*width_ns))).ok()?;
-                (index < *count).then_some(index)
-            }
-            Windows::Bounds(bounds) => {
-                let after = bounds.partition_point(|bound| *bound <= time_ns);
-                (after > 0 && after < bounds.len()).then(|| after - 1)
-            }
-        }
-    }
 }
 
 /// A function of a column.

@@ -20,13 +20,15 @@ pub mod convert;
 pub mod memory;
 pub mod predicate;
 pub mod scan;
+pub mod windows;
 pub mod write;
 
-pub use aggregate::{AggregateFunction, AggregateRequest, AggregateStates, Measure, MeasureState, Windows};
+pub use aggregate::{AggregateFunction, AggregateRequest, AggregateStates, Measure, MeasureState};
 pub use predicate::{Comparison, Predicate};
 pub use scan::{
     Batch, Direction, KeyBound, Order, RowSelection, RowStream, ScanRequest, SeriesRun, SeriesSet,
 };
+pub use windows::{WindowRuns, Windows};
 pub use write::{CellColumn, Delete, Operation, Update, Upsert, WriteBatch, WriteMode};
 
 use crate::error::Result;

@@ -15,6 +15,9 @@ pub const MAXIMUM_TIME_NS: i64 = i64::MAX - 1;
 
 const SECOND_NS: i128 = 1_000_000_000;
 
+/// Clocks of no zone were ever changed twice within so many seconds: the shortest time between is a week less an hour.
+const SECONDS_BETWEEN_CHANGES: i64 = 4 * 86_400;
+
 /// A time zone of the IANA database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Zone(Tz);
@@ -37,6 +40,28 @@ impl Zone {
     pub fn offset_seconds(self, unix_seconds: i64) -> i32 {
         DateTime::from_timestamp(unix_seconds, 0)
             .map_or(0, |at| self.0.offset_from_utc_datetime(&at.naive_utc()).fix().local_minus_utc())
+    }
+
+    /// The first second after one, up to another, at which the offset is not what it was; `None`: it stays.
+    pub fn next_change(self, after_seconds: i64, until_seconds: i64) -> Option<i64> {
+        let offset = self.offset_seconds(after_seconds);
+        let mut same = after_seconds;
+        while same < until_seconds {
+            let mut changed = same.saturating_add(SECONDS_BETWEEN_CHANGES);
+            if self.offset_seconds(changed) == offset {
+                same = changed;
+                continue;
+            }
+            while changed - same > 1 {
+                let between = same + (changed - same) / 2;
+                match self.offset_seconds(between) == offset {
+                    true => same = between,
+                    false => changed = between,
+                }
+            }
+            return (changed <= until_seconds).then_some(changed);
+        }
+        None
     }
 
     /// The offset in force when clocks show `local_seconds`. Where clocks were changed and two offsets, or none, fit,
@@ -281,6 +306,27 @@ mod tests {
             "2016-01-01é",
         ] {
             assert_eq!(parse_time(text, None), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn changes_of_clocks_are_found_wherever_they_are() {
+        for name in
+            ["Europe/Berlin", "America/Recife", "Asia/Gaza", "Africa/Casablanca", "Pacific/Apia", "UTC"]
+        {
+            let zone = Zone::named(name).unwrap();
+            let (first, until) = (-3_200_000_000, 4_200_000_000);
+            let is_change = |day: &i64| zone.offset_seconds(*day) != zone.offset_seconds(day + 86_400);
+            let days: Vec<i64> = (first..until).step_by(86_400).filter(is_change).collect();
+            let mut found = Vec::new();
+            let mut at = first;
+            while let Some(next) = zone.next_change(at, until) {
+                assert_ne!(zone.offset_seconds(next), zone.offset_seconds(next - 1), "{name} {next}");
+                found.push(next);
+                at = next;
+            }
+            let on_day = |(change, day): (&i64, &i64)| (day + 1..=day + 86_400).contains(change);
+            assert!(found.len() == days.len() && found.iter().zip(&days).all(on_day), "{name}");
         }
     }
 

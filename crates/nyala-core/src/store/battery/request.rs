@@ -2,7 +2,7 @@
 
 use super::super::{
     AggregateFunction, AggregateRequest, Comparison, Direction, Measure, Order, Predicate, ScanRequest,
-    Windows,
+    WindowRuns, Windows,
 };
 use super::generate::{Generator, KnownTable, SERIES, TIME_SPAN_NS};
 use crate::ids::{ColumnId, SeriesId};
@@ -104,7 +104,9 @@ impl Generator {
                 let mut bounds: Vec<i64> = (0..self.below(6)).map(|_| self.time()).collect();
                 bounds.sort_unstable();
                 bounds.dedup();
-                Windows::Bounds(bounds.into())
+                let mut runs = WindowRuns::starting_at(bounds.first().copied().unwrap_or(0));
+                bounds.iter().skip(1).for_each(|bound| runs.push_to(*bound));
+                runs.into()
             }
             _ => {
                 let width_ns = 1 + self.below(TIME_SPAN_NS as u64 / 3) as i64;
