@@ -229,7 +229,10 @@ impl Plan {
             Some(outer) => outer.stored_ns,
             None => {
                 let extra_ns = interval_ns.unwrap_or(0).saturating_mul(extra_windows);
-                call::extended((first_ns, last_ns), extra_ns, ascending)
+                let most = context.running.limits().buckets_max;
+                let moved = own_windows.filter(|_| most > 0 && first_ns == MINIMUM_TIME_NS);
+                let moved_ns = moved.and_then(|rule| rule.beginning_of_last(most, last_ns));
+                call::extended((moved_ns.unwrap_or(first_ns), last_ns), extra_ns, ascending)
             }
         };
         let seed = context.now_ns as u64;
