@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use super::error::SemanticError;
 use super::expr::{Binary, BinaryOperator, Expr};
-use super::reduce::{Context, fold, fold_binary, fold_paren, reduce};
+use super::reduce::{Context, Overflow, fold, fold_binary, fold_paren, reduce};
 use super::time::{MAXIMUM_TIME_NS, MINIMUM_TIME_NS, TimeLiteral, Zone, looks_like_time, parse_time};
 
 /// Bounds on time, both inclusive, in nanoseconds since 1970.
@@ -47,8 +47,18 @@ pub fn split_condition(
     now_ns: i64,
     zone: Option<Zone>,
 ) -> Result<SplitCondition, SemanticError> {
-    let context = Context { now_ns: Some(now_ns), zone, mathematics: false };
-    let (rest, range) = split(condition, &context)?;
+    split_in(condition, &Context { now_ns: Some(now_ns), zone, ..Context::default() })
+}
+
+/// Takes the WHERE clause of a deletion apart. A bound beyond all times stays there rather than come out at their other
+/// end, so that it deletes nothing, or what it says; where constants overflow on the way to it, it is refused.
+pub fn split_deletion(condition: &Expr, now_ns: i64) -> Result<SplitCondition, SemanticError> {
+    let overflow = Overflow::Refused;
+    split_in(condition, &Context { now_ns: Some(now_ns), overflow, ..Context::default() })
+}
+
+fn split_in(condition: &Expr, context: &Context) -> Result<SplitCondition, SemanticError> {
+    let (rest, range) = split(condition, context)?;
     let condition = rest.map(|rest| match rest.into_owned() {
         Expr::Paren(inner) => *inner,
         rest => rest,
@@ -74,7 +84,7 @@ pub(super) fn split<'a>(condition: &'a Expr, context: &Context) -> Result<Split<
                     {
                         Some(Cow::Borrowed(condition))
                     }
-                    (Some(left), Some(right)) => Some(fold_binary(binary.op, left, right, None)),
+                    (Some(left), Some(right)) => Some(fold_binary(binary.op, left, right, context)),
                     (left, right) => left.or(right),
                 };
                 Ok((rest, left_range.intersect(right_range)))
@@ -126,7 +136,13 @@ fn time_range(op: BinaryOperator, bound: &Expr, context: &Context) -> Result<Tim
         _ => match reduce(bound, context).as_ref() {
             Expr::Time(time) => within_range(*time)?,
             Expr::Duration(unix_ns) | Expr::Integer(unix_ns) => *unix_ns,
-            Expr::Number(unix_ns) => *unix_ns as i64,
+            Expr::Number(unix_ns) => match context.overflow {
+                Overflow::Refused => *unix_ns as i64,
+                wraps => wraps.integer(*unix_ns).expect("wraps"),
+            },
+            Expr::Binary(_) if overflows(bound, context) => {
+                return Err(SemanticError::new(format!("time bound out of range: {bound}")));
+            }
             other => {
                 let kind = go_type(other);
                 return Err(SemanticError::new(format!(
@@ -135,16 +151,25 @@ fn time_range(op: BinaryOperator, bound: &Expr, context: &Context) -> Result<Tim
             }
         },
     };
+    let wraps = context.overflow == Overflow::Wraps;
     let (minimum, maximum) = match op {
         // As in InfluxDB, what is beyond all times comes out at their other end.
-        BinaryOperator::Greater => (Some(unix_ns.wrapping_add(1)), None),
+        BinaryOperator::Greater if wraps => (Some(unix_ns.wrapping_add(1)), None),
+        BinaryOperator::Less if wraps => (None, Some(unix_ns.wrapping_sub(1))),
+        BinaryOperator::Greater => (Some(unix_ns.saturating_add(1)), None),
+        BinaryOperator::Less => (None, Some(unix_ns.saturating_sub(1))),
         BinaryOperator::GreaterOrEqual => (Some(unix_ns), None),
-        BinaryOperator::Less => (None, Some(unix_ns.wrapping_sub(1))),
         BinaryOperator::LessOrEqual => (None, Some(unix_ns)),
         BinaryOperator::Equal => (Some(unix_ns), Some(unix_ns)),
         _ => return Err(SemanticError::new(format!("invalid time comparison operator: {}", op.as_str()))),
     };
     Ok(TimeRange { minimum, maximum })
+}
+
+/// Whether a bound is none only because overflows are refused.
+fn overflows(bound: &Expr, context: &Context) -> bool {
+    let wrapping = Context { overflow: Overflow::Wraps, ..*context };
+    context.overflow == Overflow::Refused && !matches!(&*reduce(bound, &wrapping), Expr::Binary(_))
 }
 
 fn within_range(time: TimeLiteral) -> Result<i64, SemanticError> {
@@ -220,6 +245,35 @@ mod tests {
             ("time + 1 > 5", None, None, "time + 1 > 5"),
         ] {
             assert_eq!(split_text(text), Ok((minimum, maximum, rest.to_string())), "{text}");
+        }
+    }
+
+    #[test]
+    fn deletions_end_where_time_does() {
+        for (text, minimum, maximum) in [
+            ("time > 9223372036854775807", Some(i64::MAX), None),
+            ("time > 9223372036854775806", Some(i64::MAX), None),
+            ("time < -9223372036854775808", None, Some(i64::MIN)),
+            ("time >= 10000000000000000000.0", Some(i64::MAX), None),
+            ("time < -10000000000000000000.0", None, Some(i64::MIN)),
+            ("time < 5 + 1s * 3", None, Some(3_000_000_004)),
+            ("time > now() - 1m AND time <= 7", Some(40_000_000_001), Some(7)),
+        ] {
+            let split = split_deletion(&parse_expr(text).unwrap(), 100_000_000_000).unwrap();
+            assert_eq!((split.range.minimum, split.range.maximum), (minimum, maximum), "{text}");
+        }
+        for bound in [
+            "106751d + 106751d",
+            "106751d * 3",
+            "9223372036854775807 + 1",
+            "0 - 9223372036854775807 - 2",
+            "9223372036854775807 * 2",
+            "1s * 10000000000000000000.0",
+            "now() - (106751d + 106751d)",
+        ] {
+            let condition = parse_expr(&format!("time > {bound}")).unwrap();
+            let error = split_deletion(&condition, 100_000_000_000).unwrap_err();
+            assert!(error.to_string().starts_with("time bound out of range: "), "{error}");
         }
     }
 

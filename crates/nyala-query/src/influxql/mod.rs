@@ -28,7 +28,7 @@ mod token;
 mod validate;
 
 pub use ast::{Field, Fill, Measurement, MeasurementName, Select, SortField, Source, Target};
-pub use condition::{SplitCondition, TimeRange, split_condition};
+pub use condition::{SplitCondition, TimeRange, split_condition, split_deletion};
 pub use display_statement::without_password;
 pub use duration::{format_duration, parse_duration};
 pub use error::{ParseError, Position, SemanticError};

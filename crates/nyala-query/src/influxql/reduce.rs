@@ -18,6 +18,35 @@ pub struct Context {
     pub zone: Option<Zone>,
     /// Whether to call mathematical functions of constants.
     pub mathematics: bool,
+    /// What becomes of integers and durations whose sum or product 64 bits do not hold.
+    pub overflow: Overflow,
+}
+
+/// What becomes of integers that 64 bits do not hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overflow {
+    /// They come out at the other end, as in InfluxDB.
+    #[default]
+    Wraps,
+    /// The operation stays one, and bounds of time end where time does: for what deletes.
+    Refused,
+}
+
+impl Overflow {
+    /// The value of an operation, given what it is exactly, if 64 bits hold it, and modulo 2⁶⁴.
+    fn of(self, exact: Option<i64>, wrapped: i64) -> Option<i64> {
+        match self {
+            Overflow::Wraps => Some(wrapped),
+            Overflow::Refused => exact,
+        }
+    }
+
+    /// A float without its fraction. One beyond all integers is the least, as InfluxDB's processors have it, or refused.
+    pub fn integer(self, value: f64) -> Option<i64> {
+        const BEYOND: f64 = 9_223_372_036_854_775_808.0;
+        let is_held = (-BEYOND..BEYOND).contains(&value);
+        self.of(is_held.then_some(value as i64), if is_held { value as i64 } else { i64::MIN })
+    }
 }
 
 /// Folds what is constant, and takes parentheses off the outside. What there is nothing to fold in is borrowed.
@@ -36,7 +65,7 @@ pub(super) fn fold<'a>(expr: &'a Expr, context: &Context) -> Cow<'a, Expr> {
             let (lhs, rhs) = (fold(&binary.lhs, context), fold(&binary.rhs, context));
             match (&lhs, &rhs) {
                 (Cow::Borrowed(left), Cow::Borrowed(right)) => {
-                    match value(binary.op, left, right, context.zone) {
+                    match value(binary.op, left, right, context) {
                         Value::Lhs => lhs,
                         Value::Rhs => rhs,
                         Value::Constant(constant) => Cow::Owned(constant),
@@ -51,7 +80,7 @@ pub(super) fn fold<'a>(expr: &'a Expr, context: &Context) -> Cow<'a, Expr> {
                         }
                     }
                 }
-                _ => fold_binary(binary.op, lhs, rhs, context.zone),
+                _ => fold_binary(binary.op, lhs, rhs, context),
             }
         }
         Expr::Call(call) => fold_call(expr, call, context),
@@ -100,9 +129,9 @@ pub(super) fn fold_binary<'a>(
     op: Op,
     lhs: Cow<'a, Expr>,
     rhs: Cow<'a, Expr>,
-    zone: Option<Zone>,
+    context: &Context,
 ) -> Cow<'a, Expr> {
-    match value(op, &lhs, &rhs, zone) {
+    match value(op, &lhs, &rhs, context) {
         Value::Lhs => lhs,
         Value::Rhs => rhs,
         Value::Constant(constant) => Cow::Owned(constant),
@@ -121,7 +150,7 @@ enum Value {
     None,
 }
 
-fn value(op: Op, lhs: &Expr, rhs: &Expr, zone: Option<Zone>) -> Value {
+fn value(op: Op, lhs: &Expr, rhs: &Expr, context: &Context) -> Value {
     match (op, lhs, rhs) {
         (Op::And, Expr::Boolean(false), _) | (Op::And, _, Expr::Boolean(false)) => {
             Value::Constant(Expr::Boolean(false))
@@ -131,12 +160,13 @@ fn value(op: Op, lhs: &Expr, rhs: &Expr, zone: Option<Zone>) -> Value {
         }
         (Op::And, Expr::Boolean(true), _) | (Op::Or, Expr::Boolean(false), _) => Value::Rhs,
         (Op::And, _, Expr::Boolean(true)) | (Op::Or, _, Expr::Boolean(false)) => Value::Lhs,
-        _ => constant(op, lhs, rhs, zone).map_or(Value::None, Value::Constant),
+        _ => constant(op, lhs, rhs, context).map_or(Value::None, Value::Constant),
     }
 }
 
 /// The value of an operation, where both operands are constants that fit together.
-fn constant(op: Op, lhs: &Expr, rhs: &Expr, zone: Option<Zone>) -> Option<Expr> {
+fn constant(op: Op, lhs: &Expr, rhs: &Expr, context: &Context) -> Option<Expr> {
+    let (zone, overflow) = (context.zone, context.overflow);
     let time = |text: &str| parse_time(text, zone).map(Expr::Time);
     match (lhs, rhs) {
         (Expr::Nil, _) => matches!(op, Op::Equal | Op::NotEqual).then_some(Expr::Boolean(false)),
@@ -147,16 +177,18 @@ fn constant(op: Op, lhs: &Expr, rhs: &Expr, zone: Option<Zone>) -> Option<Expr> 
         (_, Expr::Nil) if lhs.is_literal() => Some(Expr::Boolean(false)),
         (Expr::Boolean(left), Expr::Boolean(right)) => booleans(op, *left, *right),
         (Expr::Duration(left), Expr::Duration(right)) => match op {
-            Op::Add => Some(Expr::Duration(left.wrapping_add(*right))),
-            Op::Subtract => Some(Expr::Duration(left.wrapping_sub(*right))),
+            Op::Add => overflow.of(left.checked_add(*right), left.wrapping_add(*right)).map(Expr::Duration),
+            Op::Subtract => {
+                overflow.of(left.checked_sub(*right), left.wrapping_sub(*right)).map(Expr::Duration)
+            }
             _ => compare(op, left, right),
         },
         // The factor loses its fraction, as in InfluxDB; what would then divide by zero gives zero.
-        (Expr::Duration(left), Expr::Number(right)) => scale(op, *left, *right as i64),
-        (Expr::Duration(left), Expr::Integer(right)) => scale(op, *left, *right),
+        (Expr::Duration(left), Expr::Number(right)) => scale(op, *left, overflow.integer(*right)?, overflow),
+        (Expr::Duration(left), Expr::Integer(right)) => scale(op, *left, *right, overflow),
         (Expr::Duration(left), Expr::Time(right)) => shift(op, *right, *left).filter(|_| op == Op::Add),
-        (Expr::Duration(_), Expr::String(text)) => constant(op, lhs, &time(text)?, zone),
-        (Expr::Integer(left), Expr::Integer(right)) => integers(op, *left, *right),
+        (Expr::Duration(_), Expr::String(text)) => constant(op, lhs, &time(text)?, context),
+        (Expr::Integer(left), Expr::Integer(right)) => integers(op, *left, *right, overflow),
         (Expr::Integer(left), Expr::Number(right)) => numbers(op, *left as f64, *right),
         (Expr::Integer(left), Expr::Unsigned(right)) => match op {
             Op::Less | Op::LessOrEqual if *left < 0 => Some(Expr::Boolean(true)),
@@ -164,8 +196,10 @@ fn constant(op: Op, lhs: &Expr, rhs: &Expr, zone: Option<Zone>) -> Option<Expr> 
             _ => unsigneds(op, *left as u64, *right),
         },
         (Expr::Integer(left), Expr::Duration(right)) => shift(op, TimeLiteral::utc((*left).into()), *right),
-        (Expr::Integer(left), Expr::Time(_)) => constant(op, &Expr::Duration(*left), rhs, zone),
-        (Expr::Integer(left), Expr::String(text)) => constant(op, &Expr::Duration(*left), &time(text)?, zone),
+        (Expr::Integer(left), Expr::Time(_)) => constant(op, &Expr::Duration(*left), rhs, context),
+        (Expr::Integer(left), Expr::String(text)) => {
+            constant(op, &Expr::Duration(*left), &time(text)?, context)
+        }
         (Expr::Unsigned(left), Expr::Unsigned(right)) => unsigneds(op, *left, *right),
         (Expr::Unsigned(left), Expr::Number(right)) => numbers(op, *left as f64, *right),
         (Expr::Unsigned(left), Expr::Integer(right)) => match op {
@@ -178,11 +212,11 @@ fn constant(op: Op, lhs: &Expr, rhs: &Expr, zone: Option<Zone>) -> Option<Expr> 
         (Expr::Number(left), Expr::Unsigned(right)) => numbers(op, *left, *right as f64),
         (Expr::String(left), Expr::String(right)) => strings(op, left, right, zone),
         (Expr::String(text), Expr::Duration(_) | Expr::Time(_) | Expr::Integer(_)) => {
-            constant(op, &time(text)?, rhs, zone)
+            constant(op, &time(text)?, rhs, context)
         }
         (Expr::Time(left), Expr::Duration(right) | Expr::Integer(right)) => shift(op, *left, *right),
         (Expr::Time(left), Expr::Time(right)) => times(op, *left, *right),
-        (Expr::Time(_), Expr::String(text)) => constant(op, lhs, &time(text)?, zone),
+        (Expr::Time(_), Expr::String(text)) => constant(op, lhs, &time(text)?, context),
         _ => None,
     }
 }
@@ -209,13 +243,14 @@ fn booleans(op: Op, left: bool, right: bool) -> Option<Expr> {
     }))
 }
 
-fn scale(op: Op, duration: i64, factor: i64) -> Option<Expr> {
-    Some(Expr::Duration(match op {
-        Op::Multiply => duration.wrapping_mul(factor),
-        Op::Divide if factor == 0 => 0,
-        Op::Divide => duration.wrapping_div(factor),
-        _ => return None,
-    }))
+fn scale(op: Op, duration: i64, factor: i64, overflow: Overflow) -> Option<Expr> {
+    let scaled = match op {
+        Op::Multiply => overflow.of(duration.checked_mul(factor), duration.wrapping_mul(factor)),
+        Op::Divide if factor == 0 => Some(0),
+        Op::Divide => overflow.of(duration.checked_div(factor), duration.wrapping_div(factor)),
+        _ => None,
+    };
+    scaled.map(Expr::Duration)
 }
 
 fn shift(op: Op, time: TimeLiteral, duration: i64) -> Option<Expr> {
@@ -235,11 +270,11 @@ fn times(op: Op, left: TimeLiteral, right: TimeLiteral) -> Option<Expr> {
     compare(op, &left.unix_ns, &right.unix_ns)
 }
 
-fn integers(op: Op, left: i64, right: i64) -> Option<Expr> {
+fn integers(op: Op, left: i64, right: i64, overflow: Overflow) -> Option<Expr> {
     Some(match op {
-        Op::Add => Expr::Integer(left.wrapping_add(right)),
-        Op::Subtract => Expr::Integer(left.wrapping_sub(right)),
-        Op::Multiply => Expr::Integer(left.wrapping_mul(right)),
+        Op::Add => Expr::Integer(overflow.of(left.checked_add(right), left.wrapping_add(right))?),
+        Op::Subtract => Expr::Integer(overflow.of(left.checked_sub(right), left.wrapping_sub(right))?),
+        Op::Multiply => Expr::Integer(overflow.of(left.checked_mul(right), left.wrapping_mul(right))?),
         Op::Divide if right == 0 => Expr::Number(0.0),
         Op::Divide => Expr::Number(left as f64 / right as f64),
         Op::Modulo if right == 0 => Expr::Integer(0),
@@ -296,8 +331,12 @@ mod tests {
     use super::*;
 
     fn reduced(text: &str) -> String {
-        let context =
-            Context { now_ns: Some(1_000_000_000), zone: Zone::named("Europe/Berlin"), mathematics: true };
+        let context = Context {
+            now_ns: Some(1_000_000_000),
+            zone: Zone::named("Europe/Berlin"),
+            mathematics: true,
+            ..Context::default()
+        };
         reduce(&parse_expr(text).unwrap(), &context).to_string()
     }
 
@@ -315,6 +354,7 @@ mod tests {
             ("1h + 30m", "90m"),
             ("1h * 2.9", "2h"),
             ("1h / 0", "0s"),
+            ("1s * 10000000000000000000.0", "0s"),
             ("1h / 0.5", "0s"),
             ("now() - 1s", "'1970-01-01T00:00:00Z'"),
             ("1s + now()", "'1970-01-01T00:00:02Z'"),

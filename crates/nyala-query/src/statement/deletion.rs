@@ -1,7 +1,7 @@
 //! DELETE, DROP SERIES, DROP MEASUREMENT.
 
 use super::Answer;
-use crate::influxql::{DataType, Deletion, Expr, MeasurementName, split_condition};
+use crate::influxql::{DataType, Deletion, Expr, MeasurementName, split_deletion};
 use crate::plan::QueryContext;
 use crate::plan::condition::split_tags;
 use crate::plan::rewrite::compile_regex;
@@ -27,8 +27,8 @@ async fn remove(deletion: &Deletion, context: &QueryContext, by_time: bool) -> R
     context.catalog.existing_database(database)?;
     let (mut time, mut condition) = (TimeRange::ALL, None);
     if let Some(written) = &deletion.condition {
-        let split = split_condition(written, context.now_ns, None)
-            .map_err(|error| Error::invalid(error.to_string()))?;
+        let split =
+            split_deletion(written, context.now_ns).map_err(|error| Error::invalid(error.to_string()))?;
         let (first, last) = (split.range.minimum, split.range.maximum);
         if !by_time && (first.is_some() || last.is_some()) {
             return Err(Error::invalid("DROP SERIES doesn't support time in WHERE clause"));

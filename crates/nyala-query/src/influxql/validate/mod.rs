@@ -157,7 +157,7 @@ impl Checker {
         self.has_target = select.target.is_some();
         self.fill = select.fill;
         if let Some(condition) = &select.condition {
-            let context = Context { now_ns: Some(self.now_ns), zone: select.zone, mathematics: false };
+            let context = Context { now_ns: Some(self.now_ns), zone: select.zone, ..Context::default() };
             match split(condition, &context)?.0.as_deref() {
                 Some(Expr::Paren(inner)) => check_condition(inner)?,
                 Some(rest) => check_condition(rest)?,
