@@ -8,6 +8,7 @@ mod class;
 mod translate;
 
 use regex::bytes;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, OnceLock};
 
 /// A regular expression that was found well-formed when it was parsed. Clones share what it is compiled to.
@@ -21,8 +22,12 @@ pub struct Regex {
 
 /// The most memory a compiled expression may take, in bytes.
 const MAXIMUM_COMPILED_BYTES: usize = 10 << 20;
-/// What is charged for one: the first of these that suffices. Most keep below the least.
+/// What one may take compiled: the first of these that suffices. Most keep below the least.
 const COMPILED_BYTES: [usize; 3] = [64 << 10, 1 << 20, MAXIMUM_COMPILED_BYTES];
+/// The automaton that grows with what is searched may take as much, within these, in bytes. Beyond it begins anew.
+const AUTOMATON_BYTES: RangeInclusive<usize> = 64 << 10..=2 << 20;
+/// So many automata there are at most: a query searches on its thread and a helping one, forwards and backwards.
+const AUTOMATA: usize = 4;
 
 /// More than the deepest translation needs.
 const COMPILED_DEPTH: u32 = 2_000;
@@ -46,15 +51,16 @@ impl Regex {
         self.compiled.get_or_init(|| self.compile_within(MAXIMUM_COMPILED_BYTES)).clone()
     }
 
-    /// Makes the expression ready for use, if it is not, and has what it takes charged before.
+    /// Makes the expression ready for use, if it is not, and has charged before what it takes and what searching adds.
     pub fn compile_charged<E>(&self, mut charge: impl FnMut(usize) -> Result<(), E>) -> Result<(), E> {
         let mut charged = 0;
         for bytes in COMPILED_BYTES {
             if self.compiled.get().is_some() {
                 break;
             }
-            charge(bytes - charged)?;
-            charged = bytes;
+            let wanted = bytes + AUTOMATA * automaton_bytes(bytes);
+            charge(wanted - charged)?;
+            charged = wanted;
             let compiled = self.compile_within(bytes);
             if compiled.is_ok() || bytes == MAXIMUM_COMPILED_BYTES {
                 // Whoever else made it ready meanwhile made the same.
@@ -68,6 +74,7 @@ impl Regex {
     pub fn compile_within(&self, size_limit: usize) -> Result<bytes::Regex, String> {
         bytes::RegexBuilder::new(&self.translated)
             .size_limit(size_limit)
+            .dfa_size_limit(automaton_bytes(size_limit))
             .nest_limit(COMPILED_DEPTH)
             .build()
             .map_err(|error| match error {
@@ -77,6 +84,11 @@ impl Regex {
                 error => error.to_string(),
             })
     }
+}
+
+/// What an automaton may take, given what the compiled form may.
+fn automaton_bytes(size_limit: usize) -> usize {
+    size_limit.clamp(*AUTOMATON_BYTES.start(), *AUTOMATON_BYTES.end())
 }
 
 impl PartialEq for Regex {
