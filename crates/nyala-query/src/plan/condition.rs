@@ -131,7 +131,12 @@ pub fn split_time(select: &Select, now_ns: i64) -> Result<((i64, i64), Option<Ex
     let split = influxql::split_condition(condition, now_ns, select.zone)
         .map_err(|error| Error::invalid(error.to_string()))?;
     let (first, last) = (split.range.minimum, split.range.maximum);
-    Ok(((first.unwrap_or(MINIMUM_TIME_NS), last.unwrap_or(MAXIMUM_TIME_NS)), split.condition))
+    // A last time that is written is a bound, where without one windows end now.
+    let last_ns = match last {
+        Some(MAXIMUM_TIME_NS) => i64::MAX,
+        last => last.unwrap_or(MAXIMUM_TIME_NS),
+    };
+    Ok(((first.unwrap_or(MINIMUM_TIME_NS), last_ns), split.condition))
 }
 
 /// The windows of a statement.
@@ -295,7 +300,7 @@ fn compare_absent_tags_as_empty(expression: &mut Expression, references: &mut Ve
     }
 }
 
-/// Whether a comparison of `_name` or `_tagKey` holds for the series of a measurement; `None`: it is of neither.
+/// Whether a comparison of `_name`, `_tagKey` and their like holds for the series of a measurement; `None`: it is of neither.
 fn of_system_name(
     measurement: &Measurement,
     reference: &VarRef,
@@ -305,6 +310,8 @@ fn of_system_name(
     match (reference.name.as_str(), operator, other) {
         // A series has several keys, so that a condition on its key rules out none.
         ("_tagKey", ..) if reference.data_type != Some(DataType::Tag) => Ok(Some(true)),
+        // Nor do stored rows have what names all of a series' tags.
+        ("_seriesKey" | "_tagValue", ..) if reference.data_type != Some(DataType::Tag) => Ok(Some(false)),
         ("_name", BinaryOperator::Equal, Expr::String(name)) => Ok(Some(name == measurement.name())),
         ("_name", BinaryOperator::NotEqual, Expr::String(name)) => Ok(Some(name != measurement.name())),
         ("_name", BinaryOperator::Matches, Expr::Regex(regex)) => {

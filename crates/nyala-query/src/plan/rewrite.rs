@@ -188,7 +188,8 @@ fn take_time_fields(select: &mut Select) -> String {
     name
 }
 
-fn give_types(expr: &mut Expr, sources: &[RewrittenSource]) {
+/// Says of each name in an expression what it is, as far as sources know it.
+pub fn give_types(expr: &mut Expr, sources: &[RewrittenSource]) {
     match expr {
         Expr::VarRef(reference) => {
             if matches!(reference.data_type, None | Some(DataType::AnyField)) {

@@ -1,21 +1,24 @@
 //! SHOW … CARDINALITY: how many there are.
 //!
-//! InfluxDB estimates the plainest forms and counts the others; nyala counts all.
+//! InfluxDB estimates the plainest forms and counts the others; nyala counts all. Conditions are looked at as of rows that
+//! have nothing but the tags of a series, at time 0: no comparison of a field holds.
 
 use super::first_rows::FirstRows;
-use super::index_condition::has_time;
+use super::index_condition::{TAG_KEY, has_time, text_comparison};
 use super::show::{Found, add_series, key_filter, table};
 use super::{Answer, Chunks, database_of};
 use crate::exec::column::Column;
 use crate::exec::{Frame, QueryMemory};
-use crate::influxql::{Expr, ShowCardinality, TagKeys};
+use crate::influxql::{Binary, BinaryOperator, Expr, ShowCardinality, TagKeys, split_condition};
 use crate::plan::QueryContext;
 use crate::plan::condition::split_tags;
-use crate::plan::rewrite::{compile_regex, find_measurements};
+use crate::plan::rewrite::{RewrittenSource, compile_regex, find_measurements, give_types};
 use nyala_core::{Error, Result};
+use nyala_db::catalog::Measurement;
 use nyala_db::series::TagFilter;
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// What is counted.
 #[derive(Clone, Copy)]
@@ -43,17 +46,16 @@ pub(super) async fn show(
         return everything(counted, asked, context, memory).await;
     }
     let what = match counted {
-        Counted::Series => "SERIES",
-        Counted::Measurements => "MEASUREMENT",
-        Counted::TagKeys => "TAG KEY",
-        Counted::TagValues(_) | Counted::FieldKeys => "",
+        Counted::Series => "SERIES EXACT",
+        Counted::Measurements => "MEASUREMENT EXACT",
+        Counted::TagKeys => "TAG KEY EXACT",
+        Counted::FieldKeys => "FIELD KEY",
+        Counted::TagValues(_) => "",
     };
     if !what.is_empty() && asked.condition.as_ref().is_some_and(has_time) {
-        return Err(Error::invalid(format!(
-            "SHOW {what} EXACT CARDINALITY doesn't support time in WHERE clause"
-        )));
+        return Err(Error::invalid(format!("SHOW {what} CARDINALITY doesn't support time in WHERE clause")));
     }
-    let found = found(counted, asked, context).await?;
+    let (found, condition) = found(counted, asked, context).await?;
     let mut frames = Vec::new();
     if let Counted::Measurements = counted {
         if !found.is_empty() {
@@ -64,7 +66,7 @@ pub(super) async fn show(
         for (name, places) in &found {
             context.check_running()?;
             for (values, members) in groups(&names, places) {
-                let count = count(counted, &members, context, memory).await?;
+                let count = count(counted, &members, condition.as_ref(), context, memory).await?;
                 let tags: Vec<(String, String)> = names.iter().cloned().zip(values).collect();
                 if count > 0 {
                     frames.push(row(name, &tags, count));
@@ -105,19 +107,19 @@ async fn everything(
         total += match counted {
             Counted::Measurements => 1,
             // A series that several policies have is one.
-            _ => count(counted, places, context, memory).await?,
+            _ => count(counted, places, None, context, memory).await?,
         };
     }
     let column = Column::Integer(vec![total as i64].into());
     Ok(Answer::Rows(vec![table("", vec![("cardinality estimation", column)])], Chunks::Whole))
 }
 
-/// The measurements that are asked for, by name.
+/// The measurements that are asked for, by name, and what is asked of their series.
 async fn found(
     counted: Counted<'_>,
     asked: &ShowCardinality,
     context: &QueryContext,
-) -> Result<BTreeMap<String, Vec<Found>>> {
+) -> Result<(BTreeMap<String, Vec<Found>>, Option<Expr>)> {
     let mut named = context.clone();
     database_of(asked.database.as_deref(), context)?.clone_into(&mut named.database);
     let mut all = Vec::new();
@@ -131,19 +133,74 @@ async fn found(
         }
     }
     let mut found: BTreeMap<String, Vec<Found>> = BTreeMap::new();
+    let mut condition = None;
+    if let Some(written) = &asked.condition {
+        let split = split_condition(written, context.now_ns, None)
+            .map_err(|error| Error::invalid(error.to_string()))?;
+        let (first_ns, last_ns) = (split.range.minimum.unwrap_or(0), split.range.maximum.unwrap_or(0));
+        if first_ns > 0 || last_ns < 0 {
+            return Ok((found, None));
+        }
+        condition = split.condition;
+    }
+    if let Some(condition) = &mut condition {
+        let source = |measurement: &Arc<Measurement>| {
+            RewrittenSource::Measurement(measurement.clone(), measurement.fields())
+        };
+        give_types(condition, &all.iter().map(source).collect::<Vec<_>>());
+    }
     for measurement in all {
         context.check_running()?;
-        let split = split_tags(&measurement, asked.condition.as_ref())?;
-        let tags = match counted {
-            Counted::TagValues(_) => of_present_tags(split.tags),
-            _ => split.tags,
+        let tags = match &condition {
+            Some(condition) => filter(counted, condition, &measurement, None)?,
+            None => TagFilter::All,
         };
         let series = measurement.series().select(&tags);
         if !series.is_empty() {
             found.entry(measurement.name().to_owned()).or_default().push(Found { measurement, series });
         }
     }
-    Ok(found)
+    Ok((found, condition))
+}
+
+/// Which series of a measurement a condition selects; with a key, for the values of which.
+fn filter(
+    counted: Counted<'_>,
+    condition: &Expr,
+    measurement: &Measurement,
+    key: Option<&str>,
+) -> Result<TagFilter> {
+    let of = |part: &Expr| filter(counted, part, measurement, key);
+    let holds = |holds: bool| if holds { TagFilter::All } else { TagFilter::None };
+    match condition {
+        Expr::Paren(inner) => of(inner),
+        Expr::Binary(binary) if binary.op == BinaryOperator::And => {
+            Ok(TagFilter::And(vec![of(&binary.lhs)?, of(&binary.rhs)?]))
+        }
+        Expr::Binary(binary) if binary.op == BinaryOperator::Or => {
+            Ok(TagFilter::Or(vec![of(&binary.lhs)?, of(&binary.rhs)?]))
+        }
+        Expr::Binary(binary) => match key.and_then(|key| names_key(binary, key)) {
+            Some(named) => Ok(holds(named)),
+            None => {
+                let split = split_tags(measurement, Some(condition))?;
+                let tags = if split.rows.is_some() { TagFilter::None } else { split.tags };
+                Ok(if let Counted::TagValues(_) = counted { of_present_tags(tags) } else { tags })
+            }
+        },
+        Expr::Boolean(boolean) => Ok(holds(*boolean)),
+        _ => Ok(TagFilter::None),
+    }
+}
+
+/// Whether a comparison lets a key of tags through; `None`: it is of something else.
+fn names_key(binary: &Binary, key: &str) -> Option<bool> {
+    match &binary.lhs {
+        Expr::VarRef(reference) if reference.name == TAG_KEY => {
+            Some(text_comparison(binary, key).unwrap_or(false))
+        }
+        _ => None,
+    }
 }
 
 /// The filter as it is of rows, where no comparison of an absent tag holds.
@@ -206,6 +263,7 @@ fn groups(keys: &[String], places: &[Found]) -> BTreeMap<Vec<String>, Vec<Found>
 async fn count(
     counted: Counted<'_>,
     places: &[Found],
+    condition: Option<&Expr>,
     context: &QueryContext,
     memory: &QueryMemory,
 ) -> Result<usize> {
@@ -225,21 +283,29 @@ async fn count(
         names.insert(name, text_bytes)
     };
     for Found { measurement, series } in places {
-        let index = measurement.series();
         match counted {
             Counted::TagValues(keys) => {
                 let wanted = key_filter(keys)?;
-                for key in index.keys_of(series).into_iter().filter(|key| wanted(key)) {
-                    index.values_of(key, series).into_iter().try_for_each(&mut add)?;
+                let keys = owned(measurement.series().keys_of(series));
+                for key in keys.filter(|key| wanted(key)) {
+                    let with_key = |condition| filter(counted, condition, measurement, Some(&key));
+                    let filter = condition.map(with_key).transpose()?.unwrap_or(TagFilter::All);
+                    let index = measurement.series();
+                    let members = index.select(&filter) & series;
+                    index.values_of(&key, &members).into_iter().try_for_each(&mut add)?;
                 }
             }
             Counted::FieldKeys => {
                 measurement.fields().iter().map(|field| field.name.clone()).try_for_each(&mut add)?;
             }
-            _ => index.keys_of(series).into_iter().map(str::to_owned).try_for_each(&mut add)?,
+            _ => owned(measurement.series().keys_of(series)).try_for_each(&mut add)?,
         }
     }
     Ok(names.len())
+}
+
+fn owned(keys: Vec<&str>) -> std::vec::IntoIter<String> {
+    keys.into_iter().map(str::to_owned).collect::<Vec<_>>().into_iter()
 }
 
 fn row(name: &str, tags: &[(String, String)], count: usize) -> Frame {

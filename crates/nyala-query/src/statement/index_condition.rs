@@ -13,7 +13,11 @@ use nyala_db::series::TagFilter;
 /// What stands for the name of the measurement.
 const NAME: &str = "_name";
 /// What stands for a key of a series' tags: it has several, so that a condition on it rules out none.
-const TAG_KEY: &str = "_tagKey";
+pub(super) const TAG_KEY: &str = "_tagKey";
+/// What, too, is another thing for each tag of a series, or names all of them.
+const OF_TAGS: [&str; 3] = [TAG_KEY, "_tagValue", "_seriesKey"];
+/// What stands for the values of tags, beside the tag or field of that name.
+const VALUE: &str = "value";
 /// References that are not tags of points.
 const SYSTEM_NAMES: [&str; 7] =
     ["_fieldKeys", "_measurements", NAME, "_series", TAG_KEY, "_tagKeys", "_tags"];
@@ -80,28 +84,94 @@ pub(super) fn shows_measurement(condition: &Expr, measurement: &Measurement) -> 
 
 /// Whether a condition lets a measurement through by its name; `None`: it says nothing about names.
 pub(super) fn names_measurement(condition: &Expr, name: &str) -> Result<Option<bool>> {
+    let compared = |binary: &Binary| match &binary.lhs {
+        Expr::VarRef(reference) if reference.name == NAME => text_comparison(binary, name).map(Some),
+        _ => Ok(None),
+    };
+    joined(condition, &compared)
+}
+
+/// Whether a condition lets a key of tags through; `None`: it says nothing about keys.
+pub(super) fn names_key(condition: &Expr, key: &str) -> Result<Option<bool>> {
+    let compared = |binary: &Binary| match &binary.lhs {
+        Expr::VarRef(reference) if reference.name == TAG_KEY => text_comparison(binary, key).map(Some),
+        Expr::VarRef(_) => Ok(None),
+        _ => Err(Error::invalid(format!("left side of '{}' must be a tag key", binary.op.as_str()))),
+    };
+    joined(condition, &compared)
+}
+
+/// What a condition says of something, given what its comparisons do. Those that say nothing are as if they were not
+/// there.
+fn joined(condition: &Expr, compared: &impl Fn(&Binary) -> Result<Option<bool>>) -> Result<Option<bool>> {
     let binary = match condition {
         Expr::Binary(binary) => binary,
-        Expr::Paren(inner) => return names_measurement(inner, name),
+        Expr::Paren(inner) => return joined(inner, compared),
         _ => return Ok(None),
     };
     if is_junction(binary.op) {
-        let sides = (names_measurement(&binary.lhs, name)?, names_measurement(&binary.rhs, name)?);
-        return Ok(match sides {
+        return Ok(match (joined(&binary.lhs, compared)?, joined(&binary.rhs, compared)?) {
             (Some(left), Some(right)) if binary.op == BinaryOperator::And => Some(left && right),
             (Some(left), Some(right)) => Some(left || right),
             (left, right) => left.or(right),
         });
     }
-    if !is_equality(binary.op) {
-        return Err(Error::invalid("invalid tag comparison operator"));
+    match is_equality(binary.op) {
+        true => compared(binary),
+        false => Err(Error::invalid("invalid tag comparison operator")),
     }
-    match &binary.lhs {
-        Expr::VarRef(reference) if reference.name == NAME => {
-            let (_, pattern) = tag_comparison(binary)?;
-            Ok(Some(pattern.is_match(name) != is_negated(binary.op)))
+}
+
+/// Whether a comparison holds with a text on its left.
+pub(super) fn text_comparison(binary: &Binary, text: &str) -> Result<bool> {
+    let (_, pattern) = tag_comparison(binary)?;
+    Ok(pattern.is_match(text) != is_negated(binary.op))
+}
+
+/// What a condition asks of the values of tags that SHOW TAG VALUES and SHOW TAG KEYS look at.
+pub(super) enum ValueTest {
+    Compared { pattern: Pattern, wanted: bool },
+    Known(bool),
+    Both(Box<[ValueTest; 2]>),
+    Either(Box<[ValueTest; 2]>),
+}
+
+impl ValueTest {
+    /// What a condition asks; `None`: nothing.
+    pub(super) fn of(condition: &Expr) -> Result<Option<Self>> {
+        let binary = match condition {
+            Expr::Binary(binary) => binary,
+            Expr::Paren(inner) => return Self::of(inner),
+            _ => return Ok(None),
+        };
+        if is_junction(binary.op) {
+            return Ok(match (Self::of(&binary.lhs)?, Self::of(&binary.rhs)?) {
+                (Some(left), Some(right)) if binary.op == BinaryOperator::And => {
+                    Some(Self::Both(Box::new([left, right])))
+                }
+                (Some(left), Some(right)) => Some(Self::Either(Box::new([left, right]))),
+                (left, right) => left.or(right),
+            });
         }
-        _ => Ok(None),
+        let is_value = |side: &Expr| matches!(side, Expr::VarRef(reference) if reference.name == VALUE);
+        if !is_equality(binary.op) || !is_value(&binary.lhs) {
+            return Ok(None);
+        }
+        Ok(Some(match tag_comparison(binary) {
+            Ok((_, pattern)) => Self::Compared { pattern, wanted: !is_negated(binary.op) },
+            // Nothing else is equal to text, nor unequal.
+            Err(_) => Self::Known(binary.op == BinaryOperator::Equal && is_value(&binary.rhs)),
+        }))
+    }
+
+    /// Whether it lets a value through.
+    pub(super) fn holds(&self, value: &str) -> bool {
+        match self {
+            Self::Compared { pattern, wanted } => pattern.is_match(value) == *wanted,
+            Self::Known(holds) => *holds,
+            Self::Both(tests) => tests.iter().all(|test| test.holds(value)),
+            Self::Either(tests) => tests.iter().any(|test| test.holds(value)),
+        }
     }
 }
 
@@ -110,7 +180,7 @@ fn is_negated(operator: BinaryOperator) -> bool {
 }
 
 /// What a value is compared with.
-enum Pattern {
+pub(super) enum Pattern {
     Text(String),
     Regex(regex::bytes::Regex),
 }
@@ -168,6 +238,9 @@ pub(super) fn series_filter(
             (left, right) => left.or(right),
         });
     }
+    if tags_only && !matches!(binary.lhs, Expr::VarRef(_)) {
+        return Ok(None);
+    }
     let (reference, other) = match (&binary.lhs, &binary.rhs) {
         (Expr::Binary(_), _) | (_, Expr::Binary(_)) => return Ok(Some(TagFilter::All)),
         (Expr::VarRef(reference), other) | (other, Expr::VarRef(reference)) => (reference, other),
@@ -176,12 +249,11 @@ pub(super) fn series_filter(
     if tags_only && SYSTEM_NAMES.contains(&&*reference.name) {
         return Ok(None);
     }
-    if reference.name == TAG_KEY && reference.data_type != Some(DataType::Tag) {
+    if OF_TAGS.contains(&&*reference.name) && !tags_only && reference.data_type != Some(DataType::Tag) {
         return Ok(Some(TagFilter::All));
     }
     if reference.name == NAME {
-        let (_, pattern) = tag_comparison(binary)?;
-        let named = pattern.is_match(measurement.name()) != is_negated(binary.op);
+        let named = text_comparison(binary, measurement.name())?;
         return Ok(Some(if named { TagFilter::All } else { TagFilter::None }));
     }
     if is_field(measurement, reference) {

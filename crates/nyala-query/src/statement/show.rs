@@ -2,7 +2,7 @@
 
 use super::first_rows::{FirstRows, rows_wanted};
 use super::index_condition::{
-    has_time, names_measurement, refuse_inequalities, series_filter, shows_measurement,
+    ValueTest, has_time, names_key, names_measurement, refuse_inequalities, series_filter, shows_measurement,
 };
 use super::{Answer, Chunks, database_of};
 use crate::exec::column::Column;
@@ -132,6 +132,10 @@ async fn find(
             split.range.maximum.map_or(i64::MAX, |last_ns| last_ns.saturating_add(1)),
         );
         rest = split.condition;
+    }
+    // No shard begins behind the last time, and the last one ends there.
+    if time.start_ns == i64::MAX {
+        return Ok(BTreeMap::new());
     }
     let default_database = database_of(database, context)?;
     let mut found: BTreeMap<String, Vec<Found>> = BTreeMap::new();
@@ -361,16 +365,22 @@ fn escape(text: &str, special: &str) -> String {
 
 pub(super) async fn tag_keys(statement: &ShowTagKeys, context: &QueryContext) -> Result<Answer> {
     let (database, condition) = (statement.database.as_deref(), statement.condition.as_ref());
-    if let Some(refused) = refused_by_index(condition, context) {
-        return Ok(refused);
-    }
+    let asked = match OfTags::of(condition, context) {
+        Ok(asked) => asked,
+        Err(error) => return Ok(Answer::Refused(error)),
+    };
     let found = find(database, &statement.sources, condition, Rules::Tags, context).await?;
     let mut frames = Vec::new();
     for (name, places) in &found {
         context.check_running()?;
         let mut keys = BTreeSet::new();
         for Found { measurement, series } in places {
-            keys.extend(measurement.series().keys_of(series).into_iter().map(str::to_owned));
+            let index = measurement.series();
+            let shown = |key: &&str| match &asked.values {
+                None => true,
+                Some(test) => index.values_of(key, series).iter().any(|value| test.holds(value)),
+            };
+            keys.extend(index.keys_of(series).into_iter().filter(shown).map(str::to_owned));
         }
         let keys = page(keys.into_iter().collect(), statement.limit, statement.offset);
         if !keys.is_empty() {
@@ -381,10 +391,33 @@ pub(super) async fn tag_keys(statement: &ShowTagKeys, context: &QueryContext) ->
     Ok(Answer::Rows(frames, Chunks::PerSeries))
 }
 
-/// What the index says to a condition on anything but equality.
-fn refused_by_index(condition: Option<&Expr>, context: &QueryContext) -> Option<Answer> {
-    let rest = split_condition(condition?, context.now_ns, None).ok()?.condition?;
-    names_measurement(&rest, "").err().map(Answer::Refused)
+/// What a condition asks of tags by themselves, whatever series have them.
+struct OfTags {
+    /// The condition without its bounds on time.
+    condition: Option<Expr>,
+    /// What is asked of values.
+    values: Option<ValueTest>,
+}
+
+impl OfTags {
+    /// The error is what the index says to a condition on anything but equality.
+    fn of(condition: Option<&Expr>, context: &QueryContext) -> Result<Self> {
+        // What is wrong with times is told where they are looked at.
+        let split = condition.and_then(|condition| split_condition(condition, context.now_ns, None).ok());
+        let condition = split.and_then(|split| split.condition);
+        let mut values = None;
+        if let Some(condition) = &condition {
+            names_measurement(condition, "")?;
+            values = ValueTest::of(condition)?;
+        }
+        Ok(Self { condition, values })
+    }
+
+    /// Whether it lets a key through.
+    fn names_key(&self, key: &str) -> Result<bool> {
+        let named = self.condition.as_ref().map(|condition| names_key(condition, key)).transpose()?;
+        Ok(named.flatten().unwrap_or(true))
+    }
 }
 
 pub(super) async fn tag_values(
@@ -393,9 +426,10 @@ pub(super) async fn tag_values(
     memory: &QueryMemory,
 ) -> Result<Answer> {
     let (database, condition) = (statement.database.as_deref(), statement.condition.as_ref());
-    if let Some(refused) = refused_by_index(condition, context) {
-        return Ok(refused);
-    }
+    let asked = match OfTags::of(condition, context) {
+        Ok(asked) => asked,
+        Err(error) => return Ok(Answer::Refused(error)),
+    };
     let found = find(database, &statement.sources, condition, Rules::Tags, context).await?;
     let wanted = key_filter(&statement.keys)?;
     let mut frames = Vec::new();
@@ -403,9 +437,16 @@ pub(super) async fn tag_values(
         let mut pairs = FirstRows::new(rows_wanted(statement.limit, statement.offset), memory);
         for Found { measurement, series } in places {
             let index = measurement.series();
-            for key in index.keys_of(series).into_iter().filter(|key| wanted(key)) {
+            for key in index.keys_of(series) {
                 context.check_running()?;
-                for value in index.values_of(key, series) {
+                match asked.names_key(key) {
+                    Ok(named) if named && wanted(key) => {}
+                    Ok(_) => continue,
+                    Err(error) => return Ok(Answer::Refused(error)),
+                }
+                let values = index.values_of(key, series).into_iter();
+                for value in values.filter(|value| asked.values.as_ref().is_none_or(|test| test.holds(value)))
+                {
                     let text_bytes = key.len() + value.len();
                     pairs.insert((key.to_owned(), value), text_bytes)?;
                 }

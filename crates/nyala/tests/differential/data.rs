@@ -88,6 +88,8 @@ impl Measurement {
         for (field, field_type) in [
             ("f", FieldType::Float),
             ("g", FieldType::Float),
+            // In conditions of SHOW it stands for the values of tags.
+            ("value", FieldType::Float),
             ("i", FieldType::Integer),
             ("n", FieldType::Integer),
             ("u", FieldType::Unsigned),

@@ -41,7 +41,7 @@ impl Writer<'_> {
         let rest = if is_limited { self.rest(true) } else { String::new() };
         let zone = match windows {
             Some(_) if fill.contains("linear") => String::new(),
-            Some(_) => self.zone(0.15),
+            Some(_) => self.zone(0.25),
             None => self.zone(0.03),
         };
         let source = if is_alone { self.measurement.name.to_owned() } else { self.source() };

@@ -80,7 +80,12 @@ fn comparison(measurement: &Measurement, random: &mut SmallRng) -> String {
     let tag = pick(random, &measurement.tags);
     let value = pick(random, &tag.values).clone();
     let operator = *pick(random, &["=", "!="]);
-    match random.random_range(0..8) {
+    match random.random_range(0..11) {
+        8 => format!("value {operator} '{value}'"),
+        9 => {
+            format!("value {} /[{}3]$/", if operator == "=" { "=~" } else { "!~" }, &value[value.len() - 1..])
+        }
+        10 => format!("_tagKey {operator} '{}'", tag.name),
         0 => format!("{} {operator} ''", tag.name),
         1 => format!("{} =~ /[{}3]$/", tag.name, &value[value.len() - 1..]),
         2 => format!("{} !~ /{}/", tag.name, &value[value.len() - 1..]),
