@@ -86,8 +86,12 @@ impl SelectStream {
                     }
                 }
             }
-            let column_names = plan.columns.iter().map(|column| column.name.clone()).collect();
-            let reference_names = plan.columns.iter().map(|column| column.reference_name.clone()).collect();
+            let column_names: Arc<[String]> = plan.columns.iter().map(|column| column.name.clone()).collect();
+            let reference_names = match plan.columns.iter().all(|column| column.name == column.reference_name)
+            {
+                true => column_names.clone(),
+                false => plan.columns.iter().map(|column| column.reference_name.clone()).collect(),
+            };
             let waiting = match reducible {
                 Some(inner) => inner::reduce(&plan, inner, snapshot, &memory).await?,
                 None => Inputs::by_name(&plan, inputs),
