@@ -121,6 +121,23 @@ fn inner_queries_are_not_held() -> Result<()> {
 }
 
 #[test]
+fn windows_without_rows_take_no_memory() -> Result<()> {
+    let context = context()?;
+    let options = ParseOptions { now_ns: 1 << 60, ..ParseOptions::default() };
+    let rows = b"far v=1 320000000000000000\nfar v=2 1760000000000000000";
+    block_on(context.writer.write("db", "", options, rows))?;
+    for zone in ["", "tz('Europe/Berlin')"] {
+        let query = format!(
+            "SELECT count(v), max(v) FROM far WHERE time >= '1980-01-01' AND time < '2026-01-01'
+                GROUP BY time(90s) fill(none) {zone}"
+        );
+        let answer = ask(&context, &query, LITTLE_BYTES).unwrap_or_else(|error| panic!("{query}: {error}"));
+        assert!(answer[0].contains("[319999950000000000, 1759999950000000000]"), "{answer:?}");
+    }
+    Ok(())
+}
+
+#[test]
 fn groups_give_back_what_they_held() -> Result<()> {
     let context = context()?;
     let query = "SELECT percentile(value, 50), median(few) FROM m GROUP BY host";

@@ -99,6 +99,12 @@ impl PushDown {
         Some(Self { measures, predicates, calls })
     }
 
+    /// Whether a query has the memory for the states of a group, whose windows may be far more than those with rows.
+    pub fn fits(&self, windows: &Windows, memory: &QueryMemory) -> bool {
+        let bytes = windows.count().saturating_mul(self.measures.len()).saturating_mul(STATE_BYTES);
+        bytes <= memory.limit_bytes() / 2
+    }
+
     /// How many groups to compute at once.
     pub fn groups_at_once(&self, windows: &Windows, memory: &QueryMemory) -> usize {
         let states = GROUP_STATES_AT_ONCE.min(memory.limit_bytes() / STATES_SHARE / STATE_BYTES);

@@ -191,8 +191,13 @@ impl SelectStream {
                 };
                 let Some(windows) = windows else { return Ok(None) };
                 let is_sparse = windows.count() > WINDOWS_MAX && plan.fill == Fill::None;
+                let fits = |push_down: &PushDown| {
+                    plan.fill != Fill::None
+                        || plan.windows_needed().is_some()
+                        || push_down.fits(&windows, &self.memory)
+                };
                 let push_down = match current.inputs.only_measurement() {
-                    Some(rows) if !is_sparse => PushDown::of(&plan, rows),
+                    Some(rows) if !is_sparse => PushDown::of(&plan, rows).filter(fits),
                     _ => None,
                 };
                 current.windows = Some((windows, push_down));
