@@ -57,10 +57,13 @@ async fn remove(deletion: &Deletion, context: &QueryContext, by_time: bool) -> R
     Ok(Answer::Done)
 }
 
-/// Makes `_tagKey` an ordinary tag, as it is to deletions: elsewhere a condition on it holds for every series.
+/// Makes `_tagKey` and its like ordinary tags, as they are to deletions: elsewhere a condition on `_tagKey` holds for
+/// every series, and one on the others for none.
 fn with_tag_key_as_tag(condition: &mut Expr) {
     match condition {
-        Expr::VarRef(reference) if reference.name == "_tagKey" => reference.data_type = Some(DataType::Tag),
+        Expr::VarRef(reference) if ["_tagKey", "_tagValue", "_seriesKey"].contains(&&*reference.name) => {
+            reference.data_type = Some(DataType::Tag);
+        }
         Expr::Binary(binary) => {
             with_tag_key_as_tag(&mut binary.lhs);
             with_tag_key_as_tag(&mut binary.rhs);
