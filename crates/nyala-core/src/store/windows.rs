@@ -46,6 +46,9 @@ struct Run {
 impl Windows {
     /// One window.
     pub fn single(range: TimeRange) -> Self {
+        if let Some(width_ns @ 1..) = range.end_ns.checked_sub(range.start_ns) {
+            return Windows::Regular { start_ns: range.start_ns, width_ns, count: 1 };
+        }
         let mut runs = WindowRuns::starting_at(range.start_ns);
         runs.push_to(range.end_ns);
         runs.into()
@@ -243,6 +246,7 @@ mod tests {
         for time_ns in [i64::MIN, MIN_TIME_NS, 0, MAX_TIME_NS] {
             assert_eq!(all.index_of(time_ns), Some(0));
         }
+        check(&Windows::single(TimeRange::new(-3, 5)), &[-3, 5]);
         let none = Windows::single(TimeRange::new(5, 3));
         assert_eq!((none.count(), none.index_of(4)), (1, None));
     }
