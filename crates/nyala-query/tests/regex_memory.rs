@@ -28,7 +28,11 @@ fn searching_takes_no_more_than_was_charged() {
     for number in 0..EXPRESSIONS {
         // Its automaton has a state for each of the last 17 letters, whatever they are.
         let regex = Regex::new(&format!("(a|b)*a(a|b){{16}}{number}")).unwrap();
-        regex.compile_charged(|bytes| Ok::<(), Infallible>(charged += bytes)).unwrap();
+        let charge = |bytes| {
+            charged += bytes;
+            Ok::<(), Infallible>(())
+        };
+        regex.compile_charged(charge).unwrap();
         assert!(!regex.compile().unwrap().is_match(&text));
         regexes.push(regex);
     }
