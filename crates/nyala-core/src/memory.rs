@@ -7,8 +7,9 @@
 //! process really takes.
 
 use crate::error::{Error, Result};
-use std::sync::Arc;
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// What memory is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub enum Component {
     Memtable,
     /// Blocks of rowsets.
     BlockCache,
-    /// Batches between arrival and acknowledgement, pieces of scans, output of compactions.
+    /// Batches between arrival and acknowledgement, pieces of scans.
     InFlight,
     /// Footers of rowsets.
     RowsetIndex,
@@ -30,10 +31,12 @@ pub enum Component {
     Subscribers,
     /// What is resident beyond what the others charge, as it was measured last.
     Uncharged,
+    /// What flushes and compactions read and write at the moment.
+    Maintenance,
 }
 
 /// All components, in the order of their numbers.
-pub const COMPONENTS: [Component; 8] = [
+pub const COMPONENTS: [Component; 9] = [
     Component::Memtable,
     Component::BlockCache,
     Component::InFlight,
@@ -42,6 +45,7 @@ pub const COMPONENTS: [Component; 8] = [
     Component::Query,
     Component::Subscribers,
     Component::Uncharged,
+    Component::Maintenance,
 ];
 
 impl Component {
@@ -56,21 +60,52 @@ impl Component {
             Component::Query => "query",
             Component::Subscribers => "subscribers",
             Component::Uncharged => "uncharged",
+            Component::Maintenance => "maintenance",
         }
     }
 }
 
+/// Gives so many bytes back, if it can.
+type Reclaim = Box<dyn Fn(u64) + Send + Sync>;
+
 /// The shared account.
-#[derive(Debug)]
 pub struct MemoryBudget {
     limit_bytes: u64,
     used_bytes: [AtomicU64; COMPONENTS.len()],
+    reclaim: OnceLock<Reclaim>,
+}
+
+impl fmt::Debug for MemoryBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MemoryBudget({})", self.describe())
+    }
 }
 
 impl MemoryBudget {
     /// An account with a limit.
     pub fn new(limit_bytes: u64) -> Arc<Self> {
-        Arc::new(Self { limit_bytes, used_bytes: Default::default() })
+        Arc::new(Self { limit_bytes, used_bytes: Default::default(), reclaim: OnceLock::new() })
+    }
+
+    /// Says what is asked for memory that is held for speed alone, when there is none left. It is asked by whoever takes
+    /// memory, in that thread; only the first counts.
+    pub fn reclaim_by(&self, reclaim: impl Fn(u64) + Send + Sync + 'static) {
+        let _ = self.reclaim.set(Box::new(reclaim));
+    }
+
+    /// Whether so many bytes more stay within some bound, after what is held for speed alone was asked to make room.
+    fn has_room(&self, bytes: u64, most: u64) -> bool {
+        let beyond = || self.total_bytes().saturating_add(bytes).saturating_sub(most);
+        if let (1.., Some(reclaim)) = (beyond(), self.reclaim.get()) {
+            reclaim(beyond());
+        }
+        beyond() == 0
+    }
+
+    /// Whether all of the limit is taken, after what is held for speed alone was asked to make room.
+    pub fn is_full(&self) -> bool {
+        // Not even a byte more.
+        !self.has_room(1, self.limit_bytes)
     }
 
     /// The limit.
@@ -104,11 +139,18 @@ impl MemoryBudget {
         self.limit_bytes / 100 * 16
     }
 
-    /// The most the block cache may hold: a share of its own, and while the others hold little part of theirs.
+    /// The most the block cache may hold: a share of its own, and while the others hold little part of theirs; less
+    /// where they hold so much that nothing else is left.
     pub fn cache_bytes_max(&self) -> u64 {
         let hundredth = self.limit_bytes / 100;
         let others = self.total_bytes().saturating_sub(self.used_bytes(Component::BlockCache));
-        (hundredth * 60).saturating_sub(others).clamp(hundredth * 25, hundredth * 40)
+        let share = (hundredth * 60).saturating_sub(others).clamp(hundredth * 25, hundredth * 40);
+        share.min((hundredth * 90).saturating_sub(others)).max(self.cache_bytes_min())
+    }
+
+    /// What the block cache keeps however short memory is: without it, what runs would read each block again and again.
+    pub fn cache_bytes_min(&self) -> u64 {
+        self.limit_bytes / 100 * 3
     }
 
     /// The most that footers of rowsets may hold that nobody reads just now.
@@ -171,7 +213,7 @@ impl Charge {
     /// Takes more, or says retry when the limit would be passed.
     pub fn try_grow(&mut self, bytes: u64) -> Result<()> {
         let budget = &self.budget;
-        let full = budget.total_bytes().saturating_add(bytes) > budget.ceiling_bytes(self.component);
+        let full = !budget.has_room(bytes, budget.ceiling_bytes(self.component));
         // A batch is charged before it is known what it comes to in log and memtable: some times as much. So all
         // of them together get a part only; one alone always gets in.
         let in_flight = budget.used_bytes(Component::InFlight);
@@ -232,6 +274,25 @@ mod tests {
         assert_eq!(budget.total_bytes(), 600);
         drop((first, second));
         assert_eq!(budget.total_bytes(), 0);
+    }
+
+    #[test]
+    fn what_is_held_for_speed_alone_makes_room() {
+        let budget = MemoryBudget::new(1000);
+        let cached = Arc::new(std::sync::Mutex::new(budget.charge(Component::BlockCache, 400)));
+        let held = cached.clone();
+        budget.reclaim_by(move |bytes| {
+            let mut held = held.lock().expect("nobody panicked");
+            let left = held.bytes().saturating_sub(bytes);
+            held.set(left);
+        });
+        let rows = budget.charge(Component::Memtable, 500);
+        let query = budget.try_charge(Component::Query, 300).expect("the cache makes room");
+        assert_eq!(cached.lock().expect("nobody panicked").bytes(), 100);
+        let batch = budget.try_charge(Component::InFlight, 100).expect("fits");
+        assert!(!budget.is_full(), "a byte more has room");
+        assert!(budget.try_charge(Component::Memtable, 200).is_err(), "there is no more to give");
+        drop((rows, query, batch));
     }
 
     #[test]

@@ -266,6 +266,11 @@ impl Catalog {
         self.names.contains(name)
     }
 
+    /// Bytes of the manifest.
+    pub(crate) fn manifest_bytes(&self) -> u64 {
+        self.log.length_bytes()
+    }
+
     /// Whether it is known which edits are durable. If it is not, this tries to make it known.
     pub(crate) fn settle(&mut self) -> bool {
         self.log.is_usable() || self.checkpoint(0).is_ok()

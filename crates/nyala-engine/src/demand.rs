@@ -98,7 +98,7 @@ impl Lookup<'_> {
         let mut end = key.to_vec();
         end.push(0);
         let range = KeyRange { start: key.to_vec(), end: Some(end) };
-        let mut merged = KeyedMerge::new(self.table, sequence, no_cells(), false);
+        let mut merged = KeyedMerge::new(&self.table.tombstones, sequence, no_cells(), false);
         merged.add(&self.table.schema, &partition.rowsets, partition.memtables(), &range, 1)?;
         while let Some(piece) = merged.next_piece()? {
             if merge::finish(piece, &[]).rows() > 0 {

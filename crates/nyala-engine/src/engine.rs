@@ -9,6 +9,7 @@ use crate::maintenance::{Maintenance, QueuedWork, Signal};
 use crate::options::EngineOptions;
 use crate::orphans::Orphans;
 use crate::record_log::Damage;
+use crate::reserve::Reserve;
 use crate::rowset::{Rowset, RowsetSource};
 use crate::shared::{ROWSET_DIR, Shared, WAL_DIR};
 use crate::stats::{Counters, EngineStats};
@@ -40,7 +41,7 @@ const UNLINKED_AT_ONCE: usize = 64;
 
 /// The embedded store.
 pub struct Engine {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     maintenance: Mutex<Maintenance>,
     recovery: ReplayReport,
     /// Files of rowsets.
@@ -70,11 +71,19 @@ impl Engine {
         let (next_rowset, missing) = match_files(&fs, &rowset_dir, &orphans, &state)?;
         let budget = MemoryBudget::new(options.memory_limit_bytes);
         let source = RowsetSource::new(fs.clone(), rowset_dir, budget.clone());
+        let cached = Arc::downgrade(&source);
+        budget.reclaim_by(move |bytes| {
+            if let Some(source) = cached.upgrade() {
+                source.cache.give_back(bytes);
+            }
+        });
         let version = version_of(&state, &source);
         let (flushed, known) = (state.flushed_sequence, state.last_sequence());
         let progress = Arc::new(Progress::default());
+        let reserve = Reserve::open(fs.clone(), &dir);
         // Names the parts of the directory durably, too.
         let catalog = Catalog::begin(fs.clone(), &dir, state, revision, progress.clone())?;
+        reserve.refill(catalog.manifest_bytes());
         let wal_options = WalOptions {
             sync: options.wal_sync,
             // Segments are given up whole, and two are kept as spares.
@@ -90,6 +99,7 @@ impl Engine {
             source,
             wal: OnceLock::new(),
             writing_catalog: catalog.writing.clone(),
+            reserve,
             catalog: Mutex::new(catalog),
             version: RwLock::new(Arc::new(version)),
             gate: Arc::default(),
@@ -183,7 +193,7 @@ impl Engine {
         let shared = &self.shared;
         let failures = [
             ("writes", self.check_writable().err().map(|error| error.to_string())),
-            ("log", shared.wal().failure()),
+            ("log", shared.wal().failure().or_else(|| Some(shared.reserve.check().err()?.to_string()))),
             ("flush", shared.counters.flush_failure.get()),
             ("catalog", shared.writing_catalog.last_failure.get()),
             ("compaction", shared.counters.compaction_failure.get()),
@@ -323,8 +333,7 @@ fn version_of(state: &CatalogState, source: &Arc<RowsetSource>) -> Version {
             .partitions
             .iter()
             .map(|(partition, range)| {
-                let mut rowsets = rowsets_of.remove(partition).unwrap_or_default();
-                rowsets.sort_by_key(|rowset| rowset.meta.min_sequence);
+                let rowsets = rowsets_of.remove(partition).unwrap_or_default();
                 Arc::new(PartitionVersion::new(*partition, *range).with_rowsets(rowsets, &[]))
             })
             .collect();
@@ -422,6 +431,7 @@ impl Store for Engine {
 
     async fn drop_tables(&self, tables: Vec<TableId>) -> Result<()> {
         self.shared.watermark.check()?;
+        self.shared.reserve.make_room(0);
         let dropped = self.change_tables(|_, version| {
             let mut changed = version.clone();
             let remove =
@@ -448,6 +458,7 @@ impl Store for Engine {
 
     async fn drop_partitions(&self, table: TableId, range: TimeRange) -> Result<Vec<PartitionInfo>> {
         let _alone = self.shared.enter_tables(vec![(table, Access::Alone)]).await?;
+        self.shared.reserve.make_room(0);
         let sequence = |shared: &Shared| shared.watermark.get();
         let dropped = self.change_tables(|catalog, version| {
             let mut changed = TableVersion::clone(version.table(table)?);

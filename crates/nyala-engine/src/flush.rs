@@ -8,7 +8,7 @@
 use crate::block_on::block_on;
 use crate::catalog::Edit;
 use crate::memtable::Memtable;
-use crate::output::{Sources, WrittenRowset};
+use crate::output::{Cuts, Sources, WrittenRowset};
 use crate::rowset::Rowset;
 use crate::shared::Shared;
 use crate::stats::add;
@@ -24,14 +24,15 @@ struct Flushed {
     table: TableId,
     partition: u64,
     memtables: Vec<Arc<Memtable>>,
-    /// `None`: every row was hidden.
-    written: Option<WrittenRowset>,
+    /// Mostly one; none if every row was hidden.
+    written: Vec<WrittenRowset>,
 }
 
 impl Shared {
     /// Flushes everything applied so far; false if there was nothing. Blocks.
     pub(crate) fn flush(&self) -> Result<bool> {
         let _one = self.flushing.lock();
+        self.refill_reserve();
         let (doubtful, logged_bytes) = (self.wal().doubtful_records(), self.logged_bytes());
         let Some((cut, version)) = self.rotate() else { return Ok(false) };
         let has_rows = version
@@ -53,9 +54,7 @@ impl Shared {
             Err(error) => {
                 add(&self.counters.flush_failures, 1);
                 tracing::error!(%error, "a flush failed; its rows stay in memory and in the log");
-                self.abandon(
-                    flushed.iter().filter_map(|each| each.written.as_ref()).map(|written| &written.meta),
-                );
+                self.abandon(flushed.iter().flat_map(|each| &each.written).map(|written| &written.meta));
             }
         }
         outcome?;
@@ -111,38 +110,42 @@ impl Shared {
     /// what a sync waits for.
     fn write_partitions(&self, version: &Version, cut: u64, flushed: &mut Vec<Flushed>) -> Result<()> {
         let min_sequence = self.catalog.lock().state.flushed_sequence + 1;
-        let mut synced = 0;
+        let cuts = Cuts { keys: &[], bytes_max: self.options.rowset_bytes_max };
+        let (mut synced, mut unsynced) = (0, 0);
         for table in version.tables.values() {
             for partition in table.partitions.iter().filter(|partition| !partition.frozen.is_empty()) {
                 if self.version().table(table.id).is_err() {
                     // Dropped meanwhile, perhaps with thousands of others.
                     break;
                 }
+                // A store that was repaired has rowsets with later sequences than were flushed in all partitions.
+                let rowsets = partition.rowsets.iter();
+                let newest = rowsets.map(|rowset| rowset.meta.max_sequence).max().unwrap_or(0);
                 let sources = Sources {
                     rowsets: &[],
                     memtables: &partition.frozen,
+                    tombstones: &table.tombstones,
+                    sequences: (min_sequence.max(newest + 1), cut),
                     oldest: partition.rowsets.is_empty(),
                     sequence: cut,
                     cancelled_by: None,
                 };
-                // A store that was repaired has rowsets with later sequences than were flushed in all partitions.
-                let newest = partition.rowsets.last().map_or(0, |rowset| rowset.meta.max_sequence);
-                let sequences = (min_sequence.max(newest + 1), cut);
-                let place = (partition.id, partition.range);
-                let written = self.write_rowset(table, place, &sources, sequences)?;
                 flushed.push(Flushed {
                     table: table.id,
                     partition: partition.id,
                     memtables: partition.frozen.clone(),
-                    written,
+                    written: Vec::new(),
                 });
-                if flushed.len() - synced == self.source.unsynced_max {
-                    self.sync_rowsets(flushed[synced..].iter_mut().filter_map(|each| each.written.as_mut()))?;
-                    synced = flushed.len();
+                let written = &mut flushed.last_mut().expect("was just put in").written;
+                self.write_rowsets(table, (partition.id, partition.range), &sources, cuts, written)?;
+                unsynced += written.len();
+                if unsynced >= self.source.unsynced_max {
+                    self.sync_rowsets(flushed[synced..].iter_mut().flat_map(|each| &mut each.written))?;
+                    (synced, unsynced) = (flushed.len(), 0);
                 }
             }
         }
-        self.sync_rowsets(flushed[synced..].iter_mut().filter_map(|each| each.written.as_mut()))?;
+        self.sync_rowsets(flushed[synced..].iter_mut().flat_map(|each| &mut each.written))?;
         self.options.fs.sync_dir(&self.rowset_dir())
     }
 
@@ -163,9 +166,11 @@ impl Shared {
                         continue;
                     };
                     let mut rowsets = partition.rowsets.clone();
-                    if let Some(WrittenRowset { meta, .. }) = written {
+                    for WrittenRowset { meta, .. } in written {
                         edits.push(Edit::PutRowset(meta.clone()));
-                        rowsets.push(Rowset::new(meta.clone(), self.source.clone()));
+                        let rowset = Rowset::new(meta.clone(), self.source.clone());
+                        rowset.set_clean_to(cut);
+                        rowsets.push(rowset);
                         add(&self.counters.flushed_rows, meta.rows);
                         add(&self.counters.flushed_bytes, meta.length_bytes);
                     }
@@ -174,7 +179,7 @@ impl Shared {
                 changed.put_table(table);
             }
             // Table or partition may have been dropped meanwhile.
-            let dropped = of_table.values().filter_map(|each| each.written.as_ref());
+            let dropped = of_table.values().flat_map(|each| &each.written);
             unwanted.extend(dropped.map(|written| written.meta.file_name()));
         }
         let tombstones: BTreeMap<TableId, Vec<Arc<Tombstone>>> = changed
@@ -193,6 +198,8 @@ impl Shared {
             changed.put_table(table);
         }
         edits.push(Edit::Flushed(cut));
+        // What it costs comes back with the log.
+        self.reserve.make_room(0);
         catalog.commit(edits)?;
         self.publish(changed);
         for name in unwanted {
@@ -220,15 +227,10 @@ pub(crate) fn needed_tombstones(table: &TableVersion, flushed: u64) -> Vec<Arc<T
         if tombstone.sequence > flushed {
             return true;
         }
-        let by_time = match &tombstone.range {
-            // Rowsets of dropped partitions are gone.
-            DeletedRange::Times(_) => return false,
-            _ => tombstone.times(),
-        };
-        table.partitions.iter().flat_map(|partition| &partition.rowsets).any(|rowset| {
-            rowset.meta.max_sequence <= tombstone.sequence
-                && by_time.is_none_or(|time| time.overlaps(rowset.meta.time()))
-        })
+        // Rowsets of dropped partitions are gone.
+        let is_dropped_partition = matches!(tombstone.range, DeletedRange::Times(_));
+        let mut rowsets = table.partitions.iter().flat_map(|partition| &partition.rowsets);
+        !is_dropped_partition && rowsets.any(|rowset| rowset.may_be_hidden_by(tombstone))
     };
     table.tombstones.iter().filter(|tombstone| needed(tombstone)).cloned().collect()
 }

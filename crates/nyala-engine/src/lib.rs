@@ -32,6 +32,7 @@ mod output;
 mod record;
 mod record_log;
 mod repair;
+mod reserve;
 mod rowset;
 mod scan;
 mod shared;

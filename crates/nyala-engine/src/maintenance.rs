@@ -3,7 +3,7 @@
 //! A thread takes the most urgent work there is. Flushes come first: they bound memory and the log.
 //! What fails (a full disk) is tried again after a pause that doubles, and nothing is given up.
 
-use crate::compaction;
+use crate::compaction::{self, Candidate};
 use crate::shared::Shared;
 use nyala_core::memory::Component;
 use nyala_core::{Error, ErrorKind, Result};
@@ -103,16 +103,19 @@ impl Shared {
         self.replayed_bytes.load(Ordering::Relaxed) + self.wal().written_bytes()
     }
 
+    /// Rowsets worth merging now, best first.
+    pub(crate) fn merges(&self, fan_in: usize) -> Vec<Candidate> {
+        compaction::pick(&self.version(), fan_in, self.options.rowset_bytes_max)
+    }
+
     /// Work that could be done now, most urgent first.
     pub(crate) fn queue(&self) -> Vec<QueuedWork> {
         let mut queue = vec![QueuedWork { kind: "flush", place: None, score: self.flush_score() }];
-        queue.extend(compaction::pick(&self.version(), compaction::FAN_IN_BUSY).into_iter().map(
-            |candidate| QueuedWork {
-                kind: "compact",
-                place: Some((candidate.table.0, candidate.partition)),
-                score: 1.0 + candidate.score,
-            },
-        ));
+        queue.extend(self.merges(compaction::FAN_IN_BUSY).into_iter().map(|candidate| QueuedWork {
+            kind: "compact",
+            place: Some((candidate.table.0, candidate.partition)),
+            score: 1.0 + candidate.score,
+        }));
         queue
     }
 }
@@ -210,10 +213,14 @@ fn step(shared: &Shared, pace: &mut Pace) -> Result<bool> {
             return Ok(true);
         }
     }
+    shared.refill_reserve();
     let mut failure = None;
     // Bound first: the version would live as long as the loop, and with it memtables flushed meanwhile.
     let fan_in = if is_quiet { compaction::FAN_IN_QUIET } else { compaction::FAN_IN_BUSY };
-    let candidates = compaction::pick(&shared.version(), fan_in);
+    let mut candidates = shared.merges(fan_in);
+    // Before the version: every deleted range up to it is there.
+    let durable = shared.durable_sequence();
+    candidates.extend(compaction::pick_hidden(&shared.version(), durable, is_quiet));
     if candidates.is_empty() {
         // What failed is gone.
         shared.counters.compaction_failure.note(&Ok(()));
@@ -270,11 +277,8 @@ impl Shared {
     /// Refused is what would wait beyond measure, because clients do not wait or nothing can be flushed.
     pub(crate) async fn admit(&self, batch_bytes: impl FnOnce() -> u64) -> Result<()> {
         let used = || self.budget.used_bytes(Component::Memtable);
-        let is_full = || {
-            used() >= self.budget.memtable_bytes_max()
-                || self.budget.total_bytes() >= self.budget.limit_bytes()
-                || self.log_is_full()
-        };
+        let is_full =
+            || used() >= self.budget.memtable_bytes_max() || self.budget.is_full() || self.log_is_full();
         if used() < self.budget.flush_bytes() && !is_full() {
             return Ok(());
         }

@@ -211,6 +211,11 @@ impl ManifestLog {
         Ok(())
     }
 
+    /// Its length.
+    pub fn length_bytes(&self) -> u64 {
+        self.length
+    }
+
     /// Whether every edit is known to be there or not; else only a checkpoint tells.
     pub fn is_usable(&self) -> bool {
         self.usable

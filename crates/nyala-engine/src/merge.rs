@@ -24,6 +24,7 @@ pub(crate) trait Keys: Sized {
     fn count(&self) -> usize;
     fn compare(&self, row: usize, other: &Self, other_row: usize) -> Ordering;
     fn append(&mut self, other: &Self, rows: Range<usize>);
+    fn memory_bytes(&self) -> usize;
 }
 
 impl Keys for Vec<i64> {
@@ -42,6 +43,10 @@ impl Keys for Vec<i64> {
     fn append(&mut self, other: &Self, rows: Range<usize>) {
         self.extend_from_slice(&other[rows]);
     }
+
+    fn memory_bytes(&self) -> usize {
+        self.capacity() * size_of::<i64>()
+    }
 }
 
 impl Keys for ByteVec {
@@ -59,6 +64,10 @@ impl Keys for ByteVec {
 
     fn append(&mut self, other: &Self, rows: Range<usize>) {
         self.extend(other, rows);
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.ends.capacity() * size_of::<u32>() + self.data.capacity()
     }
 }
 
@@ -95,6 +104,12 @@ impl<K: Keys> Piece<K> {
             _ => 0,
         };
         self.columns.iter().map(bytes).sum()
+    }
+
+    /// Bytes held, about.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let markers = self.markers.as_ref().map_or(0, Vec::capacity);
+        self.keys.memory_bytes() + markers + self.columns.iter().map(column_bytes).sum::<usize>()
     }
 
     /// Makes room for so many more rows, as far as their size is known.
@@ -134,6 +149,16 @@ impl Piece<Vec<i64>> {
         self.markers.iter_mut().for_each(|markers| markers.truncate(rows));
         self.columns.iter_mut().for_each(|column| column.truncate(rows));
     }
+}
+
+/// Bytes that a column holds, about.
+pub(crate) fn column_bytes(column: &Column) -> usize {
+    let values = match &column.values {
+        Values::Word(words) => words.capacity() * size_of::<u64>(),
+        Values::Wide(wides) => wides.capacity() * size_of::<i128>(),
+        Values::Bytes(bytes) => bytes.memory_bytes(),
+    };
+    values + column.states.as_ref().map_or(0, Vec::capacity)
 }
 
 enum Step {

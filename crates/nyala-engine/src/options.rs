@@ -28,6 +28,8 @@ pub struct EngineOptions {
     pub wal_segment_bytes: u64,
     /// Records are flushed when the log has so many bytes of them: it bounds recovery.
     pub wal_bytes_max: u64,
+    /// A rowset that is so long is followed by another one: it bounds what one step of a compaction does.
+    pub rowset_bytes_max: u64,
     /// What encodings lean to.
     pub encoding: Preference,
     /// Rows that series have on average in a file for the last row of each to be written to it once more, which makes
@@ -51,6 +53,7 @@ impl EngineOptions {
             wal_sync: SyncPolicy::Always,
             wal_segment_bytes: 64 << 20,
             wal_bytes_max: 512 << 20,
+            rowset_bytes_max: 1 << 30,
             encoding: Preference::Balanced,
             last_rows_from: LAST_ROWS_FROM,
             maintenance_threads: 2,

@@ -1,11 +1,11 @@
-//! What flushes and compactions write: the rows of some sources as rowsets.
+//! What flushes and compactions write: the rows of some sources as rowsets, one behind the other by key.
 
 use crate::cells::ByteVec;
 use crate::fs::{Access, FileRef};
 use crate::key::KeyRange;
 use crate::maintenance::Signal;
 use crate::memtable::{Memtable, Wanted};
-use crate::merge::{self, Piece};
+use crate::merge::{self, Piece, gallop};
 use crate::rowset::origin::Origin;
 use crate::rowset::writer::{RowsetWriter, value_columns};
 use crate::rowset::{Rowset, RowsetMeta};
@@ -13,6 +13,7 @@ use crate::scan::keyed::KeyedMerge;
 use crate::scan::partition::PartitionReader;
 use crate::shared::Shared;
 use crate::sweep::{Sweep, Swept};
+use crate::tombstone::Tombstone;
 use crate::version::TableVersion;
 use nyala_core::{Result, SeriesId, TimeRange};
 use std::sync::Arc;
@@ -22,8 +23,13 @@ use std::sync::atomic::Ordering;
 pub(crate) struct Sources<'a> {
     pub(crate) rowsets: &'a [Arc<Rowset>],
     pub(crate) memtables: &'a [Arc<Memtable>],
+    /// Those that may hide rows of them.
+    pub(crate) tombstones: &'a [Arc<Tombstone>],
     /// Nothing older is in the partition: deletes can go.
     pub(crate) oldest: bool,
+    /// The sequences of their batches.
+    pub(crate) sequences: (u64, u64),
+    /// Rows and deletes up to here count.
     pub(crate) sequence: u64,
     /// Given up when the engine closes: a compaction, which may take minutes.
     pub(crate) cancelled_by: Option<&'a Signal>,
@@ -35,6 +41,15 @@ impl Sources<'_> {
     }
 }
 
+/// Where a rowset ends and another one begins.
+#[derive(Clone, Copy)]
+pub(crate) struct Cuts<'a> {
+    /// Before the first of these keys, ascending, that is not in it any more: keys as [`Rowset::key_bounds`] has them.
+    pub(crate) keys: &'a [Vec<u8>],
+    /// Where it is that long. The rows of a series stay together.
+    pub(crate) bytes_max: u64,
+}
+
 /// A rowset that no manifest names yet.
 pub(crate) struct WrittenRowset {
     pub(crate) meta: RowsetMeta,
@@ -43,22 +58,33 @@ pub(crate) struct WrittenRowset {
 }
 
 impl Shared {
-    /// Writes the rows of some sources as a rowset, which is not synced; nothing if there are none.
-    pub(crate) fn write_rowset(
+    /// Writes the rows of some sources as rowsets, which are not synced. After an error those are there that were
+    /// finished.
+    pub(crate) fn write_rowsets(
         &self,
         table: &TableVersion,
         place: (u64, TimeRange),
         sources: &Sources<'_>,
-        sequences: (u64, u64),
-    ) -> Result<Option<WrittenRowset>> {
-        let mut output = Output { shared: self, table, place, sequences, current: None };
+        cuts: Cuts<'_>,
+        written: &mut Vec<WrittenRowset>,
+    ) -> Result<()> {
+        let mut output = Output {
+            shared: self,
+            table,
+            place,
+            sequences: sources.sequences,
+            cuts,
+            current: None,
+            last_series: None,
+            written,
+        };
         let wanted = Wanted::new(value_columns(&table.schema));
         if table.schema.is_series_keyed() {
             write_series(&mut output, sources, wanted)?;
         } else {
             write_keyed(&mut output, sources, wanted)?;
         }
-        output.finish()
+        output.end()
     }
 
     /// Puts rowsets on disk that are not yet, all together.
@@ -78,7 +104,11 @@ struct Output<'a> {
     /// Partition and its times.
     place: (u64, TimeRange),
     sequences: (u64, u64),
+    /// Its keys are those still ahead.
+    cuts: Cuts<'a>,
     current: Option<(RowsetMeta, RowsetWriter)>,
+    last_series: Option<SeriesId>,
+    written: &'a mut Vec<WrittenRowset>,
 }
 
 impl Output<'_> {
@@ -94,7 +124,13 @@ impl Output<'_> {
             let path = self.shared.rowset_dir().join(meta.file_name());
             let file = self.shared.source.open_file(&path, Access::Create)?;
             let options = &self.shared.options;
-            let writer = RowsetWriter::new(file, &self.origin(), options.encoding, options.last_rows_from);
+            let writer = RowsetWriter::new(
+                file,
+                &self.origin(),
+                options.encoding,
+                options.last_rows_from,
+                &self.shared.budget,
+            );
             self.current = Some((meta, writer));
         }
         Ok(self.current.as_mut().map(|(_, writer)| writer).expect("was begun"))
@@ -117,21 +153,53 @@ impl Output<'_> {
     }
 
     fn series(&mut self, series: SeriesId, piece: &Piece<Vec<i64>>) -> Result<()> {
-        if piece.rows() > 0 { self.writer()?.push_series(series, piece) } else { Ok(()) }
+        if piece.rows() == 0 {
+            return Ok(());
+        }
+        if self.last_series.replace(series) != Some(series) {
+            self.cut_before(&series.0.to_be_bytes())?;
+        }
+        self.writer()?.push_series(series, piece)
     }
 
     fn keyed(&mut self, piece: &Piece<ByteVec>) -> Result<()> {
-        if piece.rows() > 0 { self.writer()?.push_keyed(piece) } else { Ok(()) }
+        let mut start = 0;
+        while start < piece.rows() {
+            self.cut_before(piece.keys.get(start))?;
+            let end = match self.cuts.keys.first() {
+                Some(cut) => gallop(start + 1, piece.rows(), |row| piece.keys.get(row) < cut.as_slice()),
+                None => piece.rows(),
+            };
+            if (start, end) == (0, piece.rows()) {
+                return self.writer()?.push_keyed(piece);
+            }
+            let mut part = Piece::empty(&self.writer()?.kinds);
+            part.append(piece, start..end);
+            self.writer()?.push_keyed(&part)?;
+            start = end;
+        }
+        Ok(())
     }
 
-    fn finish(mut self) -> Result<Option<WrittenRowset>> {
-        let Some((_, writer)) = &mut self.current else { return Ok(None) };
+    /// Ends the rowset at hand if the next key belongs to another one.
+    fn cut_before(&mut self, key: &[u8]) -> Result<()> {
+        let passed = self.cuts.keys.iter().take_while(|cut| cut.as_slice() <= key).count();
+        self.cuts.keys = &self.cuts.keys[passed..];
+        let is_full = |(_, writer): &(RowsetMeta, RowsetWriter)| {
+            writer.length_bytes() >= self.cuts.bytes_max || writer.is_full()
+        };
+        if passed > 0 || self.current.as_ref().is_some_and(is_full) { self.end() } else { Ok(()) }
+    }
+
+    fn end(&mut self) -> Result<()> {
+        let Some((_, writer)) = &mut self.current else { return Ok(()) };
         let written = writer.finish()?;
         let (mut meta, writer) = self.current.take().expect("was there");
         meta.rows = written.rows;
         meta.length_bytes = written.length_bytes;
         (meta.min_time_ns, meta.max_time_ns) = (written.min_time_ns, written.max_time_ns);
-        Ok(Some(WrittenRowset { meta, file: Some(writer.into_file()) }))
+        self.written.push(WrittenRowset { meta, file: Some(writer.into_file()) });
+        Ok(())
     }
 }
 
@@ -146,11 +214,10 @@ impl Drop for Output<'_> {
 }
 
 fn write_series(output: &mut Output<'_>, sources: &Sources<'_>, wanted: Wanted) -> Result<()> {
-    let tombstones = &output.table.tombstones;
     let mut reader = PartitionReader::of(
         sources.rowsets,
         sources.memtables.iter(),
-        tombstones,
+        sources.tombstones,
         sources.sequence,
         TimeRange::ALL,
         wanted.clone(),
@@ -163,7 +230,7 @@ fn write_series(output: &mut Output<'_>, sources: &Sources<'_>, wanted: Wanted) 
         }
         piece
     };
-    let mut sweep = Sweep::new(sources, &wanted, !tombstones.is_empty())?;
+    let mut sweep = Sweep::new(sources, &wanted, !sources.tombstones.is_empty())?;
     while let Some((series, rows)) = sweep.next()? {
         match rows {
             Swept::Rows(piece) if piece.markers.is_none() => output.series(series, piece)?,
@@ -189,7 +256,7 @@ fn write_series(output: &mut Output<'_>, sources: &Sources<'_>, wanted: Wanted) 
 
 fn write_keyed(output: &mut Output<'_>, sources: &Sources<'_>, wanted: Wanted) -> Result<()> {
     let kinds = wanted.kinds.clone();
-    let mut merged = KeyedMerge::new(output.table, sources.sequence, wanted, false);
+    let mut merged = KeyedMerge::new(sources.tombstones, sources.sequence, wanted, false);
     let schema = &output.table.schema;
     merged.add(schema, sources.rowsets, sources.memtables.iter(), &KeyRange::all(), usize::MAX)?;
     while let Some(mut piece) = merged.next_piece()? {

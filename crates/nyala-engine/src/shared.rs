@@ -5,12 +5,13 @@ use crate::fs::DirLock;
 use crate::maintenance::Signal;
 use crate::options::EngineOptions;
 use crate::orphans::Orphans;
+use crate::reserve::Reserve;
 use crate::rowset::{Rowset, RowsetMeta, RowsetSource};
 use crate::snapshot::EngineSnapshot;
 use crate::stats::Counters;
 use crate::timer::Timer;
 use crate::version::Version;
-use crate::wal::Wal;
+use crate::wal::{SyncPolicy, Wal};
 use crate::watermark::Watermark;
 use nyala_core::memory::MemoryBudget;
 use parking_lot::{Mutex, RwLock};
@@ -25,6 +26,7 @@ pub(crate) struct Shared {
     pub(crate) source: Arc<RowsetSource>,
     /// Empty while the log is replayed.
     pub(crate) wal: OnceLock<Wal>,
+    pub(crate) reserve: Reserve,
     /// Held for every change of the manifest and of the version. Order of locks: see `gate`.
     pub(crate) catalog: Mutex<Catalog>,
     /// The catalog's, for those who do not wait for it.
@@ -102,6 +104,20 @@ impl Shared {
                 tracing::warn!(%error, "a file that is not needed stays until the next start");
             }
         }
+    }
+
+    /// The sequence up to which every delete is applied, and survives a power cut: what it hides may be written no more.
+    pub(crate) fn durable_sequence(&self) -> u64 {
+        match self.options.wal_sync {
+            SyncPolicy::Always => self.watermark.get(),
+            SyncPolicy::Interval(_) | SyncPolicy::Never => self.catalog.lock().state.flushed_sequence,
+        }
+    }
+
+    /// Takes the space again that is kept for deletions, if there is room.
+    pub(crate) fn refill_reserve(&self) {
+        let manifest_bytes = self.catalog.lock().manifest_bytes();
+        self.reserve.refill(manifest_bytes);
     }
 
     pub(crate) fn rowset_dir(&self) -> PathBuf {

@@ -59,6 +59,18 @@ impl Tombstone {
         }
     }
 
+    /// Whether it may hide an encoded key of a range.
+    pub(crate) fn overlaps_keys(&self, range: &KeyRange) -> bool {
+        let ends_before =
+            |end: &Option<Vec<u8>>, start: &[u8]| end.as_ref().is_some_and(|end| end.as_slice() <= start);
+        match &self.range {
+            DeletedRange::Keys(keys) => {
+                !ends_before(&keys.end, &range.start) && !ends_before(&range.end, &keys.start)
+            }
+            _ => false,
+        }
+    }
+
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.sequence.to_le_bytes());
         self.range.encode(out);

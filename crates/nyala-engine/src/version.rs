@@ -11,7 +11,7 @@ use crate::tombstone::{DeletedRange, Tombstone};
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::PartitionInfo;
 use nyala_core::time::partition_time;
-use nyala_core::{ColumnType, Error, Result, TableId, TableSchema, TimeRange};
+use nyala_core::{ColumnType, Error, ErrorKind, Result, TableId, TableSchema, TimeRange};
 use std::sync::{Arc, OnceLock};
 
 /// All tables.
@@ -37,7 +37,8 @@ pub(crate) struct TableVersion {
 pub(crate) struct PartitionVersion {
     pub(crate) id: u64,
     pub(crate) range: TimeRange,
-    /// From oldest to newest, sequence ranges disjoint.
+    /// From oldest to newest. Those that have keys in common have disjoint sequences (see `compaction/pick.rs`), so of
+    /// each key the order is that of the sequences.
     pub(crate) rowsets: Vec<Arc<Rowset>>,
     /// Memtables being flushed, from oldest to newest, newer than all rowsets.
     pub(crate) frozen: Vec<Arc<Memtable>>,
@@ -85,11 +86,8 @@ impl PartitionVersion {
     }
 
     /// The same with other rowsets, and without the frozen memtables that `flushed` names.
-    pub(crate) fn with_rowsets(&self, rowsets: Vec<Arc<Rowset>>, flushed: &[Arc<Memtable>]) -> Self {
-        assert!(
-            rowsets.is_sorted_by(|a, b| a.meta.max_sequence < b.meta.min_sequence),
-            "rowsets of a partition have disjoint sequences"
-        );
+    pub(crate) fn with_rowsets(&self, mut rowsets: Vec<Arc<Rowset>>, flushed: &[Arc<Memtable>]) -> Self {
+        rowsets.sort_by_key(|rowset| (rowset.meta.min_sequence, rowset.meta.max_sequence, rowset.meta.id));
         let is_flushed = |memtable: &Arc<Memtable>| flushed.iter().any(|other| Arc::ptr_eq(other, memtable));
         Self {
             id: self.id,
@@ -98,6 +96,17 @@ impl PartitionVersion {
             frozen: self.frozen.iter().filter(|memtable| !is_flushed(memtable)).cloned().collect(),
             active: self.active.clone(),
         }
+    }
+
+    /// Sets aside what of some rowsets cannot be read, by the error of who tried.
+    pub(crate) fn set_unreadable(&self, ids: &[u64], error: &Error) {
+        if !matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Missing) {
+            return;
+        }
+        let place = error.place().map(|place| &place.file);
+        let tried = self.rowsets.iter().filter(|rowset| ids.contains(&rowset.meta.id));
+        let named = tried.filter(|rowset| place.is_none_or(|file| *file == rowset.path()));
+        named.for_each(|rowset| rowset.set_unreadable());
     }
 
     pub(crate) fn info(&self) -> PartitionInfo {

@@ -107,6 +107,11 @@ impl Shared {
             Work::DeleteRange { table, range } => record::encode_delete_range(*table, range),
         };
         self.options.at_stage.at(Stage::Encoded);
+        if self.may_use_reserve(&work) {
+            self.reserve.make_room(bytes.len() as u64);
+        } else {
+            self.reserve.check()?;
+        }
         let record = self.budget.charge(Component::InFlight, bytes.len() as u64);
         let entry = self.watermark.begin(self.wal().next_sequence())?;
         let ticket = match self.wal().submit(vec![Bytes::from(bytes)]) {
@@ -130,6 +135,19 @@ impl Shared {
         finished?;
         self.watermark.reached(sequence).await?;
         Ok(Sequence(sequence))
+    }
+
+    /// Whether it is written on a disk that is full, too: what deletes, and tables of other keys, which say what there
+    /// is and are small.
+    fn may_use_reserve(&self, work: &Work) -> bool {
+        let Work::Batch(batch) = work else { return true };
+        let version = self.version();
+        batch.operations.iter().all(|operation| match operation {
+            Operation::DeleteKeys { .. } => true,
+            Operation::Upsert(upsert) => {
+                version.table(upsert.table).is_ok_and(|table| !table.schema.is_series_keyed())
+            }
+        })
     }
 
     /// Applies a batch whose outcome in the log is known.

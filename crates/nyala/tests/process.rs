@@ -147,6 +147,9 @@ fn a_full_disk_refuses_writes_until_there_is_space() {
     let data_dir = disk.0.join("data");
     let server = Process::start(&data_dir, &["--memory-limit", "64MiB"]);
     server.query("CREATE DATABASE d");
+    // What fills the disk is the log: so little is left of it that rows do not fill their share of memory before.
+    let mut others = std::fs::File::create(disk.0.join("others")).expect("a file");
+    others.write_all(&vec![1; 18 << 20]).expect("there is room");
     let mut acknowledged = 0;
     let refused = loop {
         let response = server.write(&batch("cpu", acknowledged, 500, 200));
@@ -157,12 +160,13 @@ fn a_full_disk_refuses_writes_until_there_is_space() {
         assert!(acknowledged < 2000, "the disk does not fill");
     };
     assert_refused(&refused);
+    // Without a byte left no flush can help either.
+    while others.write_all(&[1; 512]).is_ok() {}
     // Again and again, also for tables and shards that do not exist yet, and nothing of it is stored.
     for _ in 0..5 {
         assert_refused(&server.write(&batch("cpu", acknowledged, 500, 200)));
         assert_refused(&server.write("fresh v=1 1000"));
     }
-    // What filled the disk was the log; with a file of somebody else's beside it no flush can help.
     let stored = |server: &Process| server.number("SELECT count(batch) FROM cpu");
     assert_eq!(stored(&server), acknowledged * 500, "queries are answered, and nothing is half-stored");
     assert_eq!(server.number("SELECT count(v) FROM fresh"), 0);
@@ -183,6 +187,52 @@ fn a_full_disk_refuses_writes_until_there_is_space() {
     assert_eq!(stored(&server), (acknowledged + 1) * 500);
     assert_eq!(server.number("SELECT count(v) FROM fresh"), 1);
     drop(server);
+}
+
+#[test]
+fn dropping_a_database_works_on_a_full_disk_and_makes_room() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let Some(disk) = SmallDisk::mount(&directory.path().join("disk"), "24m") else {
+        let words = "SKIPPED: a full disk through the real program needs the right to mount a tmpfs";
+        std::io::Write::write_all(&mut std::io::stderr(), format!("{words}\n").as_bytes()).expect("written");
+        return;
+    };
+    let data_dir = disk.0.join("data");
+    let server = Process::start(&data_dir, &["--memory-limit", "64MiB"]);
+    server.query("CREATE DATABASE d");
+    for number in 0..20 {
+        assert_eq!(server.write(&batch("old", number, 500, 200)).status, 204);
+    }
+    assert!(server.stop().success(), "what was written is in rowsets then");
+    let server = Process::start(&data_dir, &["--memory-limit", "64MiB"]);
+    server.query("CREATE DATABASE other");
+    let write =
+        |lines: &str| server.send("POST", "/write?db=other", lines.as_bytes()).expect("an answer").status;
+    for size in [500, 1] {
+        let written =
+            (0..20_000).take_while(|number| write(&batch("cpu", *number, size, 200)) == 204).count();
+        assert!(written < 20_000, "the disk does not fill");
+    }
+    // Whatever else takes the last bytes.
+    let mut file = std::fs::File::create(disk.0.join("somebody")).expect("a file");
+    while file.write_all(&[1; 512]).is_ok() {}
+    for statement in [
+        "DROP SERIES FROM old WHERE host = 'h1'",
+        "DELETE FROM old WHERE host = 'h2'",
+        "DROP MEASUREMENT old",
+        "DROP DATABASE d",
+        "CREATE DATABASE d",
+    ] {
+        let answer = server.query(statement);
+        assert_eq!(answer["results"][0].get("error"), None, "{statement}: {answer}");
+    }
+    drop(file);
+    std::fs::remove_file(disk.0.join("somebody")).expect("removed");
+    wait_until("points are accepted again", || server.write(&batch("new", 0, 10, 10)).status == 204);
+    assert_eq!(server.number("SELECT count(batch) FROM new"), 10);
+    assert_eq!(server.number("SELECT count(batch) FROM old"), 0);
+    assert!(server.stop().success());
+    assert_eq!(check(&data_dir).0, Some(0), "{}", check(&data_dir).1);
 }
 
 #[test]

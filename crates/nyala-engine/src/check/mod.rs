@@ -16,7 +16,7 @@ use crate::fs::FsRef;
 use crate::manifest_log;
 use crate::record::{self, Logged};
 use crate::record_log::Damage;
-use crate::rowset::{RowsetMeta, RowsetSource};
+use crate::rowset::{Rowset, RowsetMeta, RowsetSource};
 use crate::shared::{ROWSET_DIR, WAL_DIR};
 use crate::wal;
 use crate::write::known_columns;
@@ -253,18 +253,7 @@ impl Check<'_> {
         };
         let mut named = BTreeSet::new();
         for table in state.tables.values() {
-            let mut sequences: Vec<_> = table.rowsets.values().collect();
-            sequences.sort_by_key(|meta| (meta.partition, meta.min_sequence));
-            for pair in sequences.windows(2) {
-                if pair[0].partition == pair[1].partition && pair[0].max_sequence >= pair[1].min_sequence {
-                    let message = format!(
-                        "{}its sequences are also those of {}",
-                        of_table(Some(&**table)),
-                        pair[1].file_name()
-                    );
-                    self.report.damaged(&source.dir.join(pair[0].file_name()), 0, message);
-                }
-            }
+            self.sequences(&source, table);
             for meta in table.rowsets.values() {
                 named.insert(meta.file_name());
                 self.rowset(&source, meta, Some(&**table));
@@ -278,6 +267,28 @@ impl Check<'_> {
             ));
         }
         Ok(())
+    }
+
+    /// Rowsets of a partition with keys in common must have disjoint sequences: else it is not known which is newer.
+    fn sequences(&mut self, source: &Arc<RowsetSource>, table: &CatalogTable) {
+        let rowset = |meta: &RowsetMeta| Rowset::new(meta.clone(), source.clone());
+        let mut rowsets: Vec<_> = table.rowsets.values().map(rowset).collect();
+        rowsets.sort_by_key(|rowset| (rowset.meta.partition, rowset.meta.min_sequence));
+        for (number, older) in rowsets.iter().enumerate() {
+            let at_once = |newer: &&Arc<Rowset>| {
+                older.meta.partition == newer.meta.partition
+                    && newer.meta.min_sequence <= older.meta.max_sequence
+            };
+            for newer in rowsets[number + 1..].iter().take_while(at_once) {
+                // What cannot be read is told when it is looked at.
+                if older.has_keys_among(newer).unwrap_or(false) {
+                    let (of_table, name) = (of_table(Some(table)), newer.meta.file_name());
+                    let message =
+                        format!("{of_table}some of its keys and sequences are also those of {name}");
+                    self.report.damaged(&older.path(), 0, message);
+                }
+            }
+        }
     }
 
     fn rowset(&mut self, source: &Arc<RowsetSource>, meta: &RowsetMeta, table: Option<&CatalogTable>) {

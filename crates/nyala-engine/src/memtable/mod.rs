@@ -113,6 +113,14 @@ impl Memtable {
         self.account();
     }
 
+    /// No row of it is of a batch before this.
+    pub(crate) fn base_sequence(&self) -> u64 {
+        match &self.rows {
+            MemtableRows::Series(series) => series.base_sequence,
+            MemtableRows::Keyed(_) => 0,
+        }
+    }
+
     /// An error if its rows cannot be relied on. Asked before they are read.
     pub(crate) fn check(&self) -> Result<()> {
         match self.is_torn.load(Ordering::Acquire) {

@@ -149,7 +149,8 @@ impl Repair<'_> {
         };
         let path = to.join(saved.file_name());
         let file = self.fs.open(&path, Access::Create)?;
-        let mut writer = RowsetWriter::new(file.clone(), &origin, Preference::Balanced, 0);
+        let mut writer =
+            RowsetWriter::new(file.clone(), &origin, Preference::Balanced, 0, &self.source.budget);
         let rowset = Rowset::new(meta.clone(), self.source.clone());
         let left_out = salvage::salvage(&rowset, &table.schema, &mut writer)?;
         let written = writer.finish()?;

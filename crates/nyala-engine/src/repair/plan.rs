@@ -186,10 +186,16 @@ impl Planner<'_> {
                 table.schema = origin.schema.clone();
                 table.dropped_columns.clone_from(&origin.dropped_columns);
             }
+            // Of a large partition there are several of the same sequences, one behind the other by key.
+            let rowset = Rowset::new(meta.clone(), self.source.clone());
+            let has_keys_among = |other: &RowsetMeta| {
+                rowset.has_keys_among(&Rowset::new(other.clone(), self.source.clone())).unwrap_or(true)
+            };
             let is_covered = |other: &RowsetMeta| {
                 other.partition == meta.partition
                     && other.min_sequence <= meta.max_sequence
                     && meta.min_sequence <= other.max_sequence
+                    && has_keys_among(other)
             };
             let others: Vec<RowsetMeta> =
                 table.rowsets.values().filter(|other| is_covered(other)).cloned().collect();

@@ -106,6 +106,25 @@ impl BlockCache {
         shard.charge.set(bytes);
     }
 
+    /// Gives so many bytes back, as far as more is held than is always kept.
+    pub(crate) fn give_back(&self, bytes: u64) {
+        let (each, kept) = (bytes.div_ceil(SHARDS as u64), self.budget.cache_bytes_min() / SHARDS as u64);
+        let mut left = bytes;
+        // Shards that hold less leave the others to give more.
+        for each in [each, bytes] {
+            for shard in &self.shards {
+                let mut shard = shard.lock();
+                let before = shard.bytes;
+                while shard.bytes > kept && left.min(each) > before - shard.bytes {
+                    shard.evict();
+                }
+                let after = shard.bytes;
+                shard.charge.set(after);
+                left = left.saturating_sub(before - after);
+            }
+        }
+    }
+
     /// Forgets the blocks of a rowset that is gone.
     pub(crate) fn forget(&self, rowset: u64) {
         for shard in &self.shards {
@@ -190,6 +209,12 @@ mod tests {
         let less = budget.used_bytes(Component::BlockCache);
         assert!(less <= budget.cache_bytes_max() && less < room, "{less} of {room}");
         drop(others);
+        let held = budget.used_bytes(Component::BlockCache);
+        cache.give_back(1 << 20);
+        let given = held - budget.used_bytes(Component::BlockCache);
+        assert!((1 << 20..2 << 20).contains(&given), "{given}");
+        cache.give_back(u64::MAX);
+        assert!(budget.used_bytes(Component::BlockCache) <= budget.cache_bytes_min());
         cache.insert(89, 99 * 4096, block(89));
         cache.forget(89);
         assert!(cache.get(89, 99 * 4096).is_none());

@@ -41,7 +41,8 @@ impl KeyedCursor {
     fn seek(&self) -> Result<Option<(usize, usize)>> {
         let outside = self.range.is_empty()
             || self.footer.pages.is_empty()
-            || self.footer.last_key.as_slice() < self.range.start.as_slice();
+            || self.footer.last_key.as_slice() < self.range.start.as_slice()
+            || self.range.end.as_ref().is_some_and(|end| *end <= self.footer.pages[0].first_key);
         if outside || self.excluded_by_filter()? {
             return Ok(None);
         }

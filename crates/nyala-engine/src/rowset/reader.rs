@@ -2,19 +2,22 @@
 
 use super::block::BlockError;
 use super::cache::BlockCache;
+use super::clock_cache::{Cached, ClockCache};
 use super::format::{
     BlockRef, ColumnEntry, Footer, GroupEntry, HEADER_BYTES, MAGIC, PageEntry, TAIL_BYTES, VERSION,
     check_group_page,
 };
 use super::origin::Origin;
-use super::resident::{Place, Residents};
 use super::verified::VerifiedBlock;
+use crate::compaction::Judged;
 use crate::fs::{Access, FileRef, FsRef};
+use crate::tombstone::Tombstone;
 use nyala_core::memory::{Charge, Component, MemoryBudget};
 use nyala_core::{ColumnType, Error, ErrorKind, Result, TableId, TimeRange};
+use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Of the files that the process may have open, rowsets keep one in so many open; the others are for connections, for
 /// the log and for what is being written.
@@ -79,11 +82,11 @@ pub(crate) struct RowsetSource {
     pub(crate) dir: PathBuf,
     pub(crate) cache: BlockCache,
     pub(crate) budget: Arc<MemoryBudget>,
-    files: Residents<FileRef>,
+    files: ClockCache<FileRef>,
     files_max: u64,
     /// Files being written that may be open at once.
     pub(crate) unsynced_max: usize,
-    footers: Residents<Arc<LoadedFooter>>,
+    footers: ClockCache<Arc<LoadedFooter>>,
 }
 
 impl RowsetSource {
@@ -95,8 +98,8 @@ impl RowsetSource {
             dir,
             cache: BlockCache::new(&budget),
             budget,
-            files: Residents::new(),
-            footers: Residents::new(),
+            files: ClockCache::new(),
+            footers: ClockCache::new(),
         })
     }
 
@@ -116,8 +119,14 @@ impl RowsetSource {
 pub(crate) struct Rowset {
     pub(crate) meta: RowsetMeta,
     source: Arc<RowsetSource>,
-    file: Arc<Place<FileRef>>,
-    footer: Arc<Place<Arc<LoadedFooter>>>,
+    file: Arc<Cached<FileRef>>,
+    footer: Arc<Cached<Arc<LoadedFooter>>>,
+    /// Its first and last key, once they were asked for.
+    bounds: OnceLock<(Vec<u8>, Vec<u8>)>,
+    /// Deleted ranges up to this sequence hide no row of it.
+    clean_to: AtomicU64,
+    /// What is known of the rows that later ones hide.
+    pub(crate) judged: Mutex<Option<Judged>>,
     obsolete: AtomicBool,
     unreadable: AtomicBool,
 }
@@ -155,8 +164,11 @@ impl Rowset {
         Arc::new(Self {
             meta,
             source,
-            file: Place::empty(),
-            footer: Place::empty(),
+            file: Cached::empty(),
+            footer: Cached::empty(),
+            bounds: OnceLock::new(),
+            clean_to: AtomicU64::new(0),
+            judged: Mutex::default(),
             obsolete: AtomicBool::new(false),
             unreadable: AtomicBool::new(false),
         })
@@ -169,6 +181,42 @@ impl Rowset {
     /// Says that the manifest does not name it any more.
     pub(crate) fn set_obsolete(&self) {
         self.obsolete.store(true, Ordering::Release);
+    }
+
+    /// Says that deleted ranges up to a sequence hide no row of it.
+    pub(crate) fn set_clean_to(&self, sequence: u64) {
+        self.clean_to.fetch_max(sequence, Ordering::Release);
+    }
+
+    /// Whether a deleted range may hide rows of it.
+    pub(crate) fn may_be_hidden_by(&self, tombstone: &Tombstone) -> bool {
+        self.meta.max_sequence <= tombstone.sequence
+            && self.clean_to.load(Ordering::Acquire) < tombstone.sequence
+            && tombstone.times().is_none_or(|time| time.overlaps(self.meta.time()))
+    }
+
+    /// The first and the last of its keys, as bytes that compare as they do: of a series-keyed table the series alone,
+    /// because the rows of one are never cut.
+    pub(crate) fn key_bounds(&self) -> Result<&(Vec<u8>, Vec<u8>)> {
+        if self.bounds.get().is_none() {
+            let footer = self.footer()?;
+            let bounds = match (footer.pages.first(), footer.pages.last()) {
+                (Some(first), Some(last)) if footer.series_keyed => {
+                    (first.first_series.to_be_bytes().to_vec(), last.last_series.to_be_bytes().to_vec())
+                }
+                (Some(first), _) => (first.first_key.clone(), footer.last_key.clone()),
+                _ => Default::default(),
+            };
+            // Another one found the same.
+            let _ = self.bounds.set(bounds);
+        }
+        Ok(self.bounds.get().expect("was set"))
+    }
+
+    /// Whether keys of both lie between each other's.
+    pub(crate) fn has_keys_among(&self, other: &Self) -> Result<bool> {
+        let (own, others) = (self.key_bounds()?, other.key_bounds()?);
+        Ok(own.0 <= others.1 && others.0 <= own.1)
     }
 
     /// Says that a compaction met damage in it.

@@ -195,6 +195,13 @@ impl RowsetCursor {
         series: SeriesId,
     ) -> Result<std::result::Result<Option<Part>, NotKnown>> {
         let series = series.0;
+        let is_outside = match (self.footer.pages.first(), self.footer.pages.last()) {
+            (Some(first), Some(last)) => series < first.first_series || last.last_series < series,
+            _ => true,
+        };
+        if is_outside {
+            return Ok(Ok(None));
+        }
         let at_hand = self
             .group
             .as_ref()

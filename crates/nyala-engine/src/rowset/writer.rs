@@ -14,9 +14,11 @@ use super::{GROUP_ROWS, KEYED_GROUP_ROWS, LONG_RUN_ROWS, PAGE_GROUPS};
 use crate::cells::{ByteVec, Column, Kind, Values};
 use crate::fs::FileRef;
 use crate::key;
-use crate::merge::{Keys, Piece};
+use crate::merge::{Keys, Piece, column_bytes};
 use nyala_column::{Habit, Preference, Scratch, encode_integers};
+use nyala_core::memory::{Charge, Component, MemoryBudget};
 use nyala_core::{ColumnId, ColumnType, Result, SeriesId, TableSchema};
+use std::sync::Arc;
 
 /// Bytes gathered before they are handed to the file.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -24,6 +26,10 @@ const BUFFER_BYTES: usize = 1 << 20;
 /// Bytes of strings of one column in a group, unless one string alone is longer. Far below what a block
 /// may hold, because a reader has to hold it too.
 pub(crate) const GROUP_STRING_BYTES: usize = 4 << 20;
+
+/// Of the limit of memory, the hashes of a rowset's keys may take one part in so many: a Bloom filter is made of all at
+/// once.
+const HASHES_SHARE: u64 = 64;
 
 /// What was written.
 #[derive(Debug, Clone)]
@@ -47,7 +53,7 @@ pub(crate) struct RowsetWriter {
     key_types: Vec<ColumnType>,
     /// How many of the footer's columns are the key's.
     key_columns: usize,
-    kinds: Vec<Kind>,
+    pub(crate) kinds: Vec<Kind>,
     preference: Preference,
     scratch: Scratch,
     /// By position in the footer.
@@ -63,6 +69,8 @@ pub(crate) struct RowsetWriter {
     min_time_ns: i64,
     max_time_ns: i64,
     origin: Vec<u8>,
+    charge: Charge,
+    hashes_max: usize,
 }
 
 enum Pending {
@@ -133,7 +141,13 @@ impl Output {
 impl RowsetWriter {
     /// Begins in an empty file. Pieces must bring [`value_columns`] of the origin's schema. The last rows of series that
     /// have `last_rows_from` rows on average are written once more.
-    pub(crate) fn new(file: FileRef, origin: &Origin, preference: Preference, last_rows_from: u64) -> Self {
+    pub(crate) fn new(
+        file: FileRef,
+        origin: &Origin,
+        preference: Preference,
+        last_rows_from: u64,
+        budget: &Arc<MemoryBudget>,
+    ) -> Self {
         let schema = &origin.schema;
         let mut header = MAGIC.to_vec();
         header.extend_from_slice(&VERSION.to_le_bytes());
@@ -178,7 +192,41 @@ impl RowsetWriter {
             min_time_ns: i64::MAX,
             max_time_ns: i64::MIN,
             origin: origin.encode(),
+            charge: budget.charge(Component::Maintenance, 0),
+            hashes_max: (budget.limit_bytes() / HASHES_SHARE / 8).max(KEYED_GROUP_ROWS as u64) as usize,
         }
+    }
+
+    /// Whether what it has to remember until the end is as much as it may be.
+    pub(crate) fn is_full(&self) -> bool {
+        self.hashes.len() >= self.hashes_max
+    }
+
+    /// Charges what is held, between two groups.
+    fn account(&mut self) {
+        let of_page = |page: &Page| {
+            let keys = page.first_keys.iter().map(|key| key.capacity() + size_of::<Vec<u8>>()).sum::<usize>();
+            let columns = page.columns.iter().map(Vec::capacity).sum::<usize>();
+            keys + columns + page.groups.capacity() * size_of::<GroupEntry>()
+        };
+        let pending = match &self.pending {
+            Pending::Series { piece, .. } => piece.memory_bytes(),
+            Pending::Keyed { piece } => piece.memory_bytes(),
+        };
+        let bytes = self.out.buffer.capacity()
+            + self.block.capacity()
+            + self.hashes.capacity() * size_of::<u64>()
+            + column_bytes(&self.times)
+            + self.last.piece.memory_bytes()
+            + of_page(&self.page)
+            + of_page(&self.last.page)
+            + pending;
+        self.charge.set(bytes as u64);
+    }
+
+    /// Bytes of the groups written so far.
+    pub(crate) fn length_bytes(&self) -> u64 {
+        self.out.position()
     }
 
     /// The file.
@@ -282,6 +330,7 @@ impl RowsetWriter {
     }
 
     fn end_group(&mut self) -> Result<()> {
+        self.account();
         match &mut self.pending {
             Pending::Series { runs, piece } => {
                 let runs = std::mem::take(runs);

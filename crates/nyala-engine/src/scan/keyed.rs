@@ -27,6 +27,7 @@ const CHUNK_ROWS: usize = 1024;
 
 /// Sources of a table merged by key, in chunks; deletes are still in unless they are finished.
 pub(crate) struct KeyedMerge {
+    /// Of one partition from oldest to newest.
     sources: Vec<Source>,
     wanted: Wanted,
     backward: bool,
@@ -42,15 +43,20 @@ struct Source {
 }
 
 enum Reader {
-    Rowset(Box<KeyedCursor>),
-    Memtable { memtable: Arc<Memtable>, range: KeyRange, rows: usize },
+    /// With the deleted ranges that may hide rows of it.
+    Rowset(Box<KeyedCursor>, Vec<Arc<Tombstone>>),
+    Memtable {
+        memtable: Arc<Memtable>,
+        range: KeyRange,
+        rows: usize,
+    },
 }
 
 impl KeyedMerge {
     /// No sources yet.
-    pub(crate) fn new(table: &TableVersion, sequence: u64, wanted: Wanted, backward: bool) -> Self {
+    pub(crate) fn new(tombstones: &[Arc<Tombstone>], sequence: u64, wanted: Wanted, backward: bool) -> Self {
         let tombstones =
-            table.tombstones.iter().filter(|tombstone| tombstone.sequence <= sequence).cloned().collect();
+            tombstones.iter().filter(|tombstone| tombstone.sequence <= sequence).cloned().collect();
         Self { sources: Vec::new(), wanted, backward, tombstones, sequence }
     }
 
@@ -66,9 +72,11 @@ impl KeyedMerge {
     ) -> Result<()> {
         let mut readers = Vec::new();
         for rowset in rowsets {
-            let (wanted, range) = (self.wanted.clone(), range.clone());
-            let cursor = KeyedCursor::new(rowset.clone(), schema, wanted, range, self.backward)?;
-            readers.push(Reader::Rowset(Box::new(cursor)));
+            let wanted = self.wanted.clone();
+            let cursor = KeyedCursor::new(rowset.clone(), schema, wanted, range.clone(), self.backward)?;
+            let hiding = self.tombstones.iter().filter(|tombstone| rowset.may_be_hidden_by(tombstone));
+            let hiding = hiding.filter(|tombstone| tombstone.overlaps_keys(range)).cloned().collect();
+            readers.push(Reader::Rowset(Box::new(cursor), hiding));
         }
         let rows = first_rows.clamp(1, CHUNK_ROWS);
         for memtable in memtables {
@@ -86,12 +94,8 @@ impl KeyedMerge {
         for source in &mut self.sources {
             while source.chunk.rows() == 0 && !source.exhausted {
                 match &mut source.reader {
-                    Reader::Rowset(cursor) => match cursor.next_piece()? {
-                        Some(piece) => {
-                            let max_sequence = cursor.rowset.meta.max_sequence;
-                            source.chunk =
-                                without_deleted(piece, max_sequence, &self.tombstones, &self.wanted.kinds);
-                        }
+                    Reader::Rowset(cursor, hiding) => match cursor.next_piece()? {
+                        Some(piece) => source.chunk = without_deleted(piece, hiding, &self.wanted.kinds),
                         None => source.exhausted = true,
                     },
                     Reader::Memtable { memtable, range, rows } => {
@@ -165,17 +169,10 @@ fn bytes_of(piece: &Piece<ByteVec>) -> u64 {
     (cells + piece.keys.data.len() + piece.string_bytes()) as u64
 }
 
-fn without_deleted(
-    piece: Piece<ByteVec>,
-    max_sequence: u64,
-    tombstones: &[Arc<Tombstone>],
-    kinds: &[Kind],
-) -> Piece<ByteVec> {
-    let mut applicable = tombstones.iter().filter(|tombstone| max_sequence <= tombstone.sequence).peekable();
-    if applicable.peek().is_none() {
+fn without_deleted(piece: Piece<ByteVec>, hides: &[Arc<Tombstone>], kinds: &[Kind]) -> Piece<ByteVec> {
+    if hides.is_empty() {
         return piece;
     }
-    let hides: Vec<_> = applicable.collect();
     keep_rows(&piece, |row| !hides.iter().any(|tombstone| tombstone.holds_key(piece.keys.get(row))), kinds)
 }
 
@@ -203,7 +200,7 @@ impl KeyedScan {
         limit_per_prefix: Option<usize>,
     ) -> Result<Self> {
         let backward = direction == Direction::Backward;
-        let mut merge = KeyedMerge::new(table, sequence, projection.wanted.clone(), backward);
+        let mut merge = KeyedMerge::new(&table.tombstones, sequence, projection.wanted.clone(), backward);
         let first_rows = limit.unwrap_or(CHUNK_ROWS);
         for partition in &table.partitions {
             merge.add(&table.schema, &partition.rowsets, partition.memtables(), range, first_rows)?;

@@ -132,15 +132,18 @@ impl PartitionReader {
             .iter()
             .filter(|rowset| overlaps(rowset.meta.time()))
             .map(|rowset| RowsetCursor::new(rowset.clone(), wanted.clone()))
-            .collect::<Result<_>>()?;
+            .collect::<Result<Vec<_>>>()?;
         let memtables: Vec<_> =
             memtables.filter(|memtable| memtable.time_bounds().is_some_and(overlaps)).cloned().collect();
         memtables.iter().try_for_each(|memtable| memtable.check())?;
-        let tombstones = tombstones
-            .iter()
-            .filter(|tombstone| tombstone.sequence <= sequence && tombstone.times().is_some_and(overlaps))
-            .cloned()
-            .collect();
+        // Those that may hide something here: of others no series is asked.
+        let may_hide = |tombstone: &Tombstone| {
+            tombstone.sequence <= sequence
+                && tombstone.times().is_some_and(overlaps)
+                && (memtables.iter().any(|memtable| memtable.base_sequence() <= tombstone.sequence)
+                    || cursors.iter().any(|cursor| cursor.rowset.may_be_hidden_by(tombstone)))
+        };
+        let tombstones = tombstones.iter().filter(|tombstone| may_hide(tombstone)).cloned().collect();
         Ok(Self {
             cursors,
             last_rows: Vec::new(),
@@ -280,10 +283,10 @@ impl PartitionReader {
 
     /// Ranges of times of a series that tombstones hide in a rowset.
     fn hidden(&self, cursor: usize, series: SeriesId, time: TimeRange) -> Vec<TimeRange> {
-        let max_sequence = self.cursors[cursor].rowset.meta.max_sequence;
+        let rowset = &self.cursors[cursor].rowset;
         self.tombstones
             .iter()
-            .filter(|tombstone| max_sequence <= tombstone.sequence)
+            .filter(|tombstone| rowset.may_be_hidden_by(tombstone))
             .filter_map(|tombstone| tombstone.times_of(series))
             .filter(|range| range.overlaps(time))
             .collect()

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
-use nyala_core::Result;
+use nyala_core::{ErrorKind, Result};
 
 use crate::fs::{Access, FileRef, FsRef};
 use crate::record_log::FileHeader;
@@ -21,6 +21,8 @@ const MAX_SPARES: usize = 2;
 /// store with little in it takes little space, and one that is written to is soon as fast as can be: beginning
 /// a segment costs some milliseconds.
 const FIRST_SEGMENT_BYTES: u64 = 1 << 20;
+/// On a disk that has no room for a longer one, segments are as short as this, or as what is to be written.
+const SHORTEST_SEGMENT_BYTES: u64 = 64 << 10;
 
 /// A segment that is no longer written.
 #[derive(Debug, Clone)]
@@ -81,7 +83,25 @@ impl Segments {
 
     /// Begins a segment with room for at least `bytes`: when this returns it is on disk, with its name.
     pub(super) fn begin(&mut self, header: &FileHeader, bytes: u64) -> Result<FileRef> {
-        let length = bytes.max(self.next_bytes);
+        let mut length = bytes.max(self.next_bytes);
+        loop {
+            let begun = self.begin_of(header, length);
+            match &begun {
+                Ok(_) => self.next_bytes = (length * 2).min(self.segment_bytes),
+                // The disk is nearly full: what is left of it is used by shorter ones.
+                Err(error)
+                    if error.kind() == ErrorKind::Retry && length > bytes.max(SHORTEST_SEGMENT_BYTES) =>
+                {
+                    length = (length / 2).max(bytes).max(SHORTEST_SEGMENT_BYTES);
+                    continue;
+                }
+                Err(_) => {}
+            }
+            return begun;
+        }
+    }
+
+    fn begin_of(&mut self, header: &FileHeader, length: u64) -> Result<FileRef> {
         let spare = self.spares.pop();
         let (unnamed, access) = match spare {
             Some(path) => (path, Access::Write),
@@ -98,8 +118,6 @@ impl Segments {
             // Its contents are in doubt now. That it cannot be removed, or is already renamed, changes nothing: it
             // holds no record, and the next attempt takes its name.
             let _ = self.fs.remove(&unnamed);
-        } else {
-            self.next_bytes = (self.next_bytes * 2).min(self.segment_bytes);
         }
         begun
     }

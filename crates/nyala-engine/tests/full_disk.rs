@@ -1,0 +1,80 @@
+//! A disk that is full: what frees space works then, what does not is refused, and nothing is lost.
+
+mod support;
+
+use nyala_core::store::{Delete, RowSelection, SeriesSet, Store};
+use nyala_core::{ErrorKind, Result, SeriesId, TableId, TimeRange};
+use nyala_engine::fs::{FileSystem, SimulatedFs};
+use nyala_engine::{Engine, EngineOptions, block_on};
+use std::path::Path;
+use support::{create, create_named, options, points, rows};
+
+const MIB: u64 = 1 << 20;
+
+fn options_of(fs: &SimulatedFs) -> EngineOptions {
+    EngineOptions { wal_segment_bytes: 64 * MIB, ..options(fs) }
+}
+
+/// Writes until the disk is full; returns how many rows were acknowledged.
+fn fill(engine: &Engine, table: TableId) -> Result<i64> {
+    let mut written = 0;
+    loop {
+        let batch: Vec<_> =
+            (written..written + 500).map(|time_ns| (1, time_ns, Some(time_ns * 77))).collect();
+        match block_on(engine.write(points(table, &batch))) {
+            Ok(_) => written += 500,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Retry, "{error}");
+                assert!(error.message().contains("nothing was stored"), "{error}");
+                return Ok(written);
+            }
+        }
+        assert!(written < 10_000_000, "the disk fills");
+    }
+}
+
+#[test]
+fn writes_are_taken_until_the_disk_is_full() -> Result<()> {
+    let fs = SimulatedFs::new();
+    fs.set_space(Some(12 * MIB));
+    let engine = Engine::open(options_of(&fs))?;
+    let table = create(&engine)?;
+    let written = fill(&engine, table)?;
+    let free = fs.free_bytes(Path::new("/data"))?;
+    assert!(free < MIB, "refused with {free} bytes free");
+    assert_eq!(rows(&engine, table)?.len() as i64, written);
+    assert_eq!(rows(&Engine::open(options_of(&fs.snapshot()))?, table)?.len() as i64, written);
+    Ok(())
+}
+
+#[test]
+fn what_frees_space_works_on_a_full_disk() -> Result<()> {
+    let fs = SimulatedFs::new();
+    let engine = Engine::open(options_of(&fs))?;
+    let (kept, dropped) = (create(&engine)?, create_named(&engine, "dropped")?);
+    let batch: Vec<_> = (0..5000).map(|time_ns| (1, time_ns, Some(time_ns << 40))).collect();
+    block_on(engine.write(points(dropped, &batch)))?;
+    block_on(engine.write(points(kept, &batch)))?;
+    assert!(engine.flush()?);
+    fs.set_space(Some(fs.used_bytes() + 100_000));
+    let written = fill(&engine, kept)?;
+    fs.set_space(Some(fs.used_bytes()));
+    let one =
+        RowSelection::Series { series: SeriesSet::Ids([SeriesId(1)].into()), time: TimeRange::new(0, 1000) };
+    block_on(engine.delete(Delete { table: kept, rows: one, predicates: Vec::new() }))?;
+    assert_eq!(block_on(engine.drop_partitions(dropped, TimeRange::new(0, 1000)))?.len(), 1);
+    block_on(engine.drop_table(dropped))?;
+    let left: Vec<_> = rows(&engine, kept)?;
+    assert_eq!(left.len() as i64, 5000.max(written) - 1000);
+    // Rows are not taken into what is kept for deletions.
+    assert_eq!(block_on(engine.write(points(kept, &batch))).expect_err("is full").kind(), ErrorKind::Retry);
+    let again = Engine::open(options_of(&fs.crash(3)))?;
+    assert_eq!(rows(&again, kept)?, left);
+    assert!(again.schema(dropped).is_err());
+    drop(again);
+    // There is room again: what was given back is taken again, and rows are taken.
+    fs.set_space(None);
+    engine.flush()?;
+    block_on(engine.write(points(kept, &batch)))?;
+    Ok(())
+}

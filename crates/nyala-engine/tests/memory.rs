@@ -1,0 +1,46 @@
+//! What is held for speed alone makes room for what is needed.
+
+mod support;
+
+use nyala_core::Result;
+use nyala_core::memory::Component;
+use nyala_core::store::Store;
+use nyala_engine::fs::SimulatedFs;
+use nyala_engine::{Engine, EngineOptions, block_on};
+use support::{create, options, points, rows};
+
+const LIMIT_BYTES: u64 = 32 << 20;
+
+#[test]
+fn cached_blocks_keep_neither_queries_nor_writers_waiting() -> Result<()> {
+    let fs = SimulatedFs::new();
+    let engine = Engine::open(EngineOptions { memory_limit_bytes: LIMIT_BYTES, ..options(&fs) })?;
+    let table = create(&engine)?;
+    let mut state = 88_172_645_463_325_252_u64;
+    let mut random = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        Some(state as i64)
+    };
+    for series in 0..1600 {
+        let batch: Vec<_> = (0..1000).map(|time_ns| (series, time_ns, random())).collect();
+        block_on(engine.write(points(table, &batch)))?;
+        if series % 100 == 99 {
+            assert!(engine.flush()?);
+        }
+    }
+    assert_eq!(rows(&engine, table)?.len(), 1_600_000);
+    let memory = engine.memory();
+    let cached = memory.used_bytes(Component::BlockCache);
+    assert!(cached > LIMIT_BYTES / 4, "{cached} bytes are cached");
+    let query = memory.try_charge(Component::Query, LIMIT_BYTES / 100 * 80)?;
+    assert!(memory.used_bytes(Component::BlockCache) < cached);
+    drop(query);
+    assert_eq!(rows(&engine, table)?.len(), 1_600_000, "they are read again");
+    let _others = memory.charge(Component::SeriesIndex, LIMIT_BYTES / 100 * 80);
+    assert!(memory.total_bytes() >= LIMIT_BYTES, "nothing is left but what is cached");
+    block_on(engine.write(points(table, &[(1, 1, Some(1))])))?;
+    assert_eq!(engine.stats().write_stalls, 0);
+    Ok(())
+}
