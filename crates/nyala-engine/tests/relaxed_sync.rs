@@ -22,12 +22,16 @@ use support::options;
 /// Changes of the disk of which one is followed by a power cut.
 const CRASH_EVERY: u64 = 7;
 const STEPS: usize = 50;
+/// Steps of which the writes are done again after the cut.
+const REWRITTEN: usize = 15;
 
 type Tables = Vec<(TableId, TableId)>;
 
 /// What was done, and which tables there were after it.
 struct History {
     steps: Vec<(Option<Step>, Tables)>,
+    /// The last sequence after each.
+    sequences: Vec<u64>,
 }
 
 struct Crash {
@@ -64,10 +68,16 @@ impl History {
             block_on(compare_snapshots(&*engine.snapshot(), &*model.snapshot(), tables))
         };
         let latest = (crash.acknowledged + 1).min(self.steps.len());
-        let candidates = (crash.acknowledged..=latest)
-            .flat_map(|all| (crash.durable..=all).rev().map(move |written| (all, written)));
+        let mut candidates: Vec<(usize, usize)> = (crash.acknowledged..=latest)
+            .flat_map(|all| (crash.durable..=all).map(move |written| (all, written)))
+            .collect();
+        // What the log had is looked for first: it is that, but for steps that wrote nothing.
+        let last = engine.recovery().last_sequence.max(engine.stats().flushed_sequence);
+        let likely = self.sequences.partition_point(|sequence| *sequence <= last).min(crash.acknowledged);
+        candidates.sort_by_key(|(_, written)| written.abs_diff(likely));
         let tables = |all: usize| all.checked_sub(1).map_or_else(Vec::new, |last| self.steps[last].1.clone());
         let found = candidates
+            .into_iter()
             .map(|(all, written)| (all, self.model(all, written)))
             .find(|(all, model)| agrees(&engine, model, &tables(*all)).is_ok());
         let Some((all, model)) = found else {
@@ -80,7 +90,7 @@ impl History {
         let subject = |table: TableId| {
             tables.iter().find(|(_, model)| *model == table).map_or(TableId(u32::MAX), |(own, _)| *own)
         };
-        for (step, _) in self.steps.iter().rev() {
+        for (step, _) in self.steps.iter().rev().take(REWRITTEN) {
             if let Some(step @ Step::Write(_)) = step
                 // Its tables may not be there yet, or not any more.
                 && block_on(step.apply_alone(&model, |table| table)).is_ok()
@@ -120,7 +130,7 @@ fn run(seed: u64, sync: SyncPolicy) {
         }
     });
     let (model, mut generator) = (MemoryStore::default(), Generator::new(seed));
-    let mut history = History { steps: Vec::new() };
+    let mut history = History { steps: Vec::new(), sequences: Vec::new() };
     for number in 0..STEPS {
         let step = (!generator.chance(8)).then(|| generator.step());
         match &step {
@@ -135,6 +145,7 @@ fn run(seed: u64, sync: SyncPolicy) {
         }
         let is_durable = step.is_none() || sync == SyncPolicy::Always;
         history.steps.push((step, generator.table_ids()));
+        history.sequences.push(engine.stats().watermark);
         acknowledged.store(number + 1, Ordering::SeqCst);
         if is_durable {
             durable.store(number + 1, Ordering::SeqCst);
