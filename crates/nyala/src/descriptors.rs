@@ -5,11 +5,16 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// Of so many one is a connection; the others are for the store and for what the process connects to.
 const CONNECTIONS_SHARE: u64 = 2;
 
-/// Raises the limit to the highest that the system allows.
+/// Raises the limit to the highest that the system allows. The usual default of 1024 is meant for programs that still
+/// call `select`.
 pub fn raise_limit() {
-    let maximum = getrlimit(Resource::Nofile).maximum;
-    // If that is refused, what was set before does as well, with fewer connections.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    // What was set before does as well, with fewer connections.
+    if current != maximum
+        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
+    {
+        tracing::warn!(%error, "the number of open files stays limited to {current:?}");
+    }
 }
 
 /// How many connections there may be at once.

@@ -56,7 +56,6 @@ pub(super) fn run(args: ServeArgs) -> Result<(), String> {
         tracing::warn!(%error, "the kernel may use huge pages, which take memory beyond the limit");
     }
     let signals = Signals::listen()?;
-    allow_open_files();
     tell_settings(&config);
     let running = Running::start(&config).map_err(|error| error.to_string())?;
     tracing::info!(address = %running.address(), "ready");
@@ -102,16 +101,4 @@ fn tell_settings(config: &Config) {
 /// limit of 92 MiB).
 fn freed_memory_kept_ms(config: &Config) -> u16 {
     if config.memory_limit.0 < SMALL_MEMORY_BYTES { 0 } else { 100 }
-}
-
-/// Takes as many open files as the system lets this process have: one for each rowset and connection. The usual
-/// default of 1024 is meant for programs that still call `select`.
-fn allow_open_files() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    if current != maximum
-        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
-    {
-        tracing::warn!(%error, "the number of open files stays limited to {current:?}");
-    }
 }
