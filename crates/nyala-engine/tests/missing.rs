@@ -23,6 +23,12 @@ fn files(fs: &SimulatedFs, part: &str) -> Vec<PathBuf> {
     entries.filter(|entry| !entry.is_dir).map(|entry| dir.join(entry.name)).collect()
 }
 
+/// The newest one.
+fn newest_manifest(fs: &SimulatedFs) -> PathBuf {
+    let is_manifest = |file: &PathBuf| file.to_str().is_some_and(|path| path.contains("manifest-"));
+    files(fs, "").into_iter().rfind(is_manifest).expect("a manifest")
+}
+
 fn remove_all(fs: &SimulatedFs, part: &str) {
     files(fs, part).iter().for_each(|file| fs.remove(file).expect("removed"));
     fs.remove_dir(&dir().join(part)).expect("removed");
@@ -60,7 +66,7 @@ fn assert_refused(fs: &SimulatedFs, words: &str) {
 #[test]
 fn without_its_manifest_a_directory_is_refused_and_keeps_what_it_has() {
     let (fs, _) = sample();
-    let manifest = files(&fs, "").pop().expect("a manifest");
+    let manifest = newest_manifest(&fs);
     fs.remove(&manifest).expect("removed");
     let rowsets = files(&fs, "rowsets");
     assert!(!rowsets.is_empty());
@@ -144,7 +150,7 @@ fn a_log_whose_end_is_cut_off_is_named() {
 #[test]
 fn a_manifest_that_ends_before_it_did_is_refused() {
     let (fs, table) = sample();
-    let manifest = files(&fs, "").pop().expect("a manifest");
+    let manifest = newest_manifest(&fs);
     let (mut ends, file) = (Vec::new(), fs.open(&manifest, Access::Read).expect("opens"));
     let mut bytes = vec![0; file.length().expect("a length") as usize];
     file.read_exact_at(&mut bytes, 0).expect("read");
@@ -167,7 +173,7 @@ fn a_manifest_that_ends_before_it_did_is_refused() {
     let engine = Engine::open(options(&fs)).expect("opens");
     write(&engine, table, 6..7);
     drop(engine);
-    let newer = files(&fs, "").pop().expect("a manifest");
+    let newer = newest_manifest(&fs);
     fs.remove(&newer).expect("removed");
     let file = fs.open(&manifest, Access::Create).expect("created");
     file.write_at(&earlier, 0).expect("written");

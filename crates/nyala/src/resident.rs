@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 /// How often is measured.
 const INTERVAL: Duration = Duration::from_millis(250);
 /// How often memory is given back at most: what is given back and needed again is cleared by the system, page by page.
+/// Where memory is short it is worth that each time, because what is free must not keep anybody out.
 const GIVE_BACK_INTERVAL: Duration = Duration::from_secs(1);
 /// What was not charged and is more than this part of the limit is looked through for what can be given back.
 const GIVE_BACK_SHARE: u64 = 64;
@@ -39,19 +40,20 @@ pub(crate) async fn watch(memory: Arc<MemoryBudget>, process_bytes: u64, rooms: 
             rested = Instant::now();
             rooms.iter().for_each(|rooms| rooms.rest());
         }
-        let Some(mut resident_bytes) = bytes() else { return };
-        let mut measure = |resident_bytes| {
+        let limit_bytes = memory.limit_bytes();
+        let measure = || {
             let charged_bytes = memory.total_bytes().saturating_sub(memory.used_bytes(Component::Uncharged));
-            charge.set(uncharged_bytes(resident_bytes, process_bytes, charged_bytes));
-            charge.bytes()
+            Some((uncharged_bytes(bytes()?, process_bytes, charged_bytes), charged_bytes))
         };
-        let is_much = measure(resident_bytes) > memory.limit_bytes() / GIVE_BACK_SHARE;
-        if is_much && given_back.elapsed() >= GIVE_BACK_INTERVAL {
+        let Some((mut rest_bytes, charged_bytes)) = measure() else { return };
+        let is_short = charged_bytes + rest_bytes > limit_bytes / 4 * 3;
+        let is_due = is_short || given_back.elapsed() >= GIVE_BACK_INTERVAL;
+        if rest_bytes > limit_bytes / GIVE_BACK_SHARE && is_due {
             allocator::give_back();
             given_back = Instant::now();
-            resident_bytes = bytes().unwrap_or(resident_bytes);
-            measure(resident_bytes);
+            rest_bytes = measure().map_or(rest_bytes, |(bytes, _)| bytes);
         }
+        charge.set(rest_bytes);
     }
 }
 

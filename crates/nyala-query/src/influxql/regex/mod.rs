@@ -24,8 +24,8 @@ pub struct Regex {
 const MAXIMUM_COMPILED_BYTES: usize = 10 << 20;
 /// What one may take compiled: the first of these that suffices. Most keep below the least.
 const COMPILED_BYTES: [usize; 3] = [64 << 10, 1 << 20, MAXIMUM_COMPILED_BYTES];
-/// The automaton that grows with what is searched may take as much, within these, in bytes. Beyond it begins anew.
-const AUTOMATON_BYTES: RangeInclusive<usize> = 64 << 10..=2 << 20;
+/// The automaton that grows with what is searched may take half as much, within these, in bytes. Beyond it begins anew.
+const AUTOMATON_BYTES: RangeInclusive<usize> = 32 << 10..=2 << 20;
 /// So many automata there are at most: a query searches on its thread and a helping one, forwards and backwards.
 const AUTOMATA: usize = 4;
 
@@ -88,7 +88,7 @@ impl Regex {
 
 /// What an automaton may take, given what the compiled form may.
 fn automaton_bytes(size_limit: usize) -> usize {
-    size_limit.clamp(*AUTOMATON_BYTES.start(), *AUTOMATON_BYTES.end())
+    (size_limit / 2).clamp(*AUTOMATON_BYTES.start(), *AUTOMATON_BYTES.end())
 }
 
 impl PartialEq for Regex {

@@ -104,9 +104,9 @@ fn member_head_bytes(member: &[u8]) -> Result<usize, Error> {
     const HAS_EXTRA: u8 = 4;
     const HAS_NAME: u8 = 8;
     const HAS_COMMENT: u8 = 16;
-    let known = member.iter().zip([0x1f, 0x8b, 8]).all(|(byte, magic)| *byte == magic);
-    let flags = member.get(3).copied().unwrap_or(0);
-    if !known || flags & 0xe0 != 0 {
+    let head = member.first_chunk::<FIXED_BYTES>().ok_or_else(cut_off)?;
+    let flags = head[3];
+    if head[..3] != [0x1f, 0x8b, 8] || flags & 0xe0 != 0 {
         return Err(broken("gzip: invalid header"));
     }
     let mut at = FIXED_BYTES;
