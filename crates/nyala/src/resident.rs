@@ -19,9 +19,9 @@ const REST_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What is resident of this process, where the system tells.
 pub(crate) fn bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
-    let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
-    Some(pages * rustix::param::page_size() as u64)
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let kibibytes = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.trim().strip_suffix(" kB")?;
+    Some(kibibytes.trim().parse::<u64>().ok()? << 10)
 }
 
 /// What is neither charged nor `process_bytes`, the process' own.
