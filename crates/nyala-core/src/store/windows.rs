@@ -4,6 +4,7 @@
 //! each: whatever is asked of a window is computed.
 
 use crate::time::TimeRange;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Windows of time.
@@ -74,6 +75,20 @@ impl Windows {
                 let start_ns = start_of(run.start_ns, run.width_ns, index - run.first);
                 TimeRange::new(start_ns, start_ns.saturating_add_unsigned(run.width_ns))
             }
+        }
+    }
+
+    /// Adds where some of the windows start to a list.
+    pub fn push_starts(&self, windows: Range<usize>, starts_ns: &mut Vec<i64>) {
+        let last = windows.end.saturating_sub(1);
+        match self {
+            Windows::Regular { start_ns, width_ns, .. }
+                if start_of(*start_ns, *width_ns as u64, last) < i64::MAX =>
+            {
+                let start_of = |index| start_ns.wrapping_add(width_ns.wrapping_mul(index as i64));
+                starts_ns.extend(windows.map(start_of));
+            }
+            _ => starts_ns.extend(windows.map(|index| self.range(index).start_ns)),
         }
     }
 
@@ -204,6 +219,11 @@ mod tests {
         assert_eq!(windows.index_of(bounds[0].wrapping_sub(1)), None);
         assert_eq!(windows.index_of(bounds[bounds.len() - 1]), None);
         assert_eq!(windows.span(), TimeRange::new(bounds[0], bounds[bounds.len() - 1]));
+        for first in 0..windows.count() {
+            let mut starts_ns = vec![-1];
+            windows.push_starts(first..windows.count(), &mut starts_ns);
+            assert_eq!(starts_ns[1..], bounds[first..bounds.len() - 1]);
+        }
     }
 
     #[test]

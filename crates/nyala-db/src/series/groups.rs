@@ -128,6 +128,11 @@ impl SeriesIndex {
         Groups { values, members }
     }
 
+    /// The tags of a series, for whoever asks for several of them.
+    pub fn tag_words(&self, id: SeriesId) -> TagWords<'_> {
+        TagWords(self.words.get(id.0))
+    }
+
     /// The values of a tag key, for whoever asks for those of many series.
     pub fn tag_values(&self, key: &str) -> TagValues<'_> {
         let key = self.key_numbers.find(key.as_bytes());
@@ -219,6 +224,10 @@ impl Numbers {
     }
 }
 
+/// The tags of a series that may be gone, as numbers.
+#[derive(Clone, Copy)]
+pub struct TagWords<'a>(Option<&'a [u32]>);
+
 /// The values of a tag key.
 pub struct TagValues<'a> {
     index: &'a SeriesIndex,
@@ -235,8 +244,13 @@ impl<'a> TagValues<'a> {
 
     /// The number of the value that a series has.
     pub fn number(&self, id: SeriesId) -> Option<u32> {
-        let key = self.key?;
-        let words = self.index.words.get(id.0)?;
+        self.number_in(self.index.tag_words(id))
+    }
+
+    /// The same, for whoever asks for several tags of a series.
+    #[inline]
+    pub fn number_in(&self, words: TagWords<'_>) -> Option<u32> {
+        let (key, words) = (self.key?, words.0?);
         let shape = words[0];
         let (last, mut place) = self.last_shape.get();
         if last != shape + 1 {

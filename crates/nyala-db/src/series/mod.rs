@@ -15,7 +15,7 @@ mod presence;
 mod runs;
 
 pub use filter::TagFilter;
-pub use groups::{GroupValues, Numbers, TagValues};
+pub use groups::{GroupValues, Numbers, TagValues, TagWords};
 pub(crate) use presence::Presence;
 
 use dictionary::Dictionary;

@@ -119,7 +119,7 @@ impl Accumulator<'_> {
             } else {
                 scratch.edges.clear();
                 scratch.edges.push(inside.start_ns);
-                scratch.edges.extend((first + 1..=last).map(|window| windows.range(window).start_ns));
+                windows.push_starts(first + 1..last + 1, &mut scratch.edges);
                 scratch.edges.push(inside.end_ns);
                 let found = times.integers().and_then(|times| {
                     times.lower_bounds(part.rows.clone(), &scratch.edges, bounds)?;

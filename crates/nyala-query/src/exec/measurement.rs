@@ -21,7 +21,7 @@ use nyala_core::store::{
 };
 use nyala_core::{ColumnId, Error, Result, SeriesId, TableSchema, TimeRange, before_long_work};
 use nyala_db::catalog::{Field, Measurement};
-use nyala_db::series::{GroupValues, Numbers};
+use nyala_db::series::{GroupValues, Numbers, TagWords};
 use roaring::RoaringBitmap;
 use std::ops::{Index, Range};
 use std::sync::Arc;
@@ -352,14 +352,15 @@ struct Tags {
 impl Tags {
     fn of(measurement: &Measurement, members: &[SeriesId], cells: &[Cell]) -> Self {
         let series = measurement.series();
+        let words: Vec<TagWords<'_>> = members.iter().map(|id| series.tag_words(*id)).collect();
         let texts = cells.iter().map(|cell| {
             let (Cell::Tag(key) | Cell::GroupTag(key)) = cell else { return None };
             let values = series.tag_values(key);
             let mut known = Numbers::of(values.count(), members.len());
             // The numbers that values have here, and the values.
             let (mut numbers, mut texts) = (Vec::with_capacity(members.len()), Vec::new());
-            for id in members {
-                let number = values.number(*id);
+            for words in &words {
+                let number = values.number_in(*words);
                 numbers.push(match number.map(|value| (value, known.number(value))) {
                     None => NO_TEXT,
                     Some((value, (number, is_new))) => {

@@ -10,7 +10,7 @@ use super::group_tags::GroupTags;
 use super::inner;
 use super::measurement::{MeasurementRows, time_range};
 use super::memory::QueryMemory;
-use super::points::start_of;
+use super::points::starts_of;
 use super::push_down::{Computed, PushDown};
 use super::raw::RawGroup;
 use crate::plan::window::WINDOWS_MAX;
@@ -222,7 +222,7 @@ impl SelectStream {
                         Computed::Whole(columns) => {
                             current.next += count;
                             let rows = windows.count();
-                            let starts: Vec<i64> = (0..rows).map(|index| start_of(windows, index)).collect();
+                            let starts = starts_of(windows, 0..rows);
                             let span = |member: usize| (member - lowest) * rows..(member - lowest + 1) * rows;
                             let groups = (first..).zip(members.into_iter().map(span)).collect();
                             let times_ns = starts.repeat(highest + 1 - lowest);

@@ -77,29 +77,38 @@ pub fn push_rfc3339(out: &mut Vec<u8>, time_ns: i64, zone: Option<Zone>) {
     out.extend_from_slice(&text[1..length - 1]);
 }
 
+const DAY_NS: u64 = 86_400_000_000_000;
+
 /// The date written last: it seldom changes from one time to the next.
 struct WrittenDate {
     days: i64,
+    /// Where the day starts in UTC, ns; the first day's wraps around, as what is counted from it does.
+    start_ns: i64,
     text: [u8; 10],
 }
 
 impl Default for WrittenDate {
     fn default() -> Self {
-        Self { days: 0, text: *b"1970-01-01" }
+        Self { days: 0, start_ns: 0, text: *b"1970-01-01" }
     }
 }
 
 impl WrittenDate {
     /// Writes a time as [`push_rfc3339`] does, in quotes, and returns its length.
     fn write(&mut self, time_ns: i64, zone: Option<Zone>, text: &mut TimeText) -> usize {
-        let (seconds, fraction_ns) =
-            (time_ns.div_euclid(1_000_000_000), time_ns.rem_euclid(1_000_000_000) as u32);
-        let offset_seconds = zone.map_or(0, |zone| i64::from(zone.offset_seconds(seconds)));
-        let local = seconds + offset_seconds;
-        let (days, second) = (local.div_euclid(86_400), local.rem_euclid(86_400) as u32);
-        if days != self.days {
-            self.go_to(days);
-        }
+        let of_day_ns = (time_ns as u64).wrapping_sub(self.start_ns as u64);
+        let (second, fraction_ns, offset_seconds) = if of_day_ns < DAY_NS && zone.is_none() {
+            ((of_day_ns / 1_000_000_000) as u32, (of_day_ns % 1_000_000_000) as u32, 0)
+        } else {
+            let seconds = time_ns.div_euclid(1_000_000_000);
+            let offset_seconds = zone.map_or(0, |zone| i64::from(zone.offset_seconds(seconds)));
+            let local = seconds + offset_seconds;
+            let days = local.div_euclid(86_400);
+            if days != self.days {
+                self.go_to(days);
+            }
+            (local.rem_euclid(86_400) as u32, time_ns.rem_euclid(1_000_000_000) as u32, offset_seconds)
+        };
         // A text of fixed length is a few stores.
         *text = *b"\"0000-00-00T00:00:00Z\"..................";
         text[1..11].copy_from_slice(&self.text);
@@ -142,17 +151,28 @@ impl WrittenDate {
         let (year, month, day) = civil(days);
         let (year, month, day) = (year as u32, month as u32, day as u32);
         self.days = days;
+        self.start_ns = days.wrapping_mul(DAY_NS as i64);
         for (place, value) in [(0, year / 100), (2, year % 100), (5, month), (8, day)] {
             set_pair(&mut self.text, place, value);
         }
     }
 }
 
+/// All pairs of digits.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut value = 0;
+    while value < 100 {
+        pairs[value] = [b'0' + (value / 10) as u8, b'0' + (value % 10) as u8];
+        value += 1;
+    }
+    pairs
+};
+
 /// Writes two digits.
 #[inline(always)]
 fn set_pair(text: &mut [u8], place: usize, value: u32) {
-    text[place] = b'0' + (value / 10) as u8;
-    text[place + 1] = b'0' + (value % 10) as u8;
+    text[place..place + 2].copy_from_slice(&PAIRS[value as usize]);
 }
 
 /// Year, month and day of a number of days since 1970 (H. Hinnant, "chrono-Compatible Low-Level Date
@@ -189,5 +209,11 @@ mod tests {
         );
         assert_eq!(text(i64::MIN, None), "1677-09-21T00:12:43.145224192Z");
         assert_eq!(text(i64::MAX, None), "2262-04-11T23:47:16.854775807Z");
+        let mut date = WrittenDate::default();
+        for time_ns in [i64::MIN, i64::MIN + 1, -1, 0, 86_399_999_999_999, 86_400_000_000_000, i64::MAX] {
+            let mut written = [0; TIME_BYTES];
+            let length = date.write(time_ns, None, &mut written);
+            assert_eq!(written[1..length - 1], *text(time_ns, None).as_bytes(), "after another");
+        }
     }
 }

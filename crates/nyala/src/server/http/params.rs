@@ -1,6 +1,7 @@
 //! Parameters of requests: those of a form, then those of the URL; the first of a name wins.
 
 use std::borrow::Cow;
+use std::string::FromUtf8Error;
 
 /// The most parameters that are read of a text: far more than there are names that mean something.
 const PAIRS_MAX: usize = 1_000;
@@ -58,22 +59,30 @@ fn decode(text: &str, plus: u8) -> Option<Cow<'_, str>> {
     if !text.contains(['%', '+']) {
         return Some(Cow::Borrowed(text));
     }
-    let bytes = text.as_bytes();
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let hex = |place: usize| bytes.get(place).and_then(|digit| (*digit as char).to_digit(16));
-        match bytes[at] {
-            b'%' => {
-                decoded.push((hex(at + 1)? * 16 + hex(at + 2)?) as u8);
-                at += 2;
-            }
-            b'+' => decoded.push(plus),
-            byte => decoded.push(byte),
-        }
-        at += 1;
+    let mut rest = text.as_bytes();
+    let mut decoded = vec![0; rest.len()];
+    let mut length = 0;
+    while let [first, after @ ..] = rest {
+        (decoded[length], rest) = match (first, after) {
+            (b'%', [high, low, after @ ..]) => (hex(*high)? << 4 | hex(*low)?, after),
+            (b'%', _) => return None,
+            (b'+', _) => (plus, after),
+            _ => (*first, after),
+        };
+        length += 1;
     }
-    Some(Cow::Owned(String::from_utf8_lossy(&decoded).into_owned()))
+    decoded.truncate(length);
+    let lossy = |error: FromUtf8Error| String::from_utf8_lossy(error.as_bytes()).into_owned();
+    Some(Cow::Owned(String::from_utf8(decoded).unwrap_or_else(lossy)))
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        b'A'..=b'F' => Some(digit - b'A' + 10),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
