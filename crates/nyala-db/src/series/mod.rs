@@ -218,6 +218,9 @@ impl SeriesIndex {
     fn key_number(&mut self, key: &[u8]) -> u32 {
         let number = self.key_numbers.insert(key);
         if self.keys.len() <= number as usize {
+            if self.keys.is_empty() {
+                self.keys.reserve_exact(1);
+            }
             self.keys.push(TagKey {
                 name: String::from_utf8_lossy(key).into_owned(),
                 values: Dictionary::default(),

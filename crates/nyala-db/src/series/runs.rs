@@ -20,16 +20,19 @@ pub(crate) struct Runs<E, T = ()> {
 }
 
 struct Page<E, T> {
-    /// Which numbers are there, ...
-    present: [u64; BITMAP_WORDS],
-    /// ... and before each word of it how many.
-    ranks: [u16; BITMAP_WORDS],
-    /// Whether a number is missing before another: else places are the numbers themselves.
-    has_holes: bool,
+    /// Which numbers are there, if one is missing before another: else places are the numbers themselves.
+    with_holes: Option<Box<Present>>,
     /// Where each run ends.
     ends: Vec<u32>,
     elements: Vec<E>,
     items: Vec<T>,
+}
+
+/// Numbers of a page.
+struct Present {
+    bits: [u64; BITMAP_WORDS],
+    /// How many there are before each word of them.
+    ranks: [u16; BITMAP_WORDS],
 }
 
 impl<E, T> Default for Runs<E, T> {
@@ -96,8 +99,7 @@ impl<E: Copy, T> Runs<E, T> {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &[E], &T)> {
         self.pages.iter().enumerate().filter_map(|(at, page)| Some((at, page.as_deref()?))).flat_map(
             |(at, page)| {
-                let slots = (0..PAGE_NUMBERS).filter(|slot| page.present[slot / 64] >> (slot % 64) & 1 == 1);
-                slots.zip(&page.items).enumerate().map(move |(place, (slot, item))| {
+                page.slots().zip(&page.items).enumerate().map(move |(place, (slot, item))| {
                     (((at << PAGE_BITS) + slot) as u32, page.run(place), item)
                 })
             },
@@ -143,32 +145,55 @@ impl<E: Copy, T> Runs<E, T> {
 
 impl<E, T> Default for Page<E, T> {
     fn default() -> Self {
-        Self {
-            present: [0; BITMAP_WORDS],
-            ranks: [0; BITMAP_WORDS],
-            has_holes: false,
-            ends: Vec::new(),
-            elements: Vec::new(),
-            items: Vec::new(),
+        Self { with_holes: None, ends: Vec::new(), elements: Vec::new(), items: Vec::new() }
+    }
+}
+
+impl Present {
+    /// Those that are given, in ascending order.
+    fn of(slots: impl Iterator<Item = usize>) -> Box<Self> {
+        let mut present = Box::new(Self { bits: [0; BITMAP_WORDS], ranks: [0; BITMAP_WORDS] });
+        slots.for_each(|slot| present.bits[slot / 64] |= 1 << (slot % 64));
+        let mut before = 0;
+        for (rank, bits) in present.ranks.iter_mut().zip(&present.bits) {
+            *rank = before;
+            before += bits.count_ones() as u16;
         }
+        present
+    }
+
+    #[inline]
+    fn contains(&self, slot: usize) -> bool {
+        self.bits[slot / 64] >> (slot % 64) & 1 == 1
+    }
+
+    /// How many there are before one.
+    #[inline]
+    fn rank(&self, slot: usize) -> usize {
+        let below = self.bits[slot / 64] & ((1 << (slot % 64)) - 1);
+        usize::from(self.ranks[slot / 64]) + below.count_ones() as usize
+    }
+
+    fn add(&mut self, slot: usize) {
+        self.bits[slot / 64] |= 1 << (slot % 64);
+        self.ranks[slot / 64 + 1..].iter_mut().for_each(|rank| *rank += 1);
     }
 }
 
 impl<E: Copy, T> Page<E, T> {
-    /// How many numbers are there before one.
-    #[inline]
-    fn rank(&self, slot: usize) -> usize {
-        let below = self.present[slot / 64] & ((1 << (slot % 64)) - 1);
-        usize::from(self.ranks[slot / 64]) + below.count_ones() as usize
+    /// The numbers that are there.
+    fn slots(&self) -> impl Iterator<Item = usize> {
+        let end = if self.with_holes.is_some() { PAGE_NUMBERS } else { self.ends.len() };
+        (0..end).filter(|slot| self.with_holes.as_ref().is_none_or(|present| present.contains(*slot)))
     }
 
     /// The place of a number, if it is there.
     #[inline]
     fn place(&self, slot: usize) -> Option<usize> {
-        if !self.has_holes {
-            return (slot < self.ends.len()).then_some(slot);
+        match &self.with_holes {
+            None => (slot < self.ends.len()).then_some(slot),
+            Some(present) => present.contains(slot).then(|| present.rank(slot)),
         }
-        (self.present[slot / 64] >> (slot % 64) & 1 == 1).then(|| self.rank(slot))
     }
 
     #[inline]
@@ -179,10 +204,14 @@ impl<E: Copy, T> Page<E, T> {
 
     fn insert(&mut self, slot: usize, run: &[E], item: T) {
         assert!(self.place(slot).is_none(), "numbers are given out once");
-        let place = self.rank(slot);
-        self.has_holes |= place < slot;
-        self.present[slot / 64] |= 1 << (slot % 64);
-        self.ranks[slot / 64 + 1..].iter_mut().for_each(|rank| *rank += 1);
+        let count = self.ends.len();
+        if self.with_holes.is_none() && slot > count {
+            self.with_holes = Some(Present::of(0..count));
+        }
+        let place = self.with_holes.as_mut().map_or(slot, |present| {
+            present.add(slot);
+            present.rank(slot)
+        });
         let start = if place == 0 { 0 } else { self.ends[place - 1] as usize };
         if start == self.elements.len() {
             self.elements.extend_from_slice(run);
@@ -197,32 +226,21 @@ impl<E: Copy, T> Page<E, T> {
 
     fn remove_all(&mut self, gone: &[u64; BITMAP_WORDS]) {
         let old = std::mem::take(self);
-        let stays = |slot: &usize| gone[slot / 64] >> (slot % 64) & 1 == 0;
-        let is_there = |slot: &usize| old.present[slot / 64] >> (slot % 64) & 1 == 1;
-        let left: u32 =
-            old.present.iter().zip(gone).map(|(present, gone)| (present & !gone).count_ones()).sum();
-        let kept_elements: usize = (0..PAGE_NUMBERS)
-            .filter(is_there)
-            .enumerate()
-            .filter(|(_, slot)| stays(slot))
-            .map(|(place, _)| old.run(place).len())
-            .sum();
-        self.ends.reserve_exact(left as usize);
-        self.items.reserve_exact(left as usize);
-        self.elements.reserve_exact(kept_elements);
-        for (place, slot) in (0..PAGE_NUMBERS).filter(is_there).enumerate().filter(|(_, slot)| stays(slot)) {
-            self.elements.extend_from_slice(old.run(place));
-            self.has_holes |= self.ends.len() < slot;
+        let stays = |slot: usize| gone[slot / 64] >> (slot % 64) & 1 == 0;
+        // Slots that stay, with the places they had.
+        let left: Vec<(usize, usize)> = old.slots().zip(0..).filter(|(slot, _)| stays(*slot)).collect();
+        self.ends.reserve_exact(left.len());
+        self.items.reserve_exact(left.len());
+        self.elements.reserve_exact(left.iter().map(|(_, place)| old.run(*place).len()).sum());
+        for (_, place) in &left {
+            self.elements.extend_from_slice(old.run(*place));
             self.ends.push(self.elements.len() as u32);
-            self.present[slot / 64] |= 1 << (slot % 64);
         }
-        let items = (0..PAGE_NUMBERS).filter(is_there).zip(old.items);
-        self.items.extend(items.filter(|(slot, _)| stays(slot)).map(|(_, item)| item));
-        let mut before = 0;
-        for (rank, present) in self.ranks.iter_mut().zip(&self.present) {
-            *rank = before;
-            before += present.count_ones() as u16;
+        if left.last().is_some_and(|(slot, _)| *slot >= left.len()) {
+            self.with_holes = Some(Present::of(left.iter().map(|(slot, _)| *slot)));
         }
+        let items = old.slots().collect::<Vec<_>>().into_iter().zip(old.items);
+        self.items.extend(items.filter(|(slot, _)| stays(*slot)).map(|(_, item)| item));
     }
 
     fn shrink(&mut self) {
@@ -233,6 +251,7 @@ impl<E: Copy, T> Page<E, T> {
 
     fn memory_bytes(&self) -> usize {
         size_of::<Self>()
+            + self.with_holes.as_ref().map_or(0, |_| size_of::<Present>())
             + self.ends.capacity() * size_of::<u32>()
             + self.elements.capacity() * size_of::<E>()
             + self.items.capacity() * size_of::<T>()
