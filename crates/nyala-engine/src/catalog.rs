@@ -10,6 +10,7 @@
 
 use crate::failure::LastFailure;
 use crate::fs::FsRef;
+use crate::id_map::IdMap;
 use crate::manifest_log::{self, LoadedManifest, ManifestLog};
 use crate::rowset::RowsetMeta;
 use crate::rowset::format::StoredType;
@@ -19,7 +20,7 @@ use crate::wal::Progress;
 use crate::wire::{Reader, put_bytes};
 use nyala_core::schema::Partitioning;
 use nyala_core::{ColumnId, ColumnSchema, Error, Result, TableId, TableSchema, TimeRange};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,8 +31,8 @@ pub(crate) struct CatalogTable {
     pub(crate) schema: Arc<TableSchema>,
     /// Columns that were dropped: rowsets may still hold cells of theirs.
     pub(crate) dropped_columns: Vec<ColumnId>,
-    pub(crate) partitions: BTreeMap<u64, TimeRange>,
-    pub(crate) rowsets: BTreeMap<u64, RowsetMeta>,
+    pub(crate) partitions: IdMap<TimeRange>,
+    pub(crate) rowsets: IdMap<RowsetMeta>,
     pub(crate) tombstones: Vec<Tombstone>,
 }
 
@@ -117,8 +118,8 @@ impl CatalogState {
                         let table = CatalogTable {
                             schema,
                             dropped_columns,
-                            partitions: BTreeMap::new(),
-                            rowsets: BTreeMap::new(),
+                            partitions: IdMap::default(),
+                            rowsets: IdMap::default(),
                             tombstones: Vec::new(),
                         };
                         self.tables.insert(id, Arc::new(table));
@@ -132,18 +133,18 @@ impl CatalogState {
             }
             Edit::DropPartition { table, id } => {
                 let table = self.table_mut(table)?;
-                table.partitions.remove(&id);
-                table.rowsets.retain(|_, rowset| rowset.partition != id);
+                table.partitions.remove(id);
+                table.rowsets.retain(|rowset| rowset.partition != id);
             }
             Edit::PutRowset(meta) => {
                 self.next_rowset = self.next_rowset.max(meta.id + 1);
                 let table = self.table_mut(meta.table)?;
-                if !table.partitions.contains_key(&meta.partition) {
+                if !table.partitions.contains(meta.partition) {
                     return Err(Error::missing(format!("partition {}", meta.partition)));
                 }
                 table.rowsets.insert(meta.id, meta);
             }
-            Edit::DropRowset { table, id } => drop(self.table_mut(table)?.rowsets.remove(&id)),
+            Edit::DropRowset { table, id } => self.table_mut(table)?.rowsets.remove(id),
             Edit::SetTombstones { table, tombstones } => self.table_mut(table)?.tombstones = tombstones,
             Edit::Flushed(sequence) => self.flushed_sequence = self.flushed_sequence.max(sequence),
             Edit::Log { segment, sequence } => (self.log_segment, self.log_sequence) = (segment, sequence),
@@ -184,7 +185,7 @@ impl CatalogState {
             });
             edits.extend(table.partitions.iter().map(|(partition, range)| Edit::PutPartition {
                 table: *id,
-                id: *partition,
+                id: partition,
                 range: *range,
             }));
             edits.extend(table.rowsets.values().cloned().map(Edit::PutRowset));

@@ -333,8 +333,8 @@ fn version_of(state: &CatalogState, source: &Arc<RowsetSource>) -> Version {
             .partitions
             .iter()
             .map(|(partition, range)| {
-                let rowsets = rowsets_of.remove(partition).unwrap_or_default();
-                Arc::new(PartitionVersion::new(*partition, *range).with_rowsets(rowsets, &[]))
+                let rowsets = rowsets_of.remove(&partition).unwrap_or_default();
+                Arc::new(PartitionVersion::new(partition, *range).with_rowsets(rowsets, &[]))
             })
             .collect();
         partitions.sort_by_key(|partition| partition.range.start_ns);

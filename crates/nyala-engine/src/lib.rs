@@ -20,6 +20,7 @@ mod flush;
 pub mod fs;
 mod gate;
 mod helper;
+mod id_map;
 mod key;
 mod maintenance;
 pub mod manifest_log;

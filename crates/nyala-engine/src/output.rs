@@ -198,6 +198,8 @@ impl Output<'_> {
         meta.rows = written.rows;
         meta.length_bytes = written.length_bytes;
         (meta.min_time_ns, meta.max_time_ns) = (written.min_time_ns, written.max_time_ns);
+        // Flushes have one rowset of each of perhaps ten thousands of tables.
+        self.written.reserve_exact(usize::from(self.written.is_empty()));
         self.written.push(WrittenRowset { meta, file: Some(writer.into_file()) });
         Ok(())
     }

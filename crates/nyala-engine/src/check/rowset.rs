@@ -129,7 +129,7 @@ impl RowsetCheck<'_, '_> {
                 wrong.push(format!("column {:?} has type {:?} in the footer", column.name, column_type.0));
             }
         }
-        if let Some(range) = table.partitions.get(&meta.partition) {
+        if let Some(range) = table.partitions.get(meta.partition) {
             if table.schema.is_series_keyed() && meta.rows > 0 && !range.covers(meta.time()) {
                 wrong.push("its times are outside of its partition".to_owned());
             }
@@ -149,7 +149,7 @@ impl RowsetCheck<'_, '_> {
             (Ok(Some(origin)), Some(table)) => {
                 let of_manifest = (meta.table, meta.partition, meta.min_sequence, meta.max_sequence);
                 let of_file = (origin.table, origin.partition, origin.min_sequence, origin.max_sequence);
-                if of_file != of_manifest || table.partitions.get(&meta.partition) != Some(&origin.range) {
+                if of_file != of_manifest || table.partitions.get(meta.partition) != Some(&origin.range) {
                     self.wrong(
                         place,
                         "the file says other sequences or another place of its rows than the manifest",

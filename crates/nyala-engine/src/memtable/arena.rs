@@ -39,7 +39,7 @@ impl WordArena {
         let start = chunk.len();
         let before = chunk.capacity();
         if before < start + count {
-            let wanted = if index > 0 { CHUNK_WORDS } else { (before * 2).clamp(64, CHUNK_WORDS) };
+            let wanted = if index > 0 { CHUNK_WORDS } else { (before * 2).clamp(16, CHUNK_WORDS) };
             chunk.reserve_exact(wanted.max(start + count) - start);
             self.memory_bytes += (chunk.capacity() - before) * 8;
         }

@@ -66,6 +66,9 @@ impl Heads {
             hashbrown::hash_table::Entry::Occupied(entry) => *entry.get() as usize,
             hashbrown::hash_table::Entry::Vacant(entry) => {
                 entry.insert(numbers.len() as u32);
+                if blocks.is_empty() {
+                    blocks.reserve_exact(1);
+                }
                 numbers.push(number);
                 blocks.push([0; BLOCK_SERIES as usize]);
                 numbers.len() - 1

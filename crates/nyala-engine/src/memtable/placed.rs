@@ -3,7 +3,7 @@
 
 use super::arena::ByteArena;
 use super::piece::push_cell;
-use super::series::{SeriesMemtable, stripe_of};
+use super::series::SeriesMemtable;
 use super::{Visibility, Wanted};
 use crate::cells::{Kind, VALUE, Values};
 use crate::merge::{Keys, Piece};
@@ -92,7 +92,7 @@ impl SeriesMemtable {
         let mut resolved: Piece<Vec<i64>> = Piece::empty(kinds);
         resolved.keys.clone_from(&piece.keys);
         resolved.markers.clone_from(&piece.markers);
-        let stripe = self.stripes[stripe_of(series.0)].lock();
+        let Some(stripe) = self.stripe(series.0) else { return resolved };
         for ((column, places), kind) in resolved.columns.iter_mut().zip(&piece.columns).zip(kinds) {
             let Values::Word(words) = &places.values else { unreachable!("places are words") };
             if *kind == Kind::Word {

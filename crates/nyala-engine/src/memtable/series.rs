@@ -13,7 +13,7 @@ use crate::cells::{CellSource, Kind, VALUE};
 use crate::merge::Piece;
 use hashbrown::HashMap;
 use nyala_core::{SeriesId, TimeRange};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{MappedMutexGuard, Mutex, MutexGuard, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -34,14 +34,15 @@ const RESERVED_ROWS_MAX: usize = 256;
 pub(crate) struct SeriesMemtable {
     pub(super) base_sequence: u64,
     pub(super) shapes: RwLock<Shapes>,
-    pub(super) stripes: [Mutex<Stripe>; STRIPES],
+    /// Those that have rows: of ten thousand measurements with a row each stripes are all that counts.
+    stripes: [Mutex<Option<Box<Stripe>>>; STRIPES],
     rows: AtomicU64,
     memory_bytes: AtomicU64,
     first_time_ns: AtomicI64,
     last_time_ns: AtomicI64,
 }
 
-pub(super) fn stripe_of(series: u32) -> usize {
+fn stripe_of(series: u32) -> usize {
     (series / SERIES_PER_RUN) as usize % STRIPES
 }
 
@@ -52,11 +53,24 @@ impl SeriesMemtable {
             shapes: RwLock::default(),
             stripes: Default::default(),
             rows: AtomicU64::new(0),
-            // Of ten thousand measurements with a row each it is all that counts.
             memory_bytes: AtomicU64::new(size_of::<Self>() as u64),
             first_time_ns: AtomicI64::new(i64::MAX),
             last_time_ns: AtomicI64::new(i64::MIN),
         }
+    }
+
+    /// The stripes that have rows, each locked while it is looked at.
+    pub(super) fn stripes(&self) -> impl Iterator<Item = MappedMutexGuard<'_, Stripe>> {
+        (0..STRIPES).filter_map(|index| self.locked(index))
+    }
+
+    /// The stripe of a series, if it has rows.
+    pub(super) fn stripe(&self, series: u32) -> Option<MappedMutexGuard<'_, Stripe>> {
+        self.locked(stripe_of(series))
+    }
+
+    fn locked(&self, index: usize) -> Option<MappedMutexGuard<'_, Stripe>> {
+        MutexGuard::try_map(self.stripes[index].lock(), Option::as_deref_mut).ok()
     }
 
     pub(super) fn rows(&self) -> u64 {
@@ -193,7 +207,8 @@ impl SeriesMemtable {
                 continue;
             }
             let mut guard = self.stripes[stripe].lock();
-            let stripe = &mut *guard;
+            let made_bytes = if guard.is_none() { size_of::<Stripe>() as u64 } else { 0 };
+            let stripe = &mut **guard.get_or_insert_default();
             for (position, index) in indexes.iter().enumerate() {
                 if let Some(ahead) = indexes.get(position + ROWS_AHEAD) {
                     stripe.fetch(series[row_at(*ahead as usize)]);
@@ -208,7 +223,7 @@ impl SeriesMemtable {
                 words[1] = room.mark;
                 fill(index, row, &mut words[ROW_WORDS..], &mut stripe.bytes);
             }
-            let grown = stripe.grown_bytes();
+            let grown = made_bytes + stripe.grown_bytes();
             drop(guard);
             self.memory_bytes.fetch_add(grown, Ordering::Relaxed);
         }
@@ -217,15 +232,13 @@ impl SeriesMemtable {
 
     /// How many rows a series has.
     pub(crate) fn row_count(&self, series: SeriesId) -> u64 {
-        let stripe = self.stripes[stripe_of(series.0)].lock();
-        stripe.row_count(stripe.heads.get(series.0)) as u64
+        self.stripe(series.0).map_or(0, |stripe| stripe.row_count(stripe.heads.get(series.0)) as u64)
     }
 
     /// All series with rows, ascending.
     pub(crate) fn series(&self) -> Vec<SeriesId> {
         let mut series = Vec::new();
-        for stripe in &self.stripes {
-            let stripe = stripe.lock();
+        for stripe in self.stripes() {
             for (first, index) in stripe.heads.blocks() {
                 let lanes = stripe.heads.block(index).iter().enumerate();
                 let known = lanes.filter(|(_, head)| **head != 0);
@@ -247,7 +260,7 @@ impl SeriesMemtable {
         let visible = visible(series, time, visibility);
         let mut reader = PieceReader::new(wanted);
         let shapes = self.shapes.read();
-        let guard = self.stripes[stripe_of(series.0)].lock();
+        let Some(guard) = self.stripe(series.0) else { return reader.finish(true) };
         let rows_most = if time == TimeRange::ALL { usize::MAX } else { RESERVED_ROWS_MAX };
         let head = guard.heads.get(series.0);
         reader.reserve(rows_most.min(guard.row_count(head)));
@@ -265,7 +278,7 @@ impl SeriesMemtable {
     ) -> Option<i64> {
         let visible = visible(series, time, visibility);
         let shapes = self.shapes.read();
-        let stripe = self.stripes[stripe_of(series.0)].lock();
+        let stripe = self.stripe(series.0)?;
         let visible = |time_ns, delta| visible(time_ns, self.base_sequence + delta);
         stripe.newest_time(series.0, time.start_ns, &shapes, visible)
     }
@@ -282,7 +295,7 @@ impl SeriesMemtable {
     ) -> bool {
         let visible = visible(series, TimeRange::ALL, visibility);
         let shapes = self.shapes.read();
-        let stripe = self.stripes[stripe_of(series.0)].lock();
+        let Some(stripe) = self.stripe(series.0) else { return false };
         let base = self.base_sequence;
         let visible = |time_ns, delta| visible(time_ns, base + delta);
         stripe.append_at((series.0, time_ns), base, &shapes, visible, (wanted, places), piece)
@@ -293,7 +306,7 @@ impl SeriesMemtable {
     pub(crate) fn newest_rows_from(&self, series: SeriesId, rows: usize) -> Option<i64> {
         // Locked in this order everywhere.
         let shapes = self.shapes.read();
-        self.stripes[stripe_of(series.0)].lock().newest_rows_from(series.0, rows, &shapes)
+        self.stripe(series.0)?.newest_rows_from(series.0, rows, &shapes)
     }
 }
 

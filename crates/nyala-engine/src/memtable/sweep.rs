@@ -2,7 +2,7 @@
 
 use super::heads::BLOCK_SERIES;
 use super::piece::PieceReader;
-use super::series::{SeriesMemtable, stripe_of};
+use super::series::SeriesMemtable;
 use super::shape::Shapes;
 use nyala_core::TimeRange;
 
@@ -22,10 +22,8 @@ pub(crate) struct MemtableSweep<'a> {
 impl<'a> MemtableSweep<'a> {
     pub(crate) fn new(memtable: &'a SeriesMemtable) -> Self {
         let mut blocks: Vec<u64> = Vec::new();
-        for stripe in &memtable.stripes {
-            blocks.extend(
-                stripe.lock().heads.blocks().map(|(first, at)| u64::from(first) << 32 | u64::from(at)),
-            );
+        for stripe in memtable.stripes() {
+            blocks.extend(stripe.heads.blocks().map(|(first, at)| u64::from(first) << 32 | u64::from(at)));
         }
         blocks.sort_unstable_by(|a, b| b.cmp(a));
         let shapes = memtable.shapes.read().clone();
@@ -48,7 +46,7 @@ impl<'a> MemtableSweep<'a> {
                 return;
             };
             self.first_series = (block >> 32) as u32;
-            let stripe = self.memtable.stripes[stripe_of(self.first_series)].lock();
+            let stripe = self.memtable.stripe(self.first_series).expect("a stripe that has a block");
             (self.heads, self.lane) = (*stripe.heads.block(block as u32), 0);
         }
     }
@@ -57,7 +55,7 @@ impl<'a> MemtableSweep<'a> {
     /// strings than it takes at once.
     pub(crate) fn read(&self, sequence: u64, rows_max: usize, reader: &mut PieceReader<'_>) -> bool {
         let Some(series) = self.series else { return true };
-        let stripe = self.memtable.stripes[stripe_of(series)].lock();
+        let stripe = self.memtable.stripe(series).expect("a stripe that has a series");
         let (head, base_sequence) = (self.heads[self.lane - 1], self.memtable.base_sequence);
         let rows = stripe.row_count(head);
         if rows > rows_max || rows * stripe.bytes.longest() > reader.string_bytes_max() {

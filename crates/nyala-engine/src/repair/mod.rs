@@ -101,7 +101,7 @@ impl Repair<'_> {
             let mut table = CatalogTable::clone(&table);
             let metas: Vec<RowsetMeta> = table.rowsets.values().cloned().collect();
             for meta in metas {
-                table.rowsets.remove(&meta.id);
+                table.rowsets.remove(meta.id);
                 if let Some(saved) = self.rowset(&meta, &table, &mut state.next_rowset, revision)? {
                     self.report.rowsets += 1;
                     self.report.rows += saved.rows;
@@ -140,7 +140,7 @@ impl Repair<'_> {
         let origin = Origin {
             table: meta.table,
             partition: meta.partition,
-            range: table.partitions.get(&meta.partition).copied().unwrap_or(nyala_core::TimeRange::ALL),
+            range: table.partitions.get(meta.partition).copied().unwrap_or(nyala_core::TimeRange::ALL),
             min_sequence: meta.min_sequence,
             max_sequence: meta.max_sequence,
             revision,

@@ -10,6 +10,7 @@ use crate::catalog::{self, CatalogState, CatalogTable};
 use crate::check::{check_rowset, length};
 use crate::directory::{check_parts, is_rowset};
 use crate::fs::FsRef;
+use crate::id_map::IdMap;
 use crate::manifest_log;
 use crate::orphans::ORPHAN_DIR;
 use crate::record::{self, Logged};
@@ -97,7 +98,7 @@ impl Planner<'_> {
             for meta in metas {
                 let rowset = Rowset::new(meta.clone(), self.source.clone());
                 let Err(error) = rowset.footer() else { continue };
-                table.rowsets.remove(&meta.id);
+                table.rowsets.remove(meta.id);
                 let name = table.schema.shown_name();
                 self.report.lost.push(format!("{} rows of table {name}: {error}", meta.rows));
                 let is_over = |other: &RowsetMeta| {
@@ -130,7 +131,7 @@ impl Planner<'_> {
             let Some(id) = RowsetMeta::id_of(&name) else { continue };
             let unknown = RowsetMeta::unknown(id, length(self.fs, &rowset_dir.join(&name)));
             let rowset = Rowset::new(unknown, self.source.clone());
-            let named = known.values().find_map(|table| Some((table, table.rowsets.get(&id)?)));
+            let named = known.values().find_map(|table| Some((table, table.rowsets.get(id)?)));
             match (rowset.footer().and_then(|footer| Ok((footer, rowset.origin()?))), named) {
                 (Err(error), _) => self.report.lost.push(format!("a rowset: {error}")),
                 (Ok((footer, Some(origin))), _) => {
@@ -149,7 +150,7 @@ impl Planner<'_> {
             let table = known.get(&origin.table);
             let is_dropped = match table {
                 Some(table) => {
-                    origin.partition < next_partition && !table.partitions.contains_key(&origin.partition)
+                    origin.partition < next_partition && !table.partitions.contains(origin.partition)
                 }
                 None => origin.table.0 < next_table,
             };
@@ -169,7 +170,7 @@ impl Planner<'_> {
         found.sort_by_key(|(meta, origin)| std::cmp::Reverse((origin.revision, meta.id)));
         let mut tables: BTreeMap<TableId, CatalogTable> = BTreeMap::new();
         for (id, mut table) in known {
-            table.rowsets.clear();
+            table.rowsets = IdMap::default();
             tables.insert(id, table);
         }
         let mut newest: BTreeSet<TableId> = BTreeSet::new();
@@ -178,8 +179,8 @@ impl Planner<'_> {
             let table = tables.entry(origin.table).or_insert_with(|| CatalogTable {
                 schema: origin.schema.clone(),
                 dropped_columns: origin.dropped_columns.clone(),
-                partitions: BTreeMap::new(),
-                rowsets: BTreeMap::new(),
+                partitions: IdMap::default(),
+                rowsets: IdMap::default(),
                 tombstones: Vec::new(),
             });
             if newest.insert(origin.table) && origin.schema.columns.len() >= table.schema.columns.len() {
@@ -205,8 +206,8 @@ impl Planner<'_> {
                 self.report.notes.push(format!("{}: others were made of it", meta.file_name()));
                 continue;
             }
-            let overlaps = |(id, range): (&u64, &nyala_core::TimeRange)| {
-                *id != meta.partition && range.overlaps(origin.range)
+            let overlaps = |(id, range): (u64, &nyala_core::TimeRange)| {
+                id != meta.partition && range.overlaps(origin.range)
             };
             if table.partitions.iter().any(overlaps) {
                 self.report
@@ -215,7 +216,7 @@ impl Planner<'_> {
                 continue;
             }
             for other in &others {
-                table.rowsets.remove(&other.id);
+                table.rowsets.remove(other.id);
             }
             table.partitions.insert(meta.partition, origin.range);
             self.state.next_partition = self.state.next_partition.max(meta.partition + 1);
@@ -236,7 +237,7 @@ impl Planner<'_> {
             }
             is_newest
         });
-        for table in tables.values().filter(|table| !table.rowsets.is_empty()) {
+        for table in tables.values().filter(|table| table.rowsets.len() > 0) {
             let rows: u64 = table.rowsets.values().map(|meta| meta.rows).sum();
             self.report.may_return.push(format!(
                 "of table {} (with {rows} rows) what was deleted or dropped, and the table if it was",
@@ -339,7 +340,7 @@ fn origin_of(table: &CatalogTable, meta: &RowsetMeta) -> Origin {
     Origin {
         table: meta.table,
         partition: meta.partition,
-        range: table.partitions.get(&meta.partition).copied().unwrap_or(nyala_core::TimeRange::ALL),
+        range: table.partitions.get(meta.partition).copied().unwrap_or(nyala_core::TimeRange::ALL),
         min_sequence: meta.min_sequence,
         max_sequence: meta.max_sequence,
         revision: 0,
