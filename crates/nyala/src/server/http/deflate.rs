@@ -1,7 +1,9 @@
 //! Deflate (RFC 1951) for answers: one pass with the fixed codes and a table of 16 KiB that is made anew for each piece.
 //!
 //! The rows of an answer resemble those before them, so that looking once where the last six equal bytes were finds most
-//! of what a search finds; fewer bytes are often equal by chance in numbers, which costs time and saves nothing.
+//! of what a search finds; fewer bytes are often equal by chance in numbers, which costs time and saves nothing. For the
+//! same reason nothing is looked up inside numbers: rows of five of them take half the time so, because the processor can
+//! tell what comes next, and a sixth more bytes.
 
 /// Positions by the hash of their bytes: few enough that clearing them costs little beside the shortest piece.
 const SLOTS_LOG: u32 = 12;
@@ -49,7 +51,13 @@ fn matches(input: &[u8], bits: &mut Bits<'_>) {
     // All before `written` is in the stream.
     let (mut at, mut written) = (0, 0);
     while let Some(eight) = input.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
-        let bytes = u64::from_le_bytes(*eight) << (64 - 8 * MATCH_MIN);
+        let eight = u64::from_le_bytes(*eight);
+        let numbers = bytes_of_numbers(eight);
+        if numbers > 0 {
+            at += numbers;
+            continue;
+        }
+        let bytes = eight << (64 - 8 * MATCH_MIN);
         let slot = &mut slots[(bytes.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - SLOTS_LOG)) as usize];
         // One more than the position, so that zero is none.
         let before = std::mem::replace(slot, at as u32 + 1) as usize;
@@ -70,6 +78,18 @@ fn matches(input: &[u8], bits: &mut Bits<'_>) {
         written = at;
     }
     bits.literals(&input[written..]);
+}
+
+/// How many of eight bytes are digits and commas, before another one.
+fn bytes_of_numbers(eight: u64) -> usize {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    // The highest bit of each byte says it.
+    let low_bits = eight & (EACH * 0x7f);
+    let is_from = |byte: u8| low_bits + EACH * u64::from(0x80 - byte);
+    let digits = is_from(b'0') & !is_from(b'9' + 1);
+    let commas = is_from(b',') & !is_from(b',' + 1);
+    let others = (!(digits | commas) | eight) & (EACH * 0x80);
+    others.trailing_zeros() as usize / 8
 }
 
 /// How many bytes two texts begin with in common, as far as that counts.
@@ -203,6 +223,19 @@ mod tests {
         let mut plain = Vec::new();
         flate2::read::DeflateDecoder::new(packed).read_to_end(&mut plain).expect("it is deflate");
         plain
+    }
+
+    #[test]
+    fn bytes_of_numbers_are_told_from_others() {
+        for byte in 0..=u8::MAX {
+            let is_of_number = byte.is_ascii_digit() || byte == b',';
+            for place in 0..8 {
+                let mut eight = *b"1,234,56";
+                eight[place] = byte;
+                let expected = if is_of_number { 8 } else { place };
+                assert_eq!(bytes_of_numbers(u64::from_le_bytes(eight)), expected, "{byte} at {place}");
+            }
+        }
     }
 
     #[test]
