@@ -470,7 +470,9 @@ fn by_partition(
         .tombstones
         .iter()
         .any(|tombstone| sequence <= tombstone.sequence && matches!(tombstone.range, DeletedRange::Times(_)));
-    if let (false, Some(position)) = (any_dropped, table.partition_at(first))
+    // No row is there, so a deletion has nothing to say of it.
+    let beyond = |time_ns: i64| time_ns == i64::MAX && table.schema.is_series_keyed();
+    if let (false, Some(position)) = (any_dropped || beyond(last), table.partition_at(first))
         && table.partitions[position].range.contains(partition_time(last))
     {
         return visit(&table.partitions[position], None);
@@ -484,6 +486,7 @@ fn by_partition(
         }
         if let Some(position) = position
             && !(any_dropped && dropped(*time_ns))
+            && !beyond(*time_ns)
         {
             rows_of[position].push(row as u32);
         }

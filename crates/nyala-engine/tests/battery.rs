@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use nyala_core::store::battery::{self, Disturbance, Generator, Settings, Step, Subject, compare_snapshots};
 use nyala_core::store::memory::MemoryStore;
 use nyala_core::store::{SnapshotRef, Store, StoreRef};
-use nyala_core::{Result, TableId};
+use nyala_core::{Error, Result, TableId};
 use nyala_engine::fs::{FsRef, SimulatedFs};
 use nyala_engine::{Engine, EngineOptions, SyncPolicy, block_on, check};
 use seeds::{POLICIES, seeds};
@@ -61,7 +61,9 @@ impl Subject for Disturbed {
                 self.engine = None;
                 let disk: FsRef = Arc::new(self.fs.clone());
                 let report = check(&disk, Path::new("/data"), &mut |_| {})?;
-                assert_eq!(report.damage_count, 0, "{:?}", report.damage);
+                if report.damage_count > 0 {
+                    return Err(Error::invalid(format!("damage: {:?}", report.damage)));
+                }
                 self.engine = Some(Arc::new(Engine::open(options(&self.fs, self.policy))?));
                 Ok(())
             }

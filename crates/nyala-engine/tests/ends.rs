@@ -2,7 +2,7 @@
 
 mod support;
 
-use arrow_array::{ArrayRef, Int64Array, TimestampNanosecondArray};
+use arrow_array::{ArrayRef, Int64Array, TimestampNanosecondArray, UInt32Array};
 use nyala_core::schema::Partitioning;
 use nyala_core::store::battery::compare_stores;
 use nyala_core::store::memory::MemoryStore;
@@ -30,6 +30,15 @@ fn a_series_has_rows_at_every_time_but_the_one_no_range_holds() -> Result<()> {
     assert_eq!(rows(&engine, table)?, expected);
     assert!(engine.flush()?);
     assert_eq!(rows(&engine, table)?, expected);
+    let rowsets = engine.stats().rowsets;
+    // Of the one time nothing can be deleted: it is as if nobody had asked, on disk too.
+    let keys: Vec<ArrayRef> = vec![
+        Arc::new(UInt32Array::from(vec![1, 2])),
+        Arc::new(TimestampNanosecondArray::from(vec![i64::MAX, i64::MAX])),
+    ];
+    block_on(engine.write(WriteBatch { operations: vec![Operation::DeleteKeys { table, keys }] }))?;
+    engine.flush()?;
+    assert_eq!(engine.stats().rowsets, rowsets);
     drop(engine);
     let engine = Engine::open(options(&fs.snapshot()))?;
     assert_eq!(rows(&engine, table)?, expected);
