@@ -16,7 +16,6 @@ use crate::statement::select_into;
 use nyala_core::{Error, ErrorKind, Result};
 use nyala_db::catalog::ContinuousQuery;
 use std::collections::HashMap;
-use std::sync::Arc;
 
 /// Missed runs that are made up for at once, at most: more than that go one part after the other.
 const RUNS_AT_ONCE_MAX: i64 = 1024;
@@ -204,7 +203,7 @@ async fn execute(
         }
     }
     select.condition = Some(condition);
-    let shown = Asked::Statements(Arc::new([Statement::Select(Box::new(select.clone()))]));
+    let shown = Asked::Statement(Box::new(Statement::Select(Box::new(select.clone()))));
     let entered = context.running.enter(shown, &context.database, &context.rights);
     // Among fewer queries it may be executed.
     let entered = entered.map_err(|error| Error::new(ErrorKind::Retry, error.message()))?;

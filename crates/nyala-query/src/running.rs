@@ -3,7 +3,7 @@
 //! A request's statements enter together, under one number, and leave when they are dropped. What they say is written
 //! down only when somebody asks.
 
-use crate::influxql::Statement;
+use crate::influxql::{Params, Statement, parse_query};
 use nyala_core::{Error, ErrorKind, Result};
 use nyala_db::users::Rights;
 use std::collections::BTreeMap;
@@ -38,8 +38,15 @@ pub struct RunningQueries {
 /// What a query asks.
 #[derive(Debug, Clone)]
 pub enum Asked {
-    /// The statements of a request.
-    Statements(Arc<[Statement]>),
+    /// A statement that nobody wrote.
+    Statement(Box<Statement>),
+    /// The statements of a request, as they were written.
+    Text {
+        /// InfluxQL that can be parsed.
+        query: String,
+        /// The values of its parameters, in JSON; empty where there are none.
+        values: String,
+    },
     /// Something in another language, by its name.
     Named(&'static str),
 }
@@ -138,9 +145,8 @@ impl Query {
     /// What it asks, without passwords.
     pub fn text(&self) -> String {
         match &self.asked {
-            Asked::Statements(statements) => {
-                statements.iter().map(Statement::to_string).collect::<Vec<_>>().join(";\n")
-            }
+            Asked::Statement(statement) => statement.to_string(),
+            Asked::Text { query, values } => shown(query, values),
             Asked::Named(name) => (*name).to_owned(),
         }
     }
@@ -197,6 +203,14 @@ impl Query {
     }
 }
 
+/// Statements as a server writes them, which keeps passwords to itself. They are parsed again, because far more queries
+/// run than are asked about.
+fn shown(query: &str, values: &str) -> String {
+    let params = if values.is_empty() { Ok(Params::default()) } else { Params::from_json(values) };
+    let statements = params.ok().and_then(|params| parse_query(query, &params).ok()).unwrap_or_default();
+    statements.iter().map(Statement::to_string).collect::<Vec<_>>().join(";\n")
+}
+
 fn interrupted() -> Error {
     Error::new(ErrorKind::Cancelled, "query interrupted")
 }
@@ -226,8 +240,7 @@ mod tests {
     async fn queries_are_bounded_listed_and_killed() {
         let limits = QueryLimits { concurrent_queries_max: 2, ..QueryLimits::default() };
         let running = Arc::new(RunningQueries::new(limits));
-        let enter =
-            || running.enter(Asked::Statements(Arc::new([Statement::ShowQueries])), "x", &Rights::Open);
+        let enter = || running.enter(Asked::Statement(Box::new(Statement::ShowQueries)), "x", &Rights::Open);
         let (first, second) = (enter().unwrap(), enter().unwrap());
         assert_eq!(enter().unwrap_err().message(), "max-concurrent-queries limit exceeded(2, 2)");
         drop(second);
@@ -243,6 +256,13 @@ mod tests {
         assert_eq!(first.query().stopped().await.message(), "query interrupted", "afterwards too");
         assert_eq!(first.query().check().unwrap_err().message(), "query interrupted");
         assert!(running.kill(1).is_err() && running.kill(2).is_err());
+    }
+
+    #[test]
+    fn statements_are_shown_as_the_server_writes_them() {
+        let text = "select v from m where a = $a; create user u with password 'secret'";
+        let written = shown(text, r#"{"a": 5}"#);
+        assert_eq!(written, "SELECT v FROM m WHERE a = 5;\nCREATE USER u WITH PASSWORD [REDACTED]");
     }
 
     #[tokio::test]

@@ -114,7 +114,7 @@ fn a_field_that_comes_after_the_snapshot_is_not_read() -> Result<()> {
 
 fn run(context: &QueryContext, statement: &str) -> Result<()> {
     let statements = parse_query(statement, &Params::default()).expect("a statement");
-    block_on(execute(&statements[0], context, memory())).map(|_| ())
+    block_on(execute(statements[0].clone(), context, memory())).map(|_| ())
 }
 
 #[test]

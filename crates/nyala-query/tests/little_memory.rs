@@ -63,7 +63,7 @@ fn ask(context: &QueryContext, query: &str, memory_bytes: usize) -> Result<Vec<S
     let statements = parse_query(query, &Params::default()).expect("a query");
     let memory = QueryMemory::new(memory_bytes, &MemoryBudget::new(1 << 40));
     block_on(async {
-        let Answer::Stream(mut stream) = execute(&statements[0], context, memory).await? else {
+        let Answer::Stream(mut stream) = execute(statements[0].clone(), context, memory).await? else {
             panic!("{query} is a SELECT");
         };
         let mut frames = Vec::new();
@@ -159,7 +159,7 @@ fn what_is_shown_is_charged_and_a_limit_saves_it() -> Result<()> {
     let show = |text: &str, memory_bytes: usize| -> Result<usize> {
         let statements = parse_query(text, &Params::default()).expect("a query");
         let memory = QueryMemory::new(memory_bytes, &MemoryBudget::new(1 << 40));
-        match block_on(execute(&statements[0], &context, memory))? {
+        match block_on(execute(statements[0].clone(), &context, memory))? {
             Answer::Rows(frames, _) => Ok(frames.iter().map(Frame::rows).sum::<usize>()),
             _ => panic!("{text} answers with rows"),
         }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub(super) async fn explain(select: &Select, context: &QueryContext) -> Result<Answer> {
-    let plan = plan_of(select, context).await?;
+    let plan = plan_of(select.clone(), context).await?;
     let snapshot = context.catalog.store().snapshot();
     let mut reads = Vec::new();
     describe(&plan, &snapshot, &mut reads);
@@ -106,7 +106,7 @@ fn name_of(function: Function) -> &'static str {
 
 pub(super) async fn analyze(select: &Select, context: &QueryContext, memory: QueryMemory) -> Result<Answer> {
     let begun = Instant::now();
-    let plan = plan_of(select, context).await?;
+    let plan = plan_of(select.clone(), context).await?;
     let planned = begun.elapsed();
     let mut stream = SelectStream::open(Arc::new(plan), context.catalog.store().snapshot(), memory).await?;
     let (mut rows, mut series, mut last) = (0, 0, None);

@@ -26,7 +26,7 @@ pub async fn select_into(select: &Select, context: &QueryContext, memory: QueryM
     let target = select.target.as_ref().ok_or_else(|| Error::invalid("the query has no INTO"))?;
     let mut points = Points::to(target, context)?;
     points.text_max = TEXT_AT_ONCE.min(memory.limit_bytes() / TEXT_SHARE);
-    let plan = Arc::new(plan_of(select, context).await?);
+    let plan = Arc::new(plan_of(select.clone(), context).await?);
     if plan.time_column != "time" {
         return Err(Error::invalid("error finding time index in result"));
     }

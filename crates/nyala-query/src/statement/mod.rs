@@ -86,16 +86,24 @@ pub fn only_reads(statement: &Statement) -> bool {
 }
 
 /// Executes a statement that [`authorize`] let through. Rows of a SELECT are computed as the caller takes them.
-pub async fn execute(statement: &Statement, context: &QueryContext, memory: QueryMemory) -> Result<Answer> {
+pub async fn execute(statement: Statement, context: &QueryContext, memory: QueryMemory) -> Result<Answer> {
     match statement {
-        Statement::Select(select) if select.target.is_some() => into::execute(select, context, memory).await,
-        Statement::Select(select) => {
-            let plan = plan_of(select, context).await?;
+        Statement::Select(select) if select.target.is_none() => {
+            let plan = plan_of(*select, context).await?;
             let snapshot = context.catalog.store().snapshot();
             SelectStream::open(Arc::new(plan), snapshot, memory)
                 .await
                 .map(|stream| Answer::Stream(Box::new(stream)))
         }
+        // By itself, so that a SELECT does not take the room of the largest of all when it is moved.
+        other => Box::pin(execute_other(&other, context, memory)).await,
+    }
+}
+
+/// Executes all but a SELECT that only shows rows.
+async fn execute_other(statement: &Statement, context: &QueryContext, memory: QueryMemory) -> Result<Answer> {
+    match statement {
+        Statement::Select(select) => into::execute(select, context, memory).await,
         Statement::Explain { analyze: false, select } => explain::explain(select, context).await,
         Statement::Explain { analyze: true, select } => explain::analyze(select, context, memory).await,
         Statement::CreateDatabase(create) => definition::create_database(create, context).await,
@@ -171,10 +179,9 @@ pub async fn execute(statement: &Statement, context: &QueryContext, memory: Quer
 }
 
 /// The plan of a SELECT.
-async fn plan_of(select: &Select, context: &QueryContext) -> Result<Plan> {
-    check_names(select)?;
-    let compiled =
-        compile(select.clone(), context.now_ns).map_err(|error| Error::invalid(error.to_string()))?;
+async fn plan_of(select: Select, context: &QueryContext) -> Result<Plan> {
+    check_names(&select)?;
+    let compiled = compile(select, context.now_ns).map_err(|error| Error::invalid(error.to_string()))?;
     let mut rewritten = rewrite(compiled.select, context).await?;
     if rewritten.time_column == "time" {
         rewritten.time_column = compiled.time_column;

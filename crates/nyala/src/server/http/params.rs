@@ -42,6 +42,12 @@ impl Params {
         self.pairs.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value)
     }
 
+    /// Takes the first value of a name away; empty where there is none.
+    pub(super) fn take(&mut self, name: &str) -> String {
+        let found = self.pairs.iter_mut().find(|(own, _)| own == name);
+        found.map_or(String::new(), |(_, value)| std::mem::take(value))
+    }
+
     /// Whether a name is there with `true` as its value.
     pub(super) fn is_true(&self, name: &str) -> bool {
         self.get(name) == "true"

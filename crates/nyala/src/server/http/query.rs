@@ -16,6 +16,7 @@ use job::{Job, Output};
 use nyala_db::users::Rights;
 use nyala_query::exec::QueryMemory;
 use nyala_query::influxql;
+use nyala_query::running::Asked;
 use std::net::IpAddr;
 use text::Text;
 use tokio::sync::mpsc;
@@ -44,7 +45,7 @@ pub(super) async fn handle(
             Method::POST => read_form(context, &head.headers, incoming, of_url).await?,
             _ => (of_url, None),
         };
-        answer(context, head, &params, Shape { format, pretty }, rights, client).await
+        answer(context, head, params, Shape { format, pretty }, rights, client).await
     };
     answered.await.map_err(|failure| if pretty { prettily(failure) } else { failure })
 }
@@ -102,14 +103,15 @@ fn params_of(form: Body, boundary: Option<&str>, of_url: Params) -> Result<(Para
 async fn answer(
     context: &Context,
     head: &Parts,
-    params: &Params,
+    mut params: Params,
     shape: Shape,
     rights: Rights,
     client: Option<IpAddr>,
 ) -> Result<Response<Answer>, Failure> {
-    let text = Text::of(params)?;
+    let text = Text::of(&params)?;
     let databases = context.databases()?;
     let held = QueryMemory::new(context.limits.query_bytes, &databases.memory);
+    let is_short = text.is_short();
     let statements = text.statements(context, &rights, &held).await?;
     let chunk_rows = params.is_true("chunked").then(|| {
         params.get("chunk_size").parse().ok().filter(|rows| *rows > 0).unwrap_or(DEFAULT_CHUNK_ROWS)
@@ -118,7 +120,8 @@ async fn answer(
     let packed = gzip::is_accepted(&head.headers);
     let (pieces, mut received) = mpsc::channel(PIECES_MAX);
     let job = Job {
-        statements: statements.into(),
+        statements,
+        asked: Asked::Text { query: params.take("q"), values: params.take("params") },
         context: context.query(databases, params.get("db").to_owned(), params.get("rp").to_owned(), rights),
         by_get: head.method == Method::GET,
         audit: context.audit.clone(),
@@ -144,7 +147,7 @@ async fn answer(
         context.work.spawn(async move { while received.recv().await.is_some() {} });
         return Ok(empty(StatusCode::NO_CONTENT));
     }
-    job.start(context, text.is_short()).await;
+    job.start(context, is_short).await;
     // The first piece comes when the answer is whole, or too large to wait for.
     let first = match received.recv().await {
         Some(Ok(first)) => first,

@@ -48,7 +48,7 @@ async fn perform(
     let query = context.query(databases, database.to_owned(), String::new(), rights.clone());
     let memory = QueryMemory::new(context.limits.query_bytes, &databases.memory);
     let executed = context.work.spawn(async move {
-        let answer = execute(&statements[0], &query, memory).await;
+        let answer = execute(statements[0].clone(), &query, memory).await;
         (answer, statements)
     });
     let broken = |_| failure(StatusCode::INTERNAL_SERVER_ERROR, "the request was broken off");

@@ -110,7 +110,9 @@ impl Output {
 
 /// The statements of a request, to be executed one after the other.
 pub(super) struct Job {
-    pub(super) statements: Arc<[Statement]>,
+    pub(super) statements: Vec<Statement>,
+    /// What they are shown as among the queries that run.
+    pub(super) asked: Asked,
     pub(super) context: QueryContext,
     pub(super) by_get: bool,
     /// Told of what an operator wants to know, and where it came from.
@@ -140,14 +142,14 @@ impl Job {
     }
 
     pub(super) async fn run(mut self) {
-        let statements = self.statements.clone();
+        let statements = std::mem::take(&mut self.statements);
         let among = self.context.running.clone();
-        let asked = Asked::Statements(statements.clone());
+        let asked = std::mem::replace(&mut self.asked, Asked::Named(""));
         match among.enter(asked, &self.context.database, &self.context.rights) {
             Ok(entered) => {
                 let query = entered.query();
                 self.context.query = Some(query.clone());
-                if self.execute_all(&statements, &query).await.is_err() {
+                if self.execute_all(statements, &query).await.is_err() {
                     return;
                 }
             }
@@ -166,15 +168,18 @@ impl Job {
         drop(self.output.send(true).await);
     }
 
-    async fn execute_all(&mut self, statements: &[Statement], query: &Query) -> Result<(), ClientGone> {
-        for (number, statement) in statements.iter().enumerate() {
-            let zone = match statement {
+    async fn execute_all(&mut self, statements: Vec<Statement>, query: &Query) -> Result<(), ClientGone> {
+        let count = statements.len();
+        for (number, statement) in statements.into_iter().enumerate() {
+            let zone = match &statement {
                 Statement::Select(select) => select.zone,
                 _ => None,
             };
             self.output.answer.begin_statement(number, zone);
+            // Of those that change something is something to say afterwards.
+            let changes = (!statement::only_reads(&statement)).then(|| statement.clone());
             let executed = self.execute(statement, query).await;
-            if executed.is_ok() {
+            if let (Ok(()), Some(statement)) = (&executed, &changes) {
                 self.audit.executed(
                     statement,
                     &self.context.database,
@@ -182,16 +187,17 @@ impl Job {
                     self.client,
                 );
             }
+            let deprecated = changes.as_ref().filter(|statement| self.by_get && warns_of_get(statement));
             match executed {
-                Ok(()) if self.by_get && warns_of_get(statement) => {
-                    let statement = statement::in_full(statement, &self.context);
-                    self.output.answer.end_statement_with_warning(&format!(
-                        "deprecated use of '{statement}' in a read only context, please use a POST request instead"
-                    ));
-                }
-                Ok(()) => match self.hint.take() {
-                    Some(hint) => self.output.answer.end_statement_with_warning(&hint),
-                    None => self.output.answer.end_statement(),
+                Ok(()) => match (deprecated, self.hint.take()) {
+                    (Some(statement), _) => {
+                        let statement = statement::in_full(statement, &self.context);
+                        self.output.answer.end_statement_with_warning(&format!(
+                            "deprecated use of '{statement}' in a read only context, please use a POST request instead"
+                        ));
+                    }
+                    (None, Some(hint)) => self.output.answer.end_statement_with_warning(&hint),
+                    (None, None) => self.output.answer.end_statement(),
                 },
                 Err(Stop::ClientGone) => return Err(ClientGone),
                 Err(Stop::Enough) => {
@@ -200,13 +206,13 @@ impl Job {
                 }
                 Err(Stop::Refused(error)) => self.output.answer.fail_statement(&error.to_string()),
                 Err(Stop::Failed(error)) => {
-                    self.fail(number, statements.len(), &error.to_string());
+                    self.fail(number, count, &error.to_string());
                     break;
                 }
             }
             // One that cannot be broken off ends, and nothing is executed after it.
             if query.check().is_err() {
-                for later in number + 1..statements.len() {
+                for later in number + 1..count {
                     self.output.answer.begin_statement(later, None);
                     self.output.answer.fail_statement("not executed");
                 }
@@ -234,10 +240,10 @@ impl Job {
         }
     }
 
-    async fn execute(&mut self, statement: &Statement, query: &Query) -> Result<(), Stop> {
+    async fn execute(&mut self, statement: Statement, query: &Query) -> Result<(), Stop> {
         let memory = QueryMemory::new(self.memory_bytes, &self.memory);
         // Reading stops when nobody waits for it any more; what changes something looks by itself whether it can stop.
-        let reads = statement::only_reads(statement);
+        let reads = statement::only_reads(&statement);
         let gone = self.output.pieces.clone();
         let mut stopped = std::pin::pin!(query.stopped());
         let executed = tokio::select! {
@@ -343,10 +349,7 @@ impl From<nyala_core::Error> for Stop {
     }
 }
 
-/// Whether a statement changes something and InfluxDB warns of asking for it by GET: it forgot DELETE.
+/// Whether InfluxDB warns of asking by GET for a statement that changes something: it forgot DELETE.
 fn warns_of_get(statement: &Statement) -> bool {
-    match statement {
-        Statement::Delete(_) => false,
-        other => !statement::only_reads(other),
-    }
+    !matches!(statement, Statement::Delete(_))
 }
