@@ -3,7 +3,7 @@
 use crate::catalog::{Catalog, Measurement};
 use crate::series::TagFilter;
 use nyala_core::schema::TIME_COLUMN;
-use nyala_core::store::{Delete, Direction, Operation, Order, RowSelection, ScanRequest, SeriesSet};
+use nyala_core::store::{Delete, Operation, RowSelection, ScanRequest, SeriesSet};
 use nyala_core::{Result, SeriesId, TimeRange};
 use roaring::RoaringBitmap;
 use std::collections::BTreeSet;
@@ -198,15 +198,5 @@ fn series_set(measurement: &Measurement, ids: &RoaringBitmap) -> SeriesSet {
 
 /// A scan for what rows there are, without their fields.
 fn times_of(measurement: &Measurement, rows: RowSelection) -> ScanRequest {
-    ScanRequest {
-        table: measurement.table(),
-        rows,
-        columns: vec![TIME_COLUMN],
-        predicates: Vec::new(),
-        skip_empty_rows: false,
-        order: Order::Key(Direction::Forward),
-        ties: [].into(),
-        limit: None,
-        limit_per_prefix: None,
-    }
+    ScanRequest::by_key(measurement.table(), rows, vec![TIME_COLUMN])
 }

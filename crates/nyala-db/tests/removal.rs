@@ -7,8 +7,8 @@ use nyala_core::memory::MemoryBudget;
 use nyala_core::schema::TIME_COLUMN;
 use nyala_core::store::memory::MemoryStore;
 use nyala_core::store::{
-    Alteration, Capabilities, Delete, Direction, Order, PartitionInfo, RowSelection, ScanRequest, SeriesSet,
-    SnapshotRef, Store, StoreRef, Update, WriteBatch,
+    Alteration, Capabilities, Delete, PartitionInfo, RowSelection, ScanRequest, SeriesSet, SnapshotRef,
+    Store, StoreRef, Update, WriteBatch,
 };
 use nyala_core::{Result, Sequence, SeriesId, TableId, TableSchema, TimeRange};
 use nyala_db::catalog::{Catalog, Measurement};
@@ -295,17 +295,11 @@ async fn a_removal_that_is_broken_off_leaves_no_point_without_its_series() {
 }
 
 fn times_of(measurement: &Measurement, series: SeriesSet) -> ScanRequest {
-    ScanRequest {
-        table: measurement.table(),
-        rows: RowSelection::Series { series, time: TimeRange::ALL },
-        columns: vec![TIME_COLUMN],
-        predicates: Vec::new(),
-        skip_empty_rows: false,
-        order: Order::Key(Direction::Forward),
-        ties: [].into(),
-        limit: None,
-        limit_per_prefix: None,
-    }
+    ScanRequest::by_key(
+        measurement.table(),
+        RowSelection::Series { series, time: TimeRange::ALL },
+        vec![TIME_COLUMN],
+    )
 }
 
 /// The points of a measurement by host, as a snapshot shows them.

@@ -254,8 +254,7 @@ mod tests {
     use arrow_array::{TimestampNanosecondArray, UInt32Array};
     use nyala_core::ColumnId;
     use nyala_core::store::{
-        CellColumn, Direction, Operation, Order, RowSelection, ScanRequest, Store, Upsert, WriteBatch,
-        WriteMode,
+        CellColumn, Operation, RowSelection, ScanRequest, Store, Upsert, WriteBatch, WriteMode,
     };
 
     fn open(fs: &SimulatedFs) -> Result<Engine> {
@@ -278,17 +277,7 @@ mod tests {
     }
 
     fn rows(engine: &Engine, table: TableId) -> Result<usize> {
-        let request = ScanRequest {
-            table,
-            rows: RowSelection::All,
-            columns: vec![ColumnId(1)],
-            predicates: Vec::new(),
-            skip_empty_rows: false,
-            order: Order::Key(Direction::Forward),
-            ties: [].into(),
-            limit: None,
-            limit_per_prefix: None,
-        };
+        let request = ScanRequest::by_key(table, RowSelection::All, vec![ColumnId(1)]);
         block_on(async {
             let (mut stream, mut rows) = (engine.snapshot().scan(request).await?, 0);
             while let Some(batch) = stream.next().await? {

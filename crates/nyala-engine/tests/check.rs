@@ -8,8 +8,8 @@ use arrow_array::{
 };
 use nyala_core::schema::Partitioning;
 use nyala_core::store::{
-    Alteration, CellColumn, Direction, Operation, Order, RowSelection, ScanRequest, SeriesSet, Store, Upsert,
-    WriteBatch, WriteMode,
+    Alteration, CellColumn, Operation, RowSelection, ScanRequest, SeriesSet, Store, Upsert, WriteBatch,
+    WriteMode,
 };
 use nyala_core::{ColumnId, ColumnSchema, ColumnType, ErrorKind, Result, TableId, TableSchema, TimeRange};
 use nyala_engine::fs::{Access, DirEntry, FileSystem, FsRef, SimulatedFs};
@@ -135,17 +135,7 @@ fn ask(engine: &Engine, question: Question) -> Result<Vec<ArrayRef>> {
         },
     };
     block_on(async {
-        let request = ScanRequest {
-            table: question.table,
-            rows,
-            columns: vec![ColumnId(question.column)],
-            predicates: Vec::new(),
-            skip_empty_rows: false,
-            order: Order::Key(Direction::Forward),
-            ties: [].into(),
-            limit: None,
-            limit_per_prefix: None,
-        };
+        let request = ScanRequest::by_key(question.table, rows, vec![ColumnId(question.column)]);
         let mut stream = engine.snapshot().scan(request).await?;
         let mut answer = Vec::new();
         while let Some(batch) = stream.next().await? {

@@ -15,8 +15,8 @@ use nyala_core::schema::Partitioning;
 use nyala_core::store::battery::{Generator, Outcome, check_reads, compare_snapshots};
 use nyala_core::store::memory::MemoryStore;
 use nyala_core::store::{
-    Alteration, CellColumn, Direction, Operation, Order, RowSelection, ScanRequest, Snapshot, SnapshotRef,
-    Store, Upsert, WriteBatch, WriteMode,
+    Alteration, CellColumn, Operation, RowSelection, ScanRequest, Snapshot, SnapshotRef, Store, Upsert,
+    WriteBatch, WriteMode,
 };
 use nyala_core::{ColumnId, ColumnSchema, ColumnType, ErrorKind, Result, TableId, TableSchema};
 use nyala_engine::fs::{Fault, SimulatedFs};
@@ -195,17 +195,7 @@ impl Ledger {
         block_on(async {
             let mut sum = 0;
             for table in [self.series, self.keyed] {
-                let request = ScanRequest {
-                    table,
-                    rows: RowSelection::All,
-                    columns: vec![VALUE],
-                    predicates: Vec::new(),
-                    skip_empty_rows: false,
-                    order: Order::Key(Direction::Forward),
-                    ties: [].into(),
-                    limit: None,
-                    limit_per_prefix: None,
-                };
+                let request = ScanRequest::by_key(table, RowSelection::All, vec![VALUE]);
                 let mut stream = snapshot.scan(request).await?;
                 while let Some(batch) = stream.next().await? {
                     sum += batch.columns[0].as_primitive::<Int64Type>().iter().flatten().sum::<i64>();
@@ -424,17 +414,7 @@ fn writers_go_on_while_columns_of_their_table_come_and_go() {
     });
     engine.check_writable().expect("no batch broke off");
     let rows = |engine: &Engine| {
-        let request = ScanRequest {
-            table,
-            rows: RowSelection::All,
-            columns: vec![ColumnId(1)],
-            predicates: Vec::new(),
-            skip_empty_rows: false,
-            order: Order::Key(Direction::Forward),
-            ties: [].into(),
-            limit: None,
-            limit_per_prefix: None,
-        };
+        let request = ScanRequest::by_key(table, RowSelection::All, vec![ColumnId(1)]);
         block_on(async {
             let (mut stream, mut rows) = (engine.snapshot().scan(request).await?, 0);
             while let Some(batch) = stream.next().await? {

@@ -214,17 +214,8 @@ fn rows_of_one_series_in_memory_come_in_batches_that_can_be_held() -> Result<()>
         block_on(engine.write(WriteBatch { operations: vec![Operation::Upsert(upsert)] }))?;
     }
     let check = |columns: u32, when: &str| -> Result<()> {
-        let request = ScanRequest {
-            table,
-            rows: RowSelection::All,
-            columns: (0..=columns).map(|id| ColumnId(1 + id)).collect(),
-            predicates: Vec::new(),
-            skip_empty_rows: false,
-            order: Order::Key(Direction::Forward),
-            ties: [].into(),
-            limit: None,
-            limit_per_prefix: None,
-        };
+        let request =
+            ScanRequest::by_key(table, RowSelection::All, (0..=columns).map(|id| ColumnId(1 + id)).collect());
         block_on(async {
             let (mut stream, mut times) = (engine.snapshot().scan(request).await?, Vec::new());
             while let Some(batch) = stream.next().await? {

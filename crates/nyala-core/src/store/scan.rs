@@ -38,6 +38,21 @@ pub struct ScanRequest {
 }
 
 impl ScanRequest {
+    /// Rows in order of their keys: all of those that are named, with no condition and no limit.
+    pub fn by_key(table: TableId, rows: RowSelection, columns: Vec<ColumnId>) -> Self {
+        Self {
+            table,
+            rows,
+            columns,
+            predicates: Vec::new(),
+            skip_empty_rows: false,
+            order: Order::Key(Direction::Forward),
+            ties: [].into(),
+            limit: None,
+            limit_per_prefix: None,
+        }
+    }
+
     /// Checks against the schema: known columns, an order and a selection that the key allows.
     pub fn validate(&self, schema: &TableSchema) -> Result<()> {
         let named = self.columns.iter().chain(self.predicates.iter().map(|predicate| &predicate.column));

@@ -85,8 +85,9 @@ impl Windows {
             Windows::Regular { start_ns, width_ns, .. }
                 if start_of(*start_ns, *width_ns as u64, last) < i64::MAX =>
             {
-                let start_of = |index| start_ns.wrapping_add(width_ns.wrapping_mul(index as i64));
-                starts_ns.extend(windows.map(start_of));
+                // None is beyond the end of time, so nothing has to be looked at for each.
+                starts_ns
+                    .extend(windows.map(|index| start_ns.wrapping_add(width_ns.wrapping_mul(index as i64))));
             }
             _ => starts_ns.extend(windows.map(|index| self.range(index).start_ns)),
         }

@@ -227,20 +227,22 @@ impl<E: Copy, T> Page<E, T> {
     fn remove_all(&mut self, gone: &[u64; BITMAP_WORDS]) {
         let old = std::mem::take(self);
         let stays = |slot: usize| gone[slot / 64] >> (slot % 64) & 1 == 0;
-        // Slots that stay, with the places they had.
-        let left: Vec<(usize, usize)> = old.slots().zip(0..).filter(|(slot, _)| stays(*slot)).collect();
-        self.ends.reserve_exact(left.len());
-        self.items.reserve_exact(left.len());
-        self.elements.reserve_exact(left.iter().map(|(_, place)| old.run(*place).len()).sum());
-        for (_, place) in &left {
-            self.elements.extend_from_slice(old.run(*place));
+        let slots: Vec<usize> = old.slots().collect();
+        // Those that stay, and the places they had.
+        let left = || slots.iter().enumerate().filter(|(_, slot)| stays(**slot));
+        let count = left().count();
+        self.ends.reserve_exact(count);
+        self.items.reserve_exact(count);
+        self.elements.reserve_exact(left().map(|(place, _)| old.run(place).len()).sum());
+        for (place, _) in left() {
+            self.elements.extend_from_slice(old.run(place));
             self.ends.push(self.elements.len() as u32);
         }
-        if left.last().is_some_and(|(slot, _)| *slot >= left.len()) {
-            self.with_holes = Some(Present::of(left.iter().map(|(slot, _)| *slot)));
+        if left().next_back().is_some_and(|(_, slot)| *slot >= count) {
+            self.with_holes = Some(Present::of(left().map(|(_, slot)| *slot)));
         }
-        let items = old.slots().collect::<Vec<_>>().into_iter().zip(old.items);
-        self.items.extend(items.filter(|(slot, _)| stays(*slot)).map(|(_, item)| item));
+        let items = old.items.into_iter().zip(&slots).filter(|(_, slot)| stays(**slot));
+        self.items.extend(items.map(|(item, _)| item));
     }
 
     fn shrink(&mut self) {

@@ -203,8 +203,7 @@ mod tests {
     use arrow_array::types::{Int64Type, TimestampNanosecondType};
     use arrow_array::{Int64Array, TimestampNanosecondArray, UInt32Array};
     use nyala_core::store::{
-        Alteration, CellColumn, Direction, Operation, Order, RowSelection, ScanRequest, Store, Upsert,
-        WriteBatch, WriteMode,
+        Alteration, CellColumn, Operation, RowSelection, ScanRequest, Store, Upsert, WriteBatch, WriteMode,
     };
     use nyala_core::{ColumnId, ColumnType, TableId, TableSchema};
     use std::collections::BTreeMap;
@@ -233,17 +232,7 @@ mod tests {
 
     fn rows(engine: &Engine, table: TableId) -> Result<BTreeMap<(u32, i64), i64>> {
         block_on(async {
-            let request = ScanRequest {
-                table,
-                rows: RowSelection::All,
-                columns: vec![ColumnId(1), ColumnId(2)],
-                predicates: Vec::new(),
-                skip_empty_rows: false,
-                order: Order::Key(Direction::Forward),
-                ties: [].into(),
-                limit: None,
-                limit_per_prefix: None,
-            };
+            let request = ScanRequest::by_key(table, RowSelection::All, vec![ColumnId(1), ColumnId(2)]);
             let mut stream = engine.snapshot().scan(request).await?;
             let mut rows = BTreeMap::new();
             while let Some(batch) = stream.next().await? {

@@ -4,8 +4,8 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampNanosecondType};
 use arrow_array::{Int64Array, TimestampNanosecondArray, UInt32Array};
 use nyala_core::store::{
-    Alteration, CellColumn, Direction, Operation, Order, RowSelection, ScanRequest, SnapshotRef, Store,
-    Upsert, WriteBatch, WriteMode,
+    Alteration, CellColumn, Operation, RowSelection, ScanRequest, SnapshotRef, Store, Upsert, WriteBatch,
+    WriteMode,
 };
 use nyala_core::{ColumnId, ColumnType, Result, TableId, TableSchema};
 use nyala_engine::fs::SimulatedFs;
@@ -42,17 +42,7 @@ pub fn rows(engine: &Engine, table: TableId) -> Result<Vec<(u32, i64, Option<i64
 pub fn rows_of(snapshot: &SnapshotRef, table: TableId) -> Result<Vec<(u32, i64, Option<i64>)>> {
     block_on(async {
         let mut stream = snapshot
-            .scan(ScanRequest {
-                table,
-                rows: RowSelection::All,
-                columns: vec![ColumnId(1), ColumnId(2)],
-                predicates: Vec::new(),
-                skip_empty_rows: false,
-                order: Order::Key(Direction::Forward),
-                ties: [].into(),
-                limit: None,
-                limit_per_prefix: None,
-            })
+            .scan(ScanRequest::by_key(table, RowSelection::All, vec![ColumnId(1), ColumnId(2)]))
             .await?;
         let mut rows = Vec::new();
         while let Some(batch) = stream.next().await? {

@@ -8,7 +8,6 @@ use super::transform::{Pipeline, Series};
 use crate::plan::{CallPlan, Fill, Function, MINIMUM_TIME_NS, Plan};
 use nyala_core::Result;
 use nyala_core::store::Windows;
-use std::ops::Range;
 
 /// What a filled window takes while it is filled, about, beside its columns: numbers and positions.
 const FILLED_BYTES: usize = 32;
@@ -110,21 +109,21 @@ impl Points {
     }
 }
 
-/// The time a window is shown at: its start, or 0 where that is the beginning of time.
-fn start_of(windows: &Windows, index: usize) -> i64 {
-    match windows.range(index).start_ns {
-        start_ns if start_ns <= MINIMUM_TIME_NS => 0,
-        start_ns => start_ns,
-    }
+/// The times that all windows are shown at.
+pub fn starts_of(windows: &Windows) -> Vec<i64> {
+    let mut starts_ns = Vec::with_capacity(windows.count());
+    windows.push_starts(0..windows.count(), &mut starts_ns);
+    starts_ns.iter_mut().for_each(|start_ns| *start_ns = shown(*start_ns));
+    starts_ns
 }
 
-/// The times that some windows are shown at.
-pub fn starts_of(windows: &Windows, range: Range<usize>) -> Vec<i64> {
-    let mut starts_ns = Vec::with_capacity(range.len());
-    windows.push_starts(range, &mut starts_ns);
-    let unbounded = starts_ns.iter_mut().take_while(|start_ns| **start_ns <= MINIMUM_TIME_NS);
-    unbounded.for_each(|start_ns| *start_ns = 0);
-    starts_ns
+fn start_of(windows: &Windows, index: usize) -> i64 {
+    shown(windows.range(index).start_ns)
+}
+
+/// The time a window is shown at: its start, or 0 where that is the beginning of time.
+fn shown(start_ns: i64) -> i64 {
+    if start_ns <= MINIMUM_TIME_NS { 0 } else { start_ns }
 }
 
 fn filled(

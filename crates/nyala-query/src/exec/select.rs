@@ -222,7 +222,7 @@ impl SelectStream {
                         Computed::Whole(columns) => {
                             current.next += count;
                             let rows = windows.count();
-                            let starts = starts_of(windows, 0..rows);
+                            let starts = starts_of(windows);
                             let span = |member: usize| (member - lowest) * rows..(member - lowest + 1) * rows;
                             let groups = (first..).zip(members.into_iter().map(span)).collect();
                             let times_ns = starts.repeat(highest + 1 - lowest);

@@ -82,21 +82,20 @@ const DAY_NS: u64 = 86_400_000_000_000;
 /// The date written last: it seldom changes from one time to the next.
 struct WrittenDate {
     days: i64,
-    /// Where the day starts in UTC, ns; the first day's wraps around, as what is counted from it does.
-    start_ns: i64,
     text: [u8; 10],
 }
 
 impl Default for WrittenDate {
     fn default() -> Self {
-        Self { days: 0, start_ns: 0, text: *b"1970-01-01" }
+        Self { days: 0, text: *b"1970-01-01" }
     }
 }
 
 impl WrittenDate {
     /// Writes a time as [`push_rfc3339`] does, in quotes, and returns its length.
     fn write(&mut self, time_ns: i64, zone: Option<Zone>, text: &mut TimeText) -> usize {
-        let of_day_ns = (time_ns as u64).wrapping_sub(self.start_ns as u64);
+        // The start of the first day is no time, and wraps around as the difference does.
+        let of_day_ns = (time_ns as u64).wrapping_sub((self.days as u64).wrapping_mul(DAY_NS));
         let (second, fraction_ns, offset_seconds) = if of_day_ns < DAY_NS && zone.is_none() {
             ((of_day_ns / 1_000_000_000) as u32, (of_day_ns % 1_000_000_000) as u32, 0)
         } else {
@@ -151,7 +150,6 @@ impl WrittenDate {
         let (year, month, day) = civil(days);
         let (year, month, day) = (year as u32, month as u32, day as u32);
         self.days = days;
-        self.start_ns = days.wrapping_mul(DAY_NS as i64);
         for (place, value) in [(0, year / 100), (2, year % 100), (5, month), (8, day)] {
             set_pair(&mut self.text, place, value);
         }

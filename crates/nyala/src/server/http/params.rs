@@ -78,6 +78,8 @@ fn decode(text: &str, plus: u8) -> Option<Cow<'_, str>> {
         length += 1;
     }
     decoded.truncate(length);
+    // It may be kept for long.
+    decoded.shrink_to_fit();
     let lossy = |error: FromUtf8Error| String::from_utf8_lossy(error.as_bytes()).into_owned();
     Some(Cow::Owned(String::from_utf8(decoded).unwrap_or_else(lossy)))
 }

@@ -47,8 +47,12 @@ impl<'a> Text<'a> {
         let (statements, regexes) = if self.is_short() {
             self.parsed(rights)?
         } else {
-            let text_bytes = TOKEN_BYTES * (tokens(self.query) + tokens(self.values));
-            memory.charge(text_bytes).map_err(|error| refused(error, "the text of the query is too long"))?;
+            // The text itself is kept for who asks what runs.
+            let text_bytes = self.query.len() + self.values.len();
+            let parsed_bytes = TOKEN_BYTES * (tokens(self.query) + tokens(self.values));
+            memory
+                .charge(text_bytes + parsed_bytes)
+                .map_err(|error| refused(error, "the text of the query is too long"))?;
             let [query, values, database] = [self.query, self.values, self.database].map(str::to_owned);
             let rights = rights.clone();
             let parsed = context.work.spawn(async move {
