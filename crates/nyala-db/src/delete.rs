@@ -1,7 +1,7 @@
 //! Deleting points, and the series that have none left.
 
 use crate::catalog::{Catalog, Measurement};
-use crate::series::TagFilter;
+use crate::series::{Stay, TagFilter};
 use nyala_core::schema::TIME_COLUMN;
 use nyala_core::store::{Delete, Operation, RowSelection, ScanRequest, SeriesSet};
 use nyala_core::{Result, SeriesId, TimeRange};
@@ -23,6 +23,12 @@ impl Catalog {
         tags: &TagFilter,
         time: TimeRange,
     ) -> Result<()> {
+        // What is away need not come where all goes.
+        let is_all = time == TimeRange::ALL && matches!(tags, TagFilter::All);
+        let _stay = match is_all {
+            true => Stay::default(),
+            false => self.recall(measurement, time).await?,
+        };
         let _owned = measurement.membership().own().await;
         if measurement.membership().has_ended() {
             return Ok(());
@@ -31,7 +37,7 @@ impl Catalog {
         if time != TimeRange::ALL {
             ids = self.with_rows(measurement, ids, time).await?;
         }
-        if ids.is_empty() {
+        if ids.is_empty() && !(is_all && measurement.has_away()) {
             return Ok(());
         }
         // Before: whoever asked may leave half-way.
@@ -44,7 +50,11 @@ impl Catalog {
         };
         let free = self.empty_shards(measurement, time, &empty).await?;
         let types = measurement.forget_shard_types(|start_ns| free.contains(&start_ns));
-        self.remove_series(measurement, &empty, types).await
+        self.remove_series(measurement, &empty, types).await?;
+        if is_all {
+            self.remove_all_sets(measurement).await?;
+        }
+        Ok(())
     }
 
     /// The shards that lost their last row to a deletion, by their starts: the types of fields are free again there.
@@ -125,9 +135,11 @@ impl Catalog {
         let gone = self.store().drop_partitions(measurement.table(), range).await?;
         measurement.presence().write().keep(|shard| !range.covers(shard));
         let left = self.store().partitions(measurement.table())?;
+        let left: Vec<TimeRange> = left.iter().map(|partition| partition.range).collect();
+        let _stays = measurement.recall_for_drop(range, &left).await?;
         let mut empty = measurement.series().all().clone();
         let mut present = empty.clone();
-        if !measurement.presence().read().narrow(&mut present, left.iter().map(|partition| partition.range)) {
+        if !measurement.presence().read().narrow(&mut present, left.iter().copied()) {
             present = self.with_rows(measurement, present, TimeRange::ALL).await?;
         }
         empty -= present;

@@ -7,6 +7,7 @@
 pub mod catalog;
 mod delete;
 pub mod feed;
+pub mod idle;
 pub mod ingest;
 mod names;
 mod records;

@@ -3,8 +3,7 @@
 use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, BinaryArray};
 use nyala_core::store::{
-    CellColumn, Direction, Operation, Order, RowSelection, ScanRequest, StoreRef, Upsert, WriteBatch,
-    WriteMode,
+    CellColumn, Operation, RowSelection, RowStream, ScanRequest, StoreRef, Upsert, WriteBatch, WriteMode,
 };
 use nyala_core::{ColumnId, ColumnSchema, ColumnType, Partitioning, Result, TableId, TableSchema, Value};
 use std::ops::Bound;
@@ -85,25 +84,51 @@ impl Records {
         }
     }
 
+    /// The value under a key.
+    pub async fn find(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut found = None;
+        let range = (Bound::Included(key.to_vec()), Bound::Included(key.to_vec()));
+        self.visit_keys(range, Some(1), |_, value| found = Some(value.to_vec())).await?;
+        Ok(found)
+    }
+
+    /// Calls `visit` like [`Self::visit_between`]; where it answers with a key, those before that key are left out.
+    pub async fn visit_some(
+        &self,
+        first: &[u8],
+        last: &[u8],
+        mut visit: impl FnMut(&[u8], &[u8]) -> Option<Vec<u8>>,
+    ) -> Result<()> {
+        let mut start = Some(first.to_vec());
+        while let Some(from) = start.take() {
+            let mut wanted: Option<Vec<u8>> = None;
+            let mut rows = self.scan((Bound::Included(from), end_of(last)), None).await?;
+            while let Some(batch) = rows.next().await? {
+                let (keys, values) =
+                    (batch.columns[0].as_binary::<i32>(), batch.columns[1].as_binary::<i32>());
+                for row in 0..batch.rows {
+                    let key = keys.value(row);
+                    if wanted.as_ref().is_none_or(|wanted| key >= &**wanted) {
+                        wanted = visit(key, values.value(row));
+                    }
+                }
+                // What lies between is not read.
+                if wanted.as_ref().is_some_and(|wanted| keys.value(batch.rows - 1) < &**wanted) {
+                    start = wanted;
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
     async fn visit_keys(
         &self,
-        (start, end): (Bound<Vec<u8>>, Bound<Vec<u8>>),
+        range: (Bound<Vec<u8>>, Bound<Vec<u8>>),
         limit: Option<usize>,
         mut visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<()> {
-        let key = |bound: Bound<Vec<u8>>| bound.map(|key| vec![Value::Binary(key)]);
-        let request = ScanRequest {
-            table: self.table,
-            rows: RowSelection::Keys { start: key(start), end: key(end) },
-            columns: vec![KEY, VALUE],
-            predicates: Vec::new(),
-            skip_empty_rows: false,
-            order: Order::Key(Direction::Forward),
-            ties: [].into(),
-            limit,
-            limit_per_prefix: None,
-        };
-        let mut rows = self.store.snapshot().scan(request).await?;
+        let mut rows = self.scan(range, limit).await?;
         while let Some(batch) = rows.next().await? {
             let (keys, values) = (batch.columns[0].as_binary::<i32>(), batch.columns[1].as_binary::<i32>());
             for row in 0..batch.rows {
@@ -111,6 +136,18 @@ impl Records {
             }
         }
         Ok(())
+    }
+
+    async fn scan(
+        &self,
+        (start, end): (Bound<Vec<u8>>, Bound<Vec<u8>>),
+        limit: Option<usize>,
+    ) -> Result<Box<dyn RowStream>> {
+        let key = |bound: Bound<Vec<u8>>| bound.map(|key| vec![Value::Binary(key)]);
+        let rows = RowSelection::Keys { start: key(start), end: key(end) };
+        let mut request = ScanRequest::by_key(self.table, rows, vec![KEY, VALUE]);
+        request.limit = limit;
+        self.store.snapshot().scan(request).await
     }
 }
 

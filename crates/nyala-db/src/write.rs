@@ -18,14 +18,15 @@ use crate::catalog::{Catalog, Database, FieldType, Measurement, Members, Retenti
 use crate::feed::Feed;
 use crate::ingest::{
     FieldColumn, FieldKind, LineRequest, ParseErrors, ParseOptions, ParsedBatch, RowGroup, SeriesCache,
-    SeriesCacheLimits, TagSet,
+    SeriesCacheLimits, SeriesHandle, TagSet,
 };
+use crate::series::Tags;
 use arrow_array::{Array, ArrayRef, TimestampNanosecondArray, UInt32Array};
 use arrow_buffer::BooleanBuffer;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN};
 use nyala_core::store::{CellColumn, Operation, Upsert, WriteBatch, WriteMode};
-use nyala_core::{ColumnId, Error, Result, SeriesId};
+use nyala_core::{ColumnId, Error, Result};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -213,6 +214,7 @@ impl LineWriter {
             let unknown = cache.pending().len() as u64;
             if unknown > 0 {
                 self.counts.looked_up.fetch_add(unknown, Ordering::Relaxed);
+                find_away(cache, batch, &measurements).await?;
             }
             // Series that get their ids here are known to all writers, and each of them stores their records until
             // one has succeeded: should this one fail, what is remembered of them is right all the same.
@@ -393,39 +395,19 @@ impl BatchWrite<'_> {
         measurements: &[Option<Arc<Measurement>>],
     ) -> Option<String> {
         let mut full = None;
-        let mut tags = TagSet::default();
-        let pending = cache.pending().to_vec();
-        let of_name: HashMap<&[u8], &Option<Arc<Measurement>>> = match pending.is_empty() {
-            true => HashMap::new(),
-            false => batch.groups().map(RowGroup::measurement).zip(measurements).collect(),
-        };
-        for handle in pending {
-            // One that may not be made has no series.
-            let Some(Some(measurement)) = of_name.get(cache.measurement(handle)) else { continue };
-            cache.read_tags(handle, &mut tags);
-            let texts: Vec<_> = tags
-                .iter()
-                .map(|(key, value)| (String::from_utf8_lossy(key), String::from_utf8_lossy(value)))
-                .collect();
-            // A tag cannot be called time: its rows stay without a series, and are refused.
-            if texts.iter().all(|(key, _)| key != "time") {
-                let tags: Vec<(&str, &str)> = texts.iter().map(|(key, value)| (&**key, &**value)).collect();
-                let id = if self.is_full() {
-                    measurement.known_series_id(&tags).ok_or_else(|| self.no_memory())
-                } else {
-                    measurement.new_series_id(&tags).map(|(id, memory_bytes)| {
-                        self.catalog.add_series_memory(memory_bytes);
-                        id
-                    })
-                };
-                let id = match id {
-                    Ok(id) => id,
-                    Err(reason) => {
-                        full = Some(reason);
-                        continue;
-                    }
-                };
-                cache.set_series_id(handle, id.0);
+        for (handle, measurement) in pending_series(cache, batch, measurements) {
+            let id = with_tags(cache, handle, |tags| {
+                if self.is_full() {
+                    return measurement.wake_known(tags).ok_or_else(|| self.no_memory());
+                }
+                let (id, memory_bytes) = measurement.new_series_id(tags)?;
+                self.catalog.add_series_memory(memory_bytes);
+                Ok(id)
+            });
+            match id {
+                Some(Ok(id)) => cache.set_series_id(handle, id.0),
+                Some(Err(reason)) => full = Some(reason),
+                None => {}
             }
         }
         batch.resolve(cache);
@@ -433,7 +415,61 @@ impl BatchWrite<'_> {
     }
 }
 
-/// Makes sure that a cache has no ids of series that were removed. Whether rows that were read may have such.
+/// The series without an id, and their measurements: one that may not be made has no series.
+fn pending_series<'a>(
+    cache: &SeriesCache,
+    batch: &ParsedBatch,
+    measurements: &'a [Option<Arc<Measurement>>],
+) -> Vec<(SeriesHandle, &'a Arc<Measurement>)> {
+    let pending = cache.pending();
+    if pending.is_empty() {
+        return Vec::new();
+    }
+    let of_name: HashMap<&[u8], &Option<Arc<Measurement>>> =
+        batch.groups().map(RowGroup::measurement).zip(measurements).collect();
+    let of = |handle: &SeriesHandle| {
+        let measurement = of_name.get(cache.measurement(*handle))?.as_ref()?;
+        Some((*handle, measurement))
+    };
+    pending.iter().filter_map(of).collect()
+}
+
+/// Calls `work` with the tags of a series, sorted by key. `None`: a tag cannot be called time, so its rows stay without a
+/// series and are refused.
+fn with_tags<T>(
+    cache: &SeriesCache,
+    handle: SeriesHandle,
+    work: impl FnOnce(&[(&str, &str)]) -> T,
+) -> Option<T> {
+    let mut tags = TagSet::default();
+    cache.read_tags(handle, &mut tags);
+    let text = String::from_utf8_lossy;
+    let texts: Vec<_> = tags.iter().map(|(key, value)| (text(key), text(value))).collect();
+    let tags: Vec<(&str, &str)> = texts.iter().map(|(key, value)| (&**key, &**value)).collect();
+    tags.iter().all(|(key, _)| *key != "time").then(|| work(&tags))
+}
+
+/// Brings back the series without an id that are not in memory.
+async fn find_away(
+    cache: &SeriesCache,
+    batch: &ParsedBatch,
+    measurements: &[Option<Arc<Measurement>>],
+) -> Result<()> {
+    if !measurements.iter().flatten().any(|measurement| measurement.has_away()) {
+        return Ok(());
+    }
+    for (handle, measurement) in pending_series(cache, batch, measurements) {
+        let owned = |tags: &[(&str, &str)]| -> Tags {
+            tags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        };
+        if let Some(tags) = with_tags(cache, handle, owned) {
+            measurement.find_away(&tags).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes sure that a cache has no ids of series that were removed, or are idle. Whether rows that were read may have such.
 fn renew_series(
     cache: &mut SeriesCache,
     batch: &ParsedBatch,
@@ -442,8 +478,8 @@ fn renew_series(
     let mut forgotten = false;
     for (group, measurement) in batch.groups().zip(measurements) {
         let Some(measurement) = measurement else { continue };
-        let mut series = None;
-        let in_use = |id| series.get_or_insert_with(|| measurement.series()).contains(SeriesId(id));
+        let mut in_use = None;
+        let in_use = |id| in_use.get_or_insert_with(|| measurement.ids_in_use())(id);
         forgotten |= cache.renew(group.measurement(), measurement.generation(), in_use);
     }
     forgotten
@@ -512,6 +548,7 @@ fn upsert_of(group: &mut RowGroup, stored: &StoredGroup<'_>, ids: Vec<ColumnId>)
 mod tests {
     use super::memory::OWN_SERIES_MAX;
     use super::*;
+    use nyala_core::SeriesId;
     use nyala_core::store::memory::MemoryStore;
 
     async fn named(catalog: &Catalog) -> Arc<Measurement> {
@@ -538,7 +575,7 @@ mod tests {
         let measurement = named(&catalog).await;
         assert_eq!(measurement.series().len(), many + 10);
         for host in [0, many - 1, many, many + 9] {
-            let id = measurement.known_series_id(&[("host", &host.to_string())]);
+            let id = measurement.series().find(&[("host", &host.to_string())]);
             assert!(id.is_some_and(|id| host >= many || id == SeriesId(host as u32)), "{host}");
         }
         // What is removed is not remembered.

@@ -21,6 +21,7 @@ use nyala_core::memory::Component;
 use nyala_core::{Error, Result};
 use nyala_db::catalog::Catalog;
 use nyala_db::feed::Feed;
+use nyala_db::idle::IdleRules;
 use nyala_db::retention::Enforced;
 use nyala_db::users::Rights;
 use nyala_db::write::LineWriter;
@@ -43,6 +44,7 @@ use tokio::signal::unix::{SignalKind, signal};
 const PROCESS_BYTES: usize = 24 << 20;
 /// How often expired partitions are looked for, and the size of the series indexes is taken.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(30);
+const UPKEEP_INTERVAL_MIN: Duration = Duration::from_millis(100);
 
 /// How often the disk is looked at, and tried again what failed.
 const HEALTH_INTERVAL: Duration = Duration::from_secs(2);
@@ -86,6 +88,13 @@ impl Running {
                 health::metrics(&seen(), text);
             }
         };
+        let indexed: Arc<OnceLock<Arc<Catalog>>> = Arc::default();
+        let known = indexed.clone();
+        let series_metrics = move |text: &mut String| {
+            if let Some(catalog) = known.get() {
+                series_metrics(catalog, text);
+            }
+        };
         let memory_bytes = data_memory_bytes(config);
         let most = descriptors::connections_max();
         let connections = Arc::new(Connections::within(memory_bytes, most, config.bind_socket.is_some()));
@@ -93,6 +102,7 @@ impl Running {
         let connection_metrics = move |text: &mut String| connection_metrics(&counted, text);
         let metrics = Arc::new(Metrics::new(vec![
             Box::new(engine_metrics),
+            Box::new(series_metrics),
             Box::new(resident_metric),
             Box::new(connection_metrics),
         ]));
@@ -149,15 +159,19 @@ impl Running {
         damaged.store(damaged_places, Ordering::Relaxed);
         // Nothing was in either before.
         let _ = measured.set(engine.clone());
-        work.spawn(upkeep(catalog.clone(), engine.clone(), clock));
+        let _ = indexed.set(catalog.clone());
+        let upkeep_interval = match config.series_idle_after.0 {
+            Duration::ZERO => UPKEEP_INTERVAL,
+            idle_after => (idle_after / 2).clamp(UPKEEP_INTERVAL_MIN, UPKEEP_INTERVAL),
+        };
+        work.spawn(upkeep(catalog.clone(), engine.clone(), clock, upkeep_interval));
         work.spawn(watch_health(config.data_dir.clone(), engine.clone(), disk, checks));
         let (feed, written) = Feed::new(engine.memory().clone());
         let all = Subscriptions::new(catalog.clone(), feed.counts().clone(), engine.memory().clone());
         let all = Arc::new(all);
         work.spawn(all.clone().run(written));
         let _ = subscriptions.set(all);
-        let series_limit_bytes = data_memory_bytes(config) / 2;
-        let writer = LineWriter::new(catalog.clone(), engine.memory().clone(), series_limit_bytes);
+        let writer = LineWriter::new(catalog.clone(), engine.memory().clone(), series_limit_bytes(config));
         let writer = Arc::new(writer.with_feed(feed));
         let memory = engine.memory().clone();
         let (rooms, body_rooms) = (Rooms::for_answers(&memory), Rooms::for_bodies(&memory));
@@ -197,7 +211,13 @@ fn open_databases(
     for loss in &losses {
         tracing::error!(loss, "what was stored is damaged or lost; `nyala check --accept` ends this message");
     }
-    let catalog = Arc::new(work.block_on(Catalog::open(engine.clone()))?);
+    let rules = IdleRules {
+        after_ns: i64::try_from(config.series_idle_after.0.as_nanos()).unwrap_or(i64::MAX),
+        // New series find room though queries read back all they can.
+        series_bytes_max: series_limit_bytes(config) / 4 * 3,
+        ..IdleRules::default()
+    };
+    let catalog = Arc::new(work.block_on(Catalog::open(engine.clone()))?.with_idle_rules(rules));
     if let Some(damage) = catalog.damage() {
         tracing::error!(
             %damage,
@@ -213,6 +233,11 @@ fn open_databases(
 /// What is left of the memory limit for data.
 fn data_memory_bytes(config: &Config) -> usize {
     config.memory_limit.0.saturating_sub(PROCESS_BYTES)
+}
+
+/// What the indexes of series may take.
+fn series_limit_bytes(config: &Config) -> usize {
+    data_memory_bytes(config) / 2
 }
 
 fn engine_options(config: &Config) -> EngineOptions {
@@ -234,9 +259,9 @@ fn engine_options(config: &Config) -> EngineOptions {
     }
 }
 
-/// Drops what has expired, and tells the account of memory how large the series indexes are.
-async fn upkeep(catalog: Arc<Catalog>, engine: Arc<Engine>, clock: ClockRef) {
-    let mut ticks = tokio::time::interval(UPKEEP_INTERVAL);
+/// Drops what has expired, lets idle series leave memory, and tells the account of memory how large their indexes are.
+async fn upkeep(catalog: Arc<Catalog>, engine: Arc<Engine>, clock: ClockRef, interval: Duration) {
+    let mut ticks = tokio::time::interval(interval);
     let mut index_memory = engine.memory().charge(Component::SeriesIndex, 0);
     loop {
         ticks.tick().await;
@@ -249,6 +274,9 @@ async fn upkeep(catalog: Arc<Catalog>, engine: Arc<Engine>, clock: ClockRef) {
         }
         if let Err(error) = catalog.learn_presence().await {
             tracing::warn!(%error, "queries visit series without points in their time");
+        }
+        if let Err(error) = catalog.rest_idle_series(clock.now_ns()).await {
+            tracing::warn!(%error, "series without recent points stay in memory");
         }
         index_memory.set(catalog.measure_series_memory() as u64);
     }
@@ -438,6 +466,16 @@ fn state_metrics(damaged_places: u64, disk: &Disk, text: &mut String) {
         ("disk_bytes", "The size of the disk of the data.", disk.size_bytes()),
         ("disk_free_bytes", "What may still be written to it.", disk.free_bytes()),
     ];
+    for (name, help, value) in gauges {
+        writeln!(text, "# HELP nyala_{name} {help}\n# TYPE nyala_{name} gauge\nnyala_{name} {value}")
+            .expect("writing to memory does not fail");
+    }
+}
+
+/// How many series there are, of measurements that somebody asked for.
+fn series_metrics(catalog: &Catalog, text: &mut String) {
+    let (all, away) = catalog.count_series();
+    let gauges = [("series", "Series.", all), ("series_away", "Idle series that are not in memory.", away)];
     for (name, help, value) in gauges {
         writeln!(text, "# HELP nyala_{name} {help}\n# TYPE nyala_{name} gauge\nnyala_{name} {value}")
             .expect("writing to memory does not fail");

@@ -64,6 +64,10 @@ pub struct GivenConfig {
     /// How long a stop waits for clients to take their answers; a second signal waits for nothing [default: 8s]
     #[arg(long, env = "NYALA_SHUTDOWN_TIMEOUT", value_name = "DURATION")]
     pub shutdown_timeout: Option<Time>,
+    /// Series that got no point for so long leave memory until somebody asks for their time, of measurements with many; 0s:
+    /// all stay in memory [default: 2h]
+    #[arg(long, env = "NYALA_SERIES_IDLE_AFTER", value_name = "DURATION")]
+    pub series_idle_after: Option<Time>,
     /// The most rows of an answer that is not chunked; 0: any number [default: 0]
     #[arg(long, env = "NYALA_MAX_ROW_LIMIT", value_name = "NUMBER")]
     pub max_row_limit: Option<usize>,
@@ -114,6 +118,7 @@ pub struct Config {
     pub allowed_origins: Option<Vec<String>>,
     pub keep_alive_timeout: Time,
     pub shutdown_timeout: Time,
+    pub series_idle_after: Time,
     pub max_row_limit: usize,
     pub max_concurrent_queries: usize,
     pub query_timeout: Time,
@@ -318,6 +323,10 @@ impl GivenConfig {
                 .keep_alive_timeout
                 .or(in_file.keep_alive_timeout)
                 .unwrap_or(Time(Duration::from_secs(180))),
+            series_idle_after: self
+                .series_idle_after
+                .or(in_file.series_idle_after)
+                .unwrap_or(Time(Duration::from_secs(7200))),
             shutdown_timeout: self
                 .shutdown_timeout
                 .or(in_file.shutdown_timeout)

@@ -5,11 +5,11 @@
 //! shard has it: its column outlives the deletion of its last shard unseen, and is used again.
 
 use super::membership::Membership;
-use super::record::{read_record, record_prefix, shard_type_key, tags_record};
+use super::record::{NEXT_ID, Next, ReadRecords, record_key, record_prefix, shard_type_key, tags_record};
 use super::unsaved::{TakenRecords, Unsaved};
 use crate::ingest::Generation;
 use crate::records::Records;
-use crate::series::{Presence, SeriesIndex};
+use crate::series::{Activity, IdleSeries, Presence, SeriesIndex};
 use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN};
 use nyala_core::store::{Operation, PartitionInfo, RowStream, ScanRequest, SnapshotRef, StoreRef};
 use nyala_core::{ColumnId, ColumnType, Error, Result, SeriesId, TableId, TableSchema, TimeRange};
@@ -106,8 +106,12 @@ pub struct Measurement {
 }
 
 #[derive(Default)]
-struct Loaded {
-    series: RwLock<SeriesIndex>,
+pub(super) struct Loaded {
+    pub(super) series: RwLock<SeriesIndex>,
+    pub(super) idle: Mutex<IdleSeries>,
+    /// Held by whoever reads idle series back.
+    pub(super) recalling: tokio::sync::Mutex<()>,
+    activity: RwLock<Activity>,
     presence: RwLock<Presence>,
     shard_types: RwLock<ShardTypes>,
     /// Per shard (as there) a series that has rows in it, if a deletion looked for one.
@@ -218,8 +222,17 @@ impl Measurement {
         &self.loaded().presence
     }
 
+    /// Which series got points lately.
+    pub(crate) fn activity(&self) -> &RwLock<Activity> {
+        &self.loaded().activity
+    }
+
     /// Takes note that rows are about to be written.
     pub(crate) fn note_rows(&self, ids: &[u32], times_ns: &[i64]) {
+        let activity = self.activity();
+        if !activity.read().has(ids) {
+            activity.write().note(ids);
+        }
         let presence = self.presence();
         if !presence.read().has(ids, times_ns) {
             presence.write().note(ids, times_ns);
@@ -252,7 +265,7 @@ impl Measurement {
 
     /// How many series it has, if they are loaded.
     pub(crate) fn series_count(&self) -> Option<usize> {
-        self.loaded.get().map(|loaded| loaded.series.read().len())
+        self.loaded.get().map(|_| self.count_series())
     }
 
     /// What a field takes in memory, about: in the schemas of the store and here, and its type per shard.
@@ -260,18 +273,35 @@ impl Measurement {
 
     /// Bytes it takes in memory with its fields and series, about; series take none before they are loaded.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let of_series =
-            |loaded: &Loaded| loaded.series.read().memory_bytes() + loaded.presence.read().memory_bytes();
+        let of_series = |loaded: &Loaded| {
+            loaded.series.read().memory_bytes()
+                + loaded.idle.lock().memory_bytes()
+                + loaded.activity.read().memory_bytes()
+                + loaded.presence.read().memory_bytes()
+        };
         let series = self.loaded.get().map_or(0, of_series);
         MEASUREMENT_BYTES + self.columns.read().len() * Self::FIELD_BYTES + series
     }
 
-    fn loaded(&self) -> &Loaded {
+    pub(super) fn loaded(&self) -> &Loaded {
         self.loaded.get().expect("a measurement is handed out only after it was loaded")
     }
 
     pub(crate) fn is_loaded(&self) -> bool {
         self.loaded.get().is_some()
+    }
+
+    pub(super) fn records(&self) -> &Records {
+        &self.records
+    }
+
+    pub(super) fn unsaved(&self) -> &Mutex<Unsaved> {
+        &self.unsaved
+    }
+
+    /// Key and value of the record of the id that the next series gets.
+    pub(super) fn next_id_record(&self) -> (Vec<u8>, [u8; 4]) {
+        (record_key(self.table, NEXT_ID, &[]), self.series().next_id().0.to_le_bytes())
     }
 
     /// Reads the series and shard types unless that was done before.
@@ -303,36 +333,35 @@ impl Measurement {
     /// Reads the records of measurements whose tables have numbers one after the other.
     async fn read_records(run: &[&Self]) -> Result<Vec<Loaded>> {
         let (first, last) = (run[0], run[run.len() - 1]);
-        let mut read: Vec<(SeriesIndex, ShardTypes)> = run.iter().map(|_| Default::default()).collect();
+        let mut read: Vec<ReadRecords> = run.iter().map(|_| ReadRecords::default()).collect();
         let mut broken = None;
         let mut take = |key: &[u8], value: &[u8]| {
             let table = u32::from_be_bytes(*key.first_chunk()?);
             let number = (table - first.table.0) as usize;
-            let (series, types) = &mut read[number];
-            if read_record(key, value, series, types).is_none() {
-                let name = &run[number].name;
-                broken = Some(format!("series record {key:?} of measurement {name:?} is malformed"));
+            match read[number].take(key, value) {
+                Some(Next::Record) => None,
+                Some(Next::Key(key)) => Some(key),
+                None => {
+                    let name = &run[number].name;
+                    broken = Some(format!("series record {key:?} of measurement {name:?} is malformed"));
+                    None
+                }
             }
-            Some(())
         };
         let (start, end) = (record_prefix(first.table), record_prefix(last.table));
-        first
-            .records
-            .visit_between(&start, &end, |key, value| {
-                take(key, value);
-            })
-            .await?;
+        first.records.visit_some(&start, &end, &mut take).await?;
         if let Some(words) = broken {
             return Err(Error::new(nyala_core::ErrorKind::Corrupt, words));
         }
-        let loaded = run.iter().zip(read).map(|(measurement, (series, shard_types))| {
-            let fields = present_fields(&measurement.columns.read(), shard_types.values());
+        let loaded = run.iter().zip(read).map(|(measurement, read)| {
+            let read = read.finish();
+            let fields = present_fields(&measurement.columns.read(), read.types.values());
             Loaded {
-                series: RwLock::new(series),
-                presence: RwLock::default(),
-                shard_types: RwLock::new(shard_types),
-                witnesses: Mutex::default(),
+                series: RwLock::new(read.series),
+                idle: Mutex::new(read.idle),
+                shard_types: RwLock::new(read.types),
                 fields: RwLock::new(Arc::new(fields)),
+                ..Loaded::default()
             }
         });
         Ok(loaded.collect())
@@ -402,23 +431,19 @@ impl Measurement {
         })
     }
 
-    /// The id of a tag set (sorted by key), if it is known.
-    pub(crate) fn known_series_id(&self, tags: &[(&str, &str)]) -> Option<SeriesId> {
-        self.series().find(tags)
-    }
-
-    /// The id of a tag set that is new, and about how many bytes it takes in memory, none if it was not new; or why it
-    /// gets no id.
+    /// The id of a tag set (sorted by key), and about how many bytes it takes in memory, none if it was not new; or why it
+    /// gets no id. One that was idle is awake.
     pub(crate) fn new_series_id(
         &self,
         tags: &[(&str, &str)],
     ) -> std::result::Result<(SeriesId, usize), String> {
         let mut series = self.loaded().series.write();
-        if series.next_id() >= LAST_SERIES {
-            return series.find(tags).map(|id| (id, 0)).ok_or_else(|| NO_MORE_IDS.to_owned());
-        }
-        let (id, new) = series.insert(tags);
-        if !new {
+        let (id, is_new) = match series.next_id() < LAST_SERIES {
+            true => series.insert(tags),
+            false => (series.find(tags).ok_or_else(|| NO_MORE_IDS.to_owned())?, false),
+        };
+        if !is_new {
+            self.wake(id);
             return Ok((id, 0));
         }
         let record = tags_record(tags);
@@ -432,7 +457,7 @@ impl Measurement {
     pub(crate) fn unsaved_records(&self, used: impl Iterator<Item = u32>) -> TakenRecords {
         let mut taken = self.unsaved.lock().take(self.table, used);
         if taken.has_removed() {
-            taken.keep_next_id(self.series().next_id());
+            taken.keep_next_id(self.next_id_record());
         }
         taken
     }
@@ -497,30 +522,38 @@ impl Measurement {
         loop {
             self.forget_series(&left.by_ref().take(REMOVED_AT_ONCE).collect());
             let is_last = left.peek().is_none();
-            // If this fails, or whoever waits for it leaves, the next writer takes it along.
-            let records = self.unsaved_records(std::iter::empty());
-            let mut operations = records.operations(&self.records);
-            if is_last {
-                operations.extend(others.take());
-            }
-            if !operations.is_empty() {
-                self.records.write(operations).await?;
-            }
-            self.saved(&records);
+            self.save_removals(others.take_if(|_| is_last)).await?;
             if is_last {
                 return Ok(());
             }
         }
     }
 
+    /// Writes that series were removed, and what else is to be written. If this fails, or whoever waits for it leaves, the
+    /// next writer takes the removals along.
+    pub(super) async fn save_removals(&self, others: Option<Operation>) -> Result<()> {
+        let records = self.unsaved_records(std::iter::empty());
+        let mut operations = records.operations(&self.records);
+        operations.extend(others);
+        if !operations.is_empty() {
+            self.records.write(operations).await?;
+        }
+        self.saved(&records);
+        Ok(())
+    }
+
     fn forget_series(&self, ids: &RoaringBitmap) {
         if ids.is_empty() {
             return;
         }
-        self.loaded().series.write().remove(ids);
+        let records = self.idle_records_of(ids);
+        let mut series = self.loaded().series.write();
+        series.remove(ids);
+        self.idle().lock().forget(ids);
+        drop(series);
         self.loaded().presence.write().remove(ids);
         self.membership.note_removal();
-        self.unsaved.lock().remove_series(ids);
+        self.unsaved.lock().remove_series(ids, records);
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod continuous;
 mod creation;
+mod idle;
 mod measurement;
 mod membership;
 mod record;
@@ -23,6 +24,7 @@ pub use subscription::{Destination, Scheme, Subscription};
 
 use record::record_prefix;
 
+use crate::idle::IdleRules;
 use crate::names::is_valid_name;
 use crate::records::Records;
 use crate::users::{Privilege, Users};
@@ -100,6 +102,7 @@ pub struct Catalog {
     state: RwLock<State>,
     /// About how many bytes the series indexes take: measured now and then, estimated in between.
     series_bytes: AtomicUsize,
+    idle_rules: IdleRules,
     /// Held by whoever changes databases, policies or the set of measurements. Taken after memberships of measurements.
     changing: tokio::sync::Mutex<()>,
     /// Held by whoever adds columns to measurements.
@@ -245,6 +248,7 @@ impl Catalog {
             users,
             state: RwLock::new(state),
             series_bytes: AtomicUsize::new(0),
+            idle_rules: IdleRules::default(),
             changing: tokio::sync::Mutex::new(()),
             altering: tokio::sync::Mutex::new(()),
         })
@@ -322,6 +326,13 @@ impl Catalog {
         known.iter().map(|own| (own.name().to_owned(), own.series_count())).collect()
     }
 
+    /// How many series the measurements have whose series are known, and how many of them are not in memory.
+    pub fn count_series(&self) -> (usize, usize) {
+        let counts = self.loaded_measurements();
+        let counts = counts.iter().map(|own| (own.count_series(), own.series().len()));
+        counts.fold((0, 0), |(all, away), (own, here)| (all + own, away + own.saturating_sub(here)))
+    }
+
     /// What was measured last, and the estimate of what has come since.
     pub(crate) fn series_memory_bytes(&self) -> usize {
         self.series_bytes.load(Ordering::Relaxed)
@@ -334,6 +345,17 @@ impl Catalog {
     pub(crate) fn give_back_series_memory(&self, bytes: usize) {
         let less = |all: usize| Some(all.saturating_sub(bytes));
         let _ = self.series_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+
+    /// Series leave memory by these rules; by default none does.
+    #[must_use]
+    pub fn with_idle_rules(mut self, rules: IdleRules) -> Self {
+        self.idle_rules = rules;
+        self
+    }
+
+    pub(crate) fn idle_rules(&self) -> IdleRules {
+        self.idle_rules
     }
 
     pub(crate) fn series_records(&self) -> &Records {

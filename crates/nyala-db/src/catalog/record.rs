@@ -1,15 +1,27 @@
-//! The durable records of a measurement: its series, the types of its fields in shards, the id of its next series.
+//! The durable records of a measurement: its series, the types of its fields in shards, the id of its next series, its
+//! idle series.
 //!
 //! Records: table u32 big-endian, kind byte, then
+//!   awake:      id u32 big-endian        → nothing
+//!   idle set:   number u64 big-endian    → start i64, end i64, number of keys u32, each: length u32, key; then the ids
+//!                                          as a Roaring bitmap
+//!   next id:    nothing                  → u32
 //!   series:     id u32 big-endian        → per tag: key length u32, key, value length u32, value
 //!   shard type: start i64 big-endian ^ sign, field name → type code
-//!   next id:    nothing                  → u32
+//!   tag set:    16 bytes of the SHA-256 of the value of its series' record → id u32
+//!
+//! What is idle comes before the series, so that a start can leave out the records of those that are away.
 
 use super::FieldType;
 use super::measurement::ShardTypes;
-use crate::series::SeriesIndex;
-use nyala_core::{SeriesId, TableId};
+use crate::series::{IdleSeries, SeriesIndex};
+use nyala_core::{SeriesId, TableId, TimeRange};
+use ring::digest::{SHA256, digest};
+use roaring::RoaringBitmap;
 
+pub(super) const AWAKE: u8 = b'a';
+pub(super) const IDLE_SET: u8 = b'i';
+pub(super) const TAG_SET: u8 = b'x';
 const SERIES: u8 = b's';
 const SHARD_TYPE: u8 = b't';
 pub(super) const NEXT_ID: u8 = b'n';
@@ -22,13 +34,18 @@ pub(super) fn record_key(table: TableId, kind: u8, rest: &[u8]) -> Vec<u8> {
     [&record_prefix(table)[..], &[kind], rest].concat()
 }
 
-pub(super) fn tags_record(tags: &[(&str, &str)]) -> Vec<u8> {
+pub(super) fn tags_record(tags: &[(impl AsRef<str>, impl AsRef<str>)]) -> Vec<u8> {
     let mut record = Vec::new();
-    for text in tags.iter().flat_map(|(key, value)| [key, value]) {
-        record.extend_from_slice(&(text.len() as u32).to_le_bytes());
-        record.extend_from_slice(text.as_bytes());
+    for (key, value) in tags {
+        push_text(&mut record, key.as_ref());
+        push_text(&mut record, value.as_ref());
     }
     record
+}
+
+fn push_text(record: &mut Vec<u8>, text: &str) {
+    record.extend_from_slice(&(text.len() as u32).to_le_bytes());
+    record.extend_from_slice(text.as_bytes());
 }
 
 /// Table, kind, id.
@@ -46,31 +63,120 @@ pub(super) fn shard_type_key(table: TableId, shard_start_ns: i64, field: &str) -
     record_key(table, SHARD_TYPE, &[&start[..], field.as_bytes()].concat())
 }
 
-pub(super) fn read_record(
-    key: &[u8],
-    value: &[u8],
-    series: &mut SeriesIndex,
-    types: &mut ShardTypes,
-) -> Option<()> {
-    let (kind, rest) = key.get(4..)?.split_first()?;
-    match *kind {
-        SERIES => {
-            let id = SeriesId(u32::from_be_bytes(rest.try_into().ok()?));
-            series.insert_with_id(id, &read_tags(value)?);
-        }
-        SHARD_TYPE => {
-            let (start, field) = rest.split_first_chunk::<8>()?;
-            let start_ns = i64::from_be_bytes(*start) ^ i64::MIN;
-            let field = String::from_utf8(field.to_vec()).ok()?;
-            types.entry(start_ns).or_default().insert(field, FieldType::of_code(*value.first()?)?);
-        }
-        NEXT_ID => series.reserve_ids(SeriesId(u32::from_le_bytes(value.try_into().ok()?))),
-        _ => return None,
-    }
-    Some(())
+/// The key of the record that finds the id of an idle series; `record`: the value of the series' own record.
+pub(super) fn tag_set_key(table: TableId, record: &[u8]) -> Vec<u8> {
+    record_key(table, TAG_SET, &digest(&SHA256, record).as_ref()[..16])
 }
 
-fn read_tags(mut bytes: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
+pub(super) fn awake_key(table: TableId, id: u32) -> Vec<u8> {
+    record_key(table, AWAKE, &id.to_be_bytes())
+}
+
+pub(super) fn idle_set_key(table: TableId, number: u64) -> Vec<u8> {
+    record_key(table, IDLE_SET, &number.to_be_bytes())
+}
+
+pub(super) fn idle_set_record(time: TimeRange, keys: &[String], series: &RoaringBitmap) -> Vec<u8> {
+    let mut record = Vec::with_capacity(series.serialized_size() + 64);
+    record.extend_from_slice(&time.start_ns.to_le_bytes());
+    record.extend_from_slice(&time.end_ns.to_le_bytes());
+    record.extend_from_slice(&(keys.len() as u32).to_le_bytes());
+    keys.iter().for_each(|key| push_text(&mut record, key));
+    series.serialize_into(&mut record).expect("memory takes what is written to it");
+    record
+}
+
+/// Times, tag keys and series of an idle set.
+pub(super) fn read_idle_set(bytes: &[u8]) -> Option<(TimeRange, Vec<&str>, RoaringBitmap)> {
+    let (start_ns, rest) = bytes.split_first_chunk::<8>()?;
+    let (end_ns, rest) = rest.split_first_chunk::<8>()?;
+    let (count, mut rest) = rest.split_first_chunk::<4>()?;
+    let mut keys = Vec::new();
+    for _ in 0..u32::from_le_bytes(*count) {
+        let (key, after) = split_text(rest)?;
+        keys.push(std::str::from_utf8(key).ok()?);
+        rest = after;
+    }
+    let time = TimeRange::new(i64::from_le_bytes(*start_ns), i64::from_le_bytes(*end_ns));
+    Some((time, keys, RoaringBitmap::deserialize_from(rest).ok()?))
+}
+
+/// What the records of a measurement say.
+#[derive(Default)]
+pub(super) struct ReadRecords {
+    pub(super) series: SeriesIndex,
+    pub(super) types: ShardTypes,
+    pub(super) idle: IdleSeries,
+    awake: RoaringBitmap,
+    /// Awake series are told from those that are away.
+    knows_idle: bool,
+}
+
+/// How a reader of records goes on.
+pub(super) enum Next {
+    /// With the next record.
+    Record,
+    /// With the first from a key on.
+    Key(Vec<u8>),
+}
+
+impl ReadRecords {
+    /// Takes a record; `None`: it is malformed. They come in order of their keys.
+    pub(super) fn take(&mut self, key: &[u8], value: &[u8]) -> Option<Next> {
+        let (prefix, rest) = key.split_first_chunk::<4>()?;
+        let (kind, rest) = rest.split_first()?;
+        let table = TableId(u32::from_be_bytes(*prefix));
+        if *kind > IDLE_SET {
+            self.know_idle();
+        }
+        match *kind {
+            AWAKE => drop(self.awake.insert(u32::from_be_bytes(rest.try_into().ok()?))),
+            IDLE_SET => {
+                let (time, keys, series) = read_idle_set(value)?;
+                self.idle.restore(u64::from_be_bytes(rest.try_into().ok()?), time, &keys, &series);
+            }
+            SERIES => {
+                let id = u32::from_be_bytes(rest.try_into().ok()?);
+                if self.idle.is_away(id) {
+                    let next = self.idle.first_here(id);
+                    let past = || record_key(table, SERIES + 1, &[]);
+                    return Some(Next::Key(
+                        next.map_or_else(past, |id| series_key(table, SeriesId(id)).to_vec()),
+                    ));
+                }
+                self.series.insert_with_id(SeriesId(id), &read_tags(value)?);
+            }
+            SHARD_TYPE => {
+                let (start, field) = rest.split_first_chunk::<8>()?;
+                let start_ns = i64::from_be_bytes(*start) ^ i64::MIN;
+                let field = String::from_utf8(field.to_vec()).ok()?;
+                self.types.entry(start_ns).or_default().insert(field, FieldType::of_code(*value.first()?)?);
+            }
+            // They are looked up one by one, if ever.
+            TAG_SET => return Some(Next::Key(record_key(table, TAG_SET + 1, &[]))),
+            NEXT_ID => self.series.reserve_ids(SeriesId(u32::from_le_bytes(value.try_into().ok()?))),
+            _ => return None,
+        }
+        Some(Next::Record)
+    }
+
+    /// All were taken.
+    pub(super) fn finish(mut self) -> Self {
+        self.know_idle();
+        self
+    }
+
+    fn know_idle(&mut self) {
+        if !std::mem::replace(&mut self.knows_idle, true) {
+            self.idle.restored(std::mem::take(&mut self.awake));
+            if let Some(last) = self.idle.away().max() {
+                self.series.reserve_ids(SeriesId(last + 1));
+            }
+        }
+    }
+}
+
+pub(super) fn read_tags(mut bytes: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
     let mut tags = Vec::new();
     while !bytes.is_empty() {
         let (key, rest) = split_text(bytes)?;

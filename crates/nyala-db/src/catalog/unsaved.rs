@@ -1,15 +1,16 @@
-//! Records of a measurement that are not durable yet: new series, types of fields in shards, series that were removed.
+//! Records of a measurement that are not durable yet: new series, types of fields in shards, series that were removed, or
+//! idle and are awake.
 //!
 //! Every writer takes along what no acknowledged batch holds, whoever made it: so a batch that fails, or whose client
 //! leaves, cannot leave later points without the records they need.
 
-use super::record::{NEXT_ID, SERIES_KEY_BYTES, record_key, series_key};
+use super::record::{SERIES_KEY_BYTES, awake_key, series_key};
 use crate::records::Records;
 use foldhash::fast::FixedState;
 use nyala_core::store::Operation;
 use nyala_core::{SeriesId, TableId};
 use roaring::RoaringBitmap;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// Records of a measurement that no acknowledged batch holds.
@@ -19,6 +20,10 @@ pub(super) struct Unsaved {
     series: hashbrown::HashMap<u32, UnsavedSeries, FixedState>,
     /// Series that were removed, whose records are still there.
     removed: RoaringBitmap,
+    /// The keys of other records of theirs.
+    removed_keys: BTreeSet<Vec<u8>>,
+    /// Series that were idle and are awake.
+    awake: RoaringBitmap,
 }
 
 struct UnsavedSeries {
@@ -32,6 +37,8 @@ pub(crate) struct TakenRecords {
     shard_types: Vec<(Vec<u8>, u8)>,
     pub(crate) series: Vec<(u32, [u8; SERIES_KEY_BYTES], Arc<[u8]>)>,
     removed: RoaringBitmap,
+    removed_keys: BTreeSet<Vec<u8>>,
+    awake: RoaringBitmap,
     /// Key and value of the id that the next series gets, if series were removed.
     next_id: Option<(Vec<u8>, [u8; 4])>,
     table: TableId,
@@ -43,10 +50,35 @@ impl Unsaved {
         self.series.insert(id.0, UnsavedSeries { record, taken: false });
     }
 
-    /// Series were removed.
-    pub(super) fn remove_series(&mut self, ids: &RoaringBitmap) {
+    /// Series were removed; so must be other records of theirs.
+    pub(super) fn remove_series(&mut self, ids: &RoaringBitmap, records: Vec<Vec<u8>>) {
         ids.iter().for_each(|id| drop(self.series.remove(&id)));
         self.removed |= ids;
+        self.awake -= ids;
+        self.removed_keys.extend(records);
+    }
+
+    /// Whether no acknowledged batch holds the record of a series.
+    pub(super) fn has_series(&self, id: u32) -> bool {
+        self.series.contains_key(&id)
+    }
+
+    /// A series that was idle gets points.
+    pub(super) fn add_awake(&mut self, id: SeriesId) {
+        self.awake.insert(id.0);
+    }
+
+    /// Series are idle again, or no more.
+    pub(super) fn remove_awake(&mut self, ids: &RoaringBitmap) {
+        self.awake -= ids;
+    }
+
+    /// Records are about to be written that were to be removed.
+    pub(super) fn keep<'a>(&mut self, keys: impl Iterator<Item = &'a Vec<u8>>) {
+        if !self.removed_keys.is_empty() {
+            let kept: BTreeSet<&Vec<u8>> = keys.collect();
+            self.removed_keys.retain(|key| !kept.contains(key));
+        }
     }
 
     /// All that a batch with points of these series needs, and all that no other has on its way.
@@ -66,7 +98,15 @@ impl Unsaved {
                 }
             }
         }
-        TakenRecords { table, shard_types, series, removed: self.removed.clone(), next_id: None }
+        TakenRecords {
+            table,
+            shard_types,
+            series,
+            removed: self.removed.clone(),
+            removed_keys: self.removed_keys.clone(),
+            awake: self.awake.clone(),
+            next_id: None,
+        }
     }
 
     /// Records are durable now.
@@ -76,32 +116,37 @@ impl Unsaved {
         }
         records.series.iter().for_each(|(id, ..)| drop(self.series.remove(id)));
         self.removed -= &records.removed;
+        self.removed_keys.retain(|key| !records.removed_keys.contains(key));
+        self.awake -= &records.awake;
     }
 }
 
 impl TakenRecords {
     /// Whether they remove those of series.
     pub(super) fn has_removed(&self) -> bool {
-        !self.removed.is_empty()
+        !self.removed.is_empty() || !self.removed_keys.is_empty()
     }
 
     /// The id that the next series gets is kept with them, so that those that were removed are not used again.
-    pub(super) fn keep_next_id(&mut self, id: SeriesId) {
-        self.next_id = Some((record_key(self.table, NEXT_ID, &[]), id.0.to_le_bytes()));
+    pub(super) fn keep_next_id(&mut self, record: (Vec<u8>, [u8; 4])) {
+        self.next_id = Some(record);
     }
 
     /// What writes them.
     pub(crate) fn operations(&self, records: &Records) -> Vec<Operation> {
         let mut operations = Vec::new();
-        if !self.removed.is_empty() {
+        if self.has_removed() {
             let keys: Vec<_> = self.removed.iter().map(|id| series_key(self.table, SeriesId(id))).collect();
-            operations.push(records.remove(keys.iter().map(<[u8; SERIES_KEY_BYTES]>::as_slice)));
+            let of_series = keys.iter().map(<[u8; SERIES_KEY_BYTES]>::as_slice);
+            operations.push(records.remove(of_series.chain(self.removed_keys.iter().map(Vec::as_slice))));
         }
         // Sorted by key of series.
         let types = self.shard_types.iter().map(|(key, code)| (key.as_slice(), std::slice::from_ref(code)));
         let next_id = self.next_id.iter().map(|(key, id)| (key.as_slice(), id.as_slice()));
         let series = self.series.iter().map(|(_, key, record)| (key.as_slice(), &**record));
-        let mut put = types.chain(next_id).chain(series).peekable();
+        let awake: Vec<_> = self.awake.iter().map(|id| awake_key(self.table, id)).collect();
+        let awake = awake.iter().map(|key| (key.as_slice(), [].as_slice()));
+        let mut put = types.chain(next_id).chain(awake).chain(series).peekable();
         if put.peek().is_some() {
             operations.push(records.put(put));
         }

@@ -7,15 +7,20 @@
 //! It takes what the series take that there are: removing them frees their words, the values that no other has, and
 //! what refers to them (see `runs.rs`).
 
+mod activity;
 mod dictionary;
 mod filter;
 mod groups;
+mod idle;
 mod postings;
 mod presence;
 mod runs;
 
+pub(crate) use activity::Activity;
 pub use filter::TagFilter;
 pub use groups::{GroupValues, Numbers, TagValues, TagWords};
+pub use idle::Stay;
+pub(crate) use idle::{IdleSeries, IdleSet};
 pub(crate) use presence::Presence;
 
 use dictionary::Dictionary;
@@ -64,6 +69,8 @@ struct TagKey {
 const SHARED_BYTES: usize = 96;
 /// Keys that no series has any more, for which the index is not made anew.
 const UNUSED_KEYS_MAX: usize = 64;
+/// Numbers that a key gave to values, above which values are numbered anew: series that come back get others.
+const VALUE_NUMBERS_MAX: usize = 1 << 30;
 
 impl SeriesIndex {
     /// The number of series.
@@ -194,12 +201,13 @@ impl SeriesIndex {
         let Self { ids, words, hasher, .. } = self;
         dictionary::shrink(ids, |id| hasher.hash_one(words_of(words, *id)));
         let unused_keys = self.keys.iter().filter(|key| key.series.is_empty()).count();
-        if unused_keys > UNUSED_KEYS_MAX.max(self.keys.len() / 2) {
+        let numbers = self.keys.iter().map(|key| key.values.end()).max().unwrap_or(0);
+        if unused_keys > UNUSED_KEYS_MAX.max(self.keys.len() / 2) || numbers > VALUE_NUMBERS_MAX {
             self.make_anew();
         }
     }
 
-    /// Forgets keys and shapes that no series has.
+    /// Forgets keys and shapes that no series has, and numbers values anew.
     fn make_anew(&mut self) {
         let next = self.next_id();
         let old = std::mem::take(self);

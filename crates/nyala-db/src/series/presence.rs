@@ -59,6 +59,14 @@ impl Presence {
         }
     }
 
+    /// Notes that series may have points in a range of times.
+    pub(crate) fn note_range(&mut self, series: &RoaringBitmap, time: TimeRange) {
+        self.shards
+            .values_mut()
+            .filter(|shard| shard.range.overlaps(time))
+            .for_each(|shard| shard.series |= series);
+    }
+
     /// Leaves those of some series that may have points in these shards; `false`: it is not known of all of them.
     pub(crate) fn narrow(&self, ids: &mut RoaringBitmap, shards: impl Iterator<Item = TimeRange>) -> bool {
         let mut present = RoaringBitmap::new();

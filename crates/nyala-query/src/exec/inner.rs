@@ -6,7 +6,6 @@ use super::calls::{Calls, ReducedCall};
 use super::column::Column;
 use super::frame::Frame;
 use super::group::{Group, Inputs, group_values};
-use super::measurement::time_range;
 use super::memory::{Held, QueryMemory};
 use super::rows::{ReadColumns, rows_of_frame};
 use super::select::{SelectStream, windows_between};
@@ -48,7 +47,7 @@ pub async fn reduce(
     let mut frames = SelectStream::open(Arc::new(inner.clone()), snapshot, memory.clone()).await?;
     let Some(first) = frames.next().await? else { return Ok(VecDeque::new()) };
     let windows = match plan.windows {
-        None => Some(Windows::single(time_range(plan))),
+        None => Some(Windows::single(plan.time_range())),
         Some(rule) => windows_between(plan, rule, plan.first_ns, plan.last_ns)?,
     };
     let Some(windows) = windows else { return Ok(VecDeque::new()) };

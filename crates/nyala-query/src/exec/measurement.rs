@@ -8,8 +8,8 @@ use super::rows::{ReadColumns, Rows, cast, coalesce};
 use super::series::BySeries;
 use super::tag::{NO_TEXT, TagColumn, TagTexts};
 use crate::plan::{
-    Distinct, MAXIMUM_TIME_NS, MINIMUM_TIME_NS, MeasurementPlan, Plan, PointLimit, Reference, ReferenceKind,
-    RowCondition, ValueType, fields_named,
+    Distinct, MeasurementPlan, Plan, PointLimit, Reference, ReferenceKind, RowCondition, ValueType,
+    fields_named,
 };
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
@@ -95,14 +95,6 @@ impl Index<usize> for GroupSeries {
     }
 }
 
-/// The time range in which a plan reads stored rows, half-open.
-pub fn time_range(plan: &Plan) -> TimeRange {
-    let (first_ns, last_ns) = plan.stored_ns;
-    let (first_ns, last_ns) = (plan.first_ns.max(first_ns), plan.last_ns.min(last_ns));
-    let first_ns = if first_ns <= MINIMUM_TIME_NS { i64::MIN } else { first_ns };
-    TimeRange::new(first_ns, last_ns.min(MAXIMUM_TIME_NS).saturating_add(1))
-}
-
 impl MeasurementRows {
     /// Finds the series and groups of a plan in one of its measurements.
     pub fn find(plan: &Plan, source: &MeasurementPlan, snapshot: SnapshotRef) -> Self {
@@ -114,7 +106,7 @@ impl MeasurementRows {
         };
         // A limit on groups counts those too that have no rows at these times.
         if plan.series_limit.is_none() {
-            source.measurement.narrow(&mut ids, time_range(plan));
+            source.measurement.narrow(&mut ids, plan.time_range());
         }
         let mut groups = series.group(&ids, &plan.group_tags);
         drop(series);
@@ -127,7 +119,7 @@ impl MeasurementRows {
         Self {
             measurement: source.measurement.clone(),
             snapshot,
-            time: time_range(plan),
+            time: plan.time_range(),
             rows_condition: source.rows.clone(),
             predicates: source.predicates.clone(),
             points: source.points.clone(),

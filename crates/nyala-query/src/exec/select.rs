@@ -8,7 +8,7 @@ use super::frame::{Frame, Sheet};
 use super::group::{Input, Inputs};
 use super::group_tags::GroupTags;
 use super::inner;
-use super::measurement::{MeasurementRows, time_range};
+use super::measurement::MeasurementRows;
 use super::memory::QueryMemory;
 use super::points::starts_of;
 use super::push_down::{Computed, PushDown};
@@ -361,7 +361,7 @@ async fn collect(plan: &Plan, snapshot: SnapshotRef, memory: &QueryMemory) -> Re
 
 /// The windows of a plan; `None` when there cannot be any point in them.
 fn windows_of(plan: &Plan, inputs: &Inputs) -> Result<Option<Windows>> {
-    let Some(rule) = plan.windows else { return Ok(Some(Windows::single(time_range(plan)))) };
+    let Some(rule) = plan.windows else { return Ok(Some(Windows::single(plan.time_range()))) };
     let mut bounds: Option<TimeRange> = None;
     for input in &inputs.inputs {
         if let Some(here) = input.time_bounds()? {

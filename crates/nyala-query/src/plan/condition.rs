@@ -13,7 +13,7 @@ use crate::influxql::{self, Binary, BinaryOperator, DataType, Expr, Select, VarR
 use nyala_core::store::{Comparison, Predicate};
 use nyala_core::{Error, Result, Value};
 use nyala_db::catalog::Measurement;
-use nyala_db::series::TagFilter;
+use nyala_db::series::{Stay, TagFilter};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -30,6 +30,8 @@ pub struct MeasurementPlan {
     pub rows: Option<RowCondition>,
     /// Counts the rows that are read, where their number is bounded.
     pub points: Option<Arc<PointLimit>>,
+    /// Keeps the series in memory that have points in the times of the plan.
+    pub stay: Option<Arc<Stay>>,
 }
 
 /// A bound on the rows that a SELECT with all its inner queries reads.
@@ -75,7 +77,7 @@ impl MeasurementPlan {
             (None, None) => (Vec::new(), None),
             (None, Some(rows)) => (Vec::new(), Some(RowCondition::on_stored_rows(&measurement, rows)?)),
         };
-        Ok(Self { measurement, tags: split.tags, predicates, rows, points: None })
+        Ok(Self { measurement, tags: split.tags, predicates, rows, points: None, stay: None })
     }
 }
 

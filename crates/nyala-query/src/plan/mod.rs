@@ -28,7 +28,7 @@ use crate::influxql::{self, Call, Expr, Field, VarRef};
 use crate::report::Reporter;
 use crate::running::{Query, RunningQueries};
 use expression::{Place, Translator};
-use nyala_core::{Error, Result};
+use nyala_core::{Error, Result, TimeRange};
 use nyala_db::catalog::Catalog;
 use nyala_db::users::Rights;
 use nyala_db::write::LineWriter;
@@ -112,6 +112,29 @@ pub struct Plan {
     pub selector: bool,
     /// What may be meant otherwise than it is written, for the person who wrote it.
     pub hint: Option<String>,
+}
+
+impl Plan {
+    /// The time range in which it reads stored rows, half-open.
+    pub fn time_range(&self) -> TimeRange {
+        let (first_ns, last_ns) = self.stored_ns;
+        let (first_ns, last_ns) = (self.first_ns.max(first_ns), self.last_ns.min(last_ns));
+        let first_ns = if first_ns <= MINIMUM_TIME_NS { i64::MIN } else { first_ns };
+        TimeRange::new(first_ns, last_ns.min(MAXIMUM_TIME_NS).saturating_add(1))
+    }
+
+    /// The measurements that it and its inner queries read, with the times they read.
+    pub fn measurements_mut(&mut self) -> Vec<(&mut MeasurementPlan, TimeRange)> {
+        let time = self.time_range();
+        let mut all = Vec::new();
+        for source in &mut self.sources {
+            match source {
+                PlanSource::Measurement(measurement) => all.push((measurement, time)),
+                PlanSource::Subquery(inner) => all.extend(inner.measurements_mut()),
+            }
+        }
+        all
+    }
 }
 
 /// What stands where there is no value.

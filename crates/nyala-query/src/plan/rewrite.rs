@@ -223,8 +223,7 @@ fn names_of(sources: &[RewrittenSource]) -> (BTreeMap<String, DataType>, BTreeSe
                 for field in stored.iter() {
                     add(&field.name, Some(ValueType::of_field(field.field_type).data_type()));
                 }
-                let series = measurement.series();
-                tags.extend(series.keys_of(series.all()).into_iter().map(str::to_owned));
+                tags.extend(measurement.tag_keys());
             }
             RewrittenSource::Subquery(inner) => {
                 for field in &inner.select.fields {

@@ -28,7 +28,7 @@ pub fn type_in_measurement(measurement: &Measurement, fields: &[Field], name: &s
     let field = fields_named(fields, name)
         .iter()
         .fold(None, |found, field| stronger(found, Some(ValueType::of_field(field.field_type).data_type())));
-    field.or_else(|| measurement.series().has_key(name).then_some(DataType::Tag))
+    field.or_else(|| measurement.has_tag_key(name).then_some(DataType::Tag))
 }
 
 /// What a name is in all sources.

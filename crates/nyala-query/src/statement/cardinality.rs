@@ -13,7 +13,7 @@ use crate::influxql::{Binary, BinaryOperator, Expr, ShowCardinality, TagKeys, sp
 use crate::plan::QueryContext;
 use crate::plan::condition::split_tags;
 use crate::plan::rewrite::{RewrittenSource, compile_regex, find_measurements, give_types};
-use nyala_core::{Error, Result};
+use nyala_core::{Error, Result, TimeRange};
 use nyala_db::catalog::Measurement;
 use nyala_db::series::TagFilter;
 use roaring::RoaringBitmap;
@@ -89,25 +89,32 @@ async fn everything(
     memory: &QueryMemory,
 ) -> Result<Answer> {
     let database = database_of(asked.database.as_deref(), context)?;
-    let mut by_name: BTreeMap<String, Vec<Found>> = BTreeMap::new();
+    let mut by_name: BTreeMap<String, Vec<Arc<Measurement>>> = BTreeMap::new();
     if let Some(database) = context.catalog.database(database) {
         for policy in &database.policies {
             for measurement in context.catalog.measurements(&database.name, &policy.name).await? {
-                let series = measurement.series().all().clone();
-                if !series.is_empty() {
-                    let places = by_name.entry(measurement.name().to_owned()).or_default();
-                    places.push(Found { measurement, series });
+                if measurement.count_series() > 0 {
+                    by_name.entry(measurement.name().to_owned()).or_default().push(measurement);
                 }
             }
         }
     }
     let mut total = 0;
-    for places in by_name.values() {
+    for measurements in by_name.into_values() {
         context.check_running()?;
-        total += match counted {
-            Counted::Measurements => 1,
+        total += match (counted, &*measurements) {
+            (Counted::Measurements, _) => 1,
+            (_, [only]) => only.count_series(),
             // A series that several policies have is one.
-            _ => count(counted, places, None, context, memory).await?,
+            _ => {
+                let mut places = Vec::with_capacity(measurements.len());
+                for measurement in measurements {
+                    let stay = Arc::new(context.catalog.recall(&measurement, TimeRange::ALL).await?);
+                    let series = measurement.series().all().clone();
+                    places.push(Found { measurement, series, stay });
+                }
+                count(counted, &places, None, context, memory).await?
+            }
         };
     }
     let column = Column::Integer(vec![total as i64].into());
@@ -155,9 +162,10 @@ async fn found(
             Some(condition) => filter(counted, condition, &measurement, None)?,
             None => TagFilter::All,
         };
+        let stay = Arc::new(context.catalog.recall(&measurement, TimeRange::ALL).await?);
         let series = measurement.series().select(&tags);
         if !series.is_empty() {
-            found.entry(measurement.name().to_owned()).or_default().push(Found { measurement, series });
+            found.entry(measurement.name().to_owned()).or_default().push(Found { measurement, series, stay });
         }
     }
     Ok((found, condition))
@@ -246,7 +254,7 @@ fn group_keys(asked: &ShowCardinality, found: &BTreeMap<String, Vec<Found>>) -> 
 /// The series of a measurement by the values of tags.
 fn groups(keys: &[String], places: &[Found]) -> BTreeMap<Vec<String>, Vec<Found>> {
     let mut all: BTreeMap<Vec<String>, Vec<Found>> = BTreeMap::new();
-    for Found { measurement, series } in places {
+    for Found { measurement, series, stay } in places {
         let groups = measurement.series().group(series, keys);
         let mut members = vec![RoaringBitmap::new(); groups.values.len()];
         for (id, group) in groups.members {
@@ -254,7 +262,8 @@ fn groups(keys: &[String], places: &[Found]) -> BTreeMap<Vec<String>, Vec<Found>
         }
         for (group, series) in members.into_iter().enumerate() {
             let values = groups.values.of(group).map(str::to_owned).collect();
-            all.entry(values).or_default().push(Found { measurement: measurement.clone(), series });
+            let (measurement, stay) = (measurement.clone(), stay.clone());
+            all.entry(values).or_default().push(Found { measurement, series, stay });
         }
     }
     all
@@ -282,7 +291,7 @@ async fn count(
         let text_bytes = name.len();
         names.insert(name, text_bytes)
     };
-    for Found { measurement, series } in places {
+    for Found { measurement, series, .. } in places {
         match counted {
             Counted::TagValues(keys) => {
                 let wanted = key_filter(keys)?;

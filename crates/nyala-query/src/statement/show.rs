@@ -21,7 +21,7 @@ use nyala_core::store::{Direction, Order, RowSelection, ScanRequest, SeriesSet};
 use nyala_core::time::truncate_to_width;
 use nyala_core::{Error, Result, SeriesId, TimeRange};
 use nyala_db::catalog::Measurement;
-use nyala_db::series::{TagFilter, Tags};
+use nyala_db::series::{Stay, TagFilter, Tags};
 use nyala_db::users::Privilege;
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -103,6 +103,8 @@ pub(super) fn go_duration(duration_ns: i64) -> String {
 pub(super) struct Found {
     pub(super) measurement: Arc<Measurement>,
     pub(super) series: RoaringBitmap,
+    /// Keeps them in memory.
+    pub(super) stay: Arc<Stay>,
 }
 
 /// How the series of a SHOW statement are selected.
@@ -137,10 +139,41 @@ async fn find(
     if time.start_ns == i64::MAX {
         return Ok(BTreeMap::new());
     }
-    let default_database = database_of(database, context)?;
     let mut found: BTreeMap<String, Vec<Found>> = BTreeMap::new();
+    for (measurement, shard_ns) in named(database, sources, rules, context).await? {
+        context.check_running()?;
+        let Some(tags) = selected(&measurement, rest.as_ref(), time, rules)? else { continue };
+        // InfluxDB answers from the shards that a time range touches.
+        let shards = match time == TimeRange::ALL {
+            true => time,
+            false => TimeRange::new(
+                truncate_to_width(time.start_ns.max(i64::MIN + shard_ns), shard_ns),
+                truncate_to_width(time.end_ns.saturating_sub(1), shard_ns).saturating_add(shard_ns),
+            ),
+        };
+        let stay = Arc::new(context.catalog.recall(&measurement, shards).await?);
+        let mut series = measurement.series().select(&tags);
+        if time != TimeRange::ALL {
+            series = having_rows(&measurement, &series, shards, context).await?;
+        }
+        if !series.is_empty() {
+            found.entry(measurement.name().to_owned()).or_default().push(Found { measurement, series, stay });
+        }
+    }
+    Ok(found)
+}
+
+/// The measurements that sources name, each with the width of its policy's shards.
+async fn named(
+    database: Option<&str>,
+    sources: &[crate::influxql::Measurement],
+    rules: Rules,
+    context: &QueryContext,
+) -> Result<Vec<(Arc<Measurement>, i64)>> {
+    let default_database = database_of(database, context)?;
     let everything = [crate::influxql::Measurement::default()];
     let sources = if sources.is_empty() { &everything } else { sources };
+    let mut all = Vec::new();
     for source in sources {
         let database =
             context.catalog.existing_database(source.database.as_deref().unwrap_or(default_database))?;
@@ -149,39 +182,32 @@ async fn find(
             (name, Rules::Tags) => name,
         };
         let regex = source_regex(source)?;
-        for policy in &database.policies {
-            if wanted.is_some_and(|wanted| wanted != policy.name) {
-                continue;
-            }
-            // InfluxDB answers from the shards that a time range touches.
-            let shards = TimeRange::new(
-                truncate_to_width(
-                    time.start_ns.max(i64::MIN + policy.shard_duration_ns),
-                    policy.shard_duration_ns,
-                ),
-                truncate_to_width(time.end_ns.saturating_sub(1), policy.shard_duration_ns)
-                    .saturating_add(policy.shard_duration_ns),
-            );
-            for measurement in context.catalog.measurements(&database.name, &policy.name).await? {
-                if !is_of_source(&measurement, source, regex.as_ref()) {
-                    continue;
-                }
-                context.check_running()?;
-                let Some(tags) = selected(&measurement, rest.as_ref(), time, rules)? else { continue };
-                let mut series = measurement.series().select(&tags);
-                if time != TimeRange::ALL {
-                    series = having_rows(&measurement, &series, shards, context).await?;
-                }
-                if !series.is_empty() {
-                    found
-                        .entry(measurement.name().to_owned())
-                        .or_default()
-                        .push(Found { measurement, series });
-                }
-            }
+        for policy in
+            database.policies.iter().filter(|policy| wanted.is_none_or(|wanted| wanted == policy.name))
+        {
+            let measurements = context.catalog.measurements(&database.name, &policy.name).await?;
+            let is_wanted =
+                |measurement: &Arc<Measurement>| is_of_source(measurement, source, regex.as_ref());
+            all.extend(measurements.into_iter().filter(is_wanted).map(|own| (own, policy.shard_duration_ns)));
         }
     }
-    Ok(found)
+    Ok(all)
+}
+
+/// The same by name, those that have series.
+async fn named_with_series(
+    database: Option<&str>,
+    sources: &[crate::influxql::Measurement],
+    rules: Rules,
+    context: &QueryContext,
+) -> Result<BTreeMap<String, Vec<Arc<Measurement>>>> {
+    let mut by_name: BTreeMap<String, Vec<Arc<Measurement>>> = BTreeMap::new();
+    for (measurement, _) in named(database, sources, rules, context).await? {
+        if measurement.count_series() > 0 {
+            by_name.entry(measurement.name().to_owned()).or_default().push(measurement);
+        }
+    }
+    Ok(by_name)
 }
 
 fn source_regex(source: &crate::influxql::Measurement) -> Result<Option<regex::bytes::Regex>> {
@@ -264,16 +290,18 @@ pub(super) async fn measurements(statement: &ShowMeasurements, context: &QueryCo
         for measurement in context.catalog.measurements(&database.name, &policy.name).await? {
             context.check_running()?;
             let of_source = |source| is_of_source(&measurement, source, regex.as_ref());
-            if measurement.series().is_empty() || !statement.source.as_ref().is_none_or(of_source) {
+            if measurement.count_series() == 0 || !statement.source.as_ref().is_none_or(of_source) {
                 continue;
             }
-            let shown =
-                statement.condition.as_ref().map(|condition| shows_measurement(condition, &measurement));
-            match shown.transpose() {
-                Ok(Some(false)) => {}
-                Ok(_) => drop(names.insert(measurement.name().to_owned())),
-                Err(error) => return Ok(Answer::Refused(error)),
+            if let Some(condition) = &statement.condition {
+                let _stay = context.catalog.recall(&measurement, TimeRange::ALL).await?;
+                match shows_measurement(condition, &measurement) {
+                    Ok(true) => {}
+                    Ok(false) => continue,
+                    Err(error) => return Ok(Answer::Refused(error)),
+                }
             }
+            names.insert(measurement.name().to_owned());
         }
     }
     let names = page(names.into_iter().collect(), statement.limit, statement.offset);
@@ -318,7 +346,7 @@ pub(super) async fn series(
 
 /// Adds the tags of series, and lets writers of new ones and other queries have their turn meanwhile.
 pub(super) async fn add_series(
-    Found { measurement, series }: &Found,
+    Found { measurement, series, .. }: &Found,
     rows: &mut FirstRows<'_, Tags>,
     context: &QueryContext,
 ) -> Result<()> {
@@ -369,20 +397,29 @@ pub(super) async fn tag_keys(statement: &ShowTagKeys, context: &QueryContext) ->
         Ok(asked) => asked,
         Err(error) => return Ok(Answer::Refused(error)),
     };
-    let found = find(database, &statement.sources, condition, Rules::Tags, context).await?;
-    let mut frames = Vec::new();
-    for (name, places) in &found {
-        context.check_running()?;
-        let mut keys = BTreeSet::new();
-        for Found { measurement, series } in places {
-            let index = measurement.series();
-            let shown = |key: &&str| match &asked.values {
-                None => true,
-                Some(test) => index.values_of(key, series).iter().any(|value| test.holds(value)),
-            };
-            keys.extend(index.keys_of(series).into_iter().filter(shown).map(str::to_owned));
+    let mut by_name: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    if condition.is_none() {
+        // No series has to be looked at.
+        for (name, places) in named_with_series(database, &statement.sources, Rules::Tags, context).await? {
+            by_name.insert(name, places.iter().flat_map(|measurement| measurement.tag_keys()).collect());
         }
-        let keys = page(keys.into_iter().collect(), statement.limit, statement.offset);
+    } else {
+        for (name, places) in find(database, &statement.sources, condition, Rules::Tags, context).await? {
+            context.check_running()?;
+            let keys = by_name.entry(name).or_default();
+            for Found { measurement, series, .. } in &places {
+                let index = measurement.series();
+                let shown = |key: &&str| match &asked.values {
+                    None => true,
+                    Some(test) => index.values_of(key, series).iter().any(|value| test.holds(value)),
+                };
+                keys.extend(index.keys_of(series).into_iter().filter(shown).map(str::to_owned));
+            }
+        }
+    }
+    let mut frames = Vec::new();
+    for (name, keys) in &by_name {
+        let keys = page(keys.iter().collect(), statement.limit, statement.offset);
         if !keys.is_empty() {
             frames.push(table(name, vec![("tagKey", text_column(keys))]));
         }
@@ -435,7 +472,7 @@ pub(super) async fn tag_values(
     let mut frames = Vec::new();
     for (name, places) in &found {
         let mut pairs = FirstRows::new(rows_wanted(statement.limit, statement.offset), memory);
-        for Found { measurement, series } in places {
+        for Found { measurement, series, .. } in places {
             let index = measurement.series();
             for key in index.keys_of(series) {
                 context.check_running()?;
@@ -479,11 +516,11 @@ pub(super) fn key_filter(keys: &TagKeys) -> Result<impl Fn(&str) -> bool> {
 
 pub(super) async fn field_keys(statement: &ShowFieldKeys, context: &QueryContext) -> Result<Answer> {
     let database = statement.database.as_deref();
-    let found = find(database, &statement.sources, None, Rules::Select, context).await?;
+    let found = named_with_series(database, &statement.sources, Rules::Select, context).await?;
     let mut frames = Vec::new();
     for (name, places) in &found {
         let mut fields = BTreeSet::new();
-        for Found { measurement, .. } in places {
+        for measurement in places {
             let own = measurement.fields();
             fields.extend(own.iter().map(|field| (field.name.clone(), field.field_type.name())));
         }
