@@ -27,7 +27,7 @@ impl Catalog {
         let is_all = time == TimeRange::ALL && matches!(tags, TagFilter::All);
         let _stay = match is_all {
             true => Stay::default(),
-            false => self.recall(measurement, time).await?,
+            false => self.recall(measurement, time, tags).await?,
         };
         let _owned = measurement.membership().own().await;
         if measurement.membership().has_ended() {

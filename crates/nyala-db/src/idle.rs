@@ -1,7 +1,7 @@
 //! Keeping the series in memory that get points, and those that queries need: the others rest on disk.
 
 use crate::catalog::{Catalog, Measurement};
-use crate::series::Stay;
+use crate::series::{Stay, TagFilter};
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
 use nyala_core::schema::TIME_COLUMN;
@@ -38,14 +38,19 @@ const IDLE_PART: usize = 16;
 const ASKED_AT_ONCE: usize = 1 << 16;
 
 impl Catalog {
-    /// Makes sure that all series of a measurement are in memory that may have points in a range of times, as long as the
-    /// stay is held.
+    /// Makes sure that all series of a measurement are in memory that a filter selects and that may have points in a range of
+    /// times, as long as the stay is held.
     ///
     /// # Errors
     /// Where they take more memory than there may be.
-    pub async fn recall(&self, measurement: &Measurement, time: TimeRange) -> Result<Stay> {
+    pub async fn recall(
+        &self,
+        measurement: &Measurement,
+        time: TimeRange,
+        filter: &TagFilter,
+    ) -> Result<Stay> {
         let room_bytes = self.idle_rules().series_bytes_max.saturating_sub(self.series_memory_bytes());
-        let (stay, taken_bytes) = measurement.recall(time, room_bytes).await?;
+        let (stay, taken_bytes) = measurement.recall(time, filter, room_bytes).await?;
         self.add_series_memory(taken_bytes);
         Ok(stay)
     }
@@ -62,21 +67,23 @@ impl Catalog {
     }
 
     async fn rest_series_of(&self, measurement: &Measurement, now_ns: i64) -> Result<()> {
-        let before = measurement.memory_bytes();
-        if measurement.leave() > 0 {
-            self.give_back_series_memory(before.saturating_sub(measurement.memory_bytes()));
+        if measurement.has_idle_sets() {
+            let before = measurement.memory_bytes();
+            if measurement.leave() > 0 {
+                self.give_back_series_memory(before.saturating_sub(measurement.memory_bytes()));
+            }
+            if measurement.has_unsaved_idle_set() {
+                let _owned = measurement.membership().own().await;
+                if !measurement.membership().has_ended() {
+                    measurement.save_unsaved_idle_set().await?;
+                }
+            }
+            self.remove_expired_sets(measurement).await?;
         }
-        self.remove_expired_sets(measurement).await?;
         let rules = self.idle_rules();
         if rules.after_ns <= 0 || measurement.count_series() < rules.series_min {
             measurement.activity().write().end();
             return Ok(());
-        }
-        if measurement.has_unsaved_idle_set() {
-            let _owned = measurement.membership().own().await;
-            if !measurement.membership().has_ended() {
-                measurement.save_unsaved_idle_set().await?;
-            }
         }
         if !measurement.activity().write().advance(now_ns, rules.after_ns) {
             return Ok(());
@@ -171,7 +178,7 @@ impl Catalog {
             if measurement.membership().has_ended() {
                 break;
             }
-            measurement.remove_idle_set(&set, &tag_sets).await?;
+            measurement.remove_idle_set(&set, tag_sets).await?;
         }
         Ok(())
     }
@@ -180,7 +187,7 @@ impl Catalog {
     pub(crate) async fn remove_all_sets(&self, measurement: &Measurement) -> Result<()> {
         for set in measurement.expired_idle_sets(&[]) {
             let tag_sets = measurement.tag_sets_of(&set).await?;
-            measurement.remove_idle_set(&set, &tag_sets).await?;
+            measurement.remove_idle_set(&set, tag_sets).await?;
         }
         Ok(())
     }

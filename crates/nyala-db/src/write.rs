@@ -7,20 +7,21 @@
 mod arrays;
 mod memory;
 mod new_names;
+mod pending;
 mod refusal;
 
 use arrays::{array_of, filter, give_back};
 use memory::Memories;
 use new_names::NewNames;
+use pending::{find_away, pending_series, renew_series, with_tags};
 use refusal::Refusal;
 
 use crate::catalog::{Catalog, Database, FieldType, Measurement, Members, RetentionPolicy, WantedFields};
 use crate::feed::Feed;
 use crate::ingest::{
     FieldColumn, FieldKind, LineRequest, ParseErrors, ParseOptions, ParsedBatch, RowGroup, SeriesCache,
-    SeriesCacheLimits, SeriesHandle, TagSet,
+    SeriesCacheLimits,
 };
-use crate::series::Tags;
 use arrow_array::{Array, ArrayRef, TimestampNanosecondArray, UInt32Array};
 use arrow_buffer::BooleanBuffer;
 use nyala_core::memory::MemoryBudget;
@@ -28,7 +29,7 @@ use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN};
 use nyala_core::store::{CellColumn, Operation, Upsert, WriteBatch, WriteMode};
 use nyala_core::{ColumnId, Error, Result};
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -413,76 +414,6 @@ impl BatchWrite<'_> {
         batch.resolve(cache);
         full
     }
-}
-
-/// The series without an id, and their measurements: one that may not be made has no series.
-fn pending_series<'a>(
-    cache: &SeriesCache,
-    batch: &ParsedBatch,
-    measurements: &'a [Option<Arc<Measurement>>],
-) -> Vec<(SeriesHandle, &'a Arc<Measurement>)> {
-    let pending = cache.pending();
-    if pending.is_empty() {
-        return Vec::new();
-    }
-    let of_name: HashMap<&[u8], &Option<Arc<Measurement>>> =
-        batch.groups().map(RowGroup::measurement).zip(measurements).collect();
-    let of = |handle: &SeriesHandle| {
-        let measurement = of_name.get(cache.measurement(*handle))?.as_ref()?;
-        Some((*handle, measurement))
-    };
-    pending.iter().filter_map(of).collect()
-}
-
-/// Calls `work` with the tags of a series, sorted by key. `None`: a tag cannot be called time, so its rows stay without a
-/// series and are refused.
-fn with_tags<T>(
-    cache: &SeriesCache,
-    handle: SeriesHandle,
-    work: impl FnOnce(&[(&str, &str)]) -> T,
-) -> Option<T> {
-    let mut tags = TagSet::default();
-    cache.read_tags(handle, &mut tags);
-    let text = String::from_utf8_lossy;
-    let texts: Vec<_> = tags.iter().map(|(key, value)| (text(key), text(value))).collect();
-    let tags: Vec<(&str, &str)> = texts.iter().map(|(key, value)| (&**key, &**value)).collect();
-    tags.iter().all(|(key, _)| *key != "time").then(|| work(&tags))
-}
-
-/// Brings back the series without an id that are not in memory.
-async fn find_away(
-    cache: &SeriesCache,
-    batch: &ParsedBatch,
-    measurements: &[Option<Arc<Measurement>>],
-) -> Result<()> {
-    if !measurements.iter().flatten().any(|measurement| measurement.has_away()) {
-        return Ok(());
-    }
-    for (handle, measurement) in pending_series(cache, batch, measurements) {
-        let owned = |tags: &[(&str, &str)]| -> Tags {
-            tags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
-        };
-        if let Some(tags) = with_tags(cache, handle, owned) {
-            measurement.find_away(&tags).await?;
-        }
-    }
-    Ok(())
-}
-
-/// Makes sure that a cache has no ids of series that were removed, or are idle. Whether rows that were read may have such.
-fn renew_series(
-    cache: &mut SeriesCache,
-    batch: &ParsedBatch,
-    measurements: &[Option<Arc<Measurement>>],
-) -> bool {
-    let mut forgotten = false;
-    for (group, measurement) in batch.groups().zip(measurements) {
-        let Some(measurement) = measurement else { continue };
-        let mut in_use = None;
-        let in_use = |id| in_use.get_or_insert_with(|| measurement.ids_in_use())(id);
-        forgotten |= cache.renew(group.measurement(), measurement.generation(), in_use);
-    }
-    forgotten
 }
 
 /// A group of which rows are stored.

@@ -94,7 +94,10 @@ struct Told(u64);
 impl Drop for Told {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("NYALA_SEED={}", self.0);
+            #[allow(clippy::print_stderr, reason = "for the person who looks at the failure")]
+            {
+                eprintln!("NYALA_SEED={}", self.0);
+            }
         }
     }
 }
@@ -160,7 +163,7 @@ impl Bed {
     /// What a query finds.
     async fn query(&self, filter: &TagFilter, time: TimeRange) -> Points {
         let measurement = self.measurement().await;
-        let _stay = self.catalog.recall(&measurement, time).await.unwrap();
+        let _stay = self.catalog.recall(&measurement, time, filter).await.unwrap();
         let mut ids = measurement.series().select(filter);
         measurement.narrow(&mut ids, time);
         let series = SeriesSet::Ids(ids.iter().map(SeriesId).collect());
@@ -177,7 +180,7 @@ impl Bed {
                 assert_eq!(
                     *ids.entry(host.clone()).or_insert(run.series),
                     run.series,
-                    "a tag set has one series"
+                    "{host} has one series"
                 );
                 let times = (row..row + run.rows as usize).map(|row| times.value(row));
                 points.entry(host).or_default().extend(times);
@@ -191,7 +194,7 @@ impl Bed {
     async fn everything(&self) -> Points {
         let mut points = self.query(&TagFilter::All, TimeRange::ALL).await;
         let measurement = self.measurement().await;
-        let _stay = self.catalog.recall(&measurement, TimeRange::ALL).await.unwrap();
+        let _stay = self.catalog.recall(&measurement, TimeRange::ALL, &TagFilter::All).await.unwrap();
         let series = measurement.series();
         for id in series.all() {
             points.entry(series.value_of(SeriesId(id), "host").to_owned()).or_default();
@@ -298,9 +301,22 @@ async fn what_comes_back_takes_no_more_memory_than_there_is() {
     bed.idle_away().await;
     measurement_bytes(&bed);
     let measurement = bed.measurement().await;
-    let error = bed.catalog.recall(&measurement, TimeRange::ALL).await.unwrap_err().to_string();
-    assert!(error.contains("4000 series of measurement \"m\" without recent points would take"), "{error}");
-    assert_eq!(bed.query(&host(1), TimeRange::new(0, HOUR_NS)).await.len(), 1);
+    let error =
+        bed.catalog.recall(&measurement, TimeRange::ALL, &TagFilter::All).await.unwrap_err().to_string();
+    assert!(error.contains("\"m\" has 4000 series in these times that got no points lately"), "{error}");
+    // What is asked for fits, though not all of that time does.
+    for number in [1, 1999, 3999] {
+        assert_eq!(bed.query(&host(number), TimeRange::ALL).await[&format!("h{number}")].len(), 2);
+    }
+    let some = TagFilter::And(vec![
+        TagFilter::Matches("host".into(), regex::bytes::Regex::new("^h1?[0-9]$").unwrap()),
+        TagFilter::NotEqual("zone".into(), "z0".into()),
+        TagFilter::Or(vec![host(4), host(5), host(6)]),
+    ]);
+    let found: Vec<String> = bed.query(&some, TimeRange::ALL).await.into_keys().collect();
+    assert_eq!(found, ["h4", "h5"]);
+    assert!(measurement.series().len() < 20);
+    assert_eq!(bed.query(&TagFilter::All, TimeRange::new(0, HOUR_NS)).await.len(), 2000);
 }
 
 #[tokio::test]
@@ -309,13 +325,17 @@ async fn what_a_query_needs_stays_until_it_ends() {
     bed.write(0..1500, 0..HOUR_NS).await;
     let measurement = bed.measurement().await;
     // It began before they were idle, whatever times it asked for.
-    let stay = bed.catalog.recall(&measurement, TimeRange::new(99 * HOUR_NS, i64::MAX)).await.unwrap();
+    let stay = bed
+        .catalog
+        .recall(&measurement, TimeRange::new(99 * HOUR_NS, i64::MAX), &TagFilter::All)
+        .await
+        .unwrap();
     bed.idle_away().await;
     assert_eq!(measurement.series().len(), 1500);
     drop(stay);
     bed.idle_away().await;
     assert_eq!(measurement.series().len(), 0);
-    let stay = bed.catalog.recall(&measurement, TimeRange::new(0, 1)).await.unwrap();
+    let stay = bed.catalog.recall(&measurement, TimeRange::new(0, 1), &TagFilter::All).await.unwrap();
     bed.idle_away().await;
     assert_eq!(measurement.series().len(), 1500);
     drop(stay);
@@ -448,6 +468,10 @@ async fn series_that_come_and_go_are_what_a_list_of_points_is() {
     }
     assert_same(bed.everything().await, &known, true, "in the end");
     assert!(away_max > 100 && woken > 100, "{away_max} were away at most, {woken} when somebody wrote");
+    bed.upkeep().await.unwrap();
+    bed.write(0..1, 0..1).await;
+    let count = bed.measurement().await.count_series();
+    assert_eq!(bed.again(rules()).await.measurement().await.count_series(), count, "after a start");
     // With the last points go all records.
     bed.catalog.delete_points(&*bed.measurement().await, &TagFilter::All, TimeRange::ALL).await.unwrap();
     let again = bed.again(rules()).await;

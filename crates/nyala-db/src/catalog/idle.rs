@@ -1,31 +1,34 @@
 //! Idle series and their records: leaving memory, coming back, waking, and going for good.
 //!
-//! A series that is away has three records: its own, as always; its idle set, by which queries find it; and one under the
-//! hash of its tags, by which writers do. The last two are written before it leaves. One that wakes gets a record that
-//! says so with its first point, so that a start reads it with those that never were idle.
+//! Queries find an idle series by its set, which has its tags; writers by a record under the hash of them. One that wakes
+//! gets back the record of its own with its first point, and one that says that it is not idle, so that a start reads it
+//! with those that never were; so does one that is gone.
 //!
 //! Order of locks: series, idle series, presence, records that are not saved.
 
 use super::measurement::Measurement;
 use super::record::{
-    awake_key, idle_set_key, idle_set_record, read_idle_set, read_tags, series_key, tag_set_key, tags_record,
+    idle_set_key, idle_set_record, idle_tags_key, idle_tags_record, not_idle_key, read_idle_set,
+    read_idle_tags, read_tags, series_key, tag_set_key, tags_record,
 };
-use crate::series::{IdleSeries, IdleSet, Stay, Tags};
-use nyala_core::{Error, ErrorKind, Result, SeriesId, TimeRange};
+use crate::series::{IdleSeries, IdleSet, SeriesIndex, Stay, TagFilter, Tags};
+use nyala_core::{Error, ErrorKind, Result, SeriesId, TimeRange, before_long_work};
 use parking_lot::Mutex;
 use roaring::RoaringBitmap;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Series that come or leave while the index is locked once.
 const MOVED_AT_ONCE: usize = 1 << 12;
-/// Records between two that are wanted, which are read rather than left out.
-const SKIPPED_MAX: u32 = 128;
 
 impl Measurement {
     /// Its idle series.
     pub(crate) fn idle(&self) -> &Mutex<IdleSeries> {
         &self.loaded().idle
+    }
+
+    /// Whether some of its series are, or were, idle.
+    pub(crate) fn has_idle_sets(&self) -> bool {
+        self.idle().lock().has_sets()
     }
 
     /// Whether some of its series are not in memory.
@@ -65,72 +68,87 @@ impl Measurement {
     }
 
     /// Reads the idle series that may have points in a range of times, unless they are in memory; none of them leaves as
-    /// long as the stay is held. `room_bytes`: what they may take.
-    pub(crate) async fn recall(&self, time: TimeRange, room_bytes: usize) -> Result<(Stay, usize)> {
+    /// long as the stay is held. Where they take more than `room_bytes`, only those that a filter selects. Returns what they
+    /// take besides, about.
+    pub(crate) async fn recall(
+        &self,
+        time: TimeRange,
+        filter: &TagFilter,
+        room_bytes: usize,
+    ) -> Result<(Stay, usize)> {
         let (stay, lacking) = self.idle().lock().stay(time);
         if lacking.is_empty() {
             return Ok((stay, 0));
         }
+        before_long_work().await;
         let _recalling = self.loaded().recalling.lock().await;
         // Another may have read them meanwhile.
         let (stay, lacking) = self.idle().lock().stay(time);
+        let mut read = Vec::with_capacity(lacking.len());
         let mut away = RoaringBitmap::new();
-        let mut span: Option<TimeRange> = None;
-        for set in &lacking {
-            let series = self.read_idle_set(set).await?;
-            away |= self.idle().lock().hold(set, series);
-            span = Some(span.map_or(set.time, |span| {
-                TimeRange::new(span.start_ns.min(set.time.start_ns), span.end_ns.max(set.time.end_ns))
-            }));
+        for set in lacking {
+            let series = self.read_idle_set(&set).await?;
+            away |= self.idle().lock().hold(&set, series.clone());
+            read.push((set, series));
         }
         let series_bytes = self.bytes_of_series();
-        let wanted_bytes = series_bytes.saturating_mul(away.len() as usize);
-        if wanted_bytes > room_bytes {
-            return Err(Error::limit(format!(
-                "{} series of measurement \"{}\" without recent points would take {} MiB of memory, and there are {}: ask \
-                 for a shorter range of times, or raise memory-limit",
-                away.len(),
-                self.name(),
-                wanted_bytes >> 20,
-                room_bytes >> 20,
-            )));
+        let are_all_wanted = series_bytes.saturating_mul(away.len() as usize) <= room_bytes;
+        if !are_all_wanted && matches!(filter, TagFilter::All) {
+            return Err(self.no_room(away.len(), room_bytes));
         }
-        let mut found = RoaringBitmap::new();
-        let mut come: Vec<(u32, Vec<u8>)> = Vec::new();
-        let span = span.unwrap_or(time);
-        let enter = |come: &mut Vec<(u32, Vec<u8>)>| -> Result<()> {
-            let mut series = self.loaded().series.write();
-            let mut idle = self.idle().lock();
-            let ids: RoaringBitmap = come.iter().map(|(id, _)| *id).collect();
-            for (id, record) in come.drain(..) {
-                if !idle.is_away(id) {
+        let filter = if are_all_wanted { &TagFilter::All } else { filter };
+        let mut entered = 0;
+        for (set, series) in read {
+            let records = self.read_idle_tags(&set).await?;
+            let of_set = self.tags_by_series(&series, &records)?;
+            for some in of_set.chunks(MOVED_AT_ONCE) {
+                entered += self.enter(some, filter, set.time)?;
+                if series_bytes.saturating_mul(entered) > room_bytes {
+                    return Err(self.no_room(away.len(), room_bytes));
+                }
+                before_long_work().await;
+            }
+            if are_all_wanted {
+                self.idle().lock().loaded(&set);
+            }
+        }
+        Ok((stay, series_bytes.saturating_mul(entered)))
+    }
+
+    fn no_room(&self, series: u64, room_bytes: usize) -> Error {
+        Error::limit(format!(
+            "measurement \"{}\" has {series} series in these times that got no points lately and are not in memory, and \
+             those that are asked for do not fit into the {} MiB there are for them: ask for a shorter range of times or \
+             for fewer series, or raise memory-limit",
+            self.name(),
+            room_bytes >> 20,
+        ))
+    }
+
+    /// Takes series that are away into memory, if a filter selects them; their points lie within a range of times. Returns
+    /// how many there were.
+    fn enter(&self, tags: &[(u32, &[u8])], filter: &TagFilter, time: TimeRange) -> Result<usize> {
+        let (mut visiting, mut entered) = (RoaringBitmap::new(), 0);
+        let mut series = self.loaded().series.write();
+        let mut idle = self.idle().lock();
+        for (id, record) in tags {
+            if idle.is_away(*id) {
+                let tags = read_tags(record).ok_or_else(|| self.malformed("tags"))?;
+                if !filter.holds(&tags) {
                     continue;
                 }
-                let tags = read_tags(&record).ok_or_else(|| self.malformed("a series"))?;
-                series.insert_with_id(SeriesId(id), &tags);
-                idle.come(id);
+                series.insert_with_id(SeriesId(*id), &tags);
+                idle.come(*id);
+                entered += 1;
             }
-            drop((series, idle));
-            self.presence().write().note_range(&ids, span);
-            Ok(())
-        };
-        let mut result = Ok(());
-        self.visit_series(&away, |id, record| {
-            found.insert(id);
-            come.push((id, record.to_vec()));
-            if come.len() >= MOVED_AT_ONCE && result.is_ok() {
-                result = enter(&mut come);
+            // It may have come by another set, of other times.
+            if idle.is_visiting(*id) {
+                visiting.insert(*id);
             }
-        })
-        .await?;
-        result.and_then(|()| enter(&mut come))?;
-        let mut idle = self.idle().lock();
-        // They were removed, which their set does not know.
-        let missing = (&away - &found) & idle.away();
-        idle.forget(&missing);
-        lacking.iter().for_each(|set| idle.loaded(set));
-        drop(idle);
-        Ok((stay, wanted_bytes))
+        }
+        drop((series, idle));
+        self.presence().write().note_range(&visiting, time);
+        Ok(entered)
     }
 
     /// About how many bytes a series takes in the index.
@@ -144,14 +162,14 @@ impl Measurement {
     pub(crate) fn wake_known(&self, tags: &[(impl AsRef<[u8]>, impl AsRef<[u8]>)]) -> Option<SeriesId> {
         let series = self.series();
         let id = series.find(tags)?;
-        self.wake(id);
+        self.wake(id, &series);
         Some(id)
     }
 
-    /// Makes sure that a series is not idle any more. The caller has locked the series it is among.
-    pub(super) fn wake(&self, id: SeriesId) {
+    /// Makes sure that a series in memory is not idle any more. The caller has locked the series.
+    pub(super) fn wake(&self, id: SeriesId, series: &SeriesIndex) {
         if self.idle().lock().wake(id.0) {
-            self.unsaved().lock().add_awake(id);
+            self.unsaved().lock().add_awake(id, tags_record(&series.tags_of(id)).into());
         }
     }
 
@@ -171,23 +189,21 @@ impl Measurement {
             self.presence().write().note_range(&[id].into(), TimeRange::ALL);
         }
         if is_away || series.contains(SeriesId(id)) {
-            self.wake(SeriesId(id));
+            self.wake(SeriesId(id), &series);
         }
         Ok(())
     }
 
     /// Makes series idle whose points lie within a range of times. The caller owns the membership.
     pub(crate) async fn rest(&self, ids: &RoaringBitmap, time: TimeRange) -> Result<()> {
-        let (set, were_awake) = {
+        let set = {
             let series = self.series();
             let mut idle = self.idle().lock();
-            let were_awake = ids & idle.awake();
-            (idle.rest(time, &series.keys_of(ids), ids), were_awake)
+            idle.rest(time, &series.keys_of(ids), ids)
         };
-        self.unsaved().lock().remove_awake(ids);
         // From here on writers wake what they remember, whatever becomes of the records.
         self.membership().note_removal();
-        self.save_idle_set(&set, ids, &were_awake).await
+        self.save_idle_set(&set, ids).await
     }
 
     /// The series in memory that got no points lately, and may rest.
@@ -210,7 +226,7 @@ impl Measurement {
         let mut stays = Vec::new();
         let times = self.idle().lock().losing_their_end(dropped, left);
         for time in times {
-            stays.push(self.recall(time, usize::MAX).await?.0);
+            stays.push(self.recall(time, &TagFilter::All, usize::MAX).await?.0);
         }
         Ok(stays)
     }
@@ -223,28 +239,39 @@ impl Measurement {
     /// Saves a set again of which it is not known whether it was saved. The caller owns the membership.
     pub(crate) async fn save_unsaved_idle_set(&self) -> Result<()> {
         let Some((set, ids)) = self.idle().lock().unsaved() else { return Ok(()) };
-        self.save_idle_set(&set, &ids, &RoaringBitmap::new()).await
+        self.save_idle_set(&set, &ids).await
     }
 
-    async fn save_idle_set(&self, set: &IdleSet, ids: &RoaringBitmap, awake: &RoaringBitmap) -> Result<()> {
+    /// Writes the records of a set of which no series has left memory yet, and removes those of series that are idle now.
+    async fn save_idle_set(&self, set: &IdleSet, ids: &RoaringBitmap) -> Result<()> {
         let table = self.table();
-        let mut tag_sets: Vec<(Vec<u8>, [u8; 4])> = {
+        let (tags, resting) = {
             let series = self.series();
             let there = ids & series.all();
-            let key = |id| tag_set_key(table, &tags_record(&series.tags_of(SeriesId(id))));
-            there.iter().map(|id| (key(id), id.to_le_bytes())).collect()
+            let tags: Vec<(u32, Vec<u8>)> =
+                there.iter().map(|id| (id, tags_record(&series.tags_of(SeriesId(id))))).collect();
+            (tags, ids & self.idle().lock().visiting())
         };
+        let ids: RoaringBitmap = tags.iter().map(|(id, _)| *id).collect();
+        let mut tag_sets: Vec<(Vec<u8>, [u8; 4])> =
+            tags.iter().map(|(id, record)| (tag_set_key(table, record), id.to_le_bytes())).collect();
         tag_sets.sort_unstable();
-        let record = (idle_set_key(table, set.number), idle_set_record(set.time, &set.keys, ids));
-        let records = std::iter::once((&*record.0, &*record.1));
-        let put = self.records().put(records.chain(tag_sets.iter().map(|(key, id)| (&**key, id.as_slice()))));
-        let awake: Vec<_> = awake.iter().map(|id| awake_key(table, id)).collect();
-        let mut operations = vec![put];
-        if !awake.is_empty() {
-            operations.push(self.records().remove(awake.iter().map(Vec::as_slice)));
-        }
-        self.unsaved().lock().keep(tag_sets.iter().map(|(key, _)| key));
-        self.records().write(operations).await?;
+        let put = self.records().put(
+            [
+                (&*idle_set_key(table, set.number), &*idle_set_record(set.time, &set.keys, &ids)),
+                (
+                    &*idle_tags_key(table, set.number),
+                    &*idle_tags_record(tags.iter().map(|(_, record)| &**record)),
+                ),
+            ]
+            .into_iter()
+            .chain(tag_sets.iter().map(|(key, id)| (&**key, id.as_slice()))),
+        );
+        let own = resting.iter().map(|id| series_key(table, SeriesId(id)).to_vec());
+        let removed: Vec<Vec<u8>> = own.chain(resting.iter().map(|id| not_idle_key(table, id))).collect();
+        let remove = self.records().remove(removed.iter().map(Vec::as_slice));
+        self.unsaved().lock().rest(&resting, tag_sets.iter().map(|(key, _)| key));
+        self.records().write(vec![put, remove]).await?;
         self.idle().lock().saved(set);
         Ok(())
     }
@@ -270,19 +297,16 @@ impl Measurement {
 
     /// Removes an idle set of which no point is left, and its series that are in no other and have no other points.
     /// The caller owns the membership; `tag_sets`: see [`Self::tag_sets_of`].
-    pub(crate) async fn remove_idle_set(
-        &self,
-        set: &IdleSet,
-        tag_sets: &HashMap<u32, Vec<u8>>,
-    ) -> Result<()> {
+    pub(crate) async fn remove_idle_set(&self, set: &IdleSet, tag_sets: Vec<(u32, Vec<u8>)>) -> Result<()> {
         let table = self.table();
-        let all: RoaringBitmap = self.read_idle_set(set).await?;
-        let (only, awake) = {
+        let all: RoaringBitmap = tag_sets.iter().map(|(id, _)| *id).collect();
+        let (known, not_idle) = {
             let mut series = self.loaded().series.write();
             let mut idle = self.idle().lock();
             let only = idle.only_in(&all);
-            let awake = &only & idle.awake();
             let visiting = &only & idle.visiting();
+            let is_idle = &only & (&visiting | idle.away());
+            let known = &is_idle | (&only & idle.awake());
             idle.forget(&only);
             idle.remove_set(set, &all);
             if !visiting.is_empty() {
@@ -290,36 +314,40 @@ impl Measurement {
                 self.presence().write().remove(&visiting);
                 self.membership().note_removal();
             }
-            (only, awake)
+            (known, only - is_idle)
         };
-        let mut keys: Vec<Vec<u8>> = only.iter().filter_map(|id| tag_sets.get(&id).cloned()).collect();
-        keys.extend(awake.iter().map(|id| awake_key(table, id)));
-        keys.push(idle_set_key(table, set.number));
-        self.unsaved().lock().remove_awake(&awake);
-        self.unsaved().lock().remove_series(&(&only - &awake), keys);
+        let mut keys: Vec<Vec<u8>> = not_idle.iter().map(|id| not_idle_key(table, id)).collect();
+        // The tags of those that are gone may be another's by now.
+        keys.extend(tag_sets.into_iter().filter(|(id, _)| known.contains(*id)).map(|(_, key)| key));
+        keys.extend([idle_set_key(table, set.number), idle_tags_key(table, set.number)]);
+        self.unsaved().lock().remove_keys(&not_idle, keys);
         self.save_removals(None).await
     }
 
-    /// The keys of the records that find the series of a set by their tags.
-    pub(crate) async fn tag_sets_of(&self, set: &IdleSet) -> Result<HashMap<u32, Vec<u8>>> {
-        let all = self.read_idle_set(set).await?;
-        let mut tag_sets = HashMap::new();
-        let table = self.table();
-        self.visit_series(&all, |id, record| drop(tag_sets.insert(id, tag_set_key(table, record)))).await?;
-        Ok(tag_sets)
+    /// The series of a set, each with the key of the record that finds it by its tags.
+    pub(crate) async fn tag_sets_of(&self, set: &IdleSet) -> Result<Vec<(u32, Vec<u8>)>> {
+        let (series, records) = (self.read_idle_set(set).await?, self.read_idle_tags(set).await?);
+        let of_set = self.tags_by_series(&series, &records)?;
+        Ok(of_set.into_iter().map(|(id, record)| (id, tag_set_key(self.table(), record))).collect())
     }
 
-    /// The keys of records that go with series that are removed while they are in memory.
-    pub(super) fn idle_records_of(&self, ids: &RoaringBitmap) -> Vec<Vec<u8>> {
+    /// The series of a set with their tags; none if the set was removed meanwhile.
+    fn tags_by_series<'a>(&self, series: &RoaringBitmap, records: &'a [u8]) -> Result<Vec<(u32, &'a [u8])>> {
+        let tags =
+            read_idle_tags(records).filter(|tags| tags.is_empty() || tags.len() as u64 == series.len());
+        let tags = tags.ok_or_else(|| self.malformed("idle tags"))?;
+        Ok(series.iter().zip(tags).collect())
+    }
+
+    /// The series among some that are in idle sets, with the keys of the records that find them by their tags. They are
+    /// in memory.
+    pub(super) fn listed_among(&self, ids: &RoaringBitmap) -> (RoaringBitmap, Vec<Vec<u8>>) {
         let series = self.series();
         let idle = self.idle().lock();
         let listed = ids & (idle.visiting() | idle.awake());
-        let mut keys = Vec::new();
-        for id in &listed {
-            keys.push(tag_set_key(self.table(), &tags_record(&series.tags_of(SeriesId(id)))));
-            keys.push(awake_key(self.table(), id));
-        }
-        keys
+        let key = |id| tag_set_key(self.table(), &tags_record(&series.tags_of(SeriesId(id))));
+        let keys = listed.iter().map(key).collect();
+        (listed, keys)
     }
 
     /// The series of a set; none if it is no more.
@@ -330,25 +358,10 @@ impl Measurement {
         read_idle_set(&value).map(|(_, _, series)| series).ok_or_else(|| self.malformed("an idle set"))
     }
 
-    /// Visits the records of series.
-    async fn visit_series(&self, ids: &RoaringBitmap, mut visit: impl FnMut(u32, &[u8])) -> Result<()> {
-        let mut left = ids.iter().peekable();
-        while let Some(first) = left.next() {
-            let mut last = first;
-            while let Some(next) = left.next_if(|next| next - last <= SKIPPED_MAX) {
-                last = next;
-            }
-            let key = |id| series_key(self.table(), SeriesId(id));
-            let take = |key: &[u8], record: &[u8]| {
-                if let Some(id) =
-                    key.last_chunk().map(|id| u32::from_be_bytes(*id)).filter(|id| ids.contains(*id))
-                {
-                    visit(id, record);
-                }
-            };
-            self.records().visit_between(&key(first), &key(last), take).await?;
-        }
-        Ok(())
+    /// The record of the tags of a set's series; empty if it is no more.
+    async fn read_idle_tags(&self, set: &IdleSet) -> Result<Vec<u8>> {
+        let found = self.records().find(&idle_tags_key(self.table(), set.number)).await?;
+        Ok(found.unwrap_or_default())
     }
 
     fn malformed(&self, what: &str) -> Error {

@@ -4,90 +4,20 @@
 //! written there; which is remembered in durable records beside the series. A field is there as long as a
 //! shard has it: its column outlives the deletion of its last shard unseen, and is used again.
 
+use super::field::{Field, FieldType, fields_of, find, present_fields, sort};
 use super::membership::Membership;
 use super::record::{NEXT_ID, Next, ReadRecords, record_key, record_prefix, shard_type_key, tags_record};
 use super::unsaved::{TakenRecords, Unsaved};
 use crate::ingest::Generation;
 use crate::records::Records;
 use crate::series::{Activity, IdleSeries, Presence, SeriesIndex};
-use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN};
 use nyala_core::store::{Operation, PartitionInfo, RowStream, ScanRequest, SnapshotRef, StoreRef};
-use nyala_core::{ColumnId, ColumnType, Error, Result, SeriesId, TableId, TableSchema, TimeRange};
+use nyala_core::{ColumnId, Error, Result, SeriesId, TableId, TableSchema, TimeRange};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use roaring::RoaringBitmap;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use tokio::sync::OnceCell;
-
-/// The types a field can have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum FieldType {
-    /// 64-bit float.
-    Float,
-    /// 64-bit signed integer.
-    Integer,
-    /// 64-bit unsigned integer.
-    Unsigned,
-    /// UTF-8 text.
-    String,
-    /// Boolean.
-    Boolean,
-}
-
-impl FieldType {
-    /// Its name in InfluxQL.
-    pub fn name(self) -> &'static str {
-        match self {
-            FieldType::Float => "float",
-            FieldType::Integer => "integer",
-            FieldType::Unsigned => "unsigned",
-            FieldType::String => "string",
-            FieldType::Boolean => "boolean",
-        }
-    }
-
-    /// The type of its column.
-    pub fn column_type(self) -> ColumnType {
-        match self {
-            FieldType::Float => ColumnType::Float64,
-            FieldType::Integer => ColumnType::Int64,
-            FieldType::Unsigned => ColumnType::UInt64,
-            FieldType::String => ColumnType::String,
-            FieldType::Boolean => ColumnType::Bool,
-        }
-    }
-
-    fn of_column(column_type: ColumnType) -> Option<Self> {
-        match column_type {
-            ColumnType::Float64 => Some(FieldType::Float),
-            ColumnType::Int64 => Some(FieldType::Integer),
-            ColumnType::UInt64 => Some(FieldType::Unsigned),
-            ColumnType::String => Some(FieldType::String),
-            ColumnType::Bool => Some(FieldType::Boolean),
-            _ => None,
-        }
-    }
-
-    pub(super) fn code(self) -> u8 {
-        self as u8
-    }
-
-    pub(super) fn of_code(code: u8) -> Option<Self> {
-        use FieldType::{Boolean, Float, Integer, String, Unsigned};
-        [Float, Integer, Unsigned, String, Boolean].into_iter().find(|field_type| field_type.code() == code)
-    }
-}
-
-/// One (name, type) of a measurement's fields.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Field {
-    /// Its name.
-    pub name: String,
-    /// Its type.
-    pub field_type: FieldType,
-    /// Its column.
-    pub column: ColumnId,
-}
 
 /// A measurement of one retention policy of one database.
 pub struct Measurement {
@@ -443,7 +373,7 @@ impl Measurement {
             false => (series.find(tags).ok_or_else(|| NO_MORE_IDS.to_owned())?, false),
         };
         if !is_new {
-            self.wake(id);
+            self.wake(id, &series);
             return Ok((id, 0));
         }
         let record = tags_record(tags);
@@ -546,25 +476,15 @@ impl Measurement {
         if ids.is_empty() {
             return;
         }
-        let records = self.idle_records_of(ids);
+        let (listed, keys) = self.listed_among(ids);
         let mut series = self.loaded().series.write();
         series.remove(ids);
         self.idle().lock().forget(ids);
         drop(series);
         self.loaded().presence.write().remove(ids);
         self.membership.note_removal();
-        self.unsaved.lock().remove_series(ids, records);
+        self.unsaved.lock().remove_series(ids, &listed, keys);
     }
-}
-
-/// Those of the columns whose name and type some of the shards has.
-fn present_fields<'a>(
-    columns: &[Field],
-    shards: impl Iterator<Item = &'a HashMap<String, FieldType>>,
-) -> Vec<Field> {
-    let present: HashSet<(&str, FieldType)> =
-        shards.flatten().map(|(name, field_type)| (name.as_str(), *field_type)).collect();
-    columns.iter().filter(|field| present.contains(&(&*field.name, field.field_type))).cloned().collect()
 }
 
 /// The id that no series gets: it and the next mean none elsewhere.
@@ -580,27 +500,3 @@ const REMOVED_AT_ONCE: usize = 1 << 14;
 const SERIES_TAG_BYTES: usize = 48;
 /// What a measurement takes in memory besides its fields and series, about: itself, its table, its name in both.
 const MEASUREMENT_BYTES: usize = 2048;
-
-/// The column of a field; fields are in order of name and type.
-fn find(fields: &[Field], name: &str, field_type: FieldType) -> Option<ColumnId> {
-    let order = |field: &Field| field.name.as_str().cmp(name).then(field.field_type.cmp(&field_type));
-    fields.binary_search_by(order).ok().map(|position| fields[position].column)
-}
-
-fn sort(fields: &mut [Field]) {
-    fields.sort_by(|a, b| a.name.cmp(&b.name).then(a.field_type.cmp(&b.field_type)));
-}
-
-fn fields_of(schema: &TableSchema) -> Vec<Field> {
-    let mut fields: Vec<Field> = schema
-        .columns
-        .iter()
-        .filter(|column| column.id != SERIES_COLUMN && column.id != TIME_COLUMN)
-        .filter_map(|column| {
-            let field_type = FieldType::of_column(column.column_type)?;
-            Some(Field { name: column.name.clone(), field_type, column: column.id })
-        })
-        .collect();
-    sort(&mut fields);
-    fields
-}

@@ -2,15 +2,17 @@
 //! idle series.
 //!
 //! Records: table u32 big-endian, kind byte, then
-//!   awake:      id u32 big-endian        → nothing
+//!   not idle:   id u32 big-endian        → nothing: the series is in an idle set, but awake or gone
 //!   idle set:   number u64 big-endian    → start i64, end i64, number of keys u32, each: length u32, key; then the ids
 //!                                          as a Roaring bitmap
 //!   next id:    nothing                  → u32
-//!   series:     id u32 big-endian        → per tag: key length u32, key, value length u32, value
+//!   series:     id u32 big-endian        → its tags; per tag: key length u32, key, value length u32, value
 //!   shard type: start i64 big-endian ^ sign, field name → type code
-//!   tag set:    16 bytes of the SHA-256 of the value of its series' record → id u32
+//!   tag set:    16 bytes of the SHA-256 of the tags of an idle series → id u32
+//!   idle tags:  number u64 big-endian of a set → in order of id the tags of its series: length u32, tags
 //!
-//! What is idle comes before the series, so that a start can leave out the records of those that are away.
+//! A series that is idle has no record of its own: its tags stand in its set. The last two kinds are many and large, and a
+//! start does not read them.
 
 use super::FieldType;
 use super::measurement::ShardTypes;
@@ -19,9 +21,10 @@ use nyala_core::{SeriesId, TableId, TimeRange};
 use ring::digest::{SHA256, digest};
 use roaring::RoaringBitmap;
 
-pub(super) const AWAKE: u8 = b'a';
-pub(super) const IDLE_SET: u8 = b'i';
-pub(super) const TAG_SET: u8 = b'x';
+const NOT_IDLE: u8 = b'a';
+const IDLE_SET: u8 = b'i';
+const TAG_SET: u8 = b'x';
+const IDLE_TAGS: u8 = b'y';
 const SERIES: u8 = b's';
 const SHARD_TYPE: u8 = b't';
 pub(super) const NEXT_ID: u8 = b'n';
@@ -63,13 +66,38 @@ pub(super) fn shard_type_key(table: TableId, shard_start_ns: i64, field: &str) -
     record_key(table, SHARD_TYPE, &[&start[..], field.as_bytes()].concat())
 }
 
-/// The key of the record that finds the id of an idle series; `record`: the value of the series' own record.
+/// The key of the record that finds the id of an idle series by its tags; `record`: as in its own record.
 pub(super) fn tag_set_key(table: TableId, record: &[u8]) -> Vec<u8> {
     record_key(table, TAG_SET, &digest(&SHA256, record).as_ref()[..16])
 }
 
-pub(super) fn awake_key(table: TableId, id: u32) -> Vec<u8> {
-    record_key(table, AWAKE, &id.to_be_bytes())
+pub(super) fn not_idle_key(table: TableId, id: u32) -> Vec<u8> {
+    record_key(table, NOT_IDLE, &id.to_be_bytes())
+}
+
+pub(super) fn idle_tags_key(table: TableId, number: u64) -> Vec<u8> {
+    record_key(table, IDLE_TAGS, &number.to_be_bytes())
+}
+
+/// The tags of the series of an idle set, in order of their ids.
+pub(super) fn idle_tags_record<'a>(records: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    let mut all = Vec::new();
+    for record in records {
+        all.extend_from_slice(&(record.len() as u32).to_le_bytes());
+        all.extend_from_slice(record);
+    }
+    all
+}
+
+/// The tags of each series of an idle set, each as in a record of its own.
+pub(super) fn read_idle_tags(mut bytes: &[u8]) -> Option<Vec<&[u8]>> {
+    let mut records = Vec::new();
+    while !bytes.is_empty() {
+        let (record, rest) = split_text(bytes)?;
+        records.push(record);
+        bytes = rest;
+    }
+    Some(records)
 }
 
 pub(super) fn idle_set_key(table: TableId, number: u64) -> Vec<u8> {
@@ -107,9 +135,7 @@ pub(super) struct ReadRecords {
     pub(super) series: SeriesIndex,
     pub(super) types: ShardTypes,
     pub(super) idle: IdleSeries,
-    awake: RoaringBitmap,
-    /// Awake series are told from those that are away.
-    knows_idle: bool,
+    not_idle: RoaringBitmap,
 }
 
 /// How a reader of records goes on.
@@ -126,25 +152,17 @@ impl ReadRecords {
         let (prefix, rest) = key.split_first_chunk::<4>()?;
         let (kind, rest) = rest.split_first()?;
         let table = TableId(u32::from_be_bytes(*prefix));
-        if *kind > IDLE_SET {
-            self.know_idle();
-        }
         match *kind {
-            AWAKE => drop(self.awake.insert(u32::from_be_bytes(rest.try_into().ok()?))),
+            NOT_IDLE => {
+                self.not_idle.insert(u32::from_be_bytes(rest.try_into().ok()?));
+            }
             IDLE_SET => {
                 let (time, keys, series) = read_idle_set(value)?;
                 self.idle.restore(u64::from_be_bytes(rest.try_into().ok()?), time, &keys, &series);
             }
             SERIES => {
-                let id = u32::from_be_bytes(rest.try_into().ok()?);
-                if self.idle.is_away(id) {
-                    let next = self.idle.first_here(id);
-                    let past = || record_key(table, SERIES + 1, &[]);
-                    return Some(Next::Key(
-                        next.map_or_else(past, |id| series_key(table, SeriesId(id)).to_vec()),
-                    ));
-                }
-                self.series.insert_with_id(SeriesId(id), &read_tags(value)?);
+                let id = SeriesId(u32::from_be_bytes(rest.try_into().ok()?));
+                self.series.insert_with_id(id, &read_tags(value)?);
             }
             SHARD_TYPE => {
                 let (start, field) = rest.split_first_chunk::<8>()?;
@@ -153,7 +171,7 @@ impl ReadRecords {
                 self.types.entry(start_ns).or_default().insert(field, FieldType::of_code(*value.first()?)?);
             }
             // They are looked up one by one, if ever.
-            TAG_SET => return Some(Next::Key(record_key(table, TAG_SET + 1, &[]))),
+            TAG_SET | IDLE_TAGS => return Some(Next::Key(record_key(table, IDLE_TAGS + 1, &[]))),
             NEXT_ID => self.series.reserve_ids(SeriesId(u32::from_le_bytes(value.try_into().ok()?))),
             _ => return None,
         }
@@ -162,17 +180,12 @@ impl ReadRecords {
 
     /// All were taken.
     pub(super) fn finish(mut self) -> Self {
-        self.know_idle();
-        self
-    }
-
-    fn know_idle(&mut self) {
-        if !std::mem::replace(&mut self.knows_idle, true) {
-            self.idle.restored(std::mem::take(&mut self.awake));
-            if let Some(last) = self.idle.away().max() {
-                self.series.reserve_ids(SeriesId(last + 1));
-            }
+        let Self { series, idle, not_idle, .. } = &mut self;
+        idle.restored(not_idle, series.all());
+        if let Some(last) = idle.away().max() {
+            series.reserve_ids(SeriesId(last + 1));
         }
+        self
     }
 }
 

@@ -4,13 +4,13 @@
 //! Every writer takes along what no acknowledged batch holds, whoever made it: so a batch that fails, or whose client
 //! leaves, cannot leave later points without the records they need.
 
-use super::record::{SERIES_KEY_BYTES, awake_key, series_key};
+use super::record::{SERIES_KEY_BYTES, not_idle_key, series_key};
 use crate::records::Records;
 use foldhash::fast::FixedState;
 use nyala_core::store::Operation;
 use nyala_core::{SeriesId, TableId};
 use roaring::RoaringBitmap;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 /// Records of a measurement that no acknowledged batch holds.
@@ -22,8 +22,8 @@ pub(super) struct Unsaved {
     removed: RoaringBitmap,
     /// The keys of other records of theirs.
     removed_keys: BTreeSet<Vec<u8>>,
-    /// Series that were idle and are awake.
-    awake: RoaringBitmap,
+    /// Series of idle sets that are awake, or gone.
+    not_idle: RoaringBitmap,
 }
 
 struct UnsavedSeries {
@@ -38,7 +38,7 @@ pub(crate) struct TakenRecords {
     pub(crate) series: Vec<(u32, [u8; SERIES_KEY_BYTES], Arc<[u8]>)>,
     removed: RoaringBitmap,
     removed_keys: BTreeSet<Vec<u8>>,
-    awake: RoaringBitmap,
+    not_idle: RoaringBitmap,
     /// Key and value of the id that the next series gets, if series were removed.
     next_id: Option<(Vec<u8>, [u8; 4])>,
     table: TableId,
@@ -50,12 +50,18 @@ impl Unsaved {
         self.series.insert(id.0, UnsavedSeries { record, taken: false });
     }
 
-    /// Series were removed; so must be other records of theirs.
-    pub(super) fn remove_series(&mut self, ids: &RoaringBitmap, records: Vec<Vec<u8>>) {
+    /// Series were removed; those that are listed in idle sets will not be idle again, and no tags find them.
+    pub(super) fn remove_series(&mut self, ids: &RoaringBitmap, listed: &RoaringBitmap, keys: Vec<Vec<u8>>) {
         ids.iter().for_each(|id| drop(self.series.remove(&id)));
         self.removed |= ids;
-        self.awake -= ids;
-        self.removed_keys.extend(records);
+        self.not_idle |= listed;
+        self.removed_keys.extend(keys);
+    }
+
+    /// Series are in no idle set any more, and some records are not needed.
+    pub(super) fn remove_keys(&mut self, unlisted: &RoaringBitmap, keys: Vec<Vec<u8>>) {
+        self.not_idle -= unlisted;
+        self.removed_keys.extend(keys);
     }
 
     /// Whether no acknowledged batch holds the record of a series.
@@ -64,20 +70,17 @@ impl Unsaved {
     }
 
     /// A series that was idle gets points.
-    pub(super) fn add_awake(&mut self, id: SeriesId) {
-        self.awake.insert(id.0);
+    pub(super) fn add_awake(&mut self, id: SeriesId, record: Arc<[u8]>) {
+        self.add_series(id, record);
+        self.not_idle.insert(id.0);
     }
 
-    /// Series are idle again, or no more.
-    pub(super) fn remove_awake(&mut self, ids: &RoaringBitmap) {
-        self.awake -= ids;
-    }
-
-    /// Records are about to be written that were to be removed.
-    pub(super) fn keep<'a>(&mut self, keys: impl Iterator<Item = &'a Vec<u8>>) {
+    /// Series are idle, and about to be found by tags.
+    pub(super) fn rest<'a>(&mut self, ids: &RoaringBitmap, tag_sets: impl Iterator<Item = &'a Vec<u8>>) {
+        self.not_idle -= ids;
         if !self.removed_keys.is_empty() {
-            let kept: BTreeSet<&Vec<u8>> = keys.collect();
-            self.removed_keys.retain(|key| !kept.contains(key));
+            let found: HashSet<&Vec<u8>> = tag_sets.collect();
+            self.removed_keys.retain(|key| !found.contains(key));
         }
     }
 
@@ -104,7 +107,7 @@ impl Unsaved {
             series,
             removed: self.removed.clone(),
             removed_keys: self.removed_keys.clone(),
-            awake: self.awake.clone(),
+            not_idle: self.not_idle.clone(),
             next_id: None,
         }
     }
@@ -117,7 +120,7 @@ impl Unsaved {
         records.series.iter().for_each(|(id, ..)| drop(self.series.remove(id)));
         self.removed -= &records.removed;
         self.removed_keys.retain(|key| !records.removed_keys.contains(key));
-        self.awake -= &records.awake;
+        self.not_idle -= &records.not_idle;
     }
 }
 
@@ -144,9 +147,9 @@ impl TakenRecords {
         let types = self.shard_types.iter().map(|(key, code)| (key.as_slice(), std::slice::from_ref(code)));
         let next_id = self.next_id.iter().map(|(key, id)| (key.as_slice(), id.as_slice()));
         let series = self.series.iter().map(|(_, key, record)| (key.as_slice(), &**record));
-        let awake: Vec<_> = self.awake.iter().map(|id| awake_key(self.table, id)).collect();
-        let awake = awake.iter().map(|key| (key.as_slice(), [].as_slice()));
-        let mut put = types.chain(next_id).chain(awake).chain(series).peekable();
+        let not_idle: Vec<_> = self.not_idle.iter().map(|id| not_idle_key(self.table, id)).collect();
+        let not_idle = not_idle.iter().map(|key| (key.as_slice(), [].as_slice()));
+        let mut put = types.chain(next_id).chain(not_idle).chain(series).peekable();
         if put.peek().is_some() {
             operations.push(records.put(put));
         }

@@ -22,3 +22,23 @@ pub enum TagFilter {
     /// One holds.
     Or(Vec<TagFilter>),
 }
+
+impl TagFilter {
+    /// Whether it holds for a series with these tags: what selects the same series as the index does, for those that are not
+    /// in it.
+    pub(crate) fn holds(&self, tags: &[(&[u8], &[u8])]) -> bool {
+        let value = |key: &str| {
+            tags.iter().find(|(own, _)| *own == key.as_bytes()).map_or(&[][..], |(_, value)| *value)
+        };
+        match self {
+            TagFilter::All => true,
+            TagFilter::None => false,
+            TagFilter::Equal(key, wanted) => value(key) == wanted.as_bytes(),
+            TagFilter::NotEqual(key, unwanted) => value(key) != unwanted.as_bytes(),
+            TagFilter::Matches(key, regex) => regex.is_match(value(key)),
+            TagFilter::MatchesNot(key, regex) => !regex.is_match(value(key)),
+            TagFilter::And(filters) => filters.iter().all(|filter| filter.holds(tags)),
+            TagFilter::Or(filters) => filters.iter().any(|filter| filter.holds(tags)),
+        }
+    }
+}

@@ -6,7 +6,8 @@
 //!
 //! - *away*: not in memory,
 //! - *visiting*: in memory for a query, or until it leaves,
-//! - *awake*: it got points again. Its earlier points are what the set has of it.
+//! - *awake*: it got points again. Its earlier points are what the set has of it,
+//! - or gone.
 //!
 //! Nothing here reads or writes: that is `catalog/idle.rs`.
 
@@ -70,6 +71,11 @@ struct Known {
 }
 
 impl IdleSeries {
+    /// Whether there is a set.
+    pub(crate) fn has_sets(&self) -> bool {
+        !self.sets.is_empty()
+    }
+
     /// The series that are not in memory.
     pub(crate) fn away(&self) -> &RoaringBitmap {
         &self.away
@@ -93,14 +99,6 @@ impl IdleSeries {
     /// The idle series that got points again.
     pub(crate) fn awake(&self) -> &RoaringBitmap {
         &self.awake
-    }
-
-    /// The first series, from one on, that is not away.
-    pub(crate) fn first_here(&self, mut id: u32) -> Option<u32> {
-        while self.away.contains(id) {
-            id = id.checked_add(1)?;
-        }
-        Some(id)
     }
 
     /// Whether a set has series with a tag key.
@@ -147,9 +145,8 @@ impl IdleSeries {
 
     fn add(&mut self, number: u64, time: TimeRange, keys: &[&str], series: &RoaringBitmap) -> Arc<IdleSet> {
         self.next = self.next.max(number + 1);
-        let is_listed =
-            |id: &u32| [&self.away, &self.visiting, &self.awake].iter().any(|ids| ids.contains(*id));
-        for id in series.iter().filter(is_listed) {
+        let listed = (series & &self.away) | (series & &self.visiting) | (series & &self.awake);
+        for id in listed {
             *self.repeated.entry(id).or_insert(1) += 1;
         }
         let keys: Arc<[String]> = keys.iter().map(|key| (*key).to_owned()).collect();
@@ -162,10 +159,10 @@ impl IdleSeries {
         set
     }
 
-    /// All sets were read, and the series that are awake.
-    pub(crate) fn restored(&mut self, awake: RoaringBitmap) {
-        self.away -= &awake;
-        self.awake = awake;
+    /// All sets were read. `not_idle`: series of theirs that are awake, if they are `here`, or gone.
+    pub(crate) fn restored(&mut self, not_idle: &RoaringBitmap, here: &RoaringBitmap) {
+        self.awake = &self.away & not_idle & here;
+        self.away -= not_idle;
         self.away.optimize();
     }
 
@@ -257,10 +254,11 @@ impl IdleSeries {
         leaving
     }
 
-    /// The sets of which no point is left, given the ranges of time that still have points.
+    /// The saved sets of which no point is left, given the ranges of time that still have points.
     pub(crate) fn expired(&self, left: &[TimeRange]) -> Vec<Arc<IdleSet>> {
-        let is_expired = |set: &Arc<IdleSet>| !left.iter().any(|range| range.overlaps(set.time));
-        self.sets.values().map(|known| &known.set).filter(|set| is_expired(set)).cloned().collect()
+        let is_expired =
+            |known: &&Known| known.is_saved && !left.iter().any(|range| range.overlaps(known.set.time));
+        self.sets.values().filter(is_expired).map(|known| known.set.clone()).collect()
     }
 
     /// The times of sets of which the last points are in a range that is dropped, and whose series may have others.

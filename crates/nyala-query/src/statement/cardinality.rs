@@ -109,7 +109,9 @@ async fn everything(
             _ => {
                 let mut places = Vec::with_capacity(measurements.len());
                 for measurement in measurements {
-                    let stay = Arc::new(context.catalog.recall(&measurement, TimeRange::ALL).await?);
+                    let stay = Arc::new(
+                        context.catalog.recall(&measurement, TimeRange::ALL, &TagFilter::All).await?,
+                    );
                     let series = measurement.series().all().clone();
                     places.push(Found { measurement, series, stay });
                 }
@@ -162,7 +164,7 @@ async fn found(
             Some(condition) => filter(counted, condition, &measurement, None)?,
             None => TagFilter::All,
         };
-        let stay = Arc::new(context.catalog.recall(&measurement, TimeRange::ALL).await?);
+        let stay = Arc::new(context.catalog.recall(&measurement, TimeRange::ALL, &TagFilter::All).await?);
         let series = measurement.series().select(&tags);
         if !series.is_empty() {
             found.entry(measurement.name().to_owned()).or_default().push(Found { measurement, series, stay });

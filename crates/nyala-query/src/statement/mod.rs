@@ -188,7 +188,7 @@ async fn plan_of(select: Select, context: &QueryContext) -> Result<Plan> {
     }
     let mut plan = Plan::build(rewritten, compiled.extra_windows, context)?;
     for (source, time) in plan.measurements_mut() {
-        source.stay = Some(Arc::new(context.catalog.recall(&source.measurement, time).await?));
+        source.stay = Some(Arc::new(context.catalog.recall(&source.measurement, time, &source.tags).await?));
     }
     queries::bound(&mut plan, context)?;
     Ok(plan)

@@ -151,7 +151,7 @@ async fn find(
                 truncate_to_width(time.end_ns.saturating_sub(1), shard_ns).saturating_add(shard_ns),
             ),
         };
-        let stay = Arc::new(context.catalog.recall(&measurement, shards).await?);
+        let stay = Arc::new(context.catalog.recall(&measurement, shards, &tags).await?);
         let mut series = measurement.series().select(&tags);
         if time != TimeRange::ALL {
             series = having_rows(&measurement, &series, shards, context).await?;
@@ -294,7 +294,7 @@ pub(super) async fn measurements(statement: &ShowMeasurements, context: &QueryCo
                 continue;
             }
             if let Some(condition) = &statement.condition {
-                let _stay = context.catalog.recall(&measurement, TimeRange::ALL).await?;
+                let _stay = context.catalog.recall(&measurement, TimeRange::ALL, &TagFilter::All).await?;
                 match shows_measurement(condition, &measurement) {
                     Ok(true) => {}
                     Ok(false) => continue,

@@ -240,7 +240,7 @@ async fn answer(
         if !asked.names.iter().all(|name| name.holds(measurement.name())) {
             continue;
         }
-        let _stay = catalog.recall(&measurement, asked.time).await?;
+        let _stay = catalog.recall(&measurement, asked.time, &asked.tags).await?;
         let Some(request) = scan_of(&measurement, asked) else { continue };
         let mut of_measurement: Vec<Series> = Vec::new();
         let Some(mut rows) = measurement.scan(&snapshot, request).await? else { continue };

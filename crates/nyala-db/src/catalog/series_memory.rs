@@ -1,0 +1,44 @@
+//! How many series all measurements have, and what they take in memory.
+
+use super::Catalog;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+impl Catalog {
+    /// Measures how many bytes the series indexes in memory take, about. Takes its time.
+    pub fn measure_series_memory(&self) -> usize {
+        let measurements: Vec<_> =
+            self.state.read().measurements.values().flat_map(BTreeMap::values).cloned().collect();
+        let bytes = measurements.iter().map(|measurement| measurement.memory_bytes()).sum();
+        self.series_bytes.store(bytes, Ordering::Relaxed);
+        bytes
+    }
+
+    /// The measurements of a retention policy and how many series each has, where they are loaded: who watches neither
+    /// makes the server load what nobody asks for nor fails over what is damaged.
+    pub fn series_counts(&self, database: &str, policy: &str) -> Vec<(String, Option<usize>)> {
+        let known = self.known_measurements(database, policy);
+        known.iter().map(|own| (own.name().to_owned(), own.series_count())).collect()
+    }
+
+    /// How many series the measurements have whose series are known, and how many of them are not in memory.
+    pub fn count_series(&self) -> (usize, usize) {
+        let counts = self.loaded_measurements();
+        let counts = counts.iter().map(|own| (own.count_series(), own.series().len()));
+        counts.fold((0, 0), |(all, away), (own, here)| (all + own, away + own.saturating_sub(here)))
+    }
+
+    /// What was measured last, and the estimate of what has come since.
+    pub(crate) fn series_memory_bytes(&self) -> usize {
+        self.series_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add_series_memory(&self, bytes: usize) {
+        self.series_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn give_back_series_memory(&self, bytes: usize) {
+        let less = |all: usize| Some(all.saturating_sub(bytes));
+        let _ = self.series_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+}

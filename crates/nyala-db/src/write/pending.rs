@@ -1,0 +1,78 @@
+//! Series that a batch names and of which the writer remembers no id.
+
+use crate::catalog::Measurement;
+use crate::ingest::{ParsedBatch, RowGroup, SeriesCache, SeriesHandle, TagSet};
+use crate::series::Tags;
+use nyala_core::Result;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The series without an id, and their measurements: one that may not be made has no series.
+pub(super) fn pending_series<'a>(
+    cache: &SeriesCache,
+    batch: &ParsedBatch,
+    measurements: &'a [Option<Arc<Measurement>>],
+) -> Vec<(SeriesHandle, &'a Arc<Measurement>)> {
+    let pending = cache.pending();
+    if pending.is_empty() {
+        return Vec::new();
+    }
+    let of_name: HashMap<&[u8], &Option<Arc<Measurement>>> =
+        batch.groups().map(RowGroup::measurement).zip(measurements).collect();
+    let of = |handle: &SeriesHandle| {
+        let measurement = of_name.get(cache.measurement(*handle))?.as_ref()?;
+        Some((*handle, measurement))
+    };
+    pending.iter().filter_map(of).collect()
+}
+
+/// Calls `work` with the tags of a series, sorted by key. `None`: a tag cannot be called time, so its rows stay without a
+/// series and are refused.
+pub(super) fn with_tags<T>(
+    cache: &SeriesCache,
+    handle: SeriesHandle,
+    work: impl FnOnce(&[(&str, &str)]) -> T,
+) -> Option<T> {
+    let mut tags = TagSet::default();
+    cache.read_tags(handle, &mut tags);
+    let text = String::from_utf8_lossy;
+    let texts: Vec<_> = tags.iter().map(|(key, value)| (text(key), text(value))).collect();
+    let tags: Vec<(&str, &str)> = texts.iter().map(|(key, value)| (&**key, &**value)).collect();
+    tags.iter().all(|(key, _)| *key != "time").then(|| work(&tags))
+}
+
+/// Brings back the series without an id that are not in memory.
+pub(super) async fn find_away(
+    cache: &SeriesCache,
+    batch: &ParsedBatch,
+    measurements: &[Option<Arc<Measurement>>],
+) -> Result<()> {
+    if !measurements.iter().flatten().any(|measurement| measurement.has_away()) {
+        return Ok(());
+    }
+    for (handle, measurement) in pending_series(cache, batch, measurements) {
+        let owned = |tags: &[(&str, &str)]| -> Tags {
+            tags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        };
+        if let Some(tags) = with_tags(cache, handle, owned) {
+            measurement.find_away(&tags).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes sure that a cache has no ids of series that were removed, or are idle. Whether rows that were read may have such.
+pub(super) fn renew_series(
+    cache: &mut SeriesCache,
+    batch: &ParsedBatch,
+    measurements: &[Option<Arc<Measurement>>],
+) -> bool {
+    let mut forgotten = false;
+    for (group, measurement) in batch.groups().zip(measurements) {
+        let Some(measurement) = measurement else { continue };
+        let mut in_use = None;
+        let in_use = |id| in_use.get_or_insert_with(|| measurement.ids_in_use())(id);
+        forgotten |= cache.renew(group.measurement(), measurement.generation(), in_use);
+    }
+    forgotten
+}
