@@ -38,6 +38,11 @@ const IDLE_PART: usize = 16;
 const ASKED_AT_ONCE: usize = 1 << 16;
 
 impl Catalog {
+    /// Keeps the series of a measurement in memory that may have points in a range of times, if they all are.
+    pub fn stay(&self, measurement: &Measurement, time: TimeRange) -> Option<Stay> {
+        measurement.idle().lock().stay_if_here(time)
+    }
+
     /// Makes sure that all series of a measurement are in memory that a filter selects and that may have points in a range of
     /// times, as long as the stay is held.
     ///

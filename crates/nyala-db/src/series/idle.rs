@@ -29,7 +29,7 @@ pub(crate) struct IdleSet {
 }
 
 /// The idle sets that somebody needs, and series that became idle since: they stay in memory as long as this lives.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Stay {
     _sets: Vec<Arc<IdleSet>>,
     _era: Arc<()>,
@@ -109,6 +109,15 @@ impl IdleSeries {
     /// The tag keys of the sets; one may come several times.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
         self.key_lists.keys().flat_map(|keys| keys.iter().map(String::as_str))
+    }
+
+    /// What of the sets of a range of times has to be in memory, if it is.
+    pub(crate) fn stay_if_here(&mut self, time: TimeRange) -> Option<Stay> {
+        if self.sets.is_empty() {
+            return Some(Stay { _sets: Vec::new(), _era: self.era.clone() });
+        }
+        let (stay, lacking) = self.stay(time);
+        lacking.is_empty().then_some(stay)
     }
 
     /// What of the sets of a range of times has to be in memory; and of these, those that are not.

@@ -31,7 +31,7 @@ pub struct MeasurementPlan {
     /// Counts the rows that are read, where their number is bounded.
     pub points: Option<Arc<PointLimit>>,
     /// Keeps the series in memory that have points in the times of the plan.
-    pub stay: Option<Arc<Stay>>,
+    pub stay: Option<Stay>,
 }
 
 /// A bound on the rows that a SELECT with all its inner queries reads.

@@ -123,6 +123,18 @@ impl Plan {
         TimeRange::new(first_ns, last_ns.min(MAXIMUM_TIME_NS).saturating_add(1))
     }
 
+    /// Keeps the series in memory that it reads, if they are there; whether they all are.
+    pub fn stay(&mut self, catalog: &Catalog) -> bool {
+        let time = self.time_range();
+        self.sources.iter_mut().all(|source| match source {
+            PlanSource::Measurement(source) => {
+                source.stay = catalog.stay(&source.measurement, time);
+                source.stay.is_some()
+            }
+            PlanSource::Subquery(inner) => inner.stay(catalog),
+        })
+    }
+
     /// The measurements that it and its inner queries read, with the times they read.
     pub fn measurements_mut(&mut self) -> Vec<(&mut MeasurementPlan, TimeRange)> {
         let time = self.time_range();

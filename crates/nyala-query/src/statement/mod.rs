@@ -187,8 +187,10 @@ async fn plan_of(select: Select, context: &QueryContext) -> Result<Plan> {
         rewritten.time_column = compiled.time_column;
     }
     let mut plan = Plan::build(rewritten, compiled.extra_windows, context)?;
-    for (source, time) in plan.measurements_mut() {
-        source.stay = Some(Arc::new(context.catalog.recall(&source.measurement, time, &source.tags).await?));
+    if !plan.stay(&context.catalog) {
+        for (source, time) in plan.measurements_mut() {
+            source.stay = Some(context.catalog.recall(&source.measurement, time, &source.tags).await?);
+        }
     }
     queries::bound(&mut plan, context)?;
     Ok(plan)
