@@ -1,7 +1,7 @@
 //! Deleting points, and the series that have none left.
 
 use crate::catalog::{Catalog, Measurement};
-use crate::series::{Stay, TagFilter};
+use crate::series::TagFilter;
 use nyala_core::schema::TIME_COLUMN;
 use nyala_core::store::{Delete, Operation, RowSelection, ScanRequest, SeriesSet};
 use nyala_core::{Result, SeriesId, TimeRange};
@@ -23,10 +23,10 @@ impl Catalog {
         tags: &TagFilter,
         time: TimeRange,
     ) -> Result<()> {
-        // What is away need not come where all goes.
-        let is_all = time == TimeRange::ALL && matches!(tags, TagFilter::All);
+        // Series that are away need not come if all their points go.
+        let is_all = matches!(tags, TagFilter::All);
         let _stay = match is_all {
-            true => Stay::default(),
+            true => self.recall_cut(measurement, time).await?,
             false => self.recall(measurement, time, tags).await?,
         };
         let _owned = measurement.membership().own().await;
@@ -42,7 +42,8 @@ impl Catalog {
         }
         // Before: whoever asked may leave half-way.
         measurement.forget_witnesses(&ids);
-        let rows = RowSelection::Series { series: series_set(measurement, &ids), time };
+        let series = if is_all { SeriesSet::All } else { series_set(measurement, &ids) };
+        let rows = RowSelection::Series { series, time };
         self.store().delete(Delete { table: measurement.table(), rows, predicates: Vec::new() }).await?;
         let empty = match time == TimeRange::ALL {
             true => ids.clone(),
@@ -52,7 +53,7 @@ impl Catalog {
         let types = measurement.forget_shard_types(|start_ns| free.contains(&start_ns));
         self.remove_series(measurement, &empty, types).await?;
         if is_all {
-            self.remove_all_sets(measurement).await?;
+            self.remove_sets_within(measurement, time).await?;
         }
         Ok(())
     }
@@ -136,7 +137,7 @@ impl Catalog {
         measurement.presence().write().keep(|shard| !range.covers(shard));
         let left = self.store().partitions(measurement.table())?;
         let left: Vec<TimeRange> = left.iter().map(|partition| partition.range).collect();
-        let _stays = measurement.recall_for_drop(range, &left).await?;
+        let _stay = measurement.recall_for_drop(range, &left).await?;
         let mut empty = measurement.series().all().clone();
         let mut present = empty.clone();
         if !measurement.presence().read().narrow(&mut present, left.iter().copied()) {
@@ -200,9 +201,9 @@ impl Catalog {
     }
 }
 
-/// A set of series of a measurement, said shortly where it is all of them.
+/// A set of series of a measurement, said shortly where it is all of them, and none is away.
 fn series_set(measurement: &Measurement, ids: &RoaringBitmap) -> SeriesSet {
-    match *measurement.series().all() == *ids {
+    match !measurement.has_away() && *measurement.series().all() == *ids {
         true => SeriesSet::All,
         false => SeriesSet::Ids(ids.iter().map(SeriesId).collect()),
     }

@@ -54,10 +54,21 @@ impl Catalog {
         time: TimeRange,
         filter: &TagFilter,
     ) -> Result<Stay> {
-        let room_bytes = self.idle_rules().series_bytes_max.saturating_sub(self.series_memory_bytes());
-        let (stay, taken_bytes) = measurement.recall(time, filter, room_bytes).await?;
+        let (stay, taken_bytes) = measurement.recall(time, filter, self.room_bytes()).await?;
         self.add_series_memory(taken_bytes);
         Ok(stay)
+    }
+
+    /// The same of series that may have points both within a range of times and outside of it.
+    pub(crate) async fn recall_cut(&self, measurement: &Measurement, time: TimeRange) -> Result<Stay> {
+        let (stay, taken_bytes) = measurement.recall_cut(time, self.room_bytes()).await?;
+        self.add_series_memory(taken_bytes);
+        Ok(stay)
+    }
+
+    /// What series that are read back may take.
+    fn room_bytes(&self) -> usize {
+        self.idle_rules().series_bytes_max.saturating_sub(self.series_memory_bytes())
     }
 
     /// Lets series leave memory that are idle, and removes those whose points are gone. What fails for one measurement keeps
@@ -188,9 +199,10 @@ impl Catalog {
         Ok(())
     }
 
-    /// Removes all idle sets of a measurement of which all points were deleted. The caller owns the membership.
-    pub(crate) async fn remove_all_sets(&self, measurement: &Measurement) -> Result<()> {
-        for set in measurement.expired_idle_sets(&[]) {
+    /// Removes the idle sets of a measurement of which all points were deleted, with a range of times. The caller owns the
+    /// membership.
+    pub(crate) async fn remove_sets_within(&self, measurement: &Measurement, time: TimeRange) -> Result<()> {
+        for set in measurement.idle_sets_within(time) {
             let tag_sets = measurement.tag_sets_of(&set).await?;
             measurement.remove_idle_set(&set, tag_sets).await?;
         }

@@ -76,14 +76,25 @@ impl Measurement {
         filter: &TagFilter,
         room_bytes: usize,
     ) -> Result<(Stay, usize)> {
-        let (stay, lacking) = self.idle().lock().stay(time);
+        self.recall_sets(time, &|_| true, filter, room_bytes).await
+    }
+
+    /// The same for those of the sets whose times are wanted.
+    async fn recall_sets(
+        &self,
+        time: TimeRange,
+        is_wanted: &(dyn Fn(TimeRange) -> bool + Sync),
+        filter: &TagFilter,
+        room_bytes: usize,
+    ) -> Result<(Stay, usize)> {
+        let (stay, lacking) = self.idle().lock().stay(time, is_wanted);
         if lacking.is_empty() {
             return Ok((stay, 0));
         }
         before_long_work().await;
         let _recalling = self.loaded().recalling.lock().await;
         // Another may have read them meanwhile.
-        let (stay, lacking) = self.idle().lock().stay(time);
+        let (stay, lacking) = self.idle().lock().stay(time, is_wanted);
         let mut read = Vec::with_capacity(lacking.len());
         let mut away = RoaringBitmap::new();
         for set in lacking {
@@ -222,13 +233,21 @@ impl Measurement {
 
     /// Reads back the series that may have no points left without those of a range that was dropped, given the ranges that
     /// may have points: whoever drops looks at those in memory.
-    pub(crate) async fn recall_for_drop(&self, dropped: TimeRange, left: &[TimeRange]) -> Result<Vec<Stay>> {
-        let mut stays = Vec::new();
-        let times = self.idle().lock().losing_their_end(dropped, left);
-        for time in times {
-            stays.push(self.recall(time, &TagFilter::All, usize::MAX).await?.0);
-        }
-        Ok(stays)
+    pub(crate) async fn recall_for_drop(&self, dropped: TimeRange, left: &[TimeRange]) -> Result<Stay> {
+        let loses_its_end = |time: TimeRange| {
+            dropped.contains(time.end_ns.saturating_sub(1)) && left.iter().any(|range| range.overlaps(time))
+        };
+        Ok(self.recall_sets(dropped, &loses_its_end, &TagFilter::All, usize::MAX).await?.0)
+    }
+
+    /// Reads back the idle series that may have points both within a range of times and outside of it.
+    pub(crate) async fn recall_cut(&self, time: TimeRange, room_bytes: usize) -> Result<(Stay, usize)> {
+        self.recall_sets(time, &|of_set| !time.covers(of_set), &TagFilter::All, room_bytes).await
+    }
+
+    /// The idle sets of which all points lie within a range of times.
+    pub(crate) fn idle_sets_within(&self, time: TimeRange) -> Vec<Arc<IdleSet>> {
+        self.idle().lock().within(time)
     }
 
     /// Whether there is a set of which it is not known whether it was saved.

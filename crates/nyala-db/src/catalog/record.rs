@@ -183,7 +183,7 @@ impl ReadRecords {
         let Self { series, idle, not_idle, .. } = &mut self;
         idle.restored(not_idle, series.all());
         if let Some(last) = idle.away().max() {
-            series.reserve_ids(SeriesId(last + 1));
+            series.reserve_ids(SeriesId(last.saturating_add(1)));
         }
         self
     }
@@ -203,4 +203,62 @@ pub(super) fn read_tags(mut bytes: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
 fn split_text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<4>()?;
     rest.split_at_checked(u32::from_le_bytes(*length) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn tags() -> impl Strategy<Value = Vec<(String, String)>> {
+        prop::collection::vec(("[a-c]{0,3}", "\\PC{0,8}"), 0..4)
+    }
+
+    proptest! {
+        /// What is written is read again.
+        #[test]
+        fn idle_sets_are_read_as_they_were_written(
+            ids in prop::collection::btree_set(any::<u32>(), 0..50),
+            sets in prop::collection::vec(tags(), 0..20),
+            keys in prop::collection::vec("\\PC{0,5}", 0..4),
+            (start_ns, end_ns) in any::<(i64, i64)>(),
+        ) {
+            let (time, series) = (TimeRange::new(start_ns, end_ns), ids.into_iter().collect());
+            let record = idle_set_record(time, &keys, &series);
+            let (read_time, read_keys, read_series) = read_idle_set(&record).unwrap();
+            prop_assert_eq!((read_time, read_series), (time, series));
+            prop_assert!(read_keys.iter().eq(&keys));
+            let records: Vec<Vec<u8>> = sets.iter().map(|tags| tags_record(tags)).collect();
+            let all = idle_tags_record(records.iter().map(Vec::as_slice));
+            let read = read_idle_tags(&all).unwrap();
+            prop_assert!(read.iter().eq(&records));
+            for (record, tags) in read.into_iter().zip(&sets) {
+                let read = read_tags(record).unwrap();
+                prop_assert!(read.into_iter().eq(tags.iter().map(|(key, value)| (key.as_bytes(), value.as_bytes()))));
+            }
+        }
+
+        /// What is damaged is refused, or read as something else; never worse.
+        #[test]
+        fn damaged_records_are_read_or_refused(
+            ids in prop::collection::btree_set(prop_oneof![0_u32..200_000, Just(u32::MAX)], 0..50),
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+            cut in any::<prop::sample::Index>(),
+            kind in prop::sample::select(vec![NOT_IDLE, IDLE_SET, NEXT_ID, SERIES, SHARD_TYPE, TAG_SET, IDLE_TAGS, b'?']),
+            rest in prop::collection::vec(prop_oneof![any::<u8>(), Just(0xff)], 0..12),
+        ) {
+            let series = ids.into_iter().collect();
+            let mut record = idle_set_record(TimeRange::ALL, &["key".to_owned()], &series);
+            for (place, byte) in changes {
+                let place = place.index(record.len());
+                record[place] = byte;
+            }
+            record.truncate(cut.index(record.len() + 1));
+            let _ = read_idle_set(&record);
+            let _ = read_idle_tags(&record).map(|tags| tags.into_iter().map(read_tags).count());
+            let mut read = ReadRecords::default();
+            let _ = read.take(&record_key(TableId(7), kind, &rest), &record);
+            read.finish();
+        }
+    }
 }

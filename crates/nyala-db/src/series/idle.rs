@@ -116,15 +116,23 @@ impl IdleSeries {
         if self.sets.is_empty() {
             return Some(Stay { _sets: Vec::new(), _era: self.era.clone() });
         }
-        let (stay, lacking) = self.stay(time);
+        let (stay, lacking) = self.stay(time, |_| true);
         lacking.is_empty().then_some(stay)
     }
 
-    /// What of the sets of a range of times has to be in memory; and of these, those that are not.
-    pub(crate) fn stay(&mut self, time: TimeRange) -> (Stay, Vec<Arc<IdleSet>>) {
+    /// What of the sets of a range of times, as far as they are wanted, has to be in memory; and of these, those that are
+    /// not.
+    pub(crate) fn stay(
+        &mut self,
+        time: TimeRange,
+        is_wanted: impl Fn(TimeRange) -> bool,
+    ) -> (Stay, Vec<Arc<IdleSet>>) {
         let (mut sets, mut lacking) = (Vec::new(), Vec::new());
         let not_before = (Bound::Excluded((time.start_ns, u64::MAX)), Bound::Unbounded);
-        for (_, known) in self.sets.range_mut(not_before).filter(|(_, known)| known.set.time.overlaps(time)) {
+        for known in self.sets.range_mut(not_before).map(|(_, known)| known) {
+            if !known.set.time.overlaps(time) || !is_wanted(known.set.time) {
+                continue;
+            }
             known.used_in = self.round;
             sets.push(known.set.clone());
             if !known.is_loaded {
@@ -153,7 +161,7 @@ impl IdleSeries {
     }
 
     fn add(&mut self, number: u64, time: TimeRange, keys: &[&str], series: &RoaringBitmap) -> Arc<IdleSet> {
-        self.next = self.next.max(number + 1);
+        self.next = self.next.max(number.saturating_add(1));
         let listed = (series & &self.away) | (series & &self.visiting) | (series & &self.awake);
         for id in listed {
             *self.repeated.entry(id).or_insert(1) += 1;
@@ -270,11 +278,10 @@ impl IdleSeries {
         self.sets.values().filter(is_expired).map(|known| known.set.clone()).collect()
     }
 
-    /// The times of sets of which the last points are in a range that is dropped, and whose series may have others.
-    pub(crate) fn losing_their_end(&self, dropped: TimeRange, left: &[TimeRange]) -> Vec<TimeRange> {
-        let sets =
-            self.sets.values().map(|known| known.set.time).filter(|time| dropped.contains(time.end_ns - 1));
-        sets.filter(|time| left.iter().any(|range| range.overlaps(*time))).collect()
+    /// The saved sets of which all points lie within a range of times.
+    pub(crate) fn within(&self, time: TimeRange) -> Vec<Arc<IdleSet>> {
+        let is_within = |known: &&Known| known.is_saved && time.covers(known.set.time);
+        self.sets.values().filter(is_within).map(|known| known.set.clone()).collect()
     }
 
     /// Those of a set's series that are in no other.
