@@ -8,9 +8,6 @@ use nyala_core::{Result, SeriesId, TimeRange};
 use roaring::RoaringBitmap;
 use std::collections::BTreeSet;
 
-/// Measurements with fewer series ask the store.
-const PRESENCE_SERIES_MIN: usize = 1 << 14;
-
 /// Series that are asked for rows before all are.
 const WITNESSES_AT_ONCE: usize = 1 << 12;
 
@@ -154,7 +151,7 @@ impl Catalog {
     pub async fn learn_presence(&self) -> Result<()> {
         let mut learned = Ok(());
         for measurement in self.loaded_measurements() {
-            if measurement.series_count().is_some_and(|count| count >= PRESENCE_SERIES_MIN) {
+            if measurement.count_series() >= self.idle_rules().series_min {
                 let step = self.learn_presence_of(&measurement).await;
                 learned = learned.and(step.map_err(|error| error.context(measurement.name())));
             }

@@ -150,6 +150,7 @@ impl Bed {
     /// A round of upkeep, later than the last.
     async fn upkeep(&mut self) -> Result<()> {
         self.now_ns += HOUR_NS;
+        self.catalog.learn_presence().await.unwrap();
         self.catalog.rest_idle_series(self.now_ns).await
     }
 
@@ -517,6 +518,7 @@ async fn nobody_misses_a_series_that_comes_or_goes_meanwhile() {
         let bed = bed.clone();
         tokio::spawn(async move {
             for round in 1.. {
+                bed.catalog.learn_presence().await.unwrap();
                 bed.catalog.rest_idle_series(round * HOUR_NS).await.unwrap();
                 tokio::task::yield_now().await;
             }

@@ -139,26 +139,25 @@ impl Measurement {
     /// Takes series that are away into memory, if a filter selects them; their points lie within a range of times. Returns
     /// how many there were.
     fn enter(&self, tags: &[(u32, &[u8])], filter: &TagFilter, time: TimeRange) -> Result<usize> {
-        let (mut visiting, mut entered) = (RoaringBitmap::new(), 0);
+        let mut entered = 0;
+        let (mut of_set, mut of_several) = (RoaringBitmap::new(), RoaringBitmap::new());
         let mut series = self.loaded().series.write();
         let mut idle = self.idle().lock();
-        for (id, record) in tags {
-            if idle.is_away(*id) {
-                let tags = read_tags(record).ok_or_else(|| self.malformed("tags"))?;
-                if !filter.holds(&tags) {
-                    continue;
-                }
-                series.insert_with_id(SeriesId(*id), &tags);
-                idle.come(*id);
-                entered += 1;
+        for (id, record) in tags.iter().filter(|(id, _)| idle.is_away(*id)).collect::<Vec<_>>() {
+            let tags = read_tags(record).ok_or_else(|| self.malformed("tags"))?;
+            if !filter.holds(&tags) {
+                continue;
             }
-            // It may have come by another set, of other times.
-            if idle.is_visiting(*id) {
-                visiting.insert(*id);
-            }
+            series.insert_with_id(SeriesId(*id), &tags);
+            idle.come(*id);
+            entered += 1;
+            // It has points in the times of all sets it is in.
+            if idle.is_in_several(*id) { &mut of_several } else { &mut of_set }.insert(*id);
         }
-        drop((series, idle));
-        self.presence().write().note_range(&visiting, time);
+        // At once: a series that is there without being noted is taken for one without points.
+        let mut presence = self.presence().write();
+        presence.note_range(&of_set, time);
+        presence.note_range(&of_several, TimeRange::ALL);
         Ok(entered)
     }
 
@@ -306,7 +305,6 @@ impl Measurement {
                 break;
             }
             series.remove(&gone);
-            drop(series);
             self.presence().write().remove(&gone);
             count += gone.len() as usize;
         }

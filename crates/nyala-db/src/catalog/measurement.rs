@@ -172,7 +172,7 @@ impl Measurement {
     /// Leaves those of some series that may have points in a range of times, where there are so many that looking for
     /// rows of all of them costs more than that.
     pub fn narrow(&self, ids: &mut RoaringBitmap, time: TimeRange) {
-        if ids.len() < NARROWED_SERIES_MIN {
+        if ids.len() < NARROWED_SERIES_MIN || self.presence().read().is_empty() {
             return;
         }
         // Of a measurement that was dropped there is nothing to find anyway.
@@ -492,7 +492,7 @@ const LAST_SERIES: SeriesId = SeriesId(u32::MAX - 1);
 const NO_MORE_IDS: &str =
     "it had 4 294 967 294 in its time, which is all a measurement can have; write to another";
 /// Fewer series are not narrowed: there is little to gain.
-const NARROWED_SERIES_MIN: u64 = 1 << 10;
+const NARROWED_SERIES_MIN: u64 = 1 << 6;
 /// Series removed with one batch: some milliseconds for those who want to read the index meanwhile.
 const REMOVED_AT_ONCE: usize = 1 << 14;
 

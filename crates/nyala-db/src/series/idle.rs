@@ -91,6 +91,11 @@ impl IdleSeries {
         self.visiting.contains(id)
     }
 
+    /// Whether a series is in more than one set.
+    pub(crate) fn is_in_several(&self, id: u32) -> bool {
+        self.repeated.contains_key(&id)
+    }
+
     /// The series in memory that are idle.
     pub(crate) fn visiting(&self) -> &RoaringBitmap {
         &self.visiting

@@ -25,6 +25,11 @@ struct ShardSeries {
 }
 
 impl Presence {
+    /// Whether nothing is known of any shard.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.shards.is_empty()
+    }
+
     /// Whether nothing has to be noted of rows.
     pub(crate) fn has(&self, ids: &[u32], times_ns: &[i64]) -> bool {
         if self.shards.is_empty() || ids.is_empty() {
