@@ -23,7 +23,7 @@ impl Catalog {
         // Series that are away need not come if all their points go.
         let is_all = matches!(tags, TagFilter::All);
         let _stay = match is_all {
-            true => self.recall_cut(measurement, time).await?,
+            true => measurement.recall_cut(time, self).await?,
             false => self.recall(measurement, time, tags).await?,
         };
         let _owned = measurement.membership().own().await;
@@ -38,7 +38,7 @@ impl Catalog {
             return Ok(());
         }
         // Before: whoever asked may leave half-way.
-        measurement.forget_witnesses(&ids);
+        measurement.forget_witnesses(|id| is_all || ids.contains(id));
         let series = if is_all { SeriesSet::All } else { series_set(measurement, &ids) };
         let rows = RowSelection::Series { series, time };
         self.store().delete(Delete { table: measurement.table(), rows, predicates: Vec::new() }).await?;
@@ -200,7 +200,9 @@ impl Catalog {
 
 /// A set of series of a measurement, said shortly where it is all of them, and none is away.
 fn series_set(measurement: &Measurement, ids: &RoaringBitmap) -> SeriesSet {
-    match !measurement.has_away() && *measurement.series().all() == *ids {
+    // Nobody leaves or comes as long as the series are held.
+    let series = measurement.series();
+    match !measurement.has_away() && *series.all() == *ids {
         true => SeriesSet::All,
         false => SeriesSet::Ids(ids.iter().map(SeriesId).collect()),
     }

@@ -54,20 +54,11 @@ impl Catalog {
         time: TimeRange,
         filter: &TagFilter,
     ) -> Result<Stay> {
-        let (stay, taken_bytes) = measurement.recall(time, filter, self.room_bytes()).await?;
-        self.add_series_memory(taken_bytes);
-        Ok(stay)
-    }
-
-    /// The same of series that may have points both within a range of times and outside of it.
-    pub(crate) async fn recall_cut(&self, measurement: &Measurement, time: TimeRange) -> Result<Stay> {
-        let (stay, taken_bytes) = measurement.recall_cut(time, self.room_bytes()).await?;
-        self.add_series_memory(taken_bytes);
-        Ok(stay)
+        measurement.recall(time, filter, self).await
     }
 
     /// What series that are read back may take.
-    fn room_bytes(&self) -> usize {
+    pub(crate) fn idle_room_bytes(&self) -> usize {
         self.idle_rules().series_bytes_max.saturating_sub(self.series_memory_bytes())
     }
 
@@ -85,16 +76,12 @@ impl Catalog {
     async fn rest_series_of(&self, measurement: &Measurement, now_ns: i64) -> Result<()> {
         if measurement.has_idle_sets() {
             let before = measurement.memory_bytes();
-            if measurement.leave() > 0 {
+            if measurement.leave().await > 0 {
                 self.give_back_series_memory(before.saturating_sub(measurement.memory_bytes()));
             }
-            if measurement.has_unsaved_idle_set() {
-                let _owned = measurement.membership().own().await;
-                if !measurement.membership().has_ended() {
-                    measurement.save_unsaved_idle_set().await?;
-                }
-            }
+            let saved = self.save_unsaved_set(measurement).await;
             self.remove_expired_sets(measurement).await?;
+            saved?;
         }
         let rules = self.idle_rules();
         if rules.after_ns <= 0 || measurement.count_series() < rules.series_min {
@@ -135,6 +122,17 @@ impl Catalog {
             }
         }
         Ok(())
+    }
+
+    async fn save_unsaved_set(&self, measurement: &Measurement) -> Result<()> {
+        if !measurement.has_unsaved_idle_set() {
+            return Ok(());
+        }
+        let _owned = measurement.membership().own().await;
+        match measurement.membership().has_ended() {
+            true => Ok(()),
+            false => measurement.save_unsaved_idle_set().await,
+        }
     }
 
     /// Of each series that has points the times between which they lie.

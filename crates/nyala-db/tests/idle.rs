@@ -7,8 +7,8 @@ use nyala_core::memory::MemoryBudget;
 use nyala_core::schema::TIME_COLUMN;
 use nyala_core::store::memory::MemoryStore;
 use nyala_core::store::{
-    Alteration, Capabilities, Delete, PartitionInfo, RowSelection, ScanRequest, SeriesSet, SnapshotRef,
-    Store, StoreRef, Update, WriteBatch,
+    Alteration, Capabilities, Delete, Operation, PartitionInfo, RowSelection, ScanRequest, SeriesSet,
+    SnapshotRef, Store, StoreRef, Update, WriteBatch,
 };
 use nyala_core::{Error, Result, Sequence, SeriesId, TableId, TableSchema, TimeRange};
 use nyala_db::catalog::{Catalog, Measurement, PolicyChange};
@@ -71,6 +71,7 @@ impl Store for FaultyStore {
         if how == 1 {
             return Err(Error::limit("asked to fail before"));
         }
+        assert!(largest_cell(&batch) < CELL_BYTES_MAX, "the engine takes 32 MiB");
         let written = self.inner.write(batch).await;
         if how == 2 { Err(Error::limit("asked to fail after")) } else { written }
     }
@@ -86,6 +87,19 @@ impl Store for FaultyStore {
     fn snapshot(&self) -> SnapshotRef {
         self.inner.snapshot()
     }
+}
+
+/// What a cell may take here; there are tags of 16 MB in the tests.
+const CELL_BYTES_MAX: usize = 6 << 20;
+
+fn largest_cell(batch: &WriteBatch) -> usize {
+    let upserts = batch.operations.iter().filter_map(|operation| match operation {
+        Operation::Upsert(upsert) => Some(upsert),
+        Operation::DeleteKeys { .. } => None,
+    });
+    let cells =
+        upserts.flat_map(|upsert| &upsert.columns).filter_map(|cells| cells.values.as_binary_opt::<i32>());
+    cells.flat_map(|cells| cells.iter().flatten().map(<[u8]>::len)).max().unwrap_or(0)
 }
 
 /// Says with which seed a test failed.
@@ -318,6 +332,56 @@ async fn what_comes_back_takes_no_more_memory_than_there_is() {
     assert_eq!(found, ["h4", "h5"]);
     assert!(measurement.series().len() < 20);
     assert_eq!(bed.query(&TagFilter::All, TimeRange::new(0, HOUR_NS)).await.len(), 2000);
+}
+
+#[tokio::test]
+async fn a_failed_write_to_idle_series_leaves_them_idle_whoever_writes_next() {
+    let mut bed = Bed::new(rules()).await;
+    bed.write(0..1500, 0..HOUR_NS).await;
+    bed.idle_away().await;
+    for how in [1, 2] {
+        bed.store.fails.store(how, Ordering::Relaxed);
+        let lines: String =
+            (0..1500).map(|host| format!("m,host=h{host},zone=z{} v=1 7\n", host % 3)).collect();
+        assert!(bed.writer.write("d", "", ParseOptions::default(), lines.as_bytes()).await.is_err());
+        bed.store.fails.store(0, Ordering::Relaxed);
+        bed.write(1500..1501, 0..HOUR_NS).await;
+        bed = bed.again(rules()).await;
+        assert_eq!(bed.measurement().await.count_series(), 1501);
+        assert!(bed.query(&host(7), TimeRange::ALL).await["h7"].contains(&0));
+        assert_eq!(bed.everything().await.len(), 1501);
+    }
+}
+
+#[tokio::test]
+async fn deletions_know_those_that_are_away() {
+    let mut bed = Bed::new(IdleRules { series_bytes_max: 100 << 10, ..rules() }).await;
+    bed.write(0..2000, 0..HOUR_NS).await;
+    bed.idle_away().await;
+    let measurement = bed.measurement().await;
+    // Nothing but one series comes: it is all that is in memory, and not all there is.
+    bed.catalog.delete_points(&measurement, &host(5), TimeRange::ALL).await.unwrap();
+    assert_eq!(measurement.count_series(), 1999);
+    for number in [4, 6, 1999] {
+        assert_eq!(bed.query(&host(number), TimeRange::ALL).await[&format!("h{number}")].len(), 2);
+    }
+    bed.catalog.delete_points(&measurement, &TagFilter::All, TimeRange::ALL).await.unwrap();
+    assert_eq!(measurement.count_series(), 0);
+}
+
+#[tokio::test]
+async fn a_set_is_cut_where_its_tags_are_long() {
+    let mut bed = Bed::new(rules()).await;
+    let long = "x".repeat(15_000);
+    for hosts in [0..1000, 1000..1100] {
+        let line = |host: usize| format!("m,host=h{host},long={long} v=1 1\n");
+        let lines: String = hosts.map(line).collect();
+        bed.writer.write("d", "", ParseOptions::default(), lines.as_bytes()).await.unwrap();
+    }
+    bed.idle_away().await;
+    let measurement = bed.measurement().await;
+    assert_eq!((measurement.series().len(), measurement.count_series()), (0, 1100));
+    assert_eq!(bed.everything().await.len(), 1100);
 }
 
 #[tokio::test]

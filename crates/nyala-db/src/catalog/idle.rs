@@ -6,19 +6,25 @@
 //!
 //! Order of locks: series, idle series, presence, records that are not saved.
 
+use super::Catalog;
 use super::measurement::Measurement;
 use super::record::{
     idle_set_key, idle_set_record, idle_tags_key, idle_tags_record, not_idle_key, read_idle_set,
-    read_idle_tags, read_tags, series_key, tag_set_key, tags_record,
+    read_idle_tags, read_tags, series_key, tag_set_key, tag_set_prefix, tags_record,
 };
 use crate::series::{IdleSeries, IdleSet, SeriesIndex, Stay, TagFilter, Tags};
 use nyala_core::{Error, ErrorKind, Result, SeriesId, TimeRange, before_long_work};
 use parking_lot::Mutex;
 use roaring::RoaringBitmap;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Series that come or leave while the index is locked once.
 const MOVED_AT_ONCE: usize = 1 << 12;
+/// Tags of a set, about: they are one record.
+const SET_TAGS_BYTES: usize = 4 << 20;
+/// Records that are read as quickly as one is looked up.
+const READ_PER_LOOKUP: usize = 64;
 
 impl Measurement {
     /// Its idle series.
@@ -68,15 +74,9 @@ impl Measurement {
     }
 
     /// Reads the idle series that may have points in a range of times, unless they are in memory; none of them leaves as
-    /// long as the stay is held. Where they take more than `room_bytes`, only those that a filter selects. Returns what they
-    /// take besides, about.
-    pub(crate) async fn recall(
-        &self,
-        time: TimeRange,
-        filter: &TagFilter,
-        room_bytes: usize,
-    ) -> Result<(Stay, usize)> {
-        self.recall_sets(time, &|_| true, filter, room_bytes).await
+    /// long as the stay is held. Where there is no memory for all of them, only those that a filter selects.
+    pub(crate) async fn recall(&self, time: TimeRange, filter: &TagFilter, memory: &Catalog) -> Result<Stay> {
+        self.recall_sets(time, &|_| true, filter, Some(memory)).await
     }
 
     /// The same for those of the sets whose times are wanted.
@@ -85,16 +85,17 @@ impl Measurement {
         time: TimeRange,
         is_wanted: &(dyn Fn(TimeRange) -> bool + Sync),
         filter: &TagFilter,
-        room_bytes: usize,
-    ) -> Result<(Stay, usize)> {
+        memory: Option<&Catalog>,
+    ) -> Result<Stay> {
         let (stay, lacking) = self.idle().lock().stay(time, is_wanted);
         if lacking.is_empty() {
-            return Ok((stay, 0));
+            return Ok(stay);
         }
         before_long_work().await;
         let _recalling = self.loaded().recalling.lock().await;
         // Another may have read them meanwhile.
         let (stay, lacking) = self.idle().lock().stay(time, is_wanted);
+        let room_bytes = memory.map_or(usize::MAX, Catalog::idle_room_bytes);
         let mut read = Vec::with_capacity(lacking.len());
         let mut away = RoaringBitmap::new();
         for set in lacking {
@@ -113,7 +114,11 @@ impl Measurement {
             let records = self.read_idle_tags(&set).await?;
             let of_set = self.tags_by_series(&series, &records)?;
             for some in of_set.chunks(MOVED_AT_ONCE) {
-                entered += self.enter(some, filter, set.time)?;
+                let came = self.enter(some, filter, set.time)?;
+                entered += came;
+                if let Some(memory) = memory {
+                    memory.add_series_memory(series_bytes.saturating_mul(came));
+                }
                 if series_bytes.saturating_mul(entered) > room_bytes {
                     return Err(self.no_room(away.len(), room_bytes));
                 }
@@ -123,7 +128,7 @@ impl Measurement {
                 self.idle().lock().loaded(&set);
             }
         }
-        Ok((stay, series_bytes.saturating_mul(entered)))
+        Ok(stay)
     }
 
     fn no_room(&self, series: u64, room_bytes: usize) -> Error {
@@ -183,14 +188,37 @@ impl Measurement {
         }
     }
 
-    /// Brings back the series of a tag set (sorted by key) if it is away, and wakes it. The caller shares the membership.
-    pub(crate) async fn find_away(&self, tags: &Tags) -> Result<()> {
-        if !self.has_away() || self.wake_known(tags).is_some() {
+    /// Brings back those series of tag sets (sorted by key) that are away, and wakes all that are idle. The caller shares
+    /// the membership.
+    pub(crate) async fn find_away(&self, tag_sets: Vec<Tags>) -> Result<()> {
+        if !self.has_idle_sets() {
             return Ok(());
         }
-        let key = tag_set_key(self.table(), &tags_record(tags));
-        let Some(value) = self.records().find(&key).await? else { return Ok(()) };
-        let id = u32::from_le_bytes(value.try_into().map_err(|_| self.malformed("a tag set"))?);
+        let unknown = tag_sets.into_iter().filter(|tags| self.wake_known(tags).is_none());
+        let by_key: HashMap<Vec<u8>, Tags> =
+            unknown.map(|tags| (tag_set_key(self.table(), &tags_record(&tags)), tags)).collect();
+        let away = self.idle().lock().away().len() as usize;
+        if by_key.len().saturating_mul(READ_PER_LOOKUP) > away {
+            let mut found = Vec::new();
+            let note = |key: &[u8], id: &[u8]| {
+                if let Some((key, _)) = by_key.get_key_value(key) {
+                    found.push((key, id.to_vec()));
+                }
+            };
+            self.records().visit(&tag_set_prefix(self.table()), note).await?;
+            return found.into_iter().try_for_each(|(key, id)| self.come_awake(&by_key[key], &id));
+        }
+        for (key, tags) in &by_key {
+            if let Some(id) = self.records().find(key).await? {
+                self.come_awake(tags, &id)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings back the series that a record says has a tag set, if it is away, and wakes it.
+    fn come_awake(&self, tags: &Tags, id: &[u8]) -> Result<()> {
+        let id = u32::from_le_bytes(id.try_into().map_err(|_| self.malformed("a tag set"))?);
         let mut series = self.loaded().series.write();
         let is_away = self.idle().lock().is_away(id);
         if is_away {
@@ -206,14 +234,22 @@ impl Measurement {
 
     /// Makes series idle whose points lie within a range of times. The caller owns the membership.
     pub(crate) async fn rest(&self, ids: &RoaringBitmap, time: TimeRange) -> Result<()> {
-        let set = {
-            let series = self.series();
-            let mut idle = self.idle().lock();
-            idle.rest(time, &series.keys_of(ids), ids)
-        };
-        // From here on writers wake what they remember, whatever becomes of the records.
-        self.membership().note_removal();
-        self.save_idle_set(&set, ids).await
+        let mut left = ids.iter().peekable();
+        while left.peek().is_some() {
+            let (set, some) = {
+                let series = self.series();
+                let (mut some, mut tags_bytes) = (RoaringBitmap::new(), 0);
+                while let Some(id) = left.next_if(|_| tags_bytes < SET_TAGS_BYTES) {
+                    tags_bytes += tags_record(&series.tags_of(SeriesId(id))).len();
+                    some.insert(id);
+                }
+                (self.idle().lock().rest(time, &series.keys_of(&some), &some), some)
+            };
+            // From here on writers wake what they remember, whatever becomes of the records.
+            self.membership().note_removal();
+            self.save_idle_set(&set, &some).await?;
+        }
+        Ok(())
     }
 
     /// The series in memory that got no points lately, and may rest.
@@ -236,12 +272,12 @@ impl Measurement {
         let loses_its_end = |time: TimeRange| {
             dropped.contains(time.end_ns.saturating_sub(1)) && left.iter().any(|range| range.overlaps(time))
         };
-        Ok(self.recall_sets(dropped, &loses_its_end, &TagFilter::All, usize::MAX).await?.0)
+        self.recall_sets(dropped, &loses_its_end, &TagFilter::All, None).await
     }
 
     /// Reads back the idle series that may have points both within a range of times and outside of it.
-    pub(crate) async fn recall_cut(&self, time: TimeRange, room_bytes: usize) -> Result<(Stay, usize)> {
-        self.recall_sets(time, &|of_set| !time.covers(of_set), &TagFilter::All, room_bytes).await
+    pub(crate) async fn recall_cut(&self, time: TimeRange, memory: &Catalog) -> Result<Stay> {
+        self.recall_sets(time, &|of_set| !time.covers(of_set), &TagFilter::All, Some(memory)).await
     }
 
     /// The idle sets of which all points lie within a range of times.
@@ -294,11 +330,13 @@ impl Measurement {
         Ok(())
     }
 
-    /// Lets idle series leave memory that nobody needs; returns how many did.
-    pub(crate) fn leave(&self) -> usize {
+    /// Lets idle series leave memory that nobody needs; returns how many did. Whoever removes series, or looks whether one
+    /// is there before giving a tag set a new id, has the membership: none leaves meanwhile.
+    pub(crate) async fn leave(&self) -> usize {
         self.idle().lock().begin_round();
         let mut count = 0;
         loop {
+            let _owned = self.membership().own().await;
             let mut series = self.loaded().series.write();
             let gone = self.idle().lock().leave(MOVED_AT_ONCE);
             if gone.is_empty() {

@@ -408,8 +408,8 @@ impl Measurement {
     }
 
     /// Rows of these series are about to be deleted.
-    pub(crate) fn forget_witnesses(&self, ids: &RoaringBitmap) {
-        self.loaded().witnesses.lock().retain(|_, id| !ids.contains(*id));
+    pub(crate) fn forget_witnesses(&self, loses_rows: impl Fn(u32) -> bool) {
+        self.loaded().witnesses.lock().retain(|_, id| !loses_rows(*id));
     }
 
     /// Says which series has rows in a shard.

@@ -71,6 +71,11 @@ pub(super) fn tag_set_key(table: TableId, record: &[u8]) -> Vec<u8> {
     record_key(table, TAG_SET, &digest(&SHA256, record).as_ref()[..16])
 }
 
+/// What the keys begin with that find ids of idle series by their tags.
+pub(super) fn tag_set_prefix(table: TableId) -> Vec<u8> {
+    record_key(table, TAG_SET, &[])
+}
+
 pub(super) fn not_idle_key(table: TableId, id: u32) -> Vec<u8> {
     record_key(table, NOT_IDLE, &id.to_be_bytes())
 }

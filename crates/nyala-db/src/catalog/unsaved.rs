@@ -101,13 +101,16 @@ impl Unsaved {
                 }
             }
         }
+        // One that is awake is not idle any more once the record of its own is there: both go together, or it would be gone.
+        let along: HashSet<u32> = series.iter().map(|(id, ..)| *id).collect();
+        let goes = |id: &u32| along.contains(id) || !self.series.contains_key(id);
         TakenRecords {
             table,
             shard_types,
+            not_idle: self.not_idle.iter().filter(goes).collect(),
             series,
             removed: self.removed.clone(),
             removed_keys: self.removed_keys.clone(),
-            not_idle: self.not_idle.clone(),
             next_id: None,
         }
     }

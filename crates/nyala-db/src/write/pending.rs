@@ -3,7 +3,7 @@
 use crate::catalog::Measurement;
 use crate::ingest::{ParsedBatch, RowGroup, SeriesCache, SeriesHandle, TagSet};
 use crate::series::Tags;
-use nyala_core::Result;
+use nyala_core::{Result, TableId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -47,20 +47,23 @@ pub(super) async fn find_away(
     batch: &ParsedBatch,
     measurements: &[Option<Arc<Measurement>>],
 ) -> Result<()> {
-    if !measurements.iter().flatten().any(|measurement| measurement.has_away()) {
+    if !measurements.iter().flatten().any(|measurement| measurement.has_idle_sets()) {
         return Ok(());
     }
+    let mut by_table: HashMap<TableId, (&Arc<Measurement>, Vec<Tags>)> = HashMap::new();
     for (handle, measurement) in pending_series(cache, batch, measurements) {
         let owned = |tags: &[(&str, &str)]| -> Tags {
             tags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
         };
         if let Some(tags) = with_tags(cache, handle, owned) {
-            measurement.find_away(&tags).await?;
+            by_table.entry(measurement.table()).or_insert((measurement, Vec::new())).1.push(tags);
         }
+    }
+    for (measurement, tag_sets) in by_table.into_values() {
+        measurement.find_away(tag_sets).await?;
     }
     Ok(())
 }
-
 /// Makes sure that a cache has no ids of series that were removed, or are idle. Whether rows that were read may have such.
 pub(super) fn renew_series(
     cache: &mut SeriesCache,
