@@ -91,7 +91,8 @@ impl Catalog {
         if !measurement.activity().write().advance(now_ns, rules.after_ns) {
             return Ok(());
         }
-        let silent = measurement.silent_series();
+        let all = measurement.series().all().clone();
+        let silent = measurement.silent_among(all);
         if (silent.len() as usize) < measurement.series().len() / IDLE_PART {
             return Ok(());
         }
@@ -112,13 +113,12 @@ impl Catalog {
                 break;
             }
             // Whoever has written since then was noted.
-            let still = measurement.silent_series();
+            let still = measurement.silent_among(set.iter().map(|(id, _)| *id).collect());
             let set = || set.iter().filter(|(id, _)| still.contains(*id));
             let starts = set().map(|(_, time)| time.start_ns).min();
             let ends = set().map(|(_, time)| time.end_ns).max();
             if let (Some(start_ns), Some(end_ns)) = (starts, ends) {
-                let ids = set().map(|(id, _)| *id).collect();
-                measurement.rest(&ids, TimeRange::new(start_ns, end_ns)).await?;
+                measurement.rest(&still, TimeRange::new(start_ns, end_ns)).await?;
             }
         }
         Ok(())

@@ -252,9 +252,9 @@ impl Measurement {
         Ok(())
     }
 
-    /// The series in memory that got no points lately, and may rest.
-    pub(crate) fn silent_series(&self) -> RoaringBitmap {
-        let mut silent = self.series().all().clone();
+    /// Those of some series that are in memory, got no points lately, and may rest.
+    pub(crate) fn silent_among(&self, ids: RoaringBitmap) -> RoaringBitmap {
+        let mut silent = ids & self.series().all();
         self.activity().read().keep_silent(&mut silent);
         silent -= self.idle().lock().visiting();
         let unsaved = self.unsaved().lock();
