@@ -44,6 +44,7 @@ use tokio::signal::unix::{SignalKind, signal};
 const PROCESS_BYTES: usize = 24 << 20;
 /// How often expired partitions are looked for, and the size of the series indexes is taken.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(30);
+/// The same where series are idle sooner than that.
 const UPKEEP_INTERVAL_MIN: Duration = Duration::from_millis(100);
 
 /// How often the disk is looked at, and tried again what failed.

@@ -148,16 +148,18 @@ impl Measurement {
         let (mut of_set, mut of_several) = (RoaringBitmap::new(), RoaringBitmap::new());
         let mut series = self.loaded().series.write();
         let mut idle = self.idle().lock();
-        for (id, record) in tags.iter().filter(|(id, _)| idle.is_away(*id)).collect::<Vec<_>>() {
-            let tags = read_tags(record).ok_or_else(|| self.malformed("tags"))?;
-            if !filter.holds(&tags) {
-                continue;
-            }
-            series.insert_with_id(SeriesId(*id), &tags);
-            idle.come(*id);
+        // All are read before the first enters: none is there without being noted, though another's record is malformed.
+        let away = tags
+            .iter()
+            .filter(|(id, _)| idle.is_away(*id))
+            .map(|(id, record)| Some((*id, read_tags(record)?)));
+        let away: Vec<_> = away.collect::<Option<_>>().ok_or_else(|| self.malformed("tags"))?;
+        for (id, tags) in away.into_iter().filter(|(_, tags)| filter.holds(tags)) {
+            series.insert_with_id(SeriesId(id), &tags);
+            idle.come(id);
             entered += 1;
             // It has points in the times of all sets it is in.
-            if idle.is_in_several(*id) { &mut of_several } else { &mut of_set }.insert(*id);
+            if idle.is_in_several(id) { &mut of_several } else { &mut of_set }.insert(id);
         }
         // At once: a series that is there without being noted is taken for one without points.
         let mut presence = self.presence().write();

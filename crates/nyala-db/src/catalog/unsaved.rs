@@ -102,8 +102,8 @@ impl Unsaved {
             }
         }
         // One that is awake is not idle any more once the record of its own is there: both go together, or it would be gone.
-        let along: HashSet<u32> = series.iter().map(|(id, ..)| *id).collect();
-        let goes = |id: &u32| along.contains(id) || !self.series.contains_key(id);
+        let goes_along = |id: &u32| series.binary_search_by_key(id, |(own, ..)| *own).is_ok();
+        let goes = |id: &u32| !self.series.contains_key(id) || goes_along(id);
         TakenRecords {
             table,
             shard_types,

@@ -17,7 +17,7 @@ use crate::plan::rewrite::compile_regex;
 use arrow_array::{BooleanArray, Int64Array, StringArray};
 use nyala_core::before_long_work;
 use nyala_core::schema::TIME_COLUMN;
-use nyala_core::store::{Direction, Order, RowSelection, ScanRequest, SeriesSet};
+use nyala_core::store::{RowSelection, ScanRequest, SeriesSet};
 use nyala_core::time::truncate_to_width;
 use nyala_core::{Error, Result, SeriesId, TimeRange};
 use nyala_db::catalog::Measurement;
@@ -255,17 +255,10 @@ async fn having_rows(
     time: TimeRange,
     context: &QueryContext,
 ) -> Result<RoaringBitmap> {
-    let request = ScanRequest {
-        table: measurement.table(),
-        rows: RowSelection::Series { series: SeriesSet::Ids(series.iter().map(SeriesId).collect()), time },
-        columns: vec![TIME_COLUMN],
-        predicates: Vec::new(),
-        skip_empty_rows: false,
-        order: Order::Key(Direction::Forward),
-        ties: [].into(),
-        limit: None,
-        limit_per_prefix: Some(1),
-    };
+    let series = SeriesSet::Ids(series.iter().map(SeriesId).collect());
+    let rows = RowSelection::Series { series, time };
+    let mut request = ScanRequest::by_key(measurement.table(), rows, vec![TIME_COLUMN]);
+    request.limit_per_prefix = Some(1);
     let mut found = RoaringBitmap::new();
     let snapshot = context.catalog.store().snapshot();
     let Some(mut rows) = measurement.scan(&snapshot, request).await? else { return Ok(found) };

@@ -15,7 +15,7 @@ use hyper::header::{CONTENT_ENCODING, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 use nyala_core::schema::TIME_COLUMN;
-use nyala_core::store::{Direction, Order, RowSelection, ScanRequest, SeriesSet};
+use nyala_core::store::{RowSelection, ScanRequest, SeriesSet};
 use nyala_core::{Error, Result, SeriesId, TimeRange};
 use nyala_db::catalog::{Catalog, FieldType, Measurement};
 use nyala_db::series::TagFilter;
@@ -296,17 +296,10 @@ fn scan_of(measurement: &Measurement, asked: &Asked) -> Option<ScanRequest> {
         return None;
     }
     let series = SeriesSet::Ids(ids.iter().map(SeriesId).collect());
-    Some(ScanRequest {
-        table: measurement.table(),
-        rows: RowSelection::Series { series, time: asked.time },
-        columns: vec![TIME_COLUMN, field.column],
-        predicates: Vec::new(),
-        skip_empty_rows: true,
-        order: Order::Key(Direction::Forward),
-        ties: [].into(),
-        limit: None,
-        limit_per_prefix: None,
-    })
+    let rows = RowSelection::Series { series, time: asked.time };
+    let mut request = ScanRequest::by_key(measurement.table(), rows, vec![TIME_COLUMN, field.column]);
+    request.skip_empty_rows = true;
+    Some(request)
 }
 
 /// The one result of the answer, with its series.
