@@ -16,7 +16,7 @@ mod yielding;
 
 pub use error::{Error, ErrorKind, Result};
 pub use ids::{ColumnId, Sequence, SeriesId, TableId};
-pub use schema::{ColumnSchema, ColumnType, Partitioning, TableSchema};
+pub use schema::{ColumnSchema, ColumnType, Encoding, KeySpan, Partitioning, Ranges, TableKind, TableSchema};
 pub use time::TimeRange;
 pub use value::Value;
 pub use yielding::before_long_work;

@@ -62,7 +62,7 @@ impl Catalog {
         deleted: TimeRange,
         gone: &RoaringBitmap,
     ) -> Result<BTreeSet<i64>> {
-        let partitions = self.store().partitions(measurement.table())?;
+        let partitions = self.store().partitions(measurement.table()).await?;
         let mut empty = BTreeSet::new();
         for start_ns in measurement.shard_starts_ns() {
             let partition = partitions.iter().find(|partition| partition.range.contains(start_ns));
@@ -99,7 +99,7 @@ impl Catalog {
         for series in [some, SeriesSet::All] {
             let mut request = times_of(measurement, RowSelection::Series { series, time });
             request.limit = Some(1);
-            let mut rows = self.store().snapshot().scan(request).await?;
+            let mut rows = self.snapshot().await?.scan(request).await?;
             while let Some(batch) = rows.next().await? {
                 if let Some(run) = batch.series.first().filter(|_| batch.rows > 0) {
                     return Ok(Some(run.series.0));
@@ -120,7 +120,7 @@ impl Catalog {
         let mut request = times_of(measurement, rows);
         request.limit_per_prefix = Some(1);
         let mut found = RoaringBitmap::new();
-        let mut rows = self.store().snapshot().scan(request).await?;
+        let mut rows = self.snapshot().await?.scan(request).await?;
         while let Some(batch) = rows.next().await? {
             found.extend(batch.series.iter().map(|run| run.series.0));
         }
@@ -132,7 +132,7 @@ impl Catalog {
     pub(crate) async fn drop_range(&self, measurement: &Measurement, range: TimeRange) -> Result<u64> {
         let gone = self.store().drop_partitions(measurement.table(), range).await?;
         measurement.presence().write().keep(|shard| !range.covers(shard));
-        let left = self.store().partitions(measurement.table())?;
+        let left = self.store().partitions(measurement.table()).await?;
         let left: Vec<TimeRange> = left.iter().map(|partition| partition.range).collect();
         let _stay = measurement.recall_for_drop(range, &left).await?;
         let mut empty = measurement.series().all().clone();
@@ -161,7 +161,7 @@ impl Catalog {
 
     async fn learn_presence_of(&self, measurement: &Measurement) -> Result<()> {
         // One that was dropped meanwhile has no partitions.
-        let partitions = self.store().partitions(measurement.table()).unwrap_or_default();
+        let partitions = measurement.partitions().await;
         let shards = || partitions.iter().map(|partition| partition.range);
         // What writers were about when these sets were begun the store has by now: they were kept out since then, and
         // those that left half-way were done long before the next step. One shard at a time: a scan of a large one takes

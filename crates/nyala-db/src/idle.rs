@@ -97,7 +97,7 @@ impl Catalog {
             return Ok(());
         }
         let mut times = self.times_of_series(measurement, &silent).await?;
-        let partitions = self.store().partitions(measurement.table())?;
+        let partitions = self.store().partitions(measurement.table()).await?;
         let last_partition = |time: &TimeRange| {
             let has_end = |partition: &&PartitionInfo| partition.range.contains(time.end_ns - 1);
             partitions.iter().find(has_end).map(|partition| partition.range.start_ns)
@@ -166,7 +166,7 @@ impl Catalog {
         request.order = Order::Key(direction);
         request.limit_per_prefix = Some(1);
         let mut ends = HashMap::with_capacity(ids.len());
-        let mut rows = self.store().snapshot().scan(request).await?;
+        let mut rows = self.snapshot().await?.scan(request).await?;
         while let Some(batch) = rows.next().await? {
             let mut times = &batch.columns[0].as_primitive::<TimestampNanosecondType>().values()[..];
             for run in &batch.series {
@@ -184,7 +184,7 @@ impl Catalog {
     /// Removes idle sets without points, and with them the series that have none elsewhere.
     async fn remove_expired_sets(&self, measurement: &Measurement) -> Result<()> {
         // One that was dropped meanwhile has no partitions, and its records go with it.
-        let Ok(left) = self.store().partitions(measurement.table()) else { return Ok(()) };
+        let Ok(left) = self.store().partitions(measurement.table()).await else { return Ok(()) };
         let left: Vec<TimeRange> = left.iter().map(|partition| partition.range).collect();
         for set in measurement.expired_idle_sets(&left) {
             let tag_sets = measurement.tag_sets_of(&set).await?;

@@ -3,9 +3,10 @@
 use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, BinaryArray};
 use nyala_core::store::{
-    CellColumn, Operation, RowSelection, RowStream, ScanRequest, StoreRef, Upsert, WriteBatch, WriteMode,
+    CellColumn, DeleteMode, Freshness, Operation, RowSelection, RowStream, ScanRequest, StoreRef, Upsert,
+    WriteBatch, WriteMode,
 };
-use nyala_core::{ColumnId, ColumnSchema, ColumnType, Partitioning, Result, TableId, TableSchema, Value};
+use nyala_core::{ColumnId, ColumnSchema, ColumnType, Result, TableId, TableSchema, Value};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -47,7 +48,7 @@ impl Records {
     /// The operation that removes records, for a batch of the caller.
     pub fn remove<'a>(&self, keys: impl IntoIterator<Item = &'a [u8]>) -> Operation {
         let keys: ArrayRef = Arc::new(BinaryArray::from_iter_values(keys));
-        Operation::DeleteKeys { table: self.table, keys: vec![keys] }
+        Operation::DeleteKeys { table: self.table, mode: DeleteMode::Blind, keys: vec![keys] }
     }
 
     /// Writes a batch with operations of this and other tables.
@@ -147,7 +148,7 @@ impl Records {
         let rows = RowSelection::Keys { start: key(start), end: key(end) };
         let mut request = ScanRequest::by_key(self.table, rows, vec![KEY, VALUE]);
         request.limit = limit;
-        self.store.snapshot().scan(request).await
+        self.store.snapshot(Freshness::Latest).await?.scan(request).await
     }
 }
 
@@ -157,18 +158,8 @@ fn end_of(prefix: &[u8]) -> Bound<Vec<u8>> {
 }
 
 fn schema(name: &str) -> TableSchema {
-    let column = |id, name: &str, nullable| ColumnSchema {
-        id,
-        name: name.into(),
-        column_type: ColumnType::Binary,
-        nullable,
-    };
-    TableSchema {
-        name: name.into(),
-        columns: vec![column(KEY, "key", false), column(VALUE, "value", true)],
-        key: vec![KEY],
-        partitioning: Partitioning::default(),
-    }
+    let key = ColumnSchema::new(KEY, "key", ColumnType::Binary).required();
+    TableSchema::keyed(name, vec![key, ColumnSchema::new(VALUE, "value", ColumnType::Binary)], vec![KEY])
 }
 
 /// The smallest byte string above all that start with `prefix`.

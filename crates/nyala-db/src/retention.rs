@@ -43,19 +43,19 @@ impl Catalog {
 
     /// Drops what a measurement has that outlived its policy; returns how many partitions.
     async fn expire(&self, place: (&str, &str), measurement: &Measurement, now_ns: i64) -> Result<u64> {
-        if self.outlived(place, measurement, now_ns).is_none() {
+        if self.outlived(place, measurement, now_ns).await.is_none() {
             return Ok(0);
         }
         measurement.load().await?;
         let _owned = measurement.membership().own().await;
-        match self.outlived(place, measurement, now_ns) {
+        match self.outlived(place, measurement, now_ns).await {
             Some(expired) => self.drop_range(measurement, expired).await,
             None => Ok(0),
         }
     }
 
     /// The times before the horizon of a policy as it is now, if a measurement has a partition that lies wholly there.
-    fn outlived(
+    async fn outlived(
         &self,
         (database, policy): (&str, &str),
         measurement: &Measurement,
@@ -63,7 +63,7 @@ impl Catalog {
     ) -> Option<TimeRange> {
         let horizon_ns = self.database(database)?.policy(policy)?.horizon_ns(now_ns)?;
         let expired = TimeRange::new(i64::MIN, horizon_ns);
-        let any = measurement.partitions().iter().any(|partition| expired.covers(partition.range));
+        let any = measurement.partitions().await.iter().any(|partition| expired.covers(partition.range));
         any.then_some(expired)
     }
 }
@@ -102,9 +102,9 @@ mod tests {
         }
     }
 
-    fn partitions(catalog: &Catalog, database: &str) -> usize {
+    async fn partitions(catalog: &Catalog, database: &str) -> usize {
         let measurements = catalog.known_measurements(database, "autogen");
-        catalog.store().partitions(measurements[0].table()).unwrap().len()
+        catalog.store().partitions(measurements[0].table()).await.unwrap().len()
     }
 
     #[tokio::test]
@@ -134,7 +134,7 @@ mod tests {
             drop(removing);
             altering.await.unwrap().unwrap();
             assert!(enforcing.await.unwrap().error.is_none());
-            assert_eq!(partitions(&catalog, "d"), 1, "altered first: {alters_first}");
+            assert_eq!(partitions(&catalog, "d").await, 1, "altered first: {alters_first}");
         }
     }
 
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!((enforced.dropped, enforced.failed), (1, 1));
         let words = enforced.error.unwrap().to_string();
         assert!(words.starts_with("a.autogen.m: "), "{words}");
-        assert_eq!((partitions(&catalog, "a"), partitions(&catalog, "b")), (1, 0));
+        assert_eq!((partitions(&catalog, "a").await, partitions(&catalog, "b").await), (1, 0));
         assert_eq!(
             catalog.series_counts("a", "autogen"),
             [("m".to_owned(), None)],
@@ -172,30 +172,32 @@ mod tests {
         write(0..20_000, 1).await;
         write(20_000..25_000, 2).await;
         let measurement = catalog.known_measurements("d", "autogen").remove(1);
-        let visited = |first_hour: i64, end_hour: i64| {
+        let visited = async |first_hour: i64, end_hour: i64| {
+            let time = TimeRange::new(first_hour * HOUR_NS, end_hour * HOUR_NS);
+            let shards = measurement.shards_within(time).await;
             let mut ids = measurement.series().all().clone();
-            measurement.narrow(&mut ids, TimeRange::new(first_hour * HOUR_NS, end_hour * HOUR_NS));
+            measurement.narrow(&mut ids, shards.as_deref());
             ids.len()
         };
-        assert_eq!(visited(2, 3), 25_000, "nothing is known yet");
+        assert_eq!(visited(2, 3).await, 25_000, "nothing is known yet");
         catalog.learn_presence().await.unwrap();
         write(0..7, 2).await;
-        assert_eq!(visited(2, 3), 25_000, "what was there before is not known yet");
+        assert_eq!(visited(2, 3).await, 25_000, "what was there before is not known yet");
         catalog.learn_presence().await.unwrap();
-        assert_eq!((visited(1, 2), visited(2, 3)), (25_000, 5007), "the newest first");
+        assert_eq!((visited(1, 2).await, visited(2, 3).await), (25_000, 5007), "the newest first");
         catalog.learn_presence().await.unwrap();
-        assert_eq!((visited(1, 2), visited(2, 3), visited(1, 3)), (20_000, 5007, 25_000));
+        assert_eq!((visited(1, 2).await, visited(2, 3).await, visited(1, 3).await), (20_000, 5007, 25_000));
         write(7..9, 2).await;
-        assert_eq!(visited(2, 3), 5009);
+        assert_eq!(visited(2, 3).await, 5009);
         // A shard that is new is not known at once.
         write(30_000..30_001, 3).await;
-        assert_eq!((visited(2, 3), visited(2, 4), visited(3, 4)), (5009, 25_001, 25_001));
+        assert_eq!((visited(2, 3).await, visited(2, 4).await, visited(3, 4).await), (5009, 25_001, 25_001));
         catalog.learn_presence().await.unwrap();
         catalog.learn_presence().await.unwrap();
-        assert_eq!((visited(2, 4), visited(3, 4), visited(4, 9)), (5010, 1, 0));
+        assert_eq!((visited(2, 4).await, visited(3, 4).await, visited(4, 9).await), (5010, 1, 0));
         // The first hours expire: series that are in no other shard go.
         let enforced = catalog.enforce_retention(DAY_NS + 2 * HOUR_NS).await;
         assert!(enforced.error.is_none());
-        assert_eq!((enforced.dropped, measurement.series().len(), visited(1, 9)), (2, 5010, 5010));
+        assert_eq!((visited(1, 9).await, measurement.series().len(), enforced.dropped), (5010, 5010, 2));
     }
 }

@@ -1,16 +1,14 @@
 //! Series that leave memory are there all the same: for queries of their time, for writers, for deletions, after a start.
 
+mod support;
+
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
 use async_trait::async_trait;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::schema::TIME_COLUMN;
-use nyala_core::store::memory::MemoryStore;
-use nyala_core::store::{
-    Alteration, Capabilities, Delete, Operation, PartitionInfo, RowSelection, ScanRequest, SeriesSet,
-    SnapshotRef, Store, StoreRef, Update, WriteBatch,
-};
-use nyala_core::{Error, Result, Sequence, SeriesId, TableId, TableSchema, TimeRange};
+use nyala_core::store::{Operation, RowSelection, ScanRequest, SeriesSet, StoreRef, WriteBatch};
+use nyala_core::{Error, Result, SeriesId, TimeRange};
 use nyala_db::catalog::{Catalog, Measurement, PolicyChange};
 use nyala_db::idle::IdleRules;
 use nyala_db::ingest::ParseOptions;
@@ -22,72 +20,35 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use support::{HookedStore, Hooks};
 
 const HOUR_NS: i64 = 3_600_000_000_000;
 
-/// A store of which batches fail on demand, before they are stored or after.
+/// Batches fail on demand, before they are stored or after.
 #[derive(Default)]
-struct FaultyStore {
-    inner: MemoryStore,
+struct Faults {
     fails: AtomicU8,
 }
 
 #[async_trait]
-impl Store for FaultyStore {
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-
-    fn tables(&self) -> Vec<(TableId, Arc<TableSchema>)> {
-        self.inner.tables()
-    }
-
-    fn schema(&self, table: TableId) -> Result<Arc<TableSchema>> {
-        self.inner.schema(table)
-    }
-
-    async fn create_tables(&self, schemas: Vec<TableSchema>) -> Result<Vec<TableId>> {
-        self.inner.create_tables(schemas).await
-    }
-
-    async fn alter_tables(&self, changes: Vec<(TableId, Vec<Alteration>)>) -> Result<Vec<Arc<TableSchema>>> {
-        self.inner.alter_tables(changes).await
-    }
-
-    async fn drop_tables(&self, tables: Vec<TableId>) -> Result<()> {
-        self.inner.drop_tables(tables).await
-    }
-
-    fn partitions(&self, table: TableId) -> Result<Vec<PartitionInfo>> {
-        self.inner.partitions(table)
-    }
-
-    async fn drop_partitions(&self, table: TableId, range: TimeRange) -> Result<Vec<PartitionInfo>> {
-        self.inner.drop_partitions(table, range).await
-    }
-
-    async fn write(&self, batch: WriteBatch) -> Result<Sequence> {
-        let how = self.fails.load(Ordering::Relaxed);
-        if how == 1 {
+impl Hooks for Faults {
+    async fn before_write(&self, batch: &WriteBatch) -> Result<()> {
+        if self.fails.load(Ordering::Relaxed) == 1 {
             return Err(Error::limit("asked to fail before"));
         }
-        assert!(largest_cell(&batch) < CELL_BYTES_MAX, "the engine takes 32 MiB");
-        let written = self.inner.write(batch).await;
-        if how == 2 { Err(Error::limit("asked to fail after")) } else { written }
+        assert!(largest_cell(batch) < CELL_BYTES_MAX, "the engine takes 32 MiB");
+        Ok(())
     }
 
-    async fn delete(&self, delete: Delete) -> Result<Sequence> {
-        self.inner.delete(delete).await
-    }
-
-    async fn update(&self, update: Update) -> Result<u64> {
-        self.inner.update(update).await
-    }
-
-    fn snapshot(&self) -> SnapshotRef {
-        self.inner.snapshot()
+    async fn after_write(&self) -> Result<()> {
+        match self.fails.load(Ordering::Relaxed) {
+            2 => Err(Error::limit("asked to fail after")),
+            _ => Ok(()),
+        }
     }
 }
+
+type FaultyStore = HookedStore<Faults>;
 
 /// What a cell may take here; there are tags of 16 MB in the tests.
 const CELL_BYTES_MAX: usize = 6 << 20;
@@ -179,12 +140,13 @@ impl Bed {
     async fn query(&self, filter: &TagFilter, time: TimeRange) -> Points {
         let measurement = self.measurement().await;
         let _stay = self.catalog.recall(&measurement, time, filter).await.unwrap();
+        let shards = measurement.shards_within(time).await;
         let mut ids = measurement.series().select(filter);
-        measurement.narrow(&mut ids, time);
+        measurement.narrow(&mut ids, shards.as_deref());
         let series = SeriesSet::Ids(ids.iter().map(SeriesId).collect());
         let rows = RowSelection::Series { series, time };
         let request = ScanRequest::by_key(measurement.table(), rows, vec![TIME_COLUMN]);
-        let mut rows = self.store.snapshot().scan(request).await.unwrap();
+        let mut rows = self.store.inner.latest().scan(request).await.unwrap();
         let (mut points, mut ids) = (Points::new(), BTreeMap::new());
         while let Some(batch) = rows.next().await.unwrap() {
             let times = batch.columns[0].as_primitive::<TimestampNanosecondType>();
@@ -340,11 +302,11 @@ async fn a_failed_write_to_idle_series_leaves_them_idle_whoever_writes_next() {
     bed.write(0..1500, 0..HOUR_NS).await;
     bed.idle_away().await;
     for how in [1, 2] {
-        bed.store.fails.store(how, Ordering::Relaxed);
+        bed.store.hooks.fails.store(how, Ordering::Relaxed);
         let lines: String =
             (0..1500).map(|host| format!("m,host=h{host},zone=z{} v=1 7\n", host % 3)).collect();
         assert!(bed.writer.write("d", "", ParseOptions::default(), lines.as_bytes()).await.is_err());
-        bed.store.fails.store(0, Ordering::Relaxed);
+        bed.store.hooks.fails.store(0, Ordering::Relaxed);
         bed.write(1500..1501, 0..HOUR_NS).await;
         bed = bed.again(rules()).await;
         assert_eq!(bed.measurement().await.count_series(), 1501);
@@ -467,9 +429,9 @@ async fn series_that_come_and_go_are_what_a_list_of_points_is() {
             }
             30..60 => {
                 let how = if random.random_bool(0.15) { random.random_range(1..3) } else { 0 };
-                bed.store.fails.store(how, Ordering::Relaxed);
+                bed.store.hooks.fails.store(how, Ordering::Relaxed);
                 let kept = bed.upkeep().await;
-                bed.store.fails.store(0, Ordering::Relaxed);
+                bed.store.hooks.fails.store(0, Ordering::Relaxed);
                 assert!(how > 0 || kept.is_ok(), "{kept:?}");
             }
             60..80 => {
@@ -513,7 +475,7 @@ async fn series_that_come_and_go_are_what_a_list_of_points_is() {
                 });
             }
             88..93 => {
-                let shards = bed.catalog.shards();
+                let shards = bed.catalog.shards().await;
                 if shards.is_empty() {
                     continue;
                 }

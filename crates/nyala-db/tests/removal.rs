@@ -1,16 +1,14 @@
 //! Whoever removes keeps out who writes to the same measurement, and nobody else.
 
+mod support;
+
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
 use async_trait::async_trait;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::schema::TIME_COLUMN;
-use nyala_core::store::memory::MemoryStore;
-use nyala_core::store::{
-    Alteration, Capabilities, Delete, PartitionInfo, RowSelection, ScanRequest, SeriesSet, SnapshotRef,
-    Store, StoreRef, Update, WriteBatch,
-};
-use nyala_core::{Result, Sequence, SeriesId, TableId, TableSchema, TimeRange};
+use nyala_core::store::{RowSelection, ScanRequest, SeriesSet, StoreRef};
+use nyala_core::{Result, SeriesId, TimeRange};
 use nyala_db::catalog::{Catalog, Measurement};
 use nyala_db::ingest::ParseOptions;
 use nyala_db::series::TagFilter;
@@ -20,13 +18,13 @@ use rand::{Rng, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use support::{HookedStore, Hooks};
 use tokio::sync::Mutex;
 use tokio::task::yield_now;
 
-/// A store whose deletions wait while `held` is locked, and that counts scans.
+/// Deletions wait while `held` is locked, and snapshots are counted.
 #[derive(Default)]
-struct HeldStore {
-    inner: MemoryStore,
+struct Held {
     held: Mutex<()>,
     deletions: AtomicU64,
     snapshots: AtomicU64,
@@ -35,63 +33,29 @@ struct HeldStore {
 }
 
 #[async_trait]
-impl Store for HeldStore {
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-
-    fn tables(&self) -> Vec<(TableId, Arc<TableSchema>)> {
-        self.inner.tables()
-    }
-
-    fn schema(&self, table: TableId) -> Result<Arc<TableSchema>> {
-        self.inner.schema(table)
-    }
-
-    async fn create_tables(&self, schemas: Vec<TableSchema>) -> Result<Vec<TableId>> {
-        self.inner.create_tables(schemas).await
-    }
-
-    async fn alter_tables(&self, changes: Vec<(TableId, Vec<Alteration>)>) -> Result<Vec<Arc<TableSchema>>> {
-        self.inner.alter_tables(changes).await
-    }
-
-    async fn drop_tables(&self, tables: Vec<TableId>) -> Result<()> {
-        drop(self.held.lock().await);
-        self.inner.drop_tables(tables).await
-    }
-
-    fn partitions(&self, table: TableId) -> Result<Vec<PartitionInfo>> {
-        self.inner.partitions(table)
-    }
-
-    async fn drop_partitions(&self, table: TableId, range: TimeRange) -> Result<Vec<PartitionInfo>> {
-        self.inner.drop_partitions(table, range).await
-    }
-
-    async fn write(&self, batch: WriteBatch) -> Result<Sequence> {
-        let written = self.inner.write(batch).await;
+impl Hooks for Held {
+    async fn after_write(&self) -> Result<()> {
         if self.is_silent.load(Ordering::Relaxed) {
             std::future::pending::<()>().await;
         }
-        written
+        Ok(())
     }
 
-    async fn delete(&self, delete: Delete) -> Result<Sequence> {
+    async fn before_delete(&self) {
         self.deletions.fetch_add(1, Ordering::Relaxed);
         drop(self.held.lock().await);
-        self.inner.delete(delete).await
     }
 
-    async fn update(&self, update: Update) -> Result<u64> {
-        self.inner.update(update).await
+    async fn before_drop(&self) {
+        drop(self.held.lock().await);
     }
 
-    fn snapshot(&self) -> SnapshotRef {
+    fn before_snapshot(&self) {
         self.snapshots.fetch_add(1, Ordering::Relaxed);
-        self.inner.snapshot()
     }
 }
+
+type HeldStore = HookedStore<Held>;
 
 struct Bed {
     store: Arc<HeldStore>,
@@ -167,10 +131,10 @@ async fn a_deletion_keeps_out_who_writes_to_its_measurement_and_nobody_else() {
     let all = [lines("a", 0..10, 1), lines("b", 0..10, 1)].concat();
     assert_eq!(bed.write("d", all.clone()).await.unwrap(), 20);
     assert_eq!(bed.write("other", all).await.unwrap(), 20);
-    let held = bed.store.held.lock().await;
+    let held = bed.store.hooks.held.lock().await;
     let deleting = bed.delete("d", "a", host("h3"), TimeRange::ALL);
     settle().await;
-    assert_eq!(bed.store.deletions.load(Ordering::Relaxed), 1, "it has begun");
+    assert_eq!(bed.store.hooks.deletions.load(Ordering::Relaxed), 1, "it has begun");
     let (same, beside) = (bed.write("d", lines("a", 0..10, 2)), bed.write("d", lines("b", 0..10, 2)));
     let elsewhere = bed.write("other", lines("a", 0..10, 2));
     let both = bed.write("d", [lines("b", 0..5, 3), lines("a", 0..5, 3)].concat());
@@ -219,7 +183,7 @@ async fn writers_and_removals_of_several_measurements_do_not_wait_for_each_other
     bed.write("d", all).await.unwrap();
     let mut tasks = Vec::new();
     for round in 0..60 {
-        let held = bed.store.held.lock().await;
+        let held = bed.store.hooks.held.lock().await;
         let order = [0, 1, 2].map(|place| names[(place * (round % 2 + 1) + round) % 3]);
         let body: String = order.iter().map(|name| lines(name, 0..3, round as i64)).collect();
         tasks.push(bed.write("d", body.clone()));
@@ -255,12 +219,12 @@ async fn a_deletion_asks_for_what_it_touched() {
         bed.write("d", lines("a", 0..50, week * WEEK_NS)).await.unwrap();
     }
     bed.delete("d", "a", host("h0"), TimeRange::ALL).await.unwrap();
-    let before = bed.store.snapshots.load(Ordering::Relaxed);
+    let before = bed.store.hooks.snapshots.load(Ordering::Relaxed);
     for number in 2..40 {
         bed.delete("d", "a", host(&format!("h{number}")), TimeRange::ALL).await.unwrap();
     }
     bed.delete("d", "a", host("h41"), TimeRange::new(WEEK_NS, 5 * WEEK_NS)).await.unwrap();
-    let asked = bed.store.snapshots.load(Ordering::Relaxed) - before;
+    let asked = bed.store.hooks.snapshots.load(Ordering::Relaxed) - before;
     assert_eq!(asked, 2, "for the rows of the last one in its range, and elsewhere");
     assert_eq!(bed.hosts("a").await.len(), 11);
     // The last of them free their shards.
@@ -272,13 +236,13 @@ async fn a_deletion_asks_for_what_it_touched() {
 async fn a_removal_that_is_broken_off_leaves_no_point_without_its_series() {
     let bed = Bed::new().await;
     bed.write("d", lines("a", 0..3, 1)).await.unwrap();
-    bed.store.is_silent.store(true, Ordering::Relaxed);
+    bed.store.hooks.is_silent.store(true, Ordering::Relaxed);
     let deleting = bed.delete("d", "a", host("h1"), TimeRange::ALL);
     settle().await;
     assert!(!deleting.is_finished());
     deleting.abort();
     deleting.await.unwrap_err();
-    bed.store.is_silent.store(false, Ordering::Relaxed);
+    bed.store.hooks.is_silent.store(false, Ordering::Relaxed);
     assert_eq!(bed.write("d", lines("a", 0..3, 2)).await.unwrap(), 3);
     // As after a restart.
     let catalog = Catalog::open(bed.store.clone() as StoreRef).await.unwrap();
@@ -286,7 +250,7 @@ async fn a_removal_that_is_broken_off_leaves_no_point_without_its_series() {
     let ids: Vec<SeriesId> = measurement.series().select(&host("h1")).into_iter().map(SeriesId).collect();
     assert_eq!(ids.len(), 1, "the series is there once");
     let mut rows =
-        bed.store.snapshot().scan(times_of(&measurement, SeriesSet::Ids(ids.into()))).await.unwrap();
+        bed.store.inner.latest().scan(times_of(&measurement, SeriesSet::Ids(ids.into()))).await.unwrap();
     assert_eq!(
         rows.next().await.unwrap().map_or(0, |batch| batch.rows),
         1,
@@ -307,7 +271,7 @@ async fn points(store: &HeldStore, catalog: &Catalog, name: &str) -> BTreeMap<St
     let mut found: BTreeMap<String, BTreeSet<i64>> = BTreeMap::new();
     let mut ids = BTreeMap::new();
     let Some(measurement) = catalog.measurement("d", "autogen", name).await.unwrap() else { return found };
-    let mut rows = store.inner.snapshot().scan(times_of(&measurement, SeriesSet::All)).await.unwrap();
+    let mut rows = store.inner.latest().scan(times_of(&measurement, SeriesSet::All)).await.unwrap();
     while let Some(batch) = rows.next().await.unwrap() {
         let times = batch.columns[0].as_primitive::<TimestampNanosecondType>();
         let mut row = 0;

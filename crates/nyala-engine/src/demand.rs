@@ -1,4 +1,4 @@
-//! Conditional upserts: whether keys exist or not, as the batch demands.
+//! What of a batch depends on the rows there are: demands on its keys, and defaults of rows that come into being.
 
 use crate::cells::CellSource;
 use crate::key::KeyRange;
@@ -10,43 +10,83 @@ use crate::snapshot::{EngineSnapshot, no_cells};
 use crate::version::TableVersion;
 use arrow_array::Array;
 use hashbrown::HashMap;
-use nyala_core::store::{Operation, WriteBatch, WriteMode};
+use nyala_core::store::{Demand, Operation, RowPlace, WriteBatch};
 use nyala_core::{Error, Result, SeriesId, TableId, TimeRange};
 use std::sync::Arc;
 
-/// Checks the demands of a validated batch against a snapshot and the operations before each.
-pub(crate) fn check(snapshot: &EngineSnapshot, batch: &WriteBatch) -> Result<()> {
+/// What a validated batch comes to, by a snapshot and the operations before each: without the rows that are left out, which
+/// come beside it, and with the defaults of new ones. A conflict where a demand does not hold that must.
+pub(crate) fn judge(snapshot: &EngineSnapshot, batch: WriteBatch) -> Result<(WriteBatch, Vec<RowPlace>)> {
     // What earlier operations of the batch made of a key.
     let mut changed: HashMap<(TableId, Vec<u8>), bool> = HashMap::new();
-    for operation in &batch.operations {
-        let (id, mode) = match operation {
-            Operation::Upsert(upsert) => (upsert.table, upsert.mode),
-            Operation::DeleteKeys { table, .. } => (*table, WriteMode::Upsert),
-        };
+    let (mut operations, mut conflicts) = (Vec::with_capacity(batch.operations.len()), Vec::new());
+    for (number, operation) in batch.operations.into_iter().enumerate() {
+        let id = operation.table();
         let table = snapshot.version.table(id)?;
-        let keys = keys_of(table, operation);
-        let mut lookup = Lookup { snapshot, table, readers: HashMap::new() };
+        let depends = match &operation {
+            Operation::Upsert(upsert) => upsert.depends_on_rows(&table.schema),
+            Operation::DeleteKeys { .. } => operation.demand().is_some(),
+        };
         let deletes = matches!(operation, Operation::DeleteKeys { .. });
+        let mut rows = Rows { existed: vec![false; operation.rows()], left_out: Vec::new() };
+        let keys = keys_of(table, &operation);
+        let mut lookup = Lookup { snapshot, table, readers: HashMap::new() };
         for row in 0..keys.rows {
             let mut key = Vec::new();
             keys.encode(row, &mut key);
-            if mode != WriteMode::Upsert {
+            if depends {
                 let known = changed.get(&(id, key.clone())).copied();
                 let exists = match known {
                     Some(exists) => exists,
                     None => lookup.exists(&keys, row, &key)?,
                 };
-                let demanded = mode == WriteMode::Update;
-                if exists != demanded {
-                    let words = if exists { "exists" } else { "does not exist" };
-                    let name = table.schema.shown_name();
-                    return Err(Error::conflict(format!("table {name}: a key of row {row} {words}")));
+                if operation.demand().is_some_and(|demand| exists != (demand == Demand::Present)) {
+                    if !operation.ignores() {
+                        let words = if exists { "exists" } else { "does not exist" };
+                        let name = table.schema.shown_name();
+                        return Err(Error::conflict(format!("table {name}: a key of row {row} {words}")));
+                    }
+                    conflicts.push(RowPlace { operation: number, row });
+                    rows.left_out.push(row);
+                    continue;
                 }
+                rows.existed[row] = exists;
             }
             changed.insert((id, key), !deletes);
         }
+        drop(keys);
+        let operation = match operation {
+            Operation::Upsert(upsert) if depends && upsert.mode.makes_rows() => {
+                Operation::Upsert(upsert.with_defaults(&table.schema, |row| !rows.existed[row])?)
+            }
+            other => other,
+        };
+        rows.push_kept(operation, &mut operations);
     }
-    Ok(())
+    Ok((WriteBatch { operations }, conflicts))
+}
+
+/// What is known of the rows of an operation.
+struct Rows {
+    existed: Vec<bool>,
+    left_out: Vec<usize>,
+}
+
+impl Rows {
+    /// Appends an operation without the rows that are left out.
+    fn push_kept(&self, operation: Operation, operations: &mut Vec<Operation>) {
+        if self.left_out.is_empty() {
+            operations.push(operation);
+            return;
+        }
+        let mut begin = 0;
+        for end in self.left_out.iter().copied().chain([operation.rows()]) {
+            if begin < end {
+                operations.push(operation.slice(begin, end - begin));
+            }
+            begin = end + 1;
+        }
+    }
 }
 
 fn keys_of<'a>(table: &TableVersion, operation: &'a Operation) -> PreparedKeys<'a> {

@@ -18,12 +18,14 @@ use crate::tombstone::{DeletedRange, Tombstone};
 use crate::version::{PartitionVersion, TableVersion, Version};
 use crate::wal::{Progress, ReplayReport, Wal, WalOptions};
 use crate::watermark::Watermark;
+use crate::write::STRING_BYTES_MAX;
 use async_trait::async_trait;
 use nyala_core::memory::{COMPONENTS, MemoryBudget};
 use nyala_core::store::{
-    Alteration, Capabilities, Delete, PartitionInfo, SnapshotRef, Store, Update, WriteBatch,
+    Alteration, Atomicity, Capabilities, Comparison, Delete, Feature, Features, Freshness, PartitionInfo,
+    Predicate, RowSelection, ScanRequest, SnapshotRef, Store, Update, WriteBatch, WriteOutcome,
 };
-use nyala_core::{ColumnId, Error, Result, Sequence, TableId, TableSchema, TimeRange};
+use nyala_core::{ColumnId, Error, Ranges, Result, Sequence, TableId, TableSchema, TimeRange};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -214,6 +216,11 @@ impl Engine {
         }
     }
 
+    /// A snapshot of everything that was acknowledged.
+    pub fn latest(&self) -> SnapshotRef {
+        Arc::new(self.shared.snapshot())
+    }
+
     /// Counters and sizes, for metrics.
     pub fn stats(&self) -> EngineStats {
         let shared = &self.shared;
@@ -245,6 +252,23 @@ impl Engine {
     /// Whether batches are taken, as far as it is known before one comes: an error says why not.
     pub fn check_writable(&self) -> Result<()> {
         self.shared.watermark.check()
+    }
+
+    /// Refuses to forbid NULL where there is one. The table is held alone.
+    async fn check_no_nulls(&self, table: TableId, alterations: &[Alteration]) -> Result<()> {
+        for alteration in alterations {
+            let Alteration::SetNullable(id, false) = alteration else { continue };
+            let mut schema = TableSchema::clone(&*self.schema(table)?);
+            schema.alter([alteration.clone()], |_| false)?;
+            let mut request = ScanRequest::by_key(table, RowSelection::All, Vec::new());
+            request.predicates = vec![Predicate { column: *id, comparison: Comparison::IsNull }];
+            request.limit = Some(1);
+            if self.latest().scan(request).await?.next().await?.is_some() {
+                let name = schema.shown_name();
+                return Err(Error::conflict(format!("table {name}: rows of column {id} are NULL")));
+            }
+        }
+        Ok(())
     }
 
     /// Changes tables beside batches under way, whom it cannot disturb: of a table that is new they know nothing, of
@@ -301,6 +325,17 @@ fn match_files(
 }
 
 impl Shared {
+    /// Waits until a sequence that was given out is visible.
+    async fn wait_for(&self, sequence: u64) -> Result<()> {
+        let next = self.wal().next_sequence();
+        if sequence >= next {
+            return Err(Error::invalid(format!(
+                "nothing was written under sequence {sequence} yet, {next} is next"
+            )));
+        }
+        self.watermark.reached(sequence).await
+    }
+
     /// Writes down what the log has lost: the segment that shows it is given up before long.
     fn remember(&self, damage: &[Damage]) {
         let mut catalog = self.catalog.lock();
@@ -359,14 +394,8 @@ fn altered(
         let known = || catalog.state.tables.get(&id).map(|table| table.dropped_columns.clone());
         let dropped_columns = dropped.entry(id).or_insert_with(|| known().unwrap_or_default());
         for alteration in &alterations {
-            match alteration {
-                // Rowsets still hold cells of dropped columns, which would come back under the id.
-                Alteration::AddColumn { id, .. } if dropped_columns.contains(id) => {
-                    let name = schema.shown_name();
-                    return Err(Error::conflict(format!("table {name} had a column {id} before")));
-                }
-                Alteration::DropColumn(id) => dropped_columns.push(*id),
-                _ => {}
+            if let Alteration::DropColumn(id) = alteration {
+                dropped_columns.push(*id);
             }
         }
         schema.alter(alterations, |name| catalog.is_taken(name))?;
@@ -382,12 +411,14 @@ fn altered(
 #[async_trait]
 impl Store for Engine {
     fn capabilities(&self) -> Capabilities {
+        let missing = [Feature::KeyRanges, Feature::AddedDefaults, Feature::WiderTypes, Feature::History];
         Capabilities {
-            atomic_batches: true,
-            reverse_scans: true,
-            range_deletes: true,
-            aggregates: true,
+            atomicity: Atomicity::Batch,
+            features: missing.into_iter().fold(Features::ALL, Features::without),
+            is_shared: false,
             columns_max: 1 << 16,
+            cell_bytes_max: STRING_BYTES_MAX,
+            key_bytes_max: STRING_BYTES_MAX,
         }
     }
 
@@ -402,6 +433,9 @@ impl Store for Engine {
 
     async fn create_tables(&self, schemas: Vec<TableSchema>) -> Result<Vec<TableId>> {
         schemas.iter().try_for_each(TableSchema::validate)?;
+        if schemas.iter().any(|schema| matches!(schema.partitioning.ranges, Ranges::Keys { .. })) {
+            self.capabilities().need(Feature::KeyRanges)?;
+        }
         self.change_tables(|catalog, version| {
             let (mut edits, mut changed, mut ids) = (Vec::new(), version.clone(), Vec::new());
             let mut given: HashSet<String> = HashSet::new();
@@ -419,6 +453,9 @@ impl Store for Engine {
     }
 
     async fn alter_tables(&self, changes: Vec<(TableId, Vec<Alteration>)>) -> Result<Vec<Arc<TableSchema>>> {
+        let mut needed =
+            changes.iter().flat_map(|(_, alterations)| alterations).filter_map(Alteration::feature);
+        needed.try_for_each(|feature| self.capabilities().need(feature))?;
         let is_added = |alteration: &Alteration| matches!(alteration, Alteration::AddColumn { .. });
         let only_adds = changes.iter().flat_map(|(_, alterations)| alterations).all(is_added);
         let alone = || changes.iter().map(|(table, _)| (*table, Access::Alone)).collect();
@@ -426,6 +463,17 @@ impl Store for Engine {
             true => None,
             false => Some(self.shared.enter_tables(alone()).await?),
         };
+        for (table, alterations) in &changes {
+            self.check_no_nulls(*table, alterations).await?;
+        }
+        if changes
+            .iter()
+            .flat_map(|(_, all)| all)
+            .any(|each| matches!(each, Alteration::SetNullable(_, false)))
+        {
+            // What was looked at may not be lost where the change is not.
+            self.shared.wal().sync()?;
+        }
         self.change_tables(|catalog, version| altered(catalog, version, changes))
     }
 
@@ -451,7 +499,7 @@ impl Store for Engine {
         Ok(())
     }
 
-    fn partitions(&self, table: TableId) -> Result<Vec<PartitionInfo>> {
+    async fn partitions(&self, table: TableId) -> Result<Vec<PartitionInfo>> {
         let version = self.shared.version();
         Ok(version.table(table)?.partitions.iter().map(|partition| partition.info()).collect())
     }
@@ -486,7 +534,7 @@ impl Store for Engine {
         Ok(dropped.iter().map(|partition| partition.info()).collect())
     }
 
-    async fn write(&self, batch: WriteBatch) -> Result<Sequence> {
+    async fn write(&self, batch: WriteBatch) -> Result<WriteOutcome> {
         self.shared.write(batch).await
     }
 
@@ -498,7 +546,10 @@ impl Store for Engine {
         self.shared.update(update).await
     }
 
-    fn snapshot(&self) -> SnapshotRef {
-        Arc::new(self.shared.snapshot())
+    async fn snapshot(&self, freshness: Freshness) -> Result<SnapshotRef> {
+        if let Freshness::AtLeast(Sequence(sequence)) = freshness {
+            self.shared.wait_for(sequence).await?;
+        }
+        Ok(self.latest())
     }
 }

@@ -36,6 +36,7 @@ mod repair;
 mod reserve;
 mod rowset;
 mod scan;
+mod schema_format;
 mod shared;
 mod snapshot;
 mod stage;

@@ -16,8 +16,8 @@ use arrow_buffer::BooleanBuffer;
 use nyala_core::memory::{Charge, Component};
 use nyala_core::store::convert::array_of_values;
 use nyala_core::store::{
-    Batch, CellColumn, Delete, Direction, Operation, Order, Predicate, RowSelection, ScanRequest, SeriesSet,
-    Snapshot, Update, Upsert, WriteBatch, WriteMode,
+    Batch, CellColumn, Delete, DeleteMode, Direction, Operation, Order, Predicate, RowSelection, ScanRequest,
+    SeriesSet, Snapshot, Update, Upsert, WriteBatch, WriteMode,
 };
 use nyala_core::{ColumnId, Error, Result, Sequence, TableId, TableSchema, TimeRange, Value};
 use std::sync::Arc;
@@ -52,7 +52,7 @@ impl Shared {
             let mut operations = Vec::new();
             for_each_key_batch(&snapshot, request, &schema, |keys, rows| {
                 held.take(rows, &keys, 0)?;
-                operations.push(Operation::DeleteKeys { table: delete.table, keys });
+                operations.push(Operation::DeleteKeys { table: delete.table, mode: DeleteMode::Blind, keys });
                 Ok(())
             })
             .await?;

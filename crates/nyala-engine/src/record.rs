@@ -25,7 +25,7 @@ use arrow_array::{
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use nyala_column::Level;
 use nyala_column::kernels::min_max_i64;
-use nyala_core::store::{CellColumn, Operation, Upsert, WriteBatch, WriteMode};
+use nyala_core::store::{CellColumn, DeleteMode, Operation, Upsert, WriteBatch, WriteMode};
 use nyala_core::{ColumnId, ColumnType, Error, Result, TableId, TableSchema};
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ pub(crate) fn encode_batch(
     for operation in &batch.operations {
         match operation {
             Operation::Upsert(upsert) => encode_upsert(upsert, &*schema(upsert.table)?, &mut out),
-            Operation::DeleteKeys { table, keys } => {
+            Operation::DeleteKeys { table, keys, .. } => {
                 out.push(2);
                 put_u32(&mut out, table.0);
                 put_u32(&mut out, keys.first().map_or(0, |array| array.len()) as u32);
@@ -121,7 +121,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<Logged>> {
                         take_values(&mut reader, column_type, rows, None)
                     })
                     .collect::<Result<_>>()?;
-                Logged::Operation(Operation::DeleteKeys { table, keys })
+                Logged::Operation(Operation::DeleteKeys { table, mode: DeleteMode::Blind, keys })
             }
             3 => {
                 let table = TableId(reader.u32()?);
@@ -399,15 +399,8 @@ mod tests {
     fn what_is_encoded_can_be_decoded() {
         let mut schema = TableSchema::measurement("m", 1000);
         let ids = (0..65).map(ColumnId);
-        schema.columns = ids
-            .clone()
-            .map(|id| ColumnSchema {
-                id,
-                name: id.to_string(),
-                column_type: ColumnType::Int64,
-                nullable: true,
-            })
-            .collect();
+        schema.columns =
+            ids.clone().map(|id| ColumnSchema::new(id, id.to_string(), ColumnType::Int64)).collect();
         let schema = Arc::new(schema);
         let values: ArrayRef = Arc::new(arrow_array::Int64Array::from(vec![7; 1 << 20]));
         let encoded = |columns: usize| {

@@ -139,14 +139,14 @@ impl Snapshot for EngineSnapshot {
         crate::aggregate::aggregate(self, &request).await
     }
 
-    fn time_bounds(&self, table: TableId, within: TimeRange) -> Result<Option<TimeRange>> {
+    async fn time_bounds(&self, table: TableId, within: TimeRange) -> Result<Option<TimeRange>> {
         let table = self.version.table(table)?;
         let bounds = table.partitions_in(within).filter_map(|partition| partition.time_bounds());
         let bounds = bounds.map(|bounds| bounds.intersect(within)).filter(|bounds| !bounds.is_empty());
         Ok(bounds.reduce(|a, b| TimeRange::new(a.start_ns.min(b.start_ns), a.end_ns.max(b.end_ns))))
     }
 
-    fn estimate_rows(&self, table: TableId, within: TimeRange) -> Result<u64> {
+    async fn estimate_rows(&self, table: TableId, within: TimeRange) -> Result<u64> {
         Ok(estimate_rows(&**self.version.table(table)?, within))
     }
 }

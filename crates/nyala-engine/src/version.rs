@@ -114,6 +114,7 @@ impl PartitionVersion {
         PartitionInfo {
             id: self.id,
             range: self.range,
+            keys: None,
             rows: rowsets().map(|meta| meta.rows).sum::<u64>()
                 + self.memtables().map(|memtable| memtable.rows()).sum::<u64>(),
             disk_bytes: rowsets().map(|meta| meta.length_bytes).sum(),
@@ -279,7 +280,7 @@ mod tests {
     fn rows(engine: &Engine, table: TableId) -> Result<usize> {
         let request = ScanRequest::by_key(table, RowSelection::All, vec![ColumnId(1)]);
         block_on(async {
-            let (mut stream, mut rows) = (engine.snapshot().scan(request).await?, 0);
+            let (mut stream, mut rows) = (engine.latest().scan(request).await?, 0);
             while let Some(batch) = stream.next().await? {
                 rows += batch.rows;
             }
@@ -332,7 +333,7 @@ mod tests {
         assert!(found.iter().all(|bytes| *bytes <= 4 * cheap_bytes[0]), "{found:?}");
         assert!(engine.flush()?);
         assert_eq!(rows(&engine, table)?, 20 * written);
-        let newest = engine.snapshot().time_bounds(table, TimeRange::ALL)?;
+        let newest = block_on(engine.latest().time_bounds(table, TimeRange::ALL))?;
         assert_eq!(newest, Some(TimeRange::new(10, 1533)));
         Ok(())
     }

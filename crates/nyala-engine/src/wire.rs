@@ -57,7 +57,11 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn text(&mut self) -> Result<String> {
-        let bytes = self.bytes()?.to_vec();
-        String::from_utf8(bytes).map_err(|_| Error::invalid("a name is not UTF-8"))
+        text_of(self.bytes()?)
     }
+}
+
+/// Bytes as text.
+pub(crate) fn text_of(bytes: &[u8]) -> Result<String> {
+    String::from_utf8(bytes.to_vec()).map_err(|_| Error::invalid("a name is not UTF-8"))
 }

@@ -26,7 +26,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use bytes::Bytes;
 use nyala_core::memory::{Charge, Component};
-use nyala_core::store::{Operation, Upsert, WriteBatch, WriteMode};
+use nyala_core::store::{Operation, Upsert, WriteBatch, WriteOutcome};
 use nyala_core::time::partition_time;
 use nyala_core::{Error, ErrorKind, Result, Sequence, TableId, TableSchema, TimeRange};
 use parking_lot::Mutex;
@@ -71,23 +71,39 @@ struct PendingInner {
 
 impl Shared {
     /// Writes a batch.
-    pub(crate) async fn write(self: &Arc<Self>, batch: WriteBatch) -> Result<Sequence> {
+    pub(crate) async fn write(self: &Arc<Self>, mut batch: WriteBatch) -> Result<WriteOutcome> {
         self.watermark.check()?;
         self.admit(|| memory_bytes(&batch)).await?;
-        let access = |operation: &Operation| match operation {
-            Operation::Upsert(Upsert { table, mode: WriteMode::Upsert, .. })
-            | Operation::DeleteKeys { table, .. } => (*table, Access::Shared),
-            Operation::Upsert(Upsert { table, .. }) => (*table, Access::Alone),
-        };
-        let tables: Vec<_> = batch.operations.iter().map(access).collect();
-        let conditional = tables.iter().any(|(_, access)| *access == Access::Alone);
-        let tables = self.enter_tables(tables).await?;
+        let tables = self.enter_for(&batch).await?;
         self.options.at_stage.at(Stage::Admitted);
         self.validate(&batch)?;
-        if conditional {
-            crate::demand::check(&self.snapshot(), &batch)?;
+        let mut conflicts = Vec::new();
+        let version = self.version();
+        if batch.operations.iter().any(|operation| access_for(&version, operation) == Access::Alone) {
+            let snapshot = self.snapshot();
+            (batch, conflicts) = crate::demand::judge(&snapshot, batch)?;
+            if batch.operations.is_empty() {
+                return Ok(WriteOutcome { sequence: Sequence(snapshot.sequence), affected: 0, conflicts });
+            }
         }
-        self.log_and_apply(Work::Batch(batch), tables).await
+        let affected = batch.operations.iter().map(|operation| operation.rows() as u64).sum();
+        let sequence = self.log_and_apply(Work::Batch(batch), tables).await?;
+        Ok(WriteOutcome { sequence, affected, conflicts })
+    }
+
+    /// Waits for the gates that a batch needs, by the schemas as they are when it has them.
+    async fn enter_for(&self, batch: &WriteBatch) -> Result<TableGates> {
+        loop {
+            let needed = |version: &Version| -> Vec<_> {
+                let access = |operation: &Operation| (operation.table(), access_for(version, operation));
+                batch.operations.iter().map(access).collect()
+            };
+            let asked = needed(&self.version());
+            let gates = self.enter_tables(asked.clone()).await?;
+            if needed(&self.version()) == asked {
+                return Ok(gates);
+            }
+        }
     }
 
     /// Logs and applies what was checked.
@@ -203,7 +219,7 @@ impl Shared {
                     upsert.check_times(schema)?;
                     upsert.columns.iter().try_for_each(|cells| check_strings(&cells.values))?;
                 }
-                Operation::DeleteKeys { table, keys } => {
+                Operation::DeleteKeys { table, keys, .. } => {
                     check_keys(&version.table(*table)?.schema, keys)?;
                 }
             }
@@ -276,7 +292,7 @@ impl Shared {
                     let version = self.version();
                     let Ok(table) = version.table(upsert.table) else { continue };
                     let Some(upsert) = known_columns(upsert, &table.schema) else { continue };
-                    upsert.validate(&table.schema)?;
+                    upsert.validate_shape(&table.schema)?;
                     let batch = WriteBatch { operations: vec![Operation::Upsert(upsert)] };
                     if self.make_partitions(&batch, Some(sequence))? == MemtableRoom::Full {
                         self.freeze_full();
@@ -285,7 +301,7 @@ impl Shared {
                 }
                 Logged::Operation(operation) => {
                     let version = self.version();
-                    if let Operation::DeleteKeys { table, keys } = &operation
+                    if let Operation::DeleteKeys { table, keys, .. } = &operation
                         && let Ok(table) = version.table(*table)
                     {
                         check_keys(&table.schema, keys)?;
@@ -322,6 +338,18 @@ impl Drop for Pending {
             finish();
         }
     }
+}
+
+/// How an operation needs its table: alone if it must know which rows there are.
+fn access_for(version: &Version, operation: &Operation) -> Access {
+    let is_conditional = match operation {
+        // Of a table that does not exist nothing has to be known.
+        Operation::Upsert(upsert) => {
+            version.table(upsert.table).is_ok_and(|table| upsert.depends_on_rows(&table.schema))
+        }
+        Operation::DeleteKeys { mode, .. } => mode.demand().is_some(),
+    };
+    if is_conditional { Access::Alone } else { Access::Shared }
 }
 
 /// What the cells of a batch take, about.
@@ -407,9 +435,8 @@ fn for_each_partition_time(table: &TableVersion, upsert: &Upsert, mut visit: imp
 /// Adds the rows of an operation to the memtables of their partitions; of one that is `replayed` those that no rowset of
 /// their partition has.
 fn apply(version: &Version, operation: &Operation, sequence: u64, shared: &Shared, replayed: bool) {
-    let (Operation::Upsert(Upsert { table, .. }) | Operation::DeleteKeys { table, .. }) = operation;
     // A table dropped while the batch was logged takes its rows with it.
-    let Ok(table) = version.table(*table) else { return };
+    let Ok(table) = version.table(operation.table()) else { return };
     // What is still to be applied is behind the watermark.
     let base_sequence = || shared.watermark.get() + 1;
     let newest =

@@ -136,9 +136,9 @@ fn crash_everywhere(seed: u64, policy: SyncPolicy) {
             taken.lock().expect("not poisoned").push(crash);
         }
     });
-    let model = MemoryStore::default();
+    let model = MemoryStore::model_of(subject.engine().capabilities());
     let mut generator = Generator::new(seed);
-    let mut states = vec![(model.snapshot(), generator.table_ids())];
+    let mut states = vec![(model.latest(), generator.table_ids())];
     for number in 1..70 {
         let disturbs = generator.chance(5);
         if disturbs {
@@ -162,7 +162,7 @@ fn crash_everywhere(seed: u64, policy: SyncPolicy) {
                 .unwrap_or_else(|error| panic!("{place} step {number}: {error}"));
         }
         acknowledged.store(number, Ordering::SeqCst);
-        states.push((model.snapshot(), generator.table_ids()));
+        states.push((model.latest(), generator.table_ids()));
     }
     drop(subject);
     let crashes = std::mem::take(&mut *crashes.lock().expect("not poisoned"));
@@ -186,7 +186,7 @@ fn check_crash(
     let engine = Engine::open(options(disk, policy)).unwrap_or_else(|error| panic!("{place}: {error}"));
     let agrees = |engine: &Engine, step: usize| {
         let (model, tables) = &states[step.min(states.len() - 1)];
-        block_on(compare_snapshots(&*engine.snapshot(), &**model, tables))
+        block_on(compare_snapshots(&*engine.latest(), &**model, tables))
     };
     // The last step may have happened without its answer.
     let steps = || (*promised..=acknowledged + 1).rev();

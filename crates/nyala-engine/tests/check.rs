@@ -6,7 +6,6 @@
 use arrow_array::{
     Array, ArrayRef, Float64Array, Int64Array, StringArray, TimestampNanosecondArray, UInt32Array,
 };
-use nyala_core::schema::Partitioning;
 use nyala_core::store::{
     Alteration, CellColumn, Operation, RowSelection, ScanRequest, SeriesSet, Store, Upsert, WriteBatch,
     WriteMode,
@@ -87,27 +86,11 @@ fn sample() -> (SimulatedFs, TableId, TableId) {
     let points = TableSchema::measurement("points", WIDTH_NS);
     let points = block_on(engine.create_table(points)).expect("a table");
     let types = [(2, ColumnType::Int64), (3, ColumnType::Float64), (4, ColumnType::String)];
-    let added = types.map(|(id, column_type)| Alteration::AddColumn {
-        id: ColumnId(id),
-        name: format!("field{id}"),
-        column_type,
-    });
+    let added = types.map(|(id, column_type)| Alteration::add_column(format!("field{id}"), column_type));
     block_on(engine.alter_table(points, added.to_vec())).expect("altered");
-    let column = |id, name: &str, column_type, nullable| ColumnSchema {
-        id: ColumnId(id),
-        name: name.to_owned(),
-        column_type,
-        nullable,
-    };
-    let named = TableSchema {
-        name: "named".to_owned(),
-        columns: vec![
-            column(0, "name", ColumnType::String, false),
-            column(1, "square", ColumnType::Int64, true),
-        ],
-        key: vec![ColumnId(0)],
-        partitioning: Partitioning { hash: Vec::new(), time_width_ns: None },
-    };
+    let name = ColumnSchema::new(ColumnId(0), "name", ColumnType::String).required();
+    let columns = vec![name, ColumnSchema::new(ColumnId(1), "square", ColumnType::Int64)];
+    let named = TableSchema::keyed("named", columns, vec![ColumnId(0)]);
     let named = block_on(engine.create_table(named)).expect("a table");
     write_points(&engine, points, 0, 30);
     write_points(&engine, points, 1, 120);
@@ -136,7 +119,7 @@ fn ask(engine: &Engine, question: Question) -> Result<Vec<ArrayRef>> {
     };
     block_on(async {
         let request = ScanRequest::by_key(question.table, rows, vec![ColumnId(question.column)]);
-        let mut stream = engine.snapshot().scan(request).await?;
+        let mut stream = engine.latest().scan(request).await?;
         let mut answer = Vec::new();
         while let Some(batch) = stream.next().await? {
             answer.extend(batch.columns);

@@ -11,7 +11,6 @@ mod seeds;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Int64Array, TimestampNanosecondArray, UInt32Array};
-use nyala_core::schema::Partitioning;
 use nyala_core::store::battery::{Generator, Outcome, check_reads, compare_snapshots};
 use nyala_core::store::memory::MemoryStore;
 use nyala_core::store::{
@@ -74,7 +73,7 @@ struct Held {
 /// Takes steps until all are done, or the store takes no more of them.
 fn work(engine: &Engine, number: u64, seed: u64, trouble: Trouble) -> std::result::Result<Known, String> {
     let mut generator = Generator::beside_others(seed ^ number << 48, number + 1);
-    let model = MemoryStore::default();
+    let model = MemoryStore::model_of(engine.capabilities());
     let mut held: Option<Held> = None;
     for step_number in 0..STEPS {
         let place = |error: String| format!("worker {number} step {step_number}: {error}");
@@ -89,13 +88,13 @@ fn work(engine: &Engine, number: u64, seed: u64, trouble: Trouble) -> std::resul
                     unless_torn(block_on(compare_snapshots(&*subject, &*model, &tables)))?;
                 }
                 held = Some(Held {
-                    subject: engine.snapshot(),
-                    model: model.snapshot(),
+                    subject: engine.latest(),
+                    model: model.latest(),
                     tables: generator.table_ids(),
                 });
             }
             1..4 => {
-                let (subject, model) = (engine.snapshot(), model.snapshot());
+                let (subject, model) = (engine.latest(), model.latest());
                 unless_torn(block_on(check_reads(&mut generator, &*subject, &*model)))?;
             }
             _ => {
@@ -113,9 +112,9 @@ fn work(engine: &Engine, number: u64, seed: u64, trouble: Trouble) -> std::resul
                     Outcome::Failed(ErrorKind::Retry) if engine.check_writable().is_err() => break,
                     // It broke off, or one before it did.
                     Outcome::Failed(ErrorKind::Unknown) if trouble == Trouble::Panics => {
-                        let before = model.snapshot();
+                        let before = model.latest();
                         block_on(step.apply_to_model(&model));
-                        let states = vec![before, model.snapshot()];
+                        let states = vec![before, model.latest()];
                         return Ok(Known { tables: generator.table_ids(), states });
                     }
                     // Its sync failed: nobody saw it, and the log cuts it off with the next write.
@@ -124,7 +123,7 @@ fn work(engine: &Engine, number: u64, seed: u64, trouble: Trouble) -> std::resul
             }
         }
     }
-    Ok(Known { tables: generator.table_ids(), states: vec![model.snapshot()] })
+    Ok(Known { tables: generator.table_ids(), states: vec![model.latest()] })
 }
 
 /// Two tables whose values add up to nothing, whatever was moved between them.
@@ -137,20 +136,12 @@ struct Ledger {
 impl Ledger {
     fn create(engine: &Engine) -> Result<Self> {
         let series = block_on(engine.create_table(TableSchema::measurement("ledger by series", 2)))?;
-        let value = Alteration::AddColumn { id: VALUE, name: "v".into(), column_type: ColumnType::Int64 };
+        let value = Alteration::add_column("v", ColumnType::Int64);
         block_on(engine.alter_table(series, vec![value]))?;
-        let column = |id, name: &str, nullable| ColumnSchema {
-            id,
-            name: name.to_owned(),
-            column_type: ColumnType::Int64,
-            nullable,
-        };
-        let keyed = block_on(engine.create_table(TableSchema {
-            name: "ledger by key".to_owned(),
-            columns: vec![column(ColumnId(0), "k", false), column(VALUE, "v", true)],
-            key: vec![ColumnId(0)],
-            partitioning: Partitioning::default(),
-        }))?;
+        let key = ColumnSchema::new(ColumnId(0), "k", ColumnType::Int64).required();
+        let columns = vec![key, ColumnSchema::new(VALUE, "v", ColumnType::Int64)];
+        let schema = TableSchema::keyed("ledger by key", columns, vec![ColumnId(0)]);
+        let keyed = block_on(engine.create_table(schema))?;
         Ok(Self { series, keyed })
     }
 
@@ -235,7 +226,7 @@ fn run(seed: u64, policy: SyncPolicy, trouble: Trouble) -> std::result::Result<(
             .collect();
         let reader = scope.spawn(move || {
             while !ended.load(Ordering::Relaxed) {
-                match ledger.sum(&*engine.snapshot()) {
+                match ledger.sum(&*engine.latest()) {
                     Ok(0) => {}
                     Ok(sum) => return Err(format!("a snapshot is out of balance by {sum}")),
                     Err(_) if engine.check_writable().is_err() => {}
@@ -315,7 +306,7 @@ fn run(seed: u64, policy: SyncPolicy, trouble: Trouble) -> std::result::Result<(
 }
 
 fn agree(engine: &Engine, ledger: Ledger, known: &[Known], when: &str) -> std::result::Result<(), String> {
-    let snapshot = engine.snapshot();
+    let snapshot = engine.latest();
     for (number, Known { tables, states }) in known.iter().enumerate() {
         let mut differences = Vec::new();
         for state in states {
@@ -402,8 +393,7 @@ fn writers_go_on_while_columns_of_their_table_come_and_go() {
             .collect();
         for number in 0..60 {
             let id = ColumnId(2 + number);
-            let add =
-                Alteration::AddColumn { id, name: format!("c{number}"), column_type: ColumnType::Int64 };
+            let add = Alteration::add_column(format!("c{number}"), ColumnType::Int64);
             block_on(engine.alter_table(table, vec![add])).expect("added");
             if number % 2 == 1 {
                 block_on(engine.alter_table(table, vec![Alteration::DropColumn(id)])).expect("dropped");
@@ -416,7 +406,7 @@ fn writers_go_on_while_columns_of_their_table_come_and_go() {
     let rows = |engine: &Engine| {
         let request = ScanRequest::by_key(table, RowSelection::All, vec![ColumnId(1)]);
         block_on(async {
-            let (mut stream, mut rows) = (engine.snapshot().scan(request).await?, 0);
+            let (mut stream, mut rows) = (engine.latest().scan(request).await?, 0);
             while let Some(batch) = stream.next().await? {
                 rows += batch.rows;
             }

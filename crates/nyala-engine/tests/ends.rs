@@ -6,7 +6,7 @@ use arrow_array::{ArrayRef, Int64Array, TimestampNanosecondArray, UInt32Array};
 use nyala_core::schema::Partitioning;
 use nyala_core::store::battery::compare_stores;
 use nyala_core::store::memory::MemoryStore;
-use nyala_core::store::{CellColumn, Operation, Store, Upsert, WriteBatch, WriteMode};
+use nyala_core::store::{CellColumn, DeleteMode, Operation, Store, Upsert, WriteBatch, WriteMode};
 use nyala_core::time::{MAX_TIME_NS, MIN_TIME_NS};
 use nyala_core::{ColumnId, ColumnSchema, ColumnType, ErrorKind, Result, TableId, TableSchema, TimeRange};
 use nyala_engine::fs::SimulatedFs;
@@ -36,13 +36,16 @@ fn a_series_has_rows_at_every_time_but_the_one_no_range_holds() -> Result<()> {
         Arc::new(UInt32Array::from(vec![1, 2])),
         Arc::new(TimestampNanosecondArray::from(vec![i64::MAX, i64::MAX])),
     ];
-    block_on(engine.write(WriteBatch { operations: vec![Operation::DeleteKeys { table, keys }] }))?;
+    block_on(engine.write(WriteBatch {
+        operations: vec![Operation::DeleteKeys { table, mode: DeleteMode::Blind, keys }],
+    }))?;
     engine.flush()?;
     assert_eq!(engine.stats().rowsets, rowsets);
     drop(engine);
     let engine = Engine::open(options(&fs.snapshot()))?;
     assert_eq!(rows(&engine, table)?, expected);
-    let ranges: Vec<_> = engine.partitions(table)?.into_iter().map(|partition| partition.range).collect();
+    let ranges: Vec<_> =
+        block_on(engine.partitions(table))?.into_iter().map(|partition| partition.range).collect();
     assert_eq!((ranges[0].start_ns, ranges[ranges.len() - 1].end_ns), (i64::MIN, i64::MAX));
     assert!(ranges.is_sorted_by(|a, b| a.end_ns <= b.start_ns), "{ranges:?}");
     Ok(())
@@ -50,18 +53,10 @@ fn a_series_has_rows_at_every_time_but_the_one_no_range_holds() -> Result<()> {
 
 /// A table with one key column and one other.
 fn keyed(name: &str, column_type: ColumnType, time_width_ns: Option<i64>) -> TableSchema {
-    let column = |id, name: &str, column_type, nullable| ColumnSchema {
-        id: ColumnId(id),
-        name: name.to_owned(),
-        column_type,
-        nullable,
-    };
-    TableSchema {
-        name: name.to_owned(),
-        columns: vec![column(0, "k", column_type, false), column(1, "v", ColumnType::Int64, true)],
-        key: vec![ColumnId(0)],
-        partitioning: Partitioning { hash: Vec::new(), time_width_ns },
-    }
+    let key = ColumnSchema::new(ColumnId(0), "k", column_type).required();
+    let columns = vec![key, ColumnSchema::new(ColumnId(1), "v", ColumnType::Int64)];
+    let partitioning = time_width_ns.map_or_else(Partitioning::default, Partitioning::by_time);
+    TableSchema { partitioning, ..TableSchema::keyed(name, columns, vec![ColumnId(0)]) }
 }
 
 fn keys(column_type: ColumnType, values: &[i64]) -> ArrayRef {
@@ -88,7 +83,7 @@ fn tables_with_other_keys_hold_every_value() -> Result<()> {
     {
         let fs = SimulatedFs::new();
         let mut engine = Engine::open(options(&fs))?;
-        let model = MemoryStore::default();
+        let model = MemoryStore::model_of(engine.capabilities());
         let schema = keyed("t", column_type, width_ns);
         let table = block_on(engine.create_table(schema.clone()))?;
         let of_model = block_on(model.create_table(schema))?;
@@ -109,7 +104,11 @@ fn tables_with_other_keys_hold_every_value() -> Result<()> {
             write(&engine, &|table| upsert(table, column_type, &[end], WriteMode::Insert));
             write(&engine, &|table| upsert(table, column_type, &[end], WriteMode::Update));
             if number % 2 == 0 {
-                let deleted = |table| Operation::DeleteKeys { table, keys: vec![keys(column_type, &[end])] };
+                let deleted = |table| Operation::DeleteKeys {
+                    table,
+                    mode: DeleteMode::Blind,
+                    keys: vec![keys(column_type, &[end])],
+                };
                 write(&engine, &|table| WriteBatch { operations: vec![deleted(table)] });
             }
             agree(&engine, &format!("changed at {end}"));

@@ -3,7 +3,7 @@
 mod support;
 
 use nyala_core::store::{Alteration, Store};
-use nyala_core::{ColumnId, ColumnType, Result, TableSchema};
+use nyala_core::{ColumnType, Result, TableSchema};
 use nyala_engine::fs::{FileSystem, OperationKind, SimulatedFs};
 use nyala_engine::{Engine, block_on};
 use std::path::Path;
@@ -90,7 +90,7 @@ fn tables_and_columns_come_and_go_while_a_batch_is_being_synced() -> Result<()> 
                 let new = ["new 1", "new 2"].map(|name| TableSchema::measurement(name, 1000));
                 changer.create_tables(new.to_vec()).await?;
                 let column_type = ColumnType::Float64;
-                let added = Alteration::AddColumn { id: ColumnId(3), name: "w".into(), column_type };
+                let added = Alteration::add_column("w", column_type);
                 changer.alter_tables(vec![(table, vec![added])]).await?;
                 changer.drop_tables(vec![doomed]).await
             })
@@ -114,11 +114,11 @@ fn a_flush_writes_nothing_of_tables_dropped_meanwhile() -> Result<()> {
     let tables = block_on(engine.create_tables((0..20).map(schema).collect()))?;
     for table in &tables {
         let column_type = ColumnType::Int64;
-        let field = Alteration::AddColumn { id: ColumnId(2), name: "v".into(), column_type };
+        let field = Alteration::add_column("v", column_type);
         block_on(engine.alter_table(*table, vec![field]))?;
         block_on(engine.write(points(*table, &[(1, 10, Some(1))])))?;
     }
-    let memory_bytes = engine.partitions(tables[0])?[0].memory_bytes;
+    let memory_bytes = block_on(engine.partitions(tables[0]))?[0].memory_bytes;
     assert!((512..2048).contains(&memory_bytes), "{memory_bytes} bytes of a memtable with a row");
     let files = Arc::new(AtomicU64::new(0));
     let (counted, dropper, dropped) = (files.clone(), Arc::downgrade(&engine), tables[1..].to_vec());
@@ -148,7 +148,7 @@ fn dropping_many_tables_does_not_wait_until_their_files_are_unlinked() -> Result
     let engine = Arc::new(Engine::open(options(&fs))?);
     let schema = |number: i64| TableSchema::measurement(format!("table {number}"), 1000);
     let column_type = ColumnType::Int64;
-    let field = Alteration::AddColumn { id: ColumnId(2), name: "v".into(), column_type };
+    let field = Alteration::add_column("v", column_type);
     let tables = block_on(engine.create_tables((0..100).map(schema).collect()))?;
     block_on(engine.alter_tables(tables.iter().map(|table| (*table, vec![field.clone()])).collect()))?;
     for table in &tables {

@@ -6,8 +6,9 @@ use arrow_array::types::{Float64Type, Int64Type, TimestampNanosecondType};
 use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, TimestampNanosecondArray, UInt32Array};
 use nyala_core::store::aggregate::SelectedValues;
 use nyala_core::store::{
-    AggregateFunction, AggregateRequest, Alteration, CellColumn, Delete, Direction, Measure, MeasureState,
-    Operation, Order, RowSelection, ScanRequest, SeriesSet, Store, Upsert, Windows, WriteBatch, WriteMode,
+    AggregateFunction, AggregateRequest, Alteration, CellColumn, Delete, DeleteMode, Direction, Measure,
+    MeasureState, Operation, Order, RowSelection, ScanRequest, SeriesSet, Store, Upsert, Windows, WriteBatch,
+    WriteMode,
 };
 use nyala_core::{ColumnId, ColumnType, Result, SeriesId, TableId, TableSchema, TimeRange};
 use nyala_engine::fs::{FsRef, RealFs, SimulatedFs};
@@ -31,11 +32,7 @@ fn options(fs: FsRef, dir: impl Into<PathBuf>) -> EngineOptions {
 fn create(engine: &Engine) -> Result<TableId> {
     let table = block_on(engine.create_table(TableSchema::measurement("points", 1_000_000)))?;
     let types = [(2, ColumnType::Int64), (3, ColumnType::Float64)];
-    let added = types.map(|(id, column_type)| Alteration::AddColumn {
-        id: ColumnId(id),
-        name: format!("field{id}"),
-        column_type,
-    });
+    let added = types.map(|(id, column_type)| Alteration::add_column(format!("field{id}"), column_type));
     block_on(engine.alter_table(table, added.to_vec()))?;
     Ok(table)
 }
@@ -62,7 +59,10 @@ fn write(engine: &Engine, table: TableId, rows: &[Row]) -> Result<()> {
 
 fn delete(engine: &Engine, table: TableId, rows: &[Row]) -> Result<()> {
     let keys = keys(rows).to_vec();
-    block_on(engine.write(WriteBatch { operations: vec![Operation::DeleteKeys { table, keys }] })).map(drop)
+    block_on(engine.write(WriteBatch {
+        operations: vec![Operation::DeleteKeys { table, mode: DeleteMode::Blind, keys }],
+    }))
+    .map(drop)
 }
 
 fn scan(engine: &Engine, table: TableId, skip_empty_rows: bool, newest: bool) -> Result<Vec<Row>> {
@@ -78,7 +78,7 @@ fn scan(engine: &Engine, table: TableId, skip_empty_rows: bool, newest: bool) ->
         limit_per_prefix: newest.then_some(1),
     };
     block_on(async {
-        let mut stream = engine.snapshot().scan(request).await?;
+        let mut stream = engine.latest().scan(request).await?;
         let mut rows = Vec::new();
         while let Some(batch) = stream.next().await? {
             let times = batch.columns[0].as_primitive::<TimestampNanosecondType>();
@@ -110,7 +110,7 @@ fn last(engine: &Engine, table: TableId, fields: &[u32]) -> Result<Vec<Values>> 
         measures: fields.iter().map(measure).collect(),
         times: true,
     };
-    let states = block_on(engine.snapshot().aggregate(request))?;
+    let states = block_on(engine.latest().aggregate(request))?;
     let of = |state: &MeasureState| {
         let MeasureState::Selected(selected) = state else { panic!("a selecting function") };
         let value = |slot: usize| match &selected.values {

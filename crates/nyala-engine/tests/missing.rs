@@ -271,11 +271,12 @@ fn partitions_dropped_are_not_made_again_by_the_log() -> Result<()> {
     let table = create(&engine)?;
     block_on(engine.write(points(table, &[(1, 10, Some(1)), (1, 2500, Some(2)), (2, 1010, Some(3))])))?;
     block_on(engine.drop_partitions(table, TimeRange::new(0, 2000)))?;
-    let before = engine.partitions(table)?;
+    let before = block_on(engine.partitions(table))?;
     assert_eq!(before.len(), 1);
     for _ in 0..2 {
         let engine = Engine::open(options(&fs.snapshot()))?;
-        let ranges: Vec<_> = engine.partitions(table)?.iter().map(|partition| partition.range).collect();
+        let ranges: Vec<_> =
+            block_on(engine.partitions(table))?.iter().map(|partition| partition.range).collect();
         assert_eq!(ranges, [before[0].range]);
         assert_eq!(rows(&engine, table)?, [(1, 2500, Some(2))]);
     }

@@ -3,7 +3,7 @@
 use nyala_core::store::Store;
 use nyala_core::{Result, TableId};
 use nyala_engine::fs::{FsRef, RealFs};
-use nyala_engine::{Engine, EngineOptions, check, repair};
+use nyala_engine::{Engine, EngineOptions, block_on, check, repair};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -46,7 +46,8 @@ fn a_directory_of_the_version_before_is_opened_and_goes_on() -> Result<()> {
     for _ in 0..2 {
         let engine = open(&data_dir)?;
         let info = |name: &str| {
-            engine.partitions(table(&engine, name)).map(|all| all.iter().map(|p| p.rows).sum::<u64>())
+            block_on(engine.partitions(table(&engine, name)))
+                .map(|all| all.iter().map(|p| p.rows).sum::<u64>())
         };
         assert_eq!((info("cpu")?, info("mem")?), (201, 1));
         assert_eq!(engine.losses(), [] as [String; 0]);
@@ -76,6 +77,6 @@ fn of_an_old_file_without_a_manifest_is_said_that_it_cannot_be_saved() -> Result
     assert_eq!((report.rowsets, report.rows, report.lost.len()), (4, 209, 0), "{report:?}");
     let engine = open(&new_dir)?;
     let cpu = table(&engine, "cpu");
-    assert_eq!(engine.partitions(cpu)?.iter().map(|partition| partition.rows).sum::<u64>(), 201);
+    assert_eq!(block_on(engine.partitions(cpu))?.iter().map(|partition| partition.rows).sum::<u64>(), 201);
     Ok(())
 }

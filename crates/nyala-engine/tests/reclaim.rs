@@ -104,7 +104,7 @@ fn small_deletes_are_gathered_before_a_rowset_is_written_anew() -> Result<()> {
 fn rows_written_after_a_delete_stay_and_snapshots_keep_theirs() -> Result<()> {
     let fs = SimulatedFs::new();
     let (engine, table) = settled(&fs, EngineOptions { maintenance_threads: 1, ..options(&fs) })?;
-    let (before, all) = (engine.snapshot(), rows(&engine, table)?);
+    let (before, all) = (engine.latest(), rows(&engine, table)?);
     delete(&engine, table, ids(0..SERIES / 2), TimeRange::ALL)?;
     block_on(engine.write(points(table, &[(3, 7, Some(7))])))?;
     let rowsets = engine.stats().compactions;

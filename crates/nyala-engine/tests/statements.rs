@@ -58,11 +58,7 @@ fn writers_of_other_tables_go_on_while_a_statement_looks() -> Result<()> {
     let engine = Arc::new(Engine::open(options(&fs))?);
     let table = create(&engine)?;
     let other = block_on(engine.create_table(TableSchema::measurement("mem", 1000)))?;
-    let field = nyala_core::store::Alteration::AddColumn {
-        id: ColumnId(2),
-        name: "v".into(),
-        column_type: nyala_core::ColumnType::Int64,
-    };
+    let field = nyala_core::store::Alteration::add_column("v", nyala_core::ColumnType::Int64);
     block_on(engine.alter_table(other, vec![field]))?;
     block_on(engine.write(points(table, &[(1, 10, Some(1))])))?;
     let mut statement = pin!(engine.update(update(table, RowSelection::All, Some(Value::Int(7)))));
@@ -95,11 +91,7 @@ fn a_long_text_set_in_many_rows_is_bounded_too() -> Result<()> {
     let fs = SimulatedFs::new();
     let engine = Engine::open(EngineOptions { memory_limit_bytes: 64 << 20, ..options(&fs) })?;
     let table = create(&engine)?;
-    let field = nyala_core::store::Alteration::AddColumn {
-        id: ColumnId(3),
-        name: "t".into(),
-        column_type: nyala_core::ColumnType::String,
-    };
+    let field = nyala_core::store::Alteration::add_column("t", nyala_core::ColumnType::String);
     block_on(engine.alter_table(table, vec![field]))?;
     let written: Vec<_> = (0..5_000).map(|row| (1, row, Some(row))).collect();
     block_on(engine.write(points(table, &written)))?;

@@ -3,7 +3,6 @@
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, Int64Array, StringArray, TimestampNanosecondArray, UInt32Array};
 use nyala_core::memory::Component;
-use nyala_core::schema::Partitioning;
 use nyala_core::store::{
     Alteration, CellColumn, Direction, Operation, Order, RowSelection, ScanRequest, Store, Upsert,
     WriteBatch, WriteMode,
@@ -49,28 +48,15 @@ impl Wide {
     fn new(by_series: bool, memory_limit_bytes: u64) -> Result<Self> {
         let fs = SimulatedFs::new();
         let engine = Engine::open(EngineOptions { memory_limit_bytes, ..options(&fs) })?;
-        let column = |id, name: &str, column_type, nullable| ColumnSchema {
-            id,
-            name: name.to_owned(),
-            column_type,
-            nullable,
-        };
         let table = if by_series {
             let table = block_on(engine.create_table(TableSchema::measurement("t", 1 << 40)))?;
-            let text =
-                Alteration::AddColumn { id: TEXT, name: "text".into(), column_type: ColumnType::String };
+            let text = Alteration::add_column("text", ColumnType::String);
             block_on(engine.alter_table(table, vec![text]))?;
             table
         } else {
-            block_on(engine.create_table(TableSchema {
-                name: "t".to_owned(),
-                columns: vec![
-                    column(ColumnId(0), "k", ColumnType::Int64, false),
-                    column(TEXT, "text", ColumnType::String, true),
-                ],
-                key: vec![ColumnId(0)],
-                partitioning: Partitioning::default(),
-            }))?
+            let key = ColumnSchema::new(ColumnId(0), "k", ColumnType::Int64).required();
+            let columns = vec![key, ColumnSchema::new(TEXT, "text", ColumnType::String)];
+            block_on(engine.create_table(TableSchema::keyed("t", columns, vec![ColumnId(0)])))?
         };
         Ok(Self { engine, table, by_series })
     }
@@ -105,7 +91,7 @@ impl Wide {
         };
         let memory = self.engine.memory();
         let names = block_on(async {
-            let (mut stream, mut names) = (self.engine.snapshot().scan(request).await?, Vec::new());
+            let (mut stream, mut names) = (self.engine.latest().scan(request).await?, Vec::new());
             while let Some(batch) = stream.next().await? {
                 let texts = batch.columns[0].as_string::<i32>();
                 let bytes: usize = texts.offsets().lengths().sum();
@@ -195,11 +181,7 @@ fn rows_of_one_series_in_memory_come_in_batches_that_can_be_held() -> Result<()>
     let fs = SimulatedFs::new();
     let engine = Engine::open(options(&fs))?;
     let table = block_on(engine.create_table(TableSchema::measurement("t", 1 << 40)))?;
-    let field = |id: u32| Alteration::AddColumn {
-        id: ColumnId(2 + id),
-        name: format!("f{id}"),
-        column_type: ColumnType::Int64,
-    };
+    let field = |id: u32| Alteration::add_column(format!("f{id}"), ColumnType::Int64);
     block_on(engine.alter_table(table, (0..COLUMNS).map(field).collect()))?;
     let cells = |column, values: ArrayRef| CellColumn { column: ColumnId(column), values, null_cells: None };
     for begin in (0..ROWS).step_by(4_000) {
@@ -217,7 +199,7 @@ fn rows_of_one_series_in_memory_come_in_batches_that_can_be_held() -> Result<()>
         let request =
             ScanRequest::by_key(table, RowSelection::All, (0..=columns).map(|id| ColumnId(1 + id)).collect());
         block_on(async {
-            let (mut stream, mut times) = (engine.snapshot().scan(request).await?, Vec::new());
+            let (mut stream, mut times) = (engine.latest().scan(request).await?, Vec::new());
             while let Some(batch) = stream.next().await? {
                 assert!(batch.rows <= ROWS as usize / 2, "{when}: a batch of {} rows", batch.rows);
                 let of_batch = batch.columns[0].as_primitive::<arrow_array::types::TimestampNanosecondType>();

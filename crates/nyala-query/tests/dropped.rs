@@ -59,10 +59,10 @@ fn rows(
     meanwhile: impl FnOnce() -> Result<()>,
 ) -> Result<Vec<(String, usize)>> {
     let plan = plan(context, query)?;
-    let store = context.catalog.store();
-    let before = snapshot_first.then(|| store.snapshot());
+    let snapshot = || block_on(context.catalog.snapshot());
+    let before = snapshot_first.then(snapshot).transpose()?;
     meanwhile()?;
-    let snapshot = before.unwrap_or_else(|| store.snapshot());
+    let snapshot = before.map_or_else(snapshot, Ok)?;
     block_on(async {
         let mut stream = SelectStream::open(plan, snapshot, memory()).await?;
         let mut rows = Vec::new();

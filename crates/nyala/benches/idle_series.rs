@@ -93,12 +93,13 @@ impl Bed {
         let filter = TagFilter::Equal("namespace".into(), "team-7".into());
         block_on(async {
             let _stay = self.catalog.recall(&measurement, time, &filter).await?;
+            let shards = measurement.shards_within(time).await;
             let mut ids = measurement.series().select(&filter);
-            measurement.narrow(&mut ids, time);
+            measurement.narrow(&mut ids, shards.as_deref());
             let series = SeriesSet::Ids(ids.iter().map(SeriesId).collect());
             let rows = RowSelection::Series { series, time };
             let request = ScanRequest::by_key(measurement.table(), rows, vec![TIME_COLUMN]);
-            let snapshot = self.catalog.store().snapshot();
+            let snapshot = self.catalog.snapshot().await.expect("a snapshot");
             let Some(mut rows) = measurement.scan(&snapshot, request).await? else { return Ok(0) };
             let mut points = 0;
             while let Some(batch) = rows.next().await? {

@@ -16,6 +16,7 @@
 pub mod aggregate;
 #[cfg(feature = "battery")]
 pub mod battery;
+pub mod capabilities;
 pub mod convert;
 pub mod memory;
 pub mod predicate;
@@ -24,17 +25,22 @@ pub mod windows;
 pub mod write;
 
 pub use aggregate::{AggregateFunction, AggregateRequest, AggregateStates, Measure, MeasureState};
+pub use capabilities::{Atomicity, Capabilities, Feature, Features};
 pub use predicate::{Comparison, Predicate};
 pub use scan::{
     Batch, Direction, KeyBound, Order, RowSelection, RowStream, ScanRequest, SeriesRun, SeriesSet,
 };
 pub use windows::{WindowRuns, Windows};
-pub use write::{CellColumn, Delete, Operation, Update, Upsert, WriteBatch, WriteMode};
+pub use write::{
+    CellColumn, Delete, DeleteMode, Demand, Operation, RowPlace, Update, Upsert, WriteBatch, WriteMode,
+    WriteOutcome,
+};
 
 use crate::error::Result;
 use crate::ids::{ColumnId, Sequence, TableId};
-use crate::schema::{ColumnType, TableSchema};
+use crate::schema::{ColumnType, Encoding, KeySpan, TableSchema};
 use crate::time::TimeRange;
+use crate::value::Value;
 use async_trait::async_trait;
 use std::sync::Arc;
 
@@ -43,41 +49,86 @@ pub type StoreRef = Arc<dyn Store>;
 /// A shared snapshot.
 pub type SnapshotRef = Arc<dyn Snapshot>;
 
-/// What a store can do beyond the least; what is missing is emulated above it or refused by name.
+/// What a snapshot has to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Capabilities {
-    /// A batch is atomic across partitions and tables, not only within one.
-    pub atomic_batches: bool,
-    /// Scans can run backwards.
-    pub reverse_scans: bool,
-    /// Deletes by range cost no rewrite of the rows in them.
-    pub range_deletes: bool,
-    /// Aggregates are answered by [`Snapshot::aggregate`].
-    pub aggregates: bool,
-    /// The most columns a table can have.
-    pub columns_max: usize,
+pub enum Freshness {
+    /// Everything that was acknowledged, to whomever, before the snapshot was asked for.
+    Latest,
+    /// At least what was acknowledged under this sequence, and before it: enough for who wants to read what they wrote.
+    AtLeast(Sequence),
+    /// What there was at a moment of the past, ns. Needs [`Feature::History`].
+    Past(i64),
 }
 
 /// A change of a table's schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Alteration {
-    /// Adds a nullable column under the id the caller chose (see [`TableSchema::next_column_id`]).
-    AddColumn {
-        /// Its id, never used before in this table.
-        id: ColumnId,
-        /// Its name.
-        name: String,
-        /// Its type.
-        column_type: ColumnType,
-    },
+    /// Adds a column. The store chooses its id ([`TableSchema::next_column`]). Rows that are there have its default.
+    AddColumn(NewColumn),
     /// Drops a column and what it holds.
     DropColumn(ColumnId),
     /// Renames a column.
     RenameColumn(ColumnId, String),
+    /// Sets the default of rows to come.
+    SetDefault(ColumnId, Option<Value>),
+    /// Sets whether a row may lack a column; conflict if one does that must not.
+    SetNullable(ColumnId, bool),
+    /// Sets how what is written from now on is stored.
+    SetEncoding(ColumnId, Encoding),
+    /// Sets whether people see a column.
+    SetHidden(ColumnId, bool),
+    /// Gives a column a type that holds every value of the one it has ([`ColumnType::widens_to`]).
+    Widen(ColumnId, ColumnType),
     /// Renames the table.
     Rename(String),
     /// Sets the width of range partitions made from now on, ns.
     SetPartitionWidth(i64),
+    /// Adds a range partition of keys; conflict where it meets another.
+    AddRange(KeySpan),
+    /// Drops a range partition of keys with its rows.
+    DropRange(KeySpan),
+}
+
+/// A column that is to be added.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewColumn {
+    /// See [`crate::ColumnSchema::name`].
+    pub name: String,
+    /// See [`crate::ColumnSchema::column_type`].
+    pub column_type: ColumnType,
+    /// See [`crate::ColumnSchema::nullable`]. One that is not needs a default.
+    pub nullable: bool,
+    /// See [`crate::ColumnSchema::default`].
+    pub default: Option<Value>,
+    /// See [`crate::ColumnSchema::hidden`].
+    pub hidden: bool,
+    /// See [`crate::ColumnSchema::encoding`].
+    pub encoding: Encoding,
+}
+
+impl Alteration {
+    /// What a store must be able to do for it.
+    pub fn feature(&self) -> Option<Feature> {
+        match self {
+            Alteration::AddColumn(column) if column.default.is_some() => Some(Feature::AddedDefaults),
+            Alteration::AddRange(_) | Alteration::DropRange(_) => Some(Feature::KeyRanges),
+            Alteration::Widen(..) => Some(Feature::WiderTypes),
+            _ => None,
+        }
+    }
+
+    /// Adds a column that a row may lack, without a default.
+    pub fn add_column(name: impl Into<String>, column_type: ColumnType) -> Self {
+        let (name, encoding) = (name.into(), Encoding::Automatic);
+        Self::AddColumn(NewColumn {
+            name,
+            column_type,
+            nullable: true,
+            default: None,
+            hidden: false,
+            encoding,
+        })
+    }
 }
 
 /// A range partition as it stands.
@@ -87,6 +138,8 @@ pub struct PartitionInfo {
     pub id: u64,
     /// The times it holds.
     pub range: TimeRange,
+    /// The keys it holds, where the table is divided by ranges of keys.
+    pub keys: Option<KeySpan>,
     /// Rows, versions that were not merged yet counted apart.
     pub rows: u64,
     /// Bytes on disk.
@@ -133,13 +186,13 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// The range partitions of a table in order of time.
-    fn partitions(&self, table: TableId) -> Result<Vec<PartitionInfo>>;
+    async fn partitions(&self, table: TableId) -> Result<Vec<PartitionInfo>>;
 
     /// Drops the partitions that lie wholly within `range`, without looking at their rows.
     async fn drop_partitions(&self, table: TableId, range: TimeRange) -> Result<Vec<PartitionInfo>>;
 
     /// Writes a batch; when it returns the batch is durable and visible. See [`WriteBatch`].
-    async fn write(&self, batch: WriteBatch) -> Result<Sequence>;
+    async fn write(&self, batch: WriteBatch) -> Result<WriteOutcome>;
 
     /// Deletes the rows that a selection and predicates hold. Atomic as a batch is.
     async fn delete(&self, delete: Delete) -> Result<Sequence>;
@@ -148,8 +201,8 @@ pub trait Store: Send + Sync + 'static {
     /// Atomic as a batch is.
     async fn update(&self, update: Update) -> Result<u64>;
 
-    /// A snapshot of everything acknowledged so far.
-    fn snapshot(&self) -> SnapshotRef;
+    /// A snapshot that is as new as asked.
+    async fn snapshot(&self, freshness: Freshness) -> Result<SnapshotRef>;
 }
 
 /// A consistent, unchanging view of a store. Work that takes long says so first: see [`crate::before_long_work`].
@@ -170,8 +223,8 @@ pub trait Snapshot: Send + Sync + 'static {
 
     /// Times between which all rows of a series-keyed table lie, from statistics: it may be wider than
     /// the rows, never narrower. `None` when there is no row.
-    fn time_bounds(&self, table: TableId, within: TimeRange) -> Result<Option<TimeRange>>;
+    async fn time_bounds(&self, table: TableId, within: TimeRange) -> Result<Option<TimeRange>>;
 
     /// About how many rows `range` of a series-keyed table holds, from statistics.
-    fn estimate_rows(&self, table: TableId, within: TimeRange) -> Result<u64>;
+    async fn estimate_rows(&self, table: TableId, within: TimeRange) -> Result<u64>;
 }

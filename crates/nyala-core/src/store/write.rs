@@ -1,11 +1,11 @@
 //! What is written: batches of upserts and deletes by key, and changes by predicate.
 
-use super::convert::array_of_values;
+use super::convert::{array_of_values, value_at};
 use super::predicate::Predicate;
 use super::scan::RowSelection;
 use crate::error::{Error, Result};
-use crate::ids::{ColumnId, TableId};
-use crate::schema::TableSchema;
+use crate::ids::{ColumnId, Sequence, TableId};
+use crate::schema::{ColumnSchema, TableSchema};
 use crate::time::MAX_TIME_NS;
 use crate::value::Value;
 use arrow_array::cast::AsArray;
@@ -29,22 +29,154 @@ pub enum Operation {
     DeleteKeys {
         /// The table.
         table: TableId,
+        /// What is demanded of the keys.
+        mode: DeleteMode,
         /// The keys.
         keys: Vec<ArrayRef>,
     },
 }
 
-/// What is demanded of the keys of an upsert; where it does not hold the whole batch is refused as a
-/// conflict and nothing is stored.
+/// What is demanded of the keys of rows that are written, one after the other: a row meets what those before it made of
+/// its key. Where a demand does not hold the batch is refused as a conflict and nothing is stored, unless the mode says
+/// ignore: then the row is left out and counted among [`WriteOutcome::conflicts`]. A store whose batches are not atomic
+/// leaves such rows out in either mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WriteMode {
     /// Nothing.
     #[default]
     Upsert,
-    /// No row with the key exists yet (insert-if-absent).
+    /// No row with the key exists yet.
     Insert,
+    /// The same; rows that exist stay as they are.
+    InsertIgnore,
     /// A row with the key exists.
     Update,
+    /// The same; rows that do not exist are not made.
+    UpdateIgnore,
+}
+
+/// What is demanded of keys that are deleted; see [`WriteMode`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DeleteMode {
+    /// Nothing, and nobody asks which of them were there: all count as deleted.
+    #[default]
+    Blind,
+    /// A row with the key exists.
+    Delete,
+    /// The same; keys without a row are left out.
+    DeleteIgnore,
+}
+
+/// What became of a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WriteOutcome {
+    /// Snapshots that are at least as new show it.
+    pub sequence: Sequence,
+    /// Rows written and deleted.
+    pub affected: u64,
+    /// Rows left out because their keys did not meet the demand of their mode, in order.
+    pub conflicts: Vec<RowPlace>,
+}
+
+/// A row of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RowPlace {
+    /// The number of the operation.
+    pub operation: usize,
+    /// The number of the row in it.
+    pub row: usize,
+}
+
+/// Whether a key must have a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Demand {
+    /// It must not.
+    Absent,
+    /// It must.
+    Present,
+}
+
+impl WriteMode {
+    /// What is demanded of keys, if anything.
+    pub fn demand(self) -> Option<Demand> {
+        match self {
+            WriteMode::Upsert => None,
+            WriteMode::Insert | WriteMode::InsertIgnore => Some(Demand::Absent),
+            WriteMode::Update | WriteMode::UpdateIgnore => Some(Demand::Present),
+        }
+    }
+
+    /// Whether rows that do not meet the demand are left out, and not the whole batch.
+    pub fn ignores(self) -> bool {
+        matches!(self, WriteMode::InsertIgnore | WriteMode::UpdateIgnore)
+    }
+
+    /// Whether it may bring rows into being.
+    pub fn makes_rows(self) -> bool {
+        !matches!(self, WriteMode::Update | WriteMode::UpdateIgnore)
+    }
+}
+
+impl DeleteMode {
+    /// What is demanded of keys, if anything.
+    pub fn demand(self) -> Option<Demand> {
+        (self != DeleteMode::Blind).then_some(Demand::Present)
+    }
+}
+
+impl Operation {
+    /// Its table.
+    pub fn table(&self) -> TableId {
+        match self {
+            Operation::Upsert(upsert) => upsert.table,
+            Operation::DeleteKeys { table, .. } => *table,
+        }
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        match self {
+            Operation::Upsert(upsert) => upsert.rows(),
+            Operation::DeleteKeys { keys, .. } => keys.first().map_or(0, |array| array.len()),
+        }
+    }
+
+    /// What is demanded of its keys, if anything.
+    pub fn demand(&self) -> Option<Demand> {
+        match self {
+            Operation::Upsert(upsert) => upsert.mode.demand(),
+            Operation::DeleteKeys { mode, .. } => mode.demand(),
+        }
+    }
+
+    /// Whether rows that do not meet the demand are left out, and not the whole batch.
+    pub fn ignores(&self) -> bool {
+        match self {
+            Operation::Upsert(upsert) => upsert.mode.ignores(),
+            Operation::DeleteKeys { mode, .. } => *mode == DeleteMode::DeleteIgnore,
+        }
+    }
+
+    /// Some consecutive rows of it.
+    #[must_use]
+    pub fn slice(&self, begin: usize, count: usize) -> Self {
+        match self {
+            Operation::Upsert(upsert) => {
+                let cells = |cells: &CellColumn| CellColumn {
+                    column: cells.column,
+                    values: cells.values.slice(begin, count),
+                    null_cells: cells.null_cells.as_ref().map(|nulls| nulls.slice(begin, count)),
+                };
+                let columns = upsert.columns.iter().map(cells).collect();
+                Operation::Upsert(Upsert { columns, ..*upsert })
+            }
+            Operation::DeleteKeys { table, mode, keys } => Operation::DeleteKeys {
+                table: *table,
+                mode: *mode,
+                keys: keys.iter().map(|array| array.slice(begin, count)).collect(),
+            },
+        }
+    }
 }
 
 /// Rows of one table as columns of equal length.
@@ -115,9 +247,69 @@ impl Upsert {
         ids.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
     }
 
-    /// Checks the shape against the schema: known columns once each, right types, equal lengths, whole
-    /// keys, no NULL where none may be.
+    /// Whether cells of a column are absent.
+    fn lacks(&self, id: ColumnId) -> bool {
+        self.column(id).is_none_or(|cells| {
+            let nulls = cells.null_cells.as_ref().map_or(0, BooleanBuffer::count_set_bits);
+            nulls < cells.values.null_count()
+        })
+    }
+
+    /// Whether what is stored depends on which of its keys have rows: on those that have none its defaults apply.
+    pub fn depends_on_rows(&self, schema: &TableSchema) -> bool {
+        self.mode.demand().is_some()
+            || schema.demanding_columns().any(|column| column.default.is_some() && self.lacks(column.id))
+    }
+
+    /// The same with the defaults of what is absent in the rows that come into being.
+    pub fn with_defaults(
+        mut self,
+        schema: &TableSchema,
+        comes_into_being: impl Fn(usize) -> bool,
+    ) -> Result<Self> {
+        let rows = self.rows();
+        let lacking = schema.demanding_columns().filter(|column| self.lacks(column.id));
+        let lacking: Vec<_> = lacking.filter_map(|column| Some((column, column.default.as_ref()?))).collect();
+        for (column, default) in lacking {
+            let place = self.columns.iter().position(|cells| cells.column == column.id);
+            let written = place.map(|place| self.columns.remove(place));
+            let is_null = |row: usize| {
+                let nulls = written.as_ref().and_then(|cells| cells.null_cells.as_ref());
+                nulls.is_some_and(|nulls| nulls.value(row))
+            };
+            let value = |row: usize| {
+                let value = written.as_ref().and_then(|cells| value_at(&cells.values, row));
+                value.or_else(|| (!is_null(row) && comes_into_being(row)).then(|| default.clone()))
+            };
+            let values: Vec<_> = (0..rows).map(value).collect();
+            let values =
+                array_of_values(column.column_type, &values.iter().map(Option::as_ref).collect::<Vec<_>>())?;
+            let null_cells = written.and_then(|cells| cells.null_cells);
+            self.columns.push(CellColumn { column: column.id, values, null_cells });
+        }
+        Ok(self)
+    }
+
+    /// Checks the rows against the schema: their shape, no NULL where none may be, what every row has to have.
     pub fn validate(&self, schema: &TableSchema) -> Result<()> {
+        self.validate_shape(schema)?;
+        let fail = |column: &ColumnSchema, words: &str| {
+            Err(Error::invalid(format!("table {}, column {:?}: {words}", schema.shown_name(), column.name)))
+        };
+        for column in schema.demanding_columns().filter(|column| !column.nullable) {
+            let null_cells = self.column(column.id).and_then(|cells| cells.null_cells.as_ref());
+            if null_cells.is_some_and(|nulls| nulls.count_set_bits() > 0) {
+                return fail(column, "cannot be NULL");
+            }
+            if column.default.is_none() && self.mode.makes_rows() && self.lacks(column.id) {
+                return fail(column, "cannot be left out of a new row, as it has no default");
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the shape against the schema: known columns once each, right types, equal lengths, whole keys.
+    pub fn validate_shape(&self, schema: &TableSchema) -> Result<()> {
         let (rows, twice) = (self.rows(), self.column_written_twice());
         for cells in &self.columns {
             let column = schema.column(cells.column).ok_or_else(|| {
@@ -142,9 +334,6 @@ impl Upsert {
             }
             if schema.is_key(cells.column) && cells.values.null_count() > 0 {
                 return fail("is part of the key and cannot be NULL or absent");
-            }
-            if !column.nullable && null_cells.is_some_and(|nulls| nulls.count_set_bits() > 0) {
-                return fail("cannot be NULL");
             }
         }
         match schema.key.iter().find(|id| self.column(**id).is_none()) {

@@ -96,13 +96,10 @@ impl Catalog {
                     measurement.name()
                 )));
             }
-            let ids = schema.next_column_id(ColumnId(0)).0..;
-            let add = |(id, (name, field_type)): (u32, &(&str, FieldType))| Alteration::AddColumn {
-                id: ColumnId(id),
-                name: (*name).to_owned(),
-                column_type: field_type.column_type(),
+            let add = |(name, field_type): &(&str, FieldType)| {
+                Alteration::add_column(*name, field_type.column_type())
             };
-            changes.push((*table, ids.zip(fields).map(add).collect()));
+            changes.push((*table, fields.iter().map(add).collect()));
         }
         let schemas = self.store.alter_tables(changes).await?;
         for ((measurement, fields), schema) in new.values().zip(&schemas) {

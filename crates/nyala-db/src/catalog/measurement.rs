@@ -101,25 +101,25 @@ impl Measurement {
     }
 
     /// Its fields as of the shards that hold times from `first_ns` to `last_ns`.
-    pub fn fields_between(&self, first_ns: i64, last_ns: i64) -> Result<Arc<Vec<Field>>> {
+    pub async fn fields_between(&self, first_ns: i64, last_ns: i64) -> Result<Arc<Vec<Field>>> {
         let is_outside = |start_ns: &i64| *start_ns < first_ns || *start_ns > last_ns;
-        let shard_types = self.loaded().shard_types.read();
-        if !shard_types.keys().any(is_outside) {
+        if !self.loaded().shard_types.read().keys().any(is_outside) {
             return Ok(self.fields());
         }
-        let partitions = self.partitions();
+        let partitions = self.partitions().await;
         let overlaps = |start_ns: &i64| {
             let range =
                 partitions.iter().map(|partition| partition.range).find(|range| range.contains(*start_ns));
             range.is_some_and(|range| range.start_ns <= last_ns && range.end_ns > first_ns)
         };
+        let shard_types = self.loaded().shard_types.read();
         let here = shard_types.iter().filter(|(start_ns, _)| overlaps(start_ns)).map(|(_, types)| types);
         Ok(Arc::new(present_fields(&self.columns.read(), here)))
     }
 
     /// Its range partitions. One that was dropped has none.
-    pub fn partitions(&self) -> Vec<PartitionInfo> {
-        self.store.partitions(self.table).unwrap_or_default()
+    pub async fn partitions(&self) -> Vec<PartitionInfo> {
+        self.store.partitions(self.table).await.unwrap_or_default()
     }
 
     /// A scan of some rows of it as of a snapshot; `None`: the snapshot does not have its table, or a column.
@@ -169,17 +169,22 @@ impl Measurement {
         }
     }
 
-    /// Leaves those of some series that may have points in a range of times, where there are so many that looking for
-    /// rows of all of them costs more than that.
-    pub fn narrow(&self, ids: &mut RoaringBitmap, time: TimeRange) {
-        if ids.len() < NARROWED_SERIES_MIN || self.presence().read().is_empty() {
-            return;
+    /// The shards of a range of times, for [`Self::narrow`]; `None` where that would do nothing.
+    pub async fn shards_within(&self, time: TimeRange) -> Option<Vec<TimeRange>> {
+        if self.series().len() < NARROWED_SERIES_MIN as usize || self.presence().read().is_empty() {
+            return None;
         }
         // Of a measurement that was dropped there is nothing to find anyway.
-        if let Ok(partitions) = self.store.partitions(self.table) {
-            let shards =
-                partitions.iter().map(|partition| partition.range).filter(|range| range.overlaps(time));
-            self.presence().read().narrow(ids, shards);
+        let partitions = self.store.partitions(self.table).await.ok()?;
+        let ranges = partitions.iter().map(|partition| partition.range);
+        Some(ranges.filter(|range| range.overlaps(time)).collect())
+    }
+
+    /// Leaves those of some series that may have points in some shards, where there are so many that looking for rows of
+    /// all of them costs more than that.
+    pub fn narrow(&self, ids: &mut RoaringBitmap, shards: Option<&[TimeRange]>) {
+        if let Some(shards) = shards.filter(|_| ids.len() >= NARROWED_SERIES_MIN) {
+            self.presence().read().narrow(ids, shards.iter().copied());
         }
     }
 

@@ -31,7 +31,7 @@ use crate::idle::IdleRules;
 use crate::names::is_valid_name;
 use crate::records::Records;
 use crate::users::{Privilege, Users};
-use nyala_core::store::{Alteration, StoreRef};
+use nyala_core::store::{Alteration, Freshness, SnapshotRef, StoreRef};
 use nyala_core::{Error, ErrorKind, Result, TableId, TableSchema};
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
@@ -169,7 +169,7 @@ impl State {
             })
         });
         let known = Arc::make_mut(known);
-        let shard_duration_ns = schema.partitioning.time_width_ns;
+        let shard_duration_ns = schema.partitioning.time_width_ns();
         let asked = PolicyChange { shard_duration_ns, ..PolicyChange::default() };
         known.policies.push(RetentionPolicy::new(policy, &asked)?);
         if policy == DEFAULT_POLICY_NAME {
@@ -261,6 +261,11 @@ impl Catalog {
     /// policies that keep points for ever. It stays until somebody accepts it.
     pub fn damage(&self) -> Option<&str> {
         self.damage.as_deref()
+    }
+
+    /// A snapshot of everything that was acknowledged.
+    pub async fn snapshot(&self) -> Result<SnapshotRef> {
+        self.store.snapshot(Freshness::Latest).await
     }
 
     /// The store below.

@@ -31,13 +31,13 @@ pub struct Shard {
 
 impl Catalog {
     /// All shards: by database and policy in order of creation, then by time.
-    pub fn shards(&self) -> Vec<Shard> {
+    pub async fn shards(&self) -> Vec<Shard> {
         let mut all = Vec::new();
         for database in self.databases() {
             for policy in &database.policies {
                 let mut by_range: BTreeMap<(i64, i64), Shard> = BTreeMap::new();
                 for measurement in self.known_measurements(&database.name, &policy.name) {
-                    for partition in measurement.partitions() {
+                    for partition in measurement.partitions().await {
                         let range = partition.range;
                         let shard = match by_range.entry((range.start_ns, range.end_ns)) {
                             Entry::Occupied(known) => known.into_mut(),
@@ -70,7 +70,10 @@ impl Catalog {
             for policy in &database.policies {
                 let measurements = self.known_measurements(&database.name, &policy.name);
                 let with_id = |partition: &PartitionInfo| partition.id == id;
-                let shard = measurements.iter().find_map(|own| own.partitions().into_iter().find(with_id));
+                let mut shard = None;
+                for measurement in &measurements {
+                    shard = shard.or(measurement.partitions().await.into_iter().find(with_id));
+                }
                 let Some(shard) = shard else { continue };
                 let mut dropped = Ok(());
                 for measurement in measurements {
@@ -84,13 +87,14 @@ impl Catalog {
 
     /// Drops what a measurement has in a shard. Its series are loaded before writers are kept out.
     async fn drop_part(&self, measurement: &Measurement, range: TimeRange) -> Result<()> {
-        let is_there = || measurement.partitions().iter().any(|partition| partition.range == range);
-        if !is_there() {
+        let is_there =
+            async || measurement.partitions().await.iter().any(|partition| partition.range == range);
+        if !is_there().await {
             return Ok(());
         }
         measurement.load().await?;
         let _owned = measurement.membership().own().await;
-        if is_there() {
+        if is_there().await {
             self.drop_range(measurement, range).await?;
         }
         Ok(())

@@ -322,7 +322,7 @@ fn check_record(payload: &[u8], state: Option<&CatalogState>) -> Result<()> {
             && let Some(schema) = schema(&upsert.table)
             && let Some(upsert) = known_columns(upsert, schema)
         {
-            upsert.validate(schema).map_err(|error| Error::new(ErrorKind::Corrupt, error.message()))?;
+            upsert.validate_shape(schema).map_err(|error| Error::new(ErrorKind::Corrupt, error.message()))?;
         }
     }
     Ok(())

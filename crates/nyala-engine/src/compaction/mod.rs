@@ -233,7 +233,7 @@ mod tests {
     fn rows(engine: &Engine, table: TableId) -> Result<BTreeMap<(u32, i64), i64>> {
         block_on(async {
             let request = ScanRequest::by_key(table, RowSelection::All, vec![ColumnId(1), ColumnId(2)]);
-            let mut stream = engine.snapshot().scan(request).await?;
+            let mut stream = engine.latest().scan(request).await?;
             let mut rows = BTreeMap::new();
             while let Some(batch) = stream.next().await? {
                 let times = batch.columns[0].as_primitive::<TimestampNanosecondType>().values().iter();
@@ -268,8 +268,7 @@ mod tests {
 
     fn table(engine: &Engine, width_ns: i64) -> Result<TableId> {
         let table = block_on(engine.create_table(TableSchema::measurement("cpu", width_ns)))?;
-        let field =
-            Alteration::AddColumn { id: ColumnId(2), name: "v".into(), column_type: ColumnType::Int64 };
+        let field = Alteration::add_column("v", ColumnType::Int64);
         block_on(engine.alter_table(table, vec![field]))?;
         Ok(table)
     }

@@ -5,7 +5,7 @@
 //! | schema of the table | columns it has dropped, both as in an edit of the manifest
 //! ```
 
-use crate::catalog::{put_ids, put_schema, take_ids, take_schema};
+use crate::schema_format::{put_schema, take_schema};
 use crate::wire::Reader;
 use nyala_core::{ColumnId, Error, Result, TableId, TableSchema, TimeRange};
 use std::sync::Arc;
@@ -36,23 +36,19 @@ impl Origin {
             self.revision,
         ];
         numbers.iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
-        put_schema(&mut out, &self.schema);
-        put_ids(&mut out, &self.dropped_columns);
+        put_schema(&mut out, &self.schema, &self.dropped_columns);
         out
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(bytes);
-        let origin = Self {
-            table: TableId(reader.u32()?),
-            partition: reader.u64()?,
-            range: TimeRange::new(reader.i64()?, reader.i64()?),
-            min_sequence: reader.u64()?,
-            max_sequence: reader.u64()?,
-            revision: reader.u64()?,
-            schema: Arc::new(take_schema(&mut reader)?),
-            dropped_columns: take_ids(&mut reader)?,
-        };
+        let (table, partition) = (TableId(reader.u32()?), reader.u64()?);
+        let range = TimeRange::new(reader.i64()?, reader.i64()?);
+        let (min_sequence, max_sequence, revision) = (reader.u64()?, reader.u64()?, reader.u64()?);
+        let (schema, dropped_columns) = take_schema(&mut reader)?;
+        let schema = Arc::new(schema);
+        let origin =
+            Self { table, partition, range, min_sequence, max_sequence, revision, schema, dropped_columns };
         let is_sound =
             origin.min_sequence <= origin.max_sequence && origin.range.start_ns < origin.range.end_ns;
         match reader.is_empty() && is_sound {
@@ -68,6 +64,8 @@ mod tests {
 
     #[test]
     fn an_origin_survives_its_encoding() {
+        let mut schema = TableSchema::measurement("cpu", 1000);
+        schema.next_column = ColumnId(5);
         let origin = Origin {
             table: TableId(3),
             partition: 7,
@@ -75,7 +73,7 @@ mod tests {
             min_sequence: 8,
             max_sequence: 9,
             revision: 10,
-            schema: Arc::new(TableSchema::measurement("cpu", 1000)),
+            schema: Arc::new(schema),
             dropped_columns: vec![ColumnId(4)],
         };
         let bytes = origin.encode();

@@ -17,7 +17,7 @@ use crate::key;
 use crate::merge::{Keys, Piece, column_bytes};
 use nyala_column::{Habit, Preference, Scratch, encode_integers};
 use nyala_core::memory::{Charge, Component, MemoryBudget};
-use nyala_core::{ColumnId, ColumnType, Result, SeriesId, TableSchema};
+use nyala_core::{ColumnId, ColumnType, Encoding, Result, SeriesId, TableSchema};
 use std::sync::Arc;
 
 /// Bytes gathered before they are handed to the file.
@@ -54,7 +54,8 @@ pub(crate) struct RowsetWriter {
     /// How many of the footer's columns are the key's.
     key_columns: usize,
     pub(crate) kinds: Vec<Kind>,
-    preference: Preference,
+    /// Of each column.
+    preferences: Vec<Preference>,
     scratch: Scratch,
     /// By position in the footer.
     habits: Vec<Habit>,
@@ -160,6 +161,12 @@ impl RowsetWriter {
         let values = value_columns(schema);
         columns.extend(values.iter().map(|(id, column_type)| (*id, StoredType(*column_type))));
         columns.push((MARKER_COLUMN, StoredType(ColumnType::Int8)));
+        let preference_of = |id: &ColumnId| match schema.column(*id).map(|column| column.encoding) {
+            Some(Encoding::Speed) => Preference::Balanced,
+            Some(Encoding::Size) => Preference::Size,
+            Some(Encoding::Automatic) | None => preference,
+        };
+        let preferences = columns.iter().map(|(id, _)| preference_of(id)).collect();
         let kinds: Vec<_> = values.iter().map(|(_, column_type)| Kind::of(*column_type)).collect();
         let pending = if series_keyed {
             Pending::Series { runs: GroupRuns::default(), piece: Piece::empty(&kinds) }
@@ -180,7 +187,7 @@ impl RowsetWriter {
             key_types: schema.key.iter().map(type_of).collect(),
             key_columns,
             kinds,
-            preference,
+            preferences,
             scratch: Scratch::new(),
             habits,
             pending,
@@ -451,7 +458,7 @@ impl RowsetWriter {
                     column,
                     column_type,
                     breaks,
-                    self.preference,
+                    self.preferences[position],
                     &mut self.scratch,
                     &mut bytes,
                 );

@@ -35,7 +35,7 @@ pub fn points(table: TableId, rows: &[(u32, i64, Option<i64>)]) -> WriteBatch {
 
 /// All rows by key.
 pub fn rows(engine: &Engine, table: TableId) -> Result<Vec<(u32, i64, Option<i64>)>> {
-    rows_of(&engine.snapshot(), table)
+    rows_of(&engine.latest(), table)
 }
 
 /// The same of a snapshot.
@@ -65,8 +65,7 @@ pub fn create(engine: &Engine) -> Result<TableId> {
 pub fn create_named(engine: &Engine, name: &str) -> Result<TableId> {
     block_on(async {
         let table = engine.create_table(TableSchema::measurement(name, 1000)).await?;
-        let field =
-            Alteration::AddColumn { id: ColumnId(2), name: "v".into(), column_type: ColumnType::Int64 };
+        let field = Alteration::add_column("v", ColumnType::Int64);
         engine.alter_table(table, vec![field]).await?;
         Ok(table)
     })

@@ -63,8 +63,8 @@ impl Deref for Members {
 
 impl Input {
     /// The series of a measurement that a plan wants.
-    pub fn measurement(plan: &Plan, source: &MeasurementPlan, snapshot: SnapshotRef) -> Self {
-        Input::Measurement(MeasurementRows::find(plan, source, snapshot))
+    pub async fn measurement(plan: &Plan, source: &MeasurementPlan, snapshot: SnapshotRef) -> Self {
+        Input::Measurement(MeasurementRows::find(plan, source, snapshot).await)
     }
 
     /// What the series and groups of a measurement take in memory, bytes, about.
@@ -96,9 +96,9 @@ impl Input {
     }
 
     /// Times between which its rows lie, if it has any.
-    pub fn time_bounds(&self) -> Result<Option<TimeRange>> {
+    pub async fn time_bounds(&self) -> Result<Option<TimeRange>> {
         match self {
-            Input::Measurement(rows) => rows.time_bounds(),
+            Input::Measurement(rows) => rows.time_bounds().await,
             Input::Frame(frame) => {
                 let times = || frame.times_ns.iter().copied();
                 Ok(times().min().zip(times().max()).map(|(first, last)| TimeRange::new(first, last + 1)))

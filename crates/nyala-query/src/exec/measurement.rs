@@ -97,17 +97,19 @@ impl Index<usize> for GroupSeries {
 
 impl MeasurementRows {
     /// Finds the series and groups of a plan in one of its measurements.
-    pub fn find(plan: &Plan, source: &MeasurementPlan, snapshot: SnapshotRef) -> Self {
+    pub async fn find(plan: &Plan, source: &MeasurementPlan, snapshot: SnapshotRef) -> Self {
         let schema = snapshot.schema(source.measurement.table()).ok();
+        // A limit on groups counts those too that have no rows at these times.
+        let shards = match plan.series_limit {
+            None => source.measurement.shards_within(plan.time_range()).await,
+            Some(_) => None,
+        };
         let series = source.measurement.series();
         let mut ids = match schema {
             Some(_) => series.select(&source.tags),
             None => RoaringBitmap::new(),
         };
-        // A limit on groups counts those too that have no rows at these times.
-        if plan.series_limit.is_none() {
-            source.measurement.narrow(&mut ids, plan.time_range());
-        }
+        source.measurement.narrow(&mut ids, shards.as_deref());
         let mut groups = series.group(&ids, &plan.group_tags);
         drop(series);
         let mut group_series = GroupSeries::of(groups.values.len(), &groups.members);
@@ -130,9 +132,9 @@ impl MeasurementRows {
     }
 
     /// Times between which its rows lie, if it has any.
-    pub fn time_bounds(&self) -> Result<Option<TimeRange>> {
+    pub async fn time_bounds(&self) -> Result<Option<TimeRange>> {
         match self.schema {
-            Some(_) => self.snapshot.time_bounds(self.measurement.table(), self.time),
+            Some(_) => self.snapshot.time_bounds(self.measurement.table(), self.time).await,
             None => Ok(None),
         }
     }

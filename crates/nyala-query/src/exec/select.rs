@@ -76,7 +76,7 @@ impl SelectStream {
                         if measurement.measurement.series().len() > LIGHT_SERIES {
                             before_long_work().await;
                         }
-                        let input = Input::measurement(&plan, measurement, snapshot.clone());
+                        let input = Input::measurement(&plan, measurement, snapshot.clone()).await;
                         memory.charge(input.memory_bytes())?;
                         inputs.push(input);
                     }
@@ -187,7 +187,7 @@ impl SelectStream {
             if current.windows.is_none() {
                 let windows = match &current.inputs.reduced {
                     Some(reduced) => Some(reduced.windows.clone()),
-                    None => windows_of(&plan, &current.inputs)?,
+                    None => windows_of(&plan, &current.inputs).await?,
                 };
                 let Some(windows) = windows else { return Ok(None) };
                 let is_sparse = windows.count() > WINDOWS_MAX && plan.fill == Fill::None;
@@ -330,8 +330,8 @@ impl SelectStream {
 }
 
 /// Whether the store computes the calls of a plan on its own blocks of a measurement.
-pub fn is_pushed_down(plan: &Plan, source: &MeasurementPlan, snapshot: &SnapshotRef) -> bool {
-    let rows = MeasurementRows::find(plan, source, snapshot.clone());
+pub async fn is_pushed_down(plan: &Plan, source: &MeasurementPlan, snapshot: &SnapshotRef) -> bool {
+    let rows = MeasurementRows::find(plan, source, snapshot.clone()).await;
     !plan.calls.is_empty() && plan.sources.len() == 1 && PushDown::of(plan, &rows).is_some()
 }
 
@@ -360,11 +360,11 @@ async fn collect(plan: &Plan, snapshot: SnapshotRef, memory: &QueryMemory) -> Re
 }
 
 /// The windows of a plan; `None` when there cannot be any point in them.
-fn windows_of(plan: &Plan, inputs: &Inputs) -> Result<Option<Windows>> {
+async fn windows_of(plan: &Plan, inputs: &Inputs) -> Result<Option<Windows>> {
     let Some(rule) = plan.windows else { return Ok(Some(Windows::single(plan.time_range()))) };
     let mut bounds: Option<TimeRange> = None;
     for input in &inputs.inputs {
-        if let Some(here) = input.time_bounds()? {
+        if let Some(here) = input.time_bounds().await? {
             bounds = Some(match bounds {
                 None => here,
                 Some(all) => TimeRange::new(all.start_ns.min(here.start_ns), all.end_ns.max(here.end_ns)),

@@ -88,7 +88,7 @@ fn rewrite_within(
                     let found = find_measurements(&named, context).await?;
                     let shows_types = select.has_field_wildcard() || computes || !is_only || found.len() != 1;
                     for measurement in found {
-                        let fields = fields_asked_for(&measurement, shows_types, asked_ns)?;
+                        let fields = fields_asked_for(&measurement, shows_types, asked_ns).await?;
                         sources.push(RewrittenSource::Measurement(measurement, fields));
                     }
                 }
@@ -111,7 +111,7 @@ fn rewrite_within(
 }
 
 /// The fields of a measurement as a query sees them. Shards are looked at where that may show.
-fn fields_asked_for(
+async fn fields_asked_for(
     measurement: &Measurement,
     shows_types: bool,
     (first_ns, last_ns): (i64, i64),
@@ -120,7 +120,7 @@ fn fields_asked_for(
     // Fields are in the order of their names.
     let has_several_types = || fields.windows(2).any(|pair| pair[0].name == pair[1].name);
     match shows_types || has_several_types() {
-        true => measurement.fields_between(first_ns, last_ns),
+        true => measurement.fields_between(first_ns, last_ns).await,
         false => Ok(fields),
     }
 }

@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 
 pub(super) async fn explain(select: &Select, context: &QueryContext) -> Result<Answer> {
     let plan = plan_of(select.clone(), context).await?;
-    let snapshot = context.catalog.store().snapshot();
+    let snapshot = context.catalog.snapshot().await?;
     let mut reads = Vec::new();
-    describe(&plan, &snapshot, &mut reads);
+    describe(&plan, &snapshot, &mut reads).await;
     let mut lines = reads.join(&[String::new()][..]);
     if lines.is_empty() {
         lines.push(String::new());
@@ -25,24 +25,24 @@ pub(super) async fn explain(select: &Select, context: &QueryContext) -> Result<A
 }
 
 /// The lines about each read of a measurement, inner queries' too.
-fn describe(plan: &Plan, snapshot: &SnapshotRef, reads: &mut Vec<Vec<String>>) {
+async fn describe(plan: &Plan, snapshot: &SnapshotRef, reads: &mut Vec<Vec<String>>) {
     for source in &plan.sources {
         match source {
-            PlanSource::Subquery(inner) => describe(inner, snapshot, reads),
+            PlanSource::Subquery(inner) => Box::pin(describe(inner, snapshot, reads)).await,
             PlanSource::Measurement(source) => {
-                let pushed_down = is_pushed_down(plan, source, snapshot);
+                let pushed_down = is_pushed_down(plan, source, snapshot).await;
                 if plan.calls.is_empty() {
-                    reads.push(describe_read(None, pushed_down, plan, source));
+                    reads.push(describe_read(None, pushed_down, plan, source).await);
                 }
                 for call in &plan.calls {
-                    reads.push(describe_read(Some(call), pushed_down, plan, source));
+                    reads.push(describe_read(Some(call), pushed_down, plan, source).await);
                 }
             }
         }
     }
 }
 
-fn describe_read(
+async fn describe_read(
     call: Option<&CallPlan>,
     pushed_down: bool,
     plan: &Plan,
@@ -63,7 +63,7 @@ fn describe_read(
     }
     let (first_ns, last_ns) = plan.stored_ns;
     let time = TimeRange::new(plan.first_ns.max(first_ns), plan.last_ns.min(last_ns).saturating_add(1));
-    let shards = source.measurement.partitions();
+    let shards = source.measurement.partitions().await;
     let shards = shards.iter().filter(|shard| !shard.range.intersect(time).is_empty()).count();
     lines.push(format!("NUMBER OF SHARDS: {shards}"));
     lines.push(format!("NUMBER OF SERIES: {}", source.measurement.series().select(&source.tags).len()));
@@ -108,7 +108,7 @@ pub(super) async fn analyze(select: &Select, context: &QueryContext, memory: Que
     let begun = Instant::now();
     let plan = plan_of(select.clone(), context).await?;
     let planned = begun.elapsed();
-    let mut stream = SelectStream::open(Arc::new(plan), context.catalog.store().snapshot(), memory).await?;
+    let mut stream = SelectStream::open(Arc::new(plan), context.catalog.snapshot().await?, memory).await?;
     let (mut rows, mut series, mut last) = (0, 0, None);
     while let Some(frame) = stream.next().await? {
         rows += frame.rows();

@@ -90,7 +90,7 @@ pub async fn execute(statement: Statement, context: &QueryContext, memory: Query
     match statement {
         Statement::Select(select) if select.target.is_none() => {
             let plan = plan_of(*select, context).await?;
-            let snapshot = context.catalog.store().snapshot();
+            let snapshot = context.catalog.snapshot().await?;
             SelectStream::open(Arc::new(plan), snapshot, memory)
                 .await
                 .map(|stream| Answer::Stream(Box::new(stream)))
@@ -163,10 +163,10 @@ async fn execute_other(statement: &Statement, context: &QueryContext, memory: Qu
         Statement::ShowContinuousQueries => Ok(continuous::show(context)),
         Statement::ShowQueries => Ok(queries::show(context)),
         Statement::KillQuery { id, .. } => queries::kill(*id, context),
-        Statement::ShowShards => Ok(shards::show(context)),
-        Statement::ShowShardGroups => Ok(shards::show_groups(context)),
+        Statement::ShowShards => Ok(shards::show(context).await),
+        Statement::ShowShardGroups => Ok(shards::show_groups(context).await),
         Statement::DropShard { id } => shards::drop_shard(*id, context).await,
-        Statement::ShowStats { module } => Ok(reports::show_stats(module.as_deref(), context)),
+        Statement::ShowStats { module } => Ok(reports::show_stats(module.as_deref(), context).await),
         Statement::ShowDiagnostics { module } => Ok(reports::show_diagnostics(module.as_deref(), context)),
         Statement::CreateSubscription(create) => subscriptions::create(create, context).await,
         Statement::DropSubscription { name, database, retention_policy } => {

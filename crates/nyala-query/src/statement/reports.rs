@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const INDEXES: &str = "indexes";
 
 /// All counts there are.
-pub fn statistics(context: &QueryContext) -> Vec<Report> {
+pub async fn statistics(context: &QueryContext) -> Vec<Report> {
     let mut all = (context.reporter)(Topic::Statistics);
     let (active, executed) = (context.running.all().len() as u64, context.running.count());
     let queries = [
@@ -55,7 +55,7 @@ pub fn statistics(context: &QueryContext) -> Vec<Report> {
         let values = [("numMeasurements", measurements), ("numSeries", Datum::count(series))];
         all.push(Report::new("database", values).with_tags(vec![("database", database.name.clone())]));
     }
-    for shard in context.catalog.shards() {
+    for shard in context.catalog.shards().await {
         let values = [
             ("diskBytes", Datum::count(shard.disk_bytes)),
             ("memoryBytes", Datum::count(shard.memory_bytes)),
@@ -72,12 +72,12 @@ pub fn statistics(context: &QueryContext) -> Vec<Report> {
     all
 }
 
-pub(super) fn show_stats(module: Option<&str>, context: &QueryContext) -> Answer {
+pub(super) async fn show_stats(module: Option<&str>, context: &QueryContext) -> Answer {
     if module == Some(INDEXES) {
         let memory_bytes = Datum::count(context.catalog.measure_series_memory() as u64);
         return shown(vec![Report::new(INDEXES, [("memoryBytes", memory_bytes)])], None);
     }
-    shown(statistics(context), module)
+    shown(statistics(context).await, module)
 }
 
 pub(super) fn show_diagnostics(module: Option<&str>, context: &QueryContext) -> Answer {

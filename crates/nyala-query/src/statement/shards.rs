@@ -10,8 +10,8 @@ use nyala_core::Result;
 use nyala_db::catalog::Shard;
 
 /// A table per database, also of one that has none.
-pub(super) fn show(context: &QueryContext) -> Answer {
-    let all = context.catalog.shards();
+pub(super) async fn show(context: &QueryContext) -> Answer {
+    let all = context.catalog.shards().await;
     let frames = context.catalog.databases().into_iter().map(|database| {
         let own: Vec<&Shard> = all.iter().filter(|shard| shard.database == database.name).collect();
         let (numbers, mut columns) = (numbers(&own), columns(&own));
@@ -22,8 +22,8 @@ pub(super) fn show(context: &QueryContext) -> Answer {
     Answer::Rows(frames.collect(), Chunks::Whole)
 }
 
-pub(super) fn show_groups(context: &QueryContext) -> Answer {
-    let all = context.catalog.shards();
+pub(super) async fn show_groups(context: &QueryContext) -> Answer {
+    let all = context.catalog.shards().await;
     let frame = table("shard groups", columns(&all.iter().collect::<Vec<_>>()));
     Answer::Rows(vec![frame], Chunks::Whole)
 }

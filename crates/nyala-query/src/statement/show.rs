@@ -260,7 +260,7 @@ async fn having_rows(
     let mut request = ScanRequest::by_key(measurement.table(), rows, vec![TIME_COLUMN]);
     request.limit_per_prefix = Some(1);
     let mut found = RoaringBitmap::new();
-    let snapshot = context.catalog.store().snapshot();
+    let snapshot = context.catalog.snapshot().await?;
     let Some(mut rows) = measurement.scan(&snapshot, request).await? else { return Ok(found) };
     while let Some(batch) = rows.next().await? {
         found.extend(batch.series.iter().map(|run| run.series.0));

@@ -3,7 +3,7 @@
 use super::super::aggregate::{MeasureState, SelectedValues};
 use super::super::convert::value_at;
 use super::super::{
-    AggregateFunction, AggregateRequest, AggregateStates, Direction, Measure, Order, RowSelection,
+    AggregateFunction, AggregateRequest, AggregateStates, Direction, Freshness, Measure, Order, RowSelection,
     ScanRequest, Snapshot, Store,
 };
 use crate::error::Result;
@@ -111,7 +111,7 @@ pub(super) async fn compare_aggregate(
 }
 
 /// Times between which rows lie: the subject's may be wider.
-pub(super) fn compare_bounds(
+pub(super) async fn compare_bounds(
     subject: &dyn Snapshot,
     subject_table: TableId,
     model: &dyn Snapshot,
@@ -119,9 +119,9 @@ pub(super) fn compare_bounds(
     within: TimeRange,
 ) -> Outcome {
     let error = |error: crate::Error| error.to_string();
-    let found = subject.time_bounds(subject_table, within).map_err(error)?;
-    let expected = model.time_bounds(model_table, within).map_err(error)?;
-    subject.estimate_rows(subject_table, within).map_err(error)?;
+    let found = subject.time_bounds(subject_table, within).await.map_err(error)?;
+    let expected = model.time_bounds(model_table, within).await.map_err(error)?;
+    subject.estimate_rows(subject_table, within).await.map_err(error)?;
     match (found, expected) {
         (_, None) => Ok(()),
         (Some(found), Some(expected)) if found.covers(expected) => Ok(()),
@@ -179,13 +179,14 @@ pub async fn compare_snapshots(
 
 /// The range partitions of a table whose width never changed: those that have rows are there, in order, and beside each
 /// other. Partitions without rows may be there or not.
-pub(super) fn compare_partitions(
+pub(super) async fn compare_partitions(
     subject: &dyn Store,
     subject_table: TableId,
     model: &dyn Store,
     model_table: TableId,
 ) -> Outcome {
-    let (found, expected) = match (subject.partitions(subject_table), model.partitions(model_table)) {
+    let answers = (subject.partitions(subject_table).await, model.partitions(model_table).await);
+    let (found, expected) = match answers {
         (Ok(found), Ok(expected)) => (found, expected),
         (Err(_), Err(_)) => return Ok(()),
         (found, expected) => return Err(format!("partitions {found:?}, not {expected:?}")),
@@ -211,5 +212,8 @@ pub async fn compare_stores(
     if subject.tables().len() != model.tables().len() {
         return Err(format!("{} tables, not {}", subject.tables().len(), model.tables().len()));
     }
-    compare_snapshots(&*subject.snapshot(), &*model.snapshot(), tables).await
+    let error = |error: crate::Error| error.to_string();
+    let found = subject.snapshot(Freshness::Latest).await.map_err(error)?;
+    let expected = model.snapshot(Freshness::Latest).await.map_err(error)?;
+    compare_snapshots(&*found, &*expected, tables).await
 }

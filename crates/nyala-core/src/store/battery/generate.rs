@@ -1,9 +1,11 @@
 //! Everything random: tables, values, batches. Few distinct keys, so that operations meet.
 
 use super::super::convert::array_of_values;
-use super::super::{CellColumn, KeyBound, Operation, RowSelection, SeriesSet, Upsert, WriteBatch, WriteMode};
+use super::super::{
+    CellColumn, DeleteMode, KeyBound, Operation, RowSelection, SeriesSet, Upsert, WriteBatch, WriteMode,
+};
 use crate::ids::{ColumnId, SeriesId, TableId};
-use crate::schema::{ColumnSchema, ColumnType, Partitioning, TableSchema};
+use crate::schema::{ColumnSchema, ColumnType, Encoding, KeySpan, Partitioning, Ranges, TableSchema};
 use crate::time::{MAX_TIME_NS, MIN_TIME_NS, TimeRange};
 use crate::value::Value;
 use arrow_array::ArrayRef;
@@ -46,8 +48,6 @@ pub struct KnownTable {
     pub model: TableId,
     /// Its schema now.
     pub schema: TableSchema,
-    /// The least column id never used.
-    pub(super) next_column: u32,
     /// Its partition width was changed: partitions cannot be compared any more.
     pub(super) width_changed: bool,
 }
@@ -118,7 +118,9 @@ impl Generator {
             let widths_ns = [300, 1000, TIME_SPAN_NS * 2];
             let mut schema = TableSchema::measurement(name, widths_ns[self.below(3) as usize]);
             for id in 2..4 + self.below(4) {
-                schema.columns.push(self.new_column(ColumnId(id as u32)));
+                let (id, column_type) = (ColumnId(id as u32), self.column_type());
+                schema.columns.push(ColumnSchema::new(id, format!("column {id}"), column_type));
+                schema.next_column = ColumnId(id.0 + 1);
             }
             return schema;
         }
@@ -127,26 +129,56 @@ impl Generator {
         let keys = 1 + self.below(3) as usize;
         for id in 0..keys {
             let column_type = key_types[self.below(key_types.len() as u64) as usize];
-            columns.push(ColumnSchema {
-                id: ColumnId(id as u32),
-                name: format!("key {id}"),
-                column_type,
-                nullable: false,
-            });
+            columns.push(ColumnSchema::new(ColumnId(id as u32), format!("key {id}"), column_type).required());
         }
         for id in keys as u64..keys as u64 + self.below(5) {
             columns.push(self.new_column(ColumnId(id as u32)));
         }
-        let key = (0..keys as u32).map(ColumnId).collect();
+        let key: Vec<_> = (0..keys as u32).map(ColumnId).collect();
         let has_time = columns[..keys].iter().any(|column| column.column_type == ColumnType::Timestamp);
-        let width_ns = (has_time && self.chance(2)).then_some(700);
-        let partitioning = Partitioning { hash: Vec::new(), time_width_ns: width_ns };
-        TableSchema { name, columns, key, partitioning }
+        let ranges = match self.below(6) {
+            0..3 if has_time => Ranges::Time { width_ns: 700 },
+            3 => {
+                let column = &columns[self.below(keys as u64) as usize];
+                let (id, column_type) = (column.id, column.column_type);
+                let mut bounds: Vec<_> = (0..self.below(4)).map(|_| self.value(column_type)).collect();
+                bounds.sort();
+                bounds.dedup();
+                let span = |pair: &[Value]| KeySpan {
+                    start: Some(vec![pair[0].clone()]),
+                    end: Some(vec![pair[1].clone()]),
+                };
+                Ranges::Keys { columns: vec![id], spans: bounds.windows(2).map(span).collect() }
+            }
+            _ => Ranges::One,
+        };
+        let hash = if self.chance(4) { vec![(key.clone(), 3)] } else { Vec::new() };
+        TableSchema { partitioning: Partitioning { hash, ranges }, ..TableSchema::keyed(name, columns, key) }
     }
 
-    fn new_column(&mut self, id: ColumnId) -> ColumnSchema {
+    /// A column outside the key of a keyed table.
+    pub(super) fn new_column(&mut self, id: ColumnId) -> ColumnSchema {
         let column_type = self.column_type();
-        ColumnSchema { id, name: format!("column {id}"), column_type, nullable: true }
+        ColumnSchema {
+            nullable: !self.chance(8),
+            default: self.chance(6).then(|| self.value(column_type)),
+            hidden: self.chance(8),
+            encoding: [Encoding::Automatic, Encoding::Speed, Encoding::Size][self.below(3) as usize],
+            ..ColumnSchema::new(id, format!("column {id}"), column_type)
+        }
+    }
+
+    /// A range of the keys of a table that is divided by such ranges; of others something that means nothing.
+    pub(super) fn key_span(&mut self, schema: &TableSchema) -> KeySpan {
+        let Ranges::Keys { columns, spans } = &schema.partitioning.ranges else {
+            return KeySpan { start: None, end: None };
+        };
+        if !spans.is_empty() && self.chance(2) {
+            return spans[self.below(spans.len() as u64) as usize].clone();
+        }
+        let column_type = schema.column(columns[0]).expect("the key's columns exist").column_type;
+        let mut bound = |unbounded| (!self.chance(unbounded)).then(|| vec![self.value(column_type)]);
+        KeySpan { start: bound(8), end: bound(8) }
     }
 
     pub(super) fn column_type(&mut self) -> ColumnType {
@@ -274,12 +306,19 @@ impl Generator {
             let keys = self.keys(schema);
             let key_arrays = Self::key_arrays(schema, &keys);
             if self.chance(8) {
-                operations.push(Operation::DeleteKeys { table: table.model, keys: key_arrays });
+                let mode = match self.below(6) {
+                    0 => DeleteMode::Delete,
+                    1 => DeleteMode::DeleteIgnore,
+                    _ => DeleteMode::Blind,
+                };
+                operations.push(Operation::DeleteKeys { table: table.model, mode, keys: key_arrays });
                 continue;
             }
             let mode = match self.below(20) {
                 0 => WriteMode::Insert,
                 1 => WriteMode::Update,
+                2 | 3 => WriteMode::InsertIgnore,
+                4 => WriteMode::UpdateIgnore,
                 _ => WriteMode::Upsert,
             };
             let mut columns: Vec<CellColumn> = schema
@@ -290,10 +329,12 @@ impl Generator {
                 .collect();
             let gaps = self.chance(2);
             for column in schema.columns.iter().filter(|column| !schema.is_key(column.id)) {
-                if self.chance(4) {
+                // What has to be there mostly is.
+                if self.chance(if column.nullable { 4 } else { 20 }) {
                     continue;
                 }
-                columns.push(self.cells(column, keys.len(), gaps));
+                let has_gaps = gaps && (column.nullable || self.chance(20));
+                columns.push(self.cells(column, keys.len(), has_gaps));
             }
             operations.push(Operation::Upsert(Upsert { table: table.model, mode, columns }));
         }

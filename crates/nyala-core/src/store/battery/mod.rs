@@ -18,7 +18,7 @@ pub use generate::Generator;
 pub use step::{Outcome, Step};
 
 use super::memory::MemoryStore;
-use super::{Snapshot, SnapshotRef, Store, StoreRef};
+use super::{Freshness, Snapshot, SnapshotRef, Store, StoreRef};
 use crate::error::Result;
 use crate::ids::TableId;
 use async_trait::async_trait;
@@ -65,7 +65,7 @@ struct Held {
 /// Runs the battery; the error says where the stores differ.
 pub async fn run(subject: &mut dyn Subject, settings: Settings) -> std::result::Result<(), String> {
     let mut generator = Generator::new(settings.seed);
-    let model = MemoryStore::default();
+    let model = MemoryStore::model_of(subject.store().capabilities());
     let mut held: Vec<Held> = Vec::new();
     for number in 0..settings.steps {
         let place =
@@ -86,8 +86,8 @@ pub async fn run(subject: &mut dyn Subject, settings: Settings) -> std::result::
                 outcome.map_err(|error| place(&format!("{disturbance:?}"), error.to_string()))?;
             }
             12..17 if held.len() < 3 => held.push(Held {
-                subject: store.snapshot(),
-                model: model.snapshot(),
+                subject: latest(&*store).await.map_err(|error| place("snapshot", error))?,
+                model: model.latest(),
                 tables: generator.table_ids(),
                 taken_at: number,
             }),
@@ -100,10 +100,13 @@ pub async fn run(subject: &mut dyn Subject, settings: Settings) -> std::result::
                 outcome.map_err(|error| place(&what, error))?;
             }
             22..45 => {
-                check_reads(&mut generator, &*store.snapshot(), &*model.snapshot())
+                let subject = latest(&*store).await.map_err(|error| place("snapshot", error))?;
+                check_reads(&mut generator, &*subject, &*model.latest())
                     .await
                     .map_err(|error| place("reads", error))?;
-                check_partitions(&generator, &*store, &model).map_err(|error| place("partitions", error))?;
+                check_partitions(&generator, &*store, &model)
+                    .await
+                    .map_err(|error| place("partitions", error))?;
             }
             _ => {
                 let step = generator.step();
@@ -118,13 +121,19 @@ pub async fn run(subject: &mut dyn Subject, settings: Settings) -> std::result::
         .map_err(|error| format!("seed {} at the end: {error}", settings.seed))
 }
 
-fn check_partitions(
+async fn latest(store: &dyn Store) -> std::result::Result<SnapshotRef, String> {
+    store.snapshot(Freshness::Latest).await.map_err(|error| error.to_string())
+}
+
+async fn check_partitions(
     generator: &Generator,
     subject: &dyn Store,
     model: &dyn Store,
 ) -> std::result::Result<(), String> {
-    let unchanged = generator.tables.iter().filter(|table| !table.width_changed);
-    unchanged.into_iter().try_for_each(|table| compare_partitions(subject, table.subject, model, table.model))
+    for table in generator.tables.iter().filter(|table| !table.width_changed) {
+        compare_partitions(subject, table.subject, model, table.model).await?;
+    }
+    Ok(())
 }
 
 /// Random reads of one table of both.
@@ -144,7 +153,7 @@ pub async fn check_reads(
             compare_aggregate(subject, model, table.model, &request).await?;
         }
         let within = generator.time_range();
-        compare_bounds(subject, table.subject, model, table.model, within)?;
+        compare_bounds(subject, table.subject, model, table.model, within).await?;
     }
     Ok(())
 }

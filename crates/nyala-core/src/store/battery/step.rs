@@ -1,10 +1,12 @@
 //! A change of a store, to be applied to two.
 
-use super::super::{Alteration, Delete, Operation, Store, Update, WriteBatch};
+use super::super::{
+    Alteration, Delete, Freshness, NewColumn, Operation, RowPlace, Store, Update, WriteBatch,
+};
 use super::generate::{Generator, KnownTable};
 use crate::error::{ErrorKind, Result};
 use crate::ids::{ColumnId, TableId};
-use crate::schema::TableSchema;
+use crate::schema::{ColumnType, Encoding, Ranges, TableSchema};
 use crate::time::{TimeRange, partition_time, window_of_width};
 
 /// A change. Tables are those of the naive store.
@@ -33,6 +35,7 @@ enum Answer {
     Tables(Vec<TableId>),
     Schemas(Vec<TableSchema>),
     Rows(u64),
+    Written(u64, Vec<RowPlace>),
 }
 
 /// What became of a step where things go wrong.
@@ -109,22 +112,53 @@ impl Generator {
             let columns = &table.schema.columns;
             columns[generator.below(columns.len() as u64) as usize].id
         };
-        let next = ColumnId(table.next_column);
-        let add = |generator: &mut Self, id| Alteration::AddColumn {
-            id,
-            name: format!("column {id}"),
-            column_type: generator.column_type(),
+        let next = table.schema.next_column;
+        let is_series_keyed = table.schema.is_series_keyed();
+        let add = |generator: &mut Self, id: ColumnId| match is_series_keyed {
+            true => Alteration::add_column(format!("column {id}"), generator.column_type()),
+            false => {
+                let column = generator.new_column(id);
+                Alteration::AddColumn(NewColumn {
+                    name: column.name,
+                    column_type: column.column_type,
+                    // One that rows must have needs a default, which not every store can give them.
+                    nullable: column.nullable || !generator.chance(4),
+                    default: column.default.filter(|_| generator.chance(3)),
+                    hidden: column.hidden,
+                    encoding: column.encoding,
+                })
+            }
         };
-        match self.below(10) {
+        match self.below(15) {
             0..4 => vec![add(self, next)],
             4 => vec![add(self, next), add(self, ColumnId(next.0 + 1))],
+            10 => {
+                let id = any(self);
+                let column_type =
+                    table.schema.column(id).map_or(ColumnType::Bool, |column| column.column_type);
+                vec![Alteration::SetDefault(id, (!self.chance(4)).then(|| self.value(column_type)))]
+            }
+            11 => vec![Alteration::SetNullable(any(self), self.chance(2))],
+            12 => {
+                let (hidden, encoding) =
+                    (self.chance(2), if self.chance(2) { Encoding::Size } else { Encoding::Speed });
+                vec![Alteration::SetHidden(any(self), hidden), Alteration::SetEncoding(any(self), encoding)]
+            }
+            13 => {
+                let (id, wider) = (any(self), self.column_type());
+                vec![Alteration::Widen(id, wider)]
+            }
+            14 if matches!(table.schema.partitioning.ranges, Ranges::Keys { .. }) || self.chance(8) => {
+                let span = self.key_span(&table.schema);
+                vec![if self.chance(2) { Alteration::AddRange(span) } else { Alteration::DropRange(span) }]
+            }
             5 | 6 => vec![Alteration::DropColumn(any(self))],
             7 => vec![Alteration::RenameColumn(any(self), format!("renamed {}", self.below(100)))],
             8 => {
                 self.names += 1;
                 vec![Alteration::Rename(format!("table {}", self.names))]
             }
-            _ if table.schema.partitioning.time_width_ns.is_some() => {
+            _ if table.schema.partitioning.time_width_ns().is_some() => {
                 vec![Alteration::SetPartitionWidth(200 + self.below(2000) as i64)]
             }
             _ => vec![Alteration::DropColumn(ColumnId(998))],
@@ -132,7 +166,7 @@ impl Generator {
     }
 
     fn partition_range(&mut self, table: &KnownTable) -> TimeRange {
-        match table.schema.partitioning.time_width_ns {
+        match table.schema.partitioning.time_width_ns() {
             Some(width_ns) if !table.width_changed && !self.chance(6) => {
                 let first = window_of_width(partition_time(self.time()), width_ns);
                 let more_ns = width_ns * self.below(3) as i64;
@@ -186,8 +220,13 @@ impl Step {
                 Answer::Nothing
             }
             Step::Write(batch) => {
-                store.write(batch).await?;
-                Answer::Nothing
+                let written = store.write(batch).await?;
+                let snapshot = store.snapshot(Freshness::AtLeast(written.sequence)).await?;
+                assert!(
+                    snapshot.sequence() >= written.sequence,
+                    "what was written is in the snapshot that asks for it"
+                );
+                Answer::Written(written.affected, written.conflicts)
             }
             Step::Delete(delete) => {
                 store.delete(delete).await?;
@@ -197,13 +236,14 @@ impl Step {
         })
     }
 
-    /// Applies the step to both stores and compares the answers; the generator learns what tables there are.
+    /// Applies the step to both stores and compares the answers; the generator learns what tables there are. Returns
+    /// whether it was done, and not refused by both.
     pub async fn apply_to_both(
         &self,
         generator: &mut Generator,
         subject: &dyn Store,
         model: &dyn Store,
-    ) -> std::result::Result<(), String> {
+    ) -> std::result::Result<bool, String> {
         let expected = self.apply(model).await;
         let found = self.apply_to_subject(generator, subject).await;
         self.compare(generator, found, expected)
@@ -214,17 +254,17 @@ impl Step {
         generator: &mut Generator,
         found: Result<Answer>,
         expected: Result<Answer>,
-    ) -> std::result::Result<(), String> {
+    ) -> std::result::Result<bool, String> {
         match (found, expected) {
             (Ok(Answer::Tables(subjects)), Ok(Answer::Tables(models))) if subjects.len() == models.len() => {
                 self.learn(generator, &subjects.into_iter().zip(models).collect::<Vec<_>>());
-                Ok(())
+                Ok(true)
             }
             (Ok(found), Ok(expected)) if found == expected => {
                 self.learn(generator, &[]);
-                Ok(())
+                Ok(true)
             }
-            (Err(found), Err(expected)) if found.kind() == expected.kind() => Ok(()),
+            (Err(found), Err(expected)) if found.kind() == expected.kind() => Ok(false),
             (found, expected) => Err(format!("answered {found:?}, not {expected:?}")),
         }
     }
@@ -269,7 +309,6 @@ impl Step {
                         subject: *subject,
                         model: *model,
                         schema: schema.clone(),
-                        next_column: schema.next_column_id(ColumnId(0)).0,
                         width_changed: false,
                     }
                 }));
@@ -278,12 +317,8 @@ impl Step {
                 for (id, alterations) in changes {
                     let table = generator.tables.iter_mut().find(|table| table.model == *id);
                     let table = table.expect("known tables are altered");
-                    for alteration in alterations {
-                        if let Alteration::AddColumn { id, .. } = alteration {
-                            table.next_column = table.next_column.max(id.0 + 1);
-                        }
-                        table.width_changed |= matches!(alteration, Alteration::SetPartitionWidth(_));
-                    }
+                    table.width_changed |=
+                        alterations.iter().any(|each| matches!(each, Alteration::SetPartitionWidth(_)));
                     table.schema.alter(alterations.clone(), |_| false).expect("the stores took it");
                 }
             }

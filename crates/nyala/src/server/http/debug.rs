@@ -31,7 +31,7 @@ pub(super) async fn vars(context: &Context, head: &Parts) -> Result<Response<Ans
     let memory = json!({"Alloc": used_bytes, "HeapAlloc": used_bytes, "Sys": databases.memory.limit_bytes()});
     vars.insert("memstats".into(), memory);
     let query = context.query(databases, String::new(), String::new(), Rights::Open);
-    vars.extend(statement::statistics(&query).iter().map(|report| (key(report), statistic(report))));
+    vars.extend(statement::statistics(&query).await.iter().map(|report| (key(report), statistic(report))));
     let body = Value::Object(vars).to_string() + "\n";
     Ok(whole(StatusCode::OK, "application/json; charset=utf-8", body))
 }

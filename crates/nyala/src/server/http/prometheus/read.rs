@@ -234,14 +234,14 @@ async fn answer(
         Some(name) => catalog.measurement(database, &policy.name, name).await?.into_iter().collect(),
         None => catalog.measurements(database, &policy.name).await?,
     };
-    let snapshot = catalog.store().snapshot();
+    let snapshot = catalog.snapshot().await?;
     let mut all = Vec::new();
     for measurement in candidates {
         if !asked.names.iter().all(|name| name.holds(measurement.name())) {
             continue;
         }
         let _stay = catalog.recall(&measurement, asked.time, &asked.tags).await?;
-        let Some(request) = scan_of(&measurement, asked) else { continue };
+        let Some(request) = scan_of(&measurement, asked).await else { continue };
         let mut of_measurement: Vec<Series> = Vec::new();
         let Some(mut rows) = measurement.scan(&snapshot, request).await? else { continue };
         while let Some(batch) = rows.next().await? {
@@ -287,11 +287,12 @@ impl Series {
 }
 
 /// What reads the samples of a measurement; `None` where it has none that are asked for.
-fn scan_of(measurement: &Measurement, asked: &Asked) -> Option<ScanRequest> {
+async fn scan_of(measurement: &Measurement, asked: &Asked) -> Option<ScanRequest> {
     let fields = measurement.fields();
     let field = fields.iter().find(|field| field.name == FIELD && field.field_type == FieldType::Float)?;
+    let shards = measurement.shards_within(asked.time).await;
     let mut ids = measurement.series().select(&asked.tags);
-    measurement.narrow(&mut ids, asked.time);
+    measurement.narrow(&mut ids, shards.as_deref());
     if ids.is_empty() {
         return None;
     }

@@ -1,0 +1,314 @@
+//! The naive store: maps of maps in memory. Slow and obviously right, it judges the real stores.
+//!
+//! It can be told to lack what a real store lacks, so that what is emulated above such stores is tried without them.
+
+mod snapshot;
+mod table;
+
+use super::*;
+use crate::env::ClockRef;
+use crate::error::Error;
+use crate::schema::Ranges;
+use snapshot::MemorySnapshot;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use table::Table;
+
+/// A store that keeps everything in ordered maps and copies a table to change it.
+pub struct MemoryStore {
+    state: Mutex<Arc<State>>,
+    capabilities: Capabilities,
+    history: Option<History>,
+}
+
+/// What there was, by when it came to be.
+struct History {
+    clock: ClockRef,
+    states: Mutex<Vec<(i64, Arc<State>)>>,
+}
+
+#[derive(Clone, Default)]
+struct State {
+    sequence: u64,
+    next_table: u32,
+    tables: BTreeMap<TableId, Arc<Table>>,
+}
+
+impl State {
+    fn table(&self, id: TableId) -> Result<&Arc<Table>> {
+        self.tables.get(&id).ok_or_else(|| Error::missing(format!("table {id}")))
+    }
+
+    fn table_mut(&mut self, id: TableId) -> Result<&mut Table> {
+        self.tables.get_mut(&id).map(Arc::make_mut).ok_or_else(|| Error::missing(format!("table {id}")))
+    }
+
+    fn is_taken(&self, name: &str) -> bool {
+        self.tables.values().any(|table| table.schema.name == name)
+    }
+
+    fn create(&mut self, schema: TableSchema) -> Result<TableId> {
+        schema.validate()?;
+        if self.is_taken(&schema.name) {
+            return Err(Error::conflict(format!("table {} exists", schema.shown_name())));
+        }
+        let id = TableId(self.next_table);
+        self.next_table += 1;
+        self.tables.insert(id, Arc::new(Table::new(schema)));
+        Ok(id)
+    }
+
+    fn alter(&mut self, id: TableId, alterations: Vec<Alteration>) -> Result<Arc<TableSchema>> {
+        for alteration in alterations {
+            let mut schema = TableSchema::clone(&self.table(id)?.schema);
+            schema.alter([alteration.clone()], |name| self.is_taken(name))?;
+            let table = self.table_mut(id)?;
+            table.alter_rows(&alteration)?;
+            table.schema = Arc::new(schema);
+        }
+        Ok(self.table(id)?.schema.clone())
+    }
+
+    fn write(&mut self, batch: &WriteBatch, atomicity: Atomicity) -> Result<WriteOutcome> {
+        // What is wrong with a batch itself is said before what it meets.
+        for operation in &batch.operations {
+            let schema = &self.table(operation.table())?.schema;
+            if let Operation::Upsert(upsert) = operation {
+                upsert.validate(schema)?;
+                upsert.check_times(schema)?;
+            }
+        }
+        let sequence = Sequence(self.sequence + 1);
+        let mut outcome = WriteOutcome { sequence, affected: 0, conflicts: Vec::new() };
+        for (number, operation) in batch.operations.iter().enumerate() {
+            self.table_mut(operation.table())?.apply(number, operation, atomicity, &mut outcome)?;
+        }
+        Ok(outcome)
+    }
+}
+
+impl Default for MemoryStore {
+    /// One that can do all that needs no clock.
+    fn default() -> Self {
+        Self::with_capabilities(Capabilities {
+            atomicity: Atomicity::Batch,
+            features: Features::ALL,
+            is_shared: false,
+            columns_max: usize::MAX,
+            cell_bytes_max: usize::MAX,
+            key_bytes_max: usize::MAX,
+        })
+    }
+}
+
+impl MemoryStore {
+    /// One that can do no more than this, and has no past.
+    pub fn with_capabilities(capabilities: Capabilities) -> Self {
+        let features = capabilities.features.without(Feature::History);
+        let capabilities = Capabilities { features, ..capabilities };
+        Self { state: Mutex::default(), capabilities, history: None }
+    }
+
+    /// One that judges a store which says this of itself: what is emulated it can do.
+    pub fn model_of(capabilities: Capabilities) -> Self {
+        let emulated = Feature::all().filter(|feature| feature.is_emulated());
+        let features = emulated.fold(capabilities.features, Features::with);
+        Self::with_capabilities(Capabilities { features, ..capabilities })
+    }
+
+    /// One that knows what it was, by the time of a clock.
+    pub fn with_history(clock: ClockRef) -> Self {
+        let mut store = Self::default();
+        store.capabilities.features = Features::ALL;
+        let beginning = (i64::MIN, store.state());
+        store.history = Some(History { clock, states: Mutex::new(vec![beginning]) });
+        store
+    }
+
+    /// A snapshot of everything so far.
+    pub fn latest(&self) -> SnapshotRef {
+        self.snapshot_of(self.state())
+    }
+
+    fn snapshot_of(&self, state: Arc<State>) -> SnapshotRef {
+        Arc::new(MemorySnapshot { state, capabilities: self.capabilities })
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
+        let mut guard = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = State::clone(&guard);
+        let answer = change(&mut state)?;
+        state.sequence += 1;
+        *guard = Arc::new(state);
+        if let Some(History { clock, states }) = &self.history {
+            let mut states = states.lock().unwrap_or_else(PoisonError::into_inner);
+            states.push((clock.now_ns(), guard.clone()));
+        }
+        Ok(answer)
+    }
+
+    fn state(&self) -> Arc<State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Refuses alterations the store says it cannot do.
+    fn check_alterations(&self, changes: &[(TableId, Vec<Alteration>)]) -> Result<()> {
+        let mut needed =
+            changes.iter().flat_map(|(_, alterations)| alterations).filter_map(Alteration::feature);
+        needed.try_for_each(|feature| self.capabilities.need(feature))
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    fn tables(&self) -> Vec<(TableId, Arc<TableSchema>)> {
+        self.state().tables.iter().map(|(id, table)| (*id, table.schema.clone())).collect()
+    }
+
+    fn schema(&self, table: TableId) -> Result<Arc<TableSchema>> {
+        Ok(self.state().table(table)?.schema.clone())
+    }
+
+    async fn create_tables(&self, schemas: Vec<TableSchema>) -> Result<Vec<TableId>> {
+        for schema in &schemas {
+            if matches!(schema.partitioning.ranges, Ranges::Keys { .. }) {
+                self.capabilities.need(Feature::KeyRanges)?;
+            }
+        }
+        self.change(|state| schemas.into_iter().map(|schema| state.create(schema)).collect())
+    }
+
+    async fn alter_tables(&self, changes: Vec<(TableId, Vec<Alteration>)>) -> Result<Vec<Arc<TableSchema>>> {
+        self.check_alterations(&changes)?;
+        self.change(|state| {
+            changes.into_iter().map(|(id, alterations)| state.alter(id, alterations)).collect()
+        })
+    }
+
+    async fn drop_tables(&self, tables: Vec<TableId>) -> Result<()> {
+        self.change(|state| {
+            tables.iter().try_for_each(|id| match state.tables.remove(id) {
+                Some(_) => Ok(()),
+                None => Err(Error::missing(format!("table {id}"))),
+            })
+        })
+    }
+
+    async fn partitions(&self, table: TableId) -> Result<Vec<PartitionInfo>> {
+        Ok(self.state().table(table)?.partitions())
+    }
+
+    async fn drop_partitions(&self, table: TableId, range: TimeRange) -> Result<Vec<PartitionInfo>> {
+        self.change(|state| Ok(state.table_mut(table)?.drop_partitions(range)))
+    }
+
+    async fn write(&self, batch: WriteBatch) -> Result<WriteOutcome> {
+        if batch.operations.iter().any(|operation| operation.demand().is_some()) {
+            self.capabilities.need(Feature::ConditionalRows)?;
+        }
+        self.change(|state| state.write(&batch, self.capabilities.atomicity))
+    }
+
+    async fn delete(&self, delete: Delete) -> Result<Sequence> {
+        self.capabilities.need(Feature::ChangesByPredicate)?;
+        self.change(|state| {
+            state.table_mut(delete.table)?.delete(&delete);
+            Ok(Sequence(state.sequence + 1))
+        })
+    }
+
+    async fn update(&self, update: Update) -> Result<u64> {
+        self.capabilities.need(Feature::ChangesByPredicate)?;
+        self.change(|state| {
+            let table = state.table_mut(update.table)?;
+            update.validate(&table.schema)?;
+            Ok(table.update(&update))
+        })
+    }
+
+    async fn snapshot(&self, freshness: Freshness) -> Result<SnapshotRef> {
+        let Freshness::Past(time_ns) = freshness else { return Ok(self.latest()) };
+        self.capabilities.need(Feature::History)?;
+        let history = self.history.as_ref().expect("whoever has the feature has a history");
+        let states = history.states.lock().unwrap_or_else(PoisonError::into_inner);
+        let after = states.partition_point(|(since_ns, _)| *since_ns <= time_ns);
+        Ok(self.snapshot_of(states[after - 1].1.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::ManualClock;
+    use crate::ids::{ColumnId, SeriesId};
+    use arrow_array::{ArrayRef, Float64Array, TimestampNanosecondArray, UInt32Array};
+
+    fn points(series: &[u32], times: &[i64], field: &[Option<f64>]) -> WriteBatch {
+        let cells = |id, values: ArrayRef| CellColumn { column: ColumnId(id), values, null_cells: None };
+        WriteBatch {
+            operations: vec![Operation::Upsert(Upsert {
+                table: TableId(0),
+                mode: WriteMode::Upsert,
+                columns: vec![
+                    cells(0, Arc::new(UInt32Array::from(series.to_vec()))),
+                    cells(1, Arc::new(TimestampNanosecondArray::from(times.to_vec()))),
+                    cells(2, Arc::new(Float64Array::from(field.to_vec()))),
+                ],
+            })],
+        }
+    }
+
+    #[tokio::test]
+    async fn a_point_is_written_scanned_and_aggregated() -> Result<()> {
+        let store = MemoryStore::default();
+        let table = store.create_table(TableSchema::measurement("cpu", 10)).await?;
+        store.alter_table(table, vec![Alteration::add_column("v", ColumnType::Float64)]).await?;
+        store.write(points(&[1, 1, 2], &[1, 12, 1], &[Some(1.5), Some(2.0), None])).await?;
+        let before = store.latest();
+        store.write(points(&[1], &[1], &[Some(9.0)])).await?;
+        let request = AggregateRequest {
+            table,
+            series: Arc::new([(SeriesId(1), 0), (SeriesId(2), 0)]),
+            groups: 1,
+            time: TimeRange::ALL,
+            windows: Windows::Regular { start_ns: 0, width_ns: 10, count: 2 },
+            predicates: Vec::new(),
+            measures: vec![
+                Measure { column: ColumnId(2), function: AggregateFunction::Sum },
+                Measure { column: ColumnId(1), function: AggregateFunction::Count },
+            ],
+            times: true,
+        };
+        let states = before.aggregate(request.clone()).await?;
+        assert_eq!(states.measures[0], MeasureState::SumFloat { sums: vec![1.5, 2.0], counts: vec![1, 1] });
+        assert_eq!(states.measures[1], MeasureState::Count(vec![2, 1]));
+        let states = store.latest().aggregate(request).await?;
+        assert_eq!(states.measures[0], MeasureState::SumFloat { sums: vec![9.0, 2.0], counts: vec![1, 1] });
+        assert_eq!(store.partitions(table).await?.len(), 2);
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn the_past_is_there_for_who_has_a_clock() -> Result<()> {
+        let clock = Arc::new(ManualClock::new(100));
+        let store = MemoryStore::with_history(clock.clone());
+        let table = store.create_table(TableSchema::measurement("cpu", 10)).await?;
+        store.alter_table(table, vec![Alteration::add_column("v", ColumnType::Float64)]).await?;
+        clock.set(200);
+        store.write(points(&[1], &[1], &[Some(1.5)])).await?;
+        for (time_ns, rows) in
+            [(i64::MIN, None), (99, None), (199, Some(0)), (200, Some(1)), (i64::MAX, Some(1))]
+        {
+            let past = store.snapshot(Freshness::Past(time_ns)).await?;
+            assert_eq!(past.estimate_rows(table, TimeRange::ALL).await.ok(), rows, "at {time_ns}");
+        }
+        let without = MemoryStore::default();
+        let error = without.snapshot(Freshness::Past(0)).await.err().expect("there is no past");
+        assert_eq!(error.to_string(), "this store has no reads of the past");
+        Ok(())
+    }
+}
