@@ -20,7 +20,6 @@ use crate::wal::{Progress, ReplayReport, Wal, WalOptions};
 use crate::watermark::Watermark;
 use crate::write::STRING_BYTES_MAX;
 use async_trait::async_trait;
-use nyala_core::memory::{COMPONENTS, MemoryBudget};
 use nyala_core::store::{
     Alteration, Atomicity, Capabilities, Comparison, Delete, Feature, Features, Freshness, PartitionInfo,
     Predicate, RowSelection, ScanRequest, SnapshotRef, Store, Update, WriteBatch, WriteOutcome,
@@ -71,7 +70,7 @@ impl Engine {
         let (rowset_dir, orphans) =
             (dir.join(ROWSET_DIR), Orphans::new(fs.clone(), &dir, options.clock.clone()));
         let (next_rowset, missing) = match_files(&fs, &rowset_dir, &orphans, &state)?;
-        let budget = MemoryBudget::new(options.memory_limit_bytes);
+        let budget = options.memory.clone();
         let source = RowsetSource::new(fs.clone(), rowset_dir, budget.clone());
         let cached = Arc::downgrade(&source);
         budget.reclaim_by(move |bytes| {
@@ -90,7 +89,7 @@ impl Engine {
             sync: options.wal_sync,
             // Segments are given up whole, and two are kept as spares.
             segment_bytes: options.wal_segment_bytes.min((options.wal_bytes_max / 4).max(SEGMENT_BYTES_MIN)),
-            queue_bytes: options.memory_limit_bytes / 8,
+            queue_bytes: budget.limit_bytes() / 8,
             first_sequence: known + 1,
             progress,
         };
@@ -162,11 +161,6 @@ impl Engine {
         self.shared.catalog.lock().commit(vec![Edit::SetLosses(Vec::new())])
     }
 
-    /// The account of memory, for others to charge.
-    pub fn memory(&self) -> &Arc<MemoryBudget> {
-        &self.shared.budget
-    }
-
     /// Writes everything in memory to rowsets; false if there was nothing. Blocks: not for a thread that
     /// runs futures of writers.
     pub fn flush(&self) -> Result<bool> {
@@ -229,13 +223,9 @@ impl Engine {
         let metas = || partitions().flat_map(|partition| &partition.rowsets).map(|rowset| &rowset.meta);
         let memtables = || partitions().flat_map(|partition| partition.memtables());
         let (cache_hits, cache_misses) = shared.source.cache.counts();
-        let component =
-            |component| (nyala_core::memory::Component::name(component), shared.budget.used_bytes(component));
         EngineStats {
             cache_hits,
             cache_misses,
-            memory_bytes: COMPONENTS.iter().map(|each| component(*each)).collect(),
-            memory_limit_bytes: shared.budget.limit_bytes(),
             rowsets: metas().count() as u64,
             rowset_bytes: metas().map(|meta| meta.length_bytes).sum(),
             rowset_rows: metas().map(|meta| meta.rows).sum(),

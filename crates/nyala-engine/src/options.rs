@@ -5,6 +5,7 @@ use crate::stage::StageHook;
 use crate::wal::SyncPolicy;
 pub use nyala_column::Preference;
 use nyala_core::env::{ClockRef, SystemClock};
+use nyala_core::memory::MemoryBudget;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -20,8 +21,8 @@ pub struct EngineOptions {
     pub fs: FsRef,
     /// The time of day, by which files are kept that no manifest names.
     pub clock: ClockRef,
-    /// The most memory everything together may use: see [`nyala_core::memory::MemoryBudget`].
-    pub memory_limit_bytes: u64,
+    /// The account of the memory that it takes, and others beside it.
+    pub memory: Arc<MemoryBudget>,
     /// When the log is synced.
     pub wal_sync: SyncPolicy,
     /// Length of a segment of the log.
@@ -49,7 +50,7 @@ impl EngineOptions {
             data_dir: data_dir.into(),
             fs: Arc::new(RealFs),
             clock: Arc::new(SystemClock),
-            memory_limit_bytes: 512 << 20,
+            memory: MemoryBudget::new(512 << 20),
             wal_sync: SyncPolicy::Always,
             wal_segment_bytes: 64 << 20,
             wal_bytes_max: 512 << 20,

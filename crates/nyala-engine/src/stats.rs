@@ -61,10 +61,6 @@ pub struct EngineStats {
     pub cache_hits: u64,
     /// Blocks read from files.
     pub cache_misses: u64,
-    /// Bytes by component of memory.
-    pub memory_bytes: Vec<(&'static str, u64)>,
-    /// The memory limit.
-    pub memory_limit_bytes: u64,
     /// Rowsets.
     pub rowsets: u64,
     /// Their bytes.

@@ -5,6 +5,7 @@
 mod seeds;
 
 use async_trait::async_trait;
+use nyala_core::memory::MemoryBudget;
 use nyala_core::store::battery::{self, Disturbance, Generator, Settings, Step, Subject, compare_snapshots};
 use nyala_core::store::memory::MemoryStore;
 use nyala_core::store::{SnapshotRef, Store, StoreRef};
@@ -22,7 +23,7 @@ fn options(fs: &SimulatedFs, wal_sync: SyncPolicy) -> EngineOptions {
         wal_sync,
         maintenance_threads: 0,
         wal_segment_bytes: 1 << 20,
-        memory_limit_bytes: 256 << 20,
+        memory: MemoryBudget::new(256 << 20),
         // Series are short here.
         last_rows_from: 1,
         ..EngineOptions::new("/data")

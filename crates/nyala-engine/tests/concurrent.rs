@@ -11,6 +11,7 @@ mod seeds;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Int64Array, TimestampNanosecondArray, UInt32Array};
+use nyala_core::memory::MemoryBudget;
 use nyala_core::store::battery::{Generator, Outcome, check_reads, compare_snapshots};
 use nyala_core::store::memory::MemoryStore;
 use nyala_core::store::{
@@ -50,7 +51,7 @@ fn options(fs: &SimulatedFs, policy: SyncPolicy) -> EngineOptions {
         wal_segment_bytes: 1 << 18,
         // Flushes all the time, and so compacts.
         wal_bytes_max: 48 << 10,
-        memory_limit_bytes: 128 << 20,
+        memory: MemoryBudget::new(128 << 20),
         last_rows_from: 1,
         ..EngineOptions::new("/data")
     }

@@ -3,7 +3,7 @@
 mod support;
 
 use nyala_core::Result;
-use nyala_core::memory::Component;
+use nyala_core::memory::{Component, MemoryBudget};
 use nyala_core::store::Store;
 use nyala_engine::fs::SimulatedFs;
 use nyala_engine::{Engine, EngineOptions, block_on};
@@ -14,7 +14,8 @@ const LIMIT_BYTES: u64 = 32 << 20;
 #[test]
 fn cached_blocks_keep_neither_queries_nor_writers_waiting() -> Result<()> {
     let fs = SimulatedFs::new();
-    let engine = Engine::open(EngineOptions { memory_limit_bytes: LIMIT_BYTES, ..options(&fs) })?;
+    let memory = MemoryBudget::new(LIMIT_BYTES);
+    let engine = Engine::open(EngineOptions { memory: memory.clone(), ..options(&fs) })?;
     let table = create(&engine)?;
     let mut state = 88_172_645_463_325_252_u64;
     let mut random = || {
@@ -31,7 +32,6 @@ fn cached_blocks_keep_neither_queries_nor_writers_waiting() -> Result<()> {
         }
     }
     assert_eq!(rows(&engine, table)?.len(), 1_600_000);
-    let memory = engine.memory();
     let cached = memory.used_bytes(Component::BlockCache);
     assert!(cached > LIMIT_BYTES / 4, "{cached} bytes are cached");
     let query = memory.try_charge(Component::Query, LIMIT_BYTES / 100 * 80)?;

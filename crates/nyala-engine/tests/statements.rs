@@ -2,7 +2,7 @@
 
 mod support;
 
-use nyala_core::memory::Component;
+use nyala_core::memory::{Component, MemoryBudget};
 use nyala_core::store::{Comparison, Delete, Predicate, RowSelection, SeriesSet, Store, Update};
 use nyala_core::{ColumnId, ErrorKind, Result, TableId, TableSchema, TimeRange, Value};
 use nyala_engine::fs::SimulatedFs;
@@ -25,7 +25,8 @@ fn update(table: TableId, rows: RowSelection, value: Option<Value>) -> Update {
 #[test]
 fn a_statement_that_changes_more_rows_than_its_share_is_refused_and_changes_nothing() -> Result<()> {
     let fs = SimulatedFs::new();
-    let engine = Engine::open(EngineOptions { memory_limit_bytes: 16 << 20, ..options(&fs) })?;
+    let memory = MemoryBudget::new(16 << 20);
+    let engine = Engine::open(EngineOptions { memory: memory.clone(), ..options(&fs) })?;
     let table = create(&engine)?;
     for series in 0..6 {
         let written: Vec<_> = (0..40_000).map(|row| (series, row, Some(row))).collect();
@@ -43,7 +44,7 @@ fn a_statement_that_changes_more_rows_than_its_share_is_refused_and_changes_noth
         assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
         assert!(error.message().contains("restrict it"), "{error}");
     }
-    assert_eq!(engine.memory().used_bytes(Component::Query), 0, "what was gathered is given back");
+    assert_eq!(memory.used_bytes(Component::Query), 0, "what was gathered is given back");
     assert_eq!(rows(&engine, table)?, before, "nothing was changed");
     let some = RowSelection::Series { series: SeriesSet::All, time: TimeRange::new(0, 5_000) };
     assert_eq!(block_on(engine.update(update(table, some, Some(Value::Int(-1)))))?, 30_000);
@@ -89,7 +90,7 @@ fn writers_of_other_tables_go_on_while_a_statement_looks() -> Result<()> {
 #[test]
 fn a_long_text_set_in_many_rows_is_bounded_too() -> Result<()> {
     let fs = SimulatedFs::new();
-    let engine = Engine::open(EngineOptions { memory_limit_bytes: 64 << 20, ..options(&fs) })?;
+    let engine = Engine::open(EngineOptions { memory: MemoryBudget::new(64 << 20), ..options(&fs) })?;
     let table = create(&engine)?;
     let field = nyala_core::store::Alteration::add_column("t", nyala_core::ColumnType::String);
     block_on(engine.alter_table(table, vec![field]))?;

@@ -2,7 +2,7 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, Int64Array, StringArray, TimestampNanosecondArray, UInt32Array};
-use nyala_core::memory::Component;
+use nyala_core::memory::{Component, MemoryBudget};
 use nyala_core::store::{
     Alteration, CellColumn, Direction, Operation, Order, RowSelection, ScanRequest, Store, Upsert,
     WriteBatch, WriteMode,
@@ -40,6 +40,7 @@ fn name_of(text: &str) -> &str {
 
 struct Wide {
     engine: Engine,
+    memory: Arc<MemoryBudget>,
     table: TableId,
     by_series: bool,
 }
@@ -47,7 +48,8 @@ struct Wide {
 impl Wide {
     fn new(by_series: bool, memory_limit_bytes: u64) -> Result<Self> {
         let fs = SimulatedFs::new();
-        let engine = Engine::open(EngineOptions { memory_limit_bytes, ..options(&fs) })?;
+        let memory = MemoryBudget::new(memory_limit_bytes);
+        let engine = Engine::open(EngineOptions { memory: memory.clone(), ..options(&fs) })?;
         let table = if by_series {
             let table = block_on(engine.create_table(TableSchema::measurement("t", 1 << 40)))?;
             let text = Alteration::add_column("text", ColumnType::String);
@@ -58,7 +60,7 @@ impl Wide {
             let columns = vec![key, ColumnSchema::new(TEXT, "text", ColumnType::String)];
             block_on(engine.create_table(TableSchema::keyed("t", columns, vec![ColumnId(0)])))?
         };
-        Ok(Self { engine, table, by_series })
+        Ok(Self { engine, memory, table, by_series })
     }
 
     /// Writes a row: of a series-keyed table of a series at a time.
@@ -89,7 +91,7 @@ impl Wide {
             limit: None,
             limit_per_prefix: None,
         };
-        let memory = self.engine.memory();
+        let memory = &self.memory;
         let names = block_on(async {
             let (mut stream, mut names) = (self.engine.latest().scan(request).await?, Vec::new());
             while let Some(batch) = stream.next().await? {

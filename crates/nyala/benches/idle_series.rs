@@ -8,6 +8,7 @@
 #![allow(clippy::print_stdout, reason = "what a benchmark is for")]
 
 use arrow_array::cast::AsArray;
+use nyala_core::memory::MemoryBudget;
 use nyala_core::schema::TIME_COLUMN;
 use nyala_core::store::{RowSelection, ScanRequest, SeriesSet};
 use nyala_core::{Result, SeriesId, TimeRange};
@@ -46,12 +47,13 @@ struct Bed {
 
 impl Bed {
     fn open(data_dir: PathBuf) -> Result<Self> {
-        let options = EngineOptions { memory_limit_bytes: 2 << 30, ..EngineOptions::new(data_dir) };
+        let memory = MemoryBudget::new(2 << 30);
+        let options = EngineOptions { memory: memory.clone(), ..EngineOptions::new(data_dir) };
         let engine = Arc::new(Engine::open(options)?);
         let rules = IdleRules { after_ns: 2 * HOUR_NS, ..IdleRules::default() };
         let catalog = Arc::new(block_on(Catalog::open(engine.clone()))?.with_idle_rules(rules));
         block_on(catalog.create_database("d", None))?;
-        let writer = LineWriter::new(catalog.clone(), engine.memory().clone(), usize::MAX);
+        let writer = LineWriter::new(catalog.clone(), memory, usize::MAX);
         Ok(Self { engine, catalog, writer })
     }
 

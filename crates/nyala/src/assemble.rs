@@ -1,9 +1,8 @@
-//! Puts the parts together: the only place that names a concrete store.
+//! Puts the parts together.
 
-use crate::config::{Config, Encoding, WalSync};
+use crate::config::Config;
 use crate::descriptors;
 use crate::resident;
-use crate::server::disk::Disk;
 use crate::server::health::{self, Check, Checks, HealthLog};
 use crate::server::http::access::Access;
 use crate::server::http::rooms::Rooms;
@@ -14,10 +13,12 @@ use crate::server::slots::Slots;
 use crate::server::stage::Stage;
 use crate::server::tls::Certificates;
 use crate::server::{ConnectionLimits, Connections, Server};
+use crate::storage::{self, Storage};
 use crate::subscriber::Subscriptions;
 use futures::FutureExt;
 use nyala_core::env::{ClockRef, SystemClock};
-use nyala_core::memory::Component;
+use nyala_core::memory::{COMPONENTS, Component, MemoryBudget};
+use nyala_core::store::emulate;
 use nyala_core::{Error, Result};
 use nyala_db::catalog::Catalog;
 use nyala_db::feed::Feed;
@@ -25,16 +26,13 @@ use nyala_db::idle::IdleRules;
 use nyala_db::retention::Enforced;
 use nyala_db::users::Rights;
 use nyala_db::write::LineWriter;
-use nyala_engine::wal::SyncPolicy;
-use nyala_engine::{Engine, EngineOptions, EngineStats, Preference};
 use nyala_query::continuous::{Outcome, Runner};
 use nyala_query::exec::QueryMemory;
-use nyala_query::report::{Datum, Report, Reporter, Topic};
+use nyala_query::report::{Reporter, Topic};
 use nyala_query::running::RunningQueries;
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -61,7 +59,7 @@ pub struct Running {
     shutdown_timeout: Duration,
     server: Server,
     work: tokio::runtime::Runtime,
-    engine: Arc<Engine>,
+    storage: Arc<dyn Storage>,
     context: Arc<Context>,
 }
 
@@ -76,16 +74,15 @@ impl Running {
             .enable_all()
             .build()?;
         let clock: ClockRef = Arc::new(SystemClock);
-        let measured: Arc<OnceLock<Arc<Engine>>> = Arc::default();
-        let shown = measured.clone();
-        let damaged: Arc<AtomicU64> = Arc::default();
-        let disk: Arc<Disk> = Arc::default();
-        let checks = checks(measured.clone(), disk.clone(), config.wal_limit.0 as u64, damaged.clone());
-        let (seen, room, lost) = (checks.clone(), disk.clone(), damaged.clone());
-        let engine_metrics = move |text: &mut String| {
-            if let Some(engine) = shown.get() {
-                engine_metrics(&engine.stats(), text);
-                state_metrics(lost.load(Ordering::Relaxed), &room, text);
+        let memory = MemoryBudget::new(data_memory_bytes(config) as u64);
+        let opened: Arc<OnceLock<Opened>> = Arc::default();
+        let checks = checks(opened.clone());
+        let (shown, seen, budget) = (opened.clone(), checks.clone(), memory.clone());
+        let storage_metrics = move |text: &mut String| {
+            if let Some(Opened { storage, damaged_places }) = shown.get() {
+                storage.metrics(text);
+                memory_metrics(&budget, text);
+                recovery_metric(*damaged_places, text);
                 health::metrics(&seen(), text);
             }
         };
@@ -102,7 +99,7 @@ impl Running {
         let counted = connections.clone();
         let connection_metrics = move |text: &mut String| connection_metrics(&counted, text);
         let metrics = Arc::new(Metrics::new(vec![
-            Box::new(engine_metrics),
+            Box::new(storage_metrics),
             Box::new(series_metrics),
             Box::new(resident_metric),
             Box::new(connection_metrics),
@@ -125,7 +122,7 @@ impl Running {
                 true => Access::Users { secret: config.shared_secret.clone() },
                 false => Access::Open,
             },
-            reporter: reporter(config, &metrics, &continuous, &subscriptions, &measured, &clock)?,
+            reporter: reporter(config, &metrics, &continuous, &subscriptions, (&opened, &memory), &clock)?,
             sites: config.sites().map_err(Error::invalid)?,
             audit: Arc::default(),
             metrics,
@@ -149,39 +146,36 @@ impl Running {
             certificates,
         )
         .map_err(|error| Error::from(error).context(format!("listening on {}", config.http_bind)))?;
-        let opened = open_databases(config, &work, &context);
-        let (engine, catalog, damaged_places) = match opened {
+        let (storage, catalog, damaged_places) = match open_databases(config, &work, &context, &memory) {
             Ok(opened) => opened,
             Err(error) => {
                 server.stop();
                 return Err(error);
             }
         };
-        damaged.store(damaged_places, Ordering::Relaxed);
         // Nothing was in either before.
-        let _ = measured.set(engine.clone());
+        let _ = opened.set(Opened { storage: storage.clone(), damaged_places });
         let _ = indexed.set(catalog.clone());
         let upkeep_interval = match config.series_idle_after.0 {
             Duration::ZERO => UPKEEP_INTERVAL,
             idle_after => (idle_after / 2).clamp(UPKEEP_INTERVAL_MIN, UPKEEP_INTERVAL),
         };
-        work.spawn(upkeep(catalog.clone(), engine.clone(), clock, upkeep_interval));
-        work.spawn(watch_health(config.data_dir.clone(), engine.clone(), disk, checks));
-        let (feed, written) = Feed::new(engine.memory().clone());
-        let all = Subscriptions::new(catalog.clone(), feed.counts().clone(), engine.memory().clone());
+        work.spawn(upkeep(catalog.clone(), memory.clone(), clock, upkeep_interval));
+        work.spawn(watch_health(storage.clone(), checks));
+        let (feed, written) = Feed::new(memory.clone());
+        let all = Subscriptions::new(catalog.clone(), feed.counts().clone(), memory.clone());
         let all = Arc::new(all);
         work.spawn(all.clone().run(written));
         let _ = subscriptions.set(all);
-        let writer = LineWriter::new(catalog.clone(), engine.memory().clone(), series_limit_bytes(config));
+        let writer = LineWriter::new(catalog.clone(), memory.clone(), series_limit_bytes(config));
         let writer = Arc::new(writer.with_feed(feed));
-        let memory = engine.memory().clone();
         let (rooms, body_rooms) = (Rooms::for_answers(&memory), Rooms::for_bodies(&memory));
         let all_rooms = [rooms.clone(), body_rooms.clone()];
         work.spawn(resident::watch(memory.clone(), PROCESS_BYTES as u64, all_rooms));
         let _ = context.databases.set(Databases { catalog, writer, memory, rooms, body_rooms });
         work.spawn(run_continuous_queries(context.clone(), continuous));
         context.stage.ready();
-        Ok(Self { shutdown_timeout, server, work, engine, context })
+        Ok(Self { shutdown_timeout, server, work, storage, context })
     }
 
     /// The address of the HTTP interface.
@@ -196,7 +190,7 @@ impl Running {
         self.server.stop();
         let left = self.shutdown_timeout.saturating_sub(begun.elapsed());
         self.work.shutdown_timeout(left.max(WORK_TIMEOUT_MIN));
-        self.engine.close()
+        self.storage.stop()
     }
 }
 
@@ -205,10 +199,11 @@ fn open_databases(
     config: &Config,
     work: &tokio::runtime::Runtime,
     context: &Context,
-) -> Result<(Arc<Engine>, Arc<Catalog>, u64)> {
+    memory: &Arc<MemoryBudget>,
+) -> Result<(Arc<dyn Storage>, Arc<Catalog>, u64)> {
     let mut watch = |replayed_bytes| context.stage.recovering(replayed_bytes);
-    let engine = Arc::new(Engine::open_watched(engine_options(config), &mut watch)?);
-    let losses = engine.losses();
+    let storage = storage::open(config, memory, &mut watch)?;
+    let losses = storage.losses();
     for loss in &losses {
         tracing::error!(loss, "what was stored is damaged or lost; `nyala check --accept` ends this message");
     }
@@ -218,7 +213,8 @@ fn open_databases(
         series_bytes_max: series_limit_bytes(config) / 4 * 3,
         ..IdleRules::default()
     };
-    let catalog = Arc::new(work.block_on(Catalog::open(engine.clone()))?.with_idle_rules(rules));
+    let catalog =
+        Arc::new(work.block_on(Catalog::open(emulate::complete(storage.store())))?.with_idle_rules(rules));
     if let Some(damage) = catalog.damage() {
         tracing::error!(
             %damage,
@@ -228,7 +224,7 @@ fn open_databases(
         );
     }
     let damaged_places = losses.len() as u64 + u64::from(catalog.damage().is_some());
-    Ok((engine, catalog, damaged_places))
+    Ok((storage, catalog, damaged_places))
 }
 
 /// What is left of the memory limit for data.
@@ -241,29 +237,10 @@ fn series_limit_bytes(config: &Config) -> usize {
     data_memory_bytes(config) / 2
 }
 
-fn engine_options(config: &Config) -> EngineOptions {
-    EngineOptions {
-        memory_limit_bytes: data_memory_bytes(config) as u64,
-        wal_sync: match config.wal_sync {
-            WalSync::Always => SyncPolicy::Always,
-            WalSync::Interval(interval) => SyncPolicy::Interval(interval),
-            WalSync::Never => SyncPolicy::Never,
-        },
-        wal_bytes_max: config.wal_limit.0 as u64,
-        encoding: match config.encoding {
-            Encoding::Speed => Preference::Speed,
-            Encoding::Balanced => Preference::Balanced,
-            Encoding::Size => Preference::Size,
-        },
-        maintenance_threads: config.maintenance_threads,
-        ..EngineOptions::new(&config.data_dir)
-    }
-}
-
 /// Drops what has expired, lets idle series leave memory, and tells the account of memory how large their indexes are.
-async fn upkeep(catalog: Arc<Catalog>, engine: Arc<Engine>, clock: ClockRef, interval: Duration) {
+async fn upkeep(catalog: Arc<Catalog>, memory: Arc<MemoryBudget>, clock: ClockRef, interval: Duration) {
     let mut ticks = tokio::time::interval(interval);
-    let mut index_memory = engine.memory().charge(Component::SeriesIndex, 0);
+    let mut index_memory = memory.charge(Component::SeriesIndex, 0);
     loop {
         ticks.tick().await;
         let Enforced { dropped, failed, error } = catalog.enforce_retention(clock.now_ns()).await;
@@ -283,44 +260,21 @@ async fn upkeep(catalog: Arc<Catalog>, engine: Arc<Engine>, clock: ClockRef, int
     }
 }
 
+/// A store that is open, and how many places of it are damaged or lost.
+struct Opened {
+    storage: Arc<dyn Storage>,
+    damaged_places: u64,
+}
+
 /// Tells what is not as it should be.
-fn checks(
-    engine: Arc<OnceLock<Arc<Engine>>>,
-    disk: Arc<Disk>,
-    log_limit_bytes: u64,
-    damaged: Arc<AtomicU64>,
-) -> Checks {
+fn checks(opened: Arc<OnceLock<Opened>>) -> Checks {
     Arc::new(move || {
-        let Some(engine) = engine.get() else { return Vec::new() };
-        let of_work = |(name, why): (&'static str, String)| match name {
-            "writes" | "log" => Check { name, fails: true, message: format!("writes are not taken: {why}") },
-            "flush" => Check {
-                name,
-                fails: true,
-                message: format!("what was written stays in memory and log: {why}"),
-            },
-            "catalog" => {
-                Check { name, fails: true, message: format!("nothing can be created or dropped: {why}") }
-            }
-            _ => Check {
-                name,
-                fails: false,
-                message: format!("a {name} failed, and queries may take longer: {why}"),
-            },
-        };
-        let mut checks: Vec<Check> = engine.failures().into_iter().map(of_work).collect();
-        if disk.is_nearly_full(log_limit_bytes) {
-            checks.push(Check {
-                name: "disk",
-                fails: false,
-                message: format!("the disk is nearly full: {disk}"),
-            });
-        }
-        let places = damaged.load(Ordering::Relaxed);
-        if places > 0 {
+        let Some(Opened { storage, damaged_places }) = opened.get() else { return Vec::new() };
+        let mut checks = storage.checks();
+        if *damaged_places > 0 {
             let message = format!(
-                "{places} places in the data are damaged or lost: the log of the start names them, as does `nyala \
-                 check`; `nyala check --accept` ends this warning"
+                "{damaged_places} places in the data are damaged or lost: the log of the start names them, as does \
+                 `nyala check`; `nyala check --accept` ends this warning"
             );
             checks.push(Check { name: "recovery", fails: false, message });
         }
@@ -328,22 +282,18 @@ fn checks(
     })
 }
 
-/// Looks at the disk, tries again what failed, and logs what changes.
-async fn watch_health(data_dir: PathBuf, engine: Arc<Engine>, disk: Arc<Disk>, checks: Checks) {
+/// Looks after the store, and logs what changes.
+async fn watch_health(storage: Arc<dyn Storage>, checks: Checks) {
     let log = Arc::new(HealthLog::default());
     let mut ticks = tokio::time::interval(HEALTH_INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let (data_dir, engine, disk, checks, log) =
-            (data_dir.clone(), engine.clone(), disk.clone(), checks.clone(), log.clone());
+        let (storage, checks, log) = (storage.clone(), checks.clone(), log.clone());
         // All of it may wait for a disk. A panic was reported by itself.
         let looked = tokio::task::spawn_blocking(move || {
-            if let Err(error) = disk.look(&data_dir) {
-                tracing::debug!(%error, "the disk tells nothing of its room");
-            }
             log.look(&checks());
-            engine.retry_failed();
+            storage.look_after();
             log.look(&checks());
         });
         let _ = looked.await;
@@ -407,24 +357,24 @@ fn reporter(
     metrics: &Arc<Metrics>,
     continuous: &Arc<ContinuousCounts>,
     subscriptions: &Arc<OnceLock<Arc<Subscriptions>>>,
-    measured: &Arc<OnceLock<Arc<Engine>>>,
+    (opened, memory): (&Arc<OnceLock<Opened>>, &Arc<MemoryBudget>),
     clock: &ClockRef,
 ) -> Result<Reporter> {
     let settings = toml::Table::try_from(config).map_err(|error| Error::invalid(error.to_string()))?;
     let (address, started_ns) = (config.http_bind.to_string(), clock.now_ns());
-    let (metrics, continuous, measured, clock) =
-        (metrics.clone(), continuous.clone(), measured.clone(), clock.clone());
+    let (metrics, continuous, clock) = (metrics.clone(), continuous.clone(), clock.clone());
+    let (opened, memory) = (opened.clone(), memory.clone());
     let subscriptions = subscriptions.clone();
     Ok(Arc::new(move |topic| match topic {
         Topic::Statistics => {
-            let engine = measured.get().into_iter();
-            let of_engine = engine.flat_map(|engine| {
-                let memory = engine.memory();
-                [report::memory(memory.total_bytes(), memory.limit_bytes()), engine_report(&engine.stats())]
+            let storage = opened.get().into_iter();
+            let of_storage = storage.flat_map(|opened| {
+                let memory = report::memory(memory.total_bytes(), memory.limit_bytes());
+                [memory, opened.storage.report()]
             });
             let others = [report::requests(&metrics, address.clone()), continuous.report()];
             let of_subscriptions = subscriptions.get().map(|all| all.reports()).unwrap_or_default();
-            of_engine.chain(others).chain(of_subscriptions).collect()
+            of_storage.chain(others).chain(of_subscriptions).collect()
         }
         Topic::Diagnostics => {
             let mut facts = report::facts(&clock, started_ns);
@@ -434,43 +384,26 @@ fn reporter(
     }))
 }
 
-/// What the engine did and holds, as SHOW STATS shows it.
-fn engine_report(stats: &EngineStats) -> Report {
-    let log = stats.wal.as_ref();
-    let values = [
-        ("batches", stats.batches),
-        ("cacheHits", stats.cache_hits),
-        ("cacheMisses", stats.cache_misses),
-        ("compactions", stats.compactions),
-        ("compactionFailures", stats.compaction_failures),
-        ("compactedBytes", stats.compacted_bytes_written),
-        ("flushes", stats.flushes),
-        ("flushFailures", stats.flush_failures),
-        ("flushedBytes", stats.flushed_bytes),
-        ("logBytes", log.map_or(0, |log| log.size_bytes)),
-        ("logSyncs", log.map_or(0, |log| log.syncs)),
-        ("memtableRows", stats.memtable_rows),
-        ("rowsWritten", stats.rows_written),
-        ("rowsetBytes", stats.rowset_bytes),
-        ("rowsetRows", stats.rowset_rows),
-        ("rowsets", stats.rowsets),
-        ("writesRefused", stats.writes_refused),
-        ("writeStalls", stats.write_stalls),
-    ];
-    Report::new("engine", values.map(|(name, count)| (name, Datum::count(count))))
+/// What the last start found, in Prometheus' text format.
+fn recovery_metric(damaged_places: u64, text: &mut String) {
+    let (name, help) = ("nyala_recovery_damaged_places", "What is damaged or lost, and not accepted yet.");
+    writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {damaged_places}")
+        .expect("writing to memory does not fail");
 }
 
-/// What the last start found, and the room on the disk, in Prometheus' text format.
-fn state_metrics(damaged_places: u64, disk: &Disk, text: &mut String) {
-    let gauges = [
-        ("recovery_damaged_places", "What is damaged or lost, and not accepted yet.", damaged_places),
-        ("disk_bytes", "The size of the disk of the data.", disk.size_bytes()),
-        ("disk_free_bytes", "What may still be written to it.", disk.free_bytes()),
-    ];
-    for (name, help, value) in gauges {
-        writeln!(text, "# HELP nyala_{name} {help}\n# TYPE nyala_{name} gauge\nnyala_{name} {value}")
-            .expect("writing to memory does not fail");
-    }
+/// The limit of memory, and what it is used for.
+fn memory_metrics(memory: &MemoryBudget, text: &mut String) {
+    let (limit, used) = ("nyala_memory_limit_bytes", "nyala_memory_bytes");
+    let mut write = || -> std::fmt::Result {
+        writeln!(text, "# HELP {limit} The memory limit, less what the process itself takes.")?;
+        writeln!(text, "# TYPE {limit} gauge\n{limit} {}", memory.limit_bytes())?;
+        writeln!(text, "# HELP {used} Memory by what it is used for.\n# TYPE {used} gauge")?;
+        COMPONENTS.iter().try_for_each(|component| {
+            let (name, bytes) = (component.name(), memory.used_bytes(*component));
+            writeln!(text, "{used}{{component=\"{name}\"}} {bytes}")
+        })
+    };
+    write().expect("writing to memory does not fail");
 }
 
 /// How many series there are, of measurements that somebody asked for.
@@ -506,70 +439,4 @@ fn resident_metric(text: &mut String) {
     let name = "process_resident_memory_bytes";
     let written = writeln!(text, "# HELP {name} Resident memory size.\n# TYPE {name} gauge\n{name} {bytes}");
     written.expect("writing to memory does not fail");
-}
-
-/// What the engine did and holds, in Prometheus' text format.
-fn engine_metrics(stats: &EngineStats, text: &mut String) {
-    let counters = [
-        ("batches_total", "Batches written.", stats.batches),
-        ("rows_written_total", "Rows written.", stats.rows_written),
-        ("writes_refused_total", "Batches refused for want of memory.", stats.writes_refused),
-        ("write_stalls_total", "Batches slowed for want of memory.", stats.write_stalls),
-        ("flushes_total", "Flushes done.", stats.flushes),
-        ("flush_failures_total", "Flushes that failed.", stats.flush_failures),
-        ("flushed_bytes_total", "Bytes that flushes wrote.", stats.flushed_bytes),
-        ("compactions_total", "Compactions done.", stats.compactions),
-        ("compaction_failures_total", "Compactions that failed.", stats.compaction_failures),
-        ("compacted_bytes_total", "Bytes that compactions wrote.", stats.compacted_bytes_written),
-        ("cache_hits_total", "Blocks found in the cache.", stats.cache_hits),
-        ("cache_misses_total", "Blocks read from files.", stats.cache_misses),
-        (
-            "log_bytes_total",
-            "Bytes written to the log.",
-            stats.wal.as_ref().map_or(0, |log| log.written_bytes),
-        ),
-        ("log_syncs_total", "Syncs of the log.", stats.wal.as_ref().map_or(0, |log| log.syncs)),
-        (
-            "catalog_failures_total",
-            "Changes of the catalog that could not be written.",
-            stats.catalog_failures,
-        ),
-        (
-            "log_write_failures_total",
-            "Writes of the log that failed.",
-            stats.wal.as_ref().map_or(0, |log| log.failed_writes),
-        ),
-        (
-            "log_sync_failures_total",
-            "Syncs of the log that failed.",
-            stats.wal.as_ref().map_or(0, |log| log.failed_syncs),
-        ),
-    ];
-    let gauges = [
-        ("rowsets", "Rowsets.", stats.rowsets),
-        ("rowset_bytes", "Bytes of rowsets.", stats.rowset_bytes),
-        ("rowset_rows", "Rows in rowsets, versions counted apart.", stats.rowset_rows),
-        ("memtable_rows", "Rows not in rowsets yet.", stats.memtable_rows),
-        ("log_bytes", "Bytes of the log now.", stats.wal.as_ref().map_or(0, |log| log.size_bytes)),
-        (
-            "memory_limit_bytes",
-            "The memory limit, less what the process itself takes.",
-            stats.memory_limit_bytes,
-        ),
-    ];
-    let kinds =
-        counters.iter().map(|each| (each, "counter")).chain(gauges.iter().map(|each| (each, "gauge")));
-    let written = kinds.into_iter().try_for_each(|((name, help, value), kind)| {
-        writeln!(text, "# HELP nyala_{name} {help}\n# TYPE nyala_{name} {kind}\nnyala_{name} {value}")
-    });
-    let mut memory = || -> std::fmt::Result {
-        writeln!(
-            text,
-            "# HELP nyala_memory_bytes Memory by what it is used for.\n# TYPE nyala_memory_bytes gauge"
-        )?;
-        stats.memory_bytes.iter().try_for_each(|(component, bytes)| {
-            writeln!(text, "nyala_memory_bytes{{component=\"{component}\"}} {bytes}")
-        })
-    };
-    written.and_then(|()| memory()).expect("writing to memory does not fail");
 }

@@ -7,6 +7,7 @@ mod config;
 mod descriptors;
 mod resident;
 mod server;
+mod storage;
 mod subscriber;
 
 #[global_allocator]

@@ -10,8 +10,8 @@ use arrow_array::types::{
 };
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array,
-    Int8Array, Int16Array, Int32Array, Int64Array, StringArray, TimestampNanosecondArray, UInt32Array,
-    UInt64Array,
+    Int8Array, Int16Array, Int32Array, Int64Array, PrimitiveArray, StringArray, TimestampNanosecondArray,
+    UInt32Array, UInt64Array,
 };
 use arrow_schema::{DataType, TimeUnit};
 use std::sync::Arc;
@@ -96,6 +96,72 @@ pub fn array_of_values(column_type: ColumnType, values: &[Option<&Value>]) -> Re
         ColumnType::Date => collect!(Date32Array, Int, |v: &i64| i32::try_from(*v).ok()),
         ColumnType::Timestamp => collect!(TimestampNanosecondArray, Int, |v: &i64| Some(*v)),
     })
+}
+
+/// Some rows of an array, in any order. Panics on an array type no column has.
+pub fn take_rows(array: &ArrayRef, rows: &[u32]) -> ArrayRef {
+    let rows = rows.iter().map(|row| *row as usize);
+    collect_like(array, rows.map(|row| (array, row)))
+}
+
+/// The rows of arrays of one type, one array after the other; there is one at least.
+pub fn concat(arrays: &[ArrayRef]) -> ArrayRef {
+    match arrays {
+        [only] => only.clone(),
+        _ => collect_like(
+            &arrays[0],
+            arrays.iter().flat_map(|array| (0..array.len()).map(move |row| (array, row))),
+        ),
+    }
+}
+
+/// An array of the type of another, of rows of arrays of that type.
+fn collect_like<'a>(like: &ArrayRef, rows: impl Iterator<Item = (&'a ArrayRef, usize)>) -> ArrayRef {
+    macro_rules! primitive {
+        ($type:ty) => {{
+            let cell = |(array, row): (&ArrayRef, usize)| {
+                array.is_valid(row).then(|| array.as_primitive::<$type>().value(row))
+            };
+            Arc::new(rows.map(cell).collect::<PrimitiveArray<$type>>()) as ArrayRef
+        }};
+    }
+    match like.data_type() {
+        DataType::Boolean => {
+            let cell =
+                |(array, row): (&ArrayRef, usize)| array.is_valid(row).then(|| array.as_boolean().value(row));
+            Arc::new(rows.map(cell).collect::<BooleanArray>())
+        }
+        DataType::Int8 => primitive!(Int8Type),
+        DataType::Int16 => primitive!(Int16Type),
+        DataType::Int32 => primitive!(Int32Type),
+        DataType::Int64 => primitive!(Int64Type),
+        DataType::UInt32 => primitive!(UInt32Type),
+        DataType::UInt64 => primitive!(UInt64Type),
+        DataType::Float32 => primitive!(Float32Type),
+        DataType::Float64 => primitive!(Float64Type),
+        DataType::Decimal128(precision, scale) => {
+            let cell = |(array, row): (&ArrayRef, usize)| {
+                array.is_valid(row).then(|| array.as_primitive::<Decimal128Type>().value(row))
+            };
+            let array = rows.map(cell).collect::<Decimal128Array>();
+            Arc::new(array.with_data_type(DataType::Decimal128(*precision, *scale)))
+        }
+        DataType::Utf8 => {
+            let cell = |(array, row): (&'a ArrayRef, usize)| {
+                array.is_valid(row).then(|| array.as_string::<i32>().value(row))
+            };
+            Arc::new(rows.map(cell).collect::<StringArray>())
+        }
+        DataType::Binary => {
+            let cell = |(array, row): (&'a ArrayRef, usize)| {
+                array.is_valid(row).then(|| array.as_binary::<i32>().value(row))
+            };
+            Arc::new(rows.map(cell).collect::<BinaryArray>())
+        }
+        DataType::Date32 => primitive!(Date32Type),
+        DataType::Timestamp(TimeUnit::Nanosecond, None) => primitive!(TimestampNanosecondType),
+        other => unreachable!("no column has type {other}"),
+    }
 }
 
 fn out_of_range(column_type: ColumnType) -> Error {

@@ -18,6 +18,7 @@ pub mod aggregate;
 pub mod battery;
 pub mod capabilities;
 pub mod convert;
+pub mod emulate;
 pub mod memory;
 pub mod predicate;
 pub mod scan;

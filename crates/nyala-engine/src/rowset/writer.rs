@@ -162,7 +162,7 @@ impl RowsetWriter {
         columns.extend(values.iter().map(|(id, column_type)| (*id, StoredType(*column_type))));
         columns.push((MARKER_COLUMN, StoredType(ColumnType::Int8)));
         let preference_of = |id: &ColumnId| match schema.column(*id).map(|column| column.encoding) {
-            Some(Encoding::Speed) => Preference::Balanced,
+            Some(Encoding::Speed) => Preference::Speed,
             Some(Encoding::Size) => Preference::Size,
             Some(Encoding::Automatic) | None => preference,
         };

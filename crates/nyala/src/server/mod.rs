@@ -2,7 +2,6 @@
 //! for what takes long or waits for the disk.
 
 pub mod audit;
-pub mod disk;
 pub mod format;
 pub mod health;
 pub mod http;

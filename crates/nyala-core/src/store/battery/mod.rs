@@ -160,6 +160,8 @@ pub async fn check_reads(
 
 #[cfg(test)]
 mod tests {
+    use super::super::emulate::complete_by_pieces;
+    use super::super::{Atomicity, Capabilities, Feature, Features};
     use super::*;
     use std::sync::Arc;
 
@@ -181,6 +183,27 @@ mod tests {
         for seed in 0..4 {
             let mut subject = Naive(Arc::new(MemoryStore::default()));
             run(&mut subject, Settings { seed, steps: 150 }).await.expect("the same store twice");
+        }
+    }
+
+    /// Each feature missing in turn, then all that can be emulated, then also atomic batches.
+    #[tokio::test]
+    async fn what_a_store_lacks_is_emulated_or_refused() {
+        let all = MemoryStore::default().capabilities();
+        let without = |feature| Capabilities { features: all.features.without(feature), ..all };
+        let mut lacking: Vec<_> = Feature::all().map(without).collect();
+        let emulated = Feature::all().filter(|feature| feature.is_emulated());
+        let features = emulated.fold(all.features, Features::without);
+        lacking.push(Capabilities { features, ..all });
+        lacking.push(Capabilities { features, atomicity: Atomicity::Row, ..all });
+        let seeds = std::env::var("NYALA_BATTERY_SEEDS").ok().and_then(|text| text.parse().ok());
+        for seed in 0..seeds.unwrap_or(3) {
+            for capabilities in &lacking {
+                let store = Arc::new(MemoryStore::with_capabilities(*capabilities));
+                let mut subject = Naive(complete_by_pieces(store, 1 + seed as usize % 16));
+                let agreed = run(&mut subject, Settings { seed, steps: 150 }).await;
+                agreed.unwrap_or_else(|error| panic!("with {:?}: {error}", capabilities.features));
+            }
         }
     }
 }

@@ -1,0 +1,91 @@
+//! Deletions and updates by condition, of scans and writes by key.
+//!
+//! Where batches are atomic the change is one batch. Elsewhere it is written as the keys come, and a row that others
+//! change meanwhile may be changed although it does not meet the conditions any more.
+
+use super::super::convert::array_of_values;
+use super::super::{
+    Atomicity, Batch, CellColumn, Delete, DeleteMode, Feature, Operation, Predicate, RowSelection,
+    ScanRequest, Snapshot, Store, Update, Upsert, WriteBatch, WriteMode,
+};
+use super::EmulatedSnapshot;
+use crate::error::Result;
+use crate::ids::{Sequence, TableId};
+use crate::schema::TableSchema;
+use arrow_array::{ArrayRef, UInt32Array};
+use arrow_buffer::BooleanBuffer;
+use std::sync::Arc;
+
+/// Deletes rows; returns the sequence of the last batch.
+pub(super) async fn delete(
+    store: &dyn Store,
+    snapshot: &EmulatedSnapshot,
+    delete: Delete,
+) -> Result<Sequence> {
+    let schema = snapshot.schema(delete.table)?;
+    let (table, mode) = (delete.table, DeleteMode::Blind);
+    let operation = |keys: Vec<ArrayRef>, _| Ok(Operation::DeleteKeys { table, mode, keys });
+    change(store, snapshot, &schema, (table, delete.rows, delete.predicates), operation)
+        .await
+        .map(|(last, _)| last)
+}
+
+/// Sets columns of rows; returns how many rows.
+pub(super) async fn update(store: &dyn Store, snapshot: &EmulatedSnapshot, update: Update) -> Result<u64> {
+    let schema = snapshot.schema(update.table)?;
+    update.validate(&schema)?;
+    // A row that was deleted meanwhile is not made again, where that can be asked for.
+    let mode = match store.capabilities().features.has(Feature::ConditionalRows) {
+        true => WriteMode::UpdateIgnore,
+        false => WriteMode::Upsert,
+    };
+    let operation = |keys: Vec<ArrayRef>, rows: usize| {
+        let cells = |column, values, null_cells| CellColumn { column, values, null_cells };
+        let keys = schema.key.iter().zip(keys);
+        let mut columns: Vec<_> = keys.map(|(column, values)| cells(*column, values, None)).collect();
+        for (column, value) in &update.assignments {
+            let column_type = schema.column(*column).expect("updates are validated").column_type;
+            let values = array_of_values(column_type, &vec![value.as_ref(); rows])?;
+            let null_cells = value.is_none().then(|| BooleanBuffer::new_set(rows));
+            // Of several assignments to one column the last counts.
+            columns.retain(|cells| cells.column != *column);
+            columns.push(cells(*column, values, null_cells));
+        }
+        Ok(Operation::Upsert(Upsert { table: update.table, mode, columns }))
+    };
+    let asked = (update.table, update.rows.clone(), update.predicates.clone());
+    change(store, snapshot, &schema, asked, operation).await.map(|(_, rows)| rows)
+}
+
+/// Writes an operation for the keys of each batch of rows; returns the last sequence and how many rows.
+async fn change(
+    store: &dyn Store,
+    snapshot: &EmulatedSnapshot,
+    schema: &TableSchema,
+    (table, rows, predicates): (TableId, RowSelection, Vec<Predicate>),
+    operation: impl Fn(Vec<ArrayRef>, usize) -> Result<Operation>,
+) -> Result<(Sequence, u64)> {
+    let by_series = schema.is_series_keyed();
+    let columns = if by_series { vec![schema.key[1]] } else { schema.key.clone() };
+    let request = ScanRequest { predicates, ..ScanRequest::by_key(table, rows, columns) };
+    let is_atomic = store.capabilities().atomicity == Atomicity::Batch;
+    let mut stream = snapshot.scan(request).await?;
+    let (mut operations, mut changed, mut last) = (Vec::new(), 0, snapshot.sequence());
+    while let Some(Batch { rows, series, columns }) = stream.next().await? {
+        let mut keys = columns;
+        if by_series {
+            let ids = series.iter().flat_map(|run| std::iter::repeat_n(run.series.0, run.rows as usize));
+            keys.insert(0, Arc::new(UInt32Array::from_iter_values(ids)));
+        }
+        changed += rows as u64;
+        operations.push(operation(keys, rows)?);
+        if !is_atomic {
+            let operations = std::mem::take(&mut operations);
+            last = store.write(WriteBatch { operations }).await?.sequence;
+        }
+    }
+    if !operations.is_empty() {
+        last = store.write(WriteBatch { operations }).await?.sequence;
+    }
+    Ok((last, changed))
+}

@@ -1,0 +1,214 @@
+//! What a store lacks and can be had all the same: done here once, above every store that lacks it.
+//!
+//! [`complete`] wraps a store. What the store can do goes through untouched; the rest is made of what every store can:
+//! scans forwards in order of keys, and writes by key.
+//!
+//! | missing | made of |
+//! |---|---|
+//! | conditions of inequality | the rows of the other conditions, looked through |
+//! | limits per first key column | all rows of each, counted |
+//! | scans backwards | a scan of the keys alone, which finds where pieces of a bounded size end; the pieces, last first |
+//! | order of time | a scan of the times alone, which finds ranges of time of a bounded size; these in turn, sorted |
+//! | aggregates | a scan, [`aggregate_by_scan`] |
+//! | deletions and updates by condition | a scan of the keys, then writes by key |
+//!
+//! Memory is bounded by pieces of so many rows, not by what is scanned; only the rows of all series at one instant are held
+//! together however many they are.
+
+mod changes;
+mod filter;
+mod pieces;
+mod reverse;
+mod time_order;
+
+use super::aggregate::aggregate_by_scan;
+use super::*;
+use filter::Filter;
+
+/// Rows that are held at once to put them into another order, where nobody says otherwise.
+const PIECE_ROWS: usize = 1 << 13;
+
+/// A store that lacks nothing which can be made of what it has: the same one if that is so already.
+pub fn complete(store: StoreRef) -> StoreRef {
+    complete_by_pieces(store, PIECE_ROWS)
+}
+
+/// The same, which holds about so many rows at once.
+pub fn complete_by_pieces(store: StoreRef, piece_rows: usize) -> StoreRef {
+    let features = store.capabilities().features;
+    match Feature::all().all(|feature| features.has(feature) || !feature.is_emulated()) {
+        true => store,
+        false => Arc::new(Emulated { store, piece_rows }),
+    }
+}
+
+struct Emulated {
+    store: StoreRef,
+    piece_rows: usize,
+}
+
+struct EmulatedSnapshot {
+    snapshot: SnapshotRef,
+    features: Features,
+    piece_rows: usize,
+}
+
+impl Emulated {
+    fn features(&self) -> Features {
+        self.store.capabilities().features
+    }
+
+    async fn snapshot_of(&self, freshness: Freshness) -> Result<EmulatedSnapshot> {
+        let snapshot = self.store.snapshot(freshness).await?;
+        Ok(EmulatedSnapshot { snapshot, features: self.features(), piece_rows: self.piece_rows })
+    }
+}
+
+#[async_trait]
+impl Store for Emulated {
+    fn capabilities(&self) -> Capabilities {
+        let capabilities = self.store.capabilities();
+        let emulated = Feature::all().filter(|feature| feature.is_emulated());
+        Capabilities { features: emulated.fold(capabilities.features, Features::with), ..capabilities }
+    }
+
+    fn tables(&self) -> Vec<(TableId, Arc<TableSchema>)> {
+        self.store.tables()
+    }
+
+    fn schema(&self, table: TableId) -> Result<Arc<TableSchema>> {
+        self.store.schema(table)
+    }
+
+    async fn create_tables(&self, schemas: Vec<TableSchema>) -> Result<Vec<TableId>> {
+        self.store.create_tables(schemas).await
+    }
+
+    async fn alter_tables(&self, changes: Vec<(TableId, Vec<Alteration>)>) -> Result<Vec<Arc<TableSchema>>> {
+        self.store.alter_tables(changes).await
+    }
+
+    async fn drop_tables(&self, tables: Vec<TableId>) -> Result<()> {
+        self.store.drop_tables(tables).await
+    }
+
+    async fn partitions(&self, table: TableId) -> Result<Vec<PartitionInfo>> {
+        self.store.partitions(table).await
+    }
+
+    async fn drop_partitions(&self, table: TableId, range: TimeRange) -> Result<Vec<PartitionInfo>> {
+        self.store.drop_partitions(table, range).await
+    }
+
+    async fn write(&self, batch: WriteBatch) -> Result<WriteOutcome> {
+        self.store.write(batch).await
+    }
+
+    async fn delete(&self, delete: Delete) -> Result<Sequence> {
+        match self.features().has(Feature::ChangesByPredicate) {
+            true => self.store.delete(delete).await,
+            false => {
+                let snapshot = self.snapshot_of(Freshness::Latest).await?;
+                changes::delete(&*self.store, &snapshot, delete).await
+            }
+        }
+    }
+
+    async fn update(&self, update: Update) -> Result<u64> {
+        match self.features().has(Feature::ChangesByPredicate) {
+            true => self.store.update(update).await,
+            false => {
+                let snapshot = self.snapshot_of(Freshness::Latest).await?;
+                changes::update(&*self.store, &snapshot, update).await
+            }
+        }
+    }
+
+    async fn snapshot(&self, freshness: Freshness) -> Result<SnapshotRef> {
+        Ok(Arc::new(self.snapshot_of(freshness).await?))
+    }
+}
+
+#[async_trait]
+impl Snapshot for EmulatedSnapshot {
+    fn sequence(&self) -> Sequence {
+        self.snapshot.sequence()
+    }
+
+    fn schema(&self, table: TableId) -> Result<Arc<TableSchema>> {
+        self.snapshot.schema(table)
+    }
+
+    async fn scan(&self, request: ScanRequest) -> Result<Box<dyn RowStream>> {
+        let schema = self.snapshot.schema(request.table)?;
+        request.validate(&schema)?;
+        let snapshot = self.snapshot.clone();
+        let missing = |feature| !self.features.has(feature);
+        match request.order {
+            Order::Key(Direction::Backward) if missing(Feature::ReverseScans) => {
+                let (forward, outer) = self.split(&request, &schema);
+                let scan = reverse::ReverseScan::begin(snapshot, schema, forward, self.piece_rows).await?;
+                Ok(Box::new(outer.over(Box::new(scan))))
+            }
+            Order::Time(direction) if missing(Feature::TimeOrder) => {
+                let (forward, outer) = self.split(&request, &schema);
+                let order = time_order::TimeOrder { direction, ties: request.ties.clone() };
+                let scan =
+                    time_order::TimeOrderScan::begin(snapshot, forward, order, self.piece_rows).await?;
+                Ok(Box::new(outer.over(Box::new(scan))))
+            }
+            _ if self.needs_filter(&request) => {
+                let (forward, outer) = self.split(&request, &schema);
+                let forward = ScanRequest { order: request.order, ties: request.ties.clone(), ..forward };
+                Ok(Box::new(outer.over(snapshot.scan(forward).await?)))
+            }
+            _ => snapshot.scan(request).await,
+        }
+    }
+
+    async fn aggregate(&self, request: AggregateRequest) -> Result<AggregateStates> {
+        match self.features.has(Feature::Aggregates) {
+            // The store would have to look through the rows itself.
+            true if self.features.has(Feature::NotEqual) || !has_inequality(&request.predicates) => {
+                self.snapshot.aggregate(request).await
+            }
+            _ => aggregate_by_scan(self, &request).await,
+        }
+    }
+
+    async fn time_bounds(&self, table: TableId, within: TimeRange) -> Result<Option<TimeRange>> {
+        self.snapshot.time_bounds(table, within).await
+    }
+
+    async fn estimate_rows(&self, table: TableId, within: TimeRange) -> Result<u64> {
+        self.snapshot.estimate_rows(table, within).await
+    }
+}
+
+fn is_inequality(predicate: &Predicate) -> bool {
+    matches!(predicate.comparison, Comparison::NotEqual(_))
+}
+
+fn has_inequality(predicates: &[Predicate]) -> bool {
+    predicates.iter().any(is_inequality)
+}
+
+impl EmulatedSnapshot {
+    fn needs_filter(&self, request: &ScanRequest) -> bool {
+        (!self.features.has(Feature::NotEqual) && has_inequality(&request.predicates))
+            || (!self.features.has(Feature::PrefixLimits) && request.limit_per_prefix.is_some())
+    }
+
+    /// A scan forwards by key that the store can do, and what is left to do with its rows.
+    fn split(&self, request: &ScanRequest, schema: &TableSchema) -> (ScanRequest, Filter) {
+        let left_out: Vec<Predicate> = match self.features.has(Feature::NotEqual) {
+            true => Vec::new(),
+            false => request.predicates.iter().filter(|each| is_inequality(each)).cloned().collect(),
+        };
+        let outer = Filter::new(request, schema, left_out.clone());
+        let mut forward = ScanRequest::by_key(request.table, request.rows.clone(), outer.columns_read());
+        forward.predicates =
+            request.predicates.iter().filter(|each| !left_out.contains(each)).cloned().collect();
+        (forward, outer)
+    }
+}
