@@ -1,6 +1,7 @@
 //! What of a batch depends on the rows there are: demands on its keys, and defaults of rows that come into being.
 
 use crate::cells::CellSource;
+use crate::claims::{ClaimedKey, Claims};
 use crate::key::KeyRange;
 use crate::memtable::{PreparedKeys, PreparedUpsert};
 use crate::merge;
@@ -11,34 +12,41 @@ use crate::version::TableVersion;
 use arrow_array::Array;
 use hashbrown::HashMap;
 use nyala_core::store::{Demand, Operation, RowPlace, WriteBatch};
-use nyala_core::{Error, Result, SeriesId, TableId, TimeRange};
+use nyala_core::{Error, Result, SeriesId, TableSchema, TimeRange};
 use std::sync::Arc;
 
-/// What a validated batch comes to, by a snapshot and the operations before each: without the rows that are left out, which
-/// come beside it, and with the defaults of new ones. A conflict where a demand does not hold that must.
-pub(crate) fn judge(snapshot: &EngineSnapshot, batch: WriteBatch) -> Result<(WriteBatch, Vec<RowPlace>)> {
+/// What a batch comes to.
+pub(crate) enum Judged {
+    /// Without the rows that are left out, and with the defaults of new ones.
+    Ready { batch: WriteBatch, conflicts: Vec<RowPlace>, keys: Vec<ClaimedKey> },
+    /// A key is claimed by a batch under this sequence: nothing is known before that is visible or has failed.
+    Claimed(u64),
+}
+
+/// Judges a validated batch by a snapshot and the operations before each; a conflict where a demand does not hold that
+/// must.
+pub(crate) fn judge(snapshot: &EngineSnapshot, batch: &WriteBatch, claims: &Claims) -> Result<Judged> {
     // What earlier operations of the batch made of a key.
-    let mut changed: HashMap<(TableId, Vec<u8>), bool> = HashMap::new();
+    let mut changed: HashMap<ClaimedKey, bool> = HashMap::new();
     let (mut operations, mut conflicts) = (Vec::with_capacity(batch.operations.len()), Vec::new());
-    for (number, operation) in batch.operations.into_iter().enumerate() {
+    for (number, operation) in batch.operations.iter().enumerate() {
         let id = operation.table();
         let table = snapshot.version.table(id)?;
-        let depends = match &operation {
-            Operation::Upsert(upsert) => upsert.depends_on_rows(&table.schema),
-            Operation::DeleteKeys { .. } => operation.demand().is_some(),
-        };
+        let depends = depends_on_rows(operation, &table.schema);
         let deletes = matches!(operation, Operation::DeleteKeys { .. });
         let mut rows = Rows { existed: vec![false; operation.rows()], left_out: Vec::new() };
-        let keys = keys_of(table, &operation);
+        let keys = keys_of(table, operation);
         let mut lookup = Lookup { snapshot, table, readers: HashMap::new() };
         for row in 0..keys.rows {
-            let mut key = Vec::new();
-            keys.encode(row, &mut key);
+            let mut key = (id, Vec::new());
+            keys.encode(row, &mut key.1);
+            if let Some(sequence) = claims.find(&key) {
+                return Ok(Judged::Claimed(sequence));
+            }
             if depends {
-                let known = changed.get(&(id, key.clone())).copied();
-                let exists = match known {
-                    Some(exists) => exists,
-                    None => lookup.exists(&keys, row, &key)?,
+                let exists = match changed.get(&key) {
+                    Some(exists) => *exists,
+                    None => lookup.exists(&keys, row, &key.1)?,
                 };
                 if operation.demand().is_some_and(|demand| exists != (demand == Demand::Present)) {
                     if !operation.ignores() {
@@ -52,18 +60,26 @@ pub(crate) fn judge(snapshot: &EngineSnapshot, batch: WriteBatch) -> Result<(Wri
                 }
                 rows.existed[row] = exists;
             }
-            changed.insert((id, key), !deletes);
+            changed.insert(key, !deletes);
         }
-        drop(keys);
         let operation = match operation {
             Operation::Upsert(upsert) if depends && upsert.mode.makes_rows() => {
-                Operation::Upsert(upsert.with_defaults(&table.schema, |row| !rows.existed[row])?)
+                Operation::Upsert(upsert.clone().with_defaults(&table.schema, |row| !rows.existed[row])?)
             }
-            other => other,
+            other => other.clone(),
         };
         rows.push_kept(operation, &mut operations);
     }
-    Ok((WriteBatch { operations }, conflicts))
+    let keys = changed.into_keys().collect();
+    Ok(Judged::Ready { batch: WriteBatch { operations }, conflicts, keys })
+}
+
+/// Whether what becomes of an operation depends on the rows there are.
+pub(crate) fn depends_on_rows(operation: &Operation, schema: &TableSchema) -> bool {
+    match operation {
+        Operation::Upsert(upsert) => upsert.depends_on_rows(schema),
+        Operation::DeleteKeys { mode, .. } => mode.demand().is_some(),
+    }
 }
 
 /// What is known of the rows of an operation.
@@ -135,9 +151,7 @@ impl Lookup<'_> {
             }
             return Ok(false);
         }
-        let mut end = key.to_vec();
-        end.push(0);
-        let range = KeyRange { start: key.to_vec(), end: Some(end) };
+        let range = KeyRange::one(key.to_vec());
         let mut merged = KeyedMerge::new(&self.table.tombstones, sequence, no_cells(), false);
         merged.add(&self.table.schema, &partition.rowsets, partition.memtables(), &range, 1)?;
         while let Some(piece) = merged.next_piece()? {

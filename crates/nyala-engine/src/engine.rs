@@ -105,6 +105,7 @@ impl Engine {
             version: RwLock::new(Arc::new(version)),
             gate: Arc::default(),
             watermark: Watermark::new(flushed),
+            claims: Arc::default(),
             next_rowset: AtomicU64::new(next_rowset),
             counters: Counters::default(),
             replayed_bytes: AtomicU64::new(0),
@@ -248,13 +249,11 @@ impl Engine {
     async fn check_no_nulls(&self, table: TableId, alterations: &[Alteration]) -> Result<()> {
         for alteration in alterations {
             let Alteration::SetNullable(id, false) = alteration else { continue };
-            let mut schema = TableSchema::clone(&*self.schema(table)?);
-            schema.alter([alteration.clone()], |_| false)?;
             let mut request = ScanRequest::by_key(table, RowSelection::All, Vec::new());
             request.predicates = vec![Predicate { column: *id, comparison: Comparison::IsNull }];
             request.limit = Some(1);
             if self.latest().scan(request).await?.next().await?.is_some() {
-                let name = schema.shown_name();
+                let name = self.schema(table)?.shown_name();
                 return Err(Error::conflict(format!("table {name}: rows of column {id} are NULL")));
             }
         }
@@ -453,14 +452,12 @@ impl Store for Engine {
             true => None,
             false => Some(self.shared.enter_tables(alone()).await?),
         };
-        for (table, alterations) in &changes {
-            self.check_no_nulls(*table, alterations).await?;
-        }
-        if changes
-            .iter()
-            .flat_map(|(_, all)| all)
-            .any(|each| matches!(each, Alteration::SetNullable(_, false)))
-        {
+        let forbids_null = |alteration: &Alteration| matches!(alteration, Alteration::SetNullable(_, false));
+        if changes.iter().flat_map(|(_, alterations)| alterations).any(forbids_null) {
+            altered(&self.shared.catalog.lock(), &self.shared.version(), changes.clone())?;
+            for (table, alterations) in &changes {
+                self.check_no_nulls(*table, alterations).await?;
+            }
             // What was looked at may not be lost where the change is not.
             self.shared.wal().sync()?;
         }

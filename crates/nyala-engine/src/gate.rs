@@ -1,8 +1,9 @@
 //! Who writes beside whom.
 //!
-//! Every batch shares the gates of the tables it writes to. Who must look before it writes (conditional upserts, deletes
-//! and updates by predicate, changes of a table) holds those tables' gates alone: nothing changes in them between the
-//! look and the write, however long it takes, and batches for other tables go on.
+//! Every batch shares the gates of the tables it writes to. Who must look before it writes (deletes and updates by
+//! predicate, changes of a table, large conditional batches) holds those tables' gates alone: nothing changes in them
+//! between the look and the write, however long it takes, and batches for other tables go on. Small conditional batches
+//! hold them alone only until the log has them, and claim their keys for the time after it (see `claims`).
 //!
 //! The store's gate is shared from before a batch has a sequence until it is applied, which is short. Held alone, no
 //! batch is under way: every sequence given out is applied, or failed.
@@ -17,16 +18,26 @@ use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Access {
     Shared,
+    /// Alone until the log has the batch; what others have claimed may still be on its way.
+    Claiming,
     Alone,
 }
 
 /// The gates of some tables, held.
-pub(crate) struct TableGates(#[expect(dead_code, reason = "held for its drop")] Vec<TableGate>);
+pub(crate) struct TableGates(Vec<TableGate>);
 
 #[expect(dead_code, reason = "held for their drop")]
 enum TableGate {
     Shared(OwnedRwLockReadGuard<()>),
+    Claiming(OwnedRwLockWriteGuard<()>),
     Alone(OwnedRwLockWriteGuard<()>),
+}
+
+impl TableGates {
+    /// Leaves those of which the keys are claimed now.
+    pub(crate) fn leave_claimed(&mut self) {
+        self.0.retain(|gate| !matches!(gate, TableGate::Claiming(_)));
+    }
 }
 
 impl Shared {
@@ -41,6 +52,7 @@ impl Shared {
             let gate = version.table(*id)?.gate.clone();
             gates.push(match access {
                 Access::Shared => TableGate::Shared(gate.read_owned().await),
+                Access::Claiming => TableGate::Claiming(gate.write_owned().await),
                 Access::Alone => TableGate::Alone(gate.write_owned().await),
             });
         }

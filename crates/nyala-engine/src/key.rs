@@ -118,6 +118,18 @@ impl KeyRange {
         self.end.as_ref().is_some_and(|end| *end <= self.start)
     }
 
+    /// One whole key: none begins with another.
+    pub(crate) fn one(key: Vec<u8>) -> Self {
+        let end = [&key[..], &[0]].concat();
+        Self { start: key, end: Some(end) }
+    }
+
+    /// Whether nothing is inside but the start and what begins with it.
+    pub(crate) fn is_one(&self) -> bool {
+        let Some(end) = &self.end else { return false };
+        end.strip_prefix(&self.start[..]) == Some(&[0]) || successor(self.start.clone()).as_ref() == Some(end)
+    }
+
     /// The keys a selection holds; [`RowSelection::Series`] is not one of keys.
     pub(crate) fn of(selection: &RowSelection, schema: &TableSchema) -> Result<Self> {
         match selection {

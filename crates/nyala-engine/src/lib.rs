@@ -10,6 +10,7 @@ mod block_on;
 mod catalog;
 mod cells;
 mod check;
+mod claims;
 mod compaction;
 mod demand;
 mod directory;

@@ -58,7 +58,7 @@ impl Shared {
             .await?;
             Work::Batch(WriteBatch { operations })
         };
-        self.log_and_apply(work, tables).await
+        self.log_and_apply(work, tables, Vec::new()).await
     }
 
     /// Sets columns of rows; returns how many rows.
@@ -90,7 +90,7 @@ impl Shared {
         })
         .await?;
         if held.rows > 0 {
-            self.log_and_apply(Work::Batch(WriteBatch { operations }), tables).await?;
+            self.log_and_apply(Work::Batch(WriteBatch { operations }), tables, Vec::new()).await?;
         }
         Ok(held.rows)
     }

@@ -1,6 +1,7 @@
 //! What the parts of an engine share.
 
 use crate::catalog::{Catalog, Writing};
+use crate::claims::Claims;
 use crate::fs::DirLock;
 use crate::maintenance::Signal;
 use crate::options::EngineOptions;
@@ -35,6 +36,7 @@ pub(crate) struct Shared {
     /// The store's gate: see `gate`.
     pub(crate) gate: Arc<tokio::sync::RwLock<()>>,
     pub(crate) watermark: Arc<Watermark>,
+    pub(crate) claims: Arc<Claims>,
     pub(crate) next_rowset: AtomicU64,
     pub(crate) counters: Counters,
     /// Bytes of records replayed when the engine was opened.
@@ -84,6 +86,11 @@ impl Shared {
             version: version.clone(),
             budget: self.budget.clone(),
         }
+    }
+
+    /// A view of everything applied, also what readers do not see yet. All of it is in the log.
+    pub(crate) fn applied(&self) -> EngineSnapshot {
+        EngineSnapshot { sequence: self.wal().next_sequence() - 1, ..self.snapshot() }
     }
 
     /// Gives up files of rowsets that were written for an edit that failed.

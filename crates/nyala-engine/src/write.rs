@@ -1,6 +1,6 @@
 //! A batch is written: checked, logged, applied, made visible, acknowledged.
 //!
-//! Batches share the gates of their tables; what must look before it writes holds them alone (see `gate`). A batch is
+//! Batches share the gates of their tables; what must look before it writes holds them alone (see `gate`, `claims`). A batch is
 //! applied only after the log has it, so a failed sync leaves nothing to undo. From the moment a batch is
 //! submitted to the log it is finished whatever happens to its caller: a future dropped half-way hands what
 //! is left to a thread.
@@ -11,6 +11,8 @@
 
 use crate::catalog::Edit;
 use crate::cells::CellSource;
+use crate::claims::{Claim, ClaimedKey};
+use crate::demand::{Judged, depends_on_rows};
 use crate::gate::{Access, TableGates};
 use crate::memtable::{PreparedKeys, PreparedUpsert};
 use crate::record::{self, Logged};
@@ -42,6 +44,9 @@ enum MemtableRoom {
     Full,
 }
 
+/// A conditional batch of more rows holds its tables alone until it is applied, rather than claim that many keys.
+const CLAIMED_ROWS_MAX: u64 = 1 << 12;
+
 /// What a batch comes to.
 pub(crate) enum Work {
     Batch(WriteBatch),
@@ -65,49 +70,73 @@ struct PendingInner {
     ticket: Ticket,
     entry: watermark::Entry,
     gates: Gates,
+    claim: Claim,
     /// The record, while the log has it.
     record: Charge,
 }
 
 impl Shared {
     /// Writes a batch.
-    pub(crate) async fn write(self: &Arc<Self>, mut batch: WriteBatch) -> Result<WriteOutcome> {
+    pub(crate) async fn write(self: &Arc<Self>, batch: WriteBatch) -> Result<WriteOutcome> {
         self.watermark.check()?;
         self.admit(|| memory_bytes(&batch)).await?;
-        let tables = self.enter_for(&batch).await?;
-        self.options.at_stage.at(Stage::Admitted);
-        self.validate(&batch)?;
-        let mut conflicts = Vec::new();
-        let version = self.version();
-        if batch.operations.iter().any(|operation| access_for(&version, operation) == Access::Alone) {
-            let snapshot = self.snapshot();
-            (batch, conflicts) = crate::demand::judge(&snapshot, batch)?;
-            if batch.operations.is_empty() {
-                return Ok(WriteOutcome { sequence: Sequence(snapshot.sequence), affected: 0, conflicts });
-            }
-        }
-        let affected = batch.operations.iter().map(|operation| operation.rows() as u64).sum();
-        let sequence = self.log_and_apply(Work::Batch(batch), tables).await?;
-        Ok(WriteOutcome { sequence, affected, conflicts })
-    }
-
-    /// Waits for the gates that a batch needs, by the schemas as they are when it has them.
-    async fn enter_for(&self, batch: &WriteBatch) -> Result<TableGates> {
         loop {
-            let needed = |version: &Version| -> Vec<_> {
-                let access = |operation: &Operation| (operation.table(), access_for(version, operation));
-                batch.operations.iter().map(access).collect()
+            let (tables, access) = self.enter_for(&batch).await?;
+            self.options.at_stage.at(Stage::Admitted);
+            self.validate(&batch)?;
+            if access == Access::Shared {
+                let affected = rows_of(&batch);
+                let sequence = self.log_and_apply(Work::Batch(batch), tables, Vec::new()).await?;
+                return Ok(WriteOutcome { sequence, affected, conflicts: Vec::new() });
+            }
+            let snapshot = self.applied();
+            let (batch, conflicts, keys) = match crate::demand::judge(&snapshot, &batch, &self.claims) {
+                Ok(Judged::Ready { batch, conflicts, keys }) => (batch, conflicts, keys),
+                Ok(Judged::Claimed(sequence)) => {
+                    drop(tables);
+                    self.watermark.reached(sequence).await?;
+                    continue;
+                }
+                Err(error) => {
+                    // Who is told of a conflict can read what there is.
+                    self.watermark.reached(snapshot.sequence).await?;
+                    return Err(error);
+                }
             };
-            let asked = needed(&self.version());
+            let (affected, keys) =
+                (rows_of(&batch), if access == Access::Claiming { keys } else { Vec::new() });
+            let sequence = match batch.operations.is_empty() {
+                true => {
+                    drop(tables);
+                    self.watermark.reached(snapshot.sequence).await?;
+                    Sequence(snapshot.sequence)
+                }
+                false => self.log_and_apply(Work::Batch(batch), tables, keys).await?,
+            };
+            return Ok(WriteOutcome { sequence, affected, conflicts });
+        }
+    }
+
+    /// Waits for the gates that a batch needs, by the schemas as they are when it has them; says also which the strictest
+    /// is.
+    async fn enter_for(&self, batch: &WriteBatch) -> Result<(TableGates, Access)> {
+        loop {
+            let asked = access_for(&self.version(), batch);
             let gates = self.enter_tables(asked.clone()).await?;
-            if needed(&self.version()) == asked {
-                return Ok(gates);
+            if access_for(&self.version(), batch) == asked {
+                let strictest = asked.into_iter().map(|(_, access)| access).max();
+                return Ok((gates, strictest.unwrap_or(Access::Shared)));
             }
         }
     }
 
-    /// Logs and applies what was checked.
-    pub(crate) async fn log_and_apply(self: &Arc<Self>, work: Work, tables: TableGates) -> Result<Sequence> {
+    /// Logs and applies what was checked; keys are claimed while the log has it.
+    pub(crate) async fn log_and_apply(
+        self: &Arc<Self>,
+        work: Work,
+        mut tables: TableGates,
+        keys: Vec<ClaimedKey>,
+    ) -> Result<Sequence> {
         let mut store = self.gate.clone().read_owned().await;
         let bytes = match &work {
             Work::Batch(batch) => {
@@ -139,14 +168,17 @@ impl Shared {
         };
         let sequence = ticket.sequence();
         entry.set_sequence(sequence);
+        let claim = self.claims.claim(keys, sequence);
+        tables.leave_claimed();
         let gates = Gates { _store: store, _tables: tables };
-        let inner = PendingInner { work, ticket, entry, gates, record };
+        let inner = PendingInner { work, ticket, entry, gates, claim, record };
         let mut pending = Pending { shared: self.clone(), inner: Some(inner) };
         self.options.at_stage.at(Stage::Submitted);
         let outcome = (&mut pending.inner.as_mut().expect("just put in").ticket).await;
-        let PendingInner { work, entry, gates, record, .. } = pending.inner.take().expect("not dropped");
+        let PendingInner { work, entry, gates, claim, record, .. } =
+            pending.inner.take().expect("not dropped");
         drop(record);
-        let finished = self.finish(&work, entry, sequence, outcome);
+        let finished = self.finish(&work, entry, claim, sequence, outcome);
         drop(gates);
         finished?;
         self.watermark.reached(sequence).await?;
@@ -171,6 +203,7 @@ impl Shared {
         &self,
         work: &Work,
         entry: watermark::Entry,
+        claim: Claim,
         sequence: u64,
         outcome: Result<u64>,
     ) -> Result<()> {
@@ -178,6 +211,8 @@ impl Shared {
             // What a panic leaves is lost with the entry, before the gates are left.
             catch_unwind(AssertUnwindSafe(|| self.apply(work, sequence))).map_err(|_| lost())?;
         }
+        // Who waited for it finds its rows.
+        drop(claim);
         entry.finish(Some(sequence));
         outcome.map(drop)
     }
@@ -323,12 +358,12 @@ impl Drop for Pending {
             let inner = inner.clone();
             move || {
                 let Some(inner) = inner.lock().take() else { return };
-                let PendingInner { work, ticket, entry, gates, record } = inner;
+                let PendingInner { work, ticket, entry, gates, claim, record } = inner;
                 let sequence = ticket.sequence();
                 let outcome = ticket.wait();
                 drop(record);
                 // Nobody waits for it any more.
-                let _ = shared.finish(&work, entry, sequence, outcome);
+                let _ = shared.finish(&work, entry, claim, sequence, outcome);
                 drop(gates);
             }
         };
@@ -340,16 +375,20 @@ impl Drop for Pending {
     }
 }
 
-/// How an operation needs its table: alone if it must know which rows there are.
-fn access_for(version: &Version, operation: &Operation) -> Access {
-    let is_conditional = match operation {
-        // Of a table that does not exist nothing has to be known.
-        Operation::Upsert(upsert) => {
-            version.table(upsert.table).is_ok_and(|table| upsert.depends_on_rows(&table.schema))
-        }
-        Operation::DeleteKeys { mode, .. } => mode.demand().is_some(),
+/// How a batch needs its tables: not with others where it must know which rows there are.
+fn access_for(version: &Version, batch: &WriteBatch) -> Vec<(TableId, Access)> {
+    // Of a table that does not exist nothing has to be known.
+    let depends = |operation: &Operation| {
+        version.table(operation.table()).is_ok_and(|table| depends_on_rows(operation, &table.schema))
     };
-    if is_conditional { Access::Alone } else { Access::Shared }
+    let strict = if rows_of(batch) > CLAIMED_ROWS_MAX { Access::Alone } else { Access::Claiming };
+    let access =
+        |operation: &Operation| (operation.table(), if depends(operation) { strict } else { Access::Shared });
+    batch.operations.iter().map(access).collect()
+}
+
+fn rows_of(batch: &WriteBatch) -> u64 {
+    batch.operations.iter().map(|operation| operation.rows() as u64).sum()
 }
 
 /// What the cells of a batch take, about.

@@ -81,12 +81,7 @@ impl KeyedCursor {
 
     /// Whether the range is one key, and the filter knows it is not here.
     fn excluded_by_filter(&self) -> Result<bool> {
-        let mut successor = self.range.start.clone();
-        if let Some(last) = successor.last_mut() {
-            *last = last.wrapping_add(1);
-        }
-        let whole = self.is_whole_key(&self.range.start);
-        if !whole || self.range.end.as_ref() != Some(&successor) || self.footer.bloom.length == 0 {
+        if !self.range.is_one() || !self.is_whole_key(&self.range.start) || self.footer.bloom.length == 0 {
             return Ok(false);
         }
         let filter = self.rowset.block(self.footer.bloom)?;

@@ -58,12 +58,19 @@ impl State {
         Ok(id)
     }
 
-    fn alter(&mut self, id: TableId, alterations: Vec<Alteration>) -> Result<Arc<TableSchema>> {
+    /// Changes a table, or its schema alone.
+    fn alter(
+        &mut self,
+        (id, alterations): (TableId, Vec<Alteration>),
+        with_rows: bool,
+    ) -> Result<Arc<TableSchema>> {
         for alteration in alterations {
             let mut schema = TableSchema::clone(&self.table(id)?.schema);
             schema.alter([alteration.clone()], |name| self.is_taken(name))?;
             let table = self.table_mut(id)?;
-            table.alter_rows(&alteration)?;
+            if with_rows {
+                table.alter_rows(&alteration)?;
+            }
             table.schema = Arc::new(schema);
         }
         Ok(self.table(id)?.schema.clone())
@@ -185,7 +192,10 @@ impl Store for MemoryStore {
     async fn alter_tables(&self, changes: Vec<(TableId, Vec<Alteration>)>) -> Result<Vec<Arc<TableSchema>>> {
         self.check_alterations(&changes)?;
         self.change(|state| {
-            changes.into_iter().map(|(id, alterations)| state.alter(id, alterations)).collect()
+            // What is wrong with schemas is said before what is wrong with rows.
+            let mut schemas = state.clone();
+            changes.iter().cloned().try_for_each(|change| schemas.alter(change, false).map(drop))?;
+            changes.into_iter().map(|change| state.alter(change, true)).collect()
         })
     }
 
