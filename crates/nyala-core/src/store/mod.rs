@@ -25,7 +25,9 @@ pub mod scan;
 pub mod windows;
 pub mod write;
 
-pub use aggregate::{AggregateFunction, AggregateRequest, AggregateStates, Measure, MeasureState};
+pub use aggregate::{
+    AggregateFunction, AggregateRequest, AggregateStates, Measure, MeasureState, SlidingWindows,
+};
 pub use capabilities::{Atomicity, Capabilities, Feature, Features};
 pub use predicate::{Comparison, Predicate};
 pub use scan::{

@@ -383,6 +383,23 @@ impl Accumulator<'_> {
         times: &IntegerBlock<'_>,
     ) -> BlockResult<()> {
         let function = self.function(measure);
+        if function == AggregateFunction::Increase {
+            // Every value counts, so that all windows are decoded together.
+            let (start, end) = (windows.bounds[0], windows.bounds[windows.count()]);
+            let mut column = Column::new(Kind::of(column_type));
+            block.decode(start..end, &mut column)?;
+            let mut decoded = Vec::with_capacity((end - start) as usize);
+            times.decode_range(start..end, &mut decoded)?;
+            let bounds = windows.bounds.iter().map(|bound| bound - start).collect();
+            self.add_column(
+                measure,
+                &WindowRows { first: windows.first, bounds },
+                &column,
+                column_type,
+                &decoded,
+            );
+            return Ok(());
+        }
         let ends = matches!(function, AggregateFunction::First | AggregateFunction::Last);
         for (index, pair) in windows.bounds.windows(2).enumerate() {
             let mut rows = pair[0]..pair[1];

@@ -71,6 +71,7 @@ fn append(state: &mut MeasureState, more: MeasureState) {
             counts.extend(more_counts);
         }
         (MeasureState::Selected(selected), MeasureState::Selected(more)) => append_selected(selected, more),
+        (MeasureState::Increase(increases), MeasureState::Increase(more)) => increases.extend(more),
         _ => unreachable!("both halves compute the same"),
     }
 }

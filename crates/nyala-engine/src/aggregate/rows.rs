@@ -94,6 +94,16 @@ impl Accumulator<'_> {
                 self.add_count(measure, window, count as u64);
             }
             AggregateFunction::Sum => self.sum_window(measure, window, column, column_type, rows),
+            AggregateFunction::Increase => {
+                let words = words(column);
+                let number = |row: usize| match column_type {
+                    ColumnType::Float64 => f64::from_bits(words[row]),
+                    ColumnType::UInt64 => words[row] as f64,
+                    _ => words[row] as i64 as f64,
+                };
+                let values = rows.filter(valued).map(|row| (times[row], number(row)));
+                self.add_increase(measure, window, values);
+            }
             AggregateFunction::First => {
                 if let Some(row) = rows.clone().find(valued) {
                     self.offer(measure, window, candidate(column, column_type, row), times[row]);

@@ -127,6 +127,21 @@ impl<'a> Accumulator<'a> {
         }
     }
 
+    /// Adds the next values of a counter in a window, with their times.
+    pub(super) fn add_increase(
+        &mut self,
+        measure: usize,
+        window: usize,
+        values: impl Iterator<Item = (i64, f64)>,
+    ) {
+        match &mut self.states.measures[measure] {
+            MeasureState::Increase(increases) => {
+                values.for_each(|(time_ns, value)| increases.add(self.base + window, time_ns, value));
+            }
+            _ => unreachable!("not an increase"),
+        }
+    }
+
     /// Adds to the counts of windows from `first` on.
     pub(super) fn add_counts(&mut self, measure: usize, first: usize, counts: impl Iterator<Item = u64>) {
         match &mut self.states.measures[measure] {

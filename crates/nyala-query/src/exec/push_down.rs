@@ -283,6 +283,7 @@ fn reduction(
             let times_ns = present.iter().map(|slot| selected.times_ns[*slot]).collect();
             (present, values, times_ns)
         }
+        MeasureState::Increase(_) => unreachable!("no function of InfluxQL is one"),
     };
     let windows: Vec<u32> = present.iter().map(|slot| (slot - start + first_window) as u32).collect();
     // Only selected values have times, and references are not pushed down.

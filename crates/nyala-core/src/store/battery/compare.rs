@@ -1,10 +1,10 @@
 //! Comparing what two stores answer.
 
-use super::super::aggregate::{MeasureState, SelectedValues};
+use super::super::aggregate::{MeasureState, SelectedValues, SlidingWindows, aggregate_sliding};
 use super::super::convert::value_at;
 use super::super::{
     AggregateFunction, AggregateRequest, AggregateStates, Direction, Freshness, Measure, Order,
-    PartitionInfo, RowSelection, ScanRequest, Snapshot, Store,
+    PartitionInfo, RowSelection, ScanRequest, Snapshot, Store, Windows,
 };
 use crate::error::Result;
 use crate::ids::{SeriesId, TableId};
@@ -108,6 +108,70 @@ pub(super) async fn compare_aggregate(
         let first = (0..).find(|at| found.get(*at) != expected.get(*at)).unwrap_or(0);
         format!("{:?}, not {:?}; measure {first} of {request:?}", found.get(first), expected.get(first))
     })
+}
+
+/// An aggregate of both in windows that overlap, and in each of them by itself; `request` names the subject's table.
+pub(super) async fn compare_sliding(
+    subject: &dyn Snapshot,
+    model: &dyn Snapshot,
+    model_table: TableId,
+    request: &AggregateRequest,
+    windows: SlidingWindows,
+) -> Outcome {
+    let model_request = AggregateRequest { table: model_table, ..request.clone() };
+    let found = aggregate_sliding(subject, request, windows).await;
+    let expected = aggregate_sliding(model, &model_request, windows).await;
+    let together = expected.as_ref().ok().cloned();
+    let shown = |states| describe(states, request);
+    compare_outcomes(found.map(shown), expected.map(shown), |found, expected| {
+        format!("{found:?}, not {expected:?}; in {windows:?} of {request:?}")
+    })?;
+    let Some(together) = together else { return Ok(()) };
+    for window in 0..windows.count {
+        let start_ns = windows.start_ns + windows.step_ns * window as i64;
+        let range = TimeRange::new(start_ns, start_ns + windows.range_ns);
+        let alone = AggregateRequest { windows: Windows::single(range), ..model_request.clone() };
+        let alone = model.aggregate(alone).await.map_err(|error| error.to_string())?;
+        for (measure, (alone, together)) in alone.measures.iter().zip(&together.measures).enumerate() {
+            for group in 0..request.groups {
+                let function = request.measures[measure].function;
+                let alone = exact_slot(alone, function, group);
+                let together = exact_slot(together, function, group * windows.count + window);
+                if alone != together {
+                    return Err(format!(
+                        "{together:?}, not {alone:?}; measure {measure} of window {window} in {windows:?} of {request:?}"
+                    ));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What does not depend on the order in which values were added, nor on where a NaN stands.
+fn exact_slot(state: &MeasureState, function: AggregateFunction, slot: usize) -> Option<String> {
+    let is_extreme = matches!(function, AggregateFunction::Min | AggregateFunction::Max);
+    match state {
+        MeasureState::Count(counts) => Some(counts[slot].to_string()),
+        MeasureState::SumInteger { sums, counts } => Some(format!("{} of {}", sums[slot], counts[slot])),
+        MeasureState::SumFloat { counts, .. } => Some(counts[slot].to_string()),
+        MeasureState::Increase(increases) => {
+            let ends = (increases.first_ns[slot], increases.last_ns[slot]);
+            let values = (increases.first[slot], increases.last[slot]);
+            (increases.counts[slot] > 0).then(|| format!("{ends:?} {values:?} of {}", increases.counts[slot]))
+        }
+        MeasureState::Selected(selected) => {
+            selected.series[slot]?;
+            match &selected.values {
+                SelectedValues::Float(_) if is_extreme => None,
+                SelectedValues::Int(values) => Some(values[slot].to_string()),
+                SelectedValues::UInt(values) => Some(values[slot].to_string()),
+                SelectedValues::Float(values) => Some(values[slot].to_string()),
+                SelectedValues::Bool(values) => Some(values[slot].to_string()),
+                SelectedValues::String(values) => Some(values[slot].clone()),
+            }
+        }
+    }
 }
 
 /// Times between which rows lie: the subject's may be wider.

@@ -22,7 +22,7 @@ use super::{Freshness, Snapshot, SnapshotRef, Store, StoreRef};
 use crate::error::Result;
 use crate::ids::TableId;
 use async_trait::async_trait;
-use compare::{compare_aggregate, compare_bounds, compare_partitions, compare_scan};
+use compare::{compare_aggregate, compare_bounds, compare_partitions, compare_scan, compare_sliding};
 
 /// What may be done to a store between operations without a reader noticing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,6 +152,8 @@ pub async fn check_reads(
             let request = generator.aggregate(&table);
             compare_aggregate(subject, model, table.model, &request).await?;
         }
+        let (request, windows) = (generator.aggregate(&table), generator.sliding());
+        compare_sliding(subject, model, table.model, &request, windows).await?;
         let within = generator.time_range();
         compare_bounds(subject, table.subject, model, table.model, within).await?;
     }

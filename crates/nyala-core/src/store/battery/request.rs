@@ -2,7 +2,7 @@
 
 use super::super::{
     AggregateFunction, AggregateRequest, Comparison, Direction, Measure, Order, Predicate, ScanRequest,
-    WindowRuns, Windows,
+    SlidingWindows, WindowRuns, Windows,
 };
 use super::generate::{Generator, KnownTable, SERIES, TIME_SPAN_NS};
 use crate::ids::{ColumnId, SeriesId};
@@ -91,7 +91,7 @@ impl Generator {
     /// An aggregate of the subject's table.
     pub fn aggregate(&mut self, table: &KnownTable) -> AggregateRequest {
         let schema = &table.schema;
-        let groups = 1 + self.below(3) as usize;
+        let mut groups = 1 + self.below(3) as usize;
         let mut series: Vec<(SeriesId, u32)> = Vec::new();
         for id in (0..SERIES as u32).chain([u32::MAX]) {
             if !self.chance(4) {
@@ -117,7 +117,12 @@ impl Generator {
         // Stores may take ways of their own where one function is all that is asked for.
         use AggregateFunction::{First, Last, Max, Min};
         let favourite = self.chance(3).then(|| [Last, Max, Min, First][self.below(4) as usize]);
-        let measures = (0..1 + self.below(5)).map(|_| self.measure(schema, favourite)).collect();
+        let measures: Vec<_> = (0..1 + self.below(5)).map(|_| self.measure(schema, favourite)).collect();
+        if measures.iter().any(|measure| measure.function == AggregateFunction::Increase) && !self.chance(8) {
+            // It is asked of groups of one series.
+            series.iter_mut().zip(0..).for_each(|((_, group), number)| *group = number);
+            groups = series.len();
+        }
         AggregateRequest {
             table: table.subject,
             series: series.into(),
@@ -130,14 +135,23 @@ impl Generator {
         }
     }
 
+    /// Windows that overlap, or have gaps.
+    pub fn sliding(&mut self) -> SlidingWindows {
+        let width = |generator: &mut Self| 1 + generator.below(TIME_SPAN_NS as u64 / 4) as i64;
+        let (step_ns, range_ns) = (width(self), width(self));
+        let range_ns = if self.chance(3) { step_ns * (1 + range_ns % 4) } else { range_ns };
+        let start_ns = self.below(TIME_SPAN_NS as u64) as i64 - TIME_SPAN_NS / 2;
+        SlidingWindows { start_ns, step_ns, range_ns, count: self.below(20) as usize }
+    }
+
     /// A function that a column has: the favourite, if there is one and the column has it.
     fn measure(&mut self, schema: &TableSchema, favourite: Option<AggregateFunction>) -> Measure {
-        use AggregateFunction::{Count, First, Last, Max, Min, Sum};
+        use AggregateFunction::{Count, First, Increase, Last, Max, Min, Sum};
         let cells = if favourite.is_some() && schema.columns.len() > 2 { 2 } else { 1 };
         let column = &schema.columns[cells + self.below((schema.columns.len() - cells) as u64) as usize];
         let functions: &[AggregateFunction] = match column.column_type {
             ColumnType::Int64 | ColumnType::UInt64 | ColumnType::Float64 => {
-                &[Count, Sum, Min, Max, First, Last]
+                &[Count, Sum, Min, Max, First, Last, Increase]
             }
             ColumnType::Bool | ColumnType::Timestamp => &[Count, Min, Max, First, Last],
             ColumnType::String => &[Count, First, Last],
