@@ -36,9 +36,12 @@ impl Epoch {
 }
 
 /// Times written lately: rows of several series at one time follow each other, or windows come again in each series.
+#[derive(Default)]
 pub(super) struct WrittenTimes {
-    /// By the time's hash.
-    places: Box<[(i64, u8, TimeText); WRITTEN_TIMES]>,
+    /// By the time's hash; none in short answers, which hardly have a time twice.
+    places: Vec<(i64, u8, TimeText)>,
+    /// Times written without places.
+    written: usize,
     date: WrittenDate,
 }
 
@@ -49,25 +52,32 @@ const TIME_BYTES: usize = 40;
 /// A time in quotes, and nothing of meaning after it.
 type TimeText = [u8; TIME_BYTES];
 
-impl Default for WrittenTimes {
-    fn default() -> Self {
-        Self { places: Box::new([(0, 0, [0; TIME_BYTES]); WRITTEN_TIMES]), date: WrittenDate::default() }
-    }
-}
-
 impl WrittenTimes {
     /// Appends a time as [`push_rfc3339`] does, in quotes. All are of one zone.
     pub(super) fn push(&mut self, out: &mut Vec<u8>, time_ns: i64, zone: Option<Zone>) {
+        if self.places.is_empty() {
+            if self.written < WRITTEN_TIMES {
+                self.written += 1;
+                let mut text = [0; TIME_BYTES];
+                let length = self.date.write(time_ns, zone, &mut text);
+                return push_text(out, &text, length);
+            }
+            self.places.resize(WRITTEN_TIMES, (0, 0, [0; TIME_BYTES]));
+        }
         let hash = (time_ns as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
         let (written_ns, length, text) = &mut self.places[hash as usize % WRITTEN_TIMES];
         if *written_ns != time_ns || *length == 0 {
             *length = self.date.write(time_ns, zone, text) as u8;
             *written_ns = time_ns;
         }
-        // A fixed length is a few stores; as many bytes as there are would be a call.
-        out.extend_from_slice(text);
-        out.truncate(out.len() - TIME_BYTES + usize::from(*length));
+        push_text(out, text, usize::from(*length));
     }
+}
+
+fn push_text(out: &mut Vec<u8>, text: &TimeText, length: usize) {
+    // A fixed length is a few stores; as many bytes as there are would be a call.
+    out.extend_from_slice(text);
+    out.truncate(out.len() - TIME_BYTES + length);
 }
 
 /// Appends a time in RFC 3339, with as many fractional digits as it has, in a zone.
