@@ -1,17 +1,51 @@
-//! The store contract: what the database asks of storage.
+//! The store contract: what the database asks of storage. A store can be written from this page and the types it names.
 //!
 //! Two real stores implement it, the embedded engine and an Apache Kudu cluster, and a naive one in
-//! memory ([`memory::MemoryStore`]) judges both. The contract knows tables, keys, versions and scans,
-//! never logs or compaction. Catalog and series index are ordinary tables of the same store, so they
-//! are written once and share the atomicity of a write batch with the points they belong to.
+//! memory ([`memory::MemoryStore`]) judges both: where these words leave something open, it decides. The contract knows
+//! tables, keys, versions and scans, never logs or compaction. Catalog and series index are ordinary tables of the same
+//! store.
 //!
-//! Invariants every store keeps unless [`Capabilities`] says otherwise:
-//! - a batch is atomic: after a crash, and for every snapshot, all of it is there or nothing;
-//! - an acknowledged batch is in every snapshot taken later, and survives a crash;
-//! - the later write of a cell wins, by log order, within a batch the later operation, within an
-//!   upsert the later row; absent cells leave what was stored;
-//! - a snapshot never changes while it is held;
-//! - keys hold every value of their columns' types, except that the time of a series-keyed table ends before `i64::MAX`.
+//! # Tables
+//! A [`TableSchema`] has typed columns, some of which are the key. Rows are unique by their keys and kept in their order,
+//! column by column of the key: integers as numbers, text and bytes by their bytes, `false` before `true`. A cell is a
+//! value, NULL, or absent, which reads as NULL. Keys hold every value of their columns' types, except that the time of a
+//! table of series ends before `i64::MAX`. What only one [`TableKind`](crate::TableKind) can do says so.
+//!
+//! The store gives ids to tables and columns and never uses one again. Names of tables are unique, those of columns need
+//! not be. A column that rows must have ([`ColumnSchema::nullable`](crate::ColumnSchema::nullable)) is never NULL: what
+//! leaves it out of a new row without a default is refused before anything is stored. A default is what a row gets that
+//! *comes into being* without a word of the column; rows that are there keep what they have.
+//!
+//! # Writing
+//! A [`WriteBatch`] is a list of operations, as if they were done one after the other, row by row: the later one wins.
+//! Absent cells leave what was stored. Each operation says what it demands of its keys ([`WriteMode`], [`DeleteMode`]).
+//! When a call returns, the batch is durable, and in every snapshot taken from then on by whoever is told of it.
+//! Concurrent batches have some order, in which each sees all before it.
+//!
+//! With [`Atomicity::Batch`] all of a batch is there after a crash, and for every snapshot, or nothing of it; a demand
+//! that does not hold keeps all of it out. With [`Atomicity::Row`] that is so for each row, and what does not meet its
+//! demand is left out alone.
+//!
+//! # Reading
+//! A [`Snapshot`] never changes while it is held: no write, flush, alteration or drop shows in it. [`Freshness`] says what
+//! it has to show. Scans come in the order that is asked for, in batches of some tens of thousands of rows at most; work
+//! that takes long says so ([`crate::before_long_work`]) and stops when its future is dropped. Sums of floats have one
+//! order of addition, defined in [`aggregate`].
+//!
+//! # Errors
+//! [`ErrorKind`](crate::ErrorKind) says what the caller can do. `Invalid`: the request contradicts the schema or itself.
+//! `Missing`: a table, column, partition or range does not exist. `Conflict`: it contradicts what is stored. `Unsupported`
+//! names a [`Feature`] the store lacks. `Retry`: nothing was stored, later it may be. `Unknown`: it may have been stored.
+//! What is wrong with a request itself is said before what it meets, with schemas before with rows. After an error other
+//! than `Unknown` nothing was changed, where batches are atomic.
+//!
+//! # What may be missing
+//! [`Capabilities`] say it. Whoever uses a store takes it from [`emulate::complete`], which makes what can be made of what
+//! there is; the rest is refused by name.
+//!
+//! # How a store is proved
+//! By the conformance battery (feature `battery`): random steps on it and on the naive store, side by side, with
+//! disturbances of its own kind between them. It asks for what the store says it can do, and that the rest is refused.
 
 pub mod aggregate;
 #[cfg(feature = "battery")]
