@@ -97,7 +97,8 @@ impl Catalog {
         measurement.presence().read().narrow(&mut others, std::iter::once(time));
         let some = SeriesSet::Ids(others.iter().take(WITNESSES_AT_ONCE).map(SeriesId).collect());
         for series in [some, SeriesSet::All] {
-            let mut request = times_of(measurement, RowSelection::Series { series, time });
+            let rows = RowSelection::Series { series, time };
+            let mut request = ScanRequest::by_key(measurement.table(), rows, vec![TIME_COLUMN]);
             request.limit = Some(1);
             let mut rows = self.snapshot().await?.scan(request).await?;
             while let Some(batch) = rows.next().await? {
@@ -116,15 +117,7 @@ impl Catalog {
         ids: RoaringBitmap,
         time: TimeRange,
     ) -> Result<RoaringBitmap> {
-        let rows = RowSelection::Series { series: series_set(measurement, &ids), time };
-        let mut request = times_of(measurement, rows);
-        request.limit_per_prefix = Some(1);
-        let mut found = RoaringBitmap::new();
-        let mut rows = self.snapshot().await?.scan(request).await?;
-        while let Some(batch) = rows.next().await? {
-            found.extend(batch.series.iter().map(|run| run.series.0));
-        }
-        Ok(found)
+        measurement.series_with_points(&self.snapshot().await?, series_set(measurement, &ids), time).await
     }
 
     /// Drops the partitions of a measurement that lie wholly within a range, and the series that have no point left
@@ -206,9 +199,4 @@ fn series_set(measurement: &Measurement, ids: &RoaringBitmap) -> SeriesSet {
         true => SeriesSet::All,
         false => SeriesSet::Ids(ids.iter().map(SeriesId).collect()),
     }
-}
-
-/// A scan for what rows there are, without their fields.
-fn times_of(measurement: &Measurement, rows: RowSelection) -> ScanRequest {
-    ScanRequest::by_key(measurement.table(), rows, vec![TIME_COLUMN])
 }

@@ -12,6 +12,7 @@ pub mod ingest;
 mod names;
 mod records;
 pub mod retention;
+pub mod scan;
 pub mod series;
 pub mod users;
 pub mod write;

@@ -7,7 +7,7 @@ use arrow_array::types::TimestampNanosecondType;
 use async_trait::async_trait;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::schema::TIME_COLUMN;
-use nyala_core::store::{Operation, RowSelection, ScanRequest, SeriesSet, StoreRef, WriteBatch};
+use nyala_core::store::{Operation, StoreRef, WriteBatch};
 use nyala_core::{Error, Result, SeriesId, TimeRange};
 use nyala_db::catalog::{Catalog, Measurement, PolicyChange};
 use nyala_db::idle::IdleRules;
@@ -139,14 +139,11 @@ impl Bed {
     /// What a query finds.
     async fn query(&self, filter: &TagFilter, time: TimeRange) -> Points {
         let measurement = self.measurement().await;
-        let _stay = self.catalog.recall(&measurement, time, filter).await.unwrap();
-        let shards = measurement.shards_within(time).await;
-        let mut ids = measurement.series().select(filter);
-        measurement.narrow(&mut ids, shards.as_deref());
-        let series = SeriesSet::Ids(ids.iter().map(SeriesId).collect());
-        let rows = RowSelection::Series { series, time };
-        let request = ScanRequest::by_key(measurement.table(), rows, vec![TIME_COLUMN]);
-        let mut rows = self.store.inner.latest().scan(request).await.unwrap();
+        let found = self.catalog.points(&measurement, filter, time).await.unwrap();
+        let snapshot = self.catalog.snapshot().await.unwrap();
+        let Some(mut rows) = found.scan(&snapshot, vec![TIME_COLUMN]).await.unwrap() else {
+            return Points::new();
+        };
         let (mut points, mut ids) = (Points::new(), BTreeMap::new());
         while let Some(batch) = rows.next().await.unwrap() {
             let times = batch.columns[0].as_primitive::<TimestampNanosecondType>();

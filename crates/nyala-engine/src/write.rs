@@ -1,7 +1,7 @@
 //! A batch is written: checked, logged, applied, made visible, acknowledged.
 //!
-//! Batches share the gates of their tables; what must look before it writes holds them alone (see `gate`, `claims`). A batch is
-//! applied only after the log has it, so a failed sync leaves nothing to undo. From the moment a batch is
+//! Batches share the gates of their tables; what must look before it writes holds them alone (see `gate`, `claims`). A
+//! batch is applied only after the log has it, so a failed sync leaves nothing to undo. From the moment a batch is
 //! submitted to the log it is finished whatever happens to its caller: a future dropped half-way hands what
 //! is left to a thread.
 //!

@@ -10,8 +10,7 @@
 use arrow_array::cast::AsArray;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::schema::TIME_COLUMN;
-use nyala_core::store::{RowSelection, ScanRequest, SeriesSet};
-use nyala_core::{Result, SeriesId, TimeRange};
+use nyala_core::{Result, TimeRange};
 use nyala_db::catalog::{Catalog, Measurement};
 use nyala_db::idle::IdleRules;
 use nyala_db::ingest::ParseOptions;
@@ -94,15 +93,9 @@ impl Bed {
         let measurement = self.measurement()?;
         let filter = TagFilter::Equal("namespace".into(), "team-7".into());
         block_on(async {
-            let _stay = self.catalog.recall(&measurement, time, &filter).await?;
-            let shards = measurement.shards_within(time).await;
-            let mut ids = measurement.series().select(&filter);
-            measurement.narrow(&mut ids, shards.as_deref());
-            let series = SeriesSet::Ids(ids.iter().map(SeriesId).collect());
-            let rows = RowSelection::Series { series, time };
-            let request = ScanRequest::by_key(measurement.table(), rows, vec![TIME_COLUMN]);
-            let snapshot = self.catalog.snapshot().await.expect("a snapshot");
-            let Some(mut rows) = measurement.scan(&snapshot, request).await? else { return Ok(0) };
+            let points = self.catalog.points(&measurement, &filter, time).await?;
+            let snapshot = self.catalog.snapshot().await?;
+            let Some(mut rows) = points.scan(&snapshot, vec![TIME_COLUMN]).await? else { return Ok(0) };
             let mut points = 0;
             while let Some(batch) = rows.next().await? {
                 points +=

@@ -16,8 +16,7 @@ use crate::plan::condition::split_tags;
 use crate::plan::rewrite::compile_regex;
 use arrow_array::{BooleanArray, Int64Array, StringArray};
 use nyala_core::before_long_work;
-use nyala_core::schema::TIME_COLUMN;
-use nyala_core::store::{RowSelection, ScanRequest, SeriesSet};
+use nyala_core::store::SeriesSet;
 use nyala_core::time::truncate_to_width;
 use nyala_core::{Error, Result, SeriesId, TimeRange};
 use nyala_db::catalog::Measurement;
@@ -154,7 +153,9 @@ async fn find(
         let stay = Arc::new(context.catalog.recall(&measurement, shards, &tags).await?);
         let mut series = measurement.series().select(&tags);
         if time != TimeRange::ALL {
-            series = having_rows(&measurement, &series, shards, context).await?;
+            let ids = SeriesSet::Ids(series.iter().map(SeriesId).collect());
+            let snapshot = context.catalog.snapshot().await?;
+            series = measurement.series_with_points(&snapshot, ids, shards).await?;
         }
         if !series.is_empty() {
             found.entry(measurement.name().to_owned()).or_default().push(Found { measurement, series, stay });
@@ -247,25 +248,6 @@ fn selected(
         Rules::Tags if names_measurement(condition, measurement.name())? == Some(false) => Ok(None),
         Rules::Tags => Ok(Some(series_filter(condition, measurement, true)?.unwrap_or(TagFilter::All))),
     }
-}
-
-async fn having_rows(
-    measurement: &Measurement,
-    series: &RoaringBitmap,
-    time: TimeRange,
-    context: &QueryContext,
-) -> Result<RoaringBitmap> {
-    let series = SeriesSet::Ids(series.iter().map(SeriesId).collect());
-    let rows = RowSelection::Series { series, time };
-    let mut request = ScanRequest::by_key(measurement.table(), rows, vec![TIME_COLUMN]);
-    request.limit_per_prefix = Some(1);
-    let mut found = RoaringBitmap::new();
-    let snapshot = context.catalog.snapshot().await?;
-    let Some(mut rows) = measurement.scan(&snapshot, request).await? else { return Ok(found) };
-    while let Some(batch) = rows.next().await? {
-        found.extend(batch.series.iter().map(|run| run.series.0));
-    }
-    Ok(found)
 }
 
 pub(super) async fn measurements(statement: &ShowMeasurements, context: &QueryContext) -> Result<Answer> {

@@ -15,9 +15,8 @@ use hyper::header::{CONTENT_ENCODING, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 use nyala_core::schema::TIME_COLUMN;
-use nyala_core::store::{RowSelection, ScanRequest, SeriesSet};
 use nyala_core::{Error, Result, SeriesId, TimeRange};
-use nyala_db::catalog::{Catalog, FieldType, Measurement};
+use nyala_db::catalog::{Catalog, Field, FieldType, Measurement};
 use nyala_db::series::TagFilter;
 use nyala_query::exec::QueryMemory;
 use nyala_query::influxql::Regex;
@@ -240,10 +239,12 @@ async fn answer(
         if !asked.names.iter().all(|name| name.holds(measurement.name())) {
             continue;
         }
-        let _stay = catalog.recall(&measurement, asked.time, &asked.tags).await?;
-        let Some(request) = scan_of(&measurement, asked).await else { continue };
+        let fields = measurement.fields();
+        let is_sample = |field: &&Field| field.name == FIELD && field.field_type == FieldType::Float;
+        let Some(field) = fields.iter().find(is_sample) else { continue };
+        let points = catalog.points(&measurement, &asked.tags, asked.time).await?;
         let mut of_measurement: Vec<Series> = Vec::new();
-        let Some(mut rows) = measurement.scan(&snapshot, request).await? else { continue };
+        let Some(mut rows) = points.scan(&snapshot, vec![TIME_COLUMN, field.column]).await? else { continue };
         while let Some(batch) = rows.next().await? {
             let times = batch.columns[0].as_primitive::<TimestampNanosecondType>().values();
             let values = batch.columns[1].as_primitive::<Float64Type>().values();
@@ -284,23 +285,6 @@ impl Series {
         memory.charge(ANSWER_FACTOR * bytes.len() + size_of::<Series>())?;
         Ok(Self { id, tags, bytes })
     }
-}
-
-/// What reads the samples of a measurement; `None` where it has none that are asked for.
-async fn scan_of(measurement: &Measurement, asked: &Asked) -> Option<ScanRequest> {
-    let fields = measurement.fields();
-    let field = fields.iter().find(|field| field.name == FIELD && field.field_type == FieldType::Float)?;
-    let shards = measurement.shards_within(asked.time).await;
-    let mut ids = measurement.series().select(&asked.tags);
-    measurement.narrow(&mut ids, shards.as_deref());
-    if ids.is_empty() {
-        return None;
-    }
-    let series = SeriesSet::Ids(ids.iter().map(SeriesId).collect());
-    let rows = RowSelection::Series { series, time: asked.time };
-    let mut request = ScanRequest::by_key(measurement.table(), rows, vec![TIME_COLUMN, field.column]);
-    request.skip_empty_rows = true;
-    Some(request)
 }
 
 /// The one result of the answer, with its series.
