@@ -9,7 +9,7 @@
 use crate::error::{Error, Result};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// What memory is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,13 +66,13 @@ impl Component {
 }
 
 /// Gives so many bytes back, if it can.
-type Reclaim = Box<dyn Fn(u64) + Send + Sync>;
+type Reclaim = Arc<dyn Fn(u64) + Send + Sync>;
 
 /// The shared account.
 pub struct MemoryBudget {
     limit_bytes: u64,
     used_bytes: [AtomicU64; COMPONENTS.len()],
-    reclaim: OnceLock<Reclaim>,
+    reclaim: RwLock<Option<Reclaim>>,
 }
 
 impl fmt::Debug for MemoryBudget {
@@ -84,20 +84,23 @@ impl fmt::Debug for MemoryBudget {
 impl MemoryBudget {
     /// An account with a limit.
     pub fn new(limit_bytes: u64) -> Arc<Self> {
-        Arc::new(Self { limit_bytes, used_bytes: Default::default(), reclaim: OnceLock::new() })
+        Arc::new(Self { limit_bytes, used_bytes: Default::default(), reclaim: RwLock::default() })
     }
 
     /// Says what is asked for memory that is held for speed alone, when there is none left. It is asked by whoever takes
-    /// memory, in that thread; only the first counts.
+    /// memory, in that thread; only the last one counts.
     pub fn reclaim_by(&self, reclaim: impl Fn(u64) + Send + Sync + 'static) {
-        let _ = self.reclaim.set(Box::new(reclaim));
+        *self.reclaim.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(reclaim));
     }
 
     /// Whether so many bytes more stay within some bound, after what is held for speed alone was asked to make room.
     fn has_room(&self, bytes: u64, most: u64) -> bool {
         let beyond = || self.total_bytes().saturating_add(bytes).saturating_sub(most);
-        if let (1.., Some(reclaim)) = (beyond(), self.reclaim.get()) {
-            reclaim(beyond());
+        if beyond() > 0 {
+            let reclaim = self.reclaim.read().unwrap_or_else(PoisonError::into_inner).clone();
+            if let Some(reclaim) = reclaim {
+                reclaim(beyond());
+            }
         }
         beyond() == 0
     }

@@ -250,7 +250,10 @@ impl Engine {
         for alteration in alterations {
             let Alteration::SetNullable(id, false) = alteration else { continue };
             let mut request = ScanRequest::by_key(table, RowSelection::All, Vec::new());
-            request.predicates = vec![Predicate { column: *id, comparison: Comparison::IsNull }];
+            // One that the same call adds is NULL in every row.
+            if self.schema(table)?.column(*id).is_some() {
+                request.predicates = vec![Predicate { column: *id, comparison: Comparison::IsNull }];
+            }
             request.limit = Some(1);
             if self.latest().scan(request).await?.next().await?.is_some() {
                 let name = self.schema(table)?.shown_name();
@@ -377,6 +380,8 @@ fn altered(
 ) -> Result<(Vec<Edit>, Version, Vec<Arc<TableSchema>>)> {
     let (mut edits, mut altered, mut answers) = (Vec::new(), version.clone(), Vec::new());
     let mut dropped: BTreeMap<TableId, Vec<ColumnId>> = BTreeMap::new();
+    // Names that these changes give up (false) and give.
+    let mut names: HashMap<String, bool> = HashMap::new();
     for (id, alterations) in changes {
         let mut table = TableVersion::clone(altered.table(id)?);
         let mut schema = TableSchema::clone(&table.schema);
@@ -387,7 +392,18 @@ fn altered(
                 dropped_columns.push(*id);
             }
         }
-        schema.alter(alterations, |name| catalog.is_taken(name))?;
+        if alterations.iter().any(|each| matches!(each, Alteration::Rename(_))) {
+            // Each name is free as soon as it was given up.
+            for alteration in alterations {
+                let old = schema.name.clone();
+                schema
+                    .alter([alteration], |name| names.get(name).copied().unwrap_or(catalog.is_taken(name)))?;
+                names.insert(old, false);
+                names.insert(schema.name.clone(), true);
+            }
+        } else {
+            schema.alter(alterations, |name| catalog.is_taken(name))?;
+        }
         table.schema = Arc::new(schema);
         answers.push(table.schema.clone());
         let (schema, dropped_columns) = (table.schema.clone(), dropped_columns.clone());
@@ -534,8 +550,10 @@ impl Store for Engine {
     }
 
     async fn snapshot(&self, freshness: Freshness) -> Result<SnapshotRef> {
-        if let Freshness::AtLeast(Sequence(sequence)) = freshness {
-            self.shared.wait_for(sequence).await?;
+        match freshness {
+            Freshness::Latest => {}
+            Freshness::AtLeast(Sequence(sequence)) => self.shared.wait_for(sequence).await?,
+            Freshness::Past(_) => self.capabilities().need(Feature::History)?,
         }
         Ok(self.latest())
     }

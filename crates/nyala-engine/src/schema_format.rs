@@ -123,6 +123,16 @@ pub(crate) fn take_schema(reader: &mut Reader<'_>) -> Result<(TableSchema, Vec<C
     let partitioning = Partitioning { hash, ranges };
     let mut schema = TableSchema { partitioning, ..TableSchema::keyed(name, columns, key) };
     schema.kind = kind.unwrap_or_else(|| kind_by_key(&schema));
+    if kind.is_none() {
+        // Earlier versions took what nobody asks for any more: points without a gap, buckets of anything.
+        let is_series_keyed = schema.is_series_keyed();
+        let TableSchema { columns, key, partitioning, .. } = &mut schema;
+        let fields = columns.iter_mut().filter(|column| is_series_keyed && !key.contains(&column.id));
+        fields.for_each(|column| column.nullable = true);
+        let is_of_key =
+            |columns: &[ColumnId]| !columns.is_empty() && columns.iter().all(|id| key.contains(id));
+        partitioning.hash.retain(|(columns, buckets)| *buckets > 1 && is_of_key(columns));
+    }
     // Rowsets may hold cells of columns that were dropped, which would come back under their ids.
     let after_dropped = dropped_columns.iter().map(|id| id.0 + 1).max().unwrap_or(0);
     schema.next_column = ColumnId(schema.next_column.0.max(after_dropped));
@@ -178,6 +188,20 @@ fn take_value(reader: &mut Reader<'_>) -> Result<Value> {
 mod tests {
     use super::*;
     use nyala_core::ColumnType;
+
+    #[test]
+    fn what_earlier_versions_took_opens() {
+        let mut schema = TableSchema::measurement("points", 1000);
+        schema.columns.push(ColumnSchema::new(ColumnId(2), "v", ColumnType::Int64).required());
+        schema.next_column = ColumnId(3);
+        schema.partitioning.hash =
+            vec![(vec![ColumnId(0)], 1), (vec![ColumnId(2)], 4), (vec![ColumnId(1)], 4)];
+        let mut bytes = Vec::new();
+        put_schema(&mut bytes, &schema, &[]);
+        let (read, _) = take_schema(&mut Reader::new(&bytes)).expect("it opens");
+        assert_eq!(read.partitioning.hash, [(vec![ColumnId(1)], 4)]);
+        assert!(read.is_series_keyed() && read.columns[2].nullable);
+    }
 
     #[test]
     fn schemas_survive_their_encoding() {

@@ -94,12 +94,13 @@ impl Shared {
                 Ok(Judged::Ready { batch, conflicts, keys }) => (batch, conflicts, keys),
                 Ok(Judged::Claimed(sequence)) => {
                     drop(tables);
-                    self.watermark.reached(sequence).await?;
+                    self.wait_for_others(sequence).await?;
                     continue;
                 }
                 Err(error) => {
+                    drop(tables);
                     // Who is told of a conflict can read what there is.
-                    self.watermark.reached(snapshot.sequence).await?;
+                    self.wait_for_others(snapshot.sequence).await?;
                     return Err(error);
                 }
             };
@@ -108,13 +109,19 @@ impl Shared {
             let sequence = match batch.operations.is_empty() {
                 true => {
                     drop(tables);
-                    self.watermark.reached(snapshot.sequence).await?;
+                    self.wait_for_others(snapshot.sequence).await?;
                     Sequence(snapshot.sequence)
                 }
                 false => self.log_and_apply(Work::Batch(batch), tables, keys).await?,
             };
             return Ok(WriteOutcome { sequence, affected, conflicts });
         }
+    }
+
+    /// Waits until batches of others are visible, or have failed, for one that is not in the log.
+    async fn wait_for_others(&self, sequence: u64) -> Result<()> {
+        // What broke off was theirs.
+        self.watermark.reached(sequence).await.or_else(|error| self.watermark.check().and(Err(error)))
     }
 
     /// Waits for the gates that a batch needs, by the schemas as they are when it has them; says also which the strictest
@@ -207,9 +214,10 @@ impl Shared {
         sequence: u64,
         outcome: Result<u64>,
     ) -> Result<()> {
-        if outcome.is_ok() {
-            // What a panic leaves is lost with the entry, before the gates are left.
-            catch_unwind(AssertUnwindSafe(|| self.apply(work, sequence))).map_err(|_| lost())?;
+        if outcome.is_ok() && catch_unwind(AssertUnwindSafe(|| self.apply(work, sequence))).is_err() {
+            // What a panic leaves is lost with the entry, before keys and gates are free for others.
+            drop(entry);
+            return Err(lost());
         }
         // Who waited for it finds its rows.
         drop(claim);

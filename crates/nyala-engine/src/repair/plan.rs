@@ -21,7 +21,7 @@ use crate::shared::{ROWSET_DIR, WAL_DIR};
 use crate::table_map::TableMap;
 use crate::wal;
 use nyala_core::store::Operation;
-use nyala_core::{Result, TableId};
+use nyala_core::{ColumnId, Result, TableId, TableSchema};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -183,7 +183,11 @@ impl Planner<'_> {
                 rowsets: IdMap::default(),
                 tombstones: Vec::new(),
             });
-            if newest.insert(origin.table) && origin.schema.columns.len() >= table.schema.columns.len() {
+            // Columns are only ever added and dropped: who has seen more of that is newer.
+            let age = |schema: &TableSchema, dropped: &[ColumnId]| (schema.next_column, dropped.len());
+            let is_newer =
+                age(&origin.schema, &origin.dropped_columns) > age(&table.schema, &table.dropped_columns);
+            if newest.insert(origin.table) && is_newer {
                 table.schema = origin.schema.clone();
                 table.dropped_columns.clone_from(&origin.dropped_columns);
             }

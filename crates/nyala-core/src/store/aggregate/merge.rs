@@ -5,6 +5,16 @@ use crate::error::{Error, Result};
 use crate::store::Snapshot;
 
 impl MeasureState {
+    /// Whether states are of the same kind and type.
+    fn is_like(&self, other: &MeasureState) -> bool {
+        match (self, other) {
+            (MeasureState::Selected(own), MeasureState::Selected(other)) => {
+                std::mem::discriminant(&own.values) == std::mem::discriminant(&other.values)
+            }
+            _ => std::mem::discriminant(self) == std::mem::discriminant(other),
+        }
+    }
+
     /// Adds the state of a slot of `other` to a slot: what comes after it.
     pub(super) fn add_slot(
         &mut self,
@@ -80,6 +90,14 @@ pub async fn aggregate_tables(
     requests: &[AggregateRequest],
 ) -> Result<AggregateStates> {
     let [first, others @ ..] = requests else { return Err(Error::invalid("an aggregate of no table")) };
+    if first.measures.iter().any(|measure| measure.function == AggregateFunction::Increase) {
+        let mut groups: Vec<u32> =
+            requests.iter().flat_map(|request| request.series.iter().map(|(_, group)| *group)).collect();
+        groups.sort_unstable();
+        if groups.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(Error::invalid("the increase of a group of several series"));
+        }
+    }
     let mut states = snapshot.aggregate(first.clone()).await?;
     for request in others {
         let functions = |request: &AggregateRequest| -> Vec<_> {
@@ -92,7 +110,7 @@ pub async fn aggregate_tables(
         }
         let more = snapshot.aggregate(request.clone()).await?;
         for ((state, more), measure) in states.measures.iter_mut().zip(&more.measures).zip(&first.measures) {
-            if std::mem::discriminant(state) != std::mem::discriminant(more) {
+            if !state.is_like(more) {
                 return Err(Error::invalid("aggregates of tables that differ in the types of their columns"));
             }
             (0..first.slots()).for_each(|slot| state.add_slot(slot, measure.function, more, slot));
@@ -130,7 +148,7 @@ mod tests {
 
     #[tokio::test]
     async fn tables_are_aggregated_as_if_they_were_one() -> Result<()> {
-        use AggregateFunction::{Count, First, Max, Sum};
+        use AggregateFunction::{Count, First, Increase, Max, Sum};
         let store = MemoryStore::default();
         let first = table(&store, "first", &[(1, 5, 3), (1, 15, 4), (2, 5, 9)]).await?;
         let second = table(&store, "second", &[(7, 3, 1), (7, 16, 8)]).await?;
@@ -162,6 +180,16 @@ mod tests {
         let narrow = Windows::Regular { start_ns: 0, width_ns: 9, count: 2 };
         let other = AggregateRequest { windows: narrow, ..request(second, &[(7, 0)]) };
         assert!(aggregate_tables(&*snapshot, &[both[0].clone(), other]).await.is_err());
+        let third = store.create_table(TableSchema::measurement("third", 100)).await?;
+        store.alter_table(third, vec![Alteration::add_column("v", ColumnType::Float64)]).await?;
+        let snapshot = store.latest();
+        let of_floats = [both[0].clone(), request(third, &[(1, 0)])];
+        assert!(aggregate_tables(&*snapshot, &of_floats).await.is_err(), "other types");
+        let grown = both.map(|both| AggregateRequest { measures: vec![measure(Increase)], ..both });
+        assert!(aggregate_tables(&*snapshot, &grown).await.is_err(), "two series of group 0");
+        let [alone, other] = grown;
+        let apart = AggregateRequest { series: [(SeriesId(2), 1)].into(), ..alone };
+        assert!(aggregate_tables(&*snapshot, &[apart, other]).await.is_ok());
         Ok(())
     }
 }

@@ -163,7 +163,8 @@ impl AggregateRequest {
                 }
             }
         }
-        let states = self.slots().checked_mul(self.measures.len().max(1));
+        let slots = self.groups.checked_mul(self.windows.count());
+        let states = slots.and_then(|slots| slots.checked_mul(self.measures.len().max(1)));
         if states.is_none_or(|states| states > STATES_MAX) {
             return Err(Error::limit(format!(
                 "more than {STATES_MAX} groups × windows × functions in one query"

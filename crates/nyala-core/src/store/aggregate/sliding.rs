@@ -5,9 +5,16 @@
 //! order floats are added. A NaN that comes first in a pane hides the extremes of that pane, as it does those of any
 //! window: who has any leaves them out by a condition (`>= -inf` holds for no NaN).
 
-use super::{AggregateRequest, AggregateStates, MeasureState};
+use super::{AggregateRequest, AggregateStates, MeasureState, STATES_MAX};
+use crate::before_long_work;
 use crate::error::{Error, Result};
 use crate::store::{Snapshot, WindowRuns, Windows};
+use crate::time::TimeRange;
+
+/// Panes that are added up at most for the windows of a group: a second or so.
+const PANES_ADDED_MAX: i128 = 1 << 28;
+/// Those of a group that are added up without asking whether anybody waits: a millisecond or so.
+const PANES_AT_ONCE: usize = 1 << 16;
 
 /// Windows at equal steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,16 +39,25 @@ struct Panes {
 }
 
 impl SlidingWindows {
-    fn panes(&self) -> Result<Panes> {
+    /// The panes, and that they are no more than `most`.
+    fn panes(&self, most: usize) -> Result<Panes> {
         if self.step_ns <= 0 || self.range_ns <= 0 {
             return Err(Error::invalid("steps and widths of windows are positive"));
         }
-        let (whole, rest_ns) = ((self.range_ns / self.step_ns) as usize, self.range_ns % self.step_ns);
-        let steps = self.count.saturating_sub(1).saturating_add(whole);
-        let end_ns = i128::from(self.start_ns) + (steps as i128 + 1) * i128::from(self.step_ns);
-        if end_ns > i128::from(i64::MAX) {
-            return Err(Error::invalid("windows beyond the end of time"));
+        if self.count <= 1 {
+            let end_ns = self.start_ns.checked_add(self.range_ns).ok_or_else(beyond)?;
+            let windows = Windows::single(TimeRange::new(self.start_ns, end_ns));
+            return Ok(Panes { windows, step: 1, range: 1 });
         }
+        let (whole, rest_ns) = (self.range_ns / self.step_ns, self.range_ns % self.step_ns);
+        let steps = self.count as i128 - 1 + i128::from(whole);
+        if 2 * (steps + 1) > most as i128 || self.count as i128 * i128::from(whole + 1) > PANES_ADDED_MAX {
+            return Err(Error::limit("windows that overlap too often: take longer steps, or fewer"));
+        }
+        if i128::from(self.start_ns) + (steps + 1) * i128::from(self.step_ns) > i128::from(i64::MAX) {
+            return Err(beyond());
+        }
+        let (whole, steps) = (whole as usize, steps as usize);
         if rest_ns == 0 {
             let windows = Windows::Regular { start_ns: self.start_ns, width_ns: self.step_ns, count: steps };
             return Ok(Panes { windows, step: 1, range: whole });
@@ -55,15 +71,22 @@ impl SlidingWindows {
     }
 }
 
+fn beyond() -> Error {
+    Error::invalid("windows beyond the end of time")
+}
+
 /// Computes a request for windows that overlap, in place of its own: the state of a group and window stands at
 /// `group * windows.count + window`.
+///
+/// # Errors
+/// Limit where there are more states than [`STATES_MAX`], or more panes to add up in a group than some hundred million.
 pub async fn aggregate_sliding(
     snapshot: &dyn Snapshot,
     request: &AggregateRequest,
     windows: SlidingWindows,
 ) -> Result<AggregateStates> {
     let schema = snapshot.schema(request.table)?;
-    let panes = windows.panes()?;
+    let panes = windows.panes(STATES_MAX / (request.groups * request.measures.len()).max(1))?;
     let request = AggregateRequest { windows: panes.windows, ..request.clone() };
     request.validate(&schema)?;
     let of_panes = snapshot.aggregate(request.clone()).await?;
@@ -74,6 +97,10 @@ pub async fn aggregate_sliding(
         let column = schema.column(measure.column).expect("the store has answered");
         let mut state = MeasureState::empty(measure.function, column.column_type, slots)?;
         for group in 0..request.groups {
+            // Whoever waits may give it up.
+            if windows.count * panes.range > PANES_AT_ONCE {
+                before_long_work().await;
+            }
             for window in 0..windows.count {
                 let first = group * pane_count + window * panes.step;
                 let slot = group * windows.count + window;
@@ -84,4 +111,24 @@ pub async fn aggregate_sliding(
         measures.push(state);
     }
     Ok(AggregateStates { measures })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_computed_is_refused_before_it_takes_room() {
+        let refused = |start_ns, step_ns, range_ns, count| {
+            SlidingWindows { start_ns, step_ns, range_ns, count }.panes(STATES_MAX).is_err()
+        };
+        let day_ns = 86_400_000_000_000;
+        assert!(refused(0, 2, 3, 10_000_000_000), "more panes than there may be states");
+        assert!(refused(0, 1, 1 << 20, 1 << 20), "each pane is in a million windows");
+        assert!(refused(i64::MAX - 10, 5, 11, 1), "beyond the end of time");
+        assert!(refused(0, 0, 5, 3) && refused(0, 5, 0, 3));
+        assert!(refused(i64::MIN, 1, 1, usize::MAX));
+        assert!(!refused(0, 1, day_ns, 1) && !refused(1, i64::MAX, 1, 1) && !refused(0, 1, day_ns, 0));
+        assert!(!refused(0, 15_000_000_000, 5 * 60_000_000_000, 20_000));
+    }
 }

@@ -18,8 +18,8 @@ pub use generate::Generator;
 pub use step::{Outcome, Step};
 
 use super::memory::MemoryStore;
-use super::{Freshness, Snapshot, SnapshotRef, Store, StoreRef};
-use crate::error::Result;
+use super::{Feature, Freshness, Snapshot, SnapshotRef, Store, StoreRef};
+use crate::error::{ErrorKind, Result};
 use crate::ids::TableId;
 use async_trait::async_trait;
 use compare::{compare_aggregate, compare_bounds, compare_partitions, compare_scan, compare_sliding};
@@ -101,6 +101,11 @@ pub async fn run(subject: &mut dyn Subject, settings: Settings) -> std::result::
             }
             22..45 => {
                 let subject = latest(&*store).await.map_err(|error| place("snapshot", error))?;
+                if !store.capabilities().features.has(Feature::History) {
+                    let past = store.snapshot(Freshness::Past(generator.time())).await;
+                    let kind = past.err().map(|error| error.kind());
+                    assert_eq!(kind, Some(ErrorKind::Unsupported), "a past that the store does not keep");
+                }
                 check_reads(&mut generator, &*subject, &*model.latest())
                     .await
                     .map_err(|error| place("reads", error))?;
@@ -163,7 +168,7 @@ pub async fn check_reads(
 #[cfg(test)]
 mod tests {
     use super::super::emulate::complete_by_pieces;
-    use super::super::{Atomicity, Capabilities, Feature, Features};
+    use super::super::{Atomicity, Capabilities, Features};
     use super::*;
     use std::sync::Arc;
 

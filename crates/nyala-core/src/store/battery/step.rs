@@ -80,6 +80,9 @@ impl Generator {
             8..11 => {
                 let mut changes = vec![(table.model, self.alterations(&table))];
                 let other = self.any_table().filter(|other| other.model != table.model && self.chance(3));
+                if let Some(other) = other.as_ref().filter(|_| self.chance(4)) {
+                    return Step::Alter(self.renames(&table, other));
+                }
                 changes.extend(other.map(|other| (other.model, self.alterations(&other))));
                 Step::Alter(changes)
             }
@@ -105,6 +108,18 @@ impl Generator {
             schemas.push(schemas[0].clone());
         }
         Step::Create(schemas)
+    }
+
+    /// One table gets the name of another, which gives it up before, or does not; or both get the same.
+    fn renames(&mut self, one: &KnownTable, other: &KnownTable) -> Vec<(TableId, Vec<Alteration>)> {
+        self.names += 1;
+        let fresh = format!("table {}", self.names);
+        let (first, second) = match self.below(3) {
+            0 => (fresh, one.schema.name.clone()),
+            1 => (other.schema.name.clone(), fresh),
+            _ => (fresh.clone(), fresh),
+        };
+        vec![(one.model, vec![Alteration::Rename(first)]), (other.model, vec![Alteration::Rename(second)])]
     }
 
     fn alterations(&mut self, table: &KnownTable) -> Vec<Alteration> {
@@ -138,6 +153,7 @@ impl Generator {
                     table.schema.column(id).map_or(ColumnType::Bool, |column| column.column_type);
                 vec![Alteration::SetDefault(id, (!self.chance(4)).then(|| self.value(column_type)))]
             }
+            11 if self.chance(6) => vec![add(self, next), Alteration::SetNullable(next, false)],
             11 => vec![Alteration::SetNullable(any(self), self.chance(2))],
             12 => {
                 let (hidden, encoding) =

@@ -1,7 +1,7 @@
 //! Deletions and updates by condition, of scans and writes by key.
 //!
-//! Where batches are atomic the change is one batch. Elsewhere it is written as the keys come, and a row that others
-//! change meanwhile may be changed although it does not meet the conditions any more.
+//! Where batches are atomic the change is one batch, elsewhere it is written as the keys come. A row that others change
+//! between the scan and the write may be changed although it does not meet the conditions any more.
 
 use super::super::convert::array_of_values;
 use super::super::{
@@ -39,6 +39,10 @@ pub(super) async fn update(store: &dyn Store, snapshot: &EmulatedSnapshot, updat
         true => WriteMode::UpdateIgnore,
         false => WriteMode::Upsert,
     };
+    // A row that might be made again would need what every row has to have.
+    if mode == WriteMode::Upsert && schema.demanding_columns().next().is_some() {
+        store.capabilities().need(Feature::ConditionalRows)?;
+    }
     let operation = |keys: Vec<ArrayRef>, rows: usize| {
         let cells = |column, values, null_cells| CellColumn { column, values, null_cells };
         let keys = schema.key.iter().zip(keys);
@@ -57,7 +61,7 @@ pub(super) async fn update(store: &dyn Store, snapshot: &EmulatedSnapshot, updat
     change(store, snapshot, &schema, asked, operation).await.map(|(_, rows)| rows)
 }
 
-/// Writes an operation for the keys of each batch of rows; returns the last sequence and how many rows.
+/// Writes an operation for the keys of each batch of rows; returns the last sequence and how many rows were there.
 async fn change(
     store: &dyn Store,
     snapshot: &EmulatedSnapshot,
@@ -77,15 +81,16 @@ async fn change(
             let ids = series.iter().flat_map(|run| std::iter::repeat_n(run.series.0, run.rows as usize));
             keys.insert(0, Arc::new(UInt32Array::from_iter_values(ids)));
         }
-        changed += rows as u64;
         operations.push(operation(keys, rows)?);
         if !is_atomic {
             let operations = std::mem::take(&mut operations);
-            last = store.write(WriteBatch { operations }).await?.sequence;
+            let written = store.write(WriteBatch { operations }).await?;
+            (last, changed) = (written.sequence, changed + written.affected);
         }
     }
     if !operations.is_empty() {
-        last = store.write(WriteBatch { operations }).await?.sequence;
+        let written = store.write(WriteBatch { operations }).await?;
+        (last, changed) = (written.sequence, changed + written.affected);
     }
     Ok((last, changed))
 }
