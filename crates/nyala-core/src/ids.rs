@@ -29,6 +29,6 @@ id! {
     SeriesId(u32)
 }
 id! {
-    /// A position in the store's log. What has the larger sequence is newer.
+    /// How far a store has come. What has the larger sequence is newer.
     Sequence(u64)
 }

@@ -143,12 +143,13 @@ pub enum Ranges {
     /// One that holds everything.
     #[default]
     One,
-    /// Of the timestamp key column, made as rows arrive.
+    /// Of the first timestamp column of the key, made as rows arrive.
     Time {
         /// Each this wide, ns; aligned by [`window_of_width`]. Changing the width touches new ranges only.
         width_ns: i64,
     },
-    /// Of key columns, made and dropped by [`Alteration`]s. A row that lies in none of them is refused.
+    /// Of key columns, made and dropped by [`Alteration`]s. A row that would come into being or be changed by its key, and
+    /// lies in none of them, is refused with its batch as missing; deletions and changes by condition find none there.
     Keys {
         /// The columns.
         columns: Vec<ColumnId>,
@@ -326,7 +327,8 @@ impl TableSchema {
         self.validate()
     }
 
-    fn apply(&mut self, alteration: Alteration, is_taken: &dyn Fn(&str) -> bool) -> Result<()> {
+    /// Applies an alteration, without a look at whether the schema is valid then.
+    pub(crate) fn apply(&mut self, alteration: Alteration, is_taken: &dyn Fn(&str) -> bool) -> Result<()> {
         let table = self.shown_name();
         match alteration {
             Alteration::AddColumn(NewColumn { name, column_type, nullable, default, hidden, encoding }) => {
@@ -374,7 +376,12 @@ impl TableSchema {
                 return Err(Error::conflict(format!("table {name:?} exists")));
             }
             Alteration::Rename(name) => self.name = name,
-            Alteration::SetPartitionWidth(width_ns) => self.partitioning.ranges = Ranges::Time { width_ns },
+            Alteration::SetPartitionWidth(width_ns) if self.partitioning.time_width_ns().is_some() => {
+                self.partitioning.ranges = Ranges::Time { width_ns };
+            }
+            Alteration::SetPartitionWidth(_) => {
+                return Err(Error::invalid(format!("table {table} is not divided by ranges of time")));
+            }
             Alteration::AddRange(span) => {
                 let spans = self.spans_mut()?;
                 let place = spans.partition_point(|other| other.is_before(&span));
@@ -450,6 +457,11 @@ impl TableSchema {
             }
         }
         for column in &self.columns {
+            if let ColumnType::Decimal { precision, scale } = column.column_type
+                && (precision == 0 || precision > 38 || scale > precision as i8)
+            {
+                return fail(format!("column {:?}: a decimal has 1 to 38 digits", column.name));
+            }
             if let Some(default) = &column.default {
                 array_of_values(column.column_type, &[Some(default)])
                     .map_err(|error| error.context(format!("the default of column {:?}", column.name)))?;

@@ -28,7 +28,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use bytes::Bytes;
 use nyala_core::memory::{Charge, Component};
-use nyala_core::store::{Operation, Upsert, WriteBatch, WriteOutcome};
+use nyala_core::store::{Operation, Upsert, WriteBatch, WriteOutcome, validate_keys};
 use nyala_core::time::partition_time;
 use nyala_core::{Error, ErrorKind, Result, Sequence, TableId, TableSchema, TimeRange};
 use parking_lot::Mutex;
@@ -435,23 +435,8 @@ fn check_strings(array: &ArrayRef) -> Result<()> {
 }
 
 fn check_keys(schema: &TableSchema, keys: &[ArrayRef]) -> Result<()> {
-    let name = || schema.shown_name();
-    let fail = |words: &str| Err(Error::invalid(format!("table {}: keys to delete {words}", name())));
-    if keys.len() != schema.key.len() {
-        return fail("do not have the key's columns");
-    }
-    let rows = keys[0].len();
-    keys.iter().try_for_each(check_strings)?;
-    for (id, array) in schema.key.iter().zip(keys) {
-        let column_type = schema.column(*id).expect("schemas are validated").column_type;
-        if array.data_type() != &column_type.data_type() {
-            return fail("have other types");
-        }
-        if array.len() != rows || array.null_count() > 0 {
-            return fail("are not whole");
-        }
-    }
-    Ok(())
+    validate_keys(schema, keys)?;
+    keys.iter().try_for_each(check_strings)
 }
 
 /// The times that decide the partitions of rows; `None`: all are in one.

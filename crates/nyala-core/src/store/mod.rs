@@ -1,7 +1,8 @@
 //! The store contract: what the database asks of storage. A store can be written from this page and the types it names.
 //!
 //! Two real stores implement it, the embedded engine and an Apache Kudu cluster, and a naive one in
-//! memory ([`memory::MemoryStore`]) judges both: where these words leave something open, it decides. The contract knows
+//! memory ([`memory::MemoryStore`]) judges both: where these words leave something open, it decides, except of numbers of
+//! partitions and sequences, sizes, and the ranges that are left after a width has changed. The contract knows
 //! tables, keys, versions and scans, never logs or compaction. Catalog and series index are ordinary tables of the same
 //! store.
 //!
@@ -11,33 +12,46 @@
 //! value, NULL, or absent, which reads as NULL. Keys hold every value of their columns' types, except that the time of a
 //! table of series ends before `i64::MAX`. What only one [`TableKind`](crate::TableKind) can do says so.
 //!
-//! The store gives ids to tables and columns and never uses one again. Names of tables are unique, those of columns need
-//! not be. A column that rows must have ([`ColumnSchema::nullable`](crate::ColumnSchema::nullable)) is never NULL: what
-//! leaves it out of a new row without a default is refused before anything is stored. A default is what a row gets that
+//! The store gives ids to tables and never uses one again; columns get theirs from who creates the table, later ones from
+//! [`TableSchema::next_column`], which never goes back. Names of tables are unique, those of columns need not be. A row
+//! exists by its key, also without any cell; a row that was deleted leaves nothing, so that what is written under its key
+//! later is a new one.
+//!
+//! A column that rows must have ([`ColumnSchema::nullable`](crate::ColumnSchema::nullable)) is never NULL. Modes that may
+//! make rows name it in each row, whether that exists or not, unless it has a default. A default is what a row gets that
 //! *comes into being* without a word of the column; rows that are there keep what they have.
 //!
 //! # Writing
 //! A [`WriteBatch`] is a list of operations, as if they were done one after the other, row by row: the later one wins.
 //! Absent cells leave what was stored. Each operation says what it demands of its keys ([`WriteMode`], [`DeleteMode`]).
 //! When a call returns, the batch is durable, and in every snapshot taken from then on by whoever is told of it.
-//! Concurrent batches have some order, in which each sees all before it.
+//! Concurrent batches have some order, in which each sees all before it. Keys may repeat: each occurrence meets what those
+//! before it made, and counts by itself. Batches without rows are done, and checked all the same. A call whose future is
+//! dropped may be done or not, as after an unknown outcome; a batch is still whole.
 //!
 //! With [`Atomicity::Batch`] all of a batch is there after a crash, and for every snapshot, or nothing of it; a demand
 //! that does not hold keeps all of it out. With [`Atomicity::Row`] that is so for each row, and what does not meet its
-//! demand is left out alone.
+//! demand is left out alone. Changes of tables ([`Store::alter_tables`] and its like) are all or none in either case; only
+//! the schema after the last alteration of a table has to be a valid one.
+//!
+//! A [`Sequence`] says how far a store has come: it never goes back, also not over a restart. Calls need not have
+//! different ones, and one that changes nothing may return any that was reached.
 //!
 //! # Reading
 //! A [`Snapshot`] never changes while it is held: no write, flush, alteration or drop shows in it. [`Freshness`] says what
-//! it has to show. Scans come in the order that is asked for, in batches of some tens of thousands of rows at most; work
-//! that takes long says so ([`crate::before_long_work`]) and stops when its future is dropped. Sums of floats have one
-//! order of addition, defined in [`aggregate`].
+//! it has to show. What a request names is looked up in the snapshot's schemas: of a column that came later nothing is
+//! known, of one that was dropped all. Scans come in the order that is asked for, in batches of some tens of thousands of
+//! rows at most; work that takes long says so ([`crate::before_long_work`]) and stops when its future is dropped. Sums of
+//! floats have one order of addition, defined in [`aggregate`].
 //!
 //! # Errors
 //! [`ErrorKind`](crate::ErrorKind) says what the caller can do. `Invalid`: the request contradicts the schema or itself.
 //! `Missing`: a table, column, partition or range does not exist. `Conflict`: it contradicts what is stored. `Unsupported`
-//! names a [`Feature`] the store lacks. `Retry`: nothing was stored, later it may be. `Unknown`: it may have been stored.
-//! What is wrong with a request itself is said before what it meets, with schemas before with rows. After an error other
-//! than `Unknown` nothing was changed, where batches are atomic.
+//! names a [`Feature`] the store lacks. `Limit`: something is larger than [`Capabilities`] allow, or than there is room for.
+//! `Retry`: nothing was stored, later it may be. `Unknown`: it may have been stored. `Cancelled`, `Io` and `Corrupt` are what
+//! their words say. Features that are missing are said before all else, but of scans; then what is wrong with the request
+//! itself, with schemas before with rows; then what it meets. After an error other than `Unknown` nothing was changed, where
+//! batches are atomic.
 //!
 //! # What may be missing
 //! [`Capabilities`] say it. Whoever uses a store takes it from [`emulate::complete`], which makes what can be made of what
@@ -70,7 +84,7 @@ pub use scan::{
 pub use windows::{WindowRuns, Windows};
 pub use write::{
     CellColumn, Delete, DeleteMode, Demand, Operation, RowPlace, Update, Upsert, WriteBatch, WriteMode,
-    WriteOutcome,
+    WriteOutcome, validate_keys,
 };
 
 use crate::error::Result;
@@ -92,8 +106,9 @@ pub enum Freshness {
     /// Everything that was acknowledged, to whomever, before the snapshot was asked for.
     Latest,
     /// At least what was acknowledged under this sequence, and before it: enough for who wants to read what they wrote.
+    /// Invalid if the store has not come so far.
     AtLeast(Sequence),
-    /// What there was at a moment of the past, ns. Needs [`Feature::History`].
+    /// What there was at a moment of the past, ns, with what came to be at that very moment. Needs [`Feature::History`].
     Past(i64),
 }
 
@@ -118,11 +133,12 @@ pub enum Alteration {
     Widen(ColumnId, ColumnType),
     /// Renames the table.
     Rename(String),
-    /// Sets the width of range partitions made from now on, ns.
+    /// Sets the width of range partitions of time made from now on, ns: [`TableSchema::partition_of`], cut where they would
+    /// overlap one that is there. Invalid for tables that are not divided by time.
     SetPartitionWidth(i64),
     /// Adds a range partition of keys; conflict where it meets another.
     AddRange(KeySpan),
-    /// Drops a range partition of keys with its rows.
+    /// Drops a range partition of keys, of exactly these bounds, with its rows.
     DropRange(KeySpan),
 }
 
@@ -171,17 +187,17 @@ impl Alteration {
 /// A range partition as it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionInfo {
-    /// A number unique in the store.
+    /// A number that no other partition of any table has, nor gets, as long as this one is there and after it.
     pub id: u64,
     /// The times it holds.
     pub range: TimeRange,
     /// The keys it holds, where the table is divided by ranges of keys.
     pub keys: Option<KeySpan>,
-    /// Rows, versions that were not merged yet counted apart.
+    /// Rows, versions that were not merged yet counted apart: never less than there are.
     pub rows: u64,
-    /// Bytes on disk.
+    /// Bytes on disk, about.
     pub disk_bytes: u64,
-    /// Bytes in memory.
+    /// Bytes in memory, about.
     pub memory_bytes: u64,
 }
 
@@ -222,10 +238,11 @@ pub trait Store: Send + Sync + 'static {
         self.drop_tables(vec![table]).await
     }
 
-    /// The range partitions of a table in order of time.
+    /// The range partitions of a table in order of time, or of keys; those without rows may be left out.
     async fn partitions(&self, table: TableId) -> Result<Vec<PartitionInfo>>;
 
-    /// Drops the partitions that lie wholly within `range`, without looking at their rows.
+    /// Drops the partitions that lie wholly within `range`, without looking at their rows; returns them as they were. A
+    /// table that is not divided by time is one of all times; of ranges of keys only the rows go.
     async fn drop_partitions(&self, table: TableId, range: TimeRange) -> Result<Vec<PartitionInfo>>;
 
     /// Writes a batch; when it returns the batch is durable and visible. See [`WriteBatch`].
@@ -234,7 +251,7 @@ pub trait Store: Send + Sync + 'static {
     /// Deletes the rows that a selection and predicates hold. Atomic as a batch is.
     async fn delete(&self, delete: Delete) -> Result<Sequence>;
 
-    /// Sets columns of the rows that a selection and predicates hold; returns how many rows.
+    /// Sets columns of the rows that a selection and predicates hold, as they were before; returns how many rows those are.
     /// Atomic as a batch is.
     async fn update(&self, update: Update) -> Result<u64>;
 
@@ -254,14 +271,13 @@ pub trait Snapshot: Send + Sync + 'static {
     /// Opens a scan.
     async fn scan(&self, request: ScanRequest) -> Result<Box<dyn RowStream>>;
 
-    /// Computes partial aggregates; only of tables keyed by series. A store without the capability
-    /// answers unsupported, and the caller scans and uses [`aggregate::aggregate_by_scan`].
+    /// Computes partial aggregates; only of tables of series.
     async fn aggregate(&self, request: AggregateRequest) -> Result<AggregateStates>;
 
     /// Times between which all rows of a series-keyed table lie, from statistics: it may be wider than
-    /// the rows, never narrower. `None` when there is no row.
+    /// the rows and than `within`, never narrower. `None` only when there is no row.
     async fn time_bounds(&self, table: TableId, within: TimeRange) -> Result<Option<TimeRange>>;
 
-    /// About how many rows `range` of a series-keyed table holds, from statistics.
+    /// About how many rows a series-keyed table has `within` a range of times, from statistics.
     async fn estimate_rows(&self, table: TableId, within: TimeRange) -> Result<u64>;
 }

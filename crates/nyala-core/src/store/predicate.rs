@@ -1,11 +1,13 @@
 //! Conditions on single columns that stores evaluate while they scan.
 //!
-//! A NULL or absent cell satisfies only [`Comparison::IsNull`].
+//! A NULL or absent cell satisfies only [`Comparison::IsNull`], a NaN only [`Comparison::NotEqual`] and
+//! [`Comparison::IsNotNull`].
 
 use crate::ids::ColumnId;
 use crate::value::Value;
 
-/// One condition on one column; a scan's conditions must all hold.
+/// One condition on one column; a scan's conditions must all hold. Values are of the column's variant, and may lie outside
+/// the range of its type.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Predicate {
     /// The column.

@@ -18,8 +18,8 @@ pub struct ScanRequest {
     pub table: TableId,
     /// Which keys.
     pub rows: RowSelection,
-    /// The columns wanted, in the order wanted. Of a series-keyed table the series column is never
-    /// named here: it comes as [`Batch::series`].
+    /// The columns wanted, in the order wanted; one that is named twice comes twice. Of a series-keyed table the series
+    /// column is never named here: it comes as [`Batch::series`].
     pub columns: Vec<ColumnId>,
     /// Conditions that must all hold.
     pub predicates: Vec<Predicate>,
@@ -30,7 +30,7 @@ pub struct ScanRequest {
     /// In an order of time, how series follow each other at one time: these first, as listed, each once; then those
     /// that are not listed, ascending.
     pub ties: Arc<[SeriesId]>,
-    /// The most rows in all.
+    /// The most rows in all, of those that all else leaves; 0 is none.
     pub limit: Option<usize>,
     /// The most rows with the same first key column (the last point of each series: backwards, 1).
     /// Only in key order.
@@ -101,8 +101,8 @@ pub enum RowSelection {
     },
 }
 
-/// Values of the first key columns. A prefix bounds all keys that start with it: included, they are all
-/// inside; excluded, all outside.
+/// Values of the first key columns, of their variants. A prefix bounds all keys that start with it: included, they are all
+/// inside; excluded, all outside. A start behind the end holds nothing.
 pub type KeyBound = Bound<Vec<Value>>;
 
 /// A set of series.

@@ -25,13 +25,13 @@ pub struct WriteBatch {
 pub enum Operation {
     /// Writes rows.
     Upsert(Upsert),
-    /// Deletes the rows with these keys: one array per key column, in key order.
+    /// Deletes the rows with these keys.
     DeleteKeys {
         /// The table.
         table: TableId,
         /// What is demanded of the keys.
         mode: DeleteMode,
-        /// The keys.
+        /// The keys: an array per key column, in the order of the key, of their types and one length, without NULL.
         keys: Vec<ArrayRef>,
     },
 }
@@ -72,7 +72,7 @@ pub enum DeleteMode {
 pub struct WriteOutcome {
     /// Snapshots that are at least as new show it.
     pub sequence: Sequence,
-    /// Rows written and deleted.
+    /// Rows written and deleted; of a blind deletion keys.
     pub affected: u64,
     /// Rows left out because their keys did not meet the demand of their mode, in order.
     pub conflicts: Vec<RowPlace>,
@@ -157,6 +157,17 @@ impl Operation {
         }
     }
 
+    /// Checks the shape against the schema of its table; see [`Upsert::validate`].
+    pub fn validate(&self, schema: &TableSchema) -> Result<()> {
+        match self {
+            Operation::Upsert(upsert) => {
+                upsert.validate(schema)?;
+                upsert.check_times(schema)
+            }
+            Operation::DeleteKeys { keys, .. } => validate_keys(schema, keys),
+        }
+    }
+
     /// Some consecutive rows of it.
     #[must_use]
     pub fn slice(&self, begin: usize, count: usize) -> Self {
@@ -198,11 +209,11 @@ pub struct CellColumn {
     pub column: ColumnId,
     /// Its values, of [`crate::ColumnType::data_type`].
     pub values: ArrayRef,
-    /// Which invalid slots set NULL; none when missing.
+    /// Which invalid slots set NULL; none when missing. Those of valid slots are not set.
     pub null_cells: Option<BooleanBuffer>,
 }
 
-/// Deletes rows by selection and predicate.
+/// Deletes rows by selection and predicate, which are checked as those of a scan.
 #[derive(Debug, Clone)]
 pub struct Delete {
     /// The table.
@@ -213,7 +224,7 @@ pub struct Delete {
     pub predicates: Vec<Predicate>,
 }
 
-/// Sets columns of rows by selection and predicate.
+/// Sets columns of rows by selection and predicate, which are checked as those of a scan.
 #[derive(Debug, Clone)]
 pub struct Update {
     /// The table.
@@ -222,8 +233,27 @@ pub struct Update {
     pub rows: RowSelection,
     /// Which of them: all must hold. Empty: all.
     pub predicates: Vec<Predicate>,
-    /// What to set; `None` is NULL.
+    /// What to set; `None` is NULL. Of several assignments to one column the last counts.
     pub assignments: Vec<(ColumnId, Option<Value>)>,
+}
+
+/// Checks keys that are deleted: whole ones, of the key's types.
+pub fn validate_keys(schema: &TableSchema, keys: &[ArrayRef]) -> Result<()> {
+    let name = || schema.shown_name();
+    let fail = |words: &str| Err(Error::invalid(format!("table {}: keys to delete {words}", name())));
+    if keys.len() != schema.key.len() {
+        return fail("do not have the key's columns");
+    }
+    for (id, array) in schema.key.iter().zip(keys) {
+        let column_type = schema.column(*id).expect("schemas are validated").column_type;
+        if array.data_type() != &column_type.data_type() {
+            return fail("have other types");
+        }
+        if array.len() != keys[0].len() || array.null_count() > 0 {
+            return fail("are not whole");
+        }
+    }
+    Ok(())
 }
 
 impl Upsert {
@@ -361,7 +391,7 @@ impl Upsert {
 }
 
 impl Update {
-    /// Checks that only nullable columns outside the key are set, with values of their types.
+    /// Checks that only columns outside the key are set, with values of their types, to NULL only those that may be.
     pub fn validate(&self, schema: &TableSchema) -> Result<()> {
         for (id, value) in &self.assignments {
             let column = schema

@@ -37,13 +37,13 @@ pub const STATES_MAX: usize = 1 << 26;
 pub struct AggregateRequest {
     /// The table.
     pub table: TableId,
-    /// The series in ascending order, each with its group.
+    /// The series in ascending order, each once, with its group.
     pub series: Arc<[(SeriesId, u32)]>,
     /// One more than the largest group.
     pub groups: usize,
     /// Only rows at these times.
     pub time: TimeRange,
-    /// The windows rows are put in; rows in none are left out.
+    /// The windows rows are put in, each wider than 0; rows in none are left out.
     pub windows: Windows,
     /// Conditions that must all hold for a row.
     pub predicates: Vec<Predicate>,
@@ -64,6 +64,16 @@ pub struct Measure {
 }
 
 /// What is computed over the values (never NULLs) of a group and window.
+///
+/// | function | of |
+/// |---|---|
+/// | count | every column but that of series |
+/// | sum, increase | `Int64`, `UInt64`, `Float64` |
+/// | minimum, maximum | these, `Timestamp`, `Bool` |
+/// | first, last | these, `String` |
+///
+/// Others are unsupported. Values come by ascending series, then time, and take the place of what is selected as
+/// [`AggregateFunction::prefers`] says: a NaN that comes first stays, another never takes the place of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AggregateFunction {
     /// How many.

@@ -66,24 +66,22 @@ impl State {
     ) -> Result<Arc<TableSchema>> {
         for alteration in alterations {
             let mut schema = TableSchema::clone(&self.table(id)?.schema);
-            schema.alter([alteration.clone()], |name| self.is_taken(name))?;
+            schema.apply(alteration.clone(), &|name| self.is_taken(name))?;
             let table = self.table_mut(id)?;
             if with_rows {
                 table.alter_rows(&alteration)?;
             }
             table.schema = Arc::new(schema);
         }
-        Ok(self.table(id)?.schema.clone())
+        let schema = self.table(id)?.schema.clone();
+        schema.validate()?;
+        Ok(schema)
     }
 
     fn write(&mut self, batch: &WriteBatch, atomicity: Atomicity) -> Result<WriteOutcome> {
         // What is wrong with a batch itself is said before what it meets.
         for operation in &batch.operations {
-            let schema = &self.table(operation.table())?.schema;
-            if let Operation::Upsert(upsert) = operation {
-                upsert.validate(schema)?;
-                upsert.check_times(schema)?;
-            }
+            operation.validate(&self.table(operation.table())?.schema)?;
         }
         let sequence = Sequence(self.sequence + 1);
         let mut outcome = WriteOutcome { sequence, affected: 0, conflicts: Vec::new() };
@@ -166,6 +164,12 @@ impl MemoryStore {
     }
 }
 
+/// Checks a selection and conditions as a scan does.
+fn check_selection(table: &Table, rows: &RowSelection, predicates: &[Predicate]) -> Result<()> {
+    let scan = ScanRequest::by_key(TableId(0), rows.clone(), Vec::new());
+    ScanRequest { predicates: predicates.to_vec(), ..scan }.validate(&table.schema)
+}
+
 #[async_trait]
 impl Store for MemoryStore {
     fn capabilities(&self) -> Capabilities {
@@ -226,6 +230,7 @@ impl Store for MemoryStore {
     async fn delete(&self, delete: Delete) -> Result<Sequence> {
         self.capabilities.need(Feature::ChangesByPredicate)?;
         self.change(|state| {
+            check_selection(state.table(delete.table)?, &delete.rows, &delete.predicates)?;
             state.table_mut(delete.table)?.delete(&delete);
             Ok(Sequence(state.sequence + 1))
         })
@@ -236,12 +241,20 @@ impl Store for MemoryStore {
         self.change(|state| {
             let table = state.table_mut(update.table)?;
             update.validate(&table.schema)?;
+            check_selection(table, &update.rows, &update.predicates)?;
             Ok(table.update(&update))
         })
     }
 
     async fn snapshot(&self, freshness: Freshness) -> Result<SnapshotRef> {
-        let Freshness::Past(time_ns) = freshness else { return Ok(self.latest()) };
+        let time_ns = match freshness {
+            Freshness::Latest => return Ok(self.latest()),
+            Freshness::AtLeast(sequence) if sequence.0 <= self.state().sequence => return Ok(self.latest()),
+            Freshness::AtLeast(sequence) => {
+                return Err(Error::invalid(format!("nothing was written under sequence {sequence} yet")));
+            }
+            Freshness::Past(time_ns) => time_ns,
+        };
         self.capabilities.need(Feature::History)?;
         let history = self.history.as_ref().expect("whoever has the feature has a history");
         let states = history.states.lock().unwrap_or_else(PoisonError::into_inner);
