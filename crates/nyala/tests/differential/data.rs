@@ -64,6 +64,14 @@ impl Schema {
         Self { measurements: names[..count].iter().copied().map(measurement).collect(), has_ties: ties > 1 }
     }
 
+    /// Whether all points are in the same shard.
+    pub fn is_in_one_shard(&self) -> bool {
+        let shard = |measurement: &Measurement| measurement.start_s.div_euclid(WEEK_S);
+        self.measurements.iter().all(|measurement| {
+            measurement.is_in_one_shard() && shard(measurement) == shard(&self.measurements[0])
+        })
+    }
+
     /// All points as line protocol.
     pub fn lines(&self, random: &mut SmallRng) -> Vec<String> {
         self.measurements.iter().flat_map(|measurement| measurement.lines(random)).collect()

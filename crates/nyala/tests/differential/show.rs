@@ -10,7 +10,7 @@ pub fn show(schema: &Schema, database: &str, random: &mut SmallRng) -> String {
     let measurement = pick(random, &schema.measurements);
     let on = if random.random_bool(0.2) { format!(" ON {database}") } else { String::new() };
     let from = from(schema, measurement, random);
-    let condition = condition(measurement, random);
+    let condition = condition(schema, measurement, random);
     let key = with_key(measurement, random);
     let limit = limit(["LIMIT", "OFFSET"], random);
     let series_limit =
@@ -65,22 +65,24 @@ fn with_key(measurement: &Measurement, random: &mut SmallRng) -> String {
     }
 }
 
-fn condition(measurement: &Measurement, random: &mut SmallRng) -> String {
+fn condition(schema: &Schema, measurement: &Measurement, random: &mut SmallRng) -> String {
     if random.random_bool(0.5) {
         return String::new();
     }
-    let mut parts = vec![comparison(measurement, random)];
+    let mut parts = vec![comparison(schema, measurement, random)];
     while random.random_bool(0.3) {
-        parts.push(comparison(measurement, random));
+        parts.push(comparison(schema, measurement, random));
     }
     format!(" WHERE {}", parts.join(*pick(random, &[" AND ", " OR "])))
 }
 
-fn comparison(measurement: &Measurement, random: &mut SmallRng) -> String {
+fn comparison(schema: &Schema, measurement: &Measurement, random: &mut SmallRng) -> String {
     let tag = pick(random, &measurement.tags);
     let value = pick(random, &tag.values).clone();
     let operator = *pick(random, &["=", "!="]);
-    match random.random_range(0..11) {
+    // Whether it is a field InfluxDB knows of one shard of all, whichever comes last.
+    let kinds = if schema.is_in_one_shard() { 11 } else { 8 };
+    match random.random_range(0..kinds) {
         8 => format!("value {operator} '{value}'"),
         9 => {
             format!("value {} /[{}3]$/", if operator == "=" { "=~" } else { "!~" }, &value[value.len() - 1..])
