@@ -12,12 +12,10 @@ use crate::tombstone::DeletedRange;
 use crate::wal::MAX_PAYLOAD_BYTES;
 use crate::write::{STRING_BYTES_MAX, Work};
 use arrow_array::{Array, ArrayRef, UInt32Array};
-use arrow_buffer::BooleanBuffer;
 use nyala_core::memory::{Charge, Component};
-use nyala_core::store::convert::array_of_values;
 use nyala_core::store::{
-    Batch, CellColumn, Delete, DeleteMode, Direction, Operation, Order, Predicate, RowSelection, ScanRequest,
-    SeriesSet, Snapshot, Update, Upsert, WriteBatch, WriteMode,
+    Batch, Delete, DeleteMode, Operation, Predicate, RowSelection, ScanRequest, SeriesSet, Snapshot, Update,
+    WriteBatch, WriteMode,
 };
 use nyala_core::{ColumnId, Error, Result, Sequence, TableId, TableSchema, TimeRange, Value};
 use std::sync::Arc;
@@ -84,7 +82,8 @@ impl Shared {
             for begin in (0..rows).step_by(rows_at_once) {
                 let count = rows_at_once.min(rows - begin);
                 let keys = keys.iter().map(|values| values.slice(begin, count));
-                operations.push(Operation::Upsert(assign(&update, &schema, keys, count)?));
+                let upsert = update.of_keys(&schema, keys, count, WriteMode::Upsert)?;
+                operations.push(Operation::Upsert(upsert));
             }
             Ok(())
         })
@@ -133,28 +132,6 @@ fn width_of(value: Option<&Value>) -> usize {
     }
 }
 
-/// The rows of some keys with what an update sets.
-fn assign(
-    update: &Update,
-    schema: &TableSchema,
-    keys: impl Iterator<Item = ArrayRef>,
-    rows: usize,
-) -> Result<Upsert> {
-    let key_columns = schema.key.iter().zip(keys);
-    let key_column =
-        |(column, values): (&ColumnId, ArrayRef)| CellColumn { column: *column, values, null_cells: None };
-    let mut columns: Vec<_> = key_columns.map(key_column).collect();
-    for (column, value) in &update.assignments {
-        let column_type = schema.column(*column).expect("updates are validated").column_type;
-        let values = array_of_values(column_type, &vec![value.as_ref(); rows])?;
-        let null_cells = value.is_none().then(|| BooleanBuffer::new_set(rows));
-        // Of several assignments to one column the last counts.
-        columns.retain(|cells| cells.column != *column);
-        columns.push(CellColumn { column: *column, values, null_cells });
-    }
-    Ok(Upsert { table: update.table, mode: WriteMode::Upsert, columns })
-}
-
 fn deleted_range(rows: &RowSelection, schema: &TableSchema) -> Result<DeletedRange> {
     if !schema.is_series_keyed() {
         return Ok(DeletedRange::Keys(KeyRange::of(rows, schema)?));
@@ -175,17 +152,7 @@ fn key_request(
 ) -> ScanRequest {
     let columns: Vec<ColumnId> =
         if schema.is_series_keyed() { vec![schema.key[1]] } else { schema.key.clone() };
-    ScanRequest {
-        table,
-        rows: rows.clone(),
-        columns,
-        predicates: predicates.to_vec(),
-        skip_empty_rows: false,
-        order: Order::Key(Direction::Forward),
-        ties: [].into(),
-        limit: None,
-        limit_per_prefix: None,
-    }
+    ScanRequest { predicates: predicates.to_vec(), ..ScanRequest::by_key(table, rows.clone(), columns) }
 }
 
 async fn for_each_key_batch(

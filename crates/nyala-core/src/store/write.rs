@@ -391,6 +391,28 @@ impl Upsert {
 }
 
 impl Update {
+    /// The rows of some keys, an array per key column, with what a validated update sets.
+    pub fn of_keys(
+        &self,
+        schema: &TableSchema,
+        keys: impl IntoIterator<Item = ArrayRef>,
+        rows: usize,
+        mode: WriteMode,
+    ) -> Result<Upsert> {
+        let cells = |column, values, null_cells| CellColumn { column, values, null_cells };
+        let keys = schema.key.iter().zip(keys);
+        let mut columns: Vec<_> = keys.map(|(column, values)| cells(*column, values, None)).collect();
+        for (column, value) in &self.assignments {
+            let column_type = schema.column(*column).expect("updates are validated").column_type;
+            let values = array_of_values(column_type, &vec![value.as_ref(); rows])?;
+            let null_cells = value.is_none().then(|| BooleanBuffer::new_set(rows));
+            // Of several assignments to one column the last counts.
+            columns.retain(|cells| cells.column != *column);
+            columns.push(cells(*column, values, null_cells));
+        }
+        Ok(Upsert { table: self.table, mode, columns })
+    }
+
     /// Checks that only columns outside the key are set, with values of their types, to NULL only those that may be.
     pub fn validate(&self, schema: &TableSchema) -> Result<()> {
         for (id, value) in &self.assignments {

@@ -213,17 +213,8 @@ pub(super) async fn compare_tables(
         columns.retain(|id| *id != schema.key[0]);
     }
     for direction in [Direction::Forward, Direction::Backward] {
-        let request = ScanRequest {
-            table: subject_table,
-            rows: RowSelection::All,
-            columns: columns.clone(),
-            predicates: Vec::new(),
-            skip_empty_rows: false,
-            order: Order::Key(direction),
-            ties: [].into(),
-            limit: None,
-            limit_per_prefix: None,
-        };
+        let by_key = ScanRequest::by_key(subject_table, RowSelection::All, columns.clone());
+        let request = ScanRequest { order: Order::Key(direction), ..by_key };
         compare_scan(subject, model, model_table, &request).await?;
     }
     Ok(())

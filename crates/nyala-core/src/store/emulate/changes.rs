@@ -3,17 +3,15 @@
 //! Where batches are atomic the change is one batch, elsewhere it is written as the keys come. A row that others change
 //! between the scan and the write may be changed although it does not meet the conditions any more.
 
-use super::super::convert::array_of_values;
 use super::super::{
-    Atomicity, Batch, CellColumn, Delete, DeleteMode, Feature, Operation, Predicate, RowSelection,
-    ScanRequest, Snapshot, Store, Update, Upsert, WriteBatch, WriteMode,
+    Atomicity, Batch, Delete, DeleteMode, Feature, Operation, Predicate, RowSelection, ScanRequest, Snapshot,
+    Store, Update, WriteBatch, WriteMode,
 };
 use super::EmulatedSnapshot;
 use crate::error::Result;
 use crate::ids::{Sequence, TableId};
 use crate::schema::TableSchema;
 use arrow_array::{ArrayRef, UInt32Array};
-use arrow_buffer::BooleanBuffer;
 use std::sync::Arc;
 
 /// Deletes rows; returns the sequence of the last batch.
@@ -43,20 +41,8 @@ pub(super) async fn update(store: &dyn Store, snapshot: &EmulatedSnapshot, updat
     if mode == WriteMode::Upsert && schema.demanding_columns().next().is_some() {
         store.capabilities().need(Feature::ConditionalRows)?;
     }
-    let operation = |keys: Vec<ArrayRef>, rows: usize| {
-        let cells = |column, values, null_cells| CellColumn { column, values, null_cells };
-        let keys = schema.key.iter().zip(keys);
-        let mut columns: Vec<_> = keys.map(|(column, values)| cells(*column, values, None)).collect();
-        for (column, value) in &update.assignments {
-            let column_type = schema.column(*column).expect("updates are validated").column_type;
-            let values = array_of_values(column_type, &vec![value.as_ref(); rows])?;
-            let null_cells = value.is_none().then(|| BooleanBuffer::new_set(rows));
-            // Of several assignments to one column the last counts.
-            columns.retain(|cells| cells.column != *column);
-            columns.push(cells(*column, values, null_cells));
-        }
-        Ok(Operation::Upsert(Upsert { table: update.table, mode, columns }))
-    };
+    let operation =
+        |keys: Vec<ArrayRef>, rows: usize| update.of_keys(&schema, keys, rows, mode).map(Operation::Upsert);
     let asked = (update.table, update.rows.clone(), update.predicates.clone());
     change(store, snapshot, &schema, asked, operation).await.map(|(_, rows)| rows)
 }
