@@ -2,8 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::ids::ColumnId;
+use crate::store::Alteration;
 use crate::store::convert::array_of_values;
-use crate::store::{Alteration, NewColumn};
 use crate::time::{TimeRange, partition_time, window_of_width};
 use crate::value::Value;
 use arrow_schema::{DataType, TimeUnit};
@@ -331,24 +331,17 @@ impl TableSchema {
     pub(crate) fn apply(&mut self, alteration: Alteration, is_taken: &dyn Fn(&str) -> bool) -> Result<()> {
         let table = self.shown_name();
         match alteration {
-            Alteration::AddColumn(NewColumn { name, column_type, nullable, default, hidden, encoding }) => {
-                if !nullable && default.is_none() {
+            Alteration::AddColumn(column) => {
+                if !column.nullable && column.default.is_none() {
                     return Err(Error::invalid(format!(
-                        "table {table}: the new column {name:?} needs a default for the rows there are, or may be NULL"
+                        "table {table}: the new column {:?} needs a default for the rows there are, or may be NULL",
+                        column.name
                     )));
                 }
                 let id = self.next_column;
                 self.next_column = ColumnId(id.0 + 1);
                 // No column has a larger id.
-                self.columns.push(ColumnSchema {
-                    id,
-                    name,
-                    column_type,
-                    nullable,
-                    default,
-                    hidden,
-                    encoding,
-                });
+                self.columns.push(ColumnSchema { id, ..column });
             }
             Alteration::DropColumn(id) if self.is_key(id) => {
                 return Err(Error::invalid(format!("table {table}: column {id} is part of the key")));

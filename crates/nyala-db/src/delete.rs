@@ -1,6 +1,6 @@
 //! Deleting points, and the series that have none left.
 
-use crate::catalog::{Catalog, Measurement};
+use crate::catalog::{Catalog, Measurement, SeriesTable};
 use crate::series::TagFilter;
 use nyala_core::schema::TIME_COLUMN;
 use nyala_core::store::{Delete, Operation, RowSelection, ScanRequest, SeriesSet};
@@ -21,36 +21,64 @@ impl Catalog {
         time: TimeRange,
     ) -> Result<()> {
         // Series that are away need not come if all their points go.
-        let is_all = matches!(tags, TagFilter::All);
+        let is_all = matches!(tags, TagFilter::All) && !measurement.is_member();
+        let table = measurement.stored();
         let _stay = match is_all {
-            true => measurement.recall_cut(time, self).await?,
+            true => table.recall_cut(time, self).await?,
             false => self.recall(measurement, time, tags).await?,
         };
-        let _owned = measurement.membership().own().await;
-        if measurement.membership().has_ended() {
+        let _owned = table.membership().own().await;
+        if table.membership().has_ended() {
             return Ok(());
         }
+        self.delete_owned(measurement, tags, time, is_all).await?;
+        let is_whole_member =
+            matches!(tags, TagFilter::All) && time == TimeRange::ALL && measurement.is_member();
+        match is_whole_member && !measurement.has_ended() {
+            true => self.forget_member(measurement).await,
+            false => Ok(()),
+        }
+    }
+
+    /// The same for series that are in memory, by who owns the membership; `is_all`: of a whole table.
+    pub(crate) async fn delete_owned(
+        &self,
+        measurement: &Measurement,
+        tags: &TagFilter,
+        time: TimeRange,
+        is_all: bool,
+    ) -> Result<()> {
+        let table = measurement.stored();
         let mut ids = measurement.series().select(tags);
         if time != TimeRange::ALL {
-            ids = self.with_rows(measurement, ids, time).await?;
+            ids = self.with_rows(table, ids, time).await?;
         }
-        if ids.is_empty() && !(is_all && measurement.has_away()) {
+        if ids.is_empty() && !(is_all && table.has_away()) {
             return Ok(());
         }
         // Before: whoever asked may leave half-way.
-        measurement.forget_witnesses(|id| is_all || ids.contains(id));
-        let series = if is_all { SeriesSet::All } else { series_set(measurement, &ids) };
+        table.forget_witnesses(|id| is_all || ids.contains(id));
+        let series = if is_all { SeriesSet::All } else { series_set(table, &ids) };
         let rows = RowSelection::Series { series, time };
-        self.store().delete(Delete { table: measurement.table(), rows, predicates: Vec::new() }).await?;
+        self.store().delete(Delete { table: table.table(), rows, predicates: Vec::new() }).await?;
         let empty = match time == TimeRange::ALL {
             true => ids.clone(),
-            false => &ids - self.with_rows(measurement, ids.clone(), TimeRange::ALL).await?,
+            false => &ids - self.with_rows(table, ids.clone(), TimeRange::ALL).await?,
         };
-        let free = self.empty_shards(measurement, time, &empty).await?;
-        let types = measurement.forget_shard_types(|start_ns| free.contains(&start_ns));
-        self.remove_series(measurement, &empty, types).await?;
+        let types = match measurement.is_member() {
+            // What all members have stays: to see which shards are empty would cost a look at all of them.
+            true => {
+                self.free_types_of_member(measurement, time, &empty).await?;
+                None
+            }
+            false => {
+                let free = self.empty_shards(table, time, &empty).await?;
+                table.forget_shard_types(|start_ns| free.contains(&start_ns))
+            }
+        };
+        self.remove_series(table, &empty, types).await?;
         if is_all {
-            self.remove_sets_within(measurement, time).await?;
+            self.remove_sets_within(table, time).await?;
         }
         Ok(())
     }
@@ -58,22 +86,22 @@ impl Catalog {
     /// The shards that lost their last row to a deletion, by their starts: the types of fields are free again there.
     async fn empty_shards(
         &self,
-        measurement: &Measurement,
+        table: &SeriesTable,
         deleted: TimeRange,
         gone: &RoaringBitmap,
     ) -> Result<BTreeSet<i64>> {
-        let partitions = self.store().partitions(measurement.table()).await?;
+        let partitions = self.store().partitions(table.table()).await?;
         let mut empty = BTreeSet::new();
-        for start_ns in measurement.shard_starts_ns() {
+        for start_ns in table.shard_starts_ns() {
             let partition = partitions.iter().find(|partition| partition.range.contains(start_ns));
             let is_empty = match partition {
                 None => true,
                 Some(partition) if !partition.range.overlaps(deleted) => false,
                 // One series that still has its rows is enough.
-                Some(_) if measurement.has_witness(start_ns) => false,
+                Some(_) if table.has_witness(start_ns) => false,
                 Some(partition) => {
-                    let witness = self.first_series(measurement, partition.range, gone).await?;
-                    measurement.set_witness(start_ns, witness);
+                    let witness = self.first_series(table, partition.range, gone).await?;
+                    table.set_witness(start_ns, witness);
                     witness.is_none()
                 }
             };
@@ -84,21 +112,50 @@ impl Catalog {
         Ok(empty)
     }
 
+    /// Frees the types of fields that only a member of a group has, in shards where it lost its last row.
+    async fn free_types_of_member(
+        &self,
+        member: &Measurement,
+        deleted: TimeRange,
+        gone: &RoaringBitmap,
+    ) -> Result<()> {
+        let table = member.stored();
+        let starts_ns = table.shard_starts_of_member_ns(member.name());
+        if starts_ns.is_empty() {
+            return Ok(());
+        }
+        let partitions = self.store().partitions(table.table()).await?;
+        let left = member.series().all().as_ref() - gone;
+        let mut empty = BTreeSet::new();
+        for start_ns in starts_ns {
+            let Some(partition) = partitions.iter().find(|partition| partition.range.contains(start_ns))
+            else {
+                continue;
+            };
+            let overlaps = partition.range.overlaps(deleted);
+            if overlaps && self.with_rows(table, left.clone(), partition.range).await?.is_empty() {
+                empty.insert(start_ns);
+            }
+        }
+        table.forget_member_types(member.name(), |start_ns| empty.contains(&start_ns));
+        Ok(())
+    }
+
     /// A series that has rows in a range of time, of those that are not gone.
     async fn first_series(
         &self,
-        measurement: &Measurement,
+        table: &SeriesTable,
         time: TimeRange,
         gone: &RoaringBitmap,
     ) -> Result<Option<u32>> {
         // Rows of those that are gone are hidden by deletions, and need not be walked through where some of the others
         // have rows.
-        let mut others = measurement.series().all() - gone;
-        measurement.presence().read().narrow(&mut others, std::iter::once(time));
+        let mut others = table.series().all() - gone;
+        table.presence().read().narrow(&mut others, std::iter::once(time));
         let some = SeriesSet::Ids(others.iter().take(WITNESSES_AT_ONCE).map(SeriesId).collect());
         for series in [some, SeriesSet::All] {
             let rows = RowSelection::Series { series, time };
-            let mut request = ScanRequest::by_key(measurement.table(), rows, vec![TIME_COLUMN]);
+            let mut request = ScanRequest::by_key(table.table(), rows, vec![TIME_COLUMN]);
             request.limit = Some(1);
             let mut rows = self.snapshot().await?.scan(request).await?;
             while let Some(batch) = rows.next().await? {
@@ -113,29 +170,29 @@ impl Catalog {
     /// Those of some series that have a point in a range of time.
     async fn with_rows(
         &self,
-        measurement: &Measurement,
+        table: &SeriesTable,
         ids: RoaringBitmap,
         time: TimeRange,
     ) -> Result<RoaringBitmap> {
-        measurement.series_with_points(&self.snapshot().await?, series_set(measurement, &ids), time).await
+        table.series_with_points(&self.snapshot().await?, series_set(table, &ids), time).await
     }
 
     /// Drops the partitions of a measurement that lie wholly within a range, and the series that have no point left
     /// then; returns how many partitions. The caller keeps writers out.
-    pub(crate) async fn drop_range(&self, measurement: &Measurement, range: TimeRange) -> Result<u64> {
-        let gone = self.store().drop_partitions(measurement.table(), range).await?;
-        measurement.presence().write().keep(|shard| !range.covers(shard));
-        let left = self.store().partitions(measurement.table()).await?;
+    pub(crate) async fn drop_range(&self, table: &SeriesTable, range: TimeRange) -> Result<u64> {
+        let gone = self.store().drop_partitions(table.table(), range).await?;
+        table.presence().write().keep(|shard| !range.covers(shard));
+        let left = self.store().partitions(table.table()).await?;
         let left: Vec<TimeRange> = left.iter().map(|partition| partition.range).collect();
-        let _stay = measurement.recall_for_drop(range, &left).await?;
-        let mut empty = measurement.series().all().clone();
+        let _stay = table.recall_for_drop(range, &left).await?;
+        let mut empty = table.series().all().clone();
         let mut present = empty.clone();
-        if !measurement.presence().read().narrow(&mut present, left.iter().copied()) {
-            present = self.with_rows(measurement, present, TimeRange::ALL).await?;
+        if !table.presence().read().narrow(&mut present, left.iter().copied()) {
+            present = self.with_rows(table, present, TimeRange::ALL).await?;
         }
         empty -= present;
-        let types = measurement.forget_shard_types(|start_ns| range.contains(start_ns));
-        self.remove_series(measurement, &empty, types).await?;
+        let types = table.forget_shard_types(|start_ns| range.contains(start_ns));
+        self.remove_series(table, &empty, types).await?;
         Ok(gone.len() as u64)
     }
 
@@ -143,33 +200,33 @@ impl Catalog {
     /// one keeps no other; the first error tells of it.
     pub async fn learn_presence(&self) -> Result<()> {
         let mut learned = Ok(());
-        for measurement in self.loaded_measurements() {
-            if measurement.count_series() >= self.idle_rules().series_min {
-                let step = self.learn_presence_of(&measurement).await;
-                learned = learned.and(step.map_err(|error| error.context(measurement.name())));
+        for table in self.loaded_tables() {
+            if table.count_series() >= self.idle_rules().series_min {
+                let step = self.learn_presence_of(&table).await;
+                learned = learned.and(step.map_err(|error| error.context(table.name())));
             }
         }
         learned
     }
 
-    async fn learn_presence_of(&self, measurement: &Measurement) -> Result<()> {
+    async fn learn_presence_of(&self, table: &SeriesTable) -> Result<()> {
         // One that was dropped meanwhile has no partitions.
-        let partitions = measurement.partitions().await;
+        let partitions = table.partitions().await;
         let shards = || partitions.iter().map(|partition| partition.range);
         // What writers were about when these sets were begun the store has by now: they were kept out since then, and
         // those that left half-way were done long before the next step. One shard at a time: a scan of a large one takes
         // some seconds.
-        let newest = measurement.presence().read().incomplete().pop();
+        let newest = table.presence().read().incomplete().pop();
         if let Some(range) = newest {
-            let all = measurement.series().all().clone();
-            let found = self.with_rows(measurement, all, range).await?;
-            measurement.presence().write().complete(range, &found);
+            let all = table.series().all().clone();
+            let found = self.with_rows(table, all, range).await?;
+            table.presence().write().complete(range, &found);
         }
-        let is_lacking = |range: &TimeRange| measurement.presence().read().lacks(*range);
+        let is_lacking = |range: &TimeRange| table.presence().read().lacks(*range);
         if shards().any(|range| is_lacking(&range)) {
-            let _owned = measurement.membership().own().await;
+            let _owned = table.membership().own().await;
             let lacking: Vec<_> = shards().filter(is_lacking).collect();
-            let mut presence = measurement.presence().write();
+            let mut presence = table.presence().write();
             presence.keep(|known| shards().any(|range| range == known));
             lacking.into_iter().for_each(|range| presence.begin(range));
         }
@@ -180,22 +237,22 @@ impl Catalog {
     /// out.
     async fn remove_series(
         &self,
-        measurement: &Measurement,
+        table: &SeriesTable,
         gone: &RoaringBitmap,
         others: Option<Operation>,
     ) -> Result<()> {
-        let before = measurement.memory_bytes();
-        let removed = measurement.remove_series(gone, others).await;
-        self.give_back_series_memory(before.saturating_sub(measurement.memory_bytes()));
+        let before = table.memory_bytes();
+        let removed = table.remove_series(gone, others).await;
+        self.give_back_series_memory(before.saturating_sub(table.memory_bytes()));
         removed
     }
 }
 
 /// A set of series of a measurement, said shortly where it is all of them, and none is away.
-fn series_set(measurement: &Measurement, ids: &RoaringBitmap) -> SeriesSet {
+fn series_set(table: &SeriesTable, ids: &RoaringBitmap) -> SeriesSet {
     // Nobody leaves or comes as long as the series are held.
-    let series = measurement.series();
-    match !measurement.has_away() && *series.all() == *ids {
+    let series = table.series();
+    match !table.has_away() && *series.all() == *ids {
         true => SeriesSet::All,
         false => SeriesSet::Ids(ids.iter().map(SeriesId).collect()),
     }

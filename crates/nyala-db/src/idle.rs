@@ -1,6 +1,6 @@
 //! Keeping the series in memory that get points, and those that queries need: the others rest on disk.
 
-use crate::catalog::{Catalog, Measurement};
+use crate::catalog::{Catalog, Measurement, SeriesTable};
 use crate::series::{Stay, TagFilter};
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
@@ -40,7 +40,7 @@ const ASKED_AT_ONCE: usize = 1 << 16;
 impl Catalog {
     /// Keeps the series of a measurement in memory that may have points in a range of times, if they all are.
     pub fn stay(&self, measurement: &Measurement, time: TimeRange) -> Option<Stay> {
-        measurement.idle().lock().stay_if_here(time)
+        measurement.stored().idle().lock().stay_if_here(time)
     }
 
     /// Makes sure that all series of a measurement are in memory that a filter selects and that may have points in a range of
@@ -54,7 +54,7 @@ impl Catalog {
         time: TimeRange,
         filter: &TagFilter,
     ) -> Result<Stay> {
-        measurement.recall(time, filter, self).await
+        measurement.stored().recall(time, &measurement.within(filter), self).await
     }
 
     /// What series that are read back may take.
@@ -66,38 +66,38 @@ impl Catalog {
     /// no other; the first error tells of it.
     pub async fn rest_idle_series(&self, now_ns: i64) -> Result<()> {
         let mut rested = Ok(());
-        for measurement in self.loaded_measurements() {
-            let step = self.rest_series_of(&measurement, now_ns).await;
-            rested = rested.and(step.map_err(|error| error.context(measurement.name())));
+        for table in self.loaded_tables() {
+            let step = self.rest_series_of(&table, now_ns).await;
+            rested = rested.and(step.map_err(|error| error.context(table.name())));
         }
         rested
     }
 
-    async fn rest_series_of(&self, measurement: &Measurement, now_ns: i64) -> Result<()> {
-        if measurement.has_idle_sets() {
-            let before = measurement.memory_bytes();
-            if measurement.leave().await > 0 {
-                self.give_back_series_memory(before.saturating_sub(measurement.memory_bytes()));
+    async fn rest_series_of(&self, table: &SeriesTable, now_ns: i64) -> Result<()> {
+        if table.has_idle_sets() {
+            let before = table.memory_bytes();
+            if table.leave().await > 0 {
+                self.give_back_series_memory(before.saturating_sub(table.memory_bytes()));
             }
-            let saved = self.save_unsaved_set(measurement).await;
-            self.remove_expired_sets(measurement).await?;
+            let saved = self.save_unsaved_set(table).await;
+            self.remove_expired_sets(table).await?;
             saved?;
         }
         let rules = self.idle_rules();
-        if rules.after_ns <= 0 || measurement.count_series() < rules.series_min {
-            measurement.activity().write().end();
+        if rules.after_ns <= 0 || table.count_series() < rules.series_min {
+            table.activity().write().end();
             return Ok(());
         }
-        if !measurement.activity().write().advance(now_ns, rules.after_ns) {
+        if !table.activity().write().advance(now_ns, rules.after_ns) {
             return Ok(());
         }
-        let all = measurement.series().all().clone();
-        let silent = measurement.silent_among(all);
-        if (silent.len() as usize) < measurement.series().len() / IDLE_PART {
+        let all = table.series().all().clone();
+        let silent = table.silent_among(all);
+        if (silent.len() as usize) < table.series().len() / IDLE_PART {
             return Ok(());
         }
-        let mut times = self.times_of_series(measurement, &silent).await?;
-        let partitions = self.store().partitions(measurement.table()).await?;
+        let mut times = self.times_of_series(table, &silent).await?;
+        let partitions = self.store().partitions(table.table()).await?;
         let last_partition = |time: &TimeRange| {
             let has_end = |partition: &&PartitionInfo| partition.range.contains(time.end_ns - 1);
             partitions.iter().find(has_end).map(|partition| partition.range.start_ns)
@@ -108,44 +108,44 @@ impl Catalog {
         let is_one =
             |(_, a): &(u32, TimeRange), (_, b): &(u32, TimeRange)| last_partition(a) == last_partition(b);
         for set in times.chunk_by(is_one).flat_map(|one| one.chunks(count)) {
-            let _owned = measurement.membership().own().await;
-            if measurement.membership().has_ended() {
+            let _owned = table.membership().own().await;
+            if table.membership().has_ended() {
                 break;
             }
             // Whoever has written since then was noted.
-            let still = measurement.silent_among(set.iter().map(|(id, _)| *id).collect());
+            let still = table.silent_among(set.iter().map(|(id, _)| *id).collect());
             let set = || set.iter().filter(|(id, _)| still.contains(*id));
             let starts = set().map(|(_, time)| time.start_ns).min();
             let ends = set().map(|(_, time)| time.end_ns).max();
             if let (Some(start_ns), Some(end_ns)) = (starts, ends) {
-                measurement.rest(&still, TimeRange::new(start_ns, end_ns)).await?;
+                table.rest(&still, TimeRange::new(start_ns, end_ns)).await?;
             }
         }
         Ok(())
     }
 
-    async fn save_unsaved_set(&self, measurement: &Measurement) -> Result<()> {
-        if !measurement.has_unsaved_idle_set() {
+    async fn save_unsaved_set(&self, table: &SeriesTable) -> Result<()> {
+        if !table.has_unsaved_idle_set() {
             return Ok(());
         }
-        let _owned = measurement.membership().own().await;
-        match measurement.membership().has_ended() {
+        let _owned = table.membership().own().await;
+        match table.membership().has_ended() {
             true => Ok(()),
-            false => measurement.save_unsaved_idle_set().await,
+            false => table.save_unsaved_idle_set().await,
         }
     }
 
     /// Of each series that has points the times between which they lie.
     async fn times_of_series(
         &self,
-        measurement: &Measurement,
+        table: &SeriesTable,
         ids: &RoaringBitmap,
     ) -> Result<Vec<(u32, TimeRange)>> {
         let all: Vec<SeriesId> = ids.iter().map(SeriesId).collect();
         let mut times = Vec::with_capacity(all.len());
         for some in all.chunks(ASKED_AT_ONCE) {
-            let first = self.ends_of_series(measurement, some, Direction::Forward).await?;
-            let last = self.ends_of_series(measurement, some, Direction::Backward).await?;
+            let first = self.ends_of_series(table, some, Direction::Forward).await?;
+            let last = self.ends_of_series(table, some, Direction::Backward).await?;
             times.extend(first.into_iter().filter_map(|(id, first_ns)| {
                 let end_ns = last.get(&id)?.min(&MAX_TIME_NS) + 1;
                 Some((id, TimeRange::new(first_ns, end_ns)))
@@ -157,12 +157,12 @@ impl Catalog {
     /// The time of each series' first row in a direction.
     async fn ends_of_series(
         &self,
-        measurement: &Measurement,
+        table: &SeriesTable,
         ids: &[SeriesId],
         direction: Direction,
     ) -> Result<HashMap<u32, i64>> {
         let rows = RowSelection::Series { series: SeriesSet::Ids(ids.into()), time: TimeRange::ALL };
-        let mut request = ScanRequest::by_key(measurement.table(), rows, vec![TIME_COLUMN]);
+        let mut request = ScanRequest::by_key(table.table(), rows, vec![TIME_COLUMN]);
         request.order = Order::Key(direction);
         request.limit_per_prefix = Some(1);
         let mut ends = HashMap::with_capacity(ids.len());
@@ -182,27 +182,27 @@ impl Catalog {
     }
 
     /// Removes idle sets without points, and with them the series that have none elsewhere.
-    async fn remove_expired_sets(&self, measurement: &Measurement) -> Result<()> {
+    async fn remove_expired_sets(&self, table: &SeriesTable) -> Result<()> {
         // One that was dropped meanwhile has no partitions, and its records go with it.
-        let Ok(left) = self.store().partitions(measurement.table()).await else { return Ok(()) };
+        let Ok(left) = self.store().partitions(table.table()).await else { return Ok(()) };
         let left: Vec<TimeRange> = left.iter().map(|partition| partition.range).collect();
-        for set in measurement.expired_idle_sets(&left) {
-            let tag_sets = measurement.tag_sets_of(&set).await?;
-            let _owned = measurement.membership().own().await;
-            if measurement.membership().has_ended() {
+        for set in table.expired_idle_sets(&left) {
+            let tag_sets = table.tag_sets_of(&set).await?;
+            let _owned = table.membership().own().await;
+            if table.membership().has_ended() {
                 break;
             }
-            measurement.remove_idle_set(&set, tag_sets).await?;
+            table.remove_idle_set(&set, tag_sets).await?;
         }
         Ok(())
     }
 
     /// Removes the idle sets of a measurement of which all points were deleted, with a range of times. The caller owns the
     /// membership.
-    pub(crate) async fn remove_sets_within(&self, measurement: &Measurement, time: TimeRange) -> Result<()> {
-        for set in measurement.idle_sets_within(time) {
-            let tag_sets = measurement.tag_sets_of(&set).await?;
-            measurement.remove_idle_set(&set, tag_sets).await?;
+    pub(crate) async fn remove_sets_within(&self, table: &SeriesTable, time: TimeRange) -> Result<()> {
+        for set in table.idle_sets_within(time) {
+            let tag_sets = table.tag_sets_of(&set).await?;
+            table.remove_idle_set(&set, tag_sets).await?;
         }
         Ok(())
     }

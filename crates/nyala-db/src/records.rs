@@ -1,4 +1,9 @@
-//! Small durable records under byte keys: a table `(key Binary) → value Binary` of the store.
+//! Small durable records under byte keys: a table `(key Binary) → value Binary` of the store. The last one to write a record
+//! decides; where several servers change the same there are versions (`versioned`).
+
+mod versioned;
+
+pub(crate) use versioned::{Change, TRIES, VersionedRecords, always_changed};
 
 use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, BinaryArray};
@@ -25,8 +30,7 @@ pub struct Records {
 impl Records {
     /// Opens the table `name`, creating it if it does not exist.
     pub async fn open(store: StoreRef, name: &str) -> Result<Self> {
-        let existing = store.tables().into_iter().find(|(_, schema)| schema.name == name);
-        let table = match existing {
+        let table = match table_named(&store, name) {
             Some((table, _)) => table,
             None => store.create_table(schema(name)).await?,
         };
@@ -54,6 +58,19 @@ impl Records {
     /// Writes a batch with operations of this and other tables.
     pub async fn write(&self, operations: Vec<Operation>) -> Result<()> {
         self.store.write(WriteBatch { operations }).await.map(drop)
+    }
+
+    /// Writes records where there are none; returns the positions of those that were there.
+    pub async fn insert<'a>(
+        &self,
+        records: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+    ) -> Result<Vec<usize>> {
+        let mut operation = self.put(records);
+        if let Operation::Upsert(upsert) = &mut operation {
+            upsert.mode = WriteMode::InsertIgnore;
+        }
+        let outcome = self.store.write(WriteBatch { operations: vec![operation] }).await?;
+        Ok(outcome.conflicts.iter().map(|place| place.row).collect())
     }
 
     /// Calls `visit` with every record whose key starts with `prefix`, in order of key.
@@ -150,6 +167,11 @@ impl Records {
         request.limit = limit;
         self.store.snapshot(Freshness::Latest).await?.scan(request).await
     }
+}
+
+/// The table of a name.
+pub(crate) fn table_named(store: &StoreRef, name: &str) -> Option<(TableId, Arc<TableSchema>)> {
+    store.tables().into_iter().find(|(_, schema)| schema.name == name)
 }
 
 /// Where the keys end that start with `prefix`.

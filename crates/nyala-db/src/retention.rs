@@ -3,7 +3,7 @@
 //! A policy may be changed at any time, so it counts as it is when its points are dropped, and whoever changes it waits
 //! for those who drop by the policy as it was before that is acknowledged. What fails for one measurement waits for the next time; the others go on.
 
-use crate::catalog::{Catalog, Measurement, RetentionPolicy};
+use crate::catalog::{Catalog, RetentionPolicy, SeriesTable};
 use nyala_core::{Error, Result, TimeRange};
 
 /// What came of enforcing retention.
@@ -25,13 +25,13 @@ impl Catalog {
             // Most keep everything: none of their measurements needs to be looked at.
             let ends = |policy: &&RetentionPolicy| policy.horizon_ns(now_ns).is_some();
             for policy in database.policies.iter().filter(ends) {
-                for measurement in self.known_measurements(&database.name, &policy.name) {
+                for table in self.known_tables(&database.name, &policy.name) {
                     let place = (&*database.name, &*policy.name);
-                    match self.expire(place, &measurement, now_ns).await {
+                    match self.expire(place, &table, now_ns).await {
                         Ok(dropped) => enforced.dropped += dropped,
                         Err(error) => {
                             enforced.failed += 1;
-                            let words = || format!("{}.{}.{}", place.0, place.1, measurement.name());
+                            let words = || format!("{}.{}.{}", place.0, place.1, table.name());
                             enforced.error.get_or_insert_with(|| error.context(words()));
                         }
                     }
@@ -41,29 +41,29 @@ impl Catalog {
         enforced
     }
 
-    /// Drops what a measurement has that outlived its policy; returns how many partitions.
-    async fn expire(&self, place: (&str, &str), measurement: &Measurement, now_ns: i64) -> Result<u64> {
-        if self.outlived(place, measurement, now_ns).await.is_none() {
+    /// Drops what a table has that outlived its policy; returns how many partitions.
+    async fn expire(&self, place: (&str, &str), table: &SeriesTable, now_ns: i64) -> Result<u64> {
+        if self.outlived(place, table, now_ns).await.is_none() {
             return Ok(0);
         }
-        measurement.load().await?;
-        let _owned = measurement.membership().own().await;
-        match self.outlived(place, measurement, now_ns).await {
-            Some(expired) => self.drop_range(measurement, expired).await,
+        table.load().await?;
+        let _owned = table.membership().own().await;
+        match self.outlived(place, table, now_ns).await {
+            Some(expired) => self.drop_range(table, expired).await,
             None => Ok(0),
         }
     }
 
-    /// The times before the horizon of a policy as it is now, if a measurement has a partition that lies wholly there.
+    /// The times before the horizon of a policy as it is now, if a table has a partition that lies wholly there.
     async fn outlived(
         &self,
         (database, policy): (&str, &str),
-        measurement: &Measurement,
+        table: &SeriesTable,
         now_ns: i64,
     ) -> Option<TimeRange> {
         let horizon_ns = self.database(database)?.policy(policy)?.horizon_ns(now_ns)?;
         let expired = TimeRange::new(i64::MIN, horizon_ns);
-        let any = measurement.partitions().await.iter().any(|partition| expired.covers(partition.range));
+        let any = table.partitions().await.iter().any(|partition| expired.covers(partition.range));
         any.then_some(expired)
     }
 }
@@ -117,7 +117,7 @@ mod tests {
             let enforce = async move { enforce.enforce_retention(366 * DAY_NS).await };
             // Whoever comes first waits for another's removal.
             let measurement = catalog.known_measurements("d", "autogen").remove(0);
-            let removing = measurement.membership().own().await;
+            let removing = measurement.stored().membership().own().await;
             let (altering, enforcing);
             if alters_first {
                 altering = tokio::spawn(alter);
@@ -175,7 +175,7 @@ mod tests {
         let visited = async |first_hour: i64, end_hour: i64| {
             let time = TimeRange::new(first_hour * HOUR_NS, end_hour * HOUR_NS);
             let shards = measurement.shards_within(time).await;
-            let mut ids = measurement.series().all().clone();
+            let mut ids = measurement.series().all().into_owned();
             measurement.narrow(&mut ids, shards.as_deref());
             ids.len()
         };

@@ -3,7 +3,7 @@
 //! What every reader has to do in this order: series that are not in memory come back and stay as long as they are needed,
 //! the filter selects, and where there are many, those are left that may have points in the shards of these times.
 
-use crate::catalog::{Catalog, Measurement};
+use crate::catalog::{Catalog, Measurement, SeriesTable};
 use crate::series::{Stay, TagFilter};
 use nyala_core::schema::TIME_COLUMN;
 use nyala_core::store::{RowSelection, RowStream, ScanRequest, SeriesSet, SnapshotRef};
@@ -64,6 +64,17 @@ impl Points {
 impl Measurement {
     /// The series among some that have a point in a range of times.
     pub async fn series_with_points(
+        &self,
+        snapshot: &SnapshotRef,
+        series: SeriesSet,
+        time: TimeRange,
+    ) -> Result<RoaringBitmap> {
+        self.stored().series_with_points(snapshot, series, time).await
+    }
+}
+
+impl SeriesTable {
+    pub(crate) async fn series_with_points(
         &self,
         snapshot: &SnapshotRef,
         series: SeriesSet,

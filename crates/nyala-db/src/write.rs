@@ -9,111 +9,38 @@ mod memory;
 mod new_names;
 mod pending;
 mod refusal;
+mod report;
 
 use arrays::{array_of, filter, give_back};
 use memory::Memories;
 use new_names::NewNames;
-use pending::{find_away, pending_series, renew_series, with_tags};
+use pending::{find_away, pending_members, pending_series, renew_series, with_tags};
 use refusal::Refusal;
+pub use report::{Dropped, WriteCounts, WriteReport};
 
 use crate::catalog::{Catalog, Database, FieldType, Measurement, Members, RetentionPolicy, WantedFields};
 use crate::feed::Feed;
 use crate::ingest::{
-    FieldColumn, FieldKind, LineRequest, ParseErrors, ParseOptions, ParsedBatch, RowGroup, SeriesCache,
-    SeriesCacheLimits,
+    FieldColumn, FieldKind, LineRequest, ParseOptions, ParsedBatch, RowGroup, SeriesCache, SeriesCacheLimits,
 };
 use arrow_array::{Array, ArrayRef, TimestampNanosecondArray, UInt32Array};
 use arrow_buffer::BooleanBuffer;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN};
-use nyala_core::store::{CellColumn, Operation, Upsert, WriteBatch, WriteMode};
+use nyala_core::store::{Atomicity, CellColumn, Operation, Upsert, WriteBatch, WriteMode};
 use nyala_core::{ColumnId, Error, Result};
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-/// What became of a request.
-#[derive(Debug, Default)]
-pub struct WriteReport {
-    /// Points stored.
-    pub written: u64,
-    /// Lines that could not be read.
-    pub unreadable: ParseErrors,
-    /// Points older than their retention policy keeps.
-    pub expired: u64,
-    /// Other points that were read but not stored.
-    pub dropped: Option<Dropped>,
-    /// Whether the points of a shard were not stored because a field that was new there had two types.
-    pub conflict: bool,
-}
-
-impl WriteReport {
-    /// What InfluxDB says of points that were not stored, if there are any: of several kinds of refusal it tells one.
-    pub fn complaint(&self) -> Option<String> {
-        let partial = |reason: &str, count: u64| Some(format!("partial write: {reason} dropped={count}"));
-        if self.conflict {
-            return Some("field type conflict".to_owned());
-        }
-        if let Some(dropped) = &self.dropped {
-            return partial(&dropped.reason, dropped.count);
-        }
-        if self.expired > 0 {
-            return partial("points beyond retention policy", self.expired);
-        }
-        if self.unreadable.is_empty() {
-            return None;
-        }
-        let text = self.unreadable.text();
-        let text = String::from_utf8_lossy(&text);
-        match self.written {
-            0 => Some(text.into_owned()),
-            _ => partial(&text, 0),
-        }
-    }
-}
-
-/// Points that were read but not stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dropped {
-    /// Why the first of them was not.
-    pub reason: String,
-    /// How many.
-    pub count: u64,
-}
-
-/// What was written since the start.
-#[derive(Debug, Default)]
-pub struct WriteCounts {
-    /// Requests.
-    pub requests: AtomicU64,
-    /// Points stored.
-    pub written: AtomicU64,
-    /// Points that were read but not stored.
-    pub dropped: AtomicU64,
-    /// Requests that failed.
-    pub failed: AtomicU64,
-    /// Series that were looked up in their index, because the writer did not remember them.
-    pub looked_up: AtomicU64,
-}
-
-impl WriteCounts {
-    fn note(&self, written: &Result<WriteReport>) {
-        let add = |counter: &AtomicU64, count| {
-            counter.fetch_add(count, Ordering::Relaxed);
-        };
-        add(&self.requests, 1);
-        match written {
-            Ok(report) => {
-                add(&self.written, report.written);
-                let dropped = report.expired + report.dropped.as_ref().map_or(0, |dropped| dropped.count);
-                if dropped > 0 {
-                    add(&self.dropped, dropped);
-                }
-            }
-            Err(_) => add(&self.failed, 1),
-        }
-    }
+/// What the lines of a request are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// Points of any measurements.
+    Lines,
+    /// Samples of metrics: measurements that share a table, with a single field.
+    Samples,
 }
 
 /// Writes request bodies. Shared by all connections; what is remembered between requests is pooled.
@@ -141,6 +68,11 @@ impl LineWriter {
         self
     }
 
+    /// What it writes to.
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
     /// Where it leaves what subscribers get.
     pub fn feed(&self) -> Option<&Feed> {
         self.feed.as_ref()
@@ -159,7 +91,30 @@ impl LineWriter {
         options: ParseOptions,
         body: &[u8],
     ) -> Result<WriteReport> {
-        let written = self.write_lines(database, policy, options, body).await;
+        self.write_form(database, policy, options, body, Form::Lines).await
+    }
+
+    /// The same for samples of metrics, floats in the field `value`: measurements that are new become members of the
+    /// policy's group. Of measurements that have a table of their own there are none ([`Catalog::own_tables`]).
+    pub async fn write_samples(
+        &self,
+        database: &str,
+        policy: &str,
+        options: ParseOptions,
+        body: &[u8],
+    ) -> Result<WriteReport> {
+        self.write_form(database, policy, options, body, Form::Samples).await
+    }
+
+    async fn write_form(
+        &self,
+        database: &str,
+        policy: &str,
+        options: ParseOptions,
+        body: &[u8],
+        form: Form,
+    ) -> Result<WriteReport> {
+        let written = self.write_lines(database, policy, options, body, form).await;
         self.counts.note(&written);
         written
     }
@@ -170,13 +125,14 @@ impl LineWriter {
         policy: &str,
         options: ParseOptions,
         body: &[u8],
+        form: Form,
     ) -> Result<WriteReport> {
         let known = self
             .catalog
             .database(database)
             .ok_or_else(|| Error::missing(format!("database not found: \"{database}\"")))?;
         let policy = known.existing_policy(policy)?.clone();
-        let mut memory = self.memories.take(database, &policy.name);
+        let mut memory = self.memories.take(database, &policy.name, form);
         let mut report = WriteReport::default();
         let mut request = LineRequest::new(body, options);
         let writing = BatchWrite {
@@ -185,6 +141,7 @@ impl LineWriter {
             policy: &policy,
             now_ns: options.now_ns,
             series_limit_bytes: self.series_limit_bytes,
+            form,
         };
         let mut members = Members::default();
         let mut names = NewNames::default();
@@ -212,14 +169,15 @@ impl LineWriter {
                 request.rewind(&start);
                 continue;
             }
-            let unknown = cache.pending().len() as u64;
+            let (unknown, is_full) = (cache.pending().len() as u64, writing.is_full());
             if unknown > 0 {
                 self.counts.looked_up.fetch_add(unknown, Ordering::Relaxed);
-                find_away(cache, batch, &measurements).await?;
+                writing.make_members(cache, &measurements, is_full).await?;
+                find_away(cache, batch, &measurements, is_full).await?;
             }
             // Series that get their ids here are known to all writers, and each of them stores their records until
             // one has succeeded: should this one fail, what is remembered of them is right all the same.
-            let full = writing.resolve_series(cache, batch, &measurements);
+            let full = writing.resolve_series(cache, batch, &measurements, is_full);
             drop(turn);
             writing.write(batch, &measurements, full, &mut names, &mut report).await?;
             members = Members::default();
@@ -254,9 +212,23 @@ struct BatchWrite<'a> {
     policy: &'a RetentionPolicy,
     now_ns: i64,
     series_limit_bytes: usize,
+    form: Form,
 }
 
 impl BatchWrite<'_> {
+    /// Makes the members of the group that the batch is the first to name.
+    async fn make_members(
+        &self,
+        cache: &SeriesCache,
+        measurements: &[Option<Arc<Measurement>>],
+        is_full: bool,
+    ) -> Result<()> {
+        let group = measurements.iter().flatten().find(|measurement| measurement.is_group());
+        let Some(group) = group.filter(|_| !is_full) else { return Ok(()) };
+        let names = pending_members(cache);
+        self.catalog.create_members(self.database, &self.policy.name, group, &names).await
+    }
+
     /// The measurement of each group. Those that are new are made, unless all their points are beyond what the policy
     /// takes, or no other may be made.
     async fn measurements_of(
@@ -264,6 +236,11 @@ impl BatchWrite<'_> {
         batch: &ParsedBatch,
         names: &mut NewNames,
     ) -> Result<Vec<Option<Arc<Measurement>>>> {
+        if self.form == Form::Samples {
+            // Looked up each time: it may have been dropped, as any measurement.
+            let group = self.catalog.group(self.database, self.policy).await?;
+            return Ok(batch.groups().map(|_| Some(group.clone())).collect());
+        }
         let text = |group| String::from_utf8_lossy(RowGroup::measurement(group));
         let named: Vec<Cow<'_, str>> = batch.groups().map(text).collect();
         let found = self.catalog.measurements_named(self.database, &self.policy.name, &named).await?;
@@ -345,7 +322,7 @@ impl BatchWrite<'_> {
         let mut lent: Vec<(usize, Vec<ArrayRef>)> = Vec::with_capacity(stored.len());
         for (group, columns) in stored.iter().zip(columns) {
             let rows = &mut batch.groups_mut()[group.index];
-            group.measurement.note_rows(&rows.series_ids, &rows.times_ns);
+            group.measurement.stored().note_rows(&rows.series_ids, &rows.times_ns);
             let upsert = upsert_of(rows, group, columns);
             written += upsert.rows() as u64;
             lent.push((group.index, upsert.columns.iter().map(|cells| cells.values.clone()).collect()));
@@ -359,7 +336,7 @@ impl BatchWrite<'_> {
         for of_table in touched.chunk_by(|(a, _), (b, _)| a.table() == b.table()) {
             let measurement = of_table[0].0;
             let series = of_table.iter().flat_map(|(_, operation)| series_of(operation));
-            let taken = measurement.unsaved_records(series);
+            let taken = measurement.stored().unsaved_records(series);
             let before = records.len();
             records.extend(taken.operations(self.catalog.series_records()));
             if records.len() > before {
@@ -367,11 +344,15 @@ impl BatchWrite<'_> {
             }
         }
         if !records.is_empty() {
+            // Where a batch is not one, what points need is there before them.
+            if self.catalog.store().capabilities().atomicity == Atomicity::Row {
+                self.catalog.store().write(WriteBatch { operations: std::mem::take(&mut records) }).await?;
+            }
             records.append(&mut operations);
             operations = records;
         }
         self.catalog.store().write(WriteBatch { operations }).await?;
-        saved.iter().for_each(|(measurement, records)| measurement.saved(records));
+        saved.iter().for_each(|(measurement, records)| measurement.stored().saved(records));
         report.written += written;
         for (index, arrays) in lent {
             give_back(&mut batch.groups_mut()[index], arrays);
@@ -394,14 +375,15 @@ impl BatchWrite<'_> {
         cache: &mut SeriesCache,
         batch: &mut ParsedBatch,
         measurements: &[Option<Arc<Measurement>>],
+        was_full: bool,
     ) -> Option<String> {
         let mut full = None;
         for (handle, measurement) in pending_series(cache, batch, measurements) {
-            let id = with_tags(cache, handle, |tags| {
-                if self.is_full() {
-                    return measurement.wake_known(tags).ok_or_else(|| self.no_memory());
+            let id = with_tags(cache, handle, measurement, |tags| {
+                if was_full || self.is_full() {
+                    return measurement.stored().wake_known(tags).ok_or_else(|| self.no_memory());
                 }
-                let (id, memory_bytes) = measurement.new_series_id(tags)?;
+                let (id, memory_bytes) = measurement.stored().new_series_id(tags)?;
                 self.catalog.add_series_memory(memory_bytes);
                 Ok(id)
             });
@@ -525,13 +507,13 @@ mod tests {
         let measurement = named(&catalog).await;
         let ids: Vec<u32> = ["a", "b", "c"]
             .iter()
-            .map(|host| measurement.new_series_id(&[("host", host)]).unwrap().0.0)
+            .map(|host| measurement.stored().new_series_id(&[("host", host)]).unwrap().0.0)
             .collect();
-        let count = |used: &[u32]| measurement.unsaved_records(used.iter().copied()).series.len();
+        let count = |used: &[u32]| measurement.stored().unsaved_records(used.iter().copied()).series.len();
         assert_eq!(count(&[ids[0]]), 3, "all that nobody has taken");
         assert_eq!(count(&[ids[1], ids[1], 77]), 1, "the first batch may fail");
         assert_eq!(count(&[]), 0);
-        measurement.saved(&measurement.unsaved_records(ids.iter().copied()));
+        measurement.stored().saved(&measurement.stored().unsaved_records(ids.iter().copied()));
         assert_eq!(count(&ids), 0);
     }
 
@@ -546,7 +528,7 @@ mod tests {
             let body: String = lines.collect();
             let report = writer.write("d", "", ParseOptions::default(), body.as_bytes()).await.unwrap();
             assert_eq!(report.written, 1000);
-            let mut memory = writer.memories.take("d", "autogen");
+            let mut memory = writer.memories.take("d", "autogen", Form::Lines);
             let group = &mut memory.batch.groups_mut()[0];
             held.push((group.series_ids.as_ptr(), group.times_ns.as_ptr(), group.lines.as_ptr()));
             assert!(group.times_ns.capacity() >= 1000);

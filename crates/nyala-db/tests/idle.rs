@@ -170,7 +170,7 @@ impl Bed {
         let measurement = self.measurement().await;
         let _stay = self.catalog.recall(&measurement, TimeRange::ALL, &TagFilter::All).await.unwrap();
         let series = measurement.series();
-        for id in series.all() {
+        for id in series.all().iter() {
             points.entry(series.value_of(SeriesId(id), "host").to_owned()).or_default();
         }
         assert_eq!(points.len(), series.len(), "a tag set has one series");

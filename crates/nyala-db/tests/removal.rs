@@ -106,7 +106,7 @@ impl Bed {
     async fn hosts(&self, measurement: &str) -> Vec<String> {
         let measurement = self.catalog.measurement("d", "autogen", measurement).await.unwrap().unwrap();
         let series = measurement.series();
-        series.values_of("host", series.all())
+        series.values_of("host", &series.all())
     }
 }
 

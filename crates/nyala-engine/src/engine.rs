@@ -416,7 +416,14 @@ fn altered(
 #[async_trait]
 impl Store for Engine {
     fn capabilities(&self) -> Capabilities {
-        let missing = [Feature::KeyRanges, Feature::AddedDefaults, Feature::WiderTypes, Feature::History];
+        let missing = [
+            Feature::KeyRanges,
+            Feature::AddedDefaults,
+            Feature::WiderTypes,
+            Feature::History,
+            Feature::StagedWrites,
+            Feature::ChangeFeed,
+        ];
         Capabilities {
             atomicity: Atomicity::Batch,
             features: missing.into_iter().fold(Features::ALL, Features::without),

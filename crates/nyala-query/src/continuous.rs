@@ -5,16 +5,15 @@
 //! itself. A query that cannot be executed for now (memory, disk, too many others) is tried again, one that takes too long
 //! or too much for a single run, or is wrong, is passed over.
 
-use crate::exec::QueryMemory;
 use crate::influxql::{
     BinaryOperator, CreateContinuousQuery, Expr, Params, Select, Statement, TimeLiteral, parse_query,
     split_condition,
 };
-use crate::plan::{QueryContext, WindowRule, condition};
-use crate::running::Asked;
+use crate::plan::{QueryContext, condition};
 use crate::statement::select_into;
 use nyala_core::{Error, ErrorKind, Result};
 use nyala_db::catalog::ContinuousQuery;
+use nyala_exec::{QueryMemory, WindowRule};
 use std::collections::HashMap;
 
 /// Missed runs that are made up for at once, at most: more than that go one part after the other.
@@ -203,8 +202,8 @@ async fn execute(
         }
     }
     select.condition = Some(condition);
-    let shown = Asked::Statement(Box::new(Statement::Select(Box::new(select.clone()))));
-    let entered = context.running.enter(shown, &context.database, &context.rights);
+    let shown = Statement::Select(Box::new(select.clone()));
+    let entered = context.running.enter(move || shown.to_string(), &context.database, &context.rights);
     // Among fewer queries it may be executed.
     let entered = entered.map_err(|error| Error::new(ErrorKind::Retry, error.message()))?;
     let query = entered.query();

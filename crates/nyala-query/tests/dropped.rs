@@ -8,7 +8,8 @@ use nyala_db::catalog::Catalog;
 use nyala_db::ingest::ParseOptions;
 use nyala_db::users::Rights;
 use nyala_db::write::LineWriter;
-use nyala_query::exec::{QueryMemory, SelectStream};
+use nyala_exec::{QueryMemory, Surroundings};
+use nyala_query::exec::SelectStream;
 use nyala_query::influxql::{Params, Statement, compile, parse_query};
 use nyala_query::plan::rewrite::rewrite;
 use nyala_query::plan::{Plan, QueryContext};
@@ -22,14 +23,16 @@ fn context() -> Result<QueryContext> {
     block_on(catalog.create_database("db", None))?;
     let writer = LineWriter::new(catalog.clone(), MemoryBudget::new(1 << 40), usize::MAX);
     Ok(QueryContext {
-        catalog,
-        writer: Arc::new(writer),
+        around: Surroundings {
+            catalog,
+            now_ns: NOW_NS,
+            rights: Rights::Open,
+            running: Arc::default(),
+            query: None,
+        },
         database: "db".to_owned(),
         retention_policy: String::new(),
-        now_ns: NOW_NS,
-        rights: Rights::Open,
-        running: Arc::default(),
-        query: None,
+        writer: Arc::new(writer),
         reporter: Arc::new(|_| Vec::new()),
     })
 }

@@ -8,7 +8,7 @@ use nyala_db::catalog::Catalog;
 use nyala_db::ingest::{ParseOptions, Precision};
 use nyala_db::users::Rights;
 use nyala_db::write::LineWriter;
-use nyala_query::exec::{Frame, QueryMemory};
+use nyala_exec::{Frame, QueryMemory, Surroundings};
 use nyala_query::influxql::{Params, parse_query};
 use nyala_query::plan::QueryContext;
 use nyala_query::statement::{Answer, execute};
@@ -43,14 +43,16 @@ fn context() -> Result<QueryContext> {
     let catalog = Arc::new(catalog);
     let writer = LineWriter::new(catalog.clone(), MemoryBudget::new(1 << 40), usize::MAX);
     let context = QueryContext {
-        catalog,
-        writer: Arc::new(writer),
+        around: Surroundings {
+            catalog,
+            now_ns: 1 << 60,
+            rights: Rights::Open,
+            running: Arc::default(),
+            query: None,
+        },
         database: "db".to_owned(),
         retention_policy: String::new(),
-        now_ns: 1 << 60,
-        rights: Rights::Open,
-        running: Arc::default(),
-        query: None,
+        writer: Arc::new(writer),
         reporter: Arc::new(|_| Vec::new()),
     };
     let options =

@@ -4,7 +4,7 @@ use crate::server::http::access::SharedSecret;
 use crate::server::http::site::Sites;
 use crate::server::tls::Certificates;
 use clap::{Args, ValueEnum};
-use nyala_query::running::QueryLimits;
+use nyala_exec::running::QueryLimits;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;

@@ -307,12 +307,16 @@ fn damaged_records_of_databases_keep_nobody_from_their_rows() {
     server.query("CREATE DATABASE d");
     assert_eq!(server.write(&batch("m", 0, 5000, 20)).status, 204);
     assert!(server.stop().success());
-    let rowsets = std::fs::read_dir(data_dir.join("rowsets")).expect("listed");
-    let length = |path: &PathBuf| path.metadata().map_or(0, |metadata| metadata.len());
-    let smallest = rowsets.map(|entry| entry.expect("an entry").path()).min_by_key(length).expect("a rowset");
-    let mut bytes = std::fs::read(&smallest).expect("read");
+    let mut rowsets = std::fs::read_dir(data_dir.join("rowsets")).expect("listed");
+    let of_databases = |path: PathBuf| {
+        let (bytes, name) = (std::fs::read(&path).expect("read"), b"nyala.databases");
+        bytes.windows(name.len()).any(|window| window == name).then_some((path, bytes))
+    };
+    let (path, mut bytes) = rowsets
+        .find_map(|entry| of_databases(entry.expect("an entry").path()))
+        .expect("a rowset of databases");
     bytes[40] ^= 4;
-    std::fs::write(&smallest, bytes).expect("written");
+    std::fs::write(&path, bytes).expect("written");
     let (code, said) = check(&data_dir);
     assert_eq!(code, Some(1));
     assert!(said.contains("nyala.databases"), "{said}");

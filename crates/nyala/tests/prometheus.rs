@@ -116,3 +116,59 @@ fn a_metric_of_any_name_is_kept() {
         assert_eq!(server.number(&format!("SELECT count(value) FROM {measurement}")), 1, "{name:?}");
     }
 }
+
+#[test]
+fn samples_that_are_refused_are_told_of_wherever_they_go() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Process::start(&directory.path().join("data"), &[]);
+    server.query("CREATE DATABASE d");
+    assert_eq!(server.write("own other=1i 1").status, 204);
+    let long = "x".repeat(70_000);
+    for name in ["own", "shared"] {
+        let labels = [("__name__", name), ("long", &*long)];
+        let body = prometheus::packed_samples(&labels, std::iter::once((7.0, 1)));
+        let answer = server.send("POST", "/api/v1/prom/write?db=d", &body).expect("an answer");
+        let said = String::from_utf8_lossy(&answer.body).into_owned();
+        assert!(answer.status == 400 && said.contains("max key length exceeded"), "{name}: {said}");
+    }
+}
+
+#[test]
+fn a_damaged_record_of_a_metric_keeps_nobody_else_from_their_rows() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data_dir = directory.path().join("data");
+    let server = Process::start(&data_dir, &[]);
+    for database in ["d", "lines"] {
+        server.query(&format!("CREATE DATABASE {database}"));
+    }
+    assert_eq!(server.send("POST", "/write?db=lines", b"m v=1 1").expect("an answer").status, 204);
+    let sample = |name: &str| prometheus::packed_samples(&[("__name__", name)], std::iter::once((7.0, 1)));
+    assert_eq!(server.send("POST", "/api/v1/prom/write?db=d", &sample("up")).expect("an answer").status, 204);
+    assert!(server.stop().success());
+    let mut rowsets = std::fs::read_dir(data_dir.join("rowsets")).expect("listed");
+    let of_series = |path: std::path::PathBuf| {
+        let (bytes, name) = (std::fs::read(&path).expect("read"), b"nyala.series");
+        bytes.windows(name.len()).any(|window| window == name).then_some((path, bytes))
+    };
+    let found = rowsets.find_map(|entry| of_series(entry.expect("an entry").path()));
+    let (path, mut bytes) = found.expect("a rowset of series");
+    bytes[40] ^= 4;
+    std::fs::write(&path, bytes).expect("written");
+    let server = Process::start(&data_dir, &[]);
+    let health = server.send("GET", "/health", b"").expect("an answer");
+    assert!(String::from_utf8_lossy(&health.body).contains("damaged or lost"), "{health:?}");
+    assert!(server.log().contains("cannot be read"), "{}", server.log());
+    server.query("CREATE DATABASE another");
+    assert_eq!(server.send("POST", "/write?db=another", b"m v=1 1").expect("an answer").status, 204);
+    // Whether a name is one of a metric is not known, so it is neither missing nor made.
+    for query in ["SELECT+*+FROM+up", "SHOW+MEASUREMENTS"] {
+        let answer = server.send("GET", &format!("/query?db=d&q={query}"), b"").expect("an answer");
+        let said = String::from_utf8_lossy(&answer.body).into_owned();
+        assert!(said.contains("cannot be read"), "{said}");
+    }
+    for (target, body) in [("/write?db=d", b"new v=1 1".to_vec()), ("/api/v1/prom/write?db=d", sample("up"))]
+    {
+        let answer = server.send("POST", target, &body).expect("an answer");
+        assert!(answer.status >= 500, "{target}: {}", answer.status);
+    }
+}

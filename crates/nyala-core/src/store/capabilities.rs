@@ -57,10 +57,14 @@ pub enum Feature {
     WiderTypes,
     /// Snapshots of the past.
     History,
+    /// [`super::Store::stage`].
+    StagedWrites,
+    /// [`super::Store::changes`].
+    ChangeFeed,
 }
 
 /// All of them.
-const FEATURES: [(Feature, &str); 11] = [
+const FEATURES: [(Feature, &str); 13] = [
     (Feature::ReverseScans, "scans by descending key"),
     (Feature::TimeOrder, "scans in order of time"),
     (Feature::PrefixLimits, "limits of rows per series"),
@@ -72,6 +76,8 @@ const FEATURES: [(Feature, &str); 11] = [
     (Feature::AddedDefaults, "columns added with a default"),
     (Feature::WiderTypes, "wider types for columns"),
     (Feature::History, "reads of the past"),
+    (Feature::StagedWrites, "staged writes"),
+    (Feature::ChangeFeed, "feed of changes"),
 ];
 
 impl Feature {
@@ -84,6 +90,11 @@ impl Feature {
     pub fn is_emulated(self) -> bool {
         use Feature::{Aggregates, ChangesByPredicate, NotEqual, PrefixLimits, ReverseScans, TimeOrder};
         matches!(self, ReverseScans | TimeOrder | PrefixLimits | NotEqual | Aggregates | ChangesByPredicate)
+    }
+
+    /// What a store says that lacks it.
+    pub fn refused(self) -> Error {
+        Error::unsupported(format!("this store has no {self}"))
     }
 }
 
@@ -131,7 +142,7 @@ impl Capabilities {
     pub fn need(&self, feature: Feature) -> Result<()> {
         match self.features.has(feature) {
             true => Ok(()),
-            false => Err(Error::unsupported(format!("this store has no {feature}"))),
+            false => Err(feature.refused()),
         }
     }
 }

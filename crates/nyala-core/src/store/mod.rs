@@ -17,9 +17,9 @@
 //! exists by its key, also without any cell; a row that was deleted leaves nothing, so that what is written under its key
 //! later is a new one.
 //!
-//! A column that rows must have ([`ColumnSchema::nullable`](crate::ColumnSchema::nullable)) is never NULL. Modes that may
-//! make rows name it in each row, whether that exists or not, unless it has a default. A default is what a row gets that
-//! *comes into being* without a word of the column; rows that are there keep what they have.
+//! A column that rows must have ([`ColumnSchema::nullable`]) is never NULL. Modes that may make rows name it in each row,
+//! whether that exists or not, unless it has a default. A default is what a row gets that *comes into being* without a word
+//! of the column; rows that are there keep what they have.
 //!
 //! # Writing
 //! A [`WriteBatch`] is a list of operations, as if they were done one after the other, row by row: the later one wins.
@@ -34,6 +34,10 @@
 //! demand is left out alone. Changes of tables ([`Store::alter_tables`] and its like) are all or none in either case; only
 //! the schema after the last alteration of a table has to be a valid one.
 //!
+//! A [`Stage`] gathers batches out of everybody's sight, on the store as it was when it was opened. They become durable and
+//! visible all at once, or not at all where somebody else came first to one of its rows: that is snapshot isolation, which
+//! sees to what is written, and not to what was read. A stage may be larger than memory. Tables are not changed in it.
+//!
 //! A [`Sequence`] says how far a store has come: it never goes back, also not over a restart. Calls need not have
 //! different ones, and one that changes nothing may return any that was reached.
 //!
@@ -44,14 +48,21 @@
 //! rows at most; work that takes long says so ([`crate::before_long_work`]) and stops when its future is dropped. Sums of
 //! floats have one order of addition, defined in [`aggregate`].
 //!
+//! # Following
+//! [`Store::changes`] gives what changed since a position, for a copy to become what the store is. Who follows begins with a
+//! snapshot, of those tables that it knows, and goes on from its sequence, then from each [`Change::Position`], which is as
+//! good as a snapshot. What lies between two of them may never have been: a store may keep a list of its changes, or compare
+//! two snapshots. Nothing is given that a crash may still take back. How long the past is known is the store's own affair,
+//! but the present is; what was too long ago is missing, and a follower begins again.
+//!
 //! # Errors
 //! [`ErrorKind`](crate::ErrorKind) says what the caller can do. `Invalid`: the request contradicts the schema or itself.
-//! `Missing`: a table, column, partition or range does not exist. `Conflict`: it contradicts what is stored. `Unsupported`
-//! names a [`Feature`] the store lacks. `Limit`: something is larger than [`Capabilities`] allow, or than there is room for.
-//! `Retry`: nothing was stored, later it may be. `Unknown`: it may have been stored. `Cancelled`, `Io` and `Corrupt` are what
-//! their words say. Features that are missing are said before all else, but of scans; then what is wrong with the request
-//! itself, with schemas before with rows; then what it meets. After an error other than `Unknown` nothing was changed, where
-//! batches are atomic.
+//! `Missing`: a table, column, partition or range does not exist, or a moment is not known any more. `Conflict`: it
+//! contradicts what is stored, or somebody else came first. `Unsupported` names a [`Feature`] the store lacks. `Limit`:
+//! something is larger than [`Capabilities`] allow, or than there is room for. `Retry`: nothing was stored, later it may be.
+//! `Unknown`: it may have been stored. `Cancelled`, `Io` and `Corrupt` are what their words say. Features that are missing
+//! are said before all else, but of scans; then what is wrong with the request itself, with schemas before with rows; then
+//! what it meets. After an error other than `Unknown` nothing was changed, where batches are atomic.
 //!
 //! # What may be missing
 //! [`Capabilities`] say it. Whoever uses a store takes it from [`emulate::complete`], which makes what can be made of what
@@ -65,11 +76,13 @@ pub mod aggregate;
 #[cfg(feature = "battery")]
 pub mod battery;
 pub mod capabilities;
+pub mod changes;
 pub mod convert;
 pub mod emulate;
 pub mod memory;
 pub mod predicate;
 pub mod scan;
+pub mod stage;
 pub mod windows;
 pub mod write;
 
@@ -77,10 +90,12 @@ pub use aggregate::{
     AggregateFunction, AggregateRequest, AggregateStates, Measure, MeasureState, SlidingWindows,
 };
 pub use capabilities::{Atomicity, Capabilities, Feature, Features};
+pub use changes::{Change, ChangeStream, ChangesRequest};
 pub use predicate::{Comparison, Predicate};
 pub use scan::{
     Batch, Direction, KeyBound, Order, RowSelection, RowStream, ScanRequest, SeriesRun, SeriesSet,
 };
+pub use stage::Stage;
 pub use windows::{WindowRuns, Windows};
 pub use write::{
     CellColumn, Delete, DeleteMode, Demand, Operation, RowPlace, Update, Upsert, WriteBatch, WriteMode,
@@ -89,7 +104,7 @@ pub use write::{
 
 use crate::error::Result;
 use crate::ids::{ColumnId, Sequence, TableId};
-use crate::schema::{ColumnType, Encoding, KeySpan, TableSchema};
+use crate::schema::{ColumnSchema, ColumnType, Encoding, KeySpan, TableSchema};
 use crate::time::TimeRange;
 use crate::value::Value;
 use async_trait::async_trait;
@@ -108,15 +123,17 @@ pub enum Freshness {
     /// At least what was acknowledged under this sequence, and before it: enough for who wants to read what they wrote.
     /// Invalid if the store has not come so far.
     AtLeast(Sequence),
-    /// What there was at a moment of the past, ns, with what came to be at that very moment. Needs [`Feature::History`].
+    /// What there was at a moment of the past, ns, with what came to be at that very moment; missing if that is not known
+    /// any more. Needs [`Feature::History`].
     Past(i64),
 }
 
 /// A change of a table's schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Alteration {
-    /// Adds a column. The store chooses its id ([`TableSchema::next_column`]). Rows that are there have its default.
-    AddColumn(NewColumn),
+    /// Adds a column. The store chooses its id ([`TableSchema::next_column`]), whatever this one says. Rows that are there
+    /// have its default; one that they must not lack needs one.
+    AddColumn(ColumnSchema),
     /// Drops a column and what it holds.
     DropColumn(ColumnId),
     /// Renames a column.
@@ -142,23 +159,6 @@ pub enum Alteration {
     DropRange(KeySpan),
 }
 
-/// A column that is to be added.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewColumn {
-    /// See [`crate::ColumnSchema::name`].
-    pub name: String,
-    /// See [`crate::ColumnSchema::column_type`].
-    pub column_type: ColumnType,
-    /// See [`crate::ColumnSchema::nullable`]. One that is not needs a default.
-    pub nullable: bool,
-    /// See [`crate::ColumnSchema::default`].
-    pub default: Option<Value>,
-    /// See [`crate::ColumnSchema::hidden`].
-    pub hidden: bool,
-    /// See [`crate::ColumnSchema::encoding`].
-    pub encoding: Encoding,
-}
-
 impl Alteration {
     /// What a store must be able to do for it.
     pub fn feature(&self) -> Option<Feature> {
@@ -170,17 +170,14 @@ impl Alteration {
         }
     }
 
+    /// Whether rows that were staged before it are good rows after it; see [`Stage`].
+    pub fn suits_staged_rows(&self) -> bool {
+        matches!(self, Alteration::AddColumn(column) if column.nullable && column.default.is_none())
+    }
+
     /// Adds a column that a row may lack, without a default.
     pub fn add_column(name: impl Into<String>, column_type: ColumnType) -> Self {
-        let (name, encoding) = (name.into(), Encoding::Automatic);
-        Self::AddColumn(NewColumn {
-            name,
-            column_type,
-            nullable: true,
-            default: None,
-            hidden: false,
-            encoding,
-        })
+        Self::AddColumn(ColumnSchema::new(ColumnId::default(), name, column_type))
     }
 }
 
@@ -257,6 +254,18 @@ pub trait Store: Send + Sync + 'static {
 
     /// A snapshot that is as new as asked.
     async fn snapshot(&self, freshness: Freshness) -> Result<SnapshotRef>;
+
+    /// Opens a stage on everything that was acknowledged so far. Needs [`Feature::StagedWrites`].
+    async fn stage(&self) -> Result<Box<dyn Stage>> {
+        Err(Feature::StagedWrites.refused())
+    }
+
+    /// What changed since a position, up to now at least; whoever follows asks again. Missing if the store does not know it
+    /// any more: then a follower begins with a new snapshot. Invalid if it has not come so far. Needs
+    /// [`Feature::ChangeFeed`].
+    async fn changes(&self, _: ChangesRequest) -> Result<Box<dyn ChangeStream>> {
+        Err(Feature::ChangeFeed.refused())
+    }
 }
 
 /// A consistent, unchanging view of a store. Work that takes long says so first: see [`crate::before_long_work`].

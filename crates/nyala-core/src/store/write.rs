@@ -70,7 +70,7 @@ pub enum DeleteMode {
 /// What became of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WriteOutcome {
-    /// Snapshots that are at least as new show it.
+    /// Snapshots that are at least as new show it; of what is only staged, that of its stage.
     pub sequence: Sequence,
     /// Rows written and deleted; of a blind deletion keys.
     pub affected: u64,

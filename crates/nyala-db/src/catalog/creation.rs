@@ -2,6 +2,7 @@
 //!
 //! What the points of a batch name is made by one change of the store, which costs a sync however much it is.
 
+use super::series_table::SeriesTable;
 use super::{Catalog, FieldType, Measurement, RetentionPolicy, SEPARATOR};
 use nyala_core::store::Alteration;
 use nyala_core::{ColumnId, Error, Result, TableId, TableSchema};
@@ -28,9 +29,10 @@ impl Catalog {
             let all = state.measurements.get(&place);
             names.iter().map(|name| all.and_then(|all| all.get(name.as_ref())).cloned()).collect()
         };
-        let is_unread = |measurement: &&Arc<Measurement>| !measurement.is_loaded();
-        let unread: Vec<_> = found.iter().flatten().filter(is_unread).cloned().collect();
-        Measurement::load_all(&unread).await?;
+        if found.iter().any(Option::is_none) {
+            self.check_readable(database, policy)?;
+        }
+        SeriesTable::load_all(found.iter().flatten().map(|own| own.stored())).await?;
         Ok(found)
     }
 
@@ -61,10 +63,11 @@ impl Catalog {
         let tables = self.store.create_tables(schemas.clone()).await?;
         let made = names.into_iter().zip(tables).zip(&schemas).map(|((name, table), schema)| {
             let (store, records) = (self.store.clone(), self.series_records.clone());
-            Arc::new(Measurement::created(name, table, schema, store, records))
+            let stored = SeriesTable::created(name.clone(), table, schema, store, records);
+            Arc::new(Measurement::whole(name, Arc::new(stored)))
         });
         let made: Vec<_> = made.collect();
-        self.add_series_memory(made.iter().map(|measurement| measurement.memory_bytes()).sum());
+        self.add_series_memory(made.iter().map(|measurement| measurement.stored().memory_bytes()).sum());
         let mut state = self.state.write();
         let all = state.measurements.entry(place).or_default();
         all.extend(made.into_iter().map(|measurement| (measurement.name().to_owned(), measurement)));
@@ -82,7 +85,7 @@ impl Catalog {
         let _altering = self.altering.lock().await;
         let mut new: BTreeMap<TableId, NewFields<'_>> = BTreeMap::new();
         for (measurement, fields) in wanted {
-            for (name, field_type) in measurement.without_column(fields) {
+            for (name, field_type) in measurement.stored().without_column(fields) {
                 let table = new.entry(measurement.table()).or_insert((measurement, BTreeSet::new()));
                 table.1.insert((name, field_type));
             }
@@ -103,8 +106,8 @@ impl Catalog {
         }
         let schemas = self.store.alter_tables(changes).await?;
         for ((measurement, fields), schema) in new.values().zip(&schemas) {
-            measurement.set_columns(schema);
-            self.add_series_memory(fields.len() * Measurement::FIELD_BYTES);
+            measurement.stored().set_columns(schema);
+            self.add_series_memory(fields.len() * SeriesTable::FIELD_BYTES);
         }
         wanted.iter().for_each(|(measurement, fields)| measurement.show_fields(fields));
         Ok(known().expect("all columns were just added"))

@@ -7,11 +7,11 @@
 //! Order of locks: series, idle series, presence, records that are not saved.
 
 use super::Catalog;
-use super::measurement::Measurement;
 use super::record::{
     idle_set_key, idle_set_record, idle_tags_key, idle_tags_record, not_idle_key, read_idle_set,
     read_idle_tags, read_tags, series_key, tag_set_key, tag_set_prefix, tags_record,
 };
+use super::series_table::SeriesTable;
 use crate::series::{IdleSeries, IdleSet, SeriesIndex, Stay, TagFilter, Tags};
 use nyala_core::{Error, ErrorKind, Result, SeriesId, TimeRange, before_long_work};
 use parking_lot::Mutex;
@@ -26,7 +26,7 @@ const SET_TAGS_BYTES: usize = 4 << 20;
 /// Records that are read as quickly as one is looked up.
 const READ_PER_LOOKUP: usize = 64;
 
-impl Measurement {
+impl SeriesTable {
     /// Its idle series.
     pub(crate) fn idle(&self) -> &Mutex<IdleSeries> {
         &self.loaded().idle
@@ -43,17 +43,12 @@ impl Measurement {
     }
 
     /// How many series it has, in memory or not.
-    pub fn count_series(&self) -> usize {
+    pub(crate) fn count_series(&self) -> usize {
         self.series().len() + self.idle().lock().away().len() as usize
     }
 
-    /// Whether a series of it has a tag key.
-    pub fn has_tag_key(&self, key: &str) -> bool {
-        self.series().has_key(key) || self.idle().lock().has_key(key)
-    }
-
     /// The tag keys of its series, sorted.
-    pub fn tag_keys(&self) -> Vec<String> {
+    pub(crate) fn tag_keys(&self) -> Vec<String> {
         let series = self.series();
         let mut keys: Vec<String> = series.keys_of(series.all()).into_iter().map(str::to_owned).collect();
         drop(series);
@@ -396,14 +391,16 @@ impl Measurement {
         Ok(series.iter().zip(tags).collect())
     }
 
-    /// The series among some that are in idle sets, with the keys of the records that find them by their tags. They are
+    /// The series among some that are in idle sets, with the keys of the records that find series by their tags. They are
     /// in memory.
     pub(super) fn listed_among(&self, ids: &RoaringBitmap) -> (RoaringBitmap, Vec<Vec<u8>>) {
         let series = self.series();
         let idle = self.idle().lock();
         let listed = ids & (idle.visiting() | idle.awake());
         let key = |id| tag_set_key(self.table(), &tags_record(&series.tags_of(SeriesId(id))));
-        let keys = listed.iter().map(key).collect();
+        // Where several servers give ids all series have one.
+        let found_by_tags = if self.is_shared() { ids } else { &listed };
+        let keys = found_by_tags.iter().map(key).collect();
         (listed, keys)
     }
 

@@ -1,125 +1,183 @@
-//! A measurement: its table, its fields, its series.
+//! A measurement: a name, and points of some series of a table, its own or one that many share.
 //!
-//! A field is one nullable column per (name, type). Within one shard a field has one type, the first
-//! written there; which is remembered in durable records beside the series. A field is there as long as a
-//! shard has it: its column outlives the deletion of its last shard unseen, and is used again.
+//! Line protocol gives a measurement a table of its own. The metrics of Prometheus are thousands of names with a single
+//! field: they are members of a *group*, one table for each retention policy. In the index of a group the tag `__name__`
+//! says of which measurement a series is, as Prometheus writes it; where it says otherwise a series has a tag more, under the
+//! empty key, which nobody can write. So a metric costs no more than a series does. Whoever reads a member sees its series
+//! only ([`SeriesView`]), and never the tag that nobody wrote.
+//!
+//! In a group the field `value` is a float, in all shards that have any. Points that come to a member by line protocol may
+//! bring other fields: their types stand under the member's name and theirs.
 
-use super::field::{Field, FieldType, fields_of, find, present_fields, sort};
-use super::membership::Membership;
-use super::record::{NEXT_ID, Next, ReadRecords, record_key, record_prefix, shard_type_key, tags_record};
-use super::unsaved::{TakenRecords, Unsaved};
-use crate::ingest::Generation;
-use crate::records::Records;
-use crate::series::{Activity, IdleSeries, Presence, SeriesIndex};
-use nyala_core::store::{Operation, PartitionInfo, RowStream, ScanRequest, SnapshotRef, StoreRef};
-use nyala_core::{ColumnId, Error, Result, SeriesId, TableId, TableSchema, TimeRange};
-use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use super::field::{Field, FieldType, find};
+use super::series_table::SeriesTable;
+use super::series_view::SeriesView;
+use crate::series::TagFilter;
+use nyala_core::store::{PartitionInfo, RowStream, ScanRequest, SnapshotRef};
+use nyala_core::{ColumnId, Result, TableId, TimeRange};
 use roaring::RoaringBitmap;
-use std::collections::{BTreeMap, HashMap};
+use std::borrow::Cow;
 use std::sync::Arc;
-use tokio::sync::OnceCell;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A measurement of one retention policy of one database.
 pub struct Measurement {
     name: String,
-    table: TableId,
-    store: StoreRef,
-    records: Records,
-    membership: Membership,
-    /// One per column, also of fields that no shard has any more.
-    columns: RwLock<Vec<Field>>,
-    /// Loaded when first needed.
-    loaded: OnceCell<Loaded>,
-    /// Series and shard types that no acknowledged batch holds yet. Every writer takes them along, so that
-    /// they are durable before the first point that needs them, whoever fails in between.
-    unsaved: Mutex<Unsaved>,
+    stored: Arc<SeriesTable>,
+    share: Share,
+    /// It was dropped, though its table was not. Changes only while the table's membership is owned.
+    ended: AtomicBool,
 }
 
-#[derive(Default)]
-pub(super) struct Loaded {
-    pub(super) series: RwLock<SeriesIndex>,
-    pub(super) idle: Mutex<IdleSeries>,
-    /// Held by whoever reads idle series back.
-    pub(super) recalling: tokio::sync::Mutex<()>,
-    activity: RwLock<Activity>,
-    presence: RwLock<Presence>,
-    shard_types: RwLock<ShardTypes>,
-    /// Per shard (as there) a series that has rows in it, if a deletion looked for one.
-    witnesses: Mutex<BTreeMap<i64, u32>>,
-    /// Those of the columns that some shard has.
-    fields: RwLock<Arc<Vec<Field>>>,
+/// What of a table a measurement is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Share {
+    /// All of it.
+    Whole,
+    /// One of the members of a group.
+    Member,
+    /// The group, as samples are written to it: each series tells its member.
+    Group,
 }
 
-/// Per shard (by the start of its range) the types of its fields.
-pub(super) type ShardTypes = BTreeMap<i64, HashMap<String, FieldType>>;
+/// The tag that says of which member of a group a series is, ...
+pub(super) const METRIC_KEY: &str = "__name__";
+/// ... unless it has this one.
+pub(super) const MEMBER_KEY: &str = "";
+/// The field that all members of a group have, a float.
+const GROUP_FIELD: &str = "value";
 
 impl Measurement {
-    pub(crate) fn new(
-        name: String,
-        table: TableId,
-        schema: &TableSchema,
-        store: StoreRef,
-        records: Records,
-    ) -> Self {
-        Self {
-            name,
-            table,
-            store,
-            records,
-            membership: Membership::default(),
-            columns: RwLock::new(fields_of(schema)),
-            loaded: OnceCell::new(),
-            unsaved: Mutex::default(),
-        }
+    /// What a member of a group takes in memory besides its name, its series and its tables, about.
+    pub(super) const MEMBER_BYTES: usize = 144;
+
+    /// One with a table of its own.
+    pub(super) fn whole(name: String, stored: Arc<SeriesTable>) -> Self {
+        Self { name, stored, share: Share::Whole, ended: AtomicBool::new(false) }
     }
 
-    /// One whose table was just made: there is nothing to load.
-    pub(crate) fn created(
-        name: String,
-        table: TableId,
-        schema: &TableSchema,
-        store: StoreRef,
-        records: Records,
-    ) -> Self {
-        let loaded = OnceCell::new_with(Some(Loaded::default()));
-        Self { loaded, ..Self::new(name, table, schema, store, records) }
+    /// The group that a table holds.
+    pub(super) fn group(stored: Arc<SeriesTable>) -> Self {
+        Self { name: String::new(), stored, share: Share::Group, ended: AtomicBool::new(false) }
     }
 
-    /// Its name.
+    /// A member of a group.
+    pub(super) fn member(name: String, stored: Arc<SeriesTable>) -> Self {
+        Self { name, stored, share: Share::Member, ended: AtomicBool::new(false) }
+    }
+
+    /// Its name; empty of a group.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its table in the store.
+    /// The table in the store where its points are.
     pub fn table(&self) -> TableId {
-        self.table
+        self.stored.table()
     }
 
-    /// Its fields by name, then type. A name is there once per type it has in some shard.
-    pub fn fields(&self) -> Arc<Vec<Field>> {
-        self.loaded().fields.read().clone()
+    /// What is kept of the table where its points are.
+    pub(crate) fn stored(&self) -> &Arc<SeriesTable> {
+        &self.stored
     }
 
-    /// Its fields as of the shards that hold times from `first_ns` to `last_ns`.
-    pub async fn fields_between(&self, first_ns: i64, last_ns: i64) -> Result<Arc<Vec<Field>>> {
-        let is_outside = |start_ns: &i64| *start_ns < first_ns || *start_ns > last_ns;
-        if !self.loaded().shard_types.read().keys().any(is_outside) {
-            return Ok(self.fields());
+    /// Whether it is no more: its name may stand for another. Does not change while its membership is shared.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire) || self.stored.membership().has_ended()
+    }
+
+    /// It was dropped, by who owns the membership.
+    pub(super) fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+    }
+
+    /// Whether the points of others are in its table too.
+    pub fn is_member(&self) -> bool {
+        self.share == Share::Member
+    }
+
+    /// Whether it is a group, whose series tell their members.
+    pub(crate) fn is_group(&self) -> bool {
+        self.share == Share::Group
+    }
+
+    /// Its series, once they are loaded.
+    pub fn series(&self) -> SeriesView<'_> {
+        SeriesView::new(self.stored.series(), self.is_member().then_some(&*self.name))
+    }
+
+    /// A condition on tags as the index of its table has to be asked.
+    pub(crate) fn within<'a>(&self, tags: &'a TagFilter) -> Cow<'a, TagFilter> {
+        if !self.is_member() {
+            return Cow::Borrowed(tags);
         }
-        let partitions = self.partitions().await;
-        let overlaps = |start_ns: &i64| {
-            let range =
-                partitions.iter().map(|partition| partition.range).find(|range| range.contains(*start_ns));
-            range.is_some_and(|range| range.start_ns <= last_ns && range.end_ns > first_ns)
+        let is = |key: &str, value: &str| TagFilter::Equal(key.to_owned(), value.to_owned());
+        let by_metric = TagFilter::And(vec![is(METRIC_KEY, &self.name), is(MEMBER_KEY, "")]);
+        let own = TagFilter::Or(vec![is(MEMBER_KEY, &self.name), by_metric]);
+        Cow::Owned(TagFilter::And(vec![own, tags.without(MEMBER_KEY).into_owned()]))
+    }
+
+    /// The tags under which the index of its table has a series, given those of a point; `metric`: the name in the line.
+    pub(crate) fn stored_tags<'a>(&'a self, tags: &mut Vec<(&'a str, &'a str)>, metric: &'a str) {
+        let member = match self.share {
+            Share::Whole => return,
+            Share::Member => &*self.name,
+            Share::Group => metric,
         };
-        let shard_types = self.loaded().shard_types.read();
-        let here = shard_types.iter().filter(|(start_ns, _)| overlaps(start_ns)).map(|(_, types)| types);
-        Ok(Arc::new(present_fields(&self.columns.read(), here)))
+        if !tags.contains(&(METRIC_KEY, member)) {
+            tags.insert(0, (MEMBER_KEY, member));
+        }
+    }
+
+    /// How many series it has, in memory or not; of a member those in memory.
+    pub fn count_series(&self) -> usize {
+        match self.is_member() {
+            true => self.series().len(),
+            false => self.stored.count_series(),
+        }
+    }
+
+    /// Whether it has a series, or may have one that is not in memory.
+    pub fn has_series(&self) -> bool {
+        self.count_series() > 0 || self.is_partly_known()
+    }
+
+    /// How many series it has, if they are loaded.
+    pub(crate) fn series_count(&self) -> Option<usize> {
+        self.stored.is_loaded().then(|| self.count_series())
+    }
+
+    /// Bytes it takes in memory, about: a member of a group without what the group takes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        match self.is_member() {
+            true => Self::MEMBER_BYTES + self.name.len(),
+            false => self.stored.memory_bytes(),
+        }
+    }
+
+    /// Whether a series of it has a tag key. Of a member whose series are not all in memory: whether one may have it.
+    pub fn has_tag_key(&self, key: &str) -> bool {
+        self.series().has_key(key) || key != MEMBER_KEY && self.stored.idle().lock().has_key(key)
+    }
+
+    /// The tag keys of its series, sorted; of a member those of its series in memory.
+    pub fn tag_keys(&self) -> Vec<String> {
+        if !self.is_member() {
+            return self.stored.tag_keys();
+        }
+        let series = self.series();
+        series.keys_of(&series.all()).into_iter().map(str::to_owned).collect()
+    }
+
+    /// Whether it is a member of a group whose series are not all in memory: how many it has and their tag keys are only
+    /// known of those that are.
+    pub fn is_partly_known(&self) -> bool {
+        self.is_member() && self.stored.has_away()
     }
 
     /// Its range partitions. One that was dropped has none.
     pub async fn partitions(&self) -> Vec<PartitionInfo> {
-        self.store.partitions(self.table).await.unwrap_or_default()
+        self.stored.partitions().await
     }
 
     /// A scan of some rows of it as of a snapshot; `None`: the snapshot does not have its table, or a column.
@@ -128,178 +186,32 @@ impl Measurement {
         snapshot: &SnapshotRef,
         request: ScanRequest,
     ) -> Result<Option<Box<dyn RowStream>>> {
-        let Ok(schema) = snapshot.schema(self.table) else { return Ok(None) };
-        if request.columns.iter().any(|id| schema.column(*id).is_none()) {
-            return Ok(None);
-        }
-        snapshot.scan(request).await.map(Some)
-    }
-
-    /// Takes note of what fields there are, after shards or columns have changed.
-    fn update_fields(&self) {
-        let loaded = self.loaded();
-        let fields = present_fields(&self.columns.read(), loaded.shard_types.read().values());
-        *loaded.fields.write() = Arc::new(fields);
-    }
-
-    /// Its series, once [`Self::load`] is done.
-    pub fn series(&self) -> RwLockReadGuard<'_, SeriesIndex> {
-        self.loaded().series.read()
-    }
-
-    /// Which series may have points in which shard.
-    pub(crate) fn presence(&self) -> &RwLock<Presence> {
-        &self.loaded().presence
-    }
-
-    /// Which series got points lately.
-    pub(crate) fn activity(&self) -> &RwLock<Activity> {
-        &self.loaded().activity
-    }
-
-    /// Takes note that rows are about to be written.
-    pub(crate) fn note_rows(&self, ids: &[u32], times_ns: &[i64]) {
-        let activity = self.activity();
-        if !activity.read().has(ids) {
-            activity.write().note(ids);
-        }
-        let presence = self.presence();
-        if !presence.read().has(ids, times_ns) {
-            presence.write().note(ids, times_ns);
-        }
+        self.stored.scan(snapshot, request).await
     }
 
     /// The shards of a range of times, for [`Self::narrow`]; `None` where that would do nothing.
     pub async fn shards_within(&self, time: TimeRange) -> Option<Vec<TimeRange>> {
-        if self.series().len() < NARROWED_SERIES_MIN as usize || self.presence().read().is_empty() {
-            return None;
-        }
-        // Of a measurement that was dropped there is nothing to find anyway.
-        let partitions = self.store.partitions(self.table).await.ok()?;
-        let ranges = partitions.iter().map(|partition| partition.range);
-        Some(ranges.filter(|range| range.overlaps(time)).collect())
+        self.stored.shards_within(time).await
     }
 
     /// Leaves those of some series that may have points in some shards, where there are so many that looking for rows of
     /// all of them costs more than that.
     pub fn narrow(&self, ids: &mut RoaringBitmap, shards: Option<&[TimeRange]>) {
-        if let Some(shards) = shards.filter(|_| ids.len() >= NARROWED_SERIES_MIN) {
-            self.presence().read().narrow(ids, shards.iter().copied());
+        self.stored.narrow(ids, shards);
+    }
+
+    /// Its fields by name, then type. A name is there once per type it has in some shard.
+    pub fn fields(&self) -> Arc<Vec<Field>> {
+        match self.is_member() {
+            true => self.stored.fields_of_member(&self.name),
+            false => self.stored.fields(),
         }
     }
 
-    /// Who may write to it, or remove from it.
-    pub(crate) fn membership(&self) -> &Membership {
-        &self.membership
-    }
-
-    /// What ids of its series hold for, as long as the membership is held.
-    pub(crate) fn generation(&self) -> Generation {
-        Generation { table: self.table.0, removals: self.membership.removals() }
-    }
-
-    /// How many series it has, if they are loaded.
-    pub(crate) fn series_count(&self) -> Option<usize> {
-        self.loaded.get().map(|_| self.count_series())
-    }
-
-    /// What a field takes in memory, about: in the schemas of the store and here, and its type per shard.
-    pub(crate) const FIELD_BYTES: usize = 512;
-
-    /// Bytes it takes in memory with its fields and series, about; series take none before they are loaded.
-    pub(crate) fn memory_bytes(&self) -> usize {
-        let of_series = |loaded: &Loaded| {
-            loaded.series.read().memory_bytes()
-                + loaded.idle.lock().memory_bytes()
-                + loaded.activity.read().memory_bytes()
-                + loaded.presence.read().memory_bytes()
-        };
-        let series = self.loaded.get().map_or(0, of_series);
-        MEASUREMENT_BYTES + self.columns.read().len() * Self::FIELD_BYTES + series
-    }
-
-    pub(super) fn loaded(&self) -> &Loaded {
-        self.loaded.get().expect("a measurement is handed out only after it was loaded")
-    }
-
-    pub(crate) fn is_loaded(&self) -> bool {
-        self.loaded.get().is_some()
-    }
-
-    pub(super) fn records(&self) -> &Records {
-        &self.records
-    }
-
-    pub(super) fn unsaved(&self) -> &Mutex<Unsaved> {
-        &self.unsaved
-    }
-
-    /// Key and value of the record of the id that the next series gets.
-    pub(super) fn next_id_record(&self) -> (Vec<u8>, [u8; 4]) {
-        (record_key(self.table, NEXT_ID, &[]), self.series().next_id().0.to_le_bytes())
-    }
-
-    /// Reads the series and shard types unless that was done before.
-    pub(crate) async fn load(&self) -> Result<()> {
-        let read = || async { Ok(Self::read_records(&[self]).await?.remove(0)) };
-        self.loaded.get_or_try_init(read).await.map(drop)
-    }
-
-    /// The same for many: those whose tables were made one after the other are read together.
-    pub(crate) async fn load_all(measurements: &[Arc<Self>]) -> Result<()> {
-        let mut unread: Vec<&Self> =
-            measurements.iter().map(|own| &**own).filter(|own| !own.is_loaded()).collect();
-        unread.sort_unstable_by_key(|measurement| measurement.table);
-        for run in unread.chunk_by(|a, b| a.table.0 + 1 == b.table.0) {
-            if let [only] = run {
-                only.load().await?;
-                continue;
-            }
-            for (measurement, loaded) in run.iter().zip(Self::read_records(run).await?) {
-                // Nobody changes what is not loaded. Whoever else has loaded it, or is about to, reads the same.
-                if measurement.loaded.set(loaded).is_err() {
-                    measurement.load().await?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads the records of measurements whose tables have numbers one after the other.
-    async fn read_records(run: &[&Self]) -> Result<Vec<Loaded>> {
-        let (first, last) = (run[0], run[run.len() - 1]);
-        let mut read: Vec<ReadRecords> = run.iter().map(|_| ReadRecords::default()).collect();
-        let mut broken = None;
-        let mut take = |key: &[u8], value: &[u8]| {
-            let table = u32::from_be_bytes(*key.first_chunk()?);
-            let number = (table - first.table.0) as usize;
-            match read[number].take(key, value) {
-                Some(Next::Record) => None,
-                Some(Next::Key(key)) => Some(key),
-                None => {
-                    let name = &run[number].name;
-                    broken = Some(format!("series record {key:?} of measurement {name:?} is malformed"));
-                    None
-                }
-            }
-        };
-        let (start, end) = (record_prefix(first.table), record_prefix(last.table));
-        first.records.visit_some(&start, &end, &mut take).await?;
-        if let Some(words) = broken {
-            return Err(Error::new(nyala_core::ErrorKind::Corrupt, words));
-        }
-        let loaded = run.iter().zip(read).map(|(measurement, read)| {
-            let read = read.finish();
-            let fields = present_fields(&measurement.columns.read(), read.types.values());
-            Loaded {
-                series: RwLock::new(read.series),
-                idle: Mutex::new(read.idle),
-                shard_types: RwLock::new(read.types),
-                fields: RwLock::new(Arc::new(fields)),
-                ..Loaded::default()
-            }
-        });
-        Ok(loaded.collect())
+    /// Its fields as of the shards that hold times from `first_ns` to `last_ns`.
+    pub async fn fields_between(&self, first_ns: i64, last_ns: i64) -> Result<Arc<Vec<Field>>> {
+        let member = self.is_member().then_some(&*self.name);
+        self.stored.fields_between(member, first_ns, last_ns).await
     }
 
     /// The columns of fields; `None`: no shard has one of them yet.
@@ -308,44 +220,16 @@ impl Measurement {
         wanted.iter().map(|(name, field_type)| find(&fields, name, *field_type)).collect()
     }
 
-    /// Those of some fields that have no column.
-    pub(crate) fn without_column<'a>(&self, wanted: &'a [(String, FieldType)]) -> Vec<(&'a str, FieldType)> {
-        let columns = self.columns.read();
-        let fields = wanted.iter().map(|(name, field_type)| (name.as_str(), *field_type));
-        fields.filter(|(name, field_type)| find(&columns, name, *field_type).is_none()).collect()
-    }
-
-    /// Whether a field has a column, even if no shard has it any more.
-    pub(crate) fn has_column(&self, name: &str, field_type: FieldType) -> bool {
-        find(&self.columns.read(), name, field_type).is_some()
-    }
-
-    /// Takes note of the columns of its table.
-    pub(crate) fn set_columns(&self, schema: &TableSchema) {
-        *self.columns.write() = fields_of(schema);
-    }
-
     /// Takes note that some shard has these fields, which have columns.
     pub(crate) fn show_fields(&self, fields: &[(String, FieldType)]) {
-        let columns = self.columns.read();
-        let mut shown = self.loaded().fields.write();
-        let mut all: Option<Vec<Field>> = None;
-        for (name, field_type) in fields.iter().filter(|(name, own)| find(&shown, name, *own).is_none()) {
-            if let Some(column) = find(&columns, name, *field_type) {
-                let field = Field { name: name.clone(), field_type: *field_type, column };
-                all.get_or_insert_with(|| Vec::clone(&shown)).push(field);
-            }
-        }
-        if let Some(mut all) = all {
-            sort(&mut all);
-            all.dedup();
-            *shown = Arc::new(all);
-        }
+        // Those of members are looked up in the types of shards.
+        let fields = fields.iter().filter(|(name, _)| !self.is_member() || name == GROUP_FIELD);
+        self.stored.show_fields(fields);
     }
 
     /// The type a field has in a shard, if it has any there.
     pub(crate) fn shard_type(&self, shard_start_ns: i64, field: &str) -> Option<FieldType> {
-        self.loaded().shard_types.read().get(&shard_start_ns).and_then(|types| types.get(field)).copied()
+        self.stored.shard_type(self.owner_of(field), shard_start_ns, field)
     }
 
     /// The type a field has in a shard; the one given if the field is new there.
@@ -355,153 +239,16 @@ impl Measurement {
         field: &str,
         field_type: FieldType,
     ) -> FieldType {
-        if let Some(known) = self.shard_type(shard_start_ns, field) {
-            return known;
-        }
-        let mut types = self.loaded().shard_types.write();
-        *types.entry(shard_start_ns).or_default().entry(field.to_owned()).or_insert_with(|| {
-            let key = shard_type_key(self.table, shard_start_ns, field);
-            self.unsaved.lock().shard_types.insert(key, field_type.code());
-            field_type
-        })
+        self.stored.claim_shard_type(self.owner_of(field), shard_start_ns, field, field_type)
     }
 
-    /// The id of a tag set (sorted by key), and about how many bytes it takes in memory, none if it was not new; or why it
-    /// gets no id. One that was idle is awake.
-    pub(crate) fn new_series_id(
-        &self,
-        tags: &[(&str, &str)],
-    ) -> std::result::Result<(SeriesId, usize), String> {
-        let mut series = self.loaded().series.write();
-        let (id, is_new) = match series.next_id() < LAST_SERIES {
-            true => series.insert(tags),
-            false => (series.find(tags).ok_or_else(|| NO_MORE_IDS.to_owned())?, false),
-        };
-        if !is_new {
-            self.wake(id, &series);
-            return Ok((id, 0));
-        }
-        let record = tags_record(tags);
-        let memory_bytes = record.len() + tags.len() * SERIES_TAG_BYTES;
-        self.unsaved.lock().add_series(id, record.into());
-        Ok((id, memory_bytes))
+    /// The type that a field has in every shard, whether that has it already or not.
+    pub(crate) fn fixed_type(&self, field: &str) -> Option<FieldType> {
+        (self.share != Share::Whole && field == GROUP_FIELD).then_some(FieldType::Float)
     }
 
-    /// The records that no acknowledged batch holds yet, for a batch with points of these series: all that it needs,
-    /// and all that no other has on its way.
-    pub(crate) fn unsaved_records(&self, used: impl Iterator<Item = u32>) -> TakenRecords {
-        let mut taken = self.unsaved.lock().take(self.table, used);
-        if taken.has_removed() {
-            taken.keep_next_id(self.next_id_record());
-        }
-        taken
-    }
-
-    /// Says that records are durable now.
-    pub(crate) fn saved(&self, records: &TakenRecords) {
-        self.unsaved.lock().saved(records);
-    }
-
-    /// The starts of the shards that have fields.
-    pub(crate) fn shard_starts_ns(&self) -> Vec<i64> {
-        self.loaded().shard_types.read().keys().copied().collect()
-    }
-
-    /// Whether a series is known that has rows in a shard.
-    pub(crate) fn has_witness(&self, shard_start_ns: i64) -> bool {
-        self.loaded().witnesses.lock().contains_key(&shard_start_ns)
-    }
-
-    /// Rows of these series are about to be deleted.
-    pub(crate) fn forget_witnesses(&self, loses_rows: impl Fn(u32) -> bool) {
-        self.loaded().witnesses.lock().retain(|_, id| !loses_rows(*id));
-    }
-
-    /// Says which series has rows in a shard.
-    pub(crate) fn set_witness(&self, shard_start_ns: i64, series: Option<u32>) {
-        let mut witnesses = self.loaded().witnesses.lock();
-        match series {
-            Some(series) => drop(witnesses.insert(shard_start_ns, series)),
-            None => drop(witnesses.remove(&shard_start_ns)),
-        }
-    }
-
-    /// Forgets the types of shards that are no more, named by their starts.
-    /// Returns what removes their records.
-    pub(crate) fn forget_shard_types(&self, is_gone: impl Fn(i64) -> bool) -> Option<Operation> {
-        let mut forgotten = Vec::new();
-        self.loaded().witnesses.lock().retain(|start_ns, _| !is_gone(*start_ns));
-        self.loaded().shard_types.write().retain(|start_ns, fields| {
-            let gone = is_gone(*start_ns);
-            if gone {
-                forgotten.extend(fields.keys().map(|field| shard_type_key(self.table, *start_ns, field)));
-            }
-            !gone
-        });
-        self.update_fields();
-        let mut unsaved = self.unsaved.lock();
-        for key in &forgotten {
-            unsaved.shard_types.remove(key);
-        }
-        (!forgotten.is_empty()).then(|| self.records.remove(forgotten.iter().map(Vec::as_slice)))
-    }
-
-    /// Removes series for good; their ids are not used again. What else is to be written goes with the last of their
-    /// records. The caller owns the membership.
-    pub(crate) async fn remove_series(
-        &self,
-        ids: &RoaringBitmap,
-        mut others: Option<Operation>,
-    ) -> Result<()> {
-        let mut left = ids.iter().peekable();
-        loop {
-            self.forget_series(&left.by_ref().take(REMOVED_AT_ONCE).collect());
-            let is_last = left.peek().is_none();
-            self.save_removals(others.take_if(|_| is_last)).await?;
-            if is_last {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Writes that series were removed, and what else is to be written. If this fails, or whoever waits for it leaves, the
-    /// next writer takes the removals along.
-    pub(super) async fn save_removals(&self, others: Option<Operation>) -> Result<()> {
-        let records = self.unsaved_records(std::iter::empty());
-        let mut operations = records.operations(&self.records);
-        operations.extend(others);
-        if !operations.is_empty() {
-            self.records.write(operations).await?;
-        }
-        self.saved(&records);
-        Ok(())
-    }
-
-    fn forget_series(&self, ids: &RoaringBitmap) {
-        if ids.is_empty() {
-            return;
-        }
-        let (listed, keys) = self.listed_among(ids);
-        let mut series = self.loaded().series.write();
-        series.remove(ids);
-        self.idle().lock().forget(ids);
-        drop(series);
-        self.loaded().presence.write().remove(ids);
-        self.membership.note_removal();
-        self.unsaved.lock().remove_series(ids, &listed, keys);
+    /// The member of a group that has a field for itself.
+    fn owner_of(&self, field: &str) -> Option<&str> {
+        (self.is_member() && field != GROUP_FIELD).then_some(&*self.name)
     }
 }
-
-/// The id that no series gets: it and the next mean none elsewhere.
-const LAST_SERIES: SeriesId = SeriesId(u32::MAX - 1);
-const NO_MORE_IDS: &str =
-    "it had 4 294 967 294 in its time, which is all a measurement can have; write to another";
-/// Fewer series are not narrowed: there is little to gain.
-const NARROWED_SERIES_MIN: u64 = 1 << 6;
-/// Series removed with one batch: some milliseconds for those who want to read the index meanwhile.
-const REMOVED_AT_ONCE: usize = 1 << 14;
-
-/// What a tag of a series takes in its index beside its text, at most: numbers, postings, slots of hash tables.
-const SERIES_TAG_BYTES: usize = 48;
-/// What a measurement takes in memory besides its fields and series, about: itself, its table, its name in both.
-const MEASUREMENT_BYTES: usize = 2048;

@@ -62,10 +62,11 @@ pub(crate) struct Members {
 }
 
 impl Members {
-    /// Whether all of these are held.
+    /// Whether all of these are held, and there.
     pub(crate) fn hold(&self, measurements: &[Arc<Measurement>]) -> bool {
         let is_held = |measurement: &Arc<Measurement>| {
             self.held.binary_search_by_key(&measurement.table(), |(table, _)| *table).is_ok()
+                && !measurement.has_ended()
         };
         measurements.iter().all(is_held)
     }
@@ -74,7 +75,7 @@ impl Members {
     pub(crate) fn try_share(measurements: &[Arc<Measurement>]) -> Option<Self> {
         let mut held = Vec::with_capacity(measurements.len());
         for measurement in in_order(measurements) {
-            let membership = measurement.membership();
+            let membership = measurement.stored().membership();
             held.push((measurement.table(), membership.lock.clone().try_read_owned().ok()?));
             if membership.has_ended() {
                 return None;
@@ -88,8 +89,8 @@ impl Members {
     pub(crate) async fn share(measurements: &[Arc<Measurement>]) -> Self {
         let mut held = Vec::with_capacity(measurements.len());
         for measurement in in_order(measurements) {
-            let guard = measurement.membership().share().await;
-            if !measurement.membership().has_ended() {
+            let guard = measurement.stored().membership().share().await;
+            if !measurement.stored().membership().has_ended() {
                 held.push((measurement.table(), guard));
             }
         }

@@ -1,81 +1,56 @@
 //! Databases, their retention policies and measurements.
 //!
-//! Durable form: one record per database, and one table of the store per measurement, whose name tells
-//! where it belongs. Opening reads schemas and database records only, never points or series.
+//! Durable form: records of databases and what they have (`database`), and one table of the store per measurement, whose
+//! name tells where it belongs. Opening reads schemas and these records only, never points or series.
 
 mod continuous;
 mod creation;
+mod database;
 mod field;
+mod group;
 mod idle;
 mod measurement;
 mod membership;
+mod opening;
 mod record;
 mod retention_policy;
+mod series_directory;
 mod series_memory;
+mod series_table;
+mod series_view;
 mod shard;
+mod shard_types;
 mod subscription;
 mod unsaved;
 
 pub use continuous::ContinuousQuery;
 pub(crate) use creation::WantedFields;
+pub use database::Database;
 pub use field::{Field, FieldType};
 pub use measurement::Measurement;
 pub(crate) use membership::Members;
+pub use opening::DAMAGED_DATABASES_TABLE;
 pub use retention_policy::{DEFAULT_POLICY_NAME, MIN_DURATION_NS, RetentionPolicy};
+pub(crate) use series_table::SeriesTable;
+pub use series_view::SeriesView;
 pub use shard::Shard;
 pub use subscription::{Destination, Scheme, Subscription};
 
+use database::read_databases;
 use record::record_prefix;
 
 use crate::idle::IdleRules;
 use crate::names::is_valid_name;
-use crate::records::Records;
+use crate::records::{Records, TRIES, VersionedRecords, always_changed};
 use crate::users::{Privilege, Users};
 use nyala_core::store::{Alteration, Freshness, SnapshotRef, StoreRef};
-use nyala_core::{Error, ErrorKind, Result, TableId, TableSchema};
+use nyala_core::{Error, ErrorKind, Result, TableId};
 use parking_lot::RwLock;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use tokio::sync::{MutexGuard, OwnedRwLockWriteGuard};
-
-/// A database as statements see it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Database {
-    /// Its name.
-    pub name: String,
-    /// The policy used where none is named.
-    pub default_policy: String,
-    /// Its policies in order of creation.
-    pub policies: Vec<RetentionPolicy>,
-    /// Its place in the order in which the databases there are were created.
-    #[serde(default)]
-    pub created: u64,
-    /// Its continuous queries in order of creation.
-    #[serde(default)]
-    pub continuous_queries: Vec<ContinuousQuery>,
-    /// Who gets its points, in order of creation.
-    #[serde(default)]
-    pub subscriptions: Vec<Subscription>,
-}
-
-impl Database {
-    /// A policy by name; the empty name is the default one.
-    pub fn policy(&self, name: &str) -> Option<&RetentionPolicy> {
-        let name = if name.is_empty() { &self.default_policy } else { name };
-        self.policies.iter().find(|policy| policy.name == name)
-    }
-
-    /// The same, or InfluxDB's error. A default policy that was dropped is still the one that is looked for.
-    pub fn existing_policy(&self, name: &str) -> Result<&RetentionPolicy> {
-        self.policy(name).ok_or_else(|| {
-            let name = if name.is_empty() { &self.default_policy } else { name };
-            Error::missing(format!("retention policy not found: {name}"))
-        })
-    }
-}
 
 /// What a retention policy is to become, or to be compared with; members that are `None` stay, or do not count.
 #[derive(Debug, Clone, Default)]
@@ -98,8 +73,7 @@ pub struct PolicyChange {
 pub struct Catalog {
     store: StoreRef,
     damage: Option<String>,
-    databases_records: Records,
-    continuous_records: Records,
+    database_records: VersionedRecords,
     series_records: Records,
     users: Users,
     state: RwLock<State>,
@@ -116,6 +90,10 @@ pub struct Catalog {
 struct State {
     databases: BTreeMap<String, Arc<Database>>,
     measurements: BTreeMap<Place, BTreeMap<String, Arc<Measurement>>>,
+    /// Whose members are among the measurements.
+    groups: BTreeMap<Place, Arc<Measurement>>,
+    /// Policies of whose measurements not all are known, and why.
+    unreadable: BTreeMap<Place, String>,
 }
 
 /// What whoever drops measurements holds.
@@ -127,136 +105,10 @@ struct Owned<'a> {
 /// (database, retention policy).
 type Place = (String, String);
 
-const DATABASES_TABLE: &str = "nyala.databases";
-/// What the table of databases is called from when it was found damaged until somebody accepts it.
-pub const DAMAGED_DATABASES_TABLE: &str = "nyala.databases.damaged";
-const CONTINUOUS_TABLE: &str = "nyala.continuous";
-const SERIES_TABLE: &str = "nyala.series";
 /// Between the parts of a measurement's table name; names of databases and policies cannot hold it.
 const SEPARATOR: char = '\u{0}';
 
-/// Refuses a store that has measurements, and not their series: nothing would be found.
-fn check_tables(store: &StoreRef) -> Result<()> {
-    let tables = store.tables();
-    let has = |wanted: &dyn Fn(&str) -> bool| tables.iter().any(|(_, schema)| wanted(&schema.name));
-    match has(&|name| name.contains(SEPARATOR)) && !has(&|name| name == SERIES_TABLE) {
-        true => {
-            Err(Error::new(ErrorKind::Corrupt, "the table of series is missing, and measurements are there"))
-        }
-        false => Ok(()),
-    }
-}
-
-fn encode(database: &Database) -> Vec<u8> {
-    serde_json::to_vec(database).expect("a database record is plain data")
-}
-
-impl State {
-    /// Makes a database and a policy known by the table of a measurement; whether there was no record of them.
-    fn restore(&mut self, database: &str, policy: &str, schema: &TableSchema) -> Result<bool> {
-        if self.databases.get(database).is_some_and(|known| known.policy(policy).is_some()) {
-            return Ok(false);
-        }
-        let created = self.databases.len() as u64;
-        let known = self.databases.entry(database.into()).or_insert_with(|| {
-            Arc::new(Database {
-                name: database.into(),
-                default_policy: policy.into(),
-                policies: Vec::new(),
-                created,
-                continuous_queries: Vec::new(),
-                subscriptions: Vec::new(),
-            })
-        });
-        let known = Arc::make_mut(known);
-        let shard_duration_ns = schema.partitioning.time_width_ns();
-        let asked = PolicyChange { shard_duration_ns, ..PolicyChange::default() };
-        known.policies.push(RetentionPolicy::new(policy, &asked)?);
-        if policy == DEFAULT_POLICY_NAME {
-            known.default_policy = policy.into();
-        }
-        Ok(true)
-    }
-}
-
 impl Catalog {
-    /// Reads the catalog of a store.
-    pub async fn open(store: StoreRef) -> Result<Self> {
-        check_tables(&store)?;
-        let mut databases_records = Records::open(store.clone(), DATABASES_TABLE).await?;
-        let continuous_records = Records::open(store.clone(), CONTINUOUS_TABLE).await?;
-        let series_records = Records::open(store.clone(), SERIES_TABLE).await?;
-        let users = Users::open(store.clone()).await?;
-        let mut state = State::default();
-        let mut broken = None;
-        let visited = databases_records
-            .visit(b"", |key, value| match serde_json::from_slice::<Database>(value) {
-                Ok(database) => drop(state.databases.insert(database.name.clone(), Arc::new(database))),
-                Err(error) => broken = Some(format!("database record {key:?}: {error}")),
-            })
-            .await;
-        let damage = match visited {
-            Err(error) if error.kind() == ErrorKind::Corrupt => Some(error.to_string()),
-            visited => visited.map(|()| None)?,
-        };
-        let mut lost = Vec::new();
-        if let Some(words) = broken {
-            return Err(Error::new(ErrorKind::Corrupt, words));
-        }
-        for (table, schema) in store.tables() {
-            let mut parts = schema.name.splitn(3, SEPARATOR);
-            let (Some(database), Some(policy), Some(name)) = (parts.next(), parts.next(), parts.next())
-            else {
-                continue;
-            };
-            if state.restore(database, policy, &schema)? {
-                lost.push(format!("{database:?}.{policy:?}"));
-            }
-            let measurement =
-                Measurement::new(name.into(), table, &schema, store.clone(), series_records.clone());
-            state
-                .measurements
-                .entry((database.into(), policy.into()))
-                .or_default()
-                .insert(name.into(), Arc::new(measurement));
-        }
-        let known =
-            |store: &StoreRef, name: &str| store.tables().into_iter().find(|(_, schema)| schema.name == name);
-        if damage.is_some() {
-            // What is written from now on can be read again, and what is left of the old records says that some are lost.
-            if let Some((earlier, _)) = known(&store, DAMAGED_DATABASES_TABLE) {
-                store.drop_table(earlier).await?;
-            }
-            if let Some((damaged, _)) = known(&store, DATABASES_TABLE) {
-                store.alter_table(damaged, vec![Alteration::Rename(DAMAGED_DATABASES_TABLE.into())]).await?;
-            }
-            databases_records = Records::open(store.clone(), DATABASES_TABLE).await?;
-            let encoded =
-                state.databases.values().map(|database| (database.name.as_bytes(), encode(database)));
-            let encoded: Vec<_> = encoded.collect();
-            let record = databases_records.put(encoded.iter().map(|(name, value)| (*name, value.as_slice())));
-            databases_records.write(vec![record]).await?;
-        }
-        let lost = (!lost.is_empty())
-            .then(|| format!("the records of retention policies are lost: {}", lost.join(", ")));
-        let earlier = known(&store, DAMAGED_DATABASES_TABLE)
-            .map(|_| "they were damaged at an earlier start".to_owned());
-        let damage = damage.or(lost).or(earlier);
-        Ok(Self {
-            store,
-            damage,
-            databases_records,
-            continuous_records,
-            series_records,
-            users,
-            state: RwLock::new(state),
-            series_bytes: AtomicUsize::new(0),
-            idle_rules: IdleRules::default(),
-            changing: tokio::sync::Mutex::new(()),
-            altering: tokio::sync::Mutex::new(()),
-        })
-    }
-
     /// What is damaged or lost of the records of databases: those that have measurements are known by these, with
     /// policies that keep points for ever. It stays until somebody accepts it.
     pub fn damage(&self) -> Option<&str> {
@@ -292,30 +144,40 @@ impl Catalog {
         self.users.change_grant(user, database, change).await
     }
 
-    /// Keeps writers out of the measurements that `find` finds, and whoever changes what there is.
-    async fn own(&self, find: impl Fn() -> Vec<Arc<Measurement>>) -> Owned<'_> {
+    /// Keeps writers out of the tables that `find` finds, and whoever changes what there is.
+    async fn own(&self, find: impl Fn() -> Vec<Arc<SeriesTable>>) -> Owned<'_> {
         let mut members = BTreeMap::new();
         loop {
-            let mut measurements = find();
+            let mut tables = find();
             // Tables get rising numbers: those that came since lie behind those that are owned.
-            measurements.sort_unstable_by_key(|measurement| measurement.table());
-            for measurement in &measurements {
-                if let Entry::Vacant(place) = members.entry(measurement.table()) {
-                    place.insert(measurement.membership().own().await);
+            tables.sort_unstable_by_key(|table| table.table());
+            for table in &tables {
+                if let Entry::Vacant(place) = members.entry(table.table()) {
+                    place.insert(table.membership().own().await);
                 }
             }
             let changing = self.changing.lock().await;
-            if find().iter().all(|measurement| members.contains_key(&measurement.table())) {
+            if find().iter().all(|table| members.contains_key(&table.table())) {
                 return Owned { _members: members, _changing: changing };
             }
         }
     }
 
-    /// The measurements whose series are in memory.
-    pub(crate) fn loaded_measurements(&self) -> Vec<Arc<Measurement>> {
+    /// The tables whose series are loaded.
+    pub(crate) fn loaded_tables(&self) -> Vec<Arc<SeriesTable>> {
         let state = self.state.read();
-        let all = state.measurements.values().flat_map(BTreeMap::values);
-        all.filter(|measurement| measurement.series_count().is_some()).cloned().collect()
+        let own = state.measurements.values().flat_map(BTreeMap::values).filter(|own| !own.is_member());
+        let tables = own.chain(state.groups.values()).map(|own| own.stored());
+        tables.filter(|table| table.is_loaded()).cloned().collect()
+    }
+
+    /// The tables of points of a retention policy, whether their series are loaded or not.
+    pub(crate) fn known_tables(&self, database: &str, policy: &str) -> Vec<Arc<SeriesTable>> {
+        let place = (database.to_owned(), policy.to_owned());
+        let state = self.state.read();
+        let measurements = state.measurements.get(&place).into_iter().flat_map(BTreeMap::values);
+        let own = measurements.filter(|own| !own.is_member()).chain(state.groups.get(&place));
+        own.map(|own| own.stored().clone()).collect()
     }
 
     /// Series leave memory by these rules; by default none does.
@@ -352,9 +214,19 @@ impl Catalog {
 
     /// The measurements of a retention policy by name, their series loaded.
     pub async fn measurements(&self, database: &str, policy: &str) -> Result<Vec<Arc<Measurement>>> {
+        self.check_readable(database, policy)?;
         let measurements = self.known_measurements(database, policy);
-        Measurement::load_all(&measurements).await?;
+        SeriesTable::load_all(measurements.iter().map(|own| own.stored())).await?;
         Ok(measurements)
+    }
+
+    /// An error where it is not known which measurements a retention policy has.
+    fn check_readable(&self, database: &str, policy: &str) -> Result<()> {
+        let place = (database.to_owned(), policy.to_owned());
+        match self.state.read().unreadable.get(&place) {
+            Some(words) => Err(Error::new(ErrorKind::Corrupt, words.clone())),
+            None => Ok(()),
+        }
     }
 
     /// The measurements of a retention policy by name, whether their series are loaded or not.
@@ -372,16 +244,17 @@ impl Catalog {
     ) -> Result<Option<Arc<Measurement>>> {
         let place = (database.to_owned(), policy.to_owned());
         let found = self.state.read().measurements.get(&place).and_then(|all| all.get(name)).cloned();
-        if let Some(measurement) = &found {
-            measurement.load().await?;
+        match &found {
+            Some(measurement) => measurement.stored().load().await?,
+            None => self.check_readable(database, policy)?,
         }
         Ok(found)
     }
 
-    /// The measurements of all policies of a database, whether their series are loaded or not.
-    fn known_in_database(&self, database: &str) -> Vec<Arc<Measurement>> {
+    /// The tables of all policies of a database, whether their series are loaded or not.
+    fn known_in_database(&self, database: &str) -> Vec<Arc<SeriesTable>> {
         let policies = self.database(database).map_or_else(Vec::new, |known| known.policies.clone());
-        policies.iter().flat_map(|policy| self.known_measurements(database, &policy.name)).collect()
+        policies.iter().flat_map(|policy| self.known_tables(database, &policy.name)).collect()
     }
 
     /// Creates a database. One that exists already is left alone, unless the policy asked for, by name and
@@ -394,40 +267,62 @@ impl Catalog {
             RetentionPolicy::check_duration(asked.duration_ns)?;
         }
         let _changing = self.changing.lock().await;
-        let mut database = match (self.database(name), &policy) {
-            (Some(_), None) => return Ok(()),
-            (Some(existing), Some((policy_name, asked))) if !existing.policies.is_empty() => {
-                let same = existing.policy(policy_name).is_some_and(|policy| policy.fits(asked));
-                return match same && existing.default_policy == *policy_name {
-                    true => Ok(()),
-                    false => Err(Error::conflict("retention policy conflicts with an existing policy")),
-                };
-            }
-            (Some(existing), Some(_)) => Database::clone(&existing),
-            (None, _) => {
-                let databases = self.databases();
-                let created = databases.last().map_or(0, |last| last.created + 1);
-                Database {
-                    name: name.into(),
-                    default_policy: String::new(),
-                    policies: Vec::new(),
-                    created,
-                    continuous_queries: Vec::new(),
-                    subscriptions: Vec::new(),
-                }
-            }
-        };
-        let (policy_name, asked) = policy.unwrap_or((DEFAULT_POLICY_NAME, PolicyChange::default()));
-        database.default_policy = policy_name.into();
-        database.policies.push(RetentionPolicy::new(policy_name, &asked)?);
-        self.save(database).await
+        self.change_database(name, |existing| {
+            let created = self.databases().last().map_or(0, |last| last.created + 1);
+            Database::created(existing, name, created, policy.as_ref())
+        })
+        .await
     }
 
-    async fn save(&self, database: Database) -> Result<()> {
-        let value = encode(&database);
-        let record = self.databases_records.put([(database.name.as_bytes(), value.as_slice())]);
-        self.databases_records.write(vec![record]).await?;
-        self.state.write().databases.insert(database.name.clone(), Arc::new(database));
+    /// Makes a database what `change` makes of it, which leaves it alone by `None`. Whoever calls holds `changing`; where
+    /// another server was quicker `change` is asked again.
+    async fn change_database(
+        &self,
+        name: &str,
+        change: impl Fn(Option<&Database>) -> Result<Option<Database>>,
+    ) -> Result<()> {
+        for _ in 0..TRIES {
+            let before = self.database(name);
+            let Some(after) = change(before.as_deref())? else { return Ok(()) };
+            let changes = Database::changes(&self.database_records, name, Some(&after));
+            if self.database_records.change(changes).await? {
+                self.state.write().databases.insert(name.to_owned(), Arc::new(after));
+                return Ok(());
+            }
+            self.read_databases_again().await?;
+        }
+        Err(always_changed(&format!("database {name}")))
+    }
+
+    /// The same for a database that must exist.
+    async fn change_existing(&self, name: &str, change: impl Fn(&mut Database) -> Result<()>) -> Result<()> {
+        self.change_database(name, |existing| {
+            let existing = existing.ok_or_else(|| Error::missing(format!("database not found: {name}")))?;
+            let mut changed = existing.clone();
+            change(&mut changed)?;
+            Ok((changed != *existing).then_some(changed))
+        })
+        .await
+    }
+
+    /// Removes the records of a database. Whoever calls holds `changing`.
+    async fn remove_database(&self, name: &str) -> Result<()> {
+        for _ in 0..TRIES {
+            let changes = Database::changes(&self.database_records, name, None);
+            if self.database_records.change(changes).await? {
+                self.state.write().databases.remove(name);
+                return Ok(());
+            }
+            self.read_databases_again().await?;
+        }
+        Err(always_changed(&format!("database {name}")))
+    }
+
+    /// Learns what other servers have made of the databases.
+    async fn read_databases_again(&self) -> Result<()> {
+        let databases = read_databases(&self.database_records.read().await?)?;
+        let databases = databases.into_iter().map(|(name, database)| (name, Arc::new(database))).collect();
+        self.state.write().databases = databases;
         Ok(())
     }
 
@@ -438,42 +333,46 @@ impl Catalog {
             let Some(database) = self.database(name) else { return Ok(()) };
             // First: whatever fails after this, nobody keeps rights to the next database of this name.
             self.users.forget_database(name).await?;
-            self.forget_runs(&database).await?;
             let policies = database.policies.iter().map(|policy| policy.name.as_str());
-            let dropped = self.drop_measurements(name, policies, |_| true).await?;
-            self.databases_records.write(vec![self.databases_records.remove([name.as_bytes()])]).await?;
-            self.state.write().databases.remove(name);
+            let dropped = self.drop_points(name, policies, |_| true).await?;
+            self.remove_database(name).await?;
             dropped
         };
         self.forget_records(dropped).await
     }
 
-    /// Drops those measurements of some policies that are chosen, all or none, with one change of the store. Their
-    /// records are left for [`Self::forget_records`].
-    async fn drop_measurements<'a>(
+    /// Drops those tables of some policies that are chosen, all or none, with one change of the store. Their records are left
+    /// for [`Self::forget_records`].
+    async fn drop_points<'a>(
         &self,
         database: &str,
         policies: impl Iterator<Item = &'a str>,
-        is_chosen: impl Fn(&Measurement) -> bool,
+        is_chosen: impl Fn(&SeriesTable) -> bool,
     ) -> Result<Vec<TableId>> {
         let (mut tables, mut dropped) = (Vec::new(), Vec::new());
         for policy in policies {
-            for measurement in self.known_measurements(database, policy) {
-                if is_chosen(&measurement) {
-                    tables.push(measurement.table());
-                    dropped.push(((database.to_owned(), policy.to_owned()), measurement));
-                }
+            for table in self.known_tables(database, policy).into_iter().filter(|table| is_chosen(table)) {
+                tables.push(table.table());
+                dropped.push(((database.to_owned(), policy.to_owned()), table));
             }
         }
         self.store.drop_tables(tables.clone()).await?;
-        for (_, measurement) in &dropped {
-            measurement.membership().end();
-            self.give_back_series_memory(measurement.memory_bytes());
+        for (_, table) in &dropped {
+            table.membership().end();
+            self.give_back_series_memory(table.memory_bytes());
         }
         let mut state = self.state.write();
-        for (place, measurement) in dropped {
-            if let Some(all) = state.measurements.get_mut(&place) {
-                all.remove(measurement.name());
+        let State { measurements, groups, unreadable, .. } = &mut *state;
+        for (place, table) in dropped {
+            let all = measurements.entry(place.clone()).or_default();
+            match groups.get(&place).is_some_and(|group| group.table() == table.table()) {
+                true => {
+                    groups.remove(&place);
+                    unreadable.remove(&place);
+                    all.retain(|_, own| !own.is_member());
+                }
+                // It has the name of its measurement.
+                false => drop(all.remove(table.name())),
             }
         }
         Ok(tables)
@@ -493,18 +392,22 @@ impl Catalog {
 
     /// Drops a measurement from every policy of a database; whether there was one.
     pub async fn drop_measurement(&self, database: &str, name: &str) -> Result<bool> {
-        let of_name = || {
-            let mut known = self.known_in_database(database);
-            known.retain(|measurement| measurement.name() == name);
-            known
-        };
+        let of_members = self.drop_members(database, name).await?;
+        // No measurement has the name of groups.
+        let of_name = |table: &SeriesTable| !name.is_empty() && table.name() == name;
         let dropped = {
-            let _owned = self.own(of_name).await;
+            let _owned = self
+                .own(|| {
+                    let mut known = self.known_in_database(database);
+                    known.retain(|table| of_name(table));
+                    known
+                })
+                .await;
             let known = self.existing_database(database)?;
             let policies = known.policies.iter().map(|policy| policy.name.as_str());
-            self.drop_measurements(database, policies, |measurement| measurement.name() == name).await?
+            self.drop_points(database, policies, of_name).await?
         };
-        let found = !dropped.is_empty();
+        let found = of_members || !dropped.is_empty();
         self.forget_records(dropped).await.map(|()| found)
     }
 
@@ -519,44 +422,45 @@ impl Catalog {
             return Err(Error::invalid("invalid name"));
         }
         let _changing = self.changing.lock().await;
-        let mut changed = Database::clone(&*self.existing_database(database)?);
-        match changed.policy(&policy.name) {
-            Some(existing) if *existing != policy => {
-                return Err(Error::conflict("retention policy already exists"));
+        self.change_existing(database, |changed| {
+            match changed.policy(&policy.name) {
+                Some(existing) if *existing != policy => {
+                    return Err(Error::conflict("retention policy already exists"));
+                }
+                Some(_) => {}
+                None => changed.policies.push(policy.clone()),
             }
-            Some(_) => {}
-            None => changed.policies.push(policy.clone()),
-        }
-        if make_default {
-            changed.default_policy = policy.name;
-        }
-        self.save(changed).await
+            if make_default {
+                changed.default_policy.clone_from(&policy.name);
+            }
+            Ok(())
+        })
+        .await
     }
 
     /// Changes a retention policy: what is acknowledged here nobody drops by the policy as it was.
     pub async fn alter_policy(&self, database: &str, name: &str, change: PolicyChange) -> Result<()> {
         let changing = self.changing.lock().await;
-        let mut changed = Database::clone(&*self.existing_database(database)?);
-        let policy = changed
-            .policies
-            .iter_mut()
-            .find(|policy| policy.name == name)
-            .ok_or_else(|| Error::missing(format!("retention policy not found: {name}")))?;
-        *policy = policy.changed(&change)?;
-        let width_ns = policy.shard_duration_ns;
-        if change.make_default {
-            changed.default_policy = name.into();
-        }
-        let measurements = self.known_measurements(database, name);
-        let width = |measurement: &Arc<Measurement>| {
-            (measurement.table(), vec![Alteration::SetPartitionWidth(width_ns)])
+        let alter = |database: &mut Database| -> Result<i64> {
+            let policy = database.policies.iter_mut().find(|policy| policy.name == name);
+            let policy =
+                policy.ok_or_else(|| Error::missing(format!("retention policy not found: {name}")))?;
+            *policy = policy.changed(&change)?;
+            let width_ns = policy.shard_duration_ns;
+            if change.make_default {
+                database.default_policy = name.into();
+            }
+            Ok(width_ns)
         };
-        self.store.alter_tables(measurements.iter().map(width).collect()).await?;
-        self.save(changed).await?;
+        let width_ns = alter(&mut Database::clone(&*self.existing_database(database)?))?;
+        let tables = self.known_tables(database, name);
+        let width = |table: &Arc<SeriesTable>| (table.table(), vec![Alteration::SetPartitionWidth(width_ns)]);
+        self.store.alter_tables(tables.iter().map(width).collect()).await?;
+        self.change_existing(database, |database| alter(database).map(drop)).await?;
         drop(changing);
         // Whoever drops by the policy as it was has looked at it while owning the measurement: wait until they are done.
-        for measurement in &measurements {
-            drop(measurement.membership().share().await);
+        for table in &tables {
+            drop(table.membership().share().await);
         }
         Ok(())
     }
@@ -564,13 +468,17 @@ impl Catalog {
     /// Drops a retention policy with all it holds; one that does not exist is no error, nor is its database.
     pub async fn drop_policy(&self, database: &str, name: &str) -> Result<()> {
         let dropped = {
-            let _owned = self.own(|| self.known_measurements(database, name)).await;
-            let Some(database_now) = self.database(database) else { return Ok(()) };
-            let mut changed = Database::clone(&*database_now);
-            let dropped = self.drop_measurements(database, [name].into_iter(), |_| true).await?;
-            changed.policies.retain(|policy| policy.name != name);
-            changed.subscriptions.retain(|subscription| subscription.policy != name);
-            self.save(changed).await?;
+            let _owned = self.own(|| self.known_tables(database, name)).await;
+            if self.database(database).is_none() {
+                return Ok(());
+            }
+            let dropped = self.drop_points(database, [name].into_iter(), |_| true).await?;
+            self.change_existing(database, |changed| {
+                changed.policies.retain(|policy| policy.name != name);
+                changed.subscriptions.retain(|subscription| subscription.policy != name);
+                Ok(())
+            })
+            .await?;
             dropped
         };
         self.forget_records(dropped).await

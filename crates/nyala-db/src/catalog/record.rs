@@ -1,33 +1,45 @@
-//! The durable records of a measurement: its series, the types of its fields in shards, the id of its next series, its
-//! idle series.
+//! The durable records of a table of points: its series, the types of its fields in shards, the id of its next series, its
+//! idle series, the members of a group.
 //!
 //! Records: table u32 big-endian, kind byte, then
 //!   not idle:   id u32 big-endian        → nothing: the series is in an idle set, but awake or gone
+//!   id block:   number u32 big-endian    → nothing: ids from number × 4096 on are a server's to give out
 //!   idle set:   number u64 big-endian    → start i64, end i64, number of keys u32, each: length u32, key; then the ids
 //!                                          as a Roaring bitmap
+//!   member:     name                     → a zero byte: a measurement of the group that the table holds
 //!   next id:    nothing                  → u32
 //!   series:     id u32 big-endian        → its tags; per tag: key length u32, key, value length u32, value
 //!   shard type: start i64 big-endian ^ sign, field name → type code
-//!   tag set:    16 bytes of the SHA-256 of the tags of an idle series → id u32
+//!   own type:   start i64 as there, length u32 big-endian and name of a member of a group, name of a field that only it
+//!               has → type code
+//!   tag set:    16 bytes of the SHA-256 of the tags of an idle series, or where several servers give ids of any → id u32
 //!   idle tags:  number u64 big-endian of a set → in order of id the tags of its series: length u32, tags
 //!
 //! A series that is idle has no record of its own: its tags stand in its set. The last two kinds are many and large, and a
 //! start does not read them.
 
 use super::FieldType;
-use super::measurement::ShardTypes;
+use super::series_directory::BLOCK_IDS;
+use super::shard_types::ShardTypes;
 use crate::series::{IdleSeries, SeriesIndex};
 use nyala_core::{SeriesId, TableId, TimeRange};
 use ring::digest::{SHA256, digest};
 use roaring::RoaringBitmap;
+use std::collections::HashMap;
 
 const NOT_IDLE: u8 = b'a';
+const ID_BLOCK: u8 = b'b';
 const IDLE_SET: u8 = b'i';
 const TAG_SET: u8 = b'x';
 const IDLE_TAGS: u8 = b'y';
+const MEMBER: u8 = b'm';
 const SERIES: u8 = b's';
 const SHARD_TYPE: u8 = b't';
+const OWN_TYPE: u8 = b'u';
 pub(super) const NEXT_ID: u8 = b'n';
+
+/// The number that no series has, since none could come after it.
+const NO_SERIES: u32 = u32::MAX;
 
 pub(super) fn record_prefix(table: TableId) -> [u8; 4] {
     table.0.to_be_bytes()
@@ -64,6 +76,27 @@ pub(super) fn series_key(table: TableId, id: SeriesId) -> [u8; SERIES_KEY_BYTES]
 pub(super) fn shard_type_key(table: TableId, shard_start_ns: i64, field: &str) -> Vec<u8> {
     let start = (shard_start_ns ^ i64::MIN).to_be_bytes();
     record_key(table, SHARD_TYPE, &[&start[..], field.as_bytes()].concat())
+}
+
+pub(super) fn own_type_key(table: TableId, shard_start_ns: i64, member: &str, field: &str) -> Vec<u8> {
+    let start = (shard_start_ns ^ i64::MIN).to_be_bytes();
+    let length = (member.len() as u32).to_be_bytes();
+    record_key(table, OWN_TYPE, &[&start[..], &length, member.as_bytes(), field.as_bytes()].concat())
+}
+
+/// The key of the record of a member of a group; those of all members begin with that of the empty name.
+pub(super) fn member_key(table: TableId, name: &str) -> Vec<u8> {
+    record_key(table, MEMBER, name.as_bytes())
+}
+
+/// The name of a member, given the key of its record.
+pub(super) fn member_of(key: &[u8]) -> Option<&str> {
+    std::str::from_utf8(key.get(5..)?).ok()
+}
+
+/// The key of the record that reserves a block of ids.
+pub(super) fn id_block_key(table: TableId, block: u32) -> Vec<u8> {
+    record_key(table, ID_BLOCK, &block.to_be_bytes())
 }
 
 /// The key of the record that finds the id of an idle series by its tags; `record`: as in its own record.
@@ -131,14 +164,16 @@ pub(super) fn read_idle_set(bytes: &[u8]) -> Option<(TimeRange, Vec<&str>, Roari
         rest = after;
     }
     let time = TimeRange::new(i64::from_le_bytes(*start_ns), i64::from_le_bytes(*end_ns));
-    Some((time, keys, RoaringBitmap::deserialize_from(rest).ok()?))
+    let series = RoaringBitmap::deserialize_from(rest).ok()?;
+    (!series.contains(NO_SERIES)).then_some((time, keys, series))
 }
 
-/// What the records of a measurement say.
+/// What the records of a table say.
 #[derive(Default)]
 pub(super) struct ReadRecords {
     pub(super) series: SeriesIndex,
     pub(super) types: ShardTypes,
+    pub(super) own_types: HashMap<String, ShardTypes>,
     pub(super) idle: IdleSeries,
     not_idle: RoaringBitmap,
 }
@@ -161,13 +196,21 @@ impl ReadRecords {
             NOT_IDLE => {
                 self.not_idle.insert(u32::from_be_bytes(rest.try_into().ok()?));
             }
+            ID_BLOCK => {
+                // Their ids may be given out by others.
+                let next = u32::from_be_bytes(rest.try_into().ok()?).saturating_add(1);
+                self.series.reserve_ids(SeriesId(next.saturating_mul(BLOCK_IDS)));
+            }
             IDLE_SET => {
                 let (time, keys, series) = read_idle_set(value)?;
                 self.idle.restore(u64::from_be_bytes(rest.try_into().ok()?), time, &keys, &series);
             }
             SERIES => {
-                let id = SeriesId(u32::from_be_bytes(rest.try_into().ok()?));
-                self.series.insert_with_id(id, &read_tags(value)?);
+                let id = u32::from_be_bytes(rest.try_into().ok()?);
+                if id == NO_SERIES {
+                    return None;
+                }
+                self.series.insert_with_id(SeriesId(id), &read_tags(value)?);
             }
             SHARD_TYPE => {
                 let (start, field) = rest.split_first_chunk::<8>()?;
@@ -175,8 +218,19 @@ impl ReadRecords {
                 let field = String::from_utf8(field.to_vec()).ok()?;
                 self.types.entry(start_ns).or_default().insert(field, FieldType::of_code(*value.first()?)?);
             }
+            OWN_TYPE => {
+                let (start, rest) = rest.split_first_chunk::<8>()?;
+                let (length, rest) = rest.split_first_chunk::<4>()?;
+                let (member, field) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+                let start_ns = i64::from_be_bytes(*start) ^ i64::MIN;
+                let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
+                let own = self.own_types.entry(text(member)?).or_default().entry(start_ns).or_default();
+                own.insert(text(field)?, FieldType::of_code(*value.first()?)?);
+            }
             // They are looked up one by one, if ever.
             TAG_SET | IDLE_TAGS => return Some(Next::Key(record_key(table, IDLE_TAGS + 1, &[]))),
+            // They are read when the catalog is opened.
+            MEMBER => {}
             NEXT_ID => self.series.reserve_ids(SeriesId(u32::from_le_bytes(value.try_into().ok()?))),
             _ => return None,
         }
@@ -219,11 +273,20 @@ mod tests {
         prop::collection::vec(("[a-c]{0,3}", "\\PC{0,8}"), 0..4)
     }
 
+    #[test]
+    fn a_number_that_no_series_has_is_refused() {
+        let mut read = ReadRecords::default();
+        let key = series_key(TableId(7), SeriesId(NO_SERIES));
+        assert!(read.take(&key, &tags_record(&[("host", "a")])).is_none());
+        let set = idle_set_record(TimeRange::ALL, &[], &RoaringBitmap::from_iter([NO_SERIES]));
+        assert!(read_idle_set(&set).is_none());
+    }
+
     proptest! {
         /// What is written is read again.
         #[test]
         fn idle_sets_are_read_as_they_were_written(
-            ids in prop::collection::btree_set(any::<u32>(), 0..50),
+            ids in prop::collection::btree_set(0..NO_SERIES, 0..50),
             sets in prop::collection::vec(tags(), 0..20),
             keys in prop::collection::vec("\\PC{0,5}", 0..4),
             (start_ns, end_ns) in any::<(i64, i64)>(),

@@ -7,9 +7,11 @@ use std::sync::atomic::Ordering;
 impl Catalog {
     /// Measures how many bytes the series indexes in memory take, about. Takes its time.
     pub fn measure_series_memory(&self) -> usize {
-        let measurements: Vec<_> =
-            self.state.read().measurements.values().flat_map(BTreeMap::values).cloned().collect();
-        let bytes = measurements.iter().map(|measurement| measurement.memory_bytes()).sum();
+        let state = self.state.read();
+        let measurements = state.measurements.values().flat_map(BTreeMap::values);
+        let all: Vec<_> = measurements.chain(state.groups.values()).cloned().collect();
+        drop(state);
+        let bytes = all.iter().map(|measurement| measurement.memory_bytes()).sum();
         self.series_bytes.store(bytes, Ordering::Relaxed);
         bytes
     }
@@ -23,7 +25,7 @@ impl Catalog {
 
     /// How many series the measurements have whose series are known, and how many of them are not in memory.
     pub fn count_series(&self) -> (usize, usize) {
-        let counts = self.loaded_measurements();
+        let counts = self.loaded_tables();
         let counts = counts.iter().map(|own| (own.count_series(), own.series().len()));
         counts.fold((0, 0), |(all, away), (own, here)| (all + own, away + own.saturating_sub(here)))
     }

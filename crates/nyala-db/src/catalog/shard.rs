@@ -1,10 +1,10 @@
 //! Shards as people see them: what the measurements of a retention policy keep of one range of time.
 //!
-//! In the store each measurement has a partition of its own for it. A shard goes by the least of their numbers, and
+//! In the store each table of points has a partition of its own for it. A shard goes by the least of their numbers, and
 //! can be dropped by any: partitions keep their numbers and no number is used again, so what was shown once never
 //! means another shard.
 
-use super::{Catalog, Measurement, RetentionPolicy};
+use super::{Catalog, RetentionPolicy, SeriesTable};
 use nyala_core::store::PartitionInfo;
 use nyala_core::{Result, TimeRange};
 use std::collections::BTreeMap;
@@ -36,8 +36,8 @@ impl Catalog {
         for database in self.databases() {
             for policy in &database.policies {
                 let mut by_range: BTreeMap<(i64, i64), Shard> = BTreeMap::new();
-                for measurement in self.known_measurements(&database.name, &policy.name) {
-                    for partition in measurement.partitions().await {
+                for table in self.known_tables(&database.name, &policy.name) {
+                    for partition in table.partitions().await {
                         let range = partition.range;
                         let shard = match by_range.entry((range.start_ns, range.end_ns)) {
                             Entry::Occupied(known) => known.into_mut(),
@@ -68,16 +68,16 @@ impl Catalog {
     pub async fn drop_shard(&self, id: u64) -> Result<()> {
         for database in self.databases() {
             for policy in &database.policies {
-                let measurements = self.known_measurements(&database.name, &policy.name);
+                let tables = self.known_tables(&database.name, &policy.name);
                 let with_id = |partition: &PartitionInfo| partition.id == id;
                 let mut shard = None;
-                for measurement in &measurements {
-                    shard = shard.or(measurement.partitions().await.into_iter().find(with_id));
+                for table in &tables {
+                    shard = shard.or(table.partitions().await.into_iter().find(with_id));
                 }
                 let Some(shard) = shard else { continue };
                 let mut dropped = Ok(());
-                for measurement in measurements {
-                    dropped = dropped.and(self.drop_part(&measurement, shard.range).await);
+                for table in tables {
+                    dropped = dropped.and(self.drop_part(&table, shard.range).await);
                 }
                 return dropped;
             }
@@ -85,17 +85,16 @@ impl Catalog {
         Ok(())
     }
 
-    /// Drops what a measurement has in a shard. Its series are loaded before writers are kept out.
-    async fn drop_part(&self, measurement: &Measurement, range: TimeRange) -> Result<()> {
-        let is_there =
-            async || measurement.partitions().await.iter().any(|partition| partition.range == range);
+    /// Drops what a table has in a shard. Its series are loaded before writers are kept out.
+    async fn drop_part(&self, table: &SeriesTable, range: TimeRange) -> Result<()> {
+        let is_there = async || table.partitions().await.iter().any(|partition| partition.range == range);
         if !is_there().await {
             return Ok(());
         }
-        measurement.load().await?;
-        let _owned = measurement.membership().own().await;
+        table.load().await?;
+        let _owned = table.membership().own().await;
         if is_there().await {
-            self.drop_range(measurement, range).await?;
+            self.drop_range(table, range).await?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Subscriptions: which written points go on to whom. They stand in the record of their database.
+//! Subscriptions: which written points go on to whom.
 //!
 //! Whoever creates one makes this server send requests to any address it can reach, so only administrators may.
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub const SUBSCRIPTIONS_MAX: usize = 32;
 /// The most destinations of one, …
 const DESTINATIONS_MAX: usize = 32;
-/// … and the longest URL of each: all stand in the record of the database.
+/// … and the longest URL of each: all stand in one record.
 const URL_MAX_BYTES: usize = 2_048;
 
 /// A subscription.
@@ -114,34 +114,38 @@ impl Catalog {
             }
         }
         let _changing = self.changing.lock().await;
-        let known = self.existing_database(database)?;
-        existing(&known, &subscription.policy)?;
-        let is_same = |own: &Subscription| own.policy == subscription.policy && own.name == subscription.name;
-        if known.subscriptions.iter().any(is_same) {
-            return Err(Error::conflict("subscription already exists"));
-        }
-        if known.subscriptions.len() >= SUBSCRIPTIONS_MAX {
-            return Err(Error::limit(format!("a database may have {SUBSCRIPTIONS_MAX} subscriptions")));
-        }
-        if subscription.destinations.len() > DESTINATIONS_MAX {
-            return Err(Error::limit(format!("a subscription may have {DESTINATIONS_MAX} destinations")));
-        }
-        let mut changed = Database::clone(&known);
-        changed.subscriptions.push(subscription);
-        self.save(changed).await
+        self.change_existing(database, |changed| {
+            existing(changed, &subscription.policy)?;
+            let is_same =
+                |own: &Subscription| own.policy == subscription.policy && own.name == subscription.name;
+            if changed.subscriptions.iter().any(is_same) {
+                return Err(Error::conflict("subscription already exists"));
+            }
+            if changed.subscriptions.len() >= SUBSCRIPTIONS_MAX {
+                return Err(Error::limit(format!("a database may have {SUBSCRIPTIONS_MAX} subscriptions")));
+            }
+            if subscription.destinations.len() > DESTINATIONS_MAX {
+                return Err(Error::limit(format!("a subscription may have {DESTINATIONS_MAX} destinations")));
+            }
+            changed.subscriptions.push(subscription.clone());
+            Ok(())
+        })
+        .await
     }
 
     /// Drops a subscription.
     pub async fn drop_subscription(&self, database: &str, policy: &str, name: &str) -> Result<()> {
         let _changing = self.changing.lock().await;
-        let known = self.existing_database(database)?;
-        existing(&known, policy)?;
-        let mut changed = Database::clone(&known);
-        changed.subscriptions.retain(|own| own.policy != policy || own.name != name);
-        if changed == *known {
-            return Err(Error::missing("subscription not found"));
-        }
-        self.save(changed).await
+        self.change_existing(database, |changed| {
+            existing(changed, policy)?;
+            let before = changed.subscriptions.len();
+            changed.subscriptions.retain(|own| own.policy != policy || own.name != name);
+            match changed.subscriptions.len() < before {
+                true => Ok(()),
+                false => Err(Error::missing("subscription not found")),
+            }
+        })
+        .await
     }
 }
 

@@ -1,5 +1,5 @@
-//! Records of a measurement that are not durable yet: new series, types of fields in shards, series that were removed, or
-//! idle and are awake.
+//! Records of a table that are not durable yet: new series, types of fields in shards, members of a group, series that were
+//! removed, or idle and are awake.
 //!
 //! Every writer takes along what no acknowledged batch holds, whoever made it: so a batch that fails, or whose client
 //! leaves, cannot leave later points without the records they need.
@@ -13,10 +13,11 @@ use roaring::RoaringBitmap;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-/// Records of a measurement that no acknowledged batch holds.
+/// Records of a table that no acknowledged batch holds.
 #[derive(Default)]
 pub(super) struct Unsaved {
-    pub(super) shard_types: HashMap<Vec<u8>, u8>,
+    /// Types of fields in shards, and members.
+    pub(super) names: HashMap<Vec<u8>, u8>,
     series: hashbrown::HashMap<u32, UnsavedSeries, FixedState>,
     /// Series that were removed, whose records are still there.
     removed: RoaringBitmap,
@@ -34,7 +35,7 @@ struct UnsavedSeries {
 
 /// Records that a batch takes along.
 pub(crate) struct TakenRecords {
-    shard_types: Vec<(Vec<u8>, u8)>,
+    names: Vec<(Vec<u8>, u8)>,
     pub(crate) series: Vec<(u32, [u8; SERIES_KEY_BYTES], Arc<[u8]>)>,
     removed: RoaringBitmap,
     removed_keys: BTreeSet<Vec<u8>>,
@@ -86,7 +87,7 @@ impl Unsaved {
 
     /// All that a batch with points of these series needs, and all that no other has on its way.
     pub(super) fn take(&mut self, table: TableId, used: impl Iterator<Item = u32>) -> TakenRecords {
-        let shard_types = self.shard_types.iter().map(|(key, code)| (key.clone(), *code)).collect();
+        let names = self.names.iter().map(|(key, code)| (key.clone(), *code)).collect();
         let mut series = Vec::new();
         if !self.series.is_empty() {
             let mut ids: Vec<u32> = used.filter(|id| self.series.contains_key(id)).collect();
@@ -106,7 +107,7 @@ impl Unsaved {
         let goes = |id: &u32| !self.series.contains_key(id) || goes_along(id);
         TakenRecords {
             table,
-            shard_types,
+            names,
             not_idle: self.not_idle.iter().filter(goes).collect(),
             series,
             removed: self.removed.clone(),
@@ -117,8 +118,8 @@ impl Unsaved {
 
     /// Records are durable now.
     pub(super) fn saved(&mut self, records: &TakenRecords) {
-        for (key, _) in &records.shard_types {
-            self.shard_types.remove(key);
+        for (key, _) in &records.names {
+            self.names.remove(key);
         }
         records.series.iter().for_each(|(id, ..)| drop(self.series.remove(id)));
         self.removed -= &records.removed;
@@ -147,12 +148,12 @@ impl TakenRecords {
             operations.push(records.remove(of_series.chain(self.removed_keys.iter().map(Vec::as_slice))));
         }
         // Sorted by key of series.
-        let types = self.shard_types.iter().map(|(key, code)| (key.as_slice(), std::slice::from_ref(code)));
+        let names = self.names.iter().map(|(key, code)| (key.as_slice(), std::slice::from_ref(code)));
         let next_id = self.next_id.iter().map(|(key, id)| (key.as_slice(), id.as_slice()));
         let series = self.series.iter().map(|(_, key, record)| (key.as_slice(), &**record));
         let not_idle: Vec<_> = self.not_idle.iter().map(|id| not_idle_key(self.table, id)).collect();
         let not_idle = not_idle.iter().map(|key| (key.as_slice(), [].as_slice()));
-        let mut put = types.chain(next_id).chain(not_idle).chain(series).peekable();
+        let mut put = names.chain(next_id).chain(not_idle).chain(series).peekable();
         if put.peek().is_some() {
             operations.push(records.put(put));
         }

@@ -192,6 +192,16 @@ impl ParseErrors {
         text
     }
 
+    /// Takes those of another part of the request, whose lines are counted by themselves.
+    pub(crate) fn append(&mut self, other: Self) {
+        // Once one is left out all later ones are.
+        if self.details.len() as u64 == self.count {
+            self.text_bytes += other.text_bytes;
+            self.details.extend(other.details);
+        }
+        self.count += other.count;
+    }
+
     /// Notes that `block`, which begins at `line` and whose text begins at `start`, was refused.
     pub(super) fn add(
         &mut self,

@@ -103,6 +103,13 @@ pub(super) fn raw_measurement(key: &[u8]) -> &[u8] {
     &key[..find_unescaped(key, 1, [b',', b',', b',']).unwrap_or(key.len())]
 }
 
+/// The measurement that a valid key names.
+pub fn measurement_of(key: &[u8]) -> Vec<u8> {
+    let mut name = Vec::new();
+    unescape(raw_measurement(key), NAME_ESCAPES, &mut name);
+    name
+}
+
 /// Appends `escaped` without the backslashes that stand before one of `escapable`.
 pub(super) fn unescape(escaped: &[u8], escapable: &[u8], into: &mut Vec<u8>) {
     let mut rest = escaped;

@@ -33,7 +33,7 @@ mod series_cache;
 pub use batch::{ParsedBatch, RowGroup};
 pub use column::{Bitmap, FieldColumn, FieldKind, FieldValues, Strings};
 pub use error::{LineError, LineErrorKind, ParseErrors};
-pub use key::TagSet;
+pub use key::{TagSet, measurement_of};
 pub use nanoseconds::Lines;
 pub use options::{LineLimits, MAX_KEY_BYTES, MAX_TIME_NS, MIN_TIME_NS, ParseOptions, Precision};
 pub use request::{LineRequest, MAX_BODY_BYTES, RequestMark};

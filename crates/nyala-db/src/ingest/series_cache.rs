@@ -18,7 +18,7 @@ use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use std::hash::BuildHasher;
 
-use super::key::{NAME_ESCAPES, TagSet, guess_key_end, raw_measurement, unescape};
+use super::key::{TagSet, guess_key_end, measurement_of};
 use super::matcher::MAX_PLAIN_NAME_BYTES;
 use super::options::MAX_KEY_BYTES;
 
@@ -118,6 +118,8 @@ pub struct SeriesCache {
     previous: u32,
     misses: u32,
     lines: u32,
+    /// Whether all measurements are taken for one without a name, the group that they are members of.
+    is_group: bool,
 }
 
 impl SeriesCache {
@@ -135,7 +137,16 @@ impl SeriesCache {
             previous: NO_ENTRY,
             misses: 0,
             lines: 0,
+            is_group: false,
         }
+    }
+
+    /// The same, where all measurements are taken for one without a name, the group that they are members of: their rows
+    /// come together.
+    #[must_use]
+    pub fn of_group(mut self) -> Self {
+        self.is_group = true;
+        self
     }
 
     /// Number of keys.
@@ -195,6 +206,11 @@ impl SeriesCache {
         &self.measurements[self.entries[handle.0 as usize].measurement as usize].name
     }
 
+    /// The measurement of a series as its line names it, unescaped, in a group too.
+    pub fn written_measurement(&self, handle: SeriesHandle) -> Vec<u8> {
+        measurement_of(self.key(handle))
+    }
+
     /// Reads the tags of a series.
     pub fn read_tags(&self, handle: SeriesHandle, tags: &mut TagSet) {
         tags.read(self.key(handle));
@@ -236,7 +252,8 @@ impl SeriesCache {
     /// Keeps the keys used since the last time, unless they would fill more than three quarters of the room:
     /// then the next eviction would follow soon and free as little.
     fn evict(&mut self, max_key_bytes: usize) {
-        let old = std::mem::replace(self, Self::new(self.limits));
+        let anew = Self { is_group: self.is_group, ..Self::new(self.limits) };
+        let old = std::mem::replace(self, anew);
         let used = || old.entries.iter().filter(|entry| entry.flags & USED != 0);
         let used_bytes: usize = used().map(|entry| usize::from(entry.key_bytes)).sum();
         if used().count() > self.limits.max_entries / 4 * 3 || used_bytes > max_key_bytes / 4 * 3 {
@@ -327,8 +344,7 @@ impl SeriesCache {
         if let Some(found) = self.find(key, hash) {
             return found;
         }
-        let mut name = Vec::new();
-        unescape(raw_measurement(key), NAME_ESCAPES, &mut name);
+        let name = if self.is_group { Vec::new() } else { measurement_of(key) };
         let entry = Entry {
             place: self.store_key(key),
             hash,

@@ -1,6 +1,7 @@
 //! Conditions on tags, answered from the index alone.
 
 use regex::bytes::Regex;
+use std::borrow::Cow;
 
 /// A condition on the tags of a series. A tag that a series lacks has the empty value, as in InfluxDB.
 #[derive(Debug, Clone)]
@@ -24,6 +25,21 @@ pub enum TagFilter {
 }
 
 impl TagFilter {
+    /// The condition where no series has a tag key.
+    pub(crate) fn without(&self, absent: &str) -> Cow<'_, Self> {
+        let known = |holds: bool| Cow::Owned(if holds { TagFilter::All } else { TagFilter::None });
+        let each = |filters: &[Self]| filters.iter().map(|own| own.without(absent).into_owned()).collect();
+        match self {
+            TagFilter::Equal(key, value) if key == absent => known(value.is_empty()),
+            TagFilter::NotEqual(key, value) if key == absent => known(!value.is_empty()),
+            TagFilter::Matches(key, regex) if key == absent => known(regex.is_match(b"")),
+            TagFilter::MatchesNot(key, regex) if key == absent => known(!regex.is_match(b"")),
+            TagFilter::And(filters) => Cow::Owned(TagFilter::And(each(filters))),
+            TagFilter::Or(filters) => Cow::Owned(TagFilter::Or(each(filters))),
+            other => Cow::Borrowed(other),
+        }
+    }
+
     /// Whether it holds for a series with these tags: what selects the same series as the index does, for those that are not
     /// in it.
     pub(crate) fn holds(&self, tags: &[(&[u8], &[u8])]) -> bool {

@@ -270,7 +270,7 @@ impl<'a> TagValues<'a> {
         String::from_utf8_lossy(self.bytes(number))
     }
 
-    fn bytes(&self, number: u32) -> &'a [u8] {
+    pub(super) fn bytes(&self, number: u32) -> &'a [u8] {
         let index = self.index;
         self.key.map_or(&[], |key| index.keys[key as usize].values.get(number))
     }

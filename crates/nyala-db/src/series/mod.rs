@@ -8,6 +8,7 @@
 //! what refers to them (see `runs.rs`).
 
 mod activity;
+mod among;
 mod dictionary;
 mod filter;
 mod groups;
@@ -31,6 +32,7 @@ use postings::Postings;
 use regex::bytes::Regex;
 use roaring::RoaringBitmap;
 use runs::Runs;
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher};
 
 /// Tags of a series, sorted by key.
@@ -281,6 +283,14 @@ impl SeriesIndex {
 
     /// The values that these series have for a tag key, sorted.
     pub fn values_of(&self, key: &str, ids: &RoaringBitmap) -> Vec<String> {
+        if (ids.len() as usize) < self.tag_values(key).count() {
+            let of_series = self.tag_values(key);
+            let numbers: BTreeSet<u32> = ids.iter().filter_map(|id| of_series.number(SeriesId(id))).collect();
+            let text = |number: &u32| String::from_utf8_lossy(of_series.bytes(*number)).into_owned();
+            let mut values: Vec<String> = numbers.iter().map(text).collect();
+            values.sort_unstable();
+            return values;
+        }
         let Some(key) = self.key(key) else { return Vec::new() };
         let mut values: Vec<String> = key
             .values
@@ -355,7 +365,8 @@ impl SeriesIndex {
         self.key_numbers.find(key.as_bytes()).map(|number| &self.keys[number as usize])
     }
 
-    fn with_value(&self, key: &str, value: &str) -> RoaringBitmap {
+    /// The series that have a value for a tag key.
+    pub(crate) fn with_value(&self, key: &str, value: &str) -> RoaringBitmap {
         let mut ids = RoaringBitmap::new();
         if let Some(key) = self.key(key)
             && let Some(postings) =

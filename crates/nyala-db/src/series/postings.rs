@@ -59,6 +59,14 @@ impl Postings {
         }
     }
 
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Postings::Empty => 0,
+            Postings::One(_) => 1,
+            Postings::Many(own) => own.len() as usize,
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         matches!(self, Postings::Empty)
     }

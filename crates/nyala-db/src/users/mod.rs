@@ -6,7 +6,7 @@
 
 mod password;
 
-use crate::records::Records;
+use crate::records::{TRIES, VersionedRecords, always_changed};
 use nyala_core::store::StoreRef;
 use nyala_core::{Error, ErrorKind, Result};
 use parking_lot::RwLock;
@@ -73,7 +73,8 @@ pub struct User {
     admin: bool,
     /// By database.
     grants: BTreeMap<String, Privilege>,
-    /// Its place in the order in which the users there are were created.
+    /// Its place in the order in which the users there are were created; records stand in it.
+    #[serde(default, skip_serializing)]
     created: u64,
 }
 
@@ -146,7 +147,7 @@ impl Rights {
 
 /// All users.
 pub struct Users {
-    records: Records,
+    records: VersionedRecords,
     state: RwLock<BTreeMap<String, Arc<User>>>,
     /// Whether one of them is an administrator: every request asks.
     has_admin: AtomicBool,
@@ -158,26 +159,15 @@ pub struct Users {
 impl Users {
     /// Reads the users of a store.
     pub(crate) async fn open(store: StoreRef) -> Result<Self> {
-        let records = Records::open(store, USERS_TABLE).await?;
-        let mut users = BTreeMap::new();
-        let mut broken = None;
-        records
-            .visit(b"", |key, value| match serde_json::from_slice::<User>(value) {
-                Ok(user) => drop(users.insert(user.name.clone(), Arc::new(user))),
-                // The record holds a hash: only its key is told.
-                Err(_) => broken = Some(format!("user record {key:?} is malformed")),
-            })
-            .await?;
-        match broken {
-            Some(words) => Err(Error::new(ErrorKind::Corrupt, words)),
-            None => Ok(Self {
-                records,
-                has_admin: AtomicBool::new(users.values().any(|user| user.admin)),
-                state: RwLock::new(users),
-                changing: tokio::sync::Mutex::new(()),
-                passwords: Passwords::new()?,
-            }),
-        }
+        let records = VersionedRecords::open(store, USERS_TABLE, upgraded).await?;
+        let users = read_users(&records.read().await?)?;
+        Ok(Self {
+            records,
+            has_admin: AtomicBool::new(users.values().any(|user| user.admin)),
+            state: RwLock::new(users),
+            changing: tokio::sync::Mutex::new(()),
+            passwords: Passwords::new()?,
+        })
     }
 
     /// All users in order of creation.
@@ -189,7 +179,7 @@ impl Users {
 
     /// A user by name, or InfluxDB's error.
     pub fn existing(&self, name: &str) -> Result<Arc<User>> {
-        self.state.read().get(name).cloned().ok_or_else(|| Error::missing("user not found"))
+        self.state.read().get(name).cloned().ok_or_else(not_found)
     }
 
     /// Whether anyone may do everything.
@@ -224,38 +214,56 @@ impl Users {
         if name.is_empty() {
             return Err(Error::invalid("username required"));
         }
-        let created = self.state.read().values().map(|user| user.created + 1).max().unwrap_or(0);
         let password_hash = self.passwords.hash(password).await?;
-        self.save(User { name: name.into(), password_hash, admin, grants: BTreeMap::new(), created }).await
+        self.change_user(name, |existing| {
+            // Another server may have been quicker.
+            if existing.is_some() {
+                return Err(Error::conflict("user already exists"));
+            }
+            if first && self.has_admin() {
+                return Err(Error::conflict("there is an administrator already: log in"));
+            }
+            let created = self.state.read().values().map(|user| user.created + 1).max().unwrap_or(0);
+            let (name, password_hash) = (name.to_owned(), password_hash.clone());
+            Ok(Some(User { name, password_hash, admin, grants: BTreeMap::new(), created }))
+        })
+        .await
     }
 
     /// Drops a user. The last administrator stays with `keep_admin`.
     pub async fn drop_user(&self, name: &str, keep_admin: bool) -> Result<()> {
         let _changing = self.changing.lock().await;
-        let user = self.existing(name)?;
-        self.check_admin_stays(&user, keep_admin)?;
-        self.records.write(vec![self.records.remove([name.as_bytes()])]).await?;
-        self.change(|users| drop(users.remove(name)));
-        Ok(())
+        self.change_user(name, |existing| {
+            let user = existing.ok_or_else(not_found)?;
+            self.check_admin_stays(user, keep_admin)?;
+            Ok(None)
+        })
+        .await
     }
 
     /// Gives a user another password.
     pub async fn set_password(&self, name: &str, password: &str) -> Result<()> {
         let _changing = self.changing.lock().await;
-        let mut user = User::clone(&*self.existing(name)?);
-        user.password_hash = self.passwords.hash(password).await?;
-        self.save(user).await
+        self.existing(name)?;
+        let password_hash = self.passwords.hash(password).await?;
+        self.change_existing(name, |user| {
+            user.password_hash.clone_from(&password_hash);
+            Ok(())
+        })
+        .await
     }
 
     /// Makes a user an administrator, or not any more. The last one stays with `keep_admin`.
     pub async fn set_admin(&self, name: &str, admin: bool, keep_admin: bool) -> Result<()> {
         let _changing = self.changing.lock().await;
-        let mut user = User::clone(&*self.existing(name)?);
-        if !admin {
-            self.check_admin_stays(&user, keep_admin)?;
-        }
-        user.admin = admin;
-        self.save(user).await
+        self.change_existing(name, |user| {
+            if !admin {
+                self.check_admin_stays(user, keep_admin)?;
+            }
+            user.admin = admin;
+            Ok(())
+        })
+        .await
     }
 
     /// Without an administrator whoever comes first could become one.
@@ -277,29 +285,59 @@ impl Users {
         change: impl Fn(Privilege) -> Privilege,
     ) -> Result<()> {
         let _changing = self.changing.lock().await;
-        let mut user = User::clone(&*self.existing(name)?);
-        let grant = user.grants.entry(database.into()).or_insert(Privilege::None);
-        *grant = change(*grant);
-        self.save(user).await
+        self.change_existing(name, |user| {
+            let grant = user.grants.entry(database.into()).or_insert(Privilege::None);
+            *grant = change(*grant);
+            Ok(())
+        })
+        .await
     }
 
     /// Takes away all grants on a database that is about to go.
     pub(crate) async fn forget_database(&self, database: &str) -> Result<()> {
         let _changing = self.changing.lock().await;
         for user in self.all().into_iter().filter(|user| user.grants.contains_key(database)) {
-            let mut user = User::clone(&*user);
-            user.grants.remove(database);
-            self.save(user).await?;
+            self.change_user(&user.name, |existing| {
+                let mut changed = existing.cloned();
+                changed.iter_mut().for_each(|user| user.grants.retain(|own, _| own != database));
+                Ok(changed)
+            })
+            .await?;
         }
         Ok(())
     }
 
-    async fn save(&self, user: User) -> Result<()> {
-        let value = serde_json::to_vec(&user).expect("a user record is plain data");
-        let record = self.records.put([(user.name.as_bytes(), value.as_slice())]);
-        self.records.write(vec![record]).await?;
-        self.change(|users| drop(users.insert(user.name.clone(), Arc::new(user))));
-        Ok(())
+    async fn change_existing(&self, name: &str, change: impl Fn(&mut User) -> Result<()>) -> Result<()> {
+        self.change_user(name, |existing| {
+            let mut changed = existing.ok_or_else(not_found)?.clone();
+            change(&mut changed)?;
+            Ok(Some(changed))
+        })
+        .await
+    }
+
+    /// Makes a user what `change` makes of it, none of nothing. Whoever calls holds `changing`; where another server was
+    /// quicker `change` is asked again.
+    async fn change_user(
+        &self,
+        name: &str,
+        change: impl Fn(Option<&User>) -> Result<Option<User>>,
+    ) -> Result<()> {
+        for _ in 0..TRIES {
+            let before = self.state.read().get(name).cloned();
+            let after = change(before.as_deref())?;
+            let value = after.as_ref().map(|user| serde_json::to_vec(user).expect("users are plain data"));
+            if self.records.change(vec![(name.as_bytes().to_vec(), value)]).await? {
+                self.change(|users| match after {
+                    Some(user) => drop(users.insert(name.to_owned(), Arc::new(user))),
+                    None => drop(users.remove(name)),
+                });
+                return Ok(());
+            }
+            let users = read_users(&self.records.read().await?)?;
+            self.change(|known| *known = users);
+        }
+        Err(always_changed(&format!("user {name}")))
     }
 
     fn change(&self, change: impl FnOnce(&mut BTreeMap<String, Arc<User>>)) {
@@ -307,6 +345,37 @@ impl Users {
         change(&mut users);
         self.has_admin.store(users.values().any(|user| user.admin), Ordering::Release);
     }
+}
+
+fn not_found() -> Error {
+    Error::missing("user not found")
+}
+
+/// Users by name, out of their records in order of creation.
+fn read_users(records: &[(Vec<u8>, Vec<u8>)]) -> Result<BTreeMap<String, Arc<User>>> {
+    let mut users = BTreeMap::new();
+    for (key, value) in records {
+        let mut user = read_user(key, value)?;
+        user.created = users.len() as u64;
+        users.insert(user.name.clone(), Arc::new(user));
+    }
+    Ok(users)
+}
+
+fn read_user(key: &[u8], value: &[u8]) -> Result<User> {
+    // The record holds a hash: only its key is told.
+    serde_json::from_slice(value).map_err(|_| {
+        let key = String::from_utf8_lossy(key);
+        Error::new(ErrorKind::Corrupt, format!("user record {key:?} is malformed"))
+    })
+}
+
+/// The records of an earlier version, which told the order of creation themselves, in that order.
+fn upgraded(mut records: Vec<(Vec<u8>, Vec<u8>)>) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let users = records.iter().map(|(key, value)| Ok((key.clone(), read_user(key, value)?.created)));
+    let created = users.collect::<Result<BTreeMap<_, _>>>()?;
+    records.sort_by_key(|(key, _)| created[key]);
+    Ok(records)
 }
 
 #[cfg(test)]

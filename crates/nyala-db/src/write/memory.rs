@@ -4,6 +4,7 @@
 //! series, so a cache that grew large is shared: writers take turns in reading lines, and log and store them beside
 //! each other as before.
 
+use super::Form;
 use crate::ingest::{ParsedBatch, SeriesCache, SeriesCacheLimits};
 use nyala_core::memory::{Charge, Component, MemoryBudget};
 use parking_lot::Mutex;
@@ -38,9 +39,12 @@ pub(super) struct Memories {
     memory: Arc<MemoryBudget>,
 }
 
+/// (database, retention policy, form of the lines).
+type Place = (String, String, Form);
+
 /// What a writer remembers of one retention policy between requests.
 pub(super) struct Memory {
-    place: (String, String),
+    place: Place,
     own: KnownSeries,
     /// To be used instead of its own.
     shared: Option<Arc<SharedSeries>>,
@@ -50,7 +54,7 @@ pub(super) struct Memory {
 }
 
 struct SharedSeries {
-    place: (String, String),
+    place: Place,
     known: tokio::sync::Mutex<KnownSeries>,
 }
 
@@ -105,14 +109,18 @@ impl Memories {
         Self { idle: Mutex::default(), shared: Mutex::default(), limits, memory }
     }
 
-    fn nothing_known(&self) -> KnownSeries {
+    fn nothing_known(&self, form: Form) -> KnownSeries {
         let charge = self.memory.charge(Component::SeriesIndex, 0);
-        KnownSeries { cache: SeriesCache::new(self.limits), charge, charged_series: 0 }
+        let cache = match form {
+            Form::Lines => SeriesCache::new(self.limits),
+            Form::Samples => SeriesCache::new(self.limits).of_group(),
+        };
+        KnownSeries { cache, charge, charged_series: 0 }
     }
 
     /// The memory of a writer to a retention policy.
-    pub(super) fn take(&self, database: &str, policy: &str) -> Memory {
-        let is_same = |place: &(String, String)| place.0 == database && place.1 == policy;
+    pub(super) fn take(&self, database: &str, policy: &str, form: Form) -> Memory {
+        let is_same = |place: &Place| place.0 == database && place.1 == policy && place.2 == form;
         let mut idle = self.idle.lock();
         let mut memory = match idle.iter().rposition(|memory| is_same(&memory.place)) {
             Some(position) => idle.swap_remove(position),
@@ -120,8 +128,8 @@ impl Memories {
                 if idle.len() >= IDLE_WRITERS_MAX {
                     idle.remove(0);
                 }
-                let own = self.nothing_known();
-                let place = (database.to_owned(), policy.to_owned());
+                let own = self.nothing_known(form);
+                let place = (database.to_owned(), policy.to_owned(), form);
                 let charge = self.memory.charge(Component::SeriesIndex, 0);
                 Memory { place, own, shared: None, batch: ParsedBatch::new(), charge }
             }
@@ -166,7 +174,7 @@ impl Memories {
 
     /// Makes what a writer knows known to all; where others came first it is forgotten.
     fn share(&self, memory: &mut Memory) {
-        let known = std::mem::replace(&mut memory.own, self.nothing_known());
+        let known = std::mem::replace(&mut memory.own, self.nothing_known(memory.place.2));
         let mut shared = self.shared.lock();
         if shared.iter().any(|shared| shared.place == memory.place) {
             return;

@@ -44,7 +44,7 @@ impl NewNames {
         name: &str,
         field_type: FieldType,
     ) -> bool {
-        if measurement.has_column(name, field_type) {
+        if measurement.stored().has_column(name, field_type) {
             return true;
         }
         let key = (measurement.table(), name.to_owned(), field_type);

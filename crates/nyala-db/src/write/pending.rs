@@ -4,7 +4,7 @@ use crate::catalog::Measurement;
 use crate::ingest::{ParsedBatch, RowGroup, SeriesCache, SeriesHandle, TagSet};
 use crate::series::Tags;
 use nyala_core::{Result, TableId};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// The series without an id, and their measurements: one that may not be made has no series.
@@ -26,28 +26,38 @@ pub(super) fn pending_series<'a>(
     pending.iter().filter_map(of).collect()
 }
 
-/// Calls `work` with the tags of a series, sorted by key. `None`: a tag cannot be called time, so its rows stay without a
-/// series and are refused.
+/// Calls `work` with the tags of a series as its measurement's table has them, sorted by key. `None`: a tag cannot be called
+/// time, so its rows stay without a series and are refused.
 pub(super) fn with_tags<T>(
     cache: &SeriesCache,
     handle: SeriesHandle,
+    measurement: &Measurement,
     work: impl FnOnce(&[(&str, &str)]) -> T,
 ) -> Option<T> {
     let mut tags = TagSet::default();
     cache.read_tags(handle, &mut tags);
     let text = String::from_utf8_lossy;
     let texts: Vec<_> = tags.iter().map(|(key, value)| (text(key), text(value))).collect();
-    let tags: Vec<(&str, &str)> = texts.iter().map(|(key, value)| (&**key, &**value)).collect();
+    let mut tags: Vec<(&str, &str)> = texts.iter().map(|(key, value)| (&**key, &**value)).collect();
+    let metric = if measurement.is_group() { cache.written_measurement(handle) } else { Vec::new() };
+    let metric = text(&metric);
+    measurement.stored_tags(&mut tags, &metric);
     tags.iter().all(|(key, _)| *key != "time").then(|| work(&tags))
 }
 
-/// Brings back the series without an id that are not in memory.
+/// Brings back the series without an id that are not in memory; has all of them registered where others give ids, too,
+/// unless there is no memory for more.
 pub(super) async fn find_away(
     cache: &SeriesCache,
     batch: &ParsedBatch,
     measurements: &[Option<Arc<Measurement>>],
+    is_full: bool,
 ) -> Result<()> {
-    if !measurements.iter().flatten().any(|measurement| measurement.has_idle_sets()) {
+    let waits = |measurement: &Arc<Measurement>| {
+        let table = measurement.stored();
+        table.has_idle_sets() || !is_full && table.is_shared()
+    };
+    if !measurements.iter().flatten().any(waits) {
         return Ok(());
     }
     let mut by_table: HashMap<TableId, (&Arc<Measurement>, Vec<Tags>)> = HashMap::new();
@@ -55,15 +65,27 @@ pub(super) async fn find_away(
         let owned = |tags: &[(&str, &str)]| -> Tags {
             tags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
         };
-        if let Some(tags) = with_tags(cache, handle, owned) {
+        if let Some(tags) = with_tags(cache, handle, measurement, owned) {
             by_table.entry(measurement.table()).or_insert((measurement, Vec::new())).1.push(tags);
         }
     }
-    for (measurement, tag_sets) in by_table.into_values() {
-        measurement.find_away(tag_sets).await?;
+    for (measurement, mut tag_sets) in by_table.into_values() {
+        let table = measurement.stored();
+        let registers = !is_full && table.is_shared();
+        table.find_away(if registers { tag_sets.clone() } else { std::mem::take(&mut tag_sets) }).await?;
+        if registers {
+            table.register(tag_sets).await?;
+        }
     }
     Ok(())
 }
+
+/// The members that a batch of samples names of which the writer remembers no series.
+pub(super) fn pending_members(cache: &SeriesCache) -> BTreeSet<String> {
+    let names = cache.pending().iter().map(|handle| cache.written_measurement(*handle));
+    names.map(|name| String::from_utf8_lossy(&name).into_owned()).collect()
+}
+
 /// Makes sure that a cache has no ids of series that were removed, or are idle. Whether rows that were read may have such.
 pub(super) fn renew_series(
     cache: &mut SeriesCache,
@@ -74,8 +96,8 @@ pub(super) fn renew_series(
     for (group, measurement) in batch.groups().zip(measurements) {
         let Some(measurement) = measurement else { continue };
         let mut in_use = None;
-        let in_use = |id| in_use.get_or_insert_with(|| measurement.ids_in_use())(id);
-        forgotten |= cache.renew(group.measurement(), measurement.generation(), in_use);
+        let in_use = |id| in_use.get_or_insert_with(|| measurement.stored().ids_in_use())(id);
+        forgotten |= cache.renew(group.measurement(), measurement.stored().generation(), in_use);
     }
     forgotten
 }

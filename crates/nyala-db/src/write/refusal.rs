@@ -102,11 +102,11 @@ impl Refusal {
         if group.series_ids.contains(&UNRESOLVED_SERIES) {
             let full = self.full.clone();
             let words = || {
-                let name = measurement.name();
+                let place = place_of(measurement);
                 if let Some(reason) = &full {
-                    return format!("no new series on measurement \"{name}\": {reason}");
+                    return format!("no new series on {place}: {reason}");
                 }
-                format!("invalid tag key: input tag \"time\" on measurement \"{name}\" is invalid")
+                format!("invalid tag key: input tag \"time\" on {place} is invalid")
             };
             self.drop_rows(
                 group,
@@ -182,7 +182,10 @@ impl Refusal {
         names: &mut NewNames,
     ) {
         for field in fields {
-            let Some(known) = measurement.shard_type(start_ns, &field.name) else { continue };
+            let known = measurement.fixed_type(&field.name);
+            let Some(known) = known.or_else(|| measurement.shard_type(start_ns, &field.name)) else {
+                continue;
+            };
             if known == field.here {
                 continue;
             }
@@ -197,7 +200,10 @@ impl Refusal {
             };
             self.drop_rows(group, rows, |row| field.column.is_present(row), Stage::Fields, words);
         }
-        let is_new = |field: &&Field<'_>| measurement.shard_type(start_ns, &field.name).is_none();
+        let is_new = |field: &&Field<'_>| {
+            measurement.shard_type(start_ns, &field.name).is_none()
+                && measurement.fixed_type(&field.name).is_none_or(|fixed| fixed == field.here)
+        };
         let new: Vec<&Field<'_>> = fields.iter().filter(is_new).collect();
         for field in &new {
             if !names.admits_field(measurement, &field.name, field.here) {
@@ -293,5 +299,13 @@ impl Refusal {
         let keep =
             |fates: Vec<Fate>| BooleanBuffer::collect_bool(fates.len(), |row| fates[row] == Fate::Stored);
         self.groups.into_iter().map(|fates| fates.map(keep)).collect()
+    }
+}
+
+/// A measurement in words; a group is of metrics, and which one it was is not known here.
+fn place_of(measurement: &Measurement) -> String {
+    match measurement.is_group() {
+        true => "a metric".to_owned(),
+        false => format!("measurement \"{}\"", measurement.name()),
     }
 }

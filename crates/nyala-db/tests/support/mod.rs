@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use nyala_core::store::memory::MemoryStore;
 use nyala_core::store::{
-    Alteration, Capabilities, Delete, Freshness, PartitionInfo, SnapshotRef, Store, Update, WriteBatch,
-    WriteOutcome,
+    Alteration, Capabilities, Delete, Freshness, PartitionInfo, SnapshotRef, Stage, Store, Update,
+    WriteBatch, WriteOutcome,
 };
 use nyala_core::{Result, Sequence, TableId, TableSchema, TimeRange};
 use std::sync::Arc;
@@ -93,5 +93,9 @@ impl<H: Hooks> Store for HookedStore<H> {
     async fn snapshot(&self, freshness: Freshness) -> Result<SnapshotRef> {
         self.hooks.before_snapshot();
         self.inner.snapshot(freshness).await
+    }
+
+    async fn stage(&self) -> Result<Box<dyn Stage>> {
+        self.inner.stage().await
     }
 }

@@ -4,15 +4,14 @@
 //! at a time; and where a single window takes more, functions that need all of its values read them several times.
 
 use super::calls::{Calls, ReducedCall};
-use super::column::Column;
 use super::group::{Group, Input, Inputs};
-use super::memory::QueryMemory;
 use super::ordered::OrderedRows;
 use super::reduce::{KeySearch, SquareSums};
 use super::rows::{ReadColumns, Rows, rows_of_frame};
 use crate::plan::{CallPlan, Distinct, Function, Plan, PointLimit};
 use nyala_core::store::{Direction, Order, Windows};
 use nyala_core::{Error, ErrorKind, Result, TimeRange};
+use nyala_exec::{Column, QueryMemory};
 
 /// The rows of a group, and what is to be computed from them.
 pub struct GroupRows<'a> {
@@ -105,7 +104,7 @@ impl<'a> GroupRows<'a> {
         let counted = self.count_so_far();
         for (call, argument) in &self.calls {
             self.read_again_from(counted);
-            let of_call = TimeRange::new(call.first_ns, call.last_ns.saturating_add(1));
+            let of_call = TimeRange::new(call.times.first_ns, call.times.last_ns.saturating_add(1));
             let range = window.span().intersect(of_call);
             reduced.push(match call.function {
                 Some(function @ (Function::Median | Function::Percentile(_))) => {
@@ -126,7 +125,7 @@ impl<'a> GroupRows<'a> {
     async fn search(&self, function: Function, argument: usize, range: TimeRange) -> Result<ReducedCall> {
         let mut held = self.memory.hold();
         held.charge(KeySearch::BYTES)?;
-        let shows_times = self.plan.selector && self.plan.windows.is_none();
+        let shows_times = self.plan.is_selector() && self.plan.groups.windows.is_none();
         let has_rows = !self.plan.references.is_empty();
         let mut search = KeySearch::new(function, shows_times || has_rows);
         let counted = self.count_so_far();

@@ -1,15 +1,16 @@
 //! The calls of one group, where they are computed from its rows: each call's windows, and all of them beside each
 //! other.
 
-use super::column::Column;
-use super::memory::{Held, QueryMemory};
 use super::points::Points;
-use super::reduce::{NO_SLOT, Reducer, Reduction, References, Shown, TagSets, WindowSlots};
+use super::reduce::{Reducer, References, Shown, TagSets};
 use super::rows::Rows;
 use super::transform::{Pipeline, Series};
 use crate::plan::{CallPlan, Plan, Reference};
 use nyala_core::Result;
 use nyala_core::store::Windows;
+use nyala_exec::aggregate::{NO_SLOT, Reduction, WindowSlots};
+use nyala_exec::memory::Held;
+use nyala_exec::{Column, QueryMemory};
 
 /// A reduction, and the references of its selected rows.
 pub type ReducedCall = (Reduction, Vec<Column>);
@@ -44,7 +45,7 @@ impl<'a> Calls<'a> {
         memory: &QueryMemory,
     ) -> Self {
         let keep_references = !plan.references.is_empty();
-        let shows_times = plan.selector && plan.windows.is_none();
+        let shows_times = plan.is_selector() && plan.groups.windows.is_none();
         let shown_of_rows = match (keep_references, shows_times) {
             (true, _) => Shown::Rows,
             (false, true) => Shown::Times,
@@ -96,7 +97,7 @@ impl<'a> Calls<'a> {
             let values = &rows.columns[*argument];
             if call.function.is_none() {
                 let (pipeline, points) = followed.next().expect("one for each such call");
-                let more = Series::between(&rows.times_ns, values, call.first_ns, call.last_ns);
+                let more = Series::between(&rows.times_ns, values, call.times.first_ns, call.times.last_ns);
                 let more = pipeline.feed(more)?;
                 self.held.charge(16 * more.times_ns.len())?;
                 points.push(more);
@@ -106,7 +107,7 @@ impl<'a> Calls<'a> {
             match looks_elsewhere(call, self.plan) {
                 false => reducer.feed(&rows.times_ns, &slot_of, tag_sets, values)?,
                 true => {
-                    let range = call.first_ns..=call.last_ns;
+                    let range = call.times.first_ns..=call.times.last_ns;
                     let slots = slot_of.iter().zip(rows.times_ns.iter());
                     let slots: Vec<u32> = slots
                         .map(|(slot, time_ns)| if range.contains(time_ns) { *slot } else { NO_SLOT })
@@ -131,16 +132,14 @@ impl<'a> Calls<'a> {
                 let (mut pipeline, mut points) = followed.next().expect("one for each such call");
                 points.push(pipeline.finish().await?);
                 let Series { times_ns, values } = Series::concatenate(&points);
-                let reduction = Reduction { windows: Vec::new(), values, times_ns, rows: Vec::new() };
+                let reduction = Reduction { windows: Vec::new(), values, times_ns };
                 reduced.push((reduction, Vec::new()));
                 continue;
             }
-            let reduction = reducers.next().expect("one for each such call").finish(&slots);
+            let (reduction, rows) = reducers.next().expect("one for each such call").finish(&slots);
             let references = self.plan.references.iter().enumerate();
             let references = references
-                .map(|(index, reference)| {
-                    self.beside.of(index, &reduction.rows).typed(reference.value_type())
-                })
+                .map(|(index, reference)| self.beside.of(index, &rows).typed(reference.value_type()))
                 .collect();
             reduced.push((reduction, references));
         }
@@ -150,7 +149,7 @@ impl<'a> Calls<'a> {
 
 /// Whether a call looks at fewer rows than the plan reads for all its calls.
 fn looks_elsewhere(call: &CallPlan, plan: &Plan) -> bool {
-    (call.first_ns, call.last_ns) != (plan.first_ns, plan.last_ns)
+    call.times != plan.times
 }
 
 /// Puts the points of all calls beside each other by time. `None` when no call has any.

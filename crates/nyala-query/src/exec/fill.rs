@@ -3,9 +3,9 @@
 //! `fill(…)` is about windows without rows, but InfluxDB also asks it for single values that are missing in rows that
 //! are there: beside selectors, between several functions, among stored rows.
 
-use super::column::{Column, Scalar};
 use super::rows::{to_integer, to_unsigned};
 use crate::plan::Fill;
+use nyala_exec::{Column, Scalar};
 
 /// Fills the inputs of a result series, frame by frame.
 #[derive(Default)]

@@ -1,12 +1,11 @@
 //! Which rows make one result series: sources by name, groups by tag values.
 
-use super::frame::Frame;
-use super::group_tags::GroupTags;
 use super::inner::Reduced;
 use super::measurement::MeasurementRows;
 use crate::plan::{MeasurementPlan, Plan};
 use nyala_core::store::SnapshotRef;
 use nyala_core::{Result, TimeRange};
+use nyala_exec::{Frame, GroupTags};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -110,7 +109,7 @@ impl Input {
 impl Group {
     /// The group with these values of the tags, and its members.
     pub fn of(plan: &Plan, values: &[String], members: Vec<(usize, usize)>) -> Self {
-        let tags = GroupTags::of(&plan.group_tags, values.iter().map(String::as_str));
+        let tags = GroupTags::of(&plan.groups.tags, values.iter().map(String::as_str));
         Self { tags, members: Members::Some(members) }
     }
 }
@@ -138,7 +137,7 @@ impl Inputs {
     fn with_groups(plan: &Plan, name: Arc<str>, inputs: Vec<Input>) -> Self {
         // The groups of a single measurement are in order, and differ, though values that are no text may look the same.
         if let [Input::Measurement(rows)] = inputs.as_slice() {
-            let tags = GroupTags::of_groups(&plan.group_tags, rows.group_values.clone());
+            let tags = GroupTags::of_groups(&plan.groups.tags, rows.group_values.clone());
             let numbered = tags.enumerate();
             let mut groups: Vec<Group> =
                 numbered.map(|(number, tags)| Group { tags, members: Members::One([(0, number)]) }).collect();
@@ -149,7 +148,7 @@ impl Inputs {
         }
         let mut members: BTreeMap<Vec<String>, Vec<(usize, usize)>> = BTreeMap::new();
         for (position, input) in inputs.iter().enumerate() {
-            for (group, values) in input.groups(&plan.group_tags).into_iter().enumerate() {
+            for (group, values) in input.groups(&plan.groups.tags).into_iter().enumerate() {
                 members.entry(values).or_default().push((position, group));
             }
         }

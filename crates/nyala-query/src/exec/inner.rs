@@ -3,15 +3,14 @@
 
 use super::aggregate::wanted_of;
 use super::calls::{Calls, ReducedCall};
-use super::column::Column;
-use super::frame::Frame;
 use super::group::{Group, Inputs, group_values};
-use super::memory::{Held, QueryMemory};
 use super::rows::{ReadColumns, rows_of_frame};
 use super::select::{SelectStream, windows_between};
 use crate::plan::{CallPlan, Fill, Function, MINIMUM_TIME_NS, Plan, PlanSource};
 use nyala_core::Result;
 use nyala_core::store::{SnapshotRef, Windows};
+use nyala_exec::memory::Held;
+use nyala_exec::{Column, Frame, QueryMemory};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -32,8 +31,9 @@ pub struct Reduced {
 pub fn reducible(plan: &Plan) -> Option<&Plan> {
     let [PlanSource::Subquery(inner)] = plan.sources.as_slice() else { return None };
     let keeps_little =
-        |call: &CallPlan| call.apart.is_none() && call.function.is_some_and(Function::keeps_little);
-    let known = plan.windows.is_none() || (plan.fill != Fill::None && plan.first_ns > MINIMUM_TIME_NS);
+        |call: &CallPlan| call.apart.is_none() && call.function.and_then(Function::aggregate).is_some();
+    let known =
+        plan.groups.windows.is_none() || (plan.fill != Fill::None && plan.times.first_ns > MINIMUM_TIME_NS);
     (known && !plan.calls.is_empty() && plan.calls.iter().all(keeps_little)).then_some(&**inner)
 }
 
@@ -46,16 +46,16 @@ pub async fn reduce(
 ) -> Result<VecDeque<Inputs>> {
     let mut frames = SelectStream::open(Arc::new(inner.clone()), snapshot, memory.clone()).await?;
     let Some(first) = frames.next().await? else { return Ok(VecDeque::new()) };
-    let windows = match plan.windows {
+    let windows = match plan.groups.windows {
         None => Some(Windows::single(plan.time_range())),
-        Some(rule) => windows_between(plan, rule, plan.first_ns, plan.last_ns)?,
+        Some(rule) => windows_between(plan, rule, plan.times.first_ns, plan.times.last_ns)?,
     };
     let Some(windows) = windows else { return Ok(VecDeque::new()) };
     let (calls, wanted) = wanted_of(plan);
     let (open, reduced) = (BTreeMap::new(), Vec::new());
     let mut groups = Groups { plan, windows: &windows, memory, calls: &calls, wanted, open, reduced };
     // Where groups are the inner query's, each is over when the next begins.
-    let is_alike = plan.group_tags == inner.group_tags;
+    let is_alike = plan.groups.tags == inner.groups.tags;
     let mut next = Some(first);
     while let Some(frame) = next {
         groups.feed(&frame.alone(), is_alike).await?;
@@ -81,7 +81,7 @@ struct Groups<'a> {
 impl<'a> Groups<'a> {
     /// Takes in the rows of a frame.
     async fn feed(&mut self, frame: &Frame, is_alike: bool) -> Result<()> {
-        let key = (frame.name.clone(), group_values(frame, &self.plan.group_tags));
+        let key = (frame.name.clone(), group_values(frame, &self.plan.groups.tags));
         if !self.open.contains_key(&key) {
             if is_alike {
                 self.end().await?;

@@ -1,7 +1,7 @@
 //! Offset and limit.
 
-use super::column::{Column, Scalar};
 use super::rows::Rows;
+use nyala_exec::{Column, Scalar};
 
 /// Cuts rows to offset and limit. Where tags tell the rows of an inner query apart, each run of rows with the same
 /// tags is counted anew: that is what InfluxDB's limits do, which expect the rows of a series to be together.

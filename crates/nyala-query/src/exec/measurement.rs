@@ -1,15 +1,10 @@
 //! Rows of a measurement: its series by groups, and scans of the store that read them.
 
-use super::column::Column;
-use super::expression::Expression;
-use super::memory::QueryMemory;
 use super::order::{SeriesOrder, TimeOrder};
 use super::rows::{ReadColumns, Rows, cast, coalesce};
 use super::series::BySeries;
-use super::tag::{NO_TEXT, TagColumn, TagTexts};
 use crate::plan::{
-    Distinct, MeasurementPlan, Plan, PointLimit, Reference, ReferenceKind, RowCondition, ValueType,
-    fields_named,
+    Distinct, MeasurementPlan, Plan, PointLimit, Reference, ReferenceKind, RowCondition, fields_named,
 };
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
@@ -22,8 +17,12 @@ use nyala_core::store::{
 use nyala_core::{ColumnId, Error, Result, SeriesId, TableSchema, TimeRange, before_long_work};
 use nyala_db::catalog::{Field, Measurement};
 use nyala_db::series::{GroupValues, Numbers, TagWords};
+use nyala_exec::aggregate::StoredGroups;
+use nyala_exec::expression::Expression;
+use nyala_exec::tag::{NO_TEXT, TagColumn, TagTexts};
+use nyala_exec::{Column, GroupSeries, QueryMemory, ValueType};
 use roaring::RoaringBitmap;
-use std::ops::{Index, Range};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What putting a series in order takes, about: its key, and its place.
@@ -49,58 +48,12 @@ pub struct MeasurementRows {
     schema: Option<Arc<TableSchema>>,
 }
 
-/// The series of groups, ascending within each.
-pub struct GroupSeries {
-    /// Where each group's begin, and the end of the last.
-    starts: Vec<u32>,
-    series: Vec<SeriesId>,
-}
-
-impl GroupSeries {
-    /// Of so many groups; `members` are in ascending order, each with its group.
-    fn of(groups: usize, members: &[(SeriesId, u32)]) -> Self {
-        let mut starts = vec![0; groups + 1];
-        members.iter().for_each(|(_, group)| starts[*group as usize + 1] += 1);
-        (0..groups).for_each(|group| starts[group + 1] += starts[group]);
-        let (mut next, mut series) = (starts.clone(), vec![SeriesId(0); members.len()]);
-        for (id, group) in members {
-            let place = &mut next[*group as usize];
-            series[*place as usize] = *id;
-            *place += 1;
-        }
-        Self { starts, series }
-    }
-
-    /// Some of the groups, in the order given.
-    fn only(&self, groups: &[usize]) -> Self {
-        let mut some = Self { starts: vec![0], series: Vec::new() };
-        for group in groups {
-            some.series.extend_from_slice(&self[*group]);
-            some.starts.push(some.series.len() as u32);
-        }
-        some
-    }
-
-    /// The number of series in all groups.
-    pub fn count(&self) -> usize {
-        self.series.len()
-    }
-}
-
-impl Index<usize> for GroupSeries {
-    type Output = [SeriesId];
-
-    fn index(&self, group: usize) -> &[SeriesId] {
-        &self.series[self.starts[group] as usize..self.starts[group + 1] as usize]
-    }
-}
-
 impl MeasurementRows {
     /// Finds the series and groups of a plan in one of its measurements.
     pub async fn find(plan: &Plan, source: &MeasurementPlan, snapshot: SnapshotRef) -> Self {
         let schema = snapshot.schema(source.measurement.table()).ok();
         // A limit on groups counts those too that have no rows at these times.
-        let shards = match plan.series_limit {
+        let shards = match plan.groups.limit {
             None => source.measurement.shards_within(plan.time_range()).await,
             Some(_) => None,
         };
@@ -110,11 +63,11 @@ impl MeasurementRows {
             None => RoaringBitmap::new(),
         };
         source.measurement.narrow(&mut ids, shards.as_deref());
-        let mut groups = series.group(&ids, &plan.group_tags);
+        let mut groups = series.group(&ids, &plan.groups.tags);
         drop(series);
         let mut group_series = GroupSeries::of(groups.values.len(), &groups.members);
-        if let Some(limit) = plan.series_limit {
-            let kept = limited_groups(&groups.values, &plan.group_tags, plan.series_offset, limit);
+        if let Some(limit) = plan.groups.limit {
+            let kept = limited_groups(&groups.values, &plan.groups.tags, plan.groups.offset, limit);
             group_series = group_series.only(&kept);
             groups.values = groups.values.only(&kept);
         }
@@ -144,19 +97,16 @@ impl MeasurementRows {
         &self.measurement
     }
 
-    /// The snapshot that is read.
-    pub fn snapshot(&self) -> &SnapshotRef {
-        &self.snapshot
-    }
-
-    /// The times that are read.
-    pub fn time(&self) -> TimeRange {
-        self.time
-    }
-
-    /// The conditions the store evaluates, unless some part is left to be evaluated row by row, or rows are counted.
-    pub fn pushed_down(&self) -> Option<&[Predicate]> {
-        (self.rows_condition.is_none() && self.points.is_none()).then_some(&self.predicates)
+    /// Its groups as the store can aggregate them, unless some condition is left to be evaluated row by row, or rows are
+    /// counted.
+    pub fn pushed_down(&self) -> Option<StoredGroups<'_>> {
+        (self.rows_condition.is_none() && self.points.is_none()).then_some(StoredGroups {
+            snapshot: &self.snapshot,
+            table: self.measurement.table(),
+            time: self.time,
+            predicates: &self.predicates,
+            series: &self.group_series,
+        })
     }
 
     /// Reads the rows of a group in a time range in an order. That of time costs most where there are very many series, because each

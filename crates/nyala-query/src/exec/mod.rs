@@ -4,23 +4,17 @@
 //! group's rows are shown as they are (`raw`, `order`), or its calls are computed: by the store (`push_down`) or,
 //! where conditions, types or functions are beyond it, from rows (`measurement`, `rows`, `aggregate`, `calls`,
 //! `reduce`). Then gaps are filled (`points`, `fill`), functions of consecutive points computed (`transform`) and the
-//! selected expressions evaluated (`expression`).
+//! selected expressions evaluated (`nyala_exec::expression`).
 //!
 //! Nothing here knows how a query was written down or how the answer is sent.
 
 mod aggregate;
 mod calls;
-#[macro_use]
-pub mod column;
-pub mod expression;
 mod fill;
-pub mod frame;
 mod group;
-pub mod group_tags;
 mod inner;
 mod limit;
 mod measurement;
-pub mod memory;
 mod order;
 mod ordered;
 mod points;
@@ -30,10 +24,6 @@ mod reduce;
 mod rows;
 pub mod select;
 mod series;
-pub mod tag;
 mod transform;
 
-pub use frame::{Frame, Sheet};
-pub use group_tags::GroupTags;
-pub use memory::QueryMemory;
 pub use select::{SelectStream, is_pushed_down};

@@ -9,9 +9,7 @@
 //! Blocks end with shards, or after [`BLOCK_ROWS`] and with a time: in longer answers the heap begins anew where
 //! InfluxDB's goes on.
 
-use super::column::Column;
 use super::measurement::MeasurementReader;
-use super::memory::QueryMemory;
 use super::rows::Rows;
 use super::series::BySeries;
 use crate::plan::{Reference, ReferenceKind};
@@ -20,6 +18,7 @@ use nyala_core::schema::TableSchema;
 use nyala_core::store::SeriesRun;
 use nyala_core::{Result, SeriesId, TimeRange};
 use nyala_db::catalog::Measurement;
+use nyala_exec::{Column, QueryMemory};
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -2,11 +2,12 @@
 
 use super::group::{Group, Input, Inputs};
 use super::measurement::MeasurementRows;
-use super::memory::{Held, QueryMemory};
 use super::order::TimeOrder;
 use super::rows::{ReadColumns, Rows, rows_of_frame};
 use crate::plan::Plan;
 use nyala_core::Result;
+use nyala_exec::QueryMemory;
+use nyala_exec::memory::Held;
 
 /// Rows in the order of the answer.
 pub enum OrderedRows {
@@ -56,7 +57,7 @@ async fn ordered(
     memory: &QueryMemory,
 ) -> Result<TimeOrder> {
     let ordered = rows.read_ordered(member, wanted, plan.ascending, needed, memory).await?;
-    Ok(match plan.row_tags {
+    Ok(match plan.groups.row_tags {
         0 => ordered,
         // InfluxDB reads one row of each series more than would do.
         _ => ordered.limit_series(needed.saturating_add(1)),

@@ -1,13 +1,13 @@
 //! The result of one call in one group: points in time, empty windows filled.
 
-use super::column::{Column, Scalar};
 use super::fill::with_number;
-use super::memory::{Held, QueryMemory};
-use super::reduce::Reduction;
 use super::transform::{Pipeline, Series};
 use crate::plan::{CallPlan, Fill, Function, MINIMUM_TIME_NS, Plan};
 use nyala_core::Result;
 use nyala_core::store::Windows;
+use nyala_exec::aggregate::Reduction;
+use nyala_exec::memory::Held;
+use nyala_exec::{Column, QueryMemory, Scalar};
 
 /// What a filled window takes while it is filled, about, beside its columns: numbers and positions.
 const FILLED_BYTES: usize = 32;
@@ -40,7 +40,7 @@ impl Points {
         let Some(function) = call.function else {
             // Each row was a point, and has gone through its transformations.
             let points = Self { times_ns: reduction.times_ns, values: reduction.values, references, held };
-            return Ok(points.cut(plan.offset, plan.limit));
+            return Ok(points.cut(plan.rows.offset, plan.rows.limit));
         };
         // Transformations do not see NULL.
         let counts = matches!(function, Function::Count | Function::CountDistinct);
@@ -55,11 +55,11 @@ impl Points {
             reduction.values = reduction.values.take(&backwards);
             references.iter_mut().for_each(|column| *column = column.take(&backwards));
         }
-        let points = match plan.windows {
+        let points = match plan.groups.windows {
             _ if function.selects_several() => {
                 Self { times_ns: reduction.times_ns, values: reduction.values, references, held }
             }
-            None if call.is_selector() && plan.selector => {
+            None if call.is_selector() && plan.is_selector() => {
                 Self { times_ns: reduction.times_ns, values: reduction.values, references, held }
             }
             None => {
@@ -78,7 +78,7 @@ impl Points {
             }
             Some(_) => filled(plan, call, function, windows, &reduction, &references, held)?,
         };
-        Ok(points.transformed(plan, call, memory).await?.cut(plan.offset, plan.limit))
+        Ok(points.transformed(plan, call, memory).await?.cut(plan.rows.offset, plan.rows.limit))
     }
 
     async fn transformed(self, plan: &Plan, call: &CallPlan, memory: &QueryMemory) -> Result<Self> {
@@ -140,16 +140,16 @@ fn filled(
         return Ok(Points { times_ns: Vec::new(), values, references: Vec::new(), held });
     };
     // The windows may be those of another call that looks further back.
-    let low = match call.first_ns > plan.first_ns {
-        true => windows.index_of(call.first_ns).map_or(0, |index| index as u32),
+    let low = match call.times.first_ns > plan.times.first_ns {
+        true => windows.index_of(call.times.first_ns).map_or(0, |index| index as u32),
         false => 0,
     };
-    let high = match call.last_ns < plan.last_ns {
-        true => windows.index_of(call.last_ns).map_or(count as u32, |index| index as u32 + 1),
+    let high = match call.times.last_ns < plan.times.last_ns {
+        true => windows.index_of(call.times.last_ns).map_or(count as u32, |index| index as u32 + 1),
         false => count as u32,
     };
     // Without a lower bound of time the windows shown begin, or end, with the points there are.
-    let bounded = call.first_ns > MINIMUM_TIME_NS;
+    let bounded = call.times.first_ns > MINIMUM_TIME_NS;
     let last = reduction.windows[reduction.windows.len() - 1];
     let mut most = plan.windows_needed().unwrap_or(usize::MAX);
     if plan.fill == Fill::Linear {

@@ -1,16 +1,15 @@
 //! Stored rows as they are, in order of time; or what functions of consecutive rows make of them.
 
 use super::calls::merge;
-use super::column::Column;
 use super::group::{Group, Inputs};
 use super::limit::Limit;
 use super::measurement::MeasurementRows;
-use super::memory::QueryMemory;
 use super::ordered::OrderedRows;
 use super::rows::{ReadColumns, Rows};
 use super::transform::{Pipeline, Series};
 use crate::plan::{CallPlan, Distinct, Plan};
 use nyala_core::Result;
+use nyala_exec::{Column, QueryMemory};
 use std::ops::Range;
 
 /// The most groups whose last or first rows are read by one scan.
@@ -51,15 +50,16 @@ fn wanted(plan: &Plan) -> ReadColumns {
 impl RawGroup {
     /// Opens a group. Rows of a single measurement are streamed; others are merged in memory.
     pub async fn open(plan: &Plan, inputs: &Inputs, group: &Group, memory: &QueryMemory) -> Result<Self> {
-        let needed = match plan.limit.saturating_add(plan.offset) {
+        let needed = match plan.rows.limit.saturating_add(plan.rows.offset) {
             0 => usize::MAX,
             needed => needed,
         };
         if plan.calls.is_empty() {
             let rows = OrderedRows::open(plan, inputs, group, wanted(plan), needed, memory).await?;
-            let limit = || Limit::new(plan.offset, plan.limit, plan.references.len(), plan.row_tags);
+            let limit =
+                || Limit::new(plan.rows.offset, plan.rows.limit, plan.references.len(), plan.groups.row_tags);
             // InfluxDB's limits of rows that tags tell apart are applied twice, which shows.
-            let limits = (0..if plan.row_tags > 0 { 2 } else { 1 }).map(|_| limit()).collect();
+            let limits = (0..if plan.groups.row_tags > 0 { 2 } else { 1 }).map(|_| limit()).collect();
             return Ok(Self { rows, shown: Shown::Themselves(limits) });
         }
         let mut references = Distinct::default();
@@ -68,8 +68,8 @@ impl RawGroup {
             plan: call.clone(),
             pipeline: Pipeline::new(plan, call, memory),
             held: Series::empty(),
-            offset: plan.offset,
-            limit: if plan.limit == 0 { usize::MAX } else { plan.limit },
+            offset: plan.rows.offset,
+            limit: if plan.rows.limit == 0 { usize::MAX } else { plan.rows.limit },
         };
         let calls = plan.calls.iter().map(call).collect();
         let references = references.into_list();
@@ -86,12 +86,12 @@ impl RawGroup {
         memory: &QueryMemory,
     ) -> Result<Option<(Rows, Vec<Range<usize>>)>> {
         let (Some(rows), 1.., 0, true) =
-            (inputs.only_measurement(), plan.limit, plan.row_tags, plan.calls.is_empty())
+            (inputs.only_measurement(), plan.rows.limit, plan.groups.row_tags, plan.calls.is_empty())
         else {
             return Ok(None);
         };
         let members: Vec<usize> = inputs.groups.iter().map(|group| group.members[0].1).collect();
-        let per_series = plan.limit.saturating_add(plan.offset);
+        let per_series = plan.rows.limit.saturating_add(plan.rows.offset);
         let single = members.iter().all(|member| rows.group_series[*member].len() == 1);
         if members.len() < 2 || !single || members.len().saturating_mul(per_series) > ROWS_AT_ONCE {
             return Ok(None);
@@ -150,7 +150,12 @@ impl FollowedCall {
             None => held.followed_by(self.pipeline.finish().await?),
             Some(rows) => {
                 let values = &rows.columns[self.argument];
-                let points = Series::between(&rows.times_ns, values, self.plan.first_ns, self.plan.last_ns);
+                let points = Series::between(
+                    &rows.times_ns,
+                    values,
+                    self.plan.times.first_ns,
+                    self.plan.times.last_ns,
+                );
                 held.followed_by(self.pipeline.feed(points)?)
             }
         };
@@ -177,6 +182,6 @@ async fn first_rows(
     per_series: usize,
 ) -> Result<(Rows, Vec<Range<usize>>)> {
     let (rows, mut spans) = rows.read_limited(members, &wanted(plan), plan.ascending, per_series).await?;
-    spans.iter_mut().for_each(|span| span.start = (span.start + plan.offset).min(span.end));
+    spans.iter_mut().for_each(|span| span.start = (span.start + plan.rows.offset).min(span.end));
     Ok((rows, spans))
 }

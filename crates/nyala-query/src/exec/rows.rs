@@ -1,10 +1,9 @@
 //! Rows on their way from a source to the aggregates or the answer: one column per reference asked for.
 
-use super::column::{Column, Scalar};
-use super::frame::Frame;
-use crate::plan::{Reference, ReferenceKind, RowCondition, ValueType};
+use crate::plan::{Reference, ReferenceKind, RowCondition};
 use arrow_buffer::{BooleanBuffer, ScalarBuffer};
 use nyala_core::Result;
+use nyala_exec::{Column, Frame, Scalar, ValueType};
 
 /// Some rows of a group.
 pub struct Rows {

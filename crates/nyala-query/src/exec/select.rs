@@ -2,23 +2,20 @@
 
 use super::aggregate::GroupRows;
 use super::calls::merge_calls;
-use super::column::Column;
 use super::fill::{Filler, shown_instead};
-use super::frame::{Frame, Sheet};
 use super::group::{Input, Inputs};
-use super::group_tags::GroupTags;
 use super::inner;
 use super::measurement::MeasurementRows;
-use super::memory::QueryMemory;
 use super::points::starts_of;
 use super::push_down::{Computed, PushDown};
 use super::raw::RawGroup;
-use crate::plan::window::WINDOWS_MAX;
-use crate::plan::{Fill, MINIMUM_TIME_NS, MeasurementPlan, Plan, PlanSource, WindowRule};
+use crate::plan::{Fill, MINIMUM_TIME_NS, MeasurementPlan, Plan, PlanSource};
 use arrow_array::Float64Array;
 use arrow_buffer::ScalarBuffer;
 use nyala_core::store::{SnapshotRef, Windows};
 use nyala_core::{Result, TimeRange, before_long_work};
+use nyala_exec::window::WINDOWS_MAX;
+use nyala_exec::{Column, Frame, FrameStream, GroupTags, QueryMemory, Sheet, WindowRule};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::ops::Range;
@@ -58,7 +55,7 @@ struct Current {
 impl SelectStream {
     /// What may be meant otherwise than it is written.
     pub fn hint(&self) -> Option<&str> {
-        self.plan.hint.as_deref()
+        self.plan.outputs.hint.as_deref()
     }
 
     /// Begins to execute a plan on a snapshot.
@@ -86,12 +83,15 @@ impl SelectStream {
                     }
                 }
             }
-            let column_names: Arc<[String]> = plan.columns.iter().map(|column| column.name.clone()).collect();
-            let reference_names = match plan.columns.iter().all(|column| column.name == column.reference_name)
-            {
-                true => column_names.clone(),
-                false => plan.columns.iter().map(|column| column.reference_name.clone()).collect(),
-            };
+            let column_names: Arc<[String]> =
+                plan.outputs.columns.iter().map(|column| column.name.clone()).collect();
+            let reference_names =
+                match plan.outputs.columns.iter().all(|column| column.name == column.reference_name) {
+                    true => column_names.clone(),
+                    false => {
+                        plan.outputs.columns.iter().map(|column| column.reference_name.clone()).collect()
+                    }
+                };
             let waiting = match reducible {
                 Some(inner) => inner::reduce(&plan, inner, snapshot, &memory).await?,
                 None => Inputs::by_name(&plan, inputs),
@@ -99,7 +99,7 @@ impl SelectStream {
             if waiting.iter().map(|inputs| inputs.groups.len()).sum::<usize>() > LIGHT_GROUPS {
                 before_long_work().await;
             }
-            let time_column = plan.time_column.as_str().into();
+            let time_column = plan.outputs.time_column.as_str().into();
             Ok(Self { plan, memory, waiting, current: None, time_column, column_names, reference_names })
         })
     }
@@ -312,6 +312,7 @@ impl SelectStream {
         let rows = times_ns.len();
         let columns = self
             .plan
+            .outputs
             .columns
             .iter()
             .map(|column| Ok(without_nan(column.expression.evaluate(inputs, rows)?)))
@@ -326,6 +327,16 @@ impl SelectStream {
             instead: shown_instead(self.plan.fill),
         };
         Ok(Frame::of(tags.clone(), sheet))
+    }
+}
+
+impl FrameStream for SelectStream {
+    async fn next(&mut self) -> Result<Option<Frame>> {
+        SelectStream::next(self).await
+    }
+
+    async fn next_list(&mut self) -> Result<Vec<Frame>> {
+        SelectStream::next_list(self).await
     }
 }
 
@@ -361,7 +372,7 @@ async fn collect(plan: &Plan, snapshot: SnapshotRef, memory: &QueryMemory) -> Re
 
 /// The windows of a plan; `None` when there cannot be any point in them.
 async fn windows_of(plan: &Plan, inputs: &Inputs) -> Result<Option<Windows>> {
-    let Some(rule) = plan.windows else { return Ok(Some(Windows::single(plan.time_range()))) };
+    let Some(rule) = plan.groups.windows else { return Ok(Some(Windows::single(plan.time_range()))) };
     let mut bounds: Option<TimeRange> = None;
     for input in &inputs.inputs {
         if let Some(here) = input.time_bounds().await? {
@@ -373,14 +384,15 @@ async fn windows_of(plan: &Plan, inputs: &Inputs) -> Result<Option<Windows>> {
     }
     let Some(bounds) = bounds else { return Ok(None) };
     let of_inner_rows = inputs.only_measurement().is_none();
-    let first_ns = match plan.first_ns {
+    let first_ns = match plan.times.first_ns {
         MINIMUM_TIME_NS => bounds.start_ns,
         // Windows of an inner query that begin before the range have their times there.
         first_ns if of_inner_rows && plan.fill == Fill::None => first_ns.min(bounds.start_ns),
         first_ns => first_ns,
     };
     // Without fill the windows after the last point need not be looked at.
-    let last_ns = if plan.fill == Fill::None { plan.last_ns.min(bounds.end_ns) } else { plan.last_ns };
+    let last_ns =
+        if plan.fill == Fill::None { plan.times.last_ns.min(bounds.end_ns) } else { plan.times.last_ns };
     windows_between(plan, rule, first_ns, last_ns)
 }
 

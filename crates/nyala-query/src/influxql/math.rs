@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::expr::Expr;
-use crate::elementary::{Formula, MathFunction};
+use nyala_exec::elementary::{Formula, MathFunction};
 
 /// Whether a function computes one value from one row's values.
 pub fn is_math_function(name: &str) -> bool {

@@ -1,78 +1,14 @@
-//! Points in time and time zones, as InfluxQL writes them.
+//! Points in time, as InfluxQL writes them.
 //!
 //! A literal may lie far outside what 64 bits of nanoseconds hold (`'0001-01-01'`), so it is kept in 128; whoever
 //! turns it into a bound of a range checks it against [`MINIMUM_TIME_NS`] and [`MAXIMUM_TIME_NS`].
 
 use std::fmt;
 
-use chrono::{DateTime, Offset, TimeZone};
-use chrono_tz::Tz;
-
-/// The earliest bound of a time range. The two smaller values are reserved.
-pub const MINIMUM_TIME_NS: i64 = i64::MIN + 2;
-/// The latest bound of a time range. The one greater value is reserved.
-pub const MAXIMUM_TIME_NS: i64 = i64::MAX - 1;
+pub use nyala_core::time::{MAX_TIME_NS as MAXIMUM_TIME_NS, MIN_TIME_NS as MINIMUM_TIME_NS};
+pub use nyala_exec::Zone;
 
 const SECOND_NS: i128 = 1_000_000_000;
-
-/// Clocks of no zone were ever changed twice within so many seconds: the shortest time between is a week less an hour.
-const SECONDS_BETWEEN_CHANGES: i64 = 4 * 86_400;
-
-/// A time zone of the IANA database.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Zone(Tz);
-
-impl Zone {
-    /// The zone of that name, written exactly as in the database. `Local` and the empty name mean UTC.
-    pub fn named(name: &str) -> Option<Zone> {
-        match name {
-            "" | "Local" => Some(Zone(Tz::UTC)),
-            _ => name.parse().ok().map(Zone),
-        }
-    }
-
-    /// The zone's name.
-    pub fn name(self) -> &'static str {
-        self.0.name()
-    }
-
-    /// What to add to UTC to get the local time at `unix_seconds`; 0 where the calendar ends.
-    pub fn offset_seconds(self, unix_seconds: i64) -> i32 {
-        DateTime::from_timestamp(unix_seconds, 0)
-            .map_or(0, |at| self.0.offset_from_utc_datetime(&at.naive_utc()).fix().local_minus_utc())
-    }
-
-    /// The first second after one, up to another, at which the offset is not what it was; `None`: it stays.
-    pub fn next_change(self, after_seconds: i64, until_seconds: i64) -> Option<i64> {
-        let offset = self.offset_seconds(after_seconds);
-        let mut same = after_seconds;
-        while same < until_seconds {
-            let mut changed = same.saturating_add(SECONDS_BETWEEN_CHANGES);
-            if self.offset_seconds(changed) == offset {
-                same = changed;
-                continue;
-            }
-            while changed - same > 1 {
-                let between = same + (changed - same) / 2;
-                match self.offset_seconds(between) == offset {
-                    true => same = between,
-                    false => changed = between,
-                }
-            }
-            return (changed <= until_seconds).then_some(changed);
-        }
-        None
-    }
-
-    /// The offset in force when clocks show `local_seconds`. Where clocks were changed and two offsets, or none, fit,
-    /// the choice is that of Go's `time.Date`, so that the same text means the same instant as in InfluxDB.
-    fn offset_at_local(self, local_seconds: i64) -> i32 {
-        match self.offset_seconds(local_seconds) {
-            0 => 0,
-            guess => self.offset_seconds(local_seconds - i64::from(guess)),
-        }
-    }
-}
 
 /// A point in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -310,27 +246,6 @@ mod tests {
     }
 
     #[test]
-    fn changes_of_clocks_are_found_wherever_they_are() {
-        for name in
-            ["Europe/Berlin", "America/Recife", "Asia/Gaza", "Africa/Casablanca", "Pacific/Apia", "UTC"]
-        {
-            let zone = Zone::named(name).unwrap();
-            let (first, until) = (-3_200_000_000, 4_200_000_000);
-            let is_change = |day: &i64| zone.offset_seconds(*day) != zone.offset_seconds(day + 86_400);
-            let days: Vec<i64> = (first..until).step_by(86_400).filter(is_change).collect();
-            let mut found = Vec::new();
-            let mut at = first;
-            while let Some(next) = zone.next_change(at, until) {
-                assert_ne!(zone.offset_seconds(next), zone.offset_seconds(next - 1), "{name} {next}");
-                found.push(next);
-                at = next;
-            }
-            let on_day = |(change, day): (&i64, &i64)| (day + 1..=day + 86_400).contains(change);
-            assert!(found.len() == days.len() && found.iter().zip(&days).all(on_day), "{name}");
-        }
-    }
-
-    #[test]
     fn local_times_follow_their_zone() {
         let berlin = Zone::named("Europe/Berlin").unwrap();
         for (text, printed) in [
@@ -343,7 +258,5 @@ mod tests {
         ] {
             assert_eq!(parse_time(text, Some(berlin)).unwrap().to_string(), printed, "{text}");
         }
-        assert_eq!(Zone::named("Europe/berlin"), None);
-        assert_eq!(Zone::named("").map(Zone::name), Some("UTC"));
     }
 }

@@ -1,11 +1,13 @@
 //! The calls of functions among selected columns: which values, how the rows of a window are gathered, and what is
 //! done with the points then.
 
-use super::reference::{Reference, ReferenceKind, ValueType};
+use super::reference::{Reference, ReferenceKind};
 use super::transformation::Transformation;
 use super::{MAXIMUM_TIME_NS, MINIMUM_TIME_NS};
-use crate::influxql::{Call, Expr, VarRef};
+use crate::influxql::{Call, DataType, Expr, VarRef};
 use nyala_core::{Error, Result};
+use nyala_exec::aggregate::Aggregate;
+use nyala_exec::{TimeBounds, ValueType};
 
 /// The functions that gather the rows of a window.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -64,11 +66,9 @@ pub struct CallPlan {
     pub argument_type: Option<ValueType>,
     /// What is done with the points, the first of these first.
     pub transformations: Vec<Transformation>,
-    /// The first time that is looked at, ns; earlier than what is asked for where a transformation needs a value to
-    /// begin with.
-    pub first_ns: i64,
-    /// The last time that is looked at, ns; the later one where times fall.
-    pub last_ns: i64,
+    /// The times that are looked at; they begin earlier than what is asked for, or where times fall end later, where a
+    /// transformation needs a value to begin with.
+    pub times: TimeBounds,
 }
 
 impl Function {
@@ -83,10 +83,19 @@ impl Function {
         matches!(self, Function::Top(_) | Function::Bottom(_) | Function::Sample { .. })
     }
 
-    /// Whether a value or two of a window are all that is kept of its rows.
-    pub fn keeps_little(self) -> bool {
-        use Function::{Count, First, Last, Max, Mean, Min, Spread, Sum};
-        matches!(self, Count | Sum | Mean | Spread | First | Last | Min | Max)
+    /// What stores compute too, and what keeps a value or two of a window, however many rows it has.
+    pub fn aggregate(self) -> Option<Aggregate> {
+        Some(match self {
+            Function::Count => Aggregate::Count,
+            Function::Sum => Aggregate::Sum,
+            Function::Mean => Aggregate::Mean,
+            Function::Min => Aggregate::Min,
+            Function::Max => Aggregate::Max,
+            Function::First => Aggregate::First,
+            Function::Last => Aggregate::Last,
+            Function::Spread => Aggregate::Spread,
+            _ => return None,
+        })
     }
 
     fn accepts(self, value_type: ValueType) -> bool {
@@ -190,7 +199,7 @@ impl CallPlan {
             plan.apart = Some(arguments_shown(call).map(Reference::of).filter(Reference::is_tag).collect());
         }
         if let Some(value_type) = plan.argument_type.filter(|value_type| !function.accepts(*value_type)) {
-            let (function, name) = (&call.name, value_type.data_type().as_str());
+            let (function, name) = (&call.name, DataType::of(value_type).as_str());
             return Err(Error::invalid(format!(
                 "unsupported {function} iterator type: *query.{name}InterruptIterator"
             )));
@@ -205,24 +214,22 @@ impl CallPlan {
             ReferenceKind::Tag if context.of_inner_rows => Some(ValueType::String),
             _ => None,
         };
-        let (first_ns, last_ns) = (MINIMUM_TIME_NS, MAXIMUM_TIME_NS);
         Self {
             function,
             argument,
             apart: None,
             argument_type,
             transformations: Vec::new(),
-            first_ns,
-            last_ns,
+            times: TimeBounds::ALL,
         }
     }
 
     /// Sets the times that are looked at when some are asked for.
-    pub fn look_at(&mut self, first_ns: i64, last_ns: i64, ascending: bool, interval_ns: Option<i64>) {
+    pub fn look_at(&mut self, times: TimeBounds, ascending: bool, interval_ns: Option<i64>) {
         let windows =
             self.transformations.iter().filter(|transformation| transformation.looks_back()).count();
         let extra_ns = interval_ns.unwrap_or(0).saturating_mul(windows as i64);
-        (self.first_ns, self.last_ns) = extended((first_ns, last_ns), extra_ns, ascending);
+        self.times = extended(times, extra_ns, ascending);
     }
 
     /// Whether the result is a stored row, with its time.
@@ -247,7 +254,7 @@ impl CallPlan {
 
     /// What InfluxDB calls the source of values of a type.
     fn iterator(&self, value_type: ValueType) -> String {
-        let name = value_type.data_type().as_str();
+        let name = DataType::of(value_type).as_str();
         match self.function {
             Some(Function::Distinct) => format!("{name}IntervalIterator"),
             Some(function) if function.selects_several() => {
@@ -260,15 +267,17 @@ impl CallPlan {
 }
 
 /// A time range that begins, or where times fall ends, earlier; bounds that are not there stay so.
-pub fn extended((first_ns, last_ns): (i64, i64), extra_ns: i64, ascending: bool) -> (i64, i64) {
+pub fn extended(times: TimeBounds, extra_ns: i64, ascending: bool) -> TimeBounds {
     match ascending {
-        true if first_ns > MINIMUM_TIME_NS => {
-            (first_ns.saturating_sub(extra_ns).max(MINIMUM_TIME_NS), last_ns)
+        true if times.begins() => {
+            let first_ns = times.first_ns.saturating_sub(extra_ns).max(MINIMUM_TIME_NS);
+            TimeBounds { first_ns, ..times }
         }
-        false if last_ns < MAXIMUM_TIME_NS => {
-            (first_ns, last_ns.saturating_add(extra_ns).min(MAXIMUM_TIME_NS))
+        false if times.ends() => {
+            let last_ns = times.last_ns.saturating_add(extra_ns).min(MAXIMUM_TIME_NS);
+            TimeBounds { last_ns, ..times }
         }
-        _ => (first_ns, last_ns),
+        _ => times,
     }
 }
 

@@ -4,16 +4,16 @@
 //! with a constant are pushed down to the store; the rest is evaluated row by row.
 
 use super::expression::{Place, Translator, literal_value};
-use super::reference::{Distinct, Reference, ReferenceKind, ValueType, fields_named, position};
+use super::reference::{Distinct, Reference, ReferenceKind, fields_named, position};
 use super::rewrite::{compile_regex, condition_type};
-use super::{MAXIMUM_TIME_NS, MINIMUM_TIME_NS, WindowRule};
-use crate::exec::column::Scalar;
-use crate::exec::expression::Expression;
+use super::{MAXIMUM_TIME_NS, MINIMUM_TIME_NS};
 use crate::influxql::{self, Binary, BinaryOperator, DataType, Expr, Select, VarRef};
 use nyala_core::store::{Comparison, Predicate};
 use nyala_core::{Error, Result, Value};
 use nyala_db::catalog::Measurement;
 use nyala_db::series::{Stay, TagFilter};
+use nyala_exec::expression::Expression;
+use nyala_exec::{Scalar, ValueType, WindowRule};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -160,6 +160,13 @@ pub fn window_rule(select: &Select, now_ns: i64) -> Result<Option<WindowRule>> {
         Some(other) => return Err(Error::invalid(format!("invalid time dimension offset: {other}"))),
     };
     Ok(Some(WindowRule { interval_ns, offset_ns, zone: select.zone }))
+}
+
+/// Where the last windows up to a time begin, so many of them, as InfluxDB has it: whatever the zone, and not before 1970.
+pub fn beginning_of_last(rule: WindowRule, count: usize, last_ns: i64) -> Option<i64> {
+    let (start_ns, _) = WindowRule { zone: None, ..rule }.window_of(last_ns.saturating_sub(1));
+    let before_ns = i64::try_from(count - 1).ok()?.checked_mul(rule.interval_ns)?;
+    (start_ns > 1).then(|| start_ns.saturating_sub(before_ns))
 }
 
 /// A condition in two parts that must both hold: one for the index, one for the rows.

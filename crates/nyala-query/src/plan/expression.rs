@@ -1,11 +1,11 @@
 //! Expressions of a query as what is computed over columns.
 
 use super::rewrite::compile_regex;
-use crate::elementary::MathFunction;
-use crate::exec::column::Scalar;
-use crate::exec::expression::{Binary, Expression, Operator};
 use crate::influxql::{self, BinaryOperator, Expr, VarRef};
 use nyala_core::{Error, Result};
+use nyala_exec::Scalar;
+use nyala_exec::elementary::MathFunction;
+use nyala_exec::expression::{Binary, Expression, Operator};
 
 /// Where an expression stands, which decides some of its rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

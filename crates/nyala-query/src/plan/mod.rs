@@ -5,6 +5,7 @@
 
 mod call;
 pub mod condition;
+mod context;
 mod expression;
 mod hint;
 mod indicator;
@@ -12,115 +13,99 @@ mod reference;
 pub mod rewrite;
 mod transformation;
 pub mod types;
-pub mod window;
 
 pub use crate::influxql::{MAXIMUM_TIME_NS, MINIMUM_TIME_NS};
 pub use call::{CallPlan, Function};
 pub use condition::{MeasurementPlan, PointLimit, RowCondition};
+pub use context::QueryContext;
 pub use indicator::{Indicator, IndicatorKind, WarmUp};
 use reference::FEW;
-pub use reference::{Distinct, Reference, ReferenceKind, ValueType, fields_named};
+pub use reference::{Distinct, Reference, ReferenceKind, fields_named};
 pub use transformation::Transformation;
-pub use window::WindowRule;
 
-use crate::exec::expression::Expression;
 use crate::influxql::{self, Call, Expr, Field, VarRef};
-use crate::report::Reporter;
-use crate::running::{Query, RunningQueries};
 use expression::{Place, Translator};
 use nyala_core::{Error, Result, TimeRange};
 use nyala_db::catalog::Catalog;
-use nyala_db::users::Rights;
-use nyala_db::write::LineWriter;
+use nyala_exec::expression::Expression;
+use nyala_exec::{TimeBounds, WindowRule};
 use rewrite::{Rewritten, RewrittenSource};
 use std::collections::HashMap;
-use std::sync::Arc;
-
-/// What surrounds a query.
-#[derive(Clone)]
-pub struct QueryContext {
-    /// All databases.
-    pub catalog: Arc<Catalog>,
-    /// The database where none is written; may be empty.
-    pub database: String,
-    /// The retention policy where none is written; empty for the database's default.
-    pub retention_policy: String,
-    /// Writes what `SELECT INTO` selects.
-    pub writer: Arc<LineWriter>,
-    /// The time of day that `now()` means, ns.
-    pub now_ns: i64,
-    /// Whose request it is.
-    pub rights: Rights,
-    /// What runs beside it, and the bounds.
-    pub running: Arc<RunningQueries>,
-    /// The query itself among them, if it is to be listed and stopped.
-    pub query: Option<Arc<Query>>,
-    /// Tells what only the server knows.
-    pub reporter: Reporter,
-}
-
-impl QueryContext {
-    /// Says that the query must stop, if so: for what computes long without waiting.
-    pub fn check_running(&self) -> Result<()> {
-        self.query.as_ref().map_or(Ok(()), |query| query.check())
-    }
-}
 
 /// A SELECT ready to be executed.
 #[derive(Clone)]
 pub struct Plan {
     /// Where rows come from.
-    pub sources: Vec<PlanSource>,
-    /// What the time column is called.
-    pub time_column: String,
-    /// The selected columns, time not among them.
-    pub columns: Vec<OutputColumn>,
+    pub(crate) sources: Vec<PlanSource>,
+    /// What is shown of them.
+    pub(crate) outputs: Outputs,
     /// The aggregates that columns are computed from, each once.
-    pub calls: Vec<CallPlan>,
+    pub(crate) calls: Vec<CallPlan>,
     /// The fields and tags that columns are computed from directly, each once.
-    pub references: Vec<Reference>,
+    pub(crate) references: Vec<Reference>,
+    /// How rows are put together.
+    pub(crate) groups: Grouping,
+    /// The times asked for.
+    pub(crate) times: TimeBounds,
+    /// The times that stored rows are read at, at most.
+    pub(crate) stored: TimeBounds,
+    /// What rows of inner queries must satisfy.
+    pub(crate) inner_rows: Option<RowCondition>,
+    /// What stands in empty windows, and beside other values where a value is missing.
+    pub(crate) fill: Fill,
+    /// Whether times rise.
+    pub(crate) ascending: bool,
+    /// Which rows of each result series are shown.
+    pub(crate) rows: RowLimit,
+}
+
+/// What a SELECT shows.
+#[derive(Clone)]
+pub(crate) struct Outputs {
+    /// What the time column is called.
+    pub(crate) time_column: String,
+    /// The selected columns, time not among them.
+    pub(crate) columns: Vec<OutputColumn>,
+    /// Which columns are tags of the points that are written, rather than shown: arguments of `top` and `bottom`.
+    pub(crate) tag_columns: Vec<usize>,
+    /// What may be meant otherwise than it is written, for the person who wrote it.
+    pub(crate) hint: Option<String>,
+}
+
+/// What makes the groups of a SELECT, each of which is a result series, and their windows.
+#[derive(Clone)]
+pub(crate) struct Grouping {
     /// The tags rows are grouped by, in the order results show them.
-    pub group_tags: Vec<String>,
+    pub(crate) tags: Vec<String>,
     /// How many of the last columns are tags that an inner query's stored rows are grouped by and the outer
     /// query's are not: they tell rows apart without making result series.
-    pub row_tags: usize,
-    /// Which columns are tags of the points that are written, rather than shown: arguments of `top` and `bottom`.
-    pub tag_columns: Vec<usize>,
+    pub(crate) row_tags: usize,
     /// `GROUP BY time`, if any.
-    pub windows: Option<WindowRule>,
-    /// The first time asked for, ns; the smallest possible where there is no bound.
-    pub first_ns: i64,
-    /// The last time asked for, ns; the largest possible where there is no bound.
-    pub last_ns: i64,
-    /// The first and the last time that stored rows are read at, ns.
-    pub stored_ns: (i64, i64),
-    /// What rows of inner queries must satisfy.
-    pub inner_rows: Option<RowCondition>,
-    /// What stands in empty windows, and beside other values where a value is missing.
-    pub fill: Fill,
-    /// Whether times rise.
-    pub ascending: bool,
-    /// The most rows of each result series; 0: all.
-    pub limit: usize,
-    /// Rows left out at the start of each result series.
-    pub offset: usize,
+    pub(crate) windows: Option<WindowRule>,
     /// The most groups of each measurement; `None`: all.
-    pub series_limit: Option<usize>,
+    pub(crate) limit: Option<usize>,
     /// Groups of each measurement left out at the start.
-    pub series_offset: usize,
-    /// Whether the only function selects stored rows, so that a result carries their times and other columns.
-    pub selector: bool,
-    /// What may be meant otherwise than it is written, for the person who wrote it.
-    pub hint: Option<String>,
+    pub(crate) offset: usize,
+}
+
+/// Which rows of each result series are shown.
+#[derive(Clone, Copy)]
+pub(crate) struct RowLimit {
+    /// The most; 0: all.
+    pub(crate) limit: usize,
+    /// Those left out at the start.
+    pub(crate) offset: usize,
 }
 
 impl Plan {
     /// The time range in which it reads stored rows, half-open.
     pub fn time_range(&self) -> TimeRange {
-        let (first_ns, last_ns) = self.stored_ns;
-        let (first_ns, last_ns) = (self.first_ns.max(first_ns), self.last_ns.min(last_ns));
-        let first_ns = if first_ns <= MINIMUM_TIME_NS { i64::MIN } else { first_ns };
-        TimeRange::new(first_ns, last_ns.min(MAXIMUM_TIME_NS).saturating_add(1))
+        self.times.within(self.stored).range()
+    }
+
+    /// Whether the only function selects stored rows, so that a result carries their times and other columns.
+    pub(crate) fn is_selector(&self) -> bool {
+        matches!(&self.calls[..], [call] if call.is_selector())
     }
 
     /// Keeps the series in memory that it reads, if they are there; whether they all are.
@@ -201,10 +186,9 @@ pub struct OutputColumn {
 
 /// What an inner query takes over from the outer one.
 struct Inherited<'a> {
-    first_ns: i64,
-    last_ns: i64,
+    times: TimeBounds,
     /// What the outermost query lets all of them read of stored rows.
-    stored_ns: (i64, i64),
+    stored: TimeBounds,
     group_tags: &'a [String],
     ascending: bool,
     windows: Option<WindowRule>,
@@ -244,8 +228,8 @@ impl Plan {
         let mut ascending = select.is_ascending();
         let mut group_tags = Vec::new();
         if let Some(outer) = outer {
-            first_ns = first_ns.max(outer.first_ns);
-            last_ns = last_ns.min(outer.last_ns);
+            first_ns = first_ns.max(outer.times.first_ns);
+            last_ns = last_ns.min(outer.times.last_ns);
             windows = own_windows.or(outer.windows);
             // Outer queries see no rows for empty windows unless something else than NULL fills them.
             if fill == Fill::Null {
@@ -260,14 +244,15 @@ impl Plan {
             last_ns = context.now_ns;
         }
         let interval_ns = windows.map(|rule| rule.interval_ns);
-        let stored_ns = match outer {
-            Some(outer) => outer.stored_ns,
+        let stored = match outer {
+            Some(outer) => outer.stored,
             None => {
                 let extra_ns = interval_ns.unwrap_or(0).saturating_mul(extra_windows);
                 let most = context.running.limits().buckets_max;
                 let moved = own_windows.filter(|_| most > 0 && first_ns == MINIMUM_TIME_NS);
-                let moved_ns = moved.and_then(|rule| rule.beginning_of_last(most, last_ns));
-                call::extended((moved_ns.unwrap_or(first_ns), last_ns), extra_ns, ascending)
+                let moved_ns = moved.and_then(|rule| condition::beginning_of_last(rule, most, last_ns));
+                let times = TimeBounds { first_ns: moved_ns.unwrap_or(first_ns), last_ns };
+                call::extended(times, extra_ns, ascending)
             }
         };
         let seed = context.now_ns as u64;
@@ -307,15 +292,16 @@ impl Plan {
         let Symbols { mut calls, references, .. } = symbols;
         let references = references.into_list();
         for call in &mut calls {
-            call.look_at(first_ns, last_ns, ascending, interval_ns);
+            call.look_at(TimeBounds { first_ns, last_ns }, ascending, interval_ns);
         }
-        first_ns = calls.iter().map(|call| call.first_ns).min().unwrap_or(first_ns);
-        last_ns = calls.iter().map(|call| call.last_ns).max().unwrap_or(last_ns);
+        let times = TimeBounds {
+            first_ns: calls.iter().map(|call| call.times.first_ns).min().unwrap_or(first_ns),
+            last_ns: calls.iter().map(|call| call.times.last_ns).max().unwrap_or(last_ns),
+        };
         symbols_in_place(&mut columns, calls.len());
         let handed_on = Inherited {
-            first_ns,
-            last_ns,
-            stored_ns,
+            times,
+            stored,
             group_tags: &group_tags,
             ascending,
             windows,
@@ -343,34 +329,30 @@ impl Plan {
         let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         Ok(Self {
             sources: plan_sources,
-            time_column,
-            columns,
-            selector: calls.len() == 1 && calls[0].is_selector(),
+            outputs: Outputs { time_column, columns, tag_columns, hint },
             calls,
             references,
-            group_tags,
-            row_tags,
-            tag_columns,
-            windows,
-            first_ns,
-            last_ns,
-            stored_ns,
+            groups: Grouping {
+                tags: group_tags,
+                row_tags,
+                windows,
+                limit: (series_limit > 0 || series_offset > 0).then(|| count(series_limit)),
+                offset: count(series_offset),
+            },
+            times,
+            stored,
             inner_rows,
             fill,
             ascending,
-            limit: count(select.limit),
-            offset: count(select.offset),
-            series_limit: (series_limit > 0 || series_offset > 0).then(|| count(series_limit)),
-            series_offset: count(series_offset),
-            hint,
+            rows: RowLimit { limit: count(select.limit), offset: count(select.offset) },
         })
     }
 
     /// How many windows from the first a limit lets through; `None`: all, or it is not known before they are
     /// transformed.
     pub fn windows_needed(&self) -> Option<usize> {
-        let known = self.limit > 0 && self.calls.iter().all(|call| call.transformations.is_empty());
-        known.then(|| self.limit.saturating_add(self.offset))
+        let known = self.rows.limit > 0 && self.calls.iter().all(|call| call.transformations.is_empty());
+        known.then(|| self.rows.limit.saturating_add(self.rows.offset))
     }
 
     /// Whether rows can be shown, or what follows from them, as they come: no call gathers any, and where there are
@@ -383,7 +365,7 @@ impl Plan {
 
     /// The time that stands beside an aggregate of everything, ns.
     pub fn aggregate_time_ns(&self) -> i64 {
-        if self.first_ns == MINIMUM_TIME_NS { 0 } else { self.first_ns }
+        if self.times.begins() { self.times.first_ns } else { 0 }
     }
 }
 

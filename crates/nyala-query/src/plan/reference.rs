@@ -1,40 +1,15 @@
 //! Names of a query once it is known what they mean.
 
 use crate::influxql::{DataType, VarRef};
-use nyala_db::catalog::{Field, FieldType};
+use nyala_db::catalog::Field;
+use nyala_exec::ValueType;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// The type of a field's values. Of several types that one name has, the first in this order is what queries see.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ValueType {
-    /// Floats.
-    Float,
-    /// Integers.
-    Integer,
-    /// Unsigned integers.
-    Unsigned,
-    /// Text.
-    String,
-    /// Booleans.
-    Boolean,
-}
-
-impl ValueType {
-    /// The type of a stored field.
-    pub fn of_field(field_type: FieldType) -> Self {
-        match field_type {
-            FieldType::Float => ValueType::Float,
-            FieldType::Integer => ValueType::Integer,
-            FieldType::Unsigned => ValueType::Unsigned,
-            FieldType::String => ValueType::String,
-            FieldType::Boolean => ValueType::Boolean,
-        }
-    }
-
-    /// The type that InfluxQL calls so.
-    pub fn of(data_type: DataType) -> Option<Self> {
-        Some(match data_type {
+impl DataType {
+    /// The type of the values of a field of such a type; `None`: they may be of any, or it is a tag.
+    pub fn value_type(self) -> Option<ValueType> {
+        Some(match self {
             DataType::Float => ValueType::Float,
             DataType::Integer => ValueType::Integer,
             DataType::Unsigned => ValueType::Unsigned,
@@ -44,9 +19,9 @@ impl ValueType {
         })
     }
 
-    /// What InfluxQL calls the type.
-    pub fn data_type(self) -> DataType {
-        match self {
+    /// What InfluxQL calls a type.
+    pub fn of(value_type: ValueType) -> Self {
+        match value_type {
             ValueType::Float => DataType::Float,
             ValueType::Integer => DataType::Integer,
             ValueType::Unsigned => DataType::Unsigned,
@@ -86,7 +61,7 @@ impl Reference {
         let kind = match reference.data_type {
             None => ReferenceKind::Nothing,
             Some(DataType::Tag) => ReferenceKind::Tag,
-            Some(data_type) => match ValueType::of(data_type) {
+            Some(data_type) => match data_type.value_type() {
                 Some(value_type) => ReferenceKind::Field(value_type),
                 None => ReferenceKind::AnyField,
             },

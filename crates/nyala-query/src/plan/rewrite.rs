@@ -5,12 +5,13 @@
 use super::QueryContext;
 use super::condition::split_time;
 use super::hint;
-use super::reference::ValueType;
 use super::types::{stronger, type_in_measurement, type_of, type_of_name};
 use crate::influxql::{Call, DataType, Expr, VarRef, Wildcard};
 use crate::influxql::{Field, MeasurementName, Regex, Select, Source};
-use nyala_core::{Error, Result};
+use nyala_core::{Error, Result, TimeRange};
 use nyala_db::catalog::{Field as StoredField, Measurement};
+use nyala_db::series::TagFilter;
+use nyala_exec::ValueType;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::Future;
 use std::pin::Pin;
@@ -72,9 +73,10 @@ fn rewrite_within(
     Box::pin(async move {
         let (time_ns, mut condition) = split_time(&select, context.now_ns)?;
         let asked_ns = asked_ns.unwrap_or(time_ns);
-        let mut sources = Vec::new();
+        let (mut sources, mut stays) = (Vec::new(), Vec::new());
         let written = std::mem::take(&mut select.sources);
         let is_only = written.len() == 1;
+        let has_wildcard = select.has_field_wildcard() || select.has_dimension_wildcard();
         // What cannot be computed is an error, but not with what is no field.
         let is_operation = |part: &Expr| matches!(part, Expr::Binary(_));
         let computes = select.fields.iter().any(|field| field.expr.any(is_operation));
@@ -88,6 +90,12 @@ fn rewrite_within(
                     let found = find_measurements(&named, context).await?;
                     let shows_types = select.has_field_wildcard() || computes || !is_only || found.len() != 1;
                     for measurement in found {
+                        if has_wildcard && measurement.is_partly_known() {
+                            // Their tag keys are asked for below.
+                            let asked = TimeRange::new(asked_ns.0, asked_ns.1.saturating_add(1));
+                            let all = &TagFilter::All;
+                            stays.push(context.catalog.recall(&measurement, asked, all).await?);
+                        }
                         let fields = fields_asked_for(&measurement, shows_types, asked_ns).await?;
                         sources.push(RewrittenSource::Measurement(measurement, fields));
                     }
@@ -101,7 +109,7 @@ fn rewrite_within(
             give_types(condition, &sources);
         }
         let hint = hint::of_condition(condition.as_ref(), &sources);
-        if select.has_field_wildcard() || select.has_dimension_wildcard() {
+        if has_wildcard {
             expand_wildcards(&mut select, &sources)?;
             check_size(&select, &sources)?;
         }
@@ -221,7 +229,7 @@ fn names_of(sources: &[RewrittenSource]) -> (BTreeMap<String, DataType>, BTreeSe
         match source {
             RewrittenSource::Measurement(measurement, stored) => {
                 for field in stored.iter() {
-                    add(&field.name, Some(ValueType::of_field(field.field_type).data_type()));
+                    add(&field.name, Some(DataType::of(ValueType::of_field(field.field_type))));
                 }
                 tags.extend(measurement.tag_keys());
             }

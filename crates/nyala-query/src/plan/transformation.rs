@@ -1,9 +1,9 @@
 //! Functions of consecutive points.
 
 use super::indicator::Indicator;
-use super::reference::ValueType;
 use crate::influxql::{Call, Expr};
 use nyala_core::{Error, Result};
+use nyala_exec::ValueType;
 
 /// What is made of points in the order of the answer.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,12 +1,13 @@
 //! The types of references and expressions, given where rows come from.
 
 use super::call::arguments_shown;
-use super::reference::{ValueType, fields_named};
+use super::reference::fields_named;
 use super::rewrite::{Rewritten, RewrittenSource};
-use crate::elementary::MathFunction;
 use crate::influxql::{Binary, BinaryOperator, DataType, Expr};
 use nyala_core::{Error, Result};
 use nyala_db::catalog::{Field, Measurement};
+use nyala_exec::ValueType;
+use nyala_exec::elementary::MathFunction;
 use std::collections::HashMap;
 
 /// Of two types that one name has in different places, the one that queries see.
@@ -25,9 +26,9 @@ pub fn stronger(a: Option<DataType>, b: Option<DataType>) -> Option<DataType> {
 
 /// What a name is in a measurement: a field of the strongest type it has, else a tag if some series has it.
 pub fn type_in_measurement(measurement: &Measurement, fields: &[Field], name: &str) -> Option<DataType> {
-    let field = fields_named(fields, name)
-        .iter()
-        .fold(None, |found, field| stronger(found, Some(ValueType::of_field(field.field_type).data_type())));
+    let field = fields_named(fields, name).iter().fold(None, |found, field| {
+        stronger(found, Some(DataType::of(ValueType::of_field(field.field_type))))
+    });
     field.or_else(|| measurement.has_tag_key(name).then_some(DataType::Tag))
 }
 

@@ -7,8 +7,6 @@ use super::first_rows::FirstRows;
 use super::index_condition::{TAG_KEY, has_time, text_comparison};
 use super::show::{Found, add_series, key_filter, table};
 use super::{Answer, Chunks, database_of};
-use crate::exec::column::Column;
-use crate::exec::{Frame, QueryMemory};
 use crate::influxql::{Binary, BinaryOperator, Expr, ShowCardinality, TagKeys, split_condition};
 use crate::plan::QueryContext;
 use crate::plan::condition::split_tags;
@@ -16,6 +14,7 @@ use crate::plan::rewrite::{RewrittenSource, compile_regex, find_measurements, gi
 use nyala_core::{Error, Result, TimeRange};
 use nyala_db::catalog::Measurement;
 use nyala_db::series::TagFilter;
+use nyala_exec::{Column, Frame, QueryMemory};
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -93,7 +92,7 @@ async fn everything(
     if let Some(database) = context.catalog.database(database) {
         for policy in &database.policies {
             for measurement in context.catalog.measurements(&database.name, &policy.name).await? {
-                if measurement.count_series() > 0 {
+                if measurement.has_series() {
                     by_name.entry(measurement.name().to_owned()).or_default().push(measurement);
                 }
             }
@@ -104,7 +103,7 @@ async fn everything(
         context.check_running()?;
         total += match (counted, &*measurements) {
             (Counted::Measurements, _) => 1,
-            (_, [only]) => only.count_series(),
+            (_, [only]) if !only.is_partly_known() => only.count_series(),
             // A series that several policies have is one.
             _ => {
                 let mut places = Vec::with_capacity(measurements.len());
@@ -112,7 +111,7 @@ async fn everything(
                     let stay = Arc::new(
                         context.catalog.recall(&measurement, TimeRange::ALL, &TagFilter::All).await?,
                     );
-                    let series = measurement.series().all().clone();
+                    let series = measurement.series().all().into_owned();
                     places.push(Found { measurement, series, stay });
                 }
                 count(counted, &places, None, context, memory).await?
@@ -245,7 +244,7 @@ fn group_keys(asked: &ShowCardinality, found: &BTreeMap<String, Vec<Found>>) -> 
         };
         for Found { measurement, .. } in found.values().flatten() {
             let index = measurement.series();
-            let all = index.keys_of(index.all());
+            let all = index.keys_of(&index.all());
             let wanted = |key: &&str| regex.as_ref().is_none_or(|regex| regex.is_match(key.as_bytes()));
             keys.extend(all.into_iter().filter(wanted).map(str::to_owned));
         }

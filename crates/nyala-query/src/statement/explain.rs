@@ -2,13 +2,14 @@
 
 use super::show::{table, text_column};
 use super::{Answer, Chunks, plan_of};
-use crate::exec::{QueryMemory, SelectStream, is_pushed_down};
-use crate::influxql::Select;
+use crate::exec::{SelectStream, is_pushed_down};
+use crate::influxql::{DataType, Select};
 use crate::plan::{
     CallPlan, Function, MeasurementPlan, Plan, PlanSource, QueryContext, Reference, ReferenceKind,
 };
 use nyala_core::store::SnapshotRef;
 use nyala_core::{Result, TimeRange};
+use nyala_exec::{QueryMemory, TimeBounds};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -61,8 +62,8 @@ async fn describe_read(
         let references: Vec<String> = plan.references.iter().map(with_type).collect();
         lines.push(format!("AUXILIARY FIELDS: {}", references.join(", ")));
     }
-    let (first_ns, last_ns) = plan.stored_ns;
-    let time = TimeRange::new(plan.first_ns.max(first_ns), plan.last_ns.min(last_ns).saturating_add(1));
+    let TimeBounds { first_ns, last_ns } = plan.times.within(plan.stored);
+    let time = TimeRange::new(first_ns, last_ns.saturating_add(1));
     let shards = source.measurement.partitions().await;
     let shards = shards.iter().filter(|shard| !shard.range.intersect(time).is_empty()).count();
     lines.push(format!("NUMBER OF SHARDS: {shards}"));
@@ -75,7 +76,7 @@ async fn describe_read(
 fn with_type(reference: &Reference) -> String {
     let name = &reference.name;
     match reference.kind {
-        ReferenceKind::Field(value_type) => format!("{name}::{}", value_type.data_type().as_str()),
+        ReferenceKind::Field(value_type) => format!("{name}::{}", DataType::of(value_type).as_str()),
         ReferenceKind::Tag | ReferenceKind::GroupTag => format!("{name}::tag"),
         ReferenceKind::AnyField => format!("{name}::field"),
         ReferenceKind::Nothing => name.clone(),

@@ -1,7 +1,7 @@
 //! The rows of a SHOW statement that come first in their order: as many as it may show, charged as they come.
 
-use crate::exec::QueryMemory;
 use nyala_core::Result;
+use nyala_exec::QueryMemory;
 use std::collections::BTreeSet;
 
 /// What a row takes beside its texts: their places, and its own in a tree.

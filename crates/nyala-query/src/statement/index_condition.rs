@@ -77,7 +77,7 @@ pub(super) fn shows_measurement(condition: &Expr, measurement: &Measurement) -> 
         return Ok(false);
     }
     let series = measurement.series();
-    let values = series.values_of(&reference.name, series.all());
+    let values = series.values_of(&reference.name, &series.all());
     let matched = values.iter().any(|value| pattern.is_match(value));
     Ok(!values.is_empty() && matched != is_negated(binary.op))
 }

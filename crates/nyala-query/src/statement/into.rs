@@ -4,12 +4,12 @@
 //! retention and limits are judged as they are for every client.
 
 use super::{Answer, Chunks, plan_of};
-use crate::exec::column::{Column, Scalar};
-use crate::exec::{Frame, GroupTags, QueryMemory, SelectStream, Sheet};
+use crate::exec::SelectStream;
 use crate::influxql::{MeasurementName, Select, Target};
 use crate::plan::QueryContext;
 use nyala_core::{Error, Result};
 use nyala_db::ingest::{LineLimits, ParseOptions, Precision};
+use nyala_exec::{Column, Frame, GroupTags, QueryMemory, Scalar, Sheet};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -27,10 +27,10 @@ pub async fn select_into(select: &Select, context: &QueryContext, memory: QueryM
     let mut points = Points::to(target, context)?;
     points.text_max = TEXT_AT_ONCE.min(memory.limit_bytes() / TEXT_SHARE);
     let plan = Arc::new(plan_of(select.clone(), context).await?);
-    if plan.time_column != "time" {
+    if plan.outputs.time_column != "time" {
         return Err(Error::invalid("error finding time index in result"));
     }
-    points.tag_columns.clone_from(&plan.tag_columns);
+    points.tag_columns.clone_from(&plan.outputs.tag_columns);
     let mut held = memory.hold();
     // The text grows by doubling.
     held.charge(2 * points.text_max)?;

@@ -21,15 +21,17 @@ pub use privilege::{Need, authorize, needs};
 
 pub use in_full::{in_full, select_in_full};
 pub use into::select_into;
+pub use queries::Written;
 pub use reports::statistics;
 
 use cardinality::Counted;
 
-use crate::exec::{Frame, QueryMemory, SelectStream};
+use crate::exec::SelectStream;
 use crate::influxql::{MeasurementName, Select, Source, Statement, compile};
 use crate::plan::rewrite::rewrite;
 use crate::plan::{Plan, QueryContext};
 use nyala_core::{Error, Result};
+use nyala_exec::{Chunks, Frame, QueryMemory};
 use std::sync::Arc;
 
 /// The answer to a statement.
@@ -42,17 +44,6 @@ pub enum Answer {
     Rows(Vec<Frame>, Chunks),
     /// Rows, as they are computed; cut as [`Chunks::BySize`].
     Stream(Box<SelectStream>),
-}
-
-/// How rows are cut when the answer is sent in chunks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Chunks {
-    /// Not at all.
-    Whole,
-    /// A chunk per series.
-    PerSeries,
-    /// A chunk per series, or several of the size asked for.
-    BySize,
 }
 
 /// Whether a statement changes nothing, so that it can be broken off wherever it is.

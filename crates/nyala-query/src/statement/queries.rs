@@ -2,11 +2,12 @@
 
 use super::show::{go_duration, table, text_column};
 use super::{Answer, Chunks};
-use crate::exec::column::Column;
+use crate::influxql::{Params, Statement, parse_query};
 use crate::plan::{MINIMUM_TIME_NS, Plan, PlanSource, PointLimit, QueryContext};
-use crate::running::QueryLimits;
 use arrow_array::Int64Array;
 use nyala_core::{Error, Result};
+use nyala_exec::Column;
+use nyala_exec::running::QueryLimits;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +34,26 @@ pub(super) fn show(context: &QueryContext) -> Answer {
 pub(super) fn kill(number: u64, context: &QueryContext) -> Result<Answer> {
     context.running.kill(number)?;
     Ok(Answer::Done)
+}
+
+/// The statements of a request, as they were written.
+#[derive(Default)]
+pub struct Written {
+    /// InfluxQL that can be parsed.
+    pub query: String,
+    /// The values of its parameters, in JSON; empty where there are none.
+    pub values: String,
+}
+
+impl Written {
+    /// The statements as a server writes them, which keeps passwords to itself. They are parsed again, because far more
+    /// queries run than are asked about.
+    pub fn shown(&self) -> String {
+        let Self { query, values } = self;
+        let params = if values.is_empty() { Ok(Params::default()) } else { Params::from_json(values) };
+        let statements = params.ok().and_then(|params| parse_query(query, &params).ok()).unwrap_or_default();
+        statements.iter().map(Statement::to_string).collect::<Vec<_>>().join(";\n")
+    }
 }
 
 /// In the largest unit that it fills, without a fraction.
@@ -68,9 +89,11 @@ fn count_points(plan: &mut Plan, points: &Arc<PointLimit>) {
 
 fn check_limits(plan: &Plan, limits: &QueryLimits) -> Result<()> {
     // As in InfluxDB, windows of inner queries do not count, nor do those without a lower bound of time.
-    if let (Some(rule), true) = (&plan.windows, limits.buckets_max > 0 && plan.first_ns > MINIMUM_TIME_NS) {
-        let last_ns = rule.window_of(plan.last_ns.saturating_sub(1)).0;
-        let span_ns = i128::from(last_ns) - i128::from(rule.window_of(plan.first_ns).0);
+    if let (Some(rule), true) =
+        (&plan.groups.windows, limits.buckets_max > 0 && plan.times.first_ns > MINIMUM_TIME_NS)
+    {
+        let last_ns = rule.window_of(plan.times.last_ns.saturating_sub(1)).0;
+        let span_ns = i128::from(last_ns) - i128::from(rule.window_of(plan.times.first_ns).0);
         let buckets = span_ns / i128::from(rule.interval_ns) + 1;
         if buckets > limits.buckets_max as i128 {
             let most = limits.buckets_max;
@@ -98,4 +121,16 @@ fn check_series(plan: &Plan, most: usize) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_are_shown_as_the_server_writes_them() {
+        let query = "select v from m where a = $a; create user u with password 'secret'".to_owned();
+        let written = Written { query, values: r#"{"a": 5}"#.to_owned() }.shown();
+        assert_eq!(written, "SELECT v FROM m WHERE a = 5;\nCREATE USER u WITH PASSWORD [REDACTED]");
+    }
 }

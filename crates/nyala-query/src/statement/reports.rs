@@ -2,12 +2,11 @@
 
 use super::show::{table, text_column};
 use super::{Answer, Chunks};
-use crate::exec::Frame;
-use crate::exec::column::Column;
 use crate::plan::QueryContext;
 use crate::report::{Datum, Report, Topic};
 use arrow_array::{BooleanArray, Int64Array};
 use nyala_db::feed::FeedCounts;
+use nyala_exec::{Column, Frame};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -2,12 +2,12 @@
 
 use super::show::{table, text_column};
 use super::{Answer, Chunks};
-use crate::exec::column::Column;
 use crate::influxql::TimeLiteral;
 use crate::plan::QueryContext;
 use arrow_array::Int64Array;
 use nyala_core::Result;
 use nyala_db::catalog::Shard;
+use nyala_exec::Column;
 
 /// A table per database, also of one that has none.
 pub(super) async fn show(context: &QueryContext) -> Answer {

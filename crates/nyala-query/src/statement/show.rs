@@ -5,8 +5,6 @@ use super::index_condition::{
     ValueTest, has_time, names_key, names_measurement, refuse_inequalities, series_filter, shows_measurement,
 };
 use super::{Answer, Chunks, database_of};
-use crate::exec::column::Column;
-use crate::exec::{Frame, GroupTags, QueryMemory, Sheet};
 use crate::influxql::{
     Expr, MeasurementName, ShowFieldKeys, ShowMeasurements, ShowSeries, ShowTagKeys, ShowTagValues, TagKeys,
     split_condition,
@@ -22,6 +20,7 @@ use nyala_core::{Error, Result, SeriesId, TimeRange};
 use nyala_db::catalog::Measurement;
 use nyala_db::series::{Stay, TagFilter, Tags};
 use nyala_db::users::Privilege;
+use nyala_exec::{Column, Frame, GroupTags, QueryMemory, Sheet};
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -204,7 +203,7 @@ async fn named_with_series(
 ) -> Result<BTreeMap<String, Vec<Arc<Measurement>>>> {
     let mut by_name: BTreeMap<String, Vec<Arc<Measurement>>> = BTreeMap::new();
     for (measurement, _) in named(database, sources, rules, context).await? {
-        if measurement.count_series() > 0 {
+        if measurement.has_series() {
             by_name.entry(measurement.name().to_owned()).or_default().push(measurement);
         }
     }
@@ -265,7 +264,7 @@ pub(super) async fn measurements(statement: &ShowMeasurements, context: &QueryCo
         for measurement in context.catalog.measurements(&database.name, &policy.name).await? {
             context.check_running()?;
             let of_source = |source| is_of_source(&measurement, source, regex.as_ref());
-            if measurement.count_series() == 0 || !statement.source.as_ref().is_none_or(of_source) {
+            if !measurement.has_series() || !statement.source.as_ref().is_none_or(of_source) {
                 continue;
             }
             if let Some(condition) = &statement.condition {
@@ -376,6 +375,10 @@ pub(super) async fn tag_keys(statement: &ShowTagKeys, context: &QueryContext) ->
     if condition.is_none() {
         // No series has to be looked at.
         for (name, places) in named_with_series(database, &statement.sources, Rules::Tags, context).await? {
+            let mut stays = Vec::new();
+            for measurement in places.iter().filter(|measurement| measurement.is_partly_known()) {
+                stays.push(context.catalog.recall(measurement, TimeRange::ALL, &TagFilter::All).await?);
+            }
             by_name.insert(name, places.iter().flat_map(|measurement| measurement.tag_keys()).collect());
         }
     } else {

@@ -2,11 +2,11 @@
 
 use super::show::{table, text_column};
 use super::{Answer, Chunks};
-use crate::exec::column::Column;
 use crate::influxql::{CreateSubscription, SubscriptionMode};
 use crate::plan::QueryContext;
 use nyala_core::Result;
 use nyala_db::catalog::Subscription;
+use nyala_exec::Column;
 
 pub(super) async fn create(create: &CreateSubscription, context: &QueryContext) -> Result<Answer> {
     let subscription = Subscription {

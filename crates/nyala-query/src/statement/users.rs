@@ -2,12 +2,12 @@
 
 use super::show::{table, text_column};
 use super::{Answer, Chunks};
-use crate::exec::column::Column;
 use crate::influxql::{self, CreateUser};
 use crate::plan::QueryContext;
 use arrow_array::BooleanArray;
 use nyala_core::Result;
 use nyala_db::users::{Privilege, Rights};
+use nyala_exec::Column;
 
 pub(super) async fn create(create: &CreateUser, context: &QueryContext) -> Result<Answer> {
     let first = matches!(context.rights, Rights::FirstAdmin);

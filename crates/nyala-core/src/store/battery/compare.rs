@@ -7,12 +7,14 @@ use super::super::{
     PartitionInfo, RowSelection, ScanRequest, Snapshot, Store, Windows,
 };
 use crate::error::Result;
-use crate::ids::{SeriesId, TableId};
+use crate::ids::{ColumnId, SeriesId, TableId};
 use crate::time::TimeRange;
 use crate::value::Value;
+use std::collections::BTreeMap;
 
 type Row = Vec<Option<Value>>;
-type Outcome = std::result::Result<(), String>;
+pub(super) type Contents = BTreeMap<Vec<Value>, BTreeMap<ColumnId, Value>>;
+pub(super) type Outcome = std::result::Result<(), String>;
 
 /// The rows of a scan; of a series-keyed table with the series in front.
 async fn rows_of(snapshot: &dyn Snapshot, request: &ScanRequest) -> Result<Vec<Row>> {
@@ -31,6 +33,27 @@ async fn rows_of(snapshot: &dyn Snapshot, request: &ScanRequest) -> Result<Vec<R
         }
     }
     Ok(rows)
+}
+
+/// The rows of a table by key, each with its cells that are not NULL. A table that does not exist has none.
+pub(super) async fn contents(snapshot: &dyn Snapshot, table: TableId) -> Result<Contents> {
+    let Ok(schema) = snapshot.schema(table) else { return Ok(Contents::new()) };
+    let mut columns: Vec<_> = schema.columns.iter().map(|column| column.id).collect();
+    let asked = match schema.is_series_keyed() {
+        true => columns.iter().copied().filter(|id| *id != schema.key[0]).collect(),
+        false => columns.clone(),
+    };
+    // The series comes in front.
+    columns.sort_by_key(|id| schema.is_series_keyed() && *id != schema.key[0]);
+    let request = ScanRequest::by_key(table, RowSelection::All, asked);
+    let rows = rows_of(snapshot, &request).await?.into_iter();
+    Ok(rows
+        .map(|row| {
+            let cells = columns.iter().copied().zip(row);
+            let cells: BTreeMap<_, _> = cells.filter_map(|(id, cell)| Some((id, cell?))).collect();
+            (schema.key.iter().map(|id| cells[id].clone()).collect(), cells)
+        })
+        .collect())
 }
 
 fn compare_outcomes<T: PartialEq>(

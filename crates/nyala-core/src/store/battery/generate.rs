@@ -12,6 +12,7 @@ use arrow_array::ArrayRef;
 use arrow_buffer::BooleanBuffer;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
+use std::collections::HashMap;
 use std::ops::Bound;
 
 /// Types of columns outside keys.
@@ -38,6 +39,8 @@ pub(super) const TIME_SPAN_NS: i64 = 4000;
 /// Series are below this, mostly.
 pub(super) const SERIES: u64 = 7;
 const TABLES_MAX: usize = 5;
+/// Keys of a table that are written again.
+const WRITTEN_KEYS: usize = 16;
 
 /// A table in both stores.
 #[derive(Debug, Clone)]
@@ -62,6 +65,8 @@ pub struct Generator {
     pub(super) dropped: Vec<(TableId, TableId)>,
     /// Where in-order writes to a table go on, ns.
     clock_ns: i64,
+    /// Some of the keys that were written last, by the naive store's tables.
+    written: HashMap<TableId, Vec<Vec<Value>>>,
 }
 
 impl Generator {
@@ -78,6 +83,7 @@ impl Generator {
             names: number << 32,
             dropped: Vec::new(),
             clock_ns: 0,
+            written: HashMap::new(),
         }
     }
 
@@ -284,6 +290,22 @@ impl Generator {
         (0..rows).map(|_| self.key(schema)).collect()
     }
 
+    /// The keys of an operation; often some that were there before.
+    fn keys_for(&mut self, table: &KnownTable) -> Vec<Vec<Value>> {
+        let mut written = self.written.remove(&table.model).unwrap_or_default();
+        let keys = match written.is_empty() || !self.chance(3) {
+            true => self.keys(&table.schema),
+            false => {
+                let count = self.below(8);
+                (0..count).map(|_| written[self.below(written.len() as u64) as usize].clone()).collect()
+            }
+        };
+        written.extend(keys.iter().take(4).cloned());
+        written.drain(..written.len().saturating_sub(WRITTEN_KEYS));
+        self.written.insert(table.model, written);
+        keys
+    }
+
     fn key_arrays(schema: &TableSchema, keys: &[Vec<Value>]) -> Vec<ArrayRef> {
         schema
             .key
@@ -303,7 +325,7 @@ impl Generator {
         for _ in 0..1 + self.below(3) {
             let table = self.any_table()?;
             let schema = &table.schema;
-            let keys = self.keys(schema);
+            let keys = self.keys_for(&table);
             let key_arrays = Self::key_arrays(schema, &keys);
             if self.chance(8) {
                 let mode = match self.below(6) {

@@ -2,15 +2,19 @@
 //!
 //! Everything follows from a seed. Tables of both kinds are made, written with absent and NULL cells, in all
 //! modes, deleted from, updated, altered and dropped; snapshots are held across later changes; scans and
-//! aggregates of every shape are compared, aggregates to the bit. Between the steps the subject is disturbed in
-//! its own way: flushed, compacted, reopened. An error names the seed and the step, so it can be replayed.
+//! aggregates of every shape are compared, aggregates to the bit. Stages are open meanwhile, and copies follow the
+//! subject's changes. Between the steps the subject is disturbed in its own way: flushed, compacted, reopened. An error
+//! names the seed and the step, so it can be replayed.
 //!
 //! [`Step`] and [`compare_stores`] are public for tests that need the same operations in another frame (a power
 //! cut at every write of the disk).
 
 mod compare;
+mod follower;
+mod following;
 mod generate;
 mod request;
+mod stages;
 mod step;
 
 pub use compare::{compare_snapshots, compare_stores};
@@ -18,20 +22,22 @@ pub use generate::Generator;
 pub use step::{Outcome, Step};
 
 use super::memory::MemoryStore;
-use super::{Feature, Freshness, Snapshot, SnapshotRef, Store, StoreRef};
+use super::{ChangesRequest, Feature, Freshness, Snapshot, SnapshotRef, Store, StoreRef};
 use crate::error::{ErrorKind, Result};
-use crate::ids::TableId;
+use crate::ids::{Sequence, TableId};
 use async_trait::async_trait;
 use compare::{compare_aggregate, compare_bounds, compare_partitions, compare_scan, compare_sliding};
+use following::Followers;
+use stages::Stages;
 
 /// What may be done to a store between operations without a reader noticing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disturbance {
     /// Move what is in memory to disk.
     Flush,
-    /// Rewrite what is on disk.
+    /// Rewrite what is on disk, and forget what was.
     Compact,
-    /// Close and open again. Snapshots held are dropped before.
+    /// Close and open again. Snapshots held and stages are dropped before.
     Reopen,
 }
 
@@ -67,10 +73,13 @@ pub async fn run(subject: &mut dyn Subject, settings: Settings) -> std::result::
     let mut generator = Generator::new(settings.seed);
     let model = MemoryStore::model_of(subject.store().capabilities());
     let mut held: Vec<Held> = Vec::new();
+    let (mut stages, mut followers) = (Stages::default(), Followers::default());
     for number in 0..settings.steps {
         let place =
             |what: &str, error: String| format!("seed {} step {number}: {what}: {error}", settings.seed);
         let store = subject.store();
+        let features = store.capabilities().features;
+        let mut changed = false;
         match generator.below(100) {
             0..12 => {
                 let disturbance = match generator.below(8) {
@@ -80,6 +89,7 @@ pub async fn run(subject: &mut dyn Subject, settings: Settings) -> std::result::
                 };
                 if disturbance == Disturbance::Reopen {
                     held.clear();
+                    stages.clear();
                 }
                 drop(store);
                 let outcome = subject.disturb(disturbance).await;
@@ -101,11 +111,7 @@ pub async fn run(subject: &mut dyn Subject, settings: Settings) -> std::result::
             }
             22..45 => {
                 let subject = latest(&*store).await.map_err(|error| place("snapshot", error))?;
-                if !store.capabilities().features.has(Feature::History) {
-                    let past = store.snapshot(Freshness::Past(generator.time())).await;
-                    let kind = past.err().map(|error| error.kind());
-                    assert_eq!(kind, Some(ErrorKind::Unsupported), "a past that the store does not keep");
-                }
+                check_refusals(&*store).await.map_err(|error| place("what is missing", error))?;
                 check_reads(&mut generator, &*subject, &*model.latest())
                     .await
                     .map_err(|error| place("reads", error))?;
@@ -113,11 +119,23 @@ pub async fn run(subject: &mut dyn Subject, settings: Settings) -> std::result::
                     .await
                     .map_err(|error| place("partitions", error))?;
             }
+            45..60 if features.has(Feature::StagedWrites) => {
+                let outcome = stages.step(&mut generator, &*store, &model).await;
+                changed = outcome.map_err(|error| place("stages", error))?;
+            }
+            60..68 if features.has(Feature::ChangeFeed) => {
+                let outcome = followers.step(&mut generator, &*store, &model).await;
+                outcome.map_err(|error| place("a follower", error))?;
+            }
             _ => {
                 let step = generator.step();
                 let outcome = step.apply_to_both(&mut generator, &*store, &model).await;
-                outcome.map_err(|error| place(&format!("{step:?}"), error))?;
+                changed = outcome.map_err(|error| place(&format!("{step:?}"), error))?;
             }
+        }
+        if changed && features.has(Feature::ChangeFeed) {
+            let store = subject.store();
+            followers.note(&*store, &model).await.map_err(|error| place("snapshot", error))?;
         }
     }
     let store = subject.store();
@@ -128,6 +146,26 @@ pub async fn run(subject: &mut dyn Subject, settings: Settings) -> std::result::
 
 async fn latest(store: &dyn Store) -> std::result::Result<SnapshotRef, String> {
     store.snapshot(Freshness::Latest).await.map_err(|error| error.to_string())
+}
+
+/// What the store says it cannot do, and changes of the future, are refused.
+async fn check_refusals(store: &dyn Store) -> std::result::Result<(), String> {
+    let future = ChangesRequest { tables: None, after: Sequence(u64::MAX) };
+    let answers = [
+        (Feature::History, store.snapshot(Freshness::Past(0)).await.map(drop), None),
+        (Feature::StagedWrites, store.stage().await.map(drop), None),
+        (Feature::ChangeFeed, store.changes(future).await.map(drop), Some(ErrorKind::Invalid)),
+    ];
+    for (feature, answer, otherwise) in answers {
+        let kind = answer.err().map(|error| error.kind());
+        let has = store.capabilities().features.has(feature);
+        let expected = if has { otherwise } else { Some(ErrorKind::Unsupported) };
+        // Of the past, that moment may not be known any more.
+        if kind != expected && !(has && feature == Feature::History) {
+            return Err(format!("asked for {feature}, the store says {kind:?}, not {expected:?}"));
+        }
+    }
+    Ok(())
 }
 
 async fn check_partitions(
@@ -170,44 +208,68 @@ mod tests {
     use super::super::emulate::complete_by_pieces;
     use super::super::{Atomicity, Capabilities, Features};
     use super::*;
+    use crate::env::ManualClock;
     use std::sync::Arc;
 
-    struct Naive(StoreRef);
+    /// A naive store, perhaps below something.
+    struct Naive {
+        naive: Arc<MemoryStore>,
+        store: StoreRef,
+    }
+
+    impl Naive {
+        /// One that has a past if it says so.
+        fn new(capabilities: Capabilities, piece_rows: usize) -> Self {
+            let naive = Arc::new(MemoryStore::with_history(capabilities, Arc::new(ManualClock::new(0))));
+            Self { store: complete_by_pieces(naive.clone(), piece_rows), naive }
+        }
+    }
 
     #[async_trait]
     impl Subject for Naive {
         fn store(&self) -> StoreRef {
-            self.0.clone()
+            self.store.clone()
         }
 
-        async fn disturb(&mut self, _: Disturbance) -> Result<()> {
+        async fn disturb(&mut self, disturbance: Disturbance) -> Result<()> {
+            if disturbance == Disturbance::Compact {
+                self.naive.forget_history();
+            }
             Ok(())
         }
     }
 
+    fn everything() -> Capabilities {
+        Capabilities { features: Features::ALL, ..MemoryStore::default().capabilities() }
+    }
+
+    /// `NYALA_BATTERY_SEEDS`, or so many.
+    fn seeds(default: u64) -> std::ops::Range<u64> {
+        let asked = std::env::var("NYALA_BATTERY_SEEDS").ok().and_then(|text| text.parse().ok());
+        0..asked.unwrap_or(default)
+    }
+
     #[tokio::test]
     async fn the_naive_store_agrees_with_itself() {
-        for seed in 0..4 {
-            let mut subject = Naive(Arc::new(MemoryStore::default()));
-            run(&mut subject, Settings { seed, steps: 150 }).await.expect("the same store twice");
+        for seed in seeds(4) {
+            let agreed = run(&mut Naive::new(everything(), 1), Settings { seed, steps: 150 }).await;
+            agreed.expect("the same store twice");
         }
     }
 
     /// Each feature missing in turn, then all that can be emulated, then also atomic batches.
     #[tokio::test]
     async fn what_a_store_lacks_is_emulated_or_refused() {
-        let all = MemoryStore::default().capabilities();
+        let all = everything();
         let without = |feature| Capabilities { features: all.features.without(feature), ..all };
         let mut lacking: Vec<_> = Feature::all().map(without).collect();
         let emulated = Feature::all().filter(|feature| feature.is_emulated());
         let features = emulated.fold(all.features, Features::without);
         lacking.push(Capabilities { features, ..all });
         lacking.push(Capabilities { features, atomicity: Atomicity::Row, ..all });
-        let seeds = std::env::var("NYALA_BATTERY_SEEDS").ok().and_then(|text| text.parse().ok());
-        for seed in 0..seeds.unwrap_or(3) {
+        for seed in seeds(3) {
             for capabilities in &lacking {
-                let store = Arc::new(MemoryStore::with_capabilities(*capabilities));
-                let mut subject = Naive(complete_by_pieces(store, 1 + seed as usize % 16));
+                let mut subject = Naive::new(*capabilities, 1 + seed as usize % 16);
                 let agreed = run(&mut subject, Settings { seed, steps: 150 }).await;
                 agreed.unwrap_or_else(|error| panic!("with {:?}: {error}", capabilities.features));
             }

@@ -1,12 +1,10 @@
 //! A change of a store, to be applied to two.
 
-use super::super::{
-    Alteration, Delete, Freshness, NewColumn, Operation, RowPlace, Store, Update, WriteBatch,
-};
+use super::super::{Alteration, Delete, Freshness, Operation, RowPlace, Store, Update, Upsert, WriteBatch};
 use super::generate::{Generator, KnownTable};
 use crate::error::{ErrorKind, Result};
 use crate::ids::{ColumnId, TableId};
-use crate::schema::{ColumnType, Encoding, Ranges, TableSchema};
+use crate::schema::{ColumnSchema, ColumnType, Encoding, Ranges, TableSchema};
 use crate::time::{TimeRange, partition_time, window_of_width};
 
 /// A change. Tables are those of the naive store.
@@ -133,14 +131,13 @@ impl Generator {
             true => Alteration::add_column(format!("column {id}"), generator.column_type()),
             false => {
                 let column = generator.new_column(id);
-                Alteration::AddColumn(NewColumn {
-                    name: column.name,
-                    column_type: column.column_type,
+                Alteration::AddColumn(ColumnSchema {
+                    // The store's choice, whatever it is here.
+                    id: ColumnId(7),
                     // One that rows must have needs a default, which not every store can give them.
                     nullable: column.nullable || !generator.chance(4),
                     default: column.default.filter(|_| generator.chance(3)),
-                    hidden: column.hidden,
-                    encoding: column.encoding,
+                    ..column
                 })
             }
         };
@@ -193,6 +190,14 @@ impl Generator {
     }
 }
 
+/// Gives the tables of a batch other ids.
+pub(super) fn rename_tables(batch: &mut WriteBatch, rename: impl Fn(TableId) -> TableId) {
+    for operation in &mut batch.operations {
+        let (Operation::Upsert(Upsert { table, .. }) | Operation::DeleteKeys { table, .. }) = operation;
+        *table = rename(*table);
+    }
+}
+
 impl Step {
     /// The same step with the tables renamed.
     fn with_tables(&self, rename: impl Fn(TableId) -> TableId) -> Self {
@@ -202,13 +207,7 @@ impl Step {
             Step::Alter(changes) => changes.iter_mut().for_each(|(table, _)| *table = rename(*table)),
             Step::DropTables(tables) => tables.iter_mut().for_each(|table| *table = rename(*table)),
             Step::DropPartitions(table, _) => *table = rename(*table),
-            Step::Write(batch) => {
-                for operation in &mut batch.operations {
-                    let (Operation::Upsert(super::super::Upsert { table, .. })
-                    | Operation::DeleteKeys { table, .. }) = operation;
-                    *table = rename(*table);
-                }
-            }
+            Step::Write(batch) => rename_tables(batch, rename),
             Step::Delete(delete) => delete.table = rename(delete.table),
             Step::Update(update) => update.table = rename(update.table),
         }

@@ -47,6 +47,12 @@ struct Emulated {
     piece_rows: usize,
 }
 
+struct EmulatedStage {
+    stage: Box<dyn Stage>,
+    features: Features,
+    piece_rows: usize,
+}
+
 struct EmulatedSnapshot {
     snapshot: SnapshotRef,
     features: Features,
@@ -126,6 +132,31 @@ impl Store for Emulated {
 
     async fn snapshot(&self, freshness: Freshness) -> Result<SnapshotRef> {
         Ok(Arc::new(self.snapshot_of(freshness).await?))
+    }
+
+    async fn stage(&self) -> Result<Box<dyn Stage>> {
+        let stage = self.store.stage().await?;
+        Ok(Box::new(EmulatedStage { stage, features: self.features(), piece_rows: self.piece_rows }))
+    }
+
+    async fn changes(&self, request: ChangesRequest) -> Result<Box<dyn ChangeStream>> {
+        self.store.changes(request).await
+    }
+}
+
+#[async_trait]
+impl Stage for EmulatedStage {
+    async fn write(&mut self, batch: WriteBatch) -> Result<WriteOutcome> {
+        self.stage.write(batch).await
+    }
+
+    async fn snapshot(&self) -> Result<SnapshotRef> {
+        let (features, piece_rows) = (self.features, self.piece_rows);
+        Ok(Arc::new(EmulatedSnapshot { snapshot: self.stage.snapshot().await?, features, piece_rows }))
+    }
+
+    async fn commit(self: Box<Self>) -> Result<Sequence> {
+        self.stage.commit().await
     }
 }
 

@@ -2,30 +2,43 @@
 //!
 //! It can be told to lack what a real store lacks, so that what is emulated above such stores is tried without them.
 
+mod changes;
 mod snapshot;
+mod stage;
 mod table;
 
 use super::*;
 use crate::env::ClockRef;
 use crate::error::Error;
 use crate::schema::Ranges;
+use changes::MemoryChanges;
 use snapshot::MemorySnapshot;
-use std::collections::BTreeMap;
+use stage::MemoryStage;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
-use table::Table;
+use table::{Key, Table};
 
 /// A store that keeps everything in ordered maps and copies a table to change it.
 pub struct MemoryStore {
-    state: Mutex<Arc<State>>,
+    shared: Arc<Shared>,
     capabilities: Capabilities,
+}
+
+/// What stages know of their store.
+#[derive(Default)]
+struct Shared {
+    state: Mutex<Arc<State>>,
     history: Option<History>,
 }
 
-/// What there was, by when it came to be.
+/// What there was, by when it came to be. The last one is what there is.
 struct History {
     clock: ClockRef,
     states: Mutex<Vec<(i64, Arc<State>)>>,
 }
+
+/// Keys that were written or deleted.
+type Touched = BTreeMap<TableId, BTreeSet<Key>>;
 
 #[derive(Clone, Default)]
 struct State {
@@ -70,6 +83,7 @@ impl State {
             let table = self.table_mut(id)?;
             if with_rows {
                 table.alter_rows(&alteration)?;
+                table.alterations += u64::from(!alteration.suits_staged_rows());
             }
             table.schema = Arc::new(schema);
         }
@@ -78,22 +92,46 @@ impl State {
         Ok(schema)
     }
 
-    fn write(&mut self, batch: &WriteBatch, atomicity: Atomicity) -> Result<WriteOutcome> {
+    fn write(&mut self, batch: &WriteBatch, atomicity: Atomicity) -> Result<(WriteOutcome, Touched)> {
         // What is wrong with a batch itself is said before what it meets.
         for operation in &batch.operations {
             operation.validate(&self.table(operation.table())?.schema)?;
         }
         let sequence = Sequence(self.sequence + 1);
         let mut outcome = WriteOutcome { sequence, affected: 0, conflicts: Vec::new() };
+        let mut touched = Touched::new();
         for (number, operation) in batch.operations.iter().enumerate() {
-            self.table_mut(operation.table())?.apply(number, operation, atomicity, &mut outcome)?;
+            let (table, mut keys) = (operation.table(), BTreeSet::new());
+            self.table_mut(table)?.apply(number, operation, atomicity, &mut outcome, &mut keys)?;
+            if !keys.is_empty() {
+                touched.entry(table).or_default().append(&mut keys);
+            }
         }
-        Ok(outcome)
+        Ok((outcome, touched))
+    }
+}
+
+impl Shared {
+    fn state(&self) -> Arc<State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
+        let mut guard = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = State::clone(&guard);
+        let answer = change(&mut state)?;
+        state.sequence += 1;
+        *guard = Arc::new(state);
+        if let Some(History { clock, states }) = &self.history {
+            let mut states = states.lock().unwrap_or_else(PoisonError::into_inner);
+            states.push((clock.now_ns(), guard.clone()));
+        }
+        Ok(answer)
     }
 }
 
 impl Default for MemoryStore {
-    /// One that can do all that needs no clock.
+    /// One that can do all that needs no past.
     fn default() -> Self {
         Self::with_capabilities(Capabilities {
             atomicity: Atomicity::Batch,
@@ -109,9 +147,8 @@ impl Default for MemoryStore {
 impl MemoryStore {
     /// One that can do no more than this, and has no past.
     pub fn with_capabilities(capabilities: Capabilities) -> Self {
-        let features = capabilities.features.without(Feature::History);
-        let capabilities = Capabilities { features, ..capabilities };
-        Self { state: Mutex::default(), capabilities, history: None }
+        let features = capabilities.features.without(Feature::History).without(Feature::ChangeFeed);
+        Self { shared: Arc::default(), capabilities: Capabilities { features, ..capabilities } }
     }
 
     /// One that judges a store which says this of itself: what is emulated it can do.
@@ -121,13 +158,20 @@ impl MemoryStore {
         Self::with_capabilities(Capabilities { features, ..capabilities })
     }
 
-    /// One that knows what it was, by the time of a clock.
-    pub fn with_history(clock: ClockRef) -> Self {
-        let mut store = Self::default();
-        store.capabilities.features = Features::ALL;
-        let beginning = (i64::MIN, store.state());
-        store.history = Some(History { clock, states: Mutex::new(vec![beginning]) });
-        store
+    /// One that can do no more than this, and knows what it was, by the time of a clock.
+    pub fn with_history(capabilities: Capabilities, clock: ClockRef) -> Self {
+        let beginning = (i64::MIN, Arc::default());
+        let history = Some(History { clock, states: Mutex::new(vec![beginning]) });
+        Self { shared: Arc::new(Shared { history, ..Shared::default() }), capabilities }
+    }
+
+    /// Forgets what it was before now.
+    pub fn forget_history(&self) {
+        if let Some(history) = &self.shared.history {
+            let mut states = history.states.lock().unwrap_or_else(PoisonError::into_inner);
+            let last = states.len() - 1;
+            states.drain(..last);
+        }
     }
 
     /// A snapshot of everything so far.
@@ -139,21 +183,18 @@ impl MemoryStore {
         Arc::new(MemorySnapshot { state, capabilities: self.capabilities })
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
-        let mut guard = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut state = State::clone(&guard);
-        let answer = change(&mut state)?;
-        state.sequence += 1;
-        *guard = Arc::new(state);
-        if let Some(History { clock, states }) = &self.history {
-            let mut states = states.lock().unwrap_or_else(PoisonError::into_inner);
-            states.push((clock.now_ns(), guard.clone()));
-        }
-        Ok(answer)
+    fn state(&self) -> Arc<State> {
+        self.shared.state()
     }
 
-    fn state(&self) -> Arc<State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
+        self.shared.change(change)
+    }
+
+    /// The past, which whoever has a feature that needs it has.
+    fn history(&self, feature: Feature) -> Result<&History> {
+        self.capabilities.need(feature)?;
+        Ok(self.shared.history.as_ref().expect("a store without it lacks the feature"))
     }
 
     /// Refuses alterations the store says it cannot do.
@@ -161,6 +202,14 @@ impl MemoryStore {
         let mut needed =
             changes.iter().flat_map(|(_, alterations)| alterations).filter_map(Alteration::feature);
         needed.try_for_each(|feature| self.capabilities.need(feature))
+    }
+}
+
+/// Refuses demands that the store says it cannot judge.
+fn check_demands(capabilities: &Capabilities, batch: &WriteBatch) -> Result<()> {
+    match batch.operations.iter().any(|operation| operation.demand().is_some()) {
+        true => capabilities.need(Feature::ConditionalRows),
+        false => Ok(()),
     }
 }
 
@@ -221,10 +270,8 @@ impl Store for MemoryStore {
     }
 
     async fn write(&self, batch: WriteBatch) -> Result<WriteOutcome> {
-        if batch.operations.iter().any(|operation| operation.demand().is_some()) {
-            self.capabilities.need(Feature::ConditionalRows)?;
-        }
-        self.change(|state| state.write(&batch, self.capabilities.atomicity))
+        check_demands(&self.capabilities, &batch)?;
+        self.change(|state| Ok(state.write(&batch, self.capabilities.atomicity)?.0))
     }
 
     async fn delete(&self, delete: Delete) -> Result<Sequence> {
@@ -255,11 +302,21 @@ impl Store for MemoryStore {
             }
             Freshness::Past(time_ns) => time_ns,
         };
-        self.capabilities.need(Feature::History)?;
-        let history = self.history.as_ref().expect("whoever has the feature has a history");
-        let states = history.states.lock().unwrap_or_else(PoisonError::into_inner);
-        let after = states.partition_point(|(since_ns, _)| *since_ns <= time_ns);
-        Ok(self.snapshot_of(states[after - 1].1.clone()))
+        let states = &self.history(Feature::History)?.states;
+        let states = states.lock().unwrap_or_else(PoisonError::into_inner);
+        match states.partition_point(|(since_ns, _)| *since_ns <= time_ns) {
+            0 => Err(Error::missing(format!("what was at time {time_ns} is not known any more"))),
+            after => Ok(self.snapshot_of(states[after - 1].1.clone())),
+        }
+    }
+
+    async fn stage(&self) -> Result<Box<dyn Stage>> {
+        self.capabilities.need(Feature::StagedWrites)?;
+        Ok(Box::new(MemoryStage::open(self.shared.clone(), self.capabilities)))
+    }
+
+    async fn changes(&self, request: ChangesRequest) -> Result<Box<dyn ChangeStream>> {
+        Ok(Box::new(MemoryChanges::new(self.history(Feature::ChangeFeed)?, &request)?))
     }
 }
 
@@ -267,6 +324,7 @@ impl Store for MemoryStore {
 mod tests {
     use super::*;
     use crate::env::ManualClock;
+    use crate::error::ErrorKind;
     use crate::ids::{ColumnId, SeriesId};
     use arrow_array::{ArrayRef, Float64Array, TimestampNanosecondArray, UInt32Array};
 
@@ -318,7 +376,8 @@ mod tests {
     #[tokio::test]
     async fn the_past_is_there_for_who_has_a_clock() -> Result<()> {
         let clock = Arc::new(ManualClock::new(100));
-        let store = MemoryStore::with_history(clock.clone());
+        let all = Capabilities { features: Features::ALL, ..MemoryStore::default().capabilities };
+        let store = MemoryStore::with_history(all, clock.clone());
         let table = store.create_table(TableSchema::measurement("cpu", 10)).await?;
         store.alter_table(table, vec![Alteration::add_column("v", ColumnType::Float64)]).await?;
         clock.set(200);
@@ -329,6 +388,10 @@ mod tests {
             let past = store.snapshot(Freshness::Past(time_ns)).await?;
             assert_eq!(past.estimate_rows(table, TimeRange::ALL).await.ok(), rows, "at {time_ns}");
         }
+        store.forget_history();
+        let error = store.snapshot(Freshness::Past(199)).await.err().expect("it is forgotten");
+        assert_eq!(error.kind(), ErrorKind::Missing);
+        store.snapshot(Freshness::Past(200)).await?;
         let without = MemoryStore::default();
         let error = without.snapshot(Freshness::Past(0)).await.err().expect("there is no past");
         assert_eq!(error.to_string(), "this store has no reads of the past");

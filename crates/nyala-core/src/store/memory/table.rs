@@ -6,12 +6,12 @@ use super::super::{
 };
 use crate::error::{Error, Result};
 use crate::ids::{ColumnId, SeriesId};
-use crate::schema::{ColumnType, Ranges, TableSchema};
+use crate::schema::{ColumnType, KeySpan, Ranges, TableSchema};
 use crate::store::convert::value_at;
 use crate::time::{TimeRange, partition_time};
 use crate::value::Value;
 use arrow_array::ArrayRef;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -21,21 +21,25 @@ pub(super) type Row = BTreeMap<ColumnId, Value>;
 #[derive(Clone)]
 pub(super) struct Table {
     pub(super) schema: Arc<TableSchema>,
-    pub(super) rows: BTreeMap<Key, Row>,
+    /// Whoever writes a row, also as it was, makes a new one.
+    pub(super) rows: BTreeMap<Key, Arc<Row>>,
+    /// How often its schema was changed in a way that does not suit staged rows.
+    pub(super) alterations: u64,
 }
 
 impl Table {
     pub(super) fn new(schema: TableSchema) -> Self {
-        Self { schema: Arc::new(schema), rows: BTreeMap::new() }
+        Self { schema: Arc::new(schema), rows: BTreeMap::new(), alterations: 0 }
     }
 
-    /// Applies an operation, which is the one with a number in its batch.
+    /// Applies an operation, which is the one with a number in its batch; adds the keys that it writes or deletes.
     pub(super) fn apply(
         &mut self,
         number: usize,
         operation: &Operation,
         atomicity: Atomicity,
         outcome: &mut WriteOutcome,
+        touched: &mut BTreeSet<Key>,
     ) -> Result<()> {
         let leaves_out = operation.ignores() || atomicity == Atomicity::Row;
         let key_arrays = self.key_arrays(operation);
@@ -52,6 +56,7 @@ impl Table {
                 continue;
             }
             outcome.affected += 1;
+            touched.insert(key.clone());
             match operation {
                 Operation::DeleteKeys { .. } => drop(self.rows.remove(&key)),
                 Operation::Upsert(upsert) => self.put(upsert, row, key, !exists)?,
@@ -73,7 +78,7 @@ impl Table {
     fn put(&mut self, upsert: &Upsert, row: usize, key: Key, comes_into_being: bool) -> Result<()> {
         self.check_range(&key)?;
         let schema = self.schema.clone();
-        let cells = self.rows.entry(key).or_default();
+        let mut cells = self.rows.get(&key).map(|row| Row::clone(row)).unwrap_or_default();
         if comes_into_being {
             let defaults =
                 schema.demanding_columns().filter_map(|column| Some((column.id, column.default.clone()?)));
@@ -86,20 +91,27 @@ impl Table {
                 cells.remove(&column.column);
             }
         }
+        self.rows.insert(key, Arc::new(cells));
         Ok(())
     }
 
     /// Refuses a key that lies in no range.
     fn check_range(&self, key: &Key) -> Result<()> {
-        let Ranges::Keys { spans, .. } = &self.schema.partitioning.ranges else { return Ok(()) };
-        let values = self.range_values(key);
-        match spans.iter().any(|span| span.contains(&values)) {
-            true => Ok(()),
-            false => Err(Error::missing(format!(
-                "no range of table {} holds {values:?}",
-                self.schema.shown_name()
+        match self.schema.partitioning.ranges {
+            Ranges::Keys { .. } if self.span_of(key).is_none() => Err(Error::missing(format!(
+                "no range of table {} holds {:?}",
+                self.schema.shown_name(),
+                self.range_values(key)
             ))),
+            _ => Ok(()),
         }
+    }
+
+    /// The range of keys that holds a key.
+    pub(super) fn span_of(&self, key: &Key) -> Option<&KeySpan> {
+        let Ranges::Keys { spans, .. } = &self.schema.partitioning.ranges else { return None };
+        let values = self.range_values(key);
+        spans.iter().find(|span| span.contains(&values))
     }
 
     /// The values of a key that ranges are about.
@@ -115,10 +127,14 @@ impl Table {
             Alteration::AddColumn(column) => {
                 if let Some(default) = &column.default {
                     let id = self.schema.next_column;
-                    self.rows.values_mut().for_each(|row| drop(row.insert(id, default.clone())));
+                    for row in self.rows.values_mut() {
+                        Arc::make_mut(row).insert(id, default.clone());
+                    }
                 }
             }
-            Alteration::DropColumn(id) => self.rows.values_mut().for_each(|row| drop(row.remove(id))),
+            Alteration::DropColumn(id) => {
+                self.rows.values_mut().for_each(|row| drop(Arc::make_mut(row).remove(id)));
+            }
             Alteration::SetNullable(id, false)
                 if !self.schema.is_key(*id) && self.rows.values().any(|row| !row.contains_key(id)) =>
             {
@@ -144,13 +160,14 @@ impl Table {
     pub(super) fn update(&mut self, update: &Update) -> u64 {
         let keys = self.keys(&update.rows, &update.predicates);
         for key in &keys {
-            let row = self.rows.entry(key.clone()).or_default();
+            let mut row = self.rows.get(key).map(|row| Row::clone(row)).unwrap_or_default();
             for (column, value) in &update.assignments {
                 match value {
                     Some(value) => drop(row.insert(*column, value.clone())),
                     None => drop(row.remove(column)),
                 }
             }
+            self.rows.insert(key.clone(), Arc::new(row));
         }
         keys.len() as u64
     }
@@ -176,7 +193,7 @@ impl Table {
             |range, keys, rows| PartitionInfo { id: 0, range, keys, rows, disk_bytes: 0, memory_bytes: 0 };
         let mut partitions = Vec::new();
         if let Ranges::Keys { spans, .. } = &self.schema.partitioning.ranges {
-            let rows = |span: &crate::schema::KeySpan| {
+            let rows = |span: &KeySpan| {
                 self.rows.keys().filter(|key| span.contains(&self.range_values(key))).count() as u64
             };
             partitions.extend(spans.iter().map(|span| info(TimeRange::ALL, Some(span.clone()), rows(span))));
@@ -204,6 +221,7 @@ impl Table {
     pub(super) fn select(&self, selection: &RowSelection, predicates: &[Predicate]) -> Vec<(&Key, &Row)> {
         self.rows
             .iter()
+            .map(|(key, row)| (key, &**row))
             .filter(|(key, _)| selects(selection, key))
             .filter(|(key, row)| predicates.iter().all(|p| p.comparison.holds(self.cell(key, row, p.column))))
             .collect()

@@ -1,10 +1,11 @@
 //! The largest, smallest or some values of a window: `top`, `bottom`, `sample`.
 
+use super::Reduced;
 use super::datum::Datum;
 use super::kept::Item;
-use super::{Reduced, RowId};
 use crate::plan::Function;
 use hashbrown::HashMap;
+use nyala_exec::aggregate::RowId;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 

@@ -1,21 +1,16 @@
 //! Types of values, as functions see them.
 
 use super::kept::{Kept, mode};
-use crate::exec::column::Column;
+use nyala_exec::Column;
 
 /// A type of values.
 pub trait Datum: Clone + PartialOrd {
     type Key: std::hash::Hash + Eq;
     fn key(&self) -> Self::Key;
     fn to_float(&self) -> f64;
-    /// Adds as the type adds: integers wrap around.
-    fn plus(&self, other: &Self) -> Self;
+    /// Subtracts as the type does: integers wrap around.
     fn minus(&self, other: &Self) -> Self;
     fn column(values: Vec<Option<Self>>) -> Column;
-    /// Whether `first` takes it rather than another value of the same time: the larger, but of booleans false.
-    fn is_first_before(&self, other: &Self) -> bool {
-        self > other
-    }
     /// The most frequent of some values.
     fn mode<K: Kept<Self>>(kept: Vec<K>) -> Self {
         mode(kept)
@@ -27,7 +22,7 @@ pub trait Datum: Clone + PartialOrd {
 }
 
 macro_rules! number_datum {
-    ($type:ty, $key:ty, $variant:ident, $to_key:expr, $plus:expr, $minus:expr) => {
+    ($type:ty, $key:ty, $variant:ident, $to_key:expr, $minus:expr) => {
         impl Datum for $type {
             type Key = $key;
             fn key(&self) -> $key {
@@ -35,9 +30,6 @@ macro_rules! number_datum {
             }
             fn to_float(&self) -> f64 {
                 *self as f64
-            }
-            fn plus(&self, other: &Self) -> Self {
-                $plus(*self, *other)
             }
             fn minus(&self, other: &Self) -> Self {
                 $minus(*self, *other)
@@ -49,9 +41,9 @@ macro_rules! number_datum {
     };
 }
 
-number_datum!(f64, u64, Float, f64::to_bits, |a, b| a + b, |a, b| a - b);
-number_datum!(i64, i64, Integer, |value| value, i64::wrapping_add, i64::wrapping_sub);
-number_datum!(u64, u64, Unsigned, |value| value, u64::wrapping_add, u64::wrapping_sub);
+number_datum!(f64, u64, Float, f64::to_bits, |a, b| a - b);
+number_datum!(i64, i64, Integer, |value| value, i64::wrapping_sub);
+number_datum!(u64, u64, Unsigned, |value| value, u64::wrapping_sub);
 
 impl Datum for String {
     type Key = String;
@@ -60,9 +52,6 @@ impl Datum for String {
     }
     fn to_float(&self) -> f64 {
         f64::NAN
-    }
-    fn plus(&self, _other: &Self) -> Self {
-        self.clone()
     }
     fn minus(&self, _other: &Self) -> Self {
         self.clone()
@@ -83,17 +72,11 @@ impl Datum for bool {
     fn to_float(&self) -> f64 {
         f64::NAN
     }
-    fn plus(&self, other: &Self) -> Self {
-        *self || *other
-    }
     fn minus(&self, other: &Self) -> Self {
         *self != *other
     }
     fn column(values: Vec<Option<Self>>) -> Column {
         Column::Boolean(values.into())
-    }
-    fn is_first_before(&self, other: &Self) -> bool {
-        !*self && *other
     }
     /// Of as many of both it is true.
     fn mode<K: Kept<Self>>(kept: Vec<K>) -> Self {

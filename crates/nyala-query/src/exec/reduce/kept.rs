@@ -1,7 +1,7 @@
 //! Rows that a window keeps until its end, and what is found among them.
 
-use super::RowId;
 use super::datum::Datum;
+use nyala_exec::aggregate::RowId;
 use std::cmp::Ordering;
 
 /// A row that was kept, or what of it is needed.

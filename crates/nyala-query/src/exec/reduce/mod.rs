@@ -7,21 +7,20 @@ mod passes;
 mod pieces;
 mod rank;
 mod references;
-mod slots;
 mod state;
 mod tag_sets;
 
 pub use passes::{KeySearch, SquareSums};
 pub use references::References;
-pub use slots::{NO_SLOT, WindowSlots};
 pub use tag_sets::TagSets;
 
-use super::column::Column;
-use super::memory::{Held, QueryMemory};
 use crate::plan::Function;
-use arrow_array::Array;
+use arrow_array::{Array, BooleanArray};
 use kept::Item;
 use nyala_core::Result;
+use nyala_exec::aggregate::{Accumulator, NO_SLOT, Reduction, RowId};
+use nyala_exec::memory::Held;
+use nyala_exec::{Column, QueryMemory};
 use state::State;
 
 /// One reduced window.
@@ -35,40 +34,6 @@ pub struct Reduced<T> {
     pub time_ns: i64,
     /// The row that was selected.
     pub row: RowId,
-}
-
-/// A row among those that were fed: which feed, and which row of it.
-pub type RowId = (u32, u32);
-
-/// The reduced windows of one call, ascending.
-pub struct Reduction {
-    /// Which windows.
-    pub windows: Vec<u32>,
-    /// Their values.
-    pub values: Column,
-    /// Times of the selected rows, ns.
-    pub times_ns: Vec<i64>,
-    /// The selected rows.
-    pub rows: Vec<RowId>,
-}
-
-impl Reduction {
-    /// No window.
-    pub fn nothing() -> Self {
-        Self { windows: Vec::new(), values: Column::Null(0), times_ns: Vec::new(), rows: Vec::new() }
-    }
-
-    /// Adds the windows of the next slice: later ones when going forwards, else earlier ones.
-    pub fn append(&mut self, more: Reduction, ascending: bool) {
-        let own = std::mem::replace(self, Self::nothing());
-        let (earlier, later) = if ascending { (own, more) } else { (more, own) };
-        *self = Reduction {
-            windows: [earlier.windows, later.windows].concat(),
-            values: Column::concatenate(&[earlier.values, later.values]),
-            times_ns: [earlier.times_ns, later.times_ns].concat(),
-            rows: [earlier.rows, later.rows].concat(),
-        };
-    }
 }
 
 /// What is shown of rows that are selected, and has to be kept.
@@ -93,6 +58,7 @@ pub struct Reducer {
 }
 
 enum States {
+    Aggregate(Accumulator),
     Float(State<f64>),
     Integer(State<i64>),
     Unsigned(State<u64>),
@@ -116,6 +82,17 @@ impl Reducer {
     ) -> Result<()> {
         let feed = self.feeds;
         self.feeds += 1;
+        if let Some(aggregate) = self.function.aggregate() {
+            let turned = self.turned(column);
+            let column = turned.as_ref().unwrap_or(column);
+            if self.states.is_none() {
+                self.states = Accumulator::of(aggregate, column).map(States::Aggregate);
+            }
+            if let Some(States::Aggregate(accumulator)) = &mut self.states {
+                accumulator.feed(feed, times_ns, slots, column);
+            }
+            return Ok(());
+        }
         let mut bytes = 0;
         macro_rules! add {
             ($variant:ident, $array:expr, $value:expr) => {{
@@ -157,6 +134,7 @@ impl Reducer {
     fn visit_rows(&mut self, visit: &mut dyn FnMut(&mut RowId)) {
         match &mut self.states {
             None => {}
+            Some(States::Aggregate(accumulator)) => accumulator.visit_rows(visit),
             Some(States::Float(state)) => state.visit_rows(visit),
             Some(States::Integer(state)) => state.visit_rows(visit),
             Some(States::Unsigned(state)) => state.visit_rows(visit),
@@ -165,16 +143,33 @@ impl Reducer {
         }
     }
 
-    /// The reduced windows; `order` is that of the slots.
-    pub fn finish(self, order: &[(u32, u32)]) -> Reduction {
+    /// Of several booleans at one time InfluxDB's `first` takes false, the store's the greatest: they are turned around,
+    /// before and after.
+    fn turned(&self, column: &Column) -> Option<Column> {
+        match column {
+            Column::Boolean(array) if self.function == Function::First => {
+                let values = BooleanArray::new(!array.values(), array.nulls().cloned());
+                Some(Column::Boolean(values))
+            }
+            _ => None,
+        }
+    }
+
+    /// The reduced windows, and their rows where these were selected; `order` is that of the slots.
+    pub fn finish(mut self, order: &[(u32, u32)]) -> (Reduction, Vec<RowId>) {
         let function = self.function;
-        match self.states {
-            None => Reduction::nothing(),
-            Some(States::Float(state)) => state.finish(function, order),
-            Some(States::Integer(state)) => state.finish(function, order),
-            Some(States::Unsigned(state)) => state.finish(function, order),
-            Some(States::String(state)) => state.finish(function, order),
-            Some(States::Boolean(state)) => state.finish(function, order),
+        let Some(states) = self.states.take() else { return (Reduction::nothing(), Vec::new()) };
+        match states {
+            States::Aggregate(accumulator) => {
+                let (reduction, rows) = accumulator.finish(order);
+                let values = self.turned(&reduction.values).unwrap_or(reduction.values);
+                (Reduction { values, ..reduction }, rows)
+            }
+            States::Float(state) => state.finish(function, order),
+            States::Integer(state) => state.finish(function, order),
+            States::Unsigned(state) => state.finish(function, order),
+            States::String(state) => state.finish(function, order),
+            States::Boolean(state) => state.finish(function, order),
         }
     }
 }
@@ -182,8 +177,9 @@ impl Reducer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exec::column::Scalar;
     use nyala_core::store::Windows;
+    use nyala_exec::aggregate::WindowSlots;
+    use nyala_exec::column::Scalar;
 
     /// The values of the windows of 10 ns that have any.
     fn reduced(function: Function, rows: &[(i64, Column)]) -> Vec<(u32, Option<Scalar>)> {
@@ -195,7 +191,7 @@ mod tests {
             let slots = slots.of_times(&windows, &[*time_ns]).unwrap();
             reducer.feed(&[*time_ns], &slots, None, column).unwrap();
         }
-        let reduction = reducer.finish(&slots.in_order());
+        let (reduction, _) = reducer.finish(&slots.in_order());
         let windows = reduction.windows.iter().enumerate();
         windows.map(|(row, window)| (*window, reduction.values.scalar(row))).collect()
     }

@@ -1,13 +1,14 @@
 //! Functions of all values of a window that go through them several times instead of keeping them.
 
+use super::Reduced;
 use super::kept::{mean_of_middle, percentile_rank};
 use super::rank::{RankSearch, Step};
 use super::state::collect;
-use super::{Reduced, Reduction};
-use crate::exec::column::Column;
 use crate::plan::Function;
 use arrow_array::{Array, Float64Array, Int64Array, UInt64Array};
 use nyala_core::TimeRange;
+use nyala_exec::Column;
+use nyala_exec::aggregate::Reduction;
 
 const SIGN: u64 = 1 << 63;
 
@@ -86,10 +87,10 @@ impl KeySearch {
     pub fn finish(self) -> Reduction {
         let (Some(number), Some(high)) = (self.number, self.found) else { return Reduction::nothing() };
         match (self.low, number) {
-            (Some(low), number) => collect([reduced(number.mean_of_middle(low, high), 0)].into_iter()),
-            (None, Number::Float) => collect([reduced(float_of(high), time_of(high))].into_iter()),
-            (None, Number::Integer) => collect([reduced(integer_of(high), time_of(high))].into_iter()),
-            (None, Number::Unsigned) => collect([reduced(unsigned_of(high), time_of(high))].into_iter()),
+            (Some(low), number) => collect([reduced(number.mean_of_middle(low, high), 0)].into_iter()).0,
+            (None, Number::Float) => collect([reduced(float_of(high), time_of(high))].into_iter()).0,
+            (None, Number::Integer) => collect([reduced(integer_of(high), time_of(high))].into_iter()).0,
+            (None, Number::Unsigned) => collect([reduced(unsigned_of(high), time_of(high))].into_iter()).0,
         }
     }
 }
@@ -121,8 +122,8 @@ impl SquareSums {
     pub fn finish(self) -> Reduction {
         match self.count {
             0 => Reduction::nothing(),
-            1 => collect([reduced(f64::NAN, 0)].into_iter()),
-            count => collect([reduced((self.squares / (count - 1) as f64).sqrt(), 0)].into_iter()),
+            1 => collect([reduced(f64::NAN, 0)].into_iter()).0,
+            count => collect([reduced((self.squares / (count - 1) as f64).sqrt(), 0)].into_iter()).0,
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Other columns of the rows that may be selected.
 
-use super::{Reducer, RowId};
-use crate::exec::column::Column;
-use crate::exec::memory::{Held, QueryMemory};
+use super::Reducer;
 use nyala_core::Result;
+use nyala_exec::aggregate::RowId;
+use nyala_exec::memory::Held;
+use nyala_exec::{Column, QueryMemory};
 
 /// Columns are thinned out when they take more than this, and twice what they took after the last time.
 const THINNED_BYTES_MIN: usize = 1 << 20;

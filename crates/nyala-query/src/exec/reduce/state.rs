@@ -1,19 +1,16 @@
-//! What a function holds of each window while rows come.
+//! What a function holds of each window while rows come, where it is more than a value or two.
 
 use super::best::Best;
 use super::datum::Datum;
 use super::kept::{Bare, Item, Kept, Timed, by_value, median, percentile, stddev};
 use super::pieces::Pieces;
-use super::{Reduced, Reduction, RowId, Shown};
+use super::{Reduced, Shown};
 use crate::plan::Function;
 use hashbrown::HashMap;
+use nyala_exec::aggregate::{Reduction, RowId};
 
 /// The states of a function, per window.
 pub enum State<T: Datum> {
-    Count(Vec<u64>),
-    Sum(Vec<Option<(T, u64)>>),
-    Chosen(Function, Vec<Option<Item<T>>>),
-    Extremes(Vec<Option<(T, T)>>),
     Bare(Vec<Pieces<Bare<T>>>),
     Timed(Vec<Pieces<Timed<T>>>),
     Items(Vec<Pieces<Item<T>>>),
@@ -31,55 +28,26 @@ fn slot_of<S: Default>(states: &mut Vec<S>, slot: usize) -> &mut S {
 
 impl<T: Datum> State<T> {
     pub fn new(function: Function, ascending: bool, shown: Shown) -> Self {
-        use Function::{
-            Bottom, Count, CountDistinct, Distinct, First, Last, Max, Mean, Median, Min, Mode, Percentile,
-            Sample, Spread, Stddev, Sum, Top,
-        };
+        use Function::{CountDistinct, Distinct, Mode, Percentile};
         if let Some(best) = Best::of(function, ascending) {
             return State::Best(best);
         }
         match function {
-            Count => State::Count(Vec::new()),
-            Sum | Mean => State::Sum(Vec::new()),
-            First | Last | Min | Max => State::Chosen(function, Vec::new()),
-            Spread => State::Extremes(Vec::new()),
             Distinct | CountDistinct => State::Distinct(ascending, Vec::new()),
-            Median | Stddev | Top(_) | Bottom(_) | Sample { .. } => State::Bare(Vec::new()),
             Mode => State::Timed(Vec::new()),
             Percentile(_) => match shown {
                 Shown::Values => State::Bare(Vec::new()),
                 Shown::Times => State::Timed(Vec::new()),
                 Shown::Rows => State::Items(Vec::new()),
             },
+            // Medians and deviations; others have states of their own.
+            _ => State::Bare(Vec::new()),
         }
     }
 
     /// Adds a row to a window, and tells by how many bytes that grows what is held.
     pub fn add(&mut self, slot: usize, item: Item<T>) -> usize {
         match self {
-            State::Count(counts) => *slot_of(counts, slot) += 1,
-            State::Sum(sums) => {
-                let state = slot_of(sums, slot);
-                *state = Some(match state.take() {
-                    Some((sum, count)) => (sum.plus(&item.value), count + 1),
-                    None => (item.value, 1),
-                });
-            }
-            State::Chosen(function, chosen) => {
-                let state = slot_of(chosen, slot);
-                if state.as_ref().is_none_or(|old| prefers(*function, &item, old)) {
-                    *state = Some(item);
-                }
-            }
-            State::Extremes(extremes) => {
-                let state = slot_of(extremes, slot);
-                match state {
-                    None => *state = Some((item.value.clone(), item.value)),
-                    Some((least, _)) if item.value < *least => *least = item.value,
-                    Some((_, most)) if item.value > *most => *most = item.value,
-                    Some(_) => {}
-                }
-            }
             State::Best(best) => return best.add(slot, None, item),
             State::Bare(kept) => return keep(kept, slot, item),
             State::Timed(kept) => return keep(kept, slot, item),
@@ -107,7 +75,6 @@ impl<T: Datum> State<T> {
     /// Visits the rows that can still be selected.
     pub fn visit_rows(&mut self, visit: &mut dyn FnMut(&mut RowId)) {
         match self {
-            State::Chosen(_, chosen) => chosen.iter_mut().flatten().for_each(|item| visit(&mut item.row)),
             State::Items(kept) => {
                 kept.iter_mut().flat_map(Pieces::iter_mut).for_each(|item| visit(&mut item.row));
             }
@@ -115,35 +82,13 @@ impl<T: Datum> State<T> {
                 seen.iter_mut().flat_map(HashMap::values_mut).for_each(|item| visit(&mut item.row));
             }
             State::Best(best) => best.visit_rows(visit),
-            State::Count(_) | State::Sum(_) | State::Extremes(_) | State::Bare(_) | State::Timed(_) => {}
+            State::Bare(_) | State::Timed(_) => {}
         }
     }
 
     /// The reduced windows.
-    pub fn finish(self, function: Function, order: &[(u32, u32)]) -> Reduction {
+    pub fn finish(self, function: Function, order: &[(u32, u32)]) -> (Reduction, Vec<RowId>) {
         match self {
-            State::Count(counts) => {
-                let reduced = in_order(counts, order).filter(|(_, count)| *count > 0);
-                collect(reduced.map(|(window, count)| plain(window, Some(count as i64))))
-            }
-            State::Sum(sums) => {
-                let sums = in_order(sums, order).filter_map(|(window, sum)| Some((window, sum?)));
-                match function {
-                    Function::Mean => collect(
-                        sums.map(|(window, (sum, count))| plain(window, Some(sum.to_float() / count as f64))),
-                    ),
-                    _ => collect(sums.map(|(window, (sum, _))| plain(window, Some(sum)))),
-                }
-            }
-            State::Chosen(_, chosen) => {
-                collect(in_order(chosen, order).filter_map(|(window, item)| Some(selected(window, item?))))
-            }
-            State::Extremes(extremes) => {
-                collect(in_order(extremes, order).filter_map(|(window, extremes)| {
-                    let (least, most) = extremes?;
-                    Some(plain(window, Some(most.minus(&least))))
-                }))
-            }
             State::Best(best) => collect(best.finish(order)),
             State::Bare(kept) => finish_kept(kept, function, order),
             State::Timed(kept) => finish_kept(kept, function, order),
@@ -181,7 +126,7 @@ fn finish_kept<T: Datum, K: Kept<T>>(
     kept: Vec<Pieces<K>>,
     function: Function,
     order: &[(u32, u32)],
-) -> Reduction {
+) -> (Reduction, Vec<RowId>) {
     let kept = in_order(kept, order)
         .filter(|(_, kept)| !kept.is_empty())
         .map(|(window, kept)| (window, kept.into_vec()));
@@ -212,7 +157,7 @@ fn selected<T>(window: u32, item: Item<T>) -> Reduced<T> {
 }
 
 /// Reduced windows as columns.
-pub fn collect<T: Datum>(reduced: impl Iterator<Item = Reduced<T>>) -> Reduction {
+pub fn collect<T: Datum>(reduced: impl Iterator<Item = Reduced<T>>) -> (Reduction, Vec<RowId>) {
     let (mut windows, mut values, mut times_ns, mut rows) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for reduced in reduced {
         windows.push(reduced.window);
@@ -220,16 +165,5 @@ pub fn collect<T: Datum>(reduced: impl Iterator<Item = Reduced<T>>) -> Reduction
         times_ns.push(reduced.time_ns);
         rows.push(reduced.row);
     }
-    Reduction { windows, values: T::column(values), times_ns, rows }
-}
-
-fn prefers<T: Datum>(function: Function, item: &Item<T>, old: &Item<T>) -> bool {
-    let at_once = item.time_ns == old.time_ns;
-    let earlier_equal = item.value == old.value && item.time_ns < old.time_ns;
-    match function {
-        Function::First => item.time_ns < old.time_ns || (at_once && item.value.is_first_before(&old.value)),
-        Function::Last => item.time_ns > old.time_ns || (at_once && item.value > old.value),
-        Function::Min => item.value < old.value || earlier_equal,
-        _ => item.value > old.value || earlier_equal,
-    }
+    (Reduction { windows, values: T::column(values), times_ns }, rows)
 }

@@ -1,9 +1,9 @@
 //! The tag sets of rows, numbered as they are met.
 
-use crate::exec::column::Column;
-use crate::exec::memory::{Held, QueryMemory};
 use hashbrown::HashMap;
 use nyala_core::Result;
+use nyala_exec::memory::Held;
+use nyala_exec::{Column, QueryMemory};
 
 /// What a tag set takes beside its text, bytes, about.
 const TAG_SET_BYTES: usize = 64;

@@ -2,8 +2,9 @@
 
 use super::number::{Number, Output, points};
 use super::{Finish, Series, Transform, at_once};
-use crate::plan::{Plan, WindowRule};
+use crate::plan::Plan;
 use nyala_core::Result;
+use nyala_exec::WindowRule;
 use std::marker::PhantomData;
 
 /// `integral`: trapezia between points, cut where a window ends.
@@ -28,12 +29,12 @@ impl<T: Number> Integral<T> {
         // times asked for begin.
         let begin_ns = match plan.ascending {
             true if T::IS_WHOLE => plan.aggregate_time_ns(),
-            false if T::IS_WHOLE => plan.last_ns.saturating_add(1),
+            false if T::IS_WHOLE => plan.times.last_ns.saturating_add(1),
             _ => 0,
         };
         Self {
             unit_ns: unit_ns as f64,
-            windows: plan.windows,
+            windows: plan.groups.windows,
             ascending: plan.ascending,
             previous: None,
             window_ns: (begin_ns, i64::MAX),

@@ -13,10 +13,9 @@ mod integral;
 mod moving_average;
 mod number;
 
-use super::column::Column;
-use super::memory::QueryMemory;
-use crate::plan::{CallPlan, Plan, Transformation, ValueType};
+use crate::plan::{CallPlan, Plan, Transformation};
 use nyala_core::Result;
+use nyala_exec::{Column, QueryMemory, ValueType};
 use std::future::{Future, ready};
 use std::pin::Pin;
 

@@ -2,8 +2,9 @@
 
 use super::number::{Number, Output, points};
 use super::{Series, Transform};
-use crate::exec::memory::{Held, QueryMemory};
 use nyala_core::Result;
+use nyala_exec::QueryMemory;
+use nyala_exec::memory::Held;
 
 /// `moving_average`: a sum to which each value is added and from which the oldest is taken.
 pub struct MovingAverage<T> {

@@ -1,10 +1,10 @@
 //! The types of numbers that points have, so that an operator is written once for all of them.
 
 use super::Series;
-use crate::exec::column::Column;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
 use arrow_array::{ArrowPrimitiveType, PrimitiveArray};
 use arrow_buffer::ArrowNativeType;
+use nyala_exec::Column;
 
 /// A type of numbers. Integers wrap around, as InfluxDB's do.
 pub trait Number: ArrowNativeType {

@@ -6,8 +6,8 @@
 use super::number::{push_integer, push_unsigned};
 use super::time::Epoch;
 use arrow_array::Array;
-use nyala_query::exec::Frame;
-use nyala_query::exec::column::{Column, Scalar, list};
+use nyala_exec::column::list;
+use nyala_exec::{Column, Frame, Scalar};
 use std::io::Write;
 use std::ops::Range;
 use std::sync::Arc;

@@ -11,10 +11,9 @@ use super::tags::WrittenTags;
 use super::text::push_string;
 use super::time::{Epoch, WrittenTimes};
 use arrow_array::{Array, Float64Array, Int64Array};
-use nyala_query::exec::column::{Column, Scalar, list};
-use nyala_query::exec::tag::TagColumn;
-use nyala_query::exec::{Frame, Sheet};
-use nyala_query::influxql::Zone;
+use nyala_exec::column::list;
+use nyala_exec::tag::TagColumn;
+use nyala_exec::{Column, Frame, Scalar, Sheet, Zone};
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -6,8 +6,8 @@
 use super::series::{SeriesName, SeriesWriter};
 use super::time::Epoch;
 use arrow_array::Array;
-use nyala_query::exec::Frame;
-use nyala_query::exec::column::{Column, Scalar, list};
+use nyala_exec::column::list;
+use nyala_exec::{Column, Frame, Scalar};
 use std::ops::Range;
 
 /// The extension that holds a time: seconds (i64) and nanoseconds (i32), big-endian.

@@ -1,7 +1,7 @@
 //! Names of columns as JSON: all series of a statement have the same, so they are written once and then copied.
 
 use super::text::push_string;
-use nyala_query::exec::Frame;
+use nyala_exec::Frame;
 use std::sync::Arc;
 
 /// The names of the columns of the last series.

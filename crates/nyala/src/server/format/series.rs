@@ -1,7 +1,6 @@
 //! How rows of frames become series and chunks, whatever these look like in a format.
 
-use nyala_query::exec::{Frame, GroupTags};
-use nyala_query::statement::Chunks;
+use nyala_exec::{Chunks, Frame, GroupTags};
 use std::ops::Range;
 use std::sync::Arc;
 

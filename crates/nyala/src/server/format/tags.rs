@@ -1,8 +1,8 @@
 //! Tags of rows as JSON: each text is written once, and what a series has of them once more where it has many rows.
 
 use super::text::push_string;
-use nyala_query::exec::column::Column;
-use nyala_query::exec::tag::{TagColumn, TagTexts};
+use nyala_exec::Column;
+use nyala_exec::tag::{TagColumn, TagTexts};
 use std::sync::Arc;
 
 /// What is kept of written texts before they are forgotten and written anew.

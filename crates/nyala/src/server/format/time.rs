@@ -1,7 +1,7 @@
 //! Times in answers: RFC 3339, or whole units since 1970.
 
 use super::number::push_integer;
-use nyala_query::influxql::Zone;
+use nyala_exec::Zone;
 
 /// The unit in which an answer counts time; `None` anywhere below means RFC 3339.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

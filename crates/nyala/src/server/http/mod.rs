@@ -4,9 +4,9 @@ pub mod access;
 mod body;
 mod debug;
 mod deflate;
-mod frames;
 mod gzip;
 mod multipart;
+mod output;
 mod params;
 mod pieces;
 mod prometheus;
@@ -35,9 +35,10 @@ use nyala_core::memory::MemoryBudget;
 use nyala_db::catalog::Catalog;
 use nyala_db::users::Rights;
 use nyala_db::write::LineWriter;
+use nyala_exec::Surroundings;
+use nyala_exec::running::RunningQueries;
 use nyala_query::plan::QueryContext;
 use nyala_query::report::Reporter;
-use nyala_query::running::RunningQueries;
 use requests::RequestWatch;
 use response::{Answer, Failure, Taken, empty, failure, in_format, plainly, whole};
 use rooms::Rooms;
@@ -125,14 +126,16 @@ impl Context {
         rights: Rights,
     ) -> QueryContext {
         QueryContext {
-            catalog: databases.catalog.clone(),
-            writer: databases.writer.clone(),
+            around: Surroundings {
+                catalog: databases.catalog.clone(),
+                now_ns: self.clock.now_ns(),
+                rights,
+                running: self.running.clone(),
+                query: None,
+            },
             database,
             retention_policy,
-            now_ns: self.clock.now_ns(),
-            rights,
-            running: self.running.clone(),
-            query: None,
+            writer: databases.writer.clone(),
             reporter: self.reporter.clone(),
         }
     }

@@ -11,7 +11,7 @@ use super::response::{Failure, failure, status_of};
 use hyper::StatusCode;
 use members::{Member, Members, text};
 use nyala_core::{Error, ErrorKind, Result};
-use nyala_db::ingest::MAX_BODY_BYTES;
+use nyala_db::ingest::{MAX_BODY_BYTES, measurement_of};
 use std::fmt::Write;
 
 /// What stands for the name of a metric without one.
@@ -23,35 +23,60 @@ const GROWTH_MAX: usize = 4;
 const VALUE_MAX_BYTES: usize = 64;
 
 /// The lines of a request.
-pub(super) struct Lines<'a> {
-    pub(super) text: String,
-    /// Measurement and tags of a series.
-    head: String,
-    tags: String,
-    /// Charged with what the text takes, before it does.
-    hold: &'a mut Hold,
-    max_bytes: usize,
+#[derive(Default)]
+pub(super) struct Lines {
+    /// Of metrics that share a table.
+    pub(super) of_group: String,
+    /// Of those that have a table of their own.
+    pub(super) of_tables: String,
 }
 
-impl<'a> Lines<'a> {
-    /// The samples of a packed request, when it unpacks to at most `limit_bytes`.
-    pub(super) fn of(packed: &[u8], limit_bytes: usize, hold: &'a mut Hold) -> Result<String> {
+impl Lines {
+    /// The samples of a packed request, when it unpacks to at most `limit_bytes`; `own_tables`: which measurements have a
+    /// table of their own.
+    pub(super) fn of(
+        packed: &[u8],
+        limit_bytes: usize,
+        own_tables: impl Fn(&str) -> bool,
+        hold: &mut Hold,
+    ) -> Result<Self> {
         let request = unpacked(packed, limit_bytes, hold)?;
         let max_bytes = most_line_bytes(limit_bytes);
-        let (text, head, tags) = Default::default();
-        let mut lines = Self { text, head, tags, hold, max_bytes };
+        let (head, tags) = Default::default();
+        let mut writer = LinesWriter { lines: Self::default(), is_own: false, head, tags, hold, max_bytes };
         for member in Members(&request) {
             match member? {
-                (1, Member::Bytes(series)) => lines.series(series)?,
+                (1, Member::Bytes(series)) => writer.series(series, &own_tables)?,
                 (1, _) => return Err(wrong_type()),
                 _ => {}
             }
         }
-        Ok(lines.text)
+        Ok(writer.lines)
     }
 
-    fn series(&mut self, series: &[u8]) -> Result<()> {
+    /// The bytes of all of them.
+    pub(super) fn len(&self) -> usize {
+        self.of_group.len() + self.of_tables.len()
+    }
+}
+
+/// Writes lines.
+struct LinesWriter<'a> {
+    lines: Lines,
+    /// Whether the series at hand is of a metric that has a table of its own.
+    is_own: bool,
+    /// Measurement and tags of it.
+    head: String,
+    tags: String,
+    /// Charged with what the lines take, before they do.
+    hold: &'a mut Hold,
+    max_bytes: usize,
+}
+
+impl LinesWriter<'_> {
+    fn series(&mut self, series: &[u8], own_tables: impl Fn(&str) -> bool) -> Result<()> {
         self.begin(series)?;
+        self.is_own = own_tables(&String::from_utf8_lossy(&measurement_of(self.head.as_bytes())));
         for member in Members(series) {
             match member? {
                 (2, Member::Bytes(sample)) => self.sample(sample)?,
@@ -107,21 +132,23 @@ impl<'a> Lines<'a> {
             return Ok(());
         };
         self.reserve(self.head.len() + VALUE_MAX_BYTES)?;
-        writeln!(self.text, "{} value={value:e} {time_ns}", self.head)
-            .expect("writing to memory does not fail");
+        let text = if self.is_own { &mut self.lines.of_tables } else { &mut self.lines.of_group };
+        writeln!(text, "{} value={value:e} {time_ns}", self.head).expect("writing to memory does not fail");
         Ok(())
     }
 
     fn reserve(&mut self, bytes: usize) -> Result<()> {
-        if self.text.capacity() - self.text.len() >= bytes {
+        let all_bytes = self.lines.len();
+        let text = if self.is_own { &mut self.lines.of_tables } else { &mut self.lines.of_group };
+        if text.capacity() - text.len() >= bytes {
             return Ok(());
         }
-        if self.text.len() + bytes > self.max_bytes {
+        if all_bytes + bytes > self.max_bytes {
             return Err(too_large());
         }
-        let more = self.text.capacity().max(bytes);
+        let more = text.capacity().max(bytes);
         self.hold.grow(more)?;
-        self.text.reserve_exact(more);
+        text.reserve_exact(more);
         Ok(())
     }
 }
@@ -217,7 +244,8 @@ mod tests {
     }
 
     fn lines(packed: &[u8], limit_bytes: usize) -> Result<String> {
-        Lines::of(packed, limit_bytes, &mut Hold::of(&MemoryBudget::new(64 << 20)))
+        let mut hold = Hold::of(&MemoryBudget::new(64 << 20));
+        Lines::of(packed, limit_bytes, |_| false, &mut hold).map(|lines| lines.of_group)
     }
 
     fn packed(request: &WriteRequest) -> Vec<u8> {
@@ -279,7 +307,8 @@ mod tests {
         let labels: Vec<(&str, &str)> = labels.iter().map(|(name, value)| (*name, &**value)).collect();
         let memory = MemoryBudget::new(64 << 20);
         let mut hold = Hold::of(&memory);
-        let text = Lines::of(&packed(&request(&labels, &samples)), 25_000_000, &mut hold).unwrap();
+        let request = packed(&request(&labels, &samples));
+        let text = Lines::of(&request, 25_000_000, |_| false, &mut hold).unwrap().of_group;
         let charged_bytes = memory.total_bytes() as usize;
         assert!((text.len()..4 * text.len()).contains(&charged_bytes), "{charged_bytes} of {}", text.len());
     }

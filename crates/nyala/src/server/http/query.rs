@@ -4,25 +4,22 @@ mod job;
 mod text;
 
 use super::body::{self, Body, Hold, Incoming};
-use super::gzip::{self, Packer};
-use super::pieces::Pieces;
-use super::response::{Answer, Failure, empty, failure, prettily, whole};
+use super::gzip;
+use super::output::{Output, Way};
+use super::response::{Answer, Failure, empty, failure, prettily};
 use super::{Context, access, multipart, params::Params};
-use crate::server::format::{Epoch, Format, Indenter, JsonOptions, Writer};
-use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
+use crate::server::format::{Epoch, Format, JsonOptions, Writer};
+use hyper::header::{CONTENT_TYPE, HeaderMap};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
-use job::{Job, Output};
+use job::Job;
 use nyala_db::users::Rights;
-use nyala_query::exec::QueryMemory;
+use nyala_exec::QueryMemory;
 use nyala_query::influxql;
-use nyala_query::running::Asked;
+use nyala_query::statement::Written;
 use std::net::IpAddr;
 use text::Text;
-use tokio::sync::mpsc;
 
-/// Pieces on their way to a slow client before the query waits for it.
-const PIECES_MAX: usize = 2;
 /// The longest form: a query of the greatest length in which everything is escaped, and then some.
 const FORM_MAX_BYTES: usize = 4 * influxql::MAXIMUM_LENGTH;
 /// Rows of a chunk where none are asked for.
@@ -118,10 +115,16 @@ async fn answer(
     });
     let options = JsonOptions { epoch: Epoch::of_parameter(params.get("epoch").trim()), chunk_rows };
     let packed = gzip::is_accepted(&head.headers);
-    let (pieces, mut received) = mpsc::channel(PIECES_MAX);
+    let way = Way {
+        indented: shape.pretty && shape.format == Format::Json,
+        packed,
+        rows_max: Some(context.limits.rows).filter(|rows| *rows > 0 && chunk_rows.is_none()),
+    };
+    let writer = Writer::new(shape.format, options);
+    let (output, received) = Output::of(writer, &way, held, databases.rooms.clone(), &context.work);
     let job = Job {
         statements,
-        asked: Asked::Text { query: params.take("q"), values: params.take("params") },
+        asked: Written { query: params.take("q"), values: params.take("params") },
         context: context.query(databases, params.get("db").to_owned(), params.get("rp").to_owned(), rights),
         by_get: head.method == Method::GET,
         audit: context.audit.clone(),
@@ -129,44 +132,13 @@ async fn answer(
         hint: None,
         memory_bytes: context.limits.query_bytes,
         memory: databases.memory.clone(),
-        work: context.work.clone(),
-        output: Output {
-            answer: Writer::new(shape.format, options),
-            indenter: (shape.pretty && shape.format == Format::Json).then(Indenter::default),
-            packer: packed.then(Packer::default),
-            pieces,
-            held,
-            held_bytes: 0,
-            frame_bytes: 0,
-            rooms: databases.rooms.clone(),
-            rows_left: Some(context.limits.rows).filter(|rows| *rows > 0 && chunk_rows.is_none()),
-        },
+        output,
     };
     if params.is_true("async") {
         context.work.spawn(job.run());
-        context.work.spawn(async move { while received.recv().await.is_some() {} });
+        context.work.spawn(received.ignore());
         return Ok(empty(StatusCode::NO_CONTENT));
     }
     job.start(context, is_short).await;
-    // The first piece comes when the answer is whole, or too large to wait for.
-    let first = match received.recv().await {
-        Some(Ok(first)) => first,
-        Some(Err(broken)) => return Err(failure(StatusCode::INTERNAL_SERVER_ERROR, broken.0)),
-        None => {
-            let words = "the query failed; the server's log says why";
-            return Err(failure(StatusCode::INTERNAL_SERVER_ERROR, words));
-        }
-    };
-    let content_type = shape.format.content_type();
-    let mut response = if first.last {
-        whole(StatusCode::OK, content_type, first.bytes)
-    } else {
-        let mut response = Response::new(Answer::Pieces(Pieces::new(first, received)));
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-        response
-    };
-    if packed {
-        response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    }
-    Ok(response)
+    received.response(shape.format.content_type(), packed).await
 }

@@ -14,7 +14,7 @@ use hyper::StatusCode;
 use hyper::header::HeaderMap;
 use nyala_core::Error;
 use nyala_db::users::Rights;
-use nyala_query::exec::QueryMemory;
+use nyala_exec::QueryMemory;
 use nyala_query::influxql::Statement;
 use nyala_query::statement::{self, authorize, execute};
 use serde::de::DeserializeOwned;

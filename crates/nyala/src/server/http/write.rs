@@ -10,7 +10,7 @@ use hyper::{Response, StatusCode};
 use nyala_core::{Error, ErrorKind};
 use nyala_db::ingest::{LineLimits, ParseErrors, ParseOptions, Precision};
 use nyala_db::quoted;
-use nyala_db::write::WriteReport;
+use nyala_db::write::{LineWriter, WriteReport};
 
 /// Refused lines described in an answer.
 const DETAILS_MAX: usize = 100;
@@ -124,14 +124,18 @@ async fn write(
             let of_prometheus = match form {
                 Form::Lines => None,
                 Form::Prometheus => {
-                    let lines = Lines::of(&body.bytes, limit_bytes, &mut body.hold);
+                    let own_tables = writer.catalog().own_tables(&database, &policy);
+                    let lines = Lines::of(&body.bytes, limit_bytes, own_tables, &mut body.hold);
                     Some(lines.map_err(prometheus::refused)?)
                 }
             };
-            let lines = of_prometheus.as_deref().map_or(&*body.bytes, str::as_bytes);
+            let lines_bytes = of_prometheus.as_ref().map_or(body.bytes.len(), Lines::len);
             // Parsed they take about as much again.
-            body.hold.grow(lines.len()).map_err(body::refused)?;
-            Ok::<_, Failure>(writer.write(&database, &policy, options, lines).await)
+            body.hold.grow(lines_bytes).map_err(body::refused)?;
+            let Some(lines) = of_prometheus else {
+                return Ok::<_, Failure>(writer.write(&database, &policy, options, &body.bytes).await);
+            };
+            Ok(write_samples(&writer, &database, &policy, options, &lines).await)
         })
         .await
         .map_err(|_| failure(StatusCode::INTERNAL_SERVER_ERROR, "the write was broken off"))??;
@@ -139,6 +143,23 @@ async fn write(
         Ok(report) => answer(&report),
         Err(error) => Err(failure(write_status(&error), error.to_string())),
     }
+}
+
+async fn write_samples(
+    writer: &LineWriter,
+    database: &str,
+    policy: &str,
+    options: ParseOptions,
+    lines: &Lines,
+) -> Result<WriteReport, Error> {
+    let mut report = WriteReport::default();
+    if !lines.of_group.is_empty() {
+        report = writer.write_samples(database, policy, options, lines.of_group.as_bytes()).await?;
+    }
+    if !lines.of_tables.is_empty() {
+        report.add(writer.write(database, policy, options, lines.of_tables.as_bytes()).await?);
+    }
+    Ok(report)
 }
 
 /// Where a request may write, as far as its head tells.

@@ -7,11 +7,12 @@ mod model;
 
 use super::number::{Number, Output, points};
 use super::{Finish, Series, Transform};
-use crate::exec::memory::{Held, QueryMemory};
 use model::Model;
 use nyala_column::Level;
 use nyala_column::kernels::Search;
 use nyala_core::{Result, before_long_work};
+use nyala_exec::QueryMemory;
+use nyala_exec::memory::Held;
 use std::marker::PhantomData;
 
 /// Points that are computed before others may go on.

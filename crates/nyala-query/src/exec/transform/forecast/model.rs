@@ -86,7 +86,7 @@ impl Model {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::elementary::pow;
+    use nyala_exec::elementary::pow;
 
     #[test]
     fn trends_are_damped_by_powers() {

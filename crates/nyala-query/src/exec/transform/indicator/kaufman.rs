@@ -2,9 +2,9 @@
 
 use super::Indicator;
 use super::momentum::Ring;
-use crate::elementary::pow;
-use crate::exec::memory::QueryMemory;
 use nyala_core::Result;
+use nyala_exec::QueryMemory;
+use nyala_exec::elementary::pow;
 
 /// How far values went, in parts of the way they took: 1 is straight.
 pub struct EfficiencyRatio {

@@ -6,12 +6,12 @@ mod momentum;
 
 use super::number::{Number, Output, points};
 use super::{Series, Transform};
-use crate::exec::memory::QueryMemory;
 use crate::plan::{self, IndicatorKind};
 use average::{Average, DoubleAverage, RateOfChange, TripleAverage};
 use kaufman::{AdaptiveAverage, EfficiencyRatio};
 use momentum::{MomentumOscillator, Movement, RelativeStrength, SmoothedOscillator};
 use nyala_core::Result;
+use nyala_exec::QueryMemory;
 use std::marker::PhantomData;
 
 /// Something that is computed anew with every value.

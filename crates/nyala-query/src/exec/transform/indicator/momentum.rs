@@ -2,9 +2,10 @@
 
 use super::Indicator;
 use super::average::Average;
-use crate::exec::memory::{Held, QueryMemory};
 use crate::plan::WarmUp;
 use nyala_core::Result;
+use nyala_exec::QueryMemory;
+use nyala_exec::memory::Held;
 
 /// A value and the way to it from the one before.
 #[derive(Debug, Clone, Copy, Default)]

@@ -18,9 +18,8 @@ use nyala_core::schema::TIME_COLUMN;
 use nyala_core::{Error, Result, SeriesId, TimeRange};
 use nyala_db::catalog::{Catalog, Field, FieldType, Measurement};
 use nyala_db::series::TagFilter;
-use nyala_query::exec::QueryMemory;
+use nyala_exec::QueryMemory;
 use nyala_query::influxql::Regex;
-use nyala_query::running;
 use prost::Message;
 use prost::encoding::{encode_varint, encoded_len_varint, message};
 use std::sync::Arc;
@@ -117,7 +116,7 @@ pub(in super::super) async fn handle(
     let catalog = databases.catalog.clone();
     // What reads in the set ends with it, when the client leaves.
     let mut reading = JoinSet::new();
-    let asks = running::Asked::Named("Prometheus remote read");
+    let asks = || "Prometheus remote read".to_owned();
     let entered = context.running.enter(asks, &database, &rights).map_err(|error| failed(&error))?;
     let read = async move {
         let asked = asked_in(body, &memory)?;

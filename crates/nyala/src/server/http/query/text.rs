@@ -7,7 +7,7 @@ use super::super::response::{Failure, failure, status_of};
 use hyper::StatusCode;
 use nyala_core::Error;
 use nyala_db::users::Rights;
-use nyala_query::exec::QueryMemory;
+use nyala_exec::QueryMemory;
 use nyala_query::influxql::{self, Regex, Statement};
 use nyala_query::statement::authorize;
 

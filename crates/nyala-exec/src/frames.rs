@@ -1,9 +1,8 @@
 //! The frames of a query: the first are computed where they are written, those of a heavy one ahead on another thread.
 
+use crate::frame::Frame;
+use crate::memory::QueryMemory;
 use nyala_core::Result;
-use nyala_query::exec::column::Column;
-use nyala_query::exec::{Frame, QueryMemory, SelectStream};
-use std::ops::Range;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
@@ -17,30 +16,39 @@ const LIST_ROWS: usize = 8_192;
 /// ... or bytes.
 const LIST_BYTES: usize = 1 << 20;
 
+/// The answer to a query as it is computed, whatever the language.
+pub trait FrameStream: Send + 'static {
+    /// The next frame, or `None` at the end.
+    fn next(&mut self) -> impl Future<Output = Result<Option<Frame>>> + Send;
+
+    /// The next frame and those that are computed with it; none at the end.
+    fn next_list(&mut self) -> impl Future<Output = Result<Vec<Frame>>> + Send;
+}
+
 /// The frames of a stream. What is computed ahead stops at the next list when this is dropped.
-pub(super) struct Frames {
-    source: Source,
+pub struct Frames<Stream> {
+    source: Source<Stream>,
     work: Handle,
     /// Charged with what is computed ahead.
     memory: QueryMemory,
     rows: usize,
 }
 
-enum Source {
-    Here(Box<SelectStream>),
+enum Source<Stream> {
+    Here(Box<Stream>),
     /// Lists that are computed ahead: the last one is empty.
     Ahead(mpsc::Receiver<Result<Vec<Frame>>>),
     Ended,
 }
 
-impl Frames {
+impl<Stream: FrameStream> Frames<Stream> {
     /// The frames of a stream that may go on in a pool.
-    pub(super) fn of(stream: Box<SelectStream>, work: &Handle, memory: &QueryMemory) -> Self {
+    pub fn of(stream: Box<Stream>, work: &Handle, memory: &QueryMemory) -> Self {
         Self { source: Source::Here(stream), work: work.clone(), memory: memory.clone(), rows: 0 }
     }
 
     /// The next frames; none at the end.
-    pub(super) async fn next(&mut self) -> Result<Vec<Frame>> {
+    pub async fn next(&mut self) -> Result<Vec<Frame>> {
         if self.rows >= ROWS_IN_PLACE {
             self.source = match std::mem::replace(&mut self.source, Source::Ended) {
                 Source::Here(stream) => {
@@ -54,7 +62,7 @@ impl Frames {
             Source::Here(stream) => {
                 let list = stream.next_list().await?;
                 // What takes much is computed when it is asked for.
-                let small = list.iter().filter(|frame| bytes_of(frame) < LIST_BYTES);
+                let small = list.iter().filter(|frame| frame.written_bytes() < LIST_BYTES);
                 self.rows += small.map(Frame::rows).sum::<usize>();
                 Ok(list)
             }
@@ -67,7 +75,7 @@ impl Frames {
 
 /// Lets a stream go on by itself.
 fn go_on(
-    mut stream: Box<SelectStream>,
+    mut stream: Box<impl FrameStream>,
     work: &Handle,
     memory: QueryMemory,
 ) -> mpsc::Receiver<Result<Vec<Frame>>> {
@@ -77,7 +85,7 @@ fn go_on(
         while !is_last {
             // Whoever leaves while a list is computed is not kept waiting for it.
             let list = tokio::select! {
-                list = list_of(&mut stream) => list,
+                list = list_of(&mut *stream) => list,
                 () = sender.closed() => break,
             };
             let list = list.and_then(|(list, bytes)| {
@@ -97,30 +105,83 @@ fn go_on(
 }
 
 /// The next frames, and about how many bytes they hold.
-async fn list_of(stream: &mut SelectStream) -> Result<(Vec<Frame>, usize)> {
+async fn list_of(stream: &mut impl FrameStream) -> Result<(Vec<Frame>, usize)> {
     let (mut list, mut rows, mut bytes) = (Vec::new(), 0, 0);
     while list.len() < LIST_FRAMES && rows < LIST_ROWS && bytes < LIST_BYTES {
         let Some(frame) = stream.next().await? else { break };
         rows += frame.rows();
-        bytes += bytes_of(&frame);
+        bytes += frame.written_bytes();
         list.push(frame);
     }
     Ok((list, bytes))
 }
 
-/// What the rows of a frame take, about: eight bytes a cell, and what is written of text.
-pub(super) fn bytes_of(frame: &Frame) -> usize {
-    8 * frame.rows() * frame.columns.len() + text_bytes(frame, frame.span.clone())
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::column::Column;
+    use crate::frame::Sheet;
+    use crate::group_tags::GroupTags;
+    use nyala_core::Error;
+    use nyala_core::memory::MemoryBudget;
+    use std::sync::Arc;
 
-/// The bytes of the string fields in some rows of a frame.
-pub(super) fn text_bytes(frame: &Frame, rows: Range<usize>) -> usize {
-    let of_column = |column: &Column| match column {
-        Column::String(array) => {
-            let offsets = array.value_offsets();
-            (offsets[rows.end] - offsets[rows.start]) as usize
+    /// Frames of 100 rows, then perhaps an error.
+    struct Hundreds {
+        left: usize,
+        fails: bool,
+    }
+
+    impl FrameStream for Hundreds {
+        async fn next(&mut self) -> Result<Option<Frame>> {
+            if self.left == 0 {
+                return if self.fails { Err(Error::invalid("no more")) } else { Ok(None) };
+            }
+            self.left -= 1;
+            let names: Arc<[String]> = Arc::new(["v".to_owned()]);
+            let sheet = Sheet {
+                name: "m".into(),
+                time_column: Some("time".into()),
+                column_names: names.clone(),
+                reference_names: names,
+                times_ns: (0..100).collect(),
+                columns: vec![Column::Integer((0..100).collect::<Vec<_>>().into())],
+                instead: None,
+            };
+            Ok(Some(Frame::of(GroupTags::none(), sheet)))
         }
-        _ => 0,
-    };
-    frame.columns.iter().map(of_column).sum()
+
+        async fn next_list(&mut self) -> Result<Vec<Frame>> {
+            Ok(self.next().await?.into_iter().collect())
+        }
+    }
+
+    async fn rows_of(stream: Hundreds) -> (usize, Result<()>) {
+        let memory = QueryMemory::new(64 << 20, &MemoryBudget::new(1 << 30));
+        let mut frames = Frames::of(Box::new(stream), &Handle::current(), &memory);
+        let mut rows = 0;
+        loop {
+            match frames.next().await {
+                Ok(list) if list.is_empty() => return (rows, Ok(())),
+                Ok(list) => rows += list.iter().map(Frame::rows).sum::<usize>(),
+                Err(error) => return (rows, Err(error)),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn all_frames_come_here_or_ahead() {
+        for frames in [0, 1, 40, 41, 42, 1_000] {
+            let (rows, ended) = rows_of(Hundreds { left: frames, fails: false }).await;
+            assert_eq!((rows, ended.is_ok()), (100 * frames, true));
+        }
+    }
+
+    #[tokio::test]
+    async fn an_error_ends_them() {
+        for frames in [0, 1, 1_000] {
+            let (_, ended) = rows_of(Hundreds { left: frames, fails: true }).await;
+            assert_eq!(ended.expect_err("at the end").message(), "no more");
+        }
+    }
 }

@@ -56,11 +56,13 @@ impl TagTexts {
     }
 
     /// The number of the text of a series, unless it has none.
+    #[inline]
     pub fn number(&self, series: u32) -> Option<u32> {
         self.numbers.get(series as usize).copied().filter(|number| *number != NO_TEXT)
     }
 
     /// The text with a number.
+    #[inline]
     pub fn text(&self, number: u32) -> &str {
         self.texts.value(number as usize)
     }
@@ -94,6 +96,7 @@ impl TagColumn {
     }
 
     /// Per row the number of its series; a number beyond [`TagColumn::texts`] is that of a row without text.
+    #[inline]
     pub fn series(&self) -> &[u32] {
         &self.series
     }
@@ -110,6 +113,7 @@ impl TagColumn {
     }
 
     /// The number of rows.
+    #[inline]
     pub fn len(&self) -> usize {
         self.series.len()
     }
@@ -120,11 +124,13 @@ impl TagColumn {
     }
 
     /// The text of a row, unless it has none.
+    #[inline]
     pub fn text(&self, row: usize) -> Option<&str> {
         self.texts.number(self.series[row]).map(|number| self.texts.text(number))
     }
 
     /// Whether a row has a text.
+    #[inline]
     pub fn is_valid(&self, row: usize) -> bool {
         self.text(row).is_some()
     }

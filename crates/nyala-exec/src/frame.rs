@@ -17,6 +17,17 @@ pub struct Frame {
     pub span: Range<usize>,
 }
 
+/// How rows are cut when an answer is sent in chunks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Chunks {
+    /// Not at all.
+    Whole,
+    /// A chunk per series.
+    PerSeries,
+    /// A chunk per series, or several of the size asked for.
+    BySize,
+}
+
 /// Rows of one or more result series of a measurement.
 #[derive(Debug, Clone)]
 pub struct Sheet {
@@ -62,8 +73,26 @@ impl Frame {
     }
 
     /// The number of rows.
+    #[inline]
     pub fn rows(&self) -> usize {
         self.span.len()
+    }
+
+    /// What its rows take, about: eight bytes a cell, and what is written of text.
+    pub fn written_bytes(&self) -> usize {
+        8 * self.rows() * self.columns.len() + self.text_bytes(self.span.clone())
+    }
+
+    /// The bytes of the string fields in some of its rows.
+    pub fn text_bytes(&self, rows: Range<usize>) -> usize {
+        let of_column = |column: &Column| match column {
+            Column::String(array) => {
+                let offsets = array.value_offsets();
+                (offsets[rows.end] - offsets[rows.start]) as usize
+            }
+            _ => 0,
+        };
+        self.columns.iter().map(of_column).sum()
     }
 
     /// The frame with no rows but its own, texts of its own too.

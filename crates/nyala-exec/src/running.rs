@@ -1,12 +1,12 @@
 //! Queries that run: so that they can be listed, killed and bounded.
 //!
 //! A request's statements enter together, under one number, and leave when they are dropped. What they say is written
-//! down only when somebody asks.
+//! down only when somebody asks, by the language that they are in.
 
-use crate::influxql::{Params, Statement, parse_query};
 use nyala_core::{Error, ErrorKind, Result};
 use nyala_db::users::Rights;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -35,33 +35,25 @@ pub struct RunningQueries {
     last: AtomicU64,
 }
 
-/// What a query asks.
-#[derive(Debug, Clone)]
-pub enum Asked {
-    /// A statement that nobody wrote.
-    Statement(Box<Statement>),
-    /// The statements of a request, as they were written.
-    Text {
-        /// InfluxQL that can be parsed.
-        query: String,
-        /// The values of its parameters, in JSON; empty where there are none.
-        values: String,
-    },
-    /// Something in another language, by its name.
-    Named(&'static str),
-}
+/// Writes down what a query asks, without passwords.
+type Text = dyn Fn() -> String + Send + Sync;
 
-/// What is asked at once.
-#[derive(Debug)]
-pub struct Query {
+/// What is asked at once. What writes it down lies in place, so that it costs nothing where nobody asks.
+pub struct Query<Asked: ?Sized = Text> {
     number: u64,
-    asked: Asked,
     database: String,
     user: Option<String>,
     begun: Instant,
     timeout: Duration,
     killed: AtomicBool,
     told: Notify,
+    asked: Asked,
+}
+
+impl fmt::Debug for Query {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Query({})", self.number)
+    }
 }
 
 /// A query among those that run, for as long as it is held.
@@ -82,8 +74,14 @@ impl RunningQueries {
         &self.limits
     }
 
-    /// Lets a query run, unless there are too many.
-    pub fn enter(self: &Arc<Self>, asked: Asked, database: &str, rights: &Rights) -> Result<Entered> {
+    /// Lets a query run, unless there are too many. `asked` writes down what it asks, without passwords: far more
+    /// queries run than are listed.
+    pub fn enter(
+        self: &Arc<Self>,
+        asked: impl Fn() -> String + Send + Sync + 'static,
+        database: &str,
+        rights: &Rights,
+    ) -> Result<Entered> {
         let most = self.limits.concurrent_queries_max;
         let mut queries = self.lock();
         if most > 0 && queries.len() >= most {
@@ -95,15 +93,15 @@ impl RunningQueries {
             Rights::Open | Rights::FirstAdmin => None,
         };
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-        let query = Arc::new(Query {
+        let query: Arc<Query> = Arc::new(Query {
             number,
-            asked,
             database: database.to_owned(),
             user,
             begun: Instant::now(),
             timeout: self.limits.timeout,
             killed: AtomicBool::new(false),
             told: Notify::new(),
+            asked,
         });
         queries.insert(number, query.clone());
         Ok(Entered { query, among: self.clone() })
@@ -144,11 +142,7 @@ impl Query {
 
     /// What it asks, without passwords.
     pub fn text(&self) -> String {
-        match &self.asked {
-            Asked::Statement(statement) => statement.to_string(),
-            Asked::Text { query, values } => shown(query, values),
-            Asked::Named(name) => (*name).to_owned(),
-        }
+        (self.asked)()
     }
 
     /// The request's database.
@@ -203,14 +197,6 @@ impl Query {
     }
 }
 
-/// Statements as a server writes them, which keeps passwords to itself. They are parsed again, because far more queries
-/// run than are asked about.
-fn shown(query: &str, values: &str) -> String {
-    let params = if values.is_empty() { Ok(Params::default()) } else { Params::from_json(values) };
-    let statements = params.ok().and_then(|params| parse_query(query, &params).ok()).unwrap_or_default();
-    statements.iter().map(Statement::to_string).collect::<Vec<_>>().join(";\n")
-}
-
 fn interrupted() -> Error {
     Error::new(ErrorKind::Cancelled, "query interrupted")
 }
@@ -240,7 +226,7 @@ mod tests {
     async fn queries_are_bounded_listed_and_killed() {
         let limits = QueryLimits { concurrent_queries_max: 2, ..QueryLimits::default() };
         let running = Arc::new(RunningQueries::new(limits));
-        let enter = || running.enter(Asked::Statement(Box::new(Statement::ShowQueries)), "x", &Rights::Open);
+        let enter = || running.enter(|| "SHOW QUERIES".to_owned(), "x", &Rights::Open);
         let (first, second) = (enter().unwrap(), enter().unwrap());
         assert_eq!(enter().unwrap_err().message(), "max-concurrent-queries limit exceeded(2, 2)");
         drop(second);
@@ -258,18 +244,11 @@ mod tests {
         assert!(running.kill(1).is_err() && running.kill(2).is_err());
     }
 
-    #[test]
-    fn statements_are_shown_as_the_server_writes_them() {
-        let text = "select v from m where a = $a; create user u with password 'secret'";
-        let written = shown(text, r#"{"a": 5}"#);
-        assert_eq!(written, "SELECT v FROM m WHERE a = 5;\nCREATE USER u WITH PASSWORD [REDACTED]");
-    }
-
     #[tokio::test]
     async fn queries_end_after_their_time() {
         let limits = QueryLimits { timeout: Duration::from_millis(1), ..QueryLimits::default() };
         let running = Arc::new(RunningQueries::new(limits));
-        let entered = running.enter(Asked::Named("a read"), "", &Rights::Open).unwrap();
+        let entered = running.enter(|| "a read".to_owned(), "", &Rights::Open).unwrap();
         assert_eq!(entered.query().stopped().await.message(), "query-timeout limit exceeded");
         assert_eq!(entered.query().check().unwrap_err().message(), "query-timeout limit exceeded");
     }

@@ -1,7 +1,7 @@
-//! Columns of values while a query runs: Arrow arrays by InfluxQL's types.
+//! Columns of values while a query runs: Arrow arrays by type.
 
 use super::tag::TagColumn;
-use crate::plan::ValueType;
+use crate::value_type::ValueType;
 use arrow_array::builder::{ListBuilder, StringBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
@@ -33,18 +33,17 @@ pub enum Column {
 }
 
 /// Calls an expression with the array inside a column; the last arm is for columns of NULLs.
-#[macro_export]
 macro_rules! for_array {
     ($column:expr, $array:ident => $body:expr, $rows:ident => $null:expr) => {
         match $column {
-            $crate::exec::column::Column::Float($array) => $body,
-            $crate::exec::column::Column::Integer($array) => $body,
-            $crate::exec::column::Column::Unsigned($array) => $body,
-            $crate::exec::column::Column::String($array) => $body,
-            $crate::exec::column::Column::Boolean($array) => $body,
-            $crate::exec::column::Column::Tag($array) => $body,
-            $crate::exec::column::Column::Texts($array) => $body,
-            $crate::exec::column::Column::Null($rows) => $null,
+            Column::Float($array) => $body,
+            Column::Integer($array) => $body,
+            Column::Unsigned($array) => $body,
+            Column::String($array) => $body,
+            Column::Boolean($array) => $body,
+            Column::Tag($array) => $body,
+            Column::Texts($array) => $body,
+            Column::Null($rows) => $null,
         }
     };
 }
@@ -115,6 +114,7 @@ impl Column {
     }
 
     /// Whether a row holds a value.
+    #[inline]
     pub fn is_valid(&self, row: usize) -> bool {
         for_array!(self, array => array.is_valid(row), _rows => false)
     }
@@ -304,6 +304,7 @@ impl Column {
     }
 
     /// Whether it holds numbers.
+    #[inline]
     pub fn is_number(&self) -> bool {
         matches!(self, Column::Float(_) | Column::Integer(_) | Column::Unsigned(_))
     }

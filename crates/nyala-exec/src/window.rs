@@ -3,8 +3,9 @@
 //! Windows keep to the clock even where the first begins before the least time or the last ends after the greatest:
 //! such a window is cut, and those beside it stay where they are.
 
-use crate::influxql::{MINIMUM_TIME_NS, Zone};
+use crate::zone::Zone;
 use nyala_core::store::{WindowRuns, Windows};
+use nyala_core::time::MIN_TIME_NS;
 use nyala_core::{Error, Result};
 
 /// The most windows one query may show or have the store compute.
@@ -27,7 +28,7 @@ impl WindowRule {
     /// The window that holds a time: its start and the start of the next, ns.
     pub fn window_of(&self, time_ns: i64) -> (i64, i64) {
         let (start_ns, end_ns) = self.uncut_window_of(time_ns);
-        (cut(start_ns).max(MINIMUM_TIME_NS), cut(end_ns))
+        (cut(start_ns).max(MIN_TIME_NS), cut(end_ns))
     }
 
     /// The window that holds a time, which may begin and end beyond the ends of time.
@@ -79,23 +80,15 @@ impl WindowRule {
         let (start_ns, end_ns) = self.uncut_window_of(first_ns);
         let span_ns = i128::from(last_ns) - start_ns;
         let count = windows_numbered(span_ns.div_euclid(self.interval_ns.into()) + 1)?;
-        if start_ns >= i128::from(MINIMUM_TIME_NS) || count == 0 {
+        if start_ns >= i128::from(MIN_TIME_NS) || count == 0 {
             return Ok(Windows::Regular { start_ns: cut(start_ns), width_ns: self.interval_ns, count });
         }
-        let mut runs = WindowRuns::starting_at(MINIMUM_TIME_NS);
+        let mut runs = WindowRuns::starting_at(MIN_TIME_NS);
         runs.push_to(cut(end_ns));
         if count > 1 {
             runs.push(self.interval_ns as u64, count - 1);
         }
         Ok(runs.into())
-    }
-
-    /// Where the last windows up to a time begin, so many of them, as InfluxDB has it: whatever the zone, and not before
-    /// 1970.
-    pub fn beginning_of_last(&self, count: usize, last_ns: i64) -> Option<i64> {
-        let (start_ns, _) = Self { zone: None, ..*self }.window_of(last_ns.saturating_sub(1));
-        let before_ns = i64::try_from(count - 1).ok()?.checked_mul(self.interval_ns)?;
-        (start_ns > 1).then(|| start_ns.saturating_sub(before_ns))
     }
 
     /// Windows by the clock of a zone: one by one where it is changed, all at once between changes.
@@ -153,7 +146,7 @@ fn change_after(zone: Zone, after_ns: i64, until_ns: i64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::influxql::MAXIMUM_TIME_NS;
+    use nyala_core::time::MAX_TIME_NS;
 
     const HOUR_NS: i64 = 3_600_000_000_000;
 
@@ -173,21 +166,19 @@ mod tests {
         {
             for offset_ns in [0, 6 * HOUR_NS, -6 * HOUR_NS] {
                 let rule = WindowRule { interval_ns: DAY_NS, offset_ns, zone };
-                let windows = rule.windows(MINIMUM_TIME_NS, MAXIMUM_TIME_NS).unwrap();
-                assert_eq!(windows.index_of(MINIMUM_TIME_NS), Some(0));
-                assert_eq!(windows.range(0).start_ns, MINIMUM_TIME_NS, "the first is cut");
-                assert_eq!(windows.index_of(MAXIMUM_TIME_NS), Some(windows.count() - 1));
-                for time_ns in
-                    [MINIMUM_TIME_NS, -1, 0, 80_000 * SECOND_NS, 86_400 * SECOND_NS, MAXIMUM_TIME_NS]
-                {
+                let windows = rule.windows(MIN_TIME_NS, MAX_TIME_NS).unwrap();
+                assert_eq!(windows.index_of(MIN_TIME_NS), Some(0));
+                assert_eq!(windows.range(0).start_ns, MIN_TIME_NS, "the first is cut");
+                assert_eq!(windows.index_of(MAX_TIME_NS), Some(windows.count() - 1));
+                for time_ns in [MIN_TIME_NS, -1, 0, 80_000 * SECOND_NS, 86_400 * SECOND_NS, MAX_TIME_NS] {
                     let range = windows.range(windows.index_of(time_ns).unwrap());
                     assert_eq!(rule.window_of(time_ns), (range.start_ns, range.end_ns), "{rule:?} {time_ns}");
                 }
             }
         }
         let rule = WindowRule { interval_ns: DAY_NS, offset_ns: 0, zone: None };
-        assert_eq!(rule.window_of(MINIMUM_TIME_NS), (MINIMUM_TIME_NS, -106_751 * DAY_NS));
-        assert_eq!(rule.window_of(MAXIMUM_TIME_NS), (106_751 * DAY_NS, i64::MAX));
+        assert_eq!(rule.window_of(MIN_TIME_NS), (MIN_TIME_NS, -106_751 * DAY_NS));
+        assert_eq!(rule.window_of(MAX_TIME_NS), (106_751 * DAY_NS, i64::MAX));
     }
 
     /// The bounds of windows, one after the other.

@@ -1,6 +1,6 @@
 //! The windows that have rows.
 
-use crate::exec::memory::{Held, QueryMemory};
+use crate::memory::{Held, QueryMemory};
 use hashbrown::HashMap;
 use nyala_core::store::Windows;
 use nyala_core::{Result, TimeRange};

@@ -1,0 +1,90 @@
+//! Ids of series that several servers agree on: where others write to the same store, whoever meets a tag set first gives
+//! it its id, and everybody else uses that.
+//!
+//! A tag set is registered by a record under its hash, inserted on condition that there is none. Who finds one reads it: the
+//! id in it counts, whoever gave it. Ids come from blocks that a server reserves for itself in the same way. The record of
+//! the series itself is written by all who use it, before their points: a server that dies between the two leaves nobody
+//! with points of a series that cannot be read. A store of one's own needs none of this: ids follow one another there, and
+//! their records go with the points (`unsaved`).
+
+use super::record::{id_block_key, series_key, tag_set_key, tags_record};
+use super::series_table::SeriesTable;
+use crate::series::Tags;
+use nyala_core::{Error, ErrorKind, Result, SeriesId};
+use std::ops::Range;
+
+/// Ids that are reserved at once: those of a server that stops are lost.
+pub(super) const BLOCK_IDS: u32 = 1 << 12;
+
+/// The ids that a server has reserved of a table and not given out.
+#[derive(Default)]
+pub(super) struct ReservedIds(Range<u32>);
+
+/// A tag set on its way into the directory.
+struct Entry {
+    tags: Tags,
+    record: Vec<u8>,
+    key: Vec<u8>,
+    id: u32,
+}
+
+impl SeriesTable {
+    /// Makes sure that tag sets (sorted by key) have the ids that all servers know them by. The caller shares the
+    /// membership.
+    pub(crate) async fn register(&self, tag_sets: Vec<Tags>) -> Result<()> {
+        let mut reserved = self.loaded().reserved_ids.lock().await;
+        let unknown: Vec<Tags> = {
+            let series = self.series();
+            tag_sets.into_iter().filter(|tags| series.find(tags).is_none()).collect()
+        };
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let mut entries = Vec::with_capacity(unknown.len());
+        for tags in unknown {
+            let record = tags_record(&tags);
+            let key = tag_set_key(self.table(), &record);
+            entries.push(Entry { tags, record, key, id: self.next_reserved(&mut reserved).await? });
+        }
+        let ids: Vec<[u8; 4]> = entries.iter().map(|entry| entry.id.to_le_bytes()).collect();
+        let offered = entries.iter().zip(&ids).map(|(entry, id)| (entry.key.as_slice(), id.as_slice()));
+        for taken in self.records().insert(offered).await? {
+            let entry = &mut entries[taken];
+            let found = self.records().find(&entry.key).await?;
+            let id = found.and_then(|id| id.try_into().ok()).map(u32::from_le_bytes);
+            // It was removed, with its series, since it was found.
+            let words = || Error::new(ErrorKind::Retry, "a series is being removed: send it again");
+            entry.id = id.ok_or_else(words)?;
+        }
+        let keys: Vec<_> = entries.iter().map(|entry| series_key(self.table(), SeriesId(entry.id))).collect();
+        let records = entries.iter().map(|entry| entry.record.as_slice());
+        let put = self.records().put(keys.iter().map(<[u8; 9]>::as_slice).zip(records));
+        self.records().write(vec![put]).await?;
+        let mut series = self.loaded().series.write();
+        for entry in entries {
+            if series.find(&entry.tags).is_none() {
+                series.insert_with_id(SeriesId(entry.id), &entry.tags);
+            }
+        }
+        Ok(())
+    }
+
+    /// An id that no other server gives out.
+    async fn next_reserved(&self, reserved: &mut ReservedIds) -> Result<u32> {
+        if let Some(id) = reserved.0.next() {
+            return Ok(id);
+        }
+        let mut block = self.series().next_id().0.div_ceil(BLOCK_IDS);
+        loop {
+            let first = block.checked_mul(BLOCK_IDS).filter(|first| first.checked_add(BLOCK_IDS).is_some());
+            let first =
+                first.ok_or_else(|| Error::limit("a table can have no more series: write to another"))?;
+            let key = id_block_key(self.table(), block);
+            if self.records().insert([(key.as_slice(), [].as_slice())]).await?.is_empty() {
+                reserved.0 = first + 1..first + BLOCK_IDS;
+                return Ok(first);
+            }
+            block += 1;
+        }
+    }
+}

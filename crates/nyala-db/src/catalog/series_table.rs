@@ -1,0 +1,405 @@
+//! What is kept of a table of points: its series, and its fields (`shard_types`). It is of one measurement, or of a group
+//! (`measurement`).
+
+use super::field::{Field, fields_of, present_fields};
+use super::membership::Membership;
+use super::record::{NEXT_ID, Next, ReadRecords, member_key, record_key, record_prefix, tags_record};
+use super::series_directory::ReservedIds;
+use super::shard_types::ShardTypes;
+use super::unsaved::{TakenRecords, Unsaved};
+use crate::ingest::Generation;
+use crate::records::Records;
+use crate::series::{Activity, IdleSeries, Presence, SeriesIndex};
+use nyala_core::store::{Operation, PartitionInfo, RowStream, ScanRequest, SnapshotRef, StoreRef};
+use nyala_core::{Error, Result, SeriesId, TableId, TableSchema, TimeRange};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use roaring::RoaringBitmap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use tokio::sync::OnceCell;
+
+/// A table of points, of one measurement or of a group of them, in one retention policy of one database.
+pub(crate) struct SeriesTable {
+    /// What it is called where something fails.
+    name: String,
+    table: TableId,
+    store: StoreRef,
+    records: Records,
+    membership: Membership,
+    /// One per column, also of fields that no shard has any more.
+    pub(super) columns: RwLock<Vec<Field>>,
+    /// Loaded when first needed.
+    loaded: OnceCell<Loaded>,
+    /// Series and shard types that no acknowledged batch holds yet. Every writer takes them along, so that
+    /// they are durable before the first point that needs them, whoever fails in between.
+    unsaved: Mutex<Unsaved>,
+}
+
+#[derive(Default)]
+pub(super) struct Loaded {
+    pub(super) series: RwLock<SeriesIndex>,
+    pub(super) idle: Mutex<IdleSeries>,
+    /// Held by whoever reads idle series back.
+    pub(super) recalling: tokio::sync::Mutex<()>,
+    /// Held by whoever registers series.
+    pub(super) reserved_ids: tokio::sync::Mutex<ReservedIds>,
+    activity: RwLock<Activity>,
+    presence: RwLock<Presence>,
+    pub(super) shard_types: RwLock<ShardTypes>,
+    /// The same by member of a group, of the fields that only it has.
+    pub(super) own_types: RwLock<HashMap<String, ShardTypes>>,
+    /// Per shard (as there) a series that has rows in it, if a deletion looked for one.
+    pub(super) witnesses: Mutex<BTreeMap<i64, u32>>,
+    /// Those of the columns that some shard has.
+    pub(super) fields: RwLock<Arc<Vec<Field>>>,
+}
+
+impl SeriesTable {
+    pub(crate) fn new(
+        name: String,
+        table: TableId,
+        schema: &TableSchema,
+        store: StoreRef,
+        records: Records,
+    ) -> Self {
+        Self {
+            name,
+            table,
+            store,
+            records,
+            membership: Membership::default(),
+            columns: RwLock::new(fields_of(schema)),
+            loaded: OnceCell::new(),
+            unsaved: Mutex::default(),
+        }
+    }
+
+    /// One that was just made: there is nothing to load.
+    pub(crate) fn created(
+        name: String,
+        table: TableId,
+        schema: &TableSchema,
+        store: StoreRef,
+        records: Records,
+    ) -> Self {
+        let loaded = OnceCell::new_with(Some(Loaded::default()));
+        Self { loaded, ..Self::new(name, table, schema, store, records) }
+    }
+
+    /// What it is called where something fails.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its table in the store.
+    pub(crate) fn table(&self) -> TableId {
+        self.table
+    }
+
+    /// Its range partitions. One that was dropped has none.
+    pub(crate) async fn partitions(&self) -> Vec<PartitionInfo> {
+        self.store.partitions(self.table).await.unwrap_or_default()
+    }
+
+    /// A scan of some rows of it as of a snapshot; `None`: the snapshot does not have its table, or a column.
+    pub(crate) async fn scan(
+        &self,
+        snapshot: &SnapshotRef,
+        request: ScanRequest,
+    ) -> Result<Option<Box<dyn RowStream>>> {
+        let Ok(schema) = snapshot.schema(self.table) else { return Ok(None) };
+        if request.columns.iter().any(|id| schema.column(*id).is_none()) {
+            return Ok(None);
+        }
+        snapshot.scan(request).await.map(Some)
+    }
+
+    /// Its series, once [`Self::load`] is done.
+    pub(crate) fn series(&self) -> RwLockReadGuard<'_, SeriesIndex> {
+        self.loaded().series.read()
+    }
+
+    /// Which series may have points in which shard.
+    pub(crate) fn presence(&self) -> &RwLock<Presence> {
+        &self.loaded().presence
+    }
+
+    /// Which series got points lately.
+    pub(crate) fn activity(&self) -> &RwLock<Activity> {
+        &self.loaded().activity
+    }
+
+    /// Takes note that rows are about to be written.
+    pub(crate) fn note_rows(&self, ids: &[u32], times_ns: &[i64]) {
+        let activity = self.activity();
+        if !activity.read().has(ids) {
+            activity.write().note(ids);
+        }
+        let presence = self.presence();
+        if !presence.read().has(ids, times_ns) {
+            presence.write().note(ids, times_ns);
+        }
+    }
+
+    /// The shards of a range of times, for [`Self::narrow`]; `None` where that would do nothing.
+    pub(crate) async fn shards_within(&self, time: TimeRange) -> Option<Vec<TimeRange>> {
+        if self.series().len() < NARROWED_SERIES_MIN as usize || self.presence().read().is_empty() {
+            return None;
+        }
+        // Of a measurement that was dropped there is nothing to find anyway.
+        let partitions = self.store.partitions(self.table).await.ok()?;
+        let ranges = partitions.iter().map(|partition| partition.range);
+        Some(ranges.filter(|range| range.overlaps(time)).collect())
+    }
+
+    /// Leaves those of some series that may have points in some shards, where there are so many that looking for rows of
+    /// all of them costs more than that.
+    pub(crate) fn narrow(&self, ids: &mut RoaringBitmap, shards: Option<&[TimeRange]>) {
+        if let Some(shards) = shards.filter(|_| ids.len() >= NARROWED_SERIES_MIN) {
+            self.presence().read().narrow(ids, shards.iter().copied());
+        }
+    }
+
+    /// Who may write to it, or remove from it.
+    pub(crate) fn membership(&self) -> &Membership {
+        &self.membership
+    }
+
+    /// What ids of its series hold for, as long as the membership is held.
+    pub(crate) fn generation(&self) -> Generation {
+        Generation { table: self.table.0, removals: self.membership.removals() }
+    }
+
+    /// What a field takes in memory, about: in the schemas of the store and here, and its type per shard.
+    pub(crate) const FIELD_BYTES: usize = 512;
+
+    /// Bytes it takes in memory with its fields and series, about; series take none before they are loaded.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let of_series = |loaded: &Loaded| {
+            loaded.series.read().memory_bytes()
+                + loaded.idle.lock().memory_bytes()
+                + loaded.activity.read().memory_bytes()
+                + loaded.presence.read().memory_bytes()
+        };
+        let series = self.loaded.get().map_or(0, of_series);
+        MEASUREMENT_BYTES + self.columns.read().len() * Self::FIELD_BYTES + series
+    }
+
+    pub(super) fn loaded(&self) -> &Loaded {
+        self.loaded.get().expect("a measurement is handed out only after it was loaded")
+    }
+
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.loaded.get().is_some()
+    }
+
+    pub(super) fn records(&self) -> &Records {
+        &self.records
+    }
+
+    pub(super) fn unsaved(&self) -> &Mutex<Unsaved> {
+        &self.unsaved
+    }
+
+    /// Key and value of the record of the id that the next series gets.
+    pub(super) fn next_id_record(&self) -> (Vec<u8>, [u8; 4]) {
+        (record_key(self.table, NEXT_ID, &[]), self.series().next_id().0.to_le_bytes())
+    }
+
+    /// Whether others give ids to its series, too.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.store.capabilities().is_shared
+    }
+
+    /// Reads the series and shard types unless that was done before.
+    pub(crate) async fn load(&self) -> Result<()> {
+        let read = || async { Ok(Self::read_records(&[self]).await?.remove(0)) };
+        self.loaded.get_or_try_init(read).await.map(drop)
+    }
+
+    /// The same for many: those whose tables were made one after the other are read together.
+    pub(crate) async fn load_all(tables: impl Iterator<Item = &Arc<Self>>) -> Result<()> {
+        let mut unread: Vec<&Self> = tables.map(|own| &**own).filter(|own| !own.is_loaded()).collect();
+        unread.sort_unstable_by_key(|table| table.table);
+        unread.dedup_by_key(|table| table.table);
+        for run in unread.chunk_by(|a, b| a.table.0 + 1 == b.table.0) {
+            if let [only] = run {
+                only.load().await?;
+                continue;
+            }
+            for (table, loaded) in run.iter().zip(Self::read_records(run).await?) {
+                // Nobody changes what is not loaded. Whoever else has loaded it, or is about to, reads the same.
+                if table.loaded.set(loaded).is_err() {
+                    table.load().await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the records of tables that have numbers one after the other.
+    async fn read_records(run: &[&Self]) -> Result<Vec<Loaded>> {
+        let (first, last) = (run[0], run[run.len() - 1]);
+        let mut read: Vec<ReadRecords> = run.iter().map(|_| ReadRecords::default()).collect();
+        let mut broken = None;
+        let mut take = |key: &[u8], value: &[u8]| {
+            let number = (u32::from_be_bytes(*key.first_chunk()?) - first.table.0) as usize;
+            match read[number].take(key, value) {
+                Some(Next::Record) => None,
+                Some(Next::Key(key)) => Some(key),
+                None => {
+                    let name = &run[number].name;
+                    broken = Some(format!("series record {key:?} of measurement {name:?} is malformed"));
+                    None
+                }
+            }
+        };
+        let (start, end) = (record_prefix(first.table), record_prefix(last.table));
+        first.records.visit_some(&start, &end, &mut take).await?;
+        if let Some(words) = broken {
+            return Err(Error::new(nyala_core::ErrorKind::Corrupt, words));
+        }
+        let loaded = run.iter().zip(read).map(|(table, read)| {
+            let read = read.finish();
+            let fields = present_fields(&table.columns.read(), read.types.values());
+            Loaded {
+                series: RwLock::new(read.series),
+                idle: Mutex::new(read.idle),
+                shard_types: RwLock::new(read.types),
+                own_types: RwLock::new(read.own_types),
+                fields: RwLock::new(Arc::new(fields)),
+                ..Loaded::default()
+            }
+        });
+        Ok(loaded.collect())
+    }
+
+    /// The id of a tag set (sorted by key), and about how many bytes it takes in memory, none if it was not new; or why it
+    /// gets no id. One that was idle is awake.
+    pub(crate) fn new_series_id(
+        &self,
+        tags: &[(&str, &str)],
+    ) -> std::result::Result<(SeriesId, usize), String> {
+        let mut series = self.loaded().series.write();
+        let (id, is_new) = match series.next_id() < LAST_SERIES {
+            true => series.insert(tags),
+            false => (series.find(tags).ok_or_else(|| NO_MORE_IDS.to_owned())?, false),
+        };
+        if !is_new {
+            self.wake(id, &series);
+            return Ok((id, 0));
+        }
+        let record = tags_record(tags);
+        let memory_bytes = record.len() + tags.len() * SERIES_TAG_BYTES;
+        self.unsaved.lock().add_series(id, record.into());
+        Ok((id, memory_bytes))
+    }
+
+    /// The records that no acknowledged batch holds yet, for a batch with points of these series: all that it needs,
+    /// and all that no other has on its way.
+    pub(crate) fn unsaved_records(&self, used: impl Iterator<Item = u32>) -> TakenRecords {
+        let mut taken = self.unsaved.lock().take(self.table, used);
+        if taken.has_removed() {
+            taken.keep_next_id(self.next_id_record());
+        }
+        taken
+    }
+
+    /// Says that records are durable now.
+    pub(crate) fn saved(&self, records: &TakenRecords) {
+        self.unsaved.lock().saved(records);
+    }
+
+    /// Takes note of a new member of the group that it holds: its record goes with the next batch.
+    pub(super) fn add_member(&self, name: &str) {
+        self.unsaved.lock().names.insert(member_key(self.table, name), 0);
+    }
+
+    /// Forgets a member, and the types of fields that only it had. Their records go with the next batch, whoever writes it.
+    pub(super) fn forget_member(&self, name: &str) {
+        let mut keys = self.take_own_types(|member, _| member == name);
+        let key = member_key(self.table, name);
+        let mut unsaved = self.unsaved.lock();
+        unsaved.names.remove(&key);
+        keys.push(key);
+        unsaved.remove_keys(&RoaringBitmap::new(), keys);
+    }
+
+    /// Whether a series is known that has rows in a shard.
+    pub(crate) fn has_witness(&self, shard_start_ns: i64) -> bool {
+        self.loaded().witnesses.lock().contains_key(&shard_start_ns)
+    }
+
+    /// Rows of these series are about to be deleted.
+    pub(crate) fn forget_witnesses(&self, loses_rows: impl Fn(u32) -> bool) {
+        self.loaded().witnesses.lock().retain(|_, id| !loses_rows(*id));
+    }
+
+    /// Says which series has rows in a shard.
+    pub(crate) fn set_witness(&self, shard_start_ns: i64, series: Option<u32>) {
+        let mut witnesses = self.loaded().witnesses.lock();
+        match series {
+            Some(series) => drop(witnesses.insert(shard_start_ns, series)),
+            None => drop(witnesses.remove(&shard_start_ns)),
+        }
+    }
+
+    /// Removes series for good; their ids are not used again. What else is to be written goes with the last of their
+    /// records. The caller owns the membership.
+    pub(crate) async fn remove_series(
+        &self,
+        ids: &RoaringBitmap,
+        mut others: Option<Operation>,
+    ) -> Result<()> {
+        let mut left = ids.iter().peekable();
+        loop {
+            self.forget_series(&left.by_ref().take(REMOVED_AT_ONCE).collect());
+            let is_last = left.peek().is_none();
+            self.save_removals(others.take_if(|_| is_last)).await?;
+            if is_last {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Writes that series were removed, and what else is to be written. If this fails, or whoever waits for it leaves, the
+    /// next writer takes the removals along.
+    pub(super) async fn save_removals(&self, others: Option<Operation>) -> Result<()> {
+        let records = self.unsaved_records(std::iter::empty());
+        let mut operations = records.operations(&self.records);
+        operations.extend(others);
+        if !operations.is_empty() {
+            self.records.write(operations).await?;
+        }
+        self.saved(&records);
+        Ok(())
+    }
+
+    fn forget_series(&self, ids: &RoaringBitmap) {
+        if ids.is_empty() {
+            return;
+        }
+        let (listed, keys) = self.listed_among(ids);
+        let mut series = self.loaded().series.write();
+        series.remove(ids);
+        self.idle().lock().forget(ids);
+        drop(series);
+        self.loaded().presence.write().remove(ids);
+        self.membership.note_removal();
+        self.unsaved.lock().remove_series(ids, &listed, keys);
+    }
+}
+
+/// The id that no series gets: it and the next mean none elsewhere.
+const LAST_SERIES: SeriesId = SeriesId(u32::MAX - 1);
+const NO_MORE_IDS: &str =
+    "it had 4 294 967 294 in its time, which is all a measurement can have; write to another";
+/// Fewer series are not narrowed: there is little to gain.
+const NARROWED_SERIES_MIN: u64 = 1 << 6;
+/// Series removed with one batch: some milliseconds for those who want to read the index meanwhile.
+const REMOVED_AT_ONCE: usize = 1 << 14;
+
+/// What a tag of a series takes in its index beside its text, at most: numbers, postings, slots of hash tables.
+const SERIES_TAG_BYTES: usize = 48;
+/// What a measurement takes in memory besides its fields and series, about: itself, its table, its name in both.
+const MEASUREMENT_BYTES: usize = 2048;

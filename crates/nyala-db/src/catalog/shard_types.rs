@@ -1,0 +1,209 @@
+//! The fields of a table of points, and their types in shards.
+//!
+//! A field is one nullable column per (name, type). Within one shard a field has one type, the first
+//! written there; which is remembered in durable records beside the series. A field is there as long as a
+//! shard has it: its column outlives the deletion of its last shard unseen, and is used again. What only one member of a
+//! group has stands by itself.
+
+use super::field::{Field, FieldType, fields_of, find, present_fields, sort};
+use super::record::{own_type_key, shard_type_key};
+use super::series_table::SeriesTable;
+use nyala_core::store::Operation;
+use nyala_core::{Result, TableSchema};
+use roaring::RoaringBitmap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// Per shard (by the start of its range) the types of its fields.
+pub(super) type ShardTypes = BTreeMap<i64, HashMap<String, FieldType>>;
+
+impl SeriesTable {
+    /// Its fields by name, then type. A name is there once per type it has in some shard.
+    pub(crate) fn fields(&self) -> Arc<Vec<Field>> {
+        self.loaded().fields.read().clone()
+    }
+
+    /// Its fields as of the shards that hold times from `first_ns` to `last_ns`, or those of a member.
+    pub(crate) async fn fields_between(
+        &self,
+        member: Option<&str>,
+        first_ns: i64,
+        last_ns: i64,
+    ) -> Result<Arc<Vec<Field>>> {
+        let is_outside = |start_ns: &i64| *start_ns < first_ns || *start_ns > last_ns;
+        let has_own_outside = |member: &str| self.shard_starts_of_member_ns(member).iter().any(is_outside);
+        if !self.loaded().shard_types.read().keys().any(is_outside) && !member.is_some_and(has_own_outside) {
+            return Ok(member.map_or_else(|| self.fields(), |member| self.fields_of_member(member)));
+        }
+        let partitions = self.partitions().await;
+        let overlaps = |start_ns: &i64| {
+            let range =
+                partitions.iter().map(|partition| partition.range).find(|range| range.contains(*start_ns));
+            range.is_some_and(|range| range.start_ns <= last_ns && range.end_ns > first_ns)
+        };
+        let (shard_types, own_types) = (self.loaded().shard_types.read(), self.loaded().own_types.read());
+        let own = member.and_then(|member| own_types.get(member));
+        let all = shard_types.iter().chain(own.into_iter().flatten());
+        let here = all.filter(|(start_ns, _)| overlaps(start_ns)).map(|(_, types)| types);
+        Ok(Arc::new(present_fields(&self.columns.read(), here)))
+    }
+
+    /// The fields of a member of the group that it holds.
+    pub(crate) fn fields_of_member(&self, member: &str) -> Arc<Vec<Field>> {
+        // Always in this order: who waits to write keeps out who reads.
+        let (shard_types, own_types) = (self.loaded().shard_types.read(), self.loaded().own_types.read());
+        // Hardly any member has a field of its own.
+        let Some(own) = own_types.get(member) else { return self.fields() };
+        Arc::new(present_fields(&self.columns.read(), shard_types.values().chain(own.values())))
+    }
+
+    /// Takes note of what fields there are, after shards or columns have changed.
+    fn update_fields(&self) {
+        let loaded = self.loaded();
+        let fields = present_fields(&self.columns.read(), loaded.shard_types.read().values());
+        *loaded.fields.write() = Arc::new(fields);
+    }
+
+    /// Those of some fields that have no column.
+    pub(crate) fn without_column<'a>(&self, wanted: &'a [(String, FieldType)]) -> Vec<(&'a str, FieldType)> {
+        let columns = self.columns.read();
+        let fields = wanted.iter().map(|(name, field_type)| (name.as_str(), *field_type));
+        fields.filter(|(name, field_type)| find(&columns, name, *field_type).is_none()).collect()
+    }
+
+    /// Whether a field has a column, even if no shard has it any more.
+    pub(crate) fn has_column(&self, name: &str, field_type: FieldType) -> bool {
+        find(&self.columns.read(), name, field_type).is_some()
+    }
+
+    /// Takes note of the columns of its table.
+    pub(crate) fn set_columns(&self, schema: &TableSchema) {
+        *self.columns.write() = fields_of(schema);
+    }
+
+    /// Takes note that some shard has these fields, which have columns.
+    pub(crate) fn show_fields<'a>(&self, fields: impl Iterator<Item = &'a (String, FieldType)>) {
+        let columns = self.columns.read();
+        let mut shown = self.loaded().fields.write();
+        let mut all: Option<Vec<Field>> = None;
+        for (name, field_type) in fields {
+            if find(&shown, name, *field_type).is_some() {
+                continue;
+            }
+            if let Some(column) = find(&columns, name, *field_type) {
+                let field = Field { name: name.clone(), field_type: *field_type, column };
+                all.get_or_insert_with(|| Vec::clone(&shown)).push(field);
+            }
+        }
+        if let Some(mut all) = all {
+            sort(&mut all);
+            all.dedup();
+            *shown = Arc::new(all);
+        }
+    }
+
+    /// The type a field has in a shard, if it has any there; `owner`: the member that has it for itself.
+    pub(crate) fn shard_type(
+        &self,
+        owner: Option<&str>,
+        shard_start_ns: i64,
+        field: &str,
+    ) -> Option<FieldType> {
+        let find =
+            |types: &ShardTypes| types.get(&shard_start_ns).and_then(|types| types.get(field)).copied();
+        match owner {
+            None => find(&self.loaded().shard_types.read()),
+            Some(owner) => self.loaded().own_types.read().get(owner).and_then(find),
+        }
+    }
+
+    /// The type a field has in a shard; the one given if the field is new there.
+    pub(crate) fn claim_shard_type(
+        &self,
+        owner: Option<&str>,
+        shard_start_ns: i64,
+        field: &str,
+        field_type: FieldType,
+    ) -> FieldType {
+        if let Some(known) = self.shard_type(owner, shard_start_ns, field) {
+            return known;
+        }
+        let claim = |types: &mut ShardTypes, key: &dyn Fn() -> Vec<u8>| {
+            *types.entry(shard_start_ns).or_default().entry(field.to_owned()).or_insert_with(|| {
+                self.unsaved().lock().names.insert(key(), field_type.code());
+                field_type
+            })
+        };
+        match owner {
+            None => {
+                let key = || shard_type_key(self.table(), shard_start_ns, field);
+                claim(&mut self.loaded().shard_types.write(), &key)
+            }
+            Some(owner) => {
+                let key = || own_type_key(self.table(), shard_start_ns, owner, field);
+                let mut all = self.loaded().own_types.write();
+                claim(all.entry(owner.to_owned()).or_default(), &key)
+            }
+        }
+    }
+
+    /// The starts of the shards in which a member has fields that others have not.
+    pub(crate) fn shard_starts_of_member_ns(&self, name: &str) -> Vec<i64> {
+        let own_types = self.loaded().own_types.read();
+        own_types.get(name).into_iter().flat_map(BTreeMap::keys).copied().collect()
+    }
+
+    /// Forgets the types of fields that only a member has in shards that are named by their starts. Their records go with
+    /// the next batch.
+    pub(crate) fn forget_member_types(&self, name: &str, is_gone: impl Fn(i64) -> bool) {
+        let keys = self.take_own_types(|member, start_ns| member == name && is_gone(start_ns));
+        self.unsaved().lock().remove_keys(&RoaringBitmap::new(), keys);
+    }
+
+    /// Forgets types of fields that only a member has; returns the keys of their records.
+    pub(super) fn take_own_types(&self, is_gone: impl Fn(&str, i64) -> bool) -> Vec<Vec<u8>> {
+        let mut keys = Vec::new();
+        self.loaded().own_types.write().retain(|member, shards| {
+            shards.retain(|start_ns, types| {
+                let gone = is_gone(member, *start_ns);
+                if gone {
+                    keys.extend(
+                        types.keys().map(|field| own_type_key(self.table(), *start_ns, member, field)),
+                    );
+                }
+                !gone
+            });
+            !shards.is_empty()
+        });
+        let mut unsaved = self.unsaved().lock();
+        keys.iter().for_each(|key| {
+            unsaved.names.remove(key);
+        });
+        keys
+    }
+
+    /// The starts of the shards that have fields.
+    pub(crate) fn shard_starts_ns(&self) -> Vec<i64> {
+        self.loaded().shard_types.read().keys().copied().collect()
+    }
+
+    /// Forgets the types of shards that are no more, named by their starts.
+    /// Returns what removes their records.
+    pub(crate) fn forget_shard_types(&self, is_gone: impl Fn(i64) -> bool) -> Option<Operation> {
+        let mut forgotten = self.take_own_types(|_, start_ns| is_gone(start_ns));
+        self.loaded().witnesses.lock().retain(|start_ns, _| !is_gone(*start_ns));
+        self.loaded().shard_types.write().retain(|start_ns, fields| {
+            let gone = is_gone(*start_ns);
+            if gone {
+                forgotten.extend(fields.keys().map(|field| shard_type_key(self.table(), *start_ns, field)));
+            }
+            !gone
+        });
+        self.update_fields();
+        let mut unsaved = self.unsaved().lock();
+        for key in &forgotten {
+            unsaved.names.remove(key);
+        }
+        (!forgotten.is_empty()).then(|| self.records().remove(forgotten.iter().map(Vec::as_slice)))
+    }
+}

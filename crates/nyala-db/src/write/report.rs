@@ -1,0 +1,100 @@
+//! What is said of requests that wrote, and counted of all of them.
+
+use crate::ingest::ParseErrors;
+use nyala_core::Result;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What became of a request.
+#[derive(Debug, Default)]
+pub struct WriteReport {
+    /// Points stored.
+    pub written: u64,
+    /// Lines that could not be read.
+    pub unreadable: ParseErrors,
+    /// Points older than their retention policy keeps.
+    pub expired: u64,
+    /// Other points that were read but not stored.
+    pub dropped: Option<Dropped>,
+    /// Whether the points of a shard were not stored because a field that was new there had two types.
+    pub conflict: bool,
+}
+
+impl WriteReport {
+    /// Takes what became of another part of the request.
+    pub fn add(&mut self, other: Self) {
+        self.unreadable.append(other.unreadable);
+        self.written += other.written;
+        self.expired += other.expired;
+        self.conflict |= other.conflict;
+        match (&mut self.dropped, other.dropped) {
+            (Some(own), Some(other)) => own.count += other.count,
+            (own, other) => *own = own.take().or(other),
+        }
+    }
+
+    /// What InfluxDB says of points that were not stored, if there are any: of several kinds of refusal it tells one.
+    pub fn complaint(&self) -> Option<String> {
+        let partial = |reason: &str, count: u64| Some(format!("partial write: {reason} dropped={count}"));
+        if self.conflict {
+            return Some("field type conflict".to_owned());
+        }
+        if let Some(dropped) = &self.dropped {
+            return partial(&dropped.reason, dropped.count);
+        }
+        if self.expired > 0 {
+            return partial("points beyond retention policy", self.expired);
+        }
+        if self.unreadable.is_empty() {
+            return None;
+        }
+        let text = self.unreadable.text();
+        let text = String::from_utf8_lossy(&text);
+        match self.written {
+            0 => Some(text.into_owned()),
+            _ => partial(&text, 0),
+        }
+    }
+}
+
+/// Points that were read but not stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dropped {
+    /// Why the first of them was not.
+    pub reason: String,
+    /// How many.
+    pub count: u64,
+}
+
+/// What was written since the start.
+#[derive(Debug, Default)]
+pub struct WriteCounts {
+    /// Requests.
+    pub requests: AtomicU64,
+    /// Points stored.
+    pub written: AtomicU64,
+    /// Points that were read but not stored.
+    pub dropped: AtomicU64,
+    /// Requests that failed.
+    pub failed: AtomicU64,
+    /// Series that were looked up in their index, because the writer did not remember them.
+    pub looked_up: AtomicU64,
+}
+
+impl WriteCounts {
+    pub(super) fn note(&self, written: &Result<WriteReport>) {
+        let add = |counter: &AtomicU64, count| {
+            counter.fetch_add(count, Ordering::Relaxed);
+        };
+        add(&self.requests, 1);
+        match written {
+            Ok(report) => {
+                add(&self.written, report.written);
+                let dropped = report.expired + report.dropped.as_ref().map_or(0, |dropped| dropped.count);
+                if dropped > 0 {
+                    add(&self.dropped, dropped);
+                }
+            }
+            Err(_) => add(&self.failed, 1),
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Several servers over one store lose none of each other's changes.
+
+use nyala_core::memory::MemoryBudget;
+use nyala_core::schema::TIME_COLUMN;
+use nyala_core::store::memory::MemoryStore;
+use nyala_core::store::{Atomicity, Capabilities, Store, StoreRef};
+use nyala_core::{Result, TimeRange};
+use nyala_db::catalog::{Catalog, ContinuousQuery, PolicyChange, RetentionPolicy, Subscription};
+use nyala_db::ingest::ParseOptions;
+use nyala_db::series::TagFilter;
+use nyala_db::users::Privilege;
+use nyala_db::write::LineWriter;
+use std::sync::Arc;
+
+fn shared_stores() -> [StoreRef; 2] {
+    let own = MemoryStore::default().capabilities();
+    [Atomicity::Batch, Atomicity::Row].map(|atomicity| -> StoreRef {
+        let capabilities = Capabilities { is_shared: true, atomicity, ..own };
+        Arc::new(MemoryStore::with_capabilities(capabilities))
+    })
+}
+
+fn policy(name: &str) -> RetentionPolicy {
+    RetentionPolicy::new(name, &PolicyChange::default()).expect("a policy")
+}
+
+#[tokio::test]
+async fn changes_of_one_database_by_two_servers_are_all_there() -> Result<()> {
+    for store in shared_stores() {
+        let first = Catalog::open(store.clone()).await?;
+        let second = Catalog::open(store.clone()).await?;
+        first.create_database("d", None).await?;
+        second.create_database("d", None).await?;
+        let query = ContinuousQuery { name: "n".into(), text: "t".into() };
+        first.create_policy("d", policy("p"), false).await?;
+        second.create_policy("d", policy("q"), true).await?;
+        first.create_continuous_query("d", query.clone()).await?;
+        let subscription = Subscription {
+            policy: "q".into(),
+            name: "s".into(),
+            to_all: false,
+            destinations: vec!["udp://h:9".into()],
+        };
+        second.create_subscription("d", subscription).await?;
+        // The other has a query of this name by now.
+        let other = ContinuousQuery { name: "n".into(), text: "another".into() };
+        assert_eq!(
+            second.create_continuous_query("d", other).await.unwrap_err().message(),
+            "continuous query already exists"
+        );
+        assert!(second.set_last_run_ns("d", &query, 5).await?);
+        assert!(first.set_last_run_ns("d", &query, 6).await?, "whoever comes second reads again");
+        let short = PolicyChange { duration_ns: Some(1_209_600_000_000_000), ..PolicyChange::default() };
+        second.alter_policy("d", "p", short).await?;
+        first.drop_policy("d", "autogen").await?;
+        let third = Catalog::open(store.clone()).await?;
+        let database = third.existing_database("d")?;
+        let policies: Vec<_> =
+            database.policies.iter().map(|policy| (&*policy.name, policy.duration_ns)).collect();
+        assert_eq!(policies, [("p", 1_209_600_000_000_000), ("q", 0)]);
+        assert_eq!(database.default_policy, "q");
+        assert_eq!((&database.continuous_queries[..], database.subscriptions.len()), (&[query][..], 1));
+        assert_eq!(third.last_run_ns("d", "n").await?, Some(6));
+        second.drop_database("d").await?;
+        second.create_database("d", None).await?;
+        let fourth = Catalog::open(store).await?;
+        let database = fourth.existing_database("d")?;
+        assert_eq!(
+            (database.policies.len(), database.continuous_queries.len()),
+            (1, 0),
+            "nothing of the old one is left"
+        );
+        assert_eq!(fourth.last_run_ns("d", "n").await?, None);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn changes_of_one_user_by_two_servers_are_all_there() -> Result<()> {
+    for store in shared_stores() {
+        let first = Catalog::open(store.clone()).await?;
+        let second = Catalog::open(store.clone()).await?;
+        first.create_database("d", None).await?;
+        second.create_database("e", None).await?;
+        first.users().create("ann", "secret", true, true).await?;
+        let again = second.users().create("bob", "secret", true, true).await;
+        assert!(again.is_ok(), "it has seen no administrator: {again:?}");
+        assert!(second.users().create("ann", "other", false, false).await.is_err(), "she is there");
+        first.change_grant("ann", "d", |_| Privilege::Read).await?;
+        second.change_grant("ann", "e", |_| Privilege::Write).await?;
+        first.users().set_password("ann", "new").await?;
+        second.users().drop_user("bob", true).await?;
+        let third = Catalog::open(store).await?;
+        let ann = third.users().existing("ann")?;
+        assert!(ann.may(Privilege::Read, "d") && ann.may(Privilege::Write, "e") && ann.is_admin());
+        assert!(third.users().authenticate("ann", "new").await?.is_some());
+        assert!(third.users().existing("bob").is_err());
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_tag_set_has_one_id_whoever_meets_it_first() -> Result<()> {
+    for store in shared_stores() {
+        let first = Arc::new(Catalog::open(store.clone()).await?);
+        first.create_database("d", None).await?;
+        let writer =
+            |catalog: &Arc<Catalog>| LineWriter::new(catalog.clone(), MemoryBudget::new(1 << 40), usize::MAX);
+        let options = ParseOptions::default();
+        writer(&first).write("d", "", options, b"m,host=a v=1 1").await?;
+        let second = Arc::new(Catalog::open(store.clone()).await?);
+        let servers = [writer(&first), writer(&second)];
+        let lines = |from: usize, time: usize| -> String {
+            (from..from + 300).map(|host| format!("m,host=h{host} v=1 {time}\n")).collect()
+        };
+        // Beside each other, and half of them the same.
+        let (ours, theirs) = (lines(0, 1), lines(150, 2));
+        let (ours, theirs) = tokio::join!(
+            servers[0].write("d", "", options, ours.as_bytes()),
+            servers[1].write("d", "", options, theirs.as_bytes()),
+        );
+        assert_eq!((ours?.complaint(), theirs?.complaint()), (None, None));
+        // Those that the other has made.
+        servers[0].write("d", "", options, lines(400, 3).as_bytes()).await?;
+        servers[1].write("d", "", options, lines(0, 4).as_bytes()).await?;
+        // One that is removed gets another id.
+        let measurement = first.measurement("d", "autogen", "m").await?.expect("it is there");
+        let only = TagFilter::Equal("host".into(), "h7".into());
+        first.delete_points(&measurement, &only, TimeRange::ALL).await?;
+        servers[0].write("d", "", options, b"m,host=h7 v=1 9").await?;
+        let third = Arc::new(Catalog::open(store.clone()).await?);
+        let measurement = third.measurement("d", "autogen", "m").await?.expect("it is there");
+        assert_eq!(measurement.count_series(), 701);
+        for (host, points) in [("h0", 2), ("h7", 1), ("h200", 3), ("h420", 2), ("h650", 1), ("a", 1)] {
+            let tags = TagFilter::Equal("host".into(), host.into());
+            let found = third.points(&measurement, &tags, TimeRange::ALL).await?;
+            assert_eq!(found.series().len(), 1, "{host}");
+            let mut rows =
+                found.scan(&third.snapshot().await?, vec![TIME_COLUMN]).await?.expect("it is there");
+            let mut count = 0;
+            while let Some(batch) = rows.next().await? {
+                count += batch.rows;
+            }
+            assert_eq!(count, points, "{host}");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,118 @@
+//! States of aggregates as columns.
+
+use super::Aggregate;
+use crate::column::Column;
+use arrow_array::{BooleanArray, Float64Array, Int64Array, StringArray, UInt64Array};
+use nyala_core::store::MeasureState;
+use nyala_core::store::aggregate::SelectedValues;
+
+/// Those of some things whose slots have a value.
+pub(super) fn present<Thing>(
+    state: &MeasureState,
+    things: impl ExactSizeIterator<Item = Thing>,
+    slot_of: impl Fn(&Thing) -> usize,
+) -> Vec<Thing> {
+    fn those<Thing>(
+        things: impl ExactSizeIterator<Item = Thing>,
+        has_value: impl Fn(&Thing) -> bool,
+    ) -> Vec<Thing> {
+        let mut all = Vec::with_capacity(things.len());
+        all.extend(things.filter(has_value));
+        all
+    }
+    match state {
+        MeasureState::Count(counts)
+        | MeasureState::SumInteger { counts, .. }
+        | MeasureState::SumFloat { counts, .. } => those(things, |thing| counts[slot_of(thing)] > 0),
+        MeasureState::Selected(selected) => those(things, |thing| selected.series[slot_of(thing)].is_some()),
+        MeasureState::Increase(increases) => those(things, |thing| increases.counts[slot_of(thing)] > 0),
+    }
+}
+
+/// The values of slots that have one. `unsigned`: the column that was summed up is.
+pub(super) fn values(
+    aggregate: Aggregate,
+    measures: &[MeasureState],
+    unsigned: bool,
+    present: &[usize],
+) -> Column {
+    match &measures[0] {
+        MeasureState::Count(counts) => {
+            Column::Integer(present.iter().map(|slot| counts[*slot] as i64).collect::<Vec<_>>().into())
+        }
+        MeasureState::SumInteger { sums, counts } => {
+            if aggregate == Aggregate::Mean {
+                let mean = |slot: &usize| sum_as_stored(sums[*slot], unsigned) / counts[*slot] as f64;
+                Column::Float(present.iter().map(mean).collect::<Vec<_>>().into())
+            } else if unsigned {
+                Column::Unsigned(present.iter().map(|slot| sums[*slot] as u64).collect::<Vec<_>>().into())
+            } else {
+                Column::Integer(present.iter().map(|slot| sums[*slot] as i64).collect::<Vec<_>>().into())
+            }
+        }
+        MeasureState::SumFloat { sums, counts } => {
+            let value = |slot: &usize| match aggregate {
+                Aggregate::Mean => sums[*slot] / counts[*slot] as f64,
+                _ => sums[*slot],
+            };
+            Column::Float(present.iter().map(value).collect::<Vec<_>>().into())
+        }
+        MeasureState::Selected(selected) => match measures.get(1) {
+            Some(MeasureState::Selected(most)) if aggregate == Aggregate::Spread => {
+                spread(&selected.values, &most.values, present)
+            }
+            _ => selected_column(&selected.values, present),
+        },
+        MeasureState::Increase(_) => unreachable!("no aggregate is one"),
+    }
+}
+
+/// The times of slots that have a value, ns, if it was selected.
+pub(super) fn times_ns(state: &MeasureState, present: &[usize]) -> Vec<i64> {
+    match state {
+        MeasureState::Selected(selected) => present.iter().map(|slot| selected.times_ns[*slot]).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// A sum that has wrapped around as sums of its type do.
+fn sum_as_stored(sum: i128, unsigned: bool) -> f64 {
+    if unsigned { sum as u64 as f64 } else { sum as i64 as f64 }
+}
+
+fn selected_column(values: &SelectedValues, present: &[usize]) -> Column {
+    let slots = present.iter();
+    match values {
+        SelectedValues::Int(values) => {
+            Column::Integer(Int64Array::from_iter_values(slots.map(|slot| values[*slot])))
+        }
+        SelectedValues::UInt(values) => {
+            Column::Unsigned(UInt64Array::from_iter_values(slots.map(|slot| values[*slot])))
+        }
+        SelectedValues::Float(values) => {
+            Column::Float(Float64Array::from_iter_values(slots.map(|slot| values[*slot])))
+        }
+        SelectedValues::Bool(values) => {
+            Column::Boolean(slots.map(|slot| Some(values[*slot])).collect::<BooleanArray>())
+        }
+        SelectedValues::String(values) => {
+            Column::String(StringArray::from_iter_values(slots.map(|slot| &values[*slot])))
+        }
+    }
+}
+
+fn spread(least: &SelectedValues, most: &SelectedValues, present: &[usize]) -> Column {
+    let slots = present.iter();
+    match (least, most) {
+        (SelectedValues::Int(least), SelectedValues::Int(most)) => Column::Integer(
+            Int64Array::from_iter_values(slots.map(|slot| most[*slot].wrapping_sub(least[*slot]))),
+        ),
+        (SelectedValues::UInt(least), SelectedValues::UInt(most)) => Column::Unsigned(
+            UInt64Array::from_iter_values(slots.map(|slot| most[*slot].wrapping_sub(least[*slot]))),
+        ),
+        (SelectedValues::Float(least), SelectedValues::Float(most)) => {
+            Column::Float(Float64Array::from_iter_values(slots.map(|slot| most[*slot] - least[*slot])))
+        }
+        _ => Column::Null(present.len()),
+    }
+}

@@ -1,0 +1,230 @@
+//! What a query may hold in memory.
+//!
+//! A query's share is taken from the account of the whole server in steps, and goes back to it when the query's own use
+//! falls by several: a light query asks that account once, and one that takes and gives back little at a time no more
+//! often. What moves the account moves so much memory that asking costs nothing beside it.
+
+use nyala_core::memory::{Charge, Component, MemoryBudget};
+use nyala_core::{Error, Result};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What is taken from the server's account at once: a light query asks it at most once.
+const STEP_BYTES: usize = 256 << 10;
+/// What a query has of the server's account and does not use goes back when it is more than this, all but a step.
+const IDLE_BYTES_MAX: usize = 4 * STEP_BYTES;
+
+/// A query's share of memory; clones charge the same one. What it takes is taken from the account of the whole
+/// server too, and given back to it when it is used no more, at last when the last clone goes.
+#[derive(Debug, Clone)]
+pub struct QueryMemory {
+    share: Arc<Share>,
+    limit_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Share {
+    used_bytes: AtomicUsize,
+    /// What the server's account was charged with, at least what is used.
+    reserved_bytes: AtomicUsize,
+    charge: Mutex<Charge>,
+}
+
+impl QueryMemory {
+    /// A share of `limit_bytes` of a server's memory.
+    pub fn new(limit_bytes: usize, server: &Arc<MemoryBudget>) -> Self {
+        let charge = Mutex::new(server.charge(Component::Query, 0));
+        let share = Share { used_bytes: AtomicUsize::new(0), reserved_bytes: AtomicUsize::new(0), charge };
+        Self { share: Arc::new(share), limit_bytes }
+    }
+
+    /// The share.
+    pub fn limit_bytes(&self) -> usize {
+        self.limit_bytes
+    }
+
+    /// Takes `bytes` of it until the query ends, or takes none and says that it is used up.
+    pub fn charge(&self, bytes: usize) -> Result<()> {
+        let used_bytes = self.share.used_bytes.fetch_add(bytes, Ordering::SeqCst).saturating_add(bytes);
+        let charged = self.check(used_bytes);
+        if charged.is_err() {
+            self.share.used_bytes.fetch_sub(bytes, Ordering::SeqCst);
+        }
+        charged
+    }
+
+    fn check(&self, used_bytes: usize) -> Result<()> {
+        if used_bytes > self.limit_bytes {
+            return Err(Error::limit(format!(
+                "query needs more than its {} MiB of memory: narrow its time range or its series, or raise memory-limit",
+                self.limit_bytes >> 20
+            )));
+        }
+        if used_bytes > self.share.reserved_bytes.load(Ordering::SeqCst) {
+            return self.share.reserve(used_bytes);
+        }
+        Ok(())
+    }
+
+    /// An account of what a part of the query holds for a while.
+    pub fn hold(&self) -> Held {
+        Held { memory: self.clone(), bytes: 0 }
+    }
+}
+
+/// What a part of a query holds, given back when it goes.
+pub struct Held {
+    memory: QueryMemory,
+    bytes: usize,
+}
+
+impl Held {
+    /// Takes more of the query's share.
+    pub fn charge(&mut self, bytes: usize) -> Result<()> {
+        self.memory.charge(bytes)?;
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    /// Gives back all but `bytes`.
+    pub fn shrink_to(&mut self, bytes: usize) {
+        let freed = self.bytes.saturating_sub(bytes);
+        self.memory.share.free(freed);
+        self.bytes -= freed;
+    }
+
+    /// What is held.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.shrink_to(0);
+    }
+}
+
+impl Share {
+    /// Charges the server's account so that `used_bytes` are covered.
+    fn reserve(&self, used_bytes: usize) -> Result<()> {
+        // Nothing under this lock can panic half-way.
+        let mut charge = self.charge.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted = used_bytes.next_multiple_of(STEP_BYTES) as u64;
+        let held = charge.bytes();
+        if wanted > held {
+            charge.try_grow(wanted - held)?;
+            self.reserved_bytes.store(wanted as usize, Ordering::SeqCst);
+        }
+        Ok(())
+    }
+
+    /// Gives back what is used no more, and to the server what is too much to keep.
+    fn free(&self, bytes: usize) {
+        let used_bytes = self.used_bytes.fetch_sub(bytes, Ordering::SeqCst).saturating_sub(bytes);
+        if self.reserved_bytes.load(Ordering::SeqCst) > used_bytes.saturating_add(IDLE_BYTES_MAX) {
+            self.give_back();
+        }
+    }
+
+    #[cold]
+    fn give_back(&self) {
+        let covering = |used_bytes: usize| used_bytes.saturating_add(STEP_BYTES).next_multiple_of(STEP_BYTES);
+        let mut charge = self.charge.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept_bytes = covering(self.used_bytes.load(Ordering::SeqCst));
+        if kept_bytes as u64 >= charge.bytes() {
+            return;
+        }
+        self.reserved_bytes.store(kept_bytes, Ordering::SeqCst);
+        // Who takes more meanwhile has either seen that and waits for the lock, or is seen here.
+        let kept_bytes = kept_bytes.max(covering(self.used_bytes.load(Ordering::SeqCst)));
+        let kept_bytes = kept_bytes.min(charge.bytes() as usize);
+        self.reserved_bytes.store(kept_bytes, Ordering::SeqCst);
+        charge.set(kept_bytes as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_is_bounded_by_its_share_and_by_the_server() {
+        let server = MemoryBudget::new(10 << 20);
+        let first = QueryMemory::new(6 << 20, &server);
+        first.charge(1000).expect("fits");
+        assert_eq!(server.total_bytes(), STEP_BYTES as u64);
+        first.charge(5 << 20).expect("fits");
+        let second = QueryMemory::new(6 << 20, &server);
+        assert_eq!(
+            second.charge(5 << 20).expect_err("the server is full").kind(),
+            nyala_core::ErrorKind::Retry
+        );
+        assert_eq!(
+            first.charge(2 << 20).expect_err("the share is used up").kind(),
+            nyala_core::ErrorKind::Limit
+        );
+        drop(first);
+        second.charge(1 << 20).expect("fits now: what was refused is given up with its query");
+        drop(second);
+        assert_eq!(server.total_bytes(), 0);
+    }
+
+    #[test]
+    fn what_is_used_no_more_goes_back_to_the_server() {
+        let server = MemoryBudget::new(64 << 20);
+        let memory = QueryMemory::new(32 << 20, &server);
+        memory.charge(1000).expect("fits");
+        let mut held = memory.hold();
+        held.charge(16 << 20).expect("fits");
+        assert_eq!(server.total_bytes(), (16 << 20) + STEP_BYTES as u64);
+        held.shrink_to(8 << 20);
+        assert_eq!(server.total_bytes(), (8 << 20) + 2 * STEP_BYTES as u64, "what is used, and a step");
+        let other = QueryMemory::new(64 << 20, &server);
+        other.charge(40 << 20).expect("there is room for another");
+        drop(held);
+        assert_eq!(server.total_bytes(), (40 << 20) + 2 * STEP_BYTES as u64);
+        drop((memory, other));
+        assert_eq!(server.total_bytes(), 0);
+    }
+
+    #[test]
+    fn who_holds_and_frees_little_asks_the_server_once() {
+        let server = MemoryBudget::new(64 << 20);
+        let memory = QueryMemory::new(32 << 20, &server);
+        let mut kept = memory.hold();
+        for bytes in [0, 3 << 20] {
+            kept.charge(bytes).expect("fits");
+            memory.hold().charge(3 * STEP_BYTES).expect("fits");
+            let reserved_bytes = server.total_bytes();
+            for _ in 0..100 {
+                let mut held = memory.hold();
+                held.charge(3 * STEP_BYTES).expect("fits");
+                assert_eq!(server.total_bytes(), reserved_bytes);
+                drop(held);
+                assert_eq!(server.total_bytes(), reserved_bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_used_is_covered_whoever_gives_back_meanwhile() {
+        let server = MemoryBudget::new(1 << 30);
+        let memory = QueryMemory::new(1 << 30, &server);
+        std::thread::scope(|scope| {
+            for thread in 1..=4 {
+                let (memory, server) = (&memory, &server);
+                scope.spawn(move || {
+                    for round in 0..2_000 {
+                        let mut held = memory.hold();
+                        held.charge((round % 7 + thread) << 19).expect("fits");
+                        // What counts is the account: who gives back says for a moment that less is reserved.
+                        assert!(server.total_bytes() >= held.bytes() as u64);
+                    }
+                });
+            }
+        });
+        let reserved_bytes = memory.share.reserved_bytes.load(Ordering::SeqCst);
+        assert!(reserved_bytes <= IDLE_BYTES_MAX && server.total_bytes() == reserved_bytes as u64);
+    }
+}
