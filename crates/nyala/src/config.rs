@@ -24,7 +24,7 @@ struct Setting {
     name: &'static str,
     variable: &'static str,
     value_name: &'static str,
-    /// A value, or a description of what happens without one, or empty.
+    /// A value, or a description of what happens without one.
     default: &'static str,
     help: &'static str,
 }
@@ -49,7 +49,7 @@ macro_rules! settings {
                 long,
                 env = variable!($name),
                 value_name = $value_name,
-                help = help!($help, $default),
+                help = concat!($help, " [default: ", described!($default), "]"),
                 help_heading = $group
                 $(, $($arg)*)*
             )]
@@ -100,27 +100,16 @@ macro_rules! in_force {
     };
 }
 
+/// A default, or the description of what happens without a value.
 macro_rules! described {
     (()) => {
-        ""
+        "none"
     };
     (($described:literal)) => {
         $described
     };
     ($default:literal) => {
         $default
-    };
-}
-
-macro_rules! help {
-    ($help:literal, ()) => {
-        $help
-    };
-    ($help:literal, ($described:literal)) => {
-        concat!($help, " [default: ", $described, "]")
-    };
-    ($help:literal, $default:literal) => {
-        concat!($help, " [default: ", $default, "]")
     };
 }
 

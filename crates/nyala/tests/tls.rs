@@ -98,7 +98,7 @@ fn a_renewed_certificate_is_served_without_a_restart() {
 
     std::fs::write(path("served.pem"), "broken").expect("written");
     server.signal("HUP");
-    wait_for("it says so", || server.log().contains("the certificate stays"));
+    wait_for("it says so", || server.log().contains("the previous one stays in use"));
     assert!(ping(&server, &path("new.pem")).starts_with("HTTP/1.1 204"));
     assert!(server.stop().success());
 

@@ -36,8 +36,7 @@ pub fn markdown() -> String {
                 writeln!(page, "\n## {group}\n\n| setting | value | default | meaning |\n|---|---|---|---|")?;
             }
             let default = match setting.default {
-                "" => "none".to_owned(),
-                words if words.contains(' ') => words.to_owned(),
+                words if words == "none" || words.contains(' ') => words.to_owned(),
                 value => format!("`{value}`"),
             };
             let (name, variable) = (setting.name.replace('_', "-"), setting.variable);

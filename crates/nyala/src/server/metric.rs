@@ -4,7 +4,8 @@
 //! Some counts are statistics of `SHOW STATS` as well: such a metric carries that name too.
 
 use nyala_query::report::{Datum, Report};
-use std::fmt::Write;
+use std::fmt::{Display, Write};
+use std::time::Duration;
 
 /// What can happen to a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +14,8 @@ enum Kind {
     Counter,
     /// It goes up and down.
     Gauge,
+    /// It counts durations by upper bounds.
+    Histogram,
 }
 
 /// A metric and its values now.
@@ -23,14 +26,14 @@ pub struct Metric {
     help: &'static str,
     /// Its name in SHOW STATS, if it is there.
     statistic: Option<&'static str>,
-    /// By labels, written as `{path="/write"}`, or empty.
-    values: Vec<(String, u64)>,
+    /// By what follows the name: labels written as `{path="/write"}`, or nothing.
+    values: Vec<(String, f64)>,
 }
 
 impl Metric {
     /// A count of what happened since the start.
     pub fn counter(name: &'static str, help: &'static str, value: u64) -> Self {
-        Self { name, kind: Kind::Counter, help, statistic: None, values: vec![(String::new(), value)] }
+        Self { name, kind: Kind::Counter, help, statistic: None, values: vec![(String::new(), value as f64)] }
     }
 
     /// What there is now.
@@ -38,10 +41,26 @@ impl Metric {
         Self { kind: Kind::Gauge, ..Self::counter(name, help, value) }
     }
 
+    /// Durations: their number, their sum, and for some upper bounds in seconds, how many were not longer.
+    pub fn histogram(
+        name: &'static str,
+        help: &'static str,
+        count: u64,
+        sum: Duration,
+        bounds: impl IntoIterator<Item = (f64, u64)>,
+    ) -> Self {
+        let bucket = |bound: &dyn Display, count| (format!("_bucket{{le=\"{bound}\"}}"), count as f64);
+        let mut values: Vec<_> = bounds.into_iter().map(|(bound, count)| bucket(&bound, count)).collect();
+        let sum = ("_sum".to_owned(), sum.as_secs_f64());
+        values.extend([bucket(&"+Inf", count), sum, ("_count".to_owned(), count as f64)]);
+        Self { name, kind: Kind::Histogram, help, statistic: None, values }
+    }
+
     /// Several values instead of one, each with the label pairs that tell it apart.
     #[must_use]
     pub fn by_labels(self, values: impl IntoIterator<Item = (String, u64)>) -> Self {
-        let values = values.into_iter().map(|(labels, value)| (format!("{{{labels}}}"), value)).collect();
+        let values =
+            values.into_iter().map(|(labels, value)| (format!("{{{labels}}}"), value as f64)).collect();
         Self { values, ..self }
     }
 
@@ -57,6 +76,7 @@ impl Metric {
         let kind = match kind {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
         };
         writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}")?;
         values.iter().try_for_each(|(labels, value)| writeln!(text, "{name}{labels} {value}"))
@@ -65,6 +85,7 @@ impl Metric {
 
 /// Those of some metrics that are statistics, as a report of SHOW STATS.
 pub fn statistics(name: &str, metrics: &[Metric]) -> Report {
-    let of_metric = |metric: &Metric| Some((metric.statistic?, Datum::count(metric.values.first()?.1)));
+    let of_metric =
+        |metric: &Metric| Some((metric.statistic?, Datum::count(metric.values.first()?.1 as u64)));
     Report::new(name, metrics.iter().filter_map(of_metric))
 }

@@ -46,6 +46,7 @@ mod tests {
             let by_letter = [("letter=\"a\"".to_owned(), 1), ("letter=\"b\"".to_owned(), 2)];
             vec![
                 Metric::counter("nyala_words_total", "Words.", 3).as_statistic("words"),
+                Metric::histogram("nyala_reads", "Reads.", 2, Duration::from_millis(1_500), [(0.5, 1)]),
                 Metric::gauge("nyala_letters", "Letters.", 0).by_labels(by_letter),
             ]
         })]);
@@ -57,6 +58,8 @@ mod tests {
             "nyala_http_requests_total{path=\"/write\",status=\"204\"} 1\n",
             "nyala_http_requests_total{path=\"other\",status=\"404\"} 1\n",
             "# HELP nyala_words_total Words.\n# TYPE nyala_words_total counter\nnyala_words_total 3\n",
+            "# TYPE nyala_reads histogram\nnyala_reads_bucket{le=\"0.5\"} 1\nnyala_reads_bucket{le=\"+Inf\"} 2\n\
+             nyala_reads_sum 1.5\nnyala_reads_count 2\n",
             "# TYPE nyala_letters gauge\nnyala_letters{letter=\"a\"} 1\nnyala_letters{letter=\"b\"} 2\n",
             "# TYPE nyala_http_request_duration_seconds histogram\n",
             "nyala_http_request_duration_seconds_bucket{le=\"0.0025\",path=\"/write\"} 0\n",

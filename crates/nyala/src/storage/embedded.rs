@@ -8,10 +8,12 @@ use crate::server::metric::Metric;
 use nyala_core::Result;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::StoreRef;
-use nyala_engine::wal::SyncPolicy;
+use nyala_engine::wal::{SyncPolicy, WalStats};
 use nyala_engine::{Engine, EngineOptions, EngineStats, Preference};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The engine, and the disk of its data.
 pub(super) struct Embedded {
@@ -78,7 +80,9 @@ impl Storage for Embedded {
     }
 
     fn metrics(&self) -> Vec<Metric> {
-        let mut metrics = metrics_of(&self.engine.stats());
+        let stats = self.engine.stats();
+        let mut metrics = metrics_of(&stats);
+        metrics.extend(stats.wal.as_ref().map(sync_durations));
         metrics.extend([
             Metric::gauge("nyala_disk_bytes", "The size of the disk of the data.", self.disk.size_bytes()),
             Metric::gauge(
@@ -114,10 +118,19 @@ fn options(config: &Config, memory: Arc<MemoryBudget>) -> EngineOptions {
     }
 }
 
+/// How long syncs of the log took.
+fn sync_durations(log: &WalStats) -> Metric {
+    // From 32 µs to 8 s, in powers of two.
+    const BUCKETS: Range<usize> = 5..24;
+    let bound = |bucket: usize| ((1_u64 << bucket) as f64 / 1e6, log.sync_times[..=bucket].iter().sum());
+    let (name, sum) = ("nyala_log_sync_duration_seconds", Duration::from_nanos(log.sync_ns));
+    Metric::histogram(name, "How long syncs of the log took.", log.syncs, sum, BUCKETS.map(bound))
+}
+
 /// The engine's counts and sizes, for `/metrics` and `SHOW STATS`.
 fn metrics_of(stats: &EngineStats) -> Vec<Metric> {
     let (counter, gauge) = (Metric::counter, Metric::gauge);
-    let log = stats.wal.as_ref();
+    let log = |value: fn(&WalStats) -> u64| stats.wal.as_ref().map_or(0, value);
     vec![
         counter("nyala_batches_total", "Batches written.", stats.batches).as_statistic("batches"),
         counter("nyala_rows_written_total", "Rows written.", stats.rows_written).as_statistic("rowsWritten"),
@@ -144,9 +157,8 @@ fn metrics_of(stats: &EngineStats) -> Vec<Metric> {
             .as_statistic("cacheHits"),
         counter("nyala_cache_misses_total", "Blocks read from files.", stats.cache_misses)
             .as_statistic("cacheMisses"),
-        counter("nyala_log_bytes_total", "Bytes written to the log.", log.map_or(0, |log| log.written_bytes)),
-        counter("nyala_log_syncs_total", "Syncs of the log.", log.map_or(0, |log| log.syncs))
-            .as_statistic("logSyncs"),
+        counter("nyala_log_bytes_total", "Bytes written to the log.", log(|log| log.written_bytes)),
+        counter("nyala_log_syncs_total", "Syncs of the log.", log(|log| log.syncs)).as_statistic("logSyncs"),
         counter(
             "nyala_catalog_failures_total",
             "Changes of the catalog that could not be written.",
@@ -155,12 +167,12 @@ fn metrics_of(stats: &EngineStats) -> Vec<Metric> {
         counter(
             "nyala_log_write_failures_total",
             "Writes of the log that failed.",
-            log.map_or(0, |log| log.failed_writes),
+            log(|log| log.failed_writes),
         ),
         counter(
             "nyala_log_sync_failures_total",
             "Syncs of the log that failed.",
-            log.map_or(0, |log| log.failed_syncs),
+            log(|log| log.failed_syncs),
         ),
         gauge("nyala_rowsets", "Rowsets.", stats.rowsets).as_statistic("rowsets"),
         gauge("nyala_rowset_bytes", "Bytes of rowsets.", stats.rowset_bytes).as_statistic("rowsetBytes"),
@@ -168,7 +180,6 @@ fn metrics_of(stats: &EngineStats) -> Vec<Metric> {
             .as_statistic("rowsetRows"),
         gauge("nyala_memtable_rows", "Rows not in rowsets yet.", stats.memtable_rows)
             .as_statistic("memtableRows"),
-        gauge("nyala_log_bytes", "Bytes of the log now.", log.map_or(0, |log| log.size_bytes))
-            .as_statistic("logBytes"),
+        gauge("nyala_log_bytes", "Bytes of the log now.", log(|log| log.size_bytes)).as_statistic("logBytes"),
     ]
 }

@@ -2,10 +2,8 @@
 
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
+use std::string::FromUtf8Error;
 
-/// How many times its length a text takes at most while it is parsed: decoding copies it twice, the second time into
-/// memory that grows.
-pub(super) const PARSE_FACTOR: usize = 3;
 /// The most parameters that are read of a text: far more than there are known names.
 const PAIRS_MAX: usize = 1_000;
 
@@ -23,9 +21,10 @@ impl Params {
             .split('&')
             .filter(|pair| !pair.is_empty())
             .take(PAIRS_MAX)
-            .filter(|pair| has_whole_escapes(pair))
-            .flat_map(|pair| form_urlencoded::parse(pair.as_bytes()))
-            .map(|(name, value)| (kept(name), kept(value)))
+            .filter_map(|pair| {
+                let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+                Some((form_decoded(name)?, form_decoded(value)?))
+            })
             .collect();
         Self { pairs }
     }
@@ -57,11 +56,24 @@ impl Params {
     }
 }
 
-/// A text without spare capacity, because it may be kept for long.
-fn kept(text: Cow<'_, str>) -> String {
-    let mut text = text.into_owned();
-    text.shrink_to_fit();
-    text
+/// A part of a form: `+` is a space, `%XX` is decoded; `None` where a `%` begins no escape. The memory is that of the
+/// text, which the caller charges, so it is decoded in one pass and without another copy.
+fn form_decoded(text: &str) -> Option<String> {
+    if !text.contains(['%', '+']) {
+        return Some(text.to_owned());
+    }
+    if !has_whole_escapes(text) {
+        return None;
+    }
+    let mut decoded = Vec::with_capacity(text.len());
+    for (number, part) in text.split('+').enumerate() {
+        decoded.extend((number > 0).then_some(b' '));
+        decoded.extend(percent_decode_str(part));
+    }
+    // It may be kept for long.
+    decoded.shrink_to_fit();
+    let lossy = |error: FromUtf8Error| String::from_utf8_lossy(error.as_bytes()).into_owned();
+    Some(String::from_utf8(decoded).unwrap_or_else(lossy))
 }
 
 /// A part of a path with `%XX` decoded; `None` where a `%` begins no escape.
@@ -69,7 +81,8 @@ pub(super) fn percent_decoded(text: &str) -> Option<Cow<'_, str>> {
     has_whole_escapes(text).then(|| percent_decode_str(text).decode_utf8_lossy())
 }
 
-/// Whether two hexadecimal digits follow every `%`. Go refuses other text; the crates that decode here would keep it.
+/// Whether two hexadecimal digits follow every `%`. Go refuses other text; the crate that decodes
+/// would keep it.
 fn has_whole_escapes(text: &str) -> bool {
     let is_escape = |after: &str| after.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
     text.split('%').skip(1).all(is_escape)

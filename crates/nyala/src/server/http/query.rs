@@ -6,9 +6,8 @@ mod parse;
 use super::body::{self, Body, BodyCharge, RequestBody};
 use super::gzip;
 use super::output::{Output, OutputOptions};
-use super::params::{self, Params};
 use super::response::{Answer, Failure, empty, failure, indented};
-use super::{Context, access, multipart};
+use super::{Context, access, multipart, params::Params};
 use crate::server::format::{Epoch, Format, JsonOptions, Writer};
 use hyper::header::{CONTENT_TYPE, HeaderMap};
 use hyper::http::request::Parts;
@@ -85,11 +84,8 @@ fn params_of(
     boundary: Option<&str>,
     of_url: Params,
 ) -> Result<(Params, Option<BodyCharge>), Failure> {
-    // All short forms together that are parsed at one moment take little.
-    let factor = if boundary.is_some() || form.can_parse_inline() { 1 } else { params::PARSE_FACTOR };
     let mut form = form.decompressed()?;
-    let form_bytes = form.bytes.len();
-    form.charge.grow(factor * form_bytes).map_err(body::refused)?;
+    form.charge.grow(form.bytes.len()).map_err(body::refused)?;
     let params = match boundary {
         Some(boundary) => {
             let mut params = of_url;
@@ -102,7 +98,6 @@ fn params_of(
             params
         }
     };
-    form.charge.shrink((factor - 1) * form_bytes);
     Ok((params, Some(form.charge)))
 }
 
