@@ -66,7 +66,7 @@ impl Metric {
 
     /// Shows its value in SHOW STATS too.
     #[must_use]
-    pub fn as_statistic(self, name: &'static str) -> Self {
+    pub fn with_statistic(self, name: &'static str) -> Self {
         Self { statistic: Some(name), ..self }
     }
 

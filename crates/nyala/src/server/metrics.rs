@@ -45,7 +45,7 @@ mod tests {
         let metrics = Metrics::new(vec![Box::new(|| {
             let by_letter = [("letter=\"a\"".to_owned(), 1), ("letter=\"b\"".to_owned(), 2)];
             vec![
-                Metric::counter("nyala_words_total", "Words.", 3).as_statistic("words"),
+                Metric::counter("nyala_words_total", "Words.", 3).with_statistic("words"),
                 Metric::histogram("nyala_reads", "Reads.", 2, Duration::from_millis(1_500), [(0.5, 1)]),
                 Metric::gauge("nyala_letters", "Letters.", 0).by_labels(by_letter),
             ]

@@ -132,33 +132,35 @@ fn metrics_of(stats: &EngineStats) -> Vec<Metric> {
     let (counter, gauge) = (Metric::counter, Metric::gauge);
     let log = |value: fn(&WalStats) -> u64| stats.wal.as_ref().map_or(0, value);
     vec![
-        counter("nyala_batches_total", "Batches written.", stats.batches).as_statistic("batches"),
-        counter("nyala_rows_written_total", "Rows written.", stats.rows_written).as_statistic("rowsWritten"),
+        counter("nyala_batches_total", "Batches written.", stats.batches).with_statistic("batches"),
+        counter("nyala_rows_written_total", "Rows written.", stats.rows_written)
+            .with_statistic("rowsWritten"),
         counter("nyala_writes_refused_total", "Batches refused for want of memory.", stats.writes_refused)
-            .as_statistic("writesRefused"),
+            .with_statistic("writesRefused"),
         counter("nyala_write_stalls_total", "Batches slowed for want of memory.", stats.write_stalls)
-            .as_statistic("writeStalls"),
-        counter("nyala_flushes_total", "Flushes done.", stats.flushes).as_statistic("flushes"),
+            .with_statistic("writeStalls"),
+        counter("nyala_flushes_total", "Flushes done.", stats.flushes).with_statistic("flushes"),
         counter("nyala_flush_failures_total", "Flushes that failed.", stats.flush_failures)
-            .as_statistic("flushFailures"),
+            .with_statistic("flushFailures"),
         counter("nyala_flushed_bytes_total", "Bytes that flushes wrote.", stats.flushed_bytes)
-            .as_statistic("flushedBytes"),
+            .with_statistic("flushedBytes"),
         counter("nyala_compactions_total", "Compactions done.", stats.compactions)
-            .as_statistic("compactions"),
+            .with_statistic("compactions"),
         counter("nyala_compaction_failures_total", "Compactions that failed.", stats.compaction_failures)
-            .as_statistic("compactionFailures"),
+            .with_statistic("compactionFailures"),
         counter(
             "nyala_compacted_bytes_total",
             "Bytes that compactions wrote.",
             stats.compacted_bytes_written,
         )
-        .as_statistic("compactedBytes"),
+        .with_statistic("compactedBytes"),
         counter("nyala_cache_hits_total", "Blocks found in the cache.", stats.cache_hits)
-            .as_statistic("cacheHits"),
+            .with_statistic("cacheHits"),
         counter("nyala_cache_misses_total", "Blocks read from files.", stats.cache_misses)
-            .as_statistic("cacheMisses"),
+            .with_statistic("cacheMisses"),
         counter("nyala_log_bytes_total", "Bytes written to the log.", log(|log| log.written_bytes)),
-        counter("nyala_log_syncs_total", "Syncs of the log.", log(|log| log.syncs)).as_statistic("logSyncs"),
+        counter("nyala_log_syncs_total", "Syncs of the log.", log(|log| log.syncs))
+            .with_statistic("logSyncs"),
         counter(
             "nyala_catalog_failures_total",
             "Changes of the catalog that could not be written.",
@@ -174,12 +176,13 @@ fn metrics_of(stats: &EngineStats) -> Vec<Metric> {
             "Syncs of the log that failed.",
             log(|log| log.failed_syncs),
         ),
-        gauge("nyala_rowsets", "Rowsets.", stats.rowsets).as_statistic("rowsets"),
-        gauge("nyala_rowset_bytes", "Bytes of rowsets.", stats.rowset_bytes).as_statistic("rowsetBytes"),
+        gauge("nyala_rowsets", "Rowsets.", stats.rowsets).with_statistic("rowsets"),
+        gauge("nyala_rowset_bytes", "Bytes of rowsets.", stats.rowset_bytes).with_statistic("rowsetBytes"),
         gauge("nyala_rowset_rows", "Rows in rowsets, versions counted apart.", stats.rowset_rows)
-            .as_statistic("rowsetRows"),
+            .with_statistic("rowsetRows"),
         gauge("nyala_memtable_rows", "Rows not in rowsets yet.", stats.memtable_rows)
-            .as_statistic("memtableRows"),
-        gauge("nyala_log_bytes", "Bytes of the log now.", log(|log| log.size_bytes)).as_statistic("logBytes"),
+            .with_statistic("memtableRows"),
+        gauge("nyala_log_bytes", "Bytes of the log now.", log(|log| log.size_bytes))
+            .with_statistic("logBytes"),
     ]
 }
