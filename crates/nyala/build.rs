@@ -1,6 +1,7 @@
-//! Names the commit that a release is built from, for the start line, `--version` and `SHOW DIAGNOSTICS`.
+//! Finds the commit that a release is built from, for the first log line, `--version` and `SHOW DIAGNOSTICS`.
 //!
-//! `NYALA_COMMIT` names it where there is no git. A debug build names none: it would be built again at each commit.
+//! `NYALA_COMMIT` names it when there is no git. A debug build has no commit, because it would be built again after
+//! each commit.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,7 +19,7 @@ fn main() {
 }
 
 fn described() -> String {
-    // Written at each commit and checkout.
+    // Git writes this file at each commit and checkout.
     match git(&["rev-parse", "--git-path", "logs/HEAD"]) {
         Some(path) if Path::new(&path).exists() => println!("cargo::rerun-if-changed={path}"),
         _ => println!("cargo::rerun-if-changed=build.rs"),
@@ -26,7 +27,7 @@ fn described() -> String {
     git(&["describe", "--always", "--tags", "--abbrev=12"]).unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// What git says on one line; nothing where there is none, or no repository.
+/// The one line that git prints; `None` without git or a repository.
 fn git(arguments: &[&str]) -> Option<String> {
     let output =
         Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;

@@ -5,7 +5,6 @@
 
 mod support;
 
-use std::io::Write;
 use std::process::Command;
 
 use kudu_client::test_cluster::{ClusterOptions, TestCluster, have_kerberos};
@@ -20,10 +19,7 @@ fn start_with_kerberos(options: ClusterOptions) -> Option<TestCluster> {
         return None;
     }
     if let Err(why) = have_kerberos() {
-        let required = std::env::var_os("NYALA_REQUIRE_PEERS").is_some_and(|value| value == "1");
-        assert!(!required, "NYALA_REQUIRE_PEERS=1, but there is no Kerberos to test against: {why}");
-        let _ = writeln!(std::io::stderr(), "*** THE KERBEROS TESTS ARE SKIPPED: {why} ***");
-        return None;
+        return peers::require("Kerberos", &why.to_string(), None);
     }
     Some(start(&ClusterOptions { kerberos: true, ..options }))
 }

@@ -1,8 +1,10 @@
 //! The benchmarks against a real InfluxDB 1.8: every answer has to be the computed one, so that a server
 //! that is compatible with it can be judged by the same means.
 //!
-//! `NYALA_INFLUXD` names its server, else the search path and `~/go/bin` are tried. Without one these
-//! tests do nothing, unless `NYALA_REQUIRE_PEERS=1` makes that a failure.
+//! `NYALA_INFLUXD` names its server, else the search path and `~/go/bin` are tried. Without one these tests are skipped.
+
+#[path = "../../nyala/tests/support/peers.rs"]
+mod peers;
 
 use clap::Parser;
 use nyala_bench::{BenchCommand, BenchError, ServerUnderTest};
@@ -25,9 +27,8 @@ fn influxd() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_path = std::env::split_paths(&path).map(|directory| directory.join("influxd"));
     let found = named.into_iter().chain(on_path).chain(home).find(|program| program.is_file());
-    let required = std::env::var_os("NYALA_REQUIRE_PEERS").is_some_and(|value| value == "1");
-    assert!(found.is_some() || !required, "NYALA_REQUIRE_PEERS is set, and there is no influxd");
-    found
+    let remedy = "go install github.com/influxdata/influxdb/cmd/influxd@v1.8.10, or set NYALA_INFLUXD";
+    peers::require("InfluxDB 1.8.10", remedy, found)
 }
 
 /// A server in a temporary directory, stopped and removed when it is dropped.

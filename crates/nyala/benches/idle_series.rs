@@ -1,9 +1,10 @@
-//! Thirty days of series that come and go, with points that are kept for ever, through the whole store: what the index
-//! takes in memory beside one of the active series alone, and what queries of the last hour and of the past cost.
+//! Thirty days of series that come and go, with points that are kept for ever, through the whole store: how much memory
+//! the index takes compared with an index of the active series only, and what queries for the last hour and for the
+//! past cost.
 //!
-//! `cargo bench -p nyala --bench idle_series` simulates 20 000 series that get a point an hour, of which 10 % end and are
-//! replaced every hour; `-- --series 1000000` the same with a million, which takes half an hour. The clock is simulated:
-//! upkeep comes twice in each of its hours. Data goes to a temporary directory, or to `--data-dir`.
+//! `cargo bench -p nyala --bench idle_series` simulates 20 000 series that get a point an hour, of which 10 % end and
+//! are replaced every hour; `-- --series 1000000` the same with a million, which takes half an hour. The clock is
+//! simulated: upkeep comes twice in each of its hours. Data goes to a temporary directory, or to `--data-dir`.
 
 #![allow(clippy::print_stdout, reason = "what a benchmark is for")]
 
@@ -61,7 +62,7 @@ impl Bed {
         Ok(found.expect("it was written"))
     }
 
-    /// A point of each series; returns the longest that a request took.
+    /// Writes a point of each series; returns the longest time of a request.
     fn write(&self, series: &[u64], hour: i64) -> Result<Duration> {
         let mut longest = Duration::ZERO;
         let mut body = String::new();
@@ -87,7 +88,7 @@ impl Bed {
         block_on(self.catalog.rest_idle_series(now_ns))
     }
 
-    /// What a query of an hour does: the series of a namespace, and their points. Returns how many points.
+    /// Does what a query for an hour does: finds the series of a namespace and their points. Returns how many points.
     fn query(&self, hour: i64) -> Result<usize> {
         let time = TimeRange::new(BEGUN_NS + hour * HOUR_NS, BEGUN_NS + (hour + 1) * HOUR_NS);
         let measurement = self.measurement()?;

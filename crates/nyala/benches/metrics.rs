@@ -1,8 +1,8 @@
-//! What metrics of one series each cost beside as many series of one metric, as Prometheus writes both; and beside
-//! measurements that have a table each, as line protocol makes them.
+//! Compares the cost of metrics with one series each, of as many series of one metric, both as Prometheus writes them,
+//! and of measurements with a table each, as line protocol creates them.
 //!
-//! `cargo bench -p nyala --bench metrics` writes 10 000 of each kind (`-- --count N`) through the whole store: their first
-//! samples, in 10 requests, then 100 more of each. Data goes to a temporary directory.
+//! `cargo bench -p nyala --bench metrics` writes 10 000 of each kind (`-- --count N`) through the whole store: their
+//! first samples, in 10 requests, then 100 more of each. Data goes to a temporary directory.
 
 #![allow(clippy::print_stdout, reason = "what a benchmark is for")]
 

@@ -1,16 +1,16 @@
-//! Puts the parts together.
+//! Puts store, databases and server together, and starts the background tasks.
 
 use crate::config::Config;
 use crate::descriptors;
-use crate::resident;
+use crate::resident_memory;
 use crate::server::health::{self, Check, Checks, HealthLog};
 use crate::server::http::access::Access;
-use crate::server::http::rooms::Rooms;
+use crate::server::http::buffer_pool::BufferPool;
 use crate::server::http::{Context, Databases, HttpLimits};
-use crate::server::metrics::Metrics;
-use crate::server::report::{self, ContinuousCounts};
-use crate::server::slots::Slots;
-use crate::server::stage::Stage;
+use crate::server::lifecycle::Lifecycle;
+use crate::server::metric::{self, Metric};
+use crate::server::metrics::{MetricSource, Metrics};
+use crate::server::statistics::{self, ContinuousCounts};
 use crate::server::tls::Certificates;
 use crate::server::{ConnectionLimits, Connections, Server};
 use crate::storage::{self, Storage};
@@ -30,7 +30,6 @@ use nyala_exec::QueryMemory;
 use nyala_exec::running::RunningQueries;
 use nyala_query::continuous::{Outcome, Runner};
 use nyala_query::report::{Reporter, Topic};
-use std::fmt::Write;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,23 +37,23 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// What the process takes before it holds any data: code, stacks, the allocator's own.
+/// The memory of the process before it holds any data: code, stacks, the allocator's own.
 const PROCESS_BYTES: usize = 24 << 20;
-/// How often expired partitions are looked for, and the size of the series indexes is taken.
+/// How often expired partitions are dropped and series indexes are measured.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(30);
-/// The same where series are idle sooner than that.
+/// The same when series become idle sooner than that.
 const UPKEEP_INTERVAL_MIN: Duration = Duration::from_millis(100);
 
-/// How often the disk is looked at, and tried again what failed.
+/// How often the disk is checked, and failed work is tried again.
 const HEALTH_INTERVAL: Duration = Duration::from_secs(2);
 
-/// How often it is looked whether a continuous query is due.
+/// How often due continuous queries are looked for.
 const CONTINUOUS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long work in the pool may go on at a stop that waited for its clients in vain.
+/// The least time that work in the thread pool gets at a shutdown, even when clients used up the shutdown timeout.
 const WORK_TIMEOUT_MIN: Duration = Duration::from_millis(500);
 
-/// A running nyala.
+/// A running server.
 pub struct Running {
     shutdown_timeout: Duration,
     server: Server,
@@ -77,33 +76,12 @@ impl Running {
         let memory = MemoryBudget::new(data_memory_bytes(config) as u64);
         let opened: Arc<OnceLock<Opened>> = Arc::default();
         let checks = checks(opened.clone());
-        let (shown, seen, budget) = (opened.clone(), checks.clone(), memory.clone());
-        let storage_metrics = move |text: &mut String| {
-            if let Some(Opened { storage, damaged_places }) = shown.get() {
-                storage.metrics(text);
-                memory_metrics(&budget, text);
-                recovery_metric(*damaged_places, text);
-                health::metrics(&seen(), text);
-            }
-        };
         let indexed: Arc<OnceLock<Arc<Catalog>>> = Arc::default();
-        let known = indexed.clone();
-        let series_metrics = move |text: &mut String| {
-            if let Some(catalog) = known.get() {
-                series_metrics(catalog, text);
-            }
-        };
         let memory_bytes = data_memory_bytes(config);
         let most = descriptors::connections_max();
         let connections = Arc::new(Connections::within(memory_bytes, most, config.bind_socket.is_some()));
-        let counted = connections.clone();
-        let connection_metrics = move |text: &mut String| connection_metrics(&counted, text);
-        let metrics = Arc::new(Metrics::new(vec![
-            Box::new(storage_metrics),
-            Box::new(series_metrics),
-            Box::new(resident_metric),
-            Box::new(connection_metrics),
-        ]));
+        let metrics =
+            Arc::new(Metrics::new(metric_sources(&opened, &indexed, &checks, &memory, &connections)));
         let continuous: Arc<ContinuousCounts> = Arc::default();
         let subscriptions: Arc<OnceLock<Arc<Subscriptions>>> = Arc::default();
         let started_ns = clock.now_ns();
@@ -123,21 +101,21 @@ impl Running {
                 false => Access::Open,
             },
             reporter: reporter(config, &metrics, &continuous, &subscriptions, (&opened, &memory), &clock)?,
-            sites: config.sites().map_err(Error::invalid)?,
+            allowed_sites: config.allowed_sites().map_err(Error::invalid)?,
             audit: Arc::default(),
             metrics,
             watch: Default::default(),
-            stage: Stage::default(),
+            lifecycle: Lifecycle::default(),
             checks: checks.clone(),
             requests: AtomicU64::new(0),
         });
-        // Listening comes first, so that whoever waits for a recovery is told so.
+        // The server listens before it recovers, so that clients are told to wait.
         let certificates = config.certificates().map_err(Error::invalid)?.map(Arc::new);
         work.spawn(renew_certificates(certificates.clone()));
         let shutdown_timeout = config.shutdown_timeout.0;
         let limits = ConnectionLimits { keep_alive_timeout: config.keep_alive_timeout.0, shutdown_timeout };
         let server = Server::start(
-            config.http_bind,
+            config.http_bind.0,
             config.bind_socket.as_deref(),
             cores,
             &connections,
@@ -153,7 +131,7 @@ impl Running {
                 return Err(error);
             }
         };
-        // Nothing was in either before.
+        // Both cells were empty.
         let _ = opened.set(Opened { storage: storage.clone(), damaged_places });
         let _ = indexed.set(catalog.clone());
         let upkeep_interval = match config.series_idle_after.0 {
@@ -169,12 +147,13 @@ impl Running {
         let _ = subscriptions.set(all);
         let writer = LineWriter::new(catalog.clone(), memory.clone(), series_limit_bytes(config));
         let writer = Arc::new(writer.with_feed(feed));
-        let (rooms, body_rooms) = (Rooms::for_answers(&memory), Rooms::for_bodies(&memory));
-        let all_rooms = [rooms.clone(), body_rooms.clone()];
-        work.spawn(resident::watch(memory.clone(), PROCESS_BYTES as u64, all_rooms));
-        let _ = context.databases.set(Databases { catalog, writer, memory, rooms, body_rooms });
+        let answer_buffers = BufferPool::for_answers(&memory);
+        let body_buffers = BufferPool::for_bodies(&memory);
+        let pools = [answer_buffers.clone(), body_buffers.clone()];
+        work.spawn(resident_memory::watch(memory.clone(), PROCESS_BYTES as u64, pools));
+        let _ = context.databases.set(Databases { catalog, writer, memory, answer_buffers, body_buffers });
         work.spawn(run_continuous_queries(context.clone(), continuous));
-        context.stage.ready();
+        context.lifecycle.ready();
         Ok(Self { shutdown_timeout, server, work, storage, context })
     }
 
@@ -183,10 +162,10 @@ impl Running {
         self.server.address()
     }
 
-    /// Lets requests end, flushes, closes.
+    /// Lets requests end, then flushes and closes the store.
     pub fn stop(self) -> Result<()> {
         let begun = Instant::now();
-        self.context.stage.stopping();
+        self.context.lifecycle.stopping();
         self.server.stop();
         let left = self.shutdown_timeout.saturating_sub(begun.elapsed());
         self.work.shutdown_timeout(left.max(WORK_TIMEOUT_MIN));
@@ -194,22 +173,23 @@ impl Running {
     }
 }
 
-/// Opens store and databases; says meanwhile how far it is, and in the end how much of them is damaged or lost.
+/// Opens store and databases, and reports the progress of the recovery. The number says how many places are damaged or
+/// lost.
 fn open_databases(
     config: &Config,
     work: &tokio::runtime::Runtime,
     context: &Context,
     memory: &Arc<MemoryBudget>,
 ) -> Result<(Arc<dyn Storage>, Arc<Catalog>, u64)> {
-    let mut watch = |replayed_bytes| context.stage.recovering(replayed_bytes);
+    let mut watch = |replayed_bytes| context.lifecycle.recovering(replayed_bytes);
     let storage = storage::open(config, memory, &mut watch)?;
     let losses = storage.losses();
     for loss in &losses {
-        tracing::error!(loss, "what was stored is damaged or lost; `nyala check --accept` ends this message");
+        tracing::error!(loss, "stored data is damaged or lost; `nyala check --accept` ends this message");
     }
     let rules = IdleRules {
         after_ns: i64::try_from(config.series_idle_after.0.as_nanos()).unwrap_or(i64::MAX),
-        // New series find room though queries read back all they can.
+        // New series find memory even when queries bring back as many idle series as they can.
         series_bytes_max: series_limit_bytes(config) / 4 * 3,
         ..IdleRules::default()
     };
@@ -227,17 +207,17 @@ fn open_databases(
     Ok((storage, catalog, damaged_places))
 }
 
-/// What is left of the memory limit for data.
+/// The memory limit without the process's own memory.
 fn data_memory_bytes(config: &Config) -> usize {
     config.memory_limit.0.saturating_sub(PROCESS_BYTES)
 }
 
-/// What the indexes of series may take.
+/// The most memory of series indexes.
 fn series_limit_bytes(config: &Config) -> usize {
     data_memory_bytes(config) / 2
 }
 
-/// Drops what has expired, lets idle series leave memory, and tells the account of memory how large their indexes are.
+/// Drops expired partitions, moves idle series out of memory, and charges the memory of series indexes.
 async fn upkeep(catalog: Arc<Catalog>, memory: Arc<MemoryBudget>, clock: ClockRef, interval: Duration) {
     let mut ticks = tokio::time::interval(interval);
     let mut index_memory = memory.charge(Component::SeriesIndex, 0);
@@ -245,28 +225,28 @@ async fn upkeep(catalog: Arc<Catalog>, memory: Arc<MemoryBudget>, clock: ClockRe
         ticks.tick().await;
         let Enforced { dropped, failed, error } = catalog.enforce_retention(clock.now_ns()).await;
         if dropped > 0 {
-            tracing::info!(dropped, "partitions outlived their retention policy");
+            tracing::info!(dropped, "dropped partitions older than their retention policy");
         }
         if let Some(error) = error {
-            tracing::error!(%error, failed, "measurements keep what outlived their retention policy");
+            tracing::error!(%error, failed, "expired partitions of some measurements could not be dropped");
         }
         if let Err(error) = catalog.learn_presence().await {
-            tracing::warn!(%error, "queries visit series without points in their time");
+            tracing::warn!(%error, "cannot update which series have points at which time: queries visit more series than needed");
         }
         if let Err(error) = catalog.rest_idle_series(clock.now_ns()).await {
-            tracing::warn!(%error, "series without recent points stay in memory");
+            tracing::warn!(%error, "cannot move idle series out of memory");
         }
         index_memory.set(catalog.measure_series_memory() as u64);
     }
 }
 
-/// A store that is open, and how many places of it are damaged or lost.
+/// An open store, and how many places of it are damaged or lost.
 struct Opened {
     storage: Arc<dyn Storage>,
     damaged_places: u64,
 }
 
-/// Tells what is not as it should be.
+/// Lists the problems of the store.
 fn checks(opened: Arc<OnceLock<Opened>>) -> Checks {
     Arc::new(move || {
         let Some(Opened { storage, damaged_places }) = opened.get() else { return Vec::new() };
@@ -282,7 +262,7 @@ fn checks(opened: Arc<OnceLock<Opened>>) -> Checks {
     })
 }
 
-/// Looks after the store, and logs what changes.
+/// Checks and maintains the store, and logs changes of its health.
 async fn watch_health(storage: Arc<dyn Storage>, checks: Checks) {
     let log = Arc::new(HealthLog::default());
     let mut ticks = tokio::time::interval(HEALTH_INTERVAL);
@@ -290,30 +270,32 @@ async fn watch_health(storage: Arc<dyn Storage>, checks: Checks) {
     loop {
         ticks.tick().await;
         let (storage, checks, log) = (storage.clone(), checks.clone(), log.clone());
-        // All of it may wait for a disk. A panic was reported by itself.
-        let looked = tokio::task::spawn_blocking(move || {
-            log.look(&checks());
-            storage.look_after();
-            log.look(&checks());
+        // All of this may wait for a disk. A panic is logged by the panic itself.
+        let done = tokio::task::spawn_blocking(move || {
+            log.update(&checks());
+            storage.maintain();
+            log.update(&checks());
         });
-        let _ = looked.await;
+        let _ = done.await;
     }
 }
 
 /// Reads certificates again at every SIGHUP.
 async fn renew_certificates(certificates: Option<Arc<Certificates>>) {
-    let mut asked = match signal(SignalKind::hangup()) {
-        Ok(asked) => asked,
+    let mut hangups = match signal(SignalKind::hangup()) {
+        Ok(hangups) => hangups,
         Err(error) => return tracing::error!(%error, "certificates are not renewed at SIGHUP"),
     };
-    while asked.recv().await.is_some() {
+    while hangups.recv().await.is_some() {
         let Some(certificates) = &certificates else {
             tracing::info!("SIGHUP: there is no certificate to read again");
             continue;
         };
         match certificates.read_again() {
-            Ok(()) => tracing::info!("new connections are greeted with the certificate as it is now"),
-            Err(error) => tracing::error!(%error, "the certificate stays the one that was read before"),
+            Ok(()) => tracing::info!("new connections use the certificate that was read now"),
+            Err(error) => {
+                tracing::error!(%error, "cannot read the certificate: the previous one stays in use")
+            }
         }
     }
 }
@@ -322,15 +304,15 @@ async fn renew_certificates(certificates: Option<Arc<Certificates>>) {
 async fn run_continuous_queries(context: Arc<Context>, counts: Arc<ContinuousCounts>) {
     let Some(databases) = context.databases.get() else { return };
     let mut ticks = tokio::time::interval(CONTINUOUS_INTERVAL);
-    // After a long query the next looks at the time there is then.
+    // After a long query, missed ticks are not made up.
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut runner = Runner::default();
     loop {
         ticks.tick().await;
-        // Whoever created a query had the rights it needs.
+        // The user who created the query had the rights it needs.
         let query = context.query(databases, String::new(), String::new(), Rights::Open);
         let memory = || QueryMemory::new(context.limits.query_bytes, &databases.memory);
-        // One that panics was reported by the panic itself, and must not end those of all databases.
+        // A query that panics must not end the others. The panic itself was logged.
         let ran = AssertUnwindSafe(runner.run(&query, memory)).catch_unwind().await;
         let Ok(outcomes) = ran else {
             counts.failed.fetch_add(1, Ordering::Relaxed);
@@ -351,7 +333,55 @@ async fn run_continuous_queries(context: Arc<Context>, counts: Arc<ContinuousCou
     }
 }
 
-/// What tells of the parts that are put together here.
+/// What `/metrics` shows beside requests: metrics of the store, once it is open, and of the process.
+fn metric_sources(
+    opened: &Arc<OnceLock<Opened>>,
+    indexed: &Arc<OnceLock<Arc<Catalog>>>,
+    checks: &Checks,
+    memory: &Arc<MemoryBudget>,
+    connections: &Arc<Connections>,
+) -> Vec<MetricSource> {
+    let (opened, indexed, checks) = (opened.clone(), indexed.clone(), checks.clone());
+    let (memory, connections) = (memory.clone(), connections.clone());
+    let of_storage = move || {
+        let Some(Opened { storage, damaged_places }) = opened.get() else { return Vec::new() };
+        let mut metrics = storage.metrics();
+        metrics.extend(memory_metrics(&memory));
+        let damaged = "What is damaged or lost, and not accepted yet.";
+        metrics.push(Metric::gauge("nyala_recovery_damaged_places", damaged, *damaged_places));
+        metrics.push(health::metric(&checks()));
+        metrics
+    };
+    vec![
+        Box::new(of_storage),
+        Box::new(move || indexed.get().map_or_else(Vec::new, |catalog| series_metrics(catalog).into())),
+        Box::new(|| resident_memory::metric().into_iter().collect()),
+        Box::new(move || connections.metrics()),
+    ]
+}
+
+/// The memory limit, and what memory is used for.
+fn memory_metrics(memory: &MemoryBudget) -> [Metric; 2] {
+    let limit = "The memory limit, less what the process itself takes.";
+    let by_use = COMPONENTS
+        .iter()
+        .map(|component| (format!("component=\"{}\"", component.name()), memory.used_bytes(*component)));
+    [
+        Metric::gauge("nyala_memory_limit_bytes", limit, memory.limit_bytes()),
+        Metric::gauge("nyala_memory_bytes", "Memory by what it is used for.", 0).by_labels(by_use),
+    ]
+}
+
+/// The number of series of the measurements that were used since the start.
+fn series_metrics(catalog: &Catalog) -> [Metric; 2] {
+    let (all, away) = catalog.count_series();
+    [
+        Metric::gauge("nyala_series", "Series.", all as u64),
+        Metric::gauge("nyala_series_away", "Idle series that are not in memory.", away as u64),
+    ]
+}
+
+/// Makes the reports of `SHOW STATS` and `SHOW DIAGNOSTICS` about the parts that are put together here.
 fn reporter(
     config: &Config,
     metrics: &Arc<Metrics>,
@@ -369,74 +399,17 @@ fn reporter(
         Topic::Statistics => {
             let storage = opened.get().into_iter();
             let of_storage = storage.flat_map(|opened| {
-                let memory = report::memory(memory.total_bytes(), memory.limit_bytes());
-                [memory, opened.storage.report()]
+                let memory = statistics::memory(memory.total_bytes(), memory.limit_bytes());
+                [memory, metric::statistics("engine", &opened.storage.metrics())]
             });
-            let others = [report::requests(&metrics, address.clone()), continuous.report()];
+            let others = [statistics::requests(&metrics.requests, address.clone()), continuous.report()];
             let of_subscriptions = subscriptions.get().map(|all| all.reports()).unwrap_or_default();
             of_storage.chain(others).chain(of_subscriptions).collect()
         }
         Topic::Diagnostics => {
-            let mut facts = report::facts(&clock, started_ns);
-            facts.push(report::settings(&settings));
+            let mut facts = statistics::facts(&clock, started_ns);
+            facts.push(statistics::settings(&settings));
             facts
         }
     }))
-}
-
-/// What the last start found, in Prometheus' text format.
-fn recovery_metric(damaged_places: u64, text: &mut String) {
-    let (name, help) = ("nyala_recovery_damaged_places", "What is damaged or lost, and not accepted yet.");
-    writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {damaged_places}")
-        .expect("writing to memory does not fail");
-}
-
-/// The limit of memory, and what it is used for.
-fn memory_metrics(memory: &MemoryBudget, text: &mut String) {
-    let (limit, used) = ("nyala_memory_limit_bytes", "nyala_memory_bytes");
-    let mut write = || -> std::fmt::Result {
-        writeln!(text, "# HELP {limit} The memory limit, less what the process itself takes.")?;
-        writeln!(text, "# TYPE {limit} gauge\n{limit} {}", memory.limit_bytes())?;
-        writeln!(text, "# HELP {used} Memory by what it is used for.\n# TYPE {used} gauge")?;
-        COMPONENTS.iter().try_for_each(|component| {
-            let (name, bytes) = (component.name(), memory.used_bytes(*component));
-            writeln!(text, "{used}{{component=\"{name}\"}} {bytes}")
-        })
-    };
-    write().expect("writing to memory does not fail");
-}
-
-/// How many series there are, of measurements that somebody asked for.
-fn series_metrics(catalog: &Catalog, text: &mut String) {
-    let (all, away) = catalog.count_series();
-    let gauges = [("series", "Series.", all), ("series_away", "Idle series that are not in memory.", away)];
-    for (name, help, value) in gauges {
-        writeln!(text, "# HELP nyala_{name} {help}\n# TYPE nyala_{name} gauge\nnyala_{name} {value}")
-            .expect("writing to memory does not fail");
-    }
-}
-
-/// Connections there are, may be and were closed, by where they come in.
-fn connection_metrics(connections: &Connections, text: &mut String) {
-    let listeners = [("http-bind", Some(&connections.remote)), ("bind-socket", connections.local.as_ref())];
-    let mut show = |name: &str, help: &str, kind: &str, value: &dyn Fn(&Slots) -> u64| -> std::fmt::Result {
-        writeln!(text, "# HELP nyala_{name} {help}\n# TYPE nyala_{name} {kind}")?;
-        let mut slots = listeners.iter().filter_map(|(listener, slots)| Some((listener, slots.as_ref()?)));
-        slots.try_for_each(|(listener, slots)| {
-            writeln!(text, "nyala_{name}{{listener=\"{listener}\"}} {}", value(slots))
-        })
-    };
-    let taken = show("connections", "Open connections.", "gauge", &|slots| slots.taken() as u64);
-    let most = show("connections_max", "The most connections at once.", "gauge", &|slots| slots.max() as u64);
-    let closed = "Connections that waited for their clients and were closed for others.";
-    let closed = show("connections_closed_for_others_total", closed, "counter", &|slots| slots.closed());
-    taken.and(most).and(closed).expect("writing to memory does not fail");
-}
-
-/// What the process takes, under the name that Prometheus has for it.
-fn resident_metric(text: &mut String) {
-    let Some(bytes) = resident::bytes() else { return };
-    let name = "process_resident_memory_bytes";
-    let written = writeln!(text, "# HELP {name} Resident memory size.\n# TYPE {name} gauge\n{name} {bytes}");
-    written.expect("writing to memory does not fail");
 }

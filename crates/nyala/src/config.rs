@@ -1,295 +1,199 @@
-//! Settings: a TOML file, `NYALA_*` variables and flags, in rising precedence, under the same names.
+//! Settings: a TOML file, `NYALA_*` variables and flags, each overriding the one before, under the same names.
+//!
+//! The table below is the only place where a setting is written. Its key in the file, its variable, its flag, its help,
+//! its default, `nyala config` and `docs/operations/settings.md` (`page`) all follow from its line.
+
+mod page;
+mod value;
 
 use crate::server::http::access::SharedSecret;
-use crate::server::http::site::Sites;
+use crate::server::http::host_origin::AllowedSites;
 use crate::server::tls::Certificates;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use nyala_exec::running::QueryLimits;
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
-use std::time::Duration;
 
-/// Settings as they are given: what is left out takes its default.
-#[derive(Debug, Clone, Default, Args, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct GivenConfig {
-    /// Where data is kept [default: ./nyala-data]
-    #[arg(long, env = "NYALA_DATA_DIR", value_name = "DIRECTORY")]
-    pub data_dir: Option<PathBuf>,
-    /// Address and port of the HTTP interface, such as localhost:8086, or :8086 for all addresses [default: 127.0.0.1:8086]
-    #[arg(long, env = "NYALA_HTTP_BIND", value_name = "ADDRESS:PORT", value_parser = bind_address)]
-    #[serde(deserialize_with = "read_bind_address", default)]
-    pub http_bind: Option<SocketAddr>,
-    /// Memory for everything: memtables, caches, indexes, queries [default: 512MiB]
-    #[arg(long, env = "NYALA_MEMORY_LIMIT", value_name = "SIZE")]
-    pub memory_limit: Option<ByteSize>,
-    /// When the log is synced to disk: always (before a write is acknowledged), interval:1s, or never [default: always]
-    #[arg(long, env = "NYALA_WAL_SYNC", value_name = "WHEN")]
-    pub wal_sync: Option<WalSync>,
-    /// Flush when the log has so much that is not flushed: bounds the time of a recovery [default: 512MiB]
-    #[arg(long, env = "NYALA_WAL_LIMIT", value_name = "SIZE")]
-    pub wal_limit: Option<ByteSize>,
-    /// What encodings of settled data favour [default: balanced]
-    #[arg(long, env = "NYALA_ENCODING", value_name = "PREFERENCE")]
-    pub encoding: Option<Encoding>,
-    /// Threads that flush and compact [default: 2]
-    #[arg(long, env = "NYALA_MAINTENANCE_THREADS", value_name = "NUMBER")]
-    pub maintenance_threads: Option<usize>,
-    /// The largest request body, packed or unpacked [default: 25MB]
-    #[arg(long, env = "NYALA_MAX_BODY_SIZE", value_name = "SIZE")]
-    pub max_body_size: Option<ByteSize>,
-    /// A socket in the file system to listen at too, for owner and group
-    #[arg(long, env = "NYALA_BIND_SOCKET", value_name = "FILE")]
-    pub bind_socket: Option<PathBuf>,
-    /// A certificate in PEM: HTTPS instead of HTTP; read again at SIGHUP
-    #[arg(long, env = "NYALA_HTTPS_CERTIFICATE", value_name = "FILE")]
-    pub https_certificate: Option<PathBuf>,
-    /// Its private key in PEM [default: in the file of the certificate]
-    #[arg(long, env = "NYALA_HTTPS_PRIVATE_KEY", value_name = "FILE")]
-    pub https_private_key: Option<PathBuf>,
-    /// Names that requests may call this server by, beside addresses and localhost; `*`: any [default: any, but none
-    /// without authentication on a loopback address, where only a page that tricks a browser calls it otherwise]
-    #[arg(long, env = "NYALA_ALLOWED_HOSTS", value_name = "NAME,…", value_delimiter = ',')]
-    pub allowed_hosts: Option<Vec<String>>,
-    /// Origins of web pages that may use this server, such as http://grafana.example.com:3000; `*`: any [default: any
-    /// with authentication, none without]
-    #[arg(long, env = "NYALA_ALLOWED_ORIGINS", value_name = "ORIGIN,…", value_delimiter = ',')]
-    pub allowed_origins: Option<Vec<String>>,
-    /// How long a connection may stay open between two requests [default: 3m]
-    #[arg(long, env = "NYALA_KEEP_ALIVE_TIMEOUT", value_name = "DURATION")]
-    pub keep_alive_timeout: Option<Time>,
-    /// How long a stop waits for clients to take their answers; a second signal waits for nothing [default: 8s]
-    #[arg(long, env = "NYALA_SHUTDOWN_TIMEOUT", value_name = "DURATION")]
-    pub shutdown_timeout: Option<Time>,
-    /// Series that got no point for so long leave memory until somebody asks for their time, of measurements with many; 0s:
-    /// all stay in memory [default: 2h]
-    #[arg(long, env = "NYALA_SERIES_IDLE_AFTER", value_name = "DURATION")]
-    pub series_idle_after: Option<Time>,
-    /// The most rows of an answer that is not chunked; 0: any number [default: 0]
-    #[arg(long, env = "NYALA_MAX_ROW_LIMIT", value_name = "NUMBER")]
-    pub max_row_limit: Option<usize>,
-    /// The most requests with queries that run at once; 0: any number [default: 0]
-    #[arg(long, env = "NYALA_MAX_CONCURRENT_QUERIES", value_name = "NUMBER")]
-    pub max_concurrent_queries: Option<usize>,
-    /// How long a query may run; 0s: as long as it likes [default: 0s]
-    #[arg(long, env = "NYALA_QUERY_TIMEOUT", value_name = "DURATION")]
-    pub query_timeout: Option<Time>,
-    /// The most series of a measurement in a SELECT; 0: any number [default: 0]
-    #[arg(long, env = "NYALA_MAX_SELECT_SERIES", value_name = "NUMBER")]
-    pub max_select_series: Option<usize>,
-    /// The most windows of a SELECT; 0: any number [default: 0]
-    #[arg(long, env = "NYALA_MAX_SELECT_BUCKETS", value_name = "NUMBER")]
-    pub max_select_buckets: Option<usize>,
-    /// The most points a SELECT may read; 0: any number [default: 0]
-    #[arg(long, env = "NYALA_MAX_SELECT_POINT", value_name = "NUMBER")]
-    pub max_select_point: Option<usize>,
-    /// Whether clients must log in; the first to create is an administrator [default: false]
-    #[arg(long, env = "NYALA_AUTH_ENABLED", num_args = 0..=1, default_missing_value = "true")]
-    pub auth_enabled: Option<bool>,
-    /// What bearer tokens (JWT, HS256) are signed with, 32 bytes or more; better in a file or variable than in a flag
-    #[arg(long, env = "NYALA_SHARED_SECRET", value_name = "SECRET", hide_env_values = true)]
-    #[serde(skip_serializing)]
-    pub shared_secret: Option<SharedSecret>,
-    /// Serve other machines although there is no authentication
-    #[arg(long, env = "NYALA_ALLOW_UNAUTHENTICATED", num_args = 0..=1, default_missing_value = "true")]
-    pub allow_unauthenticated: Option<bool>,
+pub use page::markdown;
+pub use value::{BindAddress, ByteSize, Encoding, Time, WalSync};
+
+/// A setting, for its page.
+struct Setting {
+    group: &'static str,
+    /// With underscores.
+    name: &'static str,
+    variable: &'static str,
+    value_name: &'static str,
+    /// A value, or a description of what happens without one.
+    default: &'static str,
+    help: &'static str,
 }
 
-/// The settings in force.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-#[allow(missing_docs, reason = "see the members of GivenConfig")]
-pub struct Config {
-    pub data_dir: PathBuf,
-    pub http_bind: SocketAddr,
-    pub memory_limit: ByteSize,
-    pub wal_sync: WalSync,
-    pub wal_limit: ByteSize,
-    pub encoding: Encoding,
-    pub maintenance_threads: usize,
-    pub max_body_size: ByteSize,
-    pub bind_socket: Option<PathBuf>,
-    pub https_certificate: Option<PathBuf>,
-    pub https_private_key: Option<PathBuf>,
-    pub allowed_hosts: Option<Vec<String>>,
-    pub allowed_origins: Option<Vec<String>>,
-    pub keep_alive_timeout: Time,
-    pub shutdown_timeout: Time,
-    pub series_idle_after: Time,
-    pub max_row_limit: usize,
-    pub max_concurrent_queries: usize,
-    pub query_timeout: Time,
-    pub max_select_series: usize,
-    pub max_select_buckets: usize,
-    pub max_select_point: usize,
-    pub auth_enabled: bool,
-    /// Never printed.
-    #[serde(skip_serializing)]
-    pub shared_secret: Option<SharedSecret>,
-    pub allow_unauthenticated: bool,
-}
+/// Makes [`GivenConfig`], [`Config`], the resolution of one into the other and [`SETTINGS`] out of groups of lines
+///
+/// `name: Type = default, "VALUE_NAME", "help";`
+///
+/// The text of a default is read like any other value. A setting without a default has parentheses instead, with a
+/// description of what happens without a value, or empty; it is an `Option` in [`Config`].
+macro_rules! settings {
+    ($($group:literal { $(
+        $(#[arg($($arg:tt)*)])*
+        $(#[serde($($serde:tt)*)])*
+        $name:ident: $type:ty = $default:tt, $value_name:literal, $help:literal;
+    )* })*) => {
+        /// Settings as they are given: each may be left out.
+        #[derive(Debug, Clone, Default, Args, Deserialize)]
+        #[serde(deny_unknown_fields, rename_all = "kebab-case")]
+        pub struct GivenConfig { $($(
+            #[arg(
+                long,
+                env = variable!($name),
+                value_name = $value_name,
+                help = concat!($help, " [default: ", described!($default), "]"),
+                help_heading = $group
+                $(, $($arg)*)*
+            )]
+            #[allow(missing_docs, reason = "the help says what it is")]
+            pub $name: Option<$type>,
+        )*)* }
 
-/// What encodings of settled data favour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Encoding {
-    /// Fast queries.
-    Speed,
-    /// Something between.
-    Balanced,
-    /// Few bytes.
-    Size,
-}
+        /// The settings in force.
+        #[derive(Debug, Clone, PartialEq, Serialize)]
+        #[serde(rename_all = "kebab-case")]
+        #[allow(missing_docs, reason = "the help says what each is")]
+        pub struct Config { $($(
+            $(#[serde($($serde)*)])*
+            pub $name: in_force!(type $type, $default),
+        )*)* }
 
-/// When the log is synced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WalSync {
-    /// Before a write is acknowledged.
-    Always,
-    /// That often: a power cut may lose what was acknowledged since.
-    Interval(Duration),
-    /// When the operating system likes to.
-    Never,
-}
-
-impl FromStr for WalSync {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "always" => return Ok(WalSync::Always),
-            "never" => return Ok(WalSync::Never),
-            _ => {}
-        }
-        let interval = text
-            .strip_prefix("interval:")
-            .and_then(|text| nyala_query::influxql::parse_duration(text).ok())
-            .and_then(|interval_ns| u64::try_from(interval_ns).ok())
-            .filter(|interval_ns| *interval_ns > 0);
-        match interval {
-            Some(interval_ns) => Ok(WalSync::Interval(Duration::from_nanos(interval_ns))),
-            None => {
-                Err(format!("{text:?} is not always, never or interval:DURATION (such as interval:500ms)"))
-            }
-        }
-    }
-}
-
-impl fmt::Display for WalSync {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            WalSync::Always => f.write_str("always"),
-            WalSync::Interval(interval) => write!(f, "interval:{}ms", interval.as_millis()),
-            WalSync::Never => f.write_str("never"),
-        }
-    }
-}
-
-/// A number of bytes, written as `512MiB`, `25MB` or `1073741824`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ByteSize(pub usize);
-
-const UNITS: [(&str, usize); 6] = [
-    ("KiB", 1 << 10),
-    ("MiB", 1 << 20),
-    ("GiB", 1 << 30),
-    ("KB", 1_000),
-    ("MB", 1_000_000),
-    ("GB", 1_000_000_000),
-];
-
-impl FromStr for ByteSize {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let unit = UNITS.iter().find_map(|(unit, bytes)| Some((text.strip_suffix(unit)?, *bytes)));
-        let (number, bytes) = unit.unwrap_or((text.strip_suffix('B').unwrap_or(text), 1));
-        let size = number.trim().parse::<usize>().ok().and_then(|number| number.checked_mul(bytes));
-        size.map(ByteSize).ok_or_else(|| format!("{text:?} is not a size such as 512MiB"))
-    }
-}
-
-impl fmt::Display for ByteSize {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let whole =
-            UNITS[..3].iter().rev().find(|(_, bytes)| self.0 >= *bytes && self.0.is_multiple_of(*bytes));
-        match whole {
-            Some((unit, bytes)) => write!(f, "{}{unit}", self.0 / bytes),
-            None => write!(f, "{}", self.0),
-        }
-    }
-}
-
-/// A length of time, written as `10s` or `1h30m`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Time(pub Duration);
-
-impl FromStr for Time {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let parsed = nyala_query::influxql::parse_duration(text).ok();
-        let length_ns = parsed.and_then(|length_ns| u64::try_from(length_ns).ok());
-        let length_ns = length_ns.ok_or_else(|| format!("{text:?} is not a duration such as 10s"))?;
-        Ok(Time(Duration::from_nanos(length_ns)))
-    }
-}
-
-impl fmt::Display for Time {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.as_nanos() {
-            nanoseconds if nanoseconds % 1_000_000 != 0 => write!(f, "{}u", nanoseconds / 1_000),
-            nanoseconds => write!(f, "{}ms", nanoseconds / 1_000_000),
-        }
-    }
-}
-
-macro_rules! serde_as_text {
-    ($type:ty) => {
-        impl Serialize for $type {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
+        impl GivenConfig {
+            /// Fills in what is missing: from a file, then from the defaults.
+            fn or(self, file: GivenConfig) -> Result<Config, String> {
+                Ok(Config { $($(
+                    $name: in_force!(value self.$name.or(file.$name), $type, $default),
+                )*)* })
             }
         }
 
-        impl<'de> Deserialize<'de> for $type {
-            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-            }
+        /// All settings, in the order of their page.
+        const SETTINGS: &[Setting] = &[$($( Setting {
+            group: $group,
+            name: stringify!($name),
+            variable: variable!($name),
+            value_name: $value_name,
+            default: described!($default),
+            help: $help,
+        } ),*),*];
+    };
+}
+
+/// Type or value of a setting in [`Config`].
+macro_rules! in_force {
+    (type $type:ty, ($($described:literal)?)) => { Option<$type> };
+    (type $type:ty, $default:literal) => { $type };
+    (value $given:expr, $type:ty, ($($described:literal)?)) => { $given };
+    (value $given:expr, $type:ty, $default:literal) => {
+        match $given {
+            Some(given) => given,
+            None => $default.parse::<$type>().map_err(|error| format!("{}: {error}", $default))?,
         }
     };
 }
 
-serde_as_text!(ByteSize);
-serde_as_text!(WalSync);
-serde_as_text!(Time);
-
-/// An address to listen at: `localhost` is what it is everywhere, and nothing in front of the port means all addresses.
-pub fn bind_address(text: &str) -> Result<SocketAddr, String> {
-    let numbers = match text.rsplit_once(':') {
-        Some(("", port)) => format!("0.0.0.0:{port}"),
-        Some(("localhost", port)) => format!("127.0.0.1:{port}"),
-        _ => text.to_owned(),
+/// A default, or the description of what happens without a value.
+macro_rules! described {
+    (()) => {
+        "none"
     };
-    numbers.parse().map_err(|_| {
-        format!(
-            "{text:?} is no address and port such as 127.0.0.1:8086, localhost:8086 or :8086 (all addresses)"
-        )
-    })
+    (($described:literal)) => {
+        $described
+    };
+    ($default:literal) => {
+        $default
+    };
 }
 
-fn read_bind_address<'de, D: serde::Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<SocketAddr>, D::Error> {
-    let text = Option::<String>::deserialize(deserializer)?;
-    text.map(|text| bind_address(&text)).transpose().map_err(serde::de::Error::custom)
+/// `data_dir` as `NYALA_DATA_DIR`.
+macro_rules! variable {
+    ($name:ident) => {{
+        const NAME: &str = concat!("NYALA_", stringify!($name));
+        const UPPER: [u8; NAME.len()] = {
+            let mut upper = [0; NAME.len()];
+            upper.copy_from_slice(NAME.as_bytes());
+            upper.make_ascii_uppercase();
+            upper
+        };
+        match std::str::from_utf8(&UPPER) {
+            Ok(variable) => variable,
+            Err(_) => unreachable!(),
+        }
+    }};
+}
+
+settings! {
+    "Storage" {
+        data_dir: PathBuf = "./nyala-data", "DIRECTORY", "Where data is kept";
+        wal_sync: WalSync = "always", "WHEN",
+            "When the log is synced to disk: always (before a write is acknowledged), interval:1s, or never";
+        wal_limit: ByteSize = "512MiB", "SIZE",
+            "Flush when the log holds this much that is not flushed: bounds the time of a recovery";
+        encoding: Encoding = "balanced", "PREFERENCE",
+            "What the encoder favours when rowsets are merged: fast queries (speed), small files (size) or a compromise";
+        maintenance_threads: usize = "2", "NUMBER", "Threads that flush and compact";
+    }
+    "Memory" {
+        memory_limit: ByteSize = "512MiB", "SIZE",
+            "Memory for everything: memtables, caches, indexes, queries";
+        series_idle_after: Time = "2h", "DURATION",
+            "Series that got no point for this long leave memory until a query asks for their time, in measurements with \
+             many series; 0s: all stay in memory";
+    }
+    "HTTP" {
+        http_bind: BindAddress = "127.0.0.1:8086", "ADDRESS:PORT",
+            "Address and port of the HTTP interface, such as localhost:8086, or :8086 for all addresses";
+        bind_socket: PathBuf = (), "FILE", "A Unix socket to listen on as well, for owner and group";
+        https_certificate: PathBuf = (), "FILE",
+            "A certificate in PEM: HTTPS instead of HTTP; read again at SIGHUP";
+        https_private_key: PathBuf = ("in the file of the certificate"), "FILE", "Its private key in PEM";
+        max_body_size: ByteSize = "25MB", "SIZE", "The largest request body, compressed or decompressed";
+        keep_alive_timeout: Time = "3m", "DURATION", "How long a connection may stay open between two requests";
+        shutdown_timeout: Time = "8s", "DURATION",
+            "How long a shutdown waits for clients to take their answers; a second signal ends the wait";
+    }
+    "Queries" {
+        max_row_limit: usize = "0", "NUMBER", "The most rows of an answer that is not chunked; 0: any number";
+        max_concurrent_queries: usize = "0", "NUMBER",
+            "The most requests with queries that run at once; 0: any number";
+        query_timeout: Time = "0s", "DURATION", "How long a query may run; 0s: without limit";
+        max_select_series: usize = "0", "NUMBER", "The most series of a measurement in a SELECT; 0: any number";
+        max_select_buckets: usize = "0", "NUMBER", "The most windows of a SELECT; 0: any number";
+        max_select_point: usize = "0", "NUMBER", "The most points a SELECT may read; 0: any number";
+    }
+    "Access" {
+        #[arg(num_args = 0..=1, default_missing_value = "true")]
+        auth_enabled: bool = "false", "BOOLEAN",
+            "Whether clients must log in; the first user to be created must be an administrator";
+        #[arg(hide_env_values = true)]
+        #[serde(skip_serializing)]
+        shared_secret: SharedSecret = (), "SECRET",
+            "The secret that bearer tokens (JWT, HS256) are signed with, 32 bytes or more; better in a file or variable \
+             than in a flag";
+        #[arg(num_args = 0..=1, default_missing_value = "true")]
+        allow_unauthenticated: bool = "false", "BOOLEAN",
+            "Serve other machines although there is no authentication";
+        #[arg(value_delimiter = ',')]
+        allowed_hosts: Vec<String> =
+            ("any, but none without authentication on a loopback address, where only a page that tricks a browser uses \
+              such a name"),
+            "NAME,…", "Host names that requests may use for this server, beside addresses and localhost; `*`: any";
+        #[arg(value_delimiter = ',')]
+        allowed_origins: Vec<String> = ("any with authentication, none without"), "ORIGIN,…",
+            "Origins of web pages that may use this server, such as http://grafana.example.com:3000; `*`: any";
+    }
 }
 
 impl GivenConfig {
-    /// Those of a file. What is wrong is told without the line it is in, since that may hold a secret.
+    /// Reads a file. An error names the line but does not quote it, because the line may hold a secret.
     fn read(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
         toml::from_str(&text).map_err(|error| {
@@ -305,55 +209,14 @@ impl GivenConfig {
             None => GivenConfig::default(),
             Some(path) => GivenConfig::read(path)?,
         };
-        let config = Config {
-            data_dir: self.data_dir.or(in_file.data_dir).unwrap_or_else(|| "./nyala-data".into()),
-            http_bind: self.http_bind.or(in_file.http_bind).unwrap_or(([127, 0, 0, 1], 8086).into()),
-            memory_limit: self.memory_limit.or(in_file.memory_limit).unwrap_or(ByteSize(512 << 20)),
-            wal_sync: self.wal_sync.or(in_file.wal_sync).unwrap_or(WalSync::Always),
-            wal_limit: self.wal_limit.or(in_file.wal_limit).unwrap_or(ByteSize(512 << 20)),
-            encoding: self.encoding.or(in_file.encoding).unwrap_or(Encoding::Balanced),
-            maintenance_threads: self.maintenance_threads.or(in_file.maintenance_threads).unwrap_or(2),
-            max_body_size: self.max_body_size.or(in_file.max_body_size).unwrap_or(ByteSize(25_000_000)),
-            bind_socket: self.bind_socket.or(in_file.bind_socket),
-            https_certificate: self.https_certificate.or(in_file.https_certificate),
-            https_private_key: self.https_private_key.or(in_file.https_private_key),
-            allowed_hosts: self.allowed_hosts.or(in_file.allowed_hosts),
-            allowed_origins: self.allowed_origins.or(in_file.allowed_origins),
-            keep_alive_timeout: self
-                .keep_alive_timeout
-                .or(in_file.keep_alive_timeout)
-                .unwrap_or(Time(Duration::from_secs(180))),
-            series_idle_after: self
-                .series_idle_after
-                .or(in_file.series_idle_after)
-                .unwrap_or(Time(Duration::from_secs(7200))),
-            shutdown_timeout: self
-                .shutdown_timeout
-                .or(in_file.shutdown_timeout)
-                .unwrap_or(Time(Duration::from_secs(8))),
-            max_row_limit: self.max_row_limit.or(in_file.max_row_limit).unwrap_or(0),
-            max_concurrent_queries: self
-                .max_concurrent_queries
-                .or(in_file.max_concurrent_queries)
-                .unwrap_or(0),
-            query_timeout: self.query_timeout.or(in_file.query_timeout).unwrap_or(Time(Duration::ZERO)),
-            max_select_series: self.max_select_series.or(in_file.max_select_series).unwrap_or(0),
-            max_select_buckets: self.max_select_buckets.or(in_file.max_select_buckets).unwrap_or(0),
-            max_select_point: self.max_select_point.or(in_file.max_select_point).unwrap_or(0),
-            auth_enabled: self.auth_enabled.or(in_file.auth_enabled).unwrap_or(false),
-            shared_secret: self.shared_secret.or(in_file.shared_secret),
-            allow_unauthenticated: self
-                .allow_unauthenticated
-                .or(in_file.allow_unauthenticated)
-                .unwrap_or(false),
-        };
+        let config = self.or(in_file)?;
         config.check()?;
         Ok(config)
     }
 }
 
 impl Config {
-    /// The bounds on queries.
+    /// The limits of queries.
     pub fn query_limits(&self) -> QueryLimits {
         QueryLimits {
             concurrent_queries_max: self.max_concurrent_queries,
@@ -364,24 +227,24 @@ impl Config {
         }
     }
 
-    /// The certificate to greet clients with, if there is to be one.
+    /// The certificate for HTTPS, if there is one.
     pub fn certificates(&self) -> Result<Option<Certificates>, String> {
         let Some(certificate) = &self.https_certificate else { return Ok(None) };
         let key = self.https_private_key.as_ref().unwrap_or(certificate);
         Certificates::read(certificate, key).map(Some)
     }
 
-    /// Which names requests may call the server by, and which web pages may use it.
-    pub fn sites(&self) -> Result<Sites, String> {
-        let is_local = self.http_bind.ip().to_canonical().is_loopback();
+    /// The host names and web pages that requests may use.
+    pub fn allowed_sites(&self) -> Result<AllowedSites, String> {
+        let is_local = self.http_bind.0.ip().to_canonical().is_loopback();
         let hosts = self.allowed_hosts.clone().or((is_local && !self.auth_enabled).then(Vec::new));
         let origins = self.allowed_origins.clone().or((!self.auth_enabled).then(Vec::new));
-        Sites::new(hosts, origins)
+        AllowedSites::new(hosts, origins)
     }
 
     fn check(&self) -> Result<(), String> {
-        self.sites()?;
-        if !self.http_bind.ip().is_loopback() && !self.auth_enabled && !self.allow_unauthenticated {
+        self.allowed_sites()?;
+        if !self.http_bind.0.ip().is_loopback() && !self.auth_enabled && !self.allow_unauthenticated {
             return Err(format!(
                 "http-bind {} is reachable from other machines, and authentication is off: say --auth-enabled, bind to 127.0.0.1, or say --allow-unauthenticated if the network is trusted",
                 self.http_bind
@@ -422,17 +285,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_sync_policies_read_as_they_are_written() {
-        for text in ["512MiB", "3GiB", "1000", "7KiB"] {
-            assert_eq!(text.parse::<ByteSize>().unwrap().to_string(), text);
-        }
-        assert_eq!("25MB".parse::<ByteSize>(), Ok(ByteSize(25_000_000)));
-        assert!("-1MB".parse::<ByteSize>().is_err());
-        assert_eq!("interval:1s".parse::<WalSync>().unwrap().to_string(), "interval:1000ms");
-        assert!("interval:0s".parse::<WalSync>().is_err());
-    }
-
-    #[test]
     fn a_weak_or_useless_secret_is_refused_and_no_secret_is_printed() {
         let text = "auth-enabled = true\nshared-secret = \"0123456789abcdef0123456789abcdef\"\n";
         let given: GivenConfig = toml::from_str(text).unwrap();
@@ -459,7 +311,7 @@ mod tests {
 
     #[test]
     fn the_world_is_not_served_by_accident() {
-        let open = GivenConfig { http_bind: Some(([0, 0, 0, 0], 8086).into()), ..GivenConfig::default() };
+        let open = GivenConfig { http_bind: Some(":8086".parse().unwrap()), ..GivenConfig::default() };
         assert!(open.clone().resolve(None).is_err());
         let meant = GivenConfig { allow_unauthenticated: Some(true), ..open.clone() };
         assert!(meant.resolve(None).is_ok());
@@ -472,23 +324,23 @@ mod tests {
         let sites = |address: &str, auth: bool, listed: Option<&str>| {
             let listed = listed.map(|name| vec![name.to_owned()]);
             let given = GivenConfig {
-                http_bind: Some(bind_address(address).unwrap()),
+                http_bind: Some(address.parse().unwrap()),
                 auth_enabled: Some(auth),
                 allow_unauthenticated: Some(true),
                 allowed_hosts: listed.clone(),
                 ..GivenConfig::default()
             };
-            given.resolve(None).unwrap().sites().unwrap()
+            given.resolve(None).unwrap().allowed_sites().unwrap()
         };
         let new = |hosts: Option<&[&str]>, origins: Option<&[&str]>| {
             let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-            Sites::new(hosts.map(owned), origins.map(owned)).unwrap()
+            AllowedSites::new(hosts.map(owned), origins.map(owned)).unwrap()
         };
         for local in ["localhost:1", "127.0.0.2:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
             assert_eq!(sites(local, false, None), new(Some(&[]), Some(&[])), "{local}");
             assert_eq!(sites(local, true, None), new(None, None), "{local}");
         }
-        // Between containers it is called by any name.
+        // Between containers the server may have any host name.
         assert_eq!(sites(":1", false, None), new(None, Some(&[])));
         assert_eq!(sites(":1", false, Some("influxdb")), new(Some(&["influxdb"]), Some(&[])));
         assert_eq!(sites("localhost:1", false, Some("*")), new(None, Some(&[])));

@@ -1,11 +1,11 @@
-//! The nyala program: `cli` reads the command, `assemble` puts store, database and server together.
+//! The nyala program: `cli` reads the command line, `assemble` puts store, databases and server together.
 
 mod allocator;
 mod assemble;
 mod cli;
 mod config;
 mod descriptors;
-mod resident;
+mod resident_memory;
 mod server;
 mod storage;
 mod subscriber;

@@ -1,5 +1,5 @@
-//! Authentication as an operator and an attacker meet it: through the real program, over HTTP. What answers look like
-//! is in `testdata/influx/authentication.script`; who may do what in `nyala-query/tests/privileges.rs`.
+//! Authentication as operators and attackers see it, through the real program over HTTP. The form of answers is in
+//! `testdata/influx/authentication.script`, privileges are in `nyala-query/tests/privileges.rs`.
 
 #[path = "support/client.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
@@ -32,7 +32,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn passwords_are_nowhere_to_be_found() {
+fn passwords_appear_nowhere() {
     let directory = tempfile::tempdir().expect("a directory");
     let data_dir = directory.path().join("data");
     let variables =
@@ -53,7 +53,7 @@ fn passwords_are_nowhere_to_be_found() {
         "SHOW STATS".into(),
     ];
     answers.extend(statements.iter().map(|statement| ask(&server, "ann", CANARY, statement)));
-    // Who may not do it, and who asks in ways that InfluxDB warns of, sees the statement in the answer.
+    // Answers to unauthorized statements, and InfluxDB's warnings, show the statement.
     let target = format!("/query?u=ann&p={CANARY}&q={}", percent_encode(&statements[1]));
     answers.push(server.send("GET", &target, b"").expect("an answer"));
     answers.push(ask(&server, "bob", &format!("{CANARY}2"), &statements[2]));
@@ -76,7 +76,7 @@ fn passwords_are_nowhere_to_be_found() {
 }
 
 #[test]
-fn what_shows_the_server_is_for_administrators() {
+fn pages_about_the_server_are_for_administrators() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = Process::start(&directory.path().join("data"), &["--auth-enabled"]);
     assert_eq!(server.status("/metrics"), 403, "there is no administrator yet");
@@ -98,7 +98,7 @@ fn what_shows_the_server_is_for_administrators() {
     assert_eq!((&counts["numMeasurements"], &counts["numSeries"]), (&2.into(), &3.into()), "{vars}");
     let httpd = &vars[format!("httpd:{}", server.address)]["values"];
     assert_eq!((&httpd["writeReq"], &httpd["authFail"]), (&1.into(), &4.into()), "{vars}");
-    // What tells no more than that it runs is open, as it is in InfluxDB.
+    // Pages that show only that the server runs are open, as in InfluxDB.
     for (path, status) in [("/ping", 204), ("/health", 200), ("/status", 204), ("/ready", 200)] {
         assert_eq!(server.status(path), status, "{path}");
     }
@@ -113,7 +113,7 @@ fn what_shows_the_server_is_for_administrators() {
 }
 
 #[test]
-fn what_would_protect_nothing_does_not_start() {
+fn settings_that_would_protect_nothing_are_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let start = |arguments: &[&str], secret: Option<&str>| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_nyala"));
@@ -136,7 +136,7 @@ fn what_would_protect_nothing_does_not_start() {
 }
 
 #[test]
-fn requests_are_counted_by_who_sends_them_while_somebody_watches() {
+fn requests_are_counted_by_client_while_somebody_watches() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = Process::start(&directory.path().join("data"), &["--auth-enabled"]);
     ask(&server, "", "", "CREATE USER ann WITH PASSWORD 'a' WITH ALL PRIVILEGES");

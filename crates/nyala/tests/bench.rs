@@ -1,4 +1,4 @@
-//! The benchmarks' own check of every answer, on a small scale: what `nyala bench … --verify` prints for a person.
+//! Runs small benchmarks with `--verify`, which checks every answer.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ fn verified(arguments: &[&str]) {
         .arg("bench")
         .args(arguments)
         .arg("--verify")
-        // So little that rowsets are written and merged while rows come.
+        // So little memory that rowsets are flushed and merged while rows arrive.
         .env("NYALA_MEMORY_LIMIT", "64MiB")
         .current_dir(directory.path())
         .output()
@@ -19,7 +19,7 @@ fn verified(arguments: &[&str]) {
 }
 
 #[test]
-fn late_rows_of_many_series_are_all_there_and_once() {
+fn late_rows_of_many_series_are_stored_exactly_once() {
     verified(&["narrow", "--series", "5000", "--interval", "10s", "--duration", "30m", "--settle", "1s"]);
 }
 

@@ -1,18 +1,21 @@
-//! Clients that others wrote, run against nyala where they are installed.
+//! Runs clients by other authors against nyala, if they are installed.
 //!
-//! - `NYALA_PYTHON` names a Python with influxdb, msgpack and pandas below 3 (`pip install influxdb msgpack 'pandas<3'`),
-//!   else `python3` is tried.
+//! - `NYALA_PYTHON` names a Python with influxdb, msgpack and pandas below 3 (`pip install influxdb msgpack
+//!   'pandas<3'`), else `python3` is tried.
 //! - `NYALA_INFLUX` names InfluxDB's shell (Debian: `influxdb-client`), else the search path is tried.
 //! - `NYALA_PROMETHEUS` names Prometheus (Debian: `prometheus`), else the search path is tried.
 //! - `NYALA_NODE_MODULES` names a directory with node-influx (`clients/package.json`), for `node`.
 //! - `NYALA_JARS` names a directory with influxdb-java and what it needs (`clients/influxdb_java.xml`), for `java`.
 //! - `NYALA_GO_CLIENT` names the program of `clients/go`, which uses InfluxDB's Go client, `NYALA_TELEGRAF` that of
 //!   `clients/telegraf`, which uses Telegraf's output.
-//! - `NYALA_REQUIRE_PEERS=1` fails where they are not there; otherwise their tests do nothing.
+//!
+//! A client that is missing skips its test (`support/peers.rs`).
 
 #[path = "support/client.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod client;
+#[path = "support/peers.rs"]
+mod peers;
 #[path = "support/process.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod process;
@@ -25,13 +28,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
-/// The program of a client, if it does what `check` asks.
-fn find(variable: &str, usual: &str, check: &[&str]) -> Option<String> {
+/// The program of a client, if it runs with the arguments `check`.
+fn find(peer: &str, variable: &str, usual: &str, check: &[&str]) -> Option<String> {
     let program = std::env::var(variable).unwrap_or_else(|_| usual.to_owned());
-    let works = Command::new(&program).args(check).output().is_ok_and(|output| output.status.success());
-    let required = std::env::var_os("NYALA_REQUIRE_PEERS").is_some_and(|value| value == "1");
-    assert!(works || !required, "{program} does not work: set {variable}");
-    works.then_some(program)
+    let found = peers::works(&program, check).then_some(program);
+    peers::require(peer, "crates/nyala/tests/clients.rs says where it is looked for", found)
 }
 
 fn text(output: &Output) -> String {
@@ -39,14 +40,14 @@ fn text(output: &Output) -> String {
     format!("{out}{err}")
 }
 
-/// Runs a client's program, which is told where the server is and ends well if all it tried went well.
+/// Runs a client's program with host and port of the server. It succeeds if all its steps succeed.
 fn run(command: &mut Command, server: &Process) {
     let (host, port) = (server.address.ip().to_string(), server.address.port().to_string());
     let ran = command.args([host, port]).output().expect("it runs");
     assert!(ran.status.success(), "{}", text(&ran));
 }
 
-/// A server without users that lets nobody do anything but make one.
+/// A server with authentication but without users, which only lets clients create the first.
 fn guarded_server(directory: &Path) -> Process {
     Process::start(&directory.join("data"), &["--auth-enabled"])
 }
@@ -59,7 +60,7 @@ fn clients() -> PathBuf {
 fn node_influx_works() {
     let modules = std::env::var("NYALA_NODE_MODULES").unwrap_or_default();
     let check = format!("require({:?})", Path::new(&modules).join("influx"));
-    let Some(node) = find("NYALA_NODE", "node", &["-e", &check]) else { return };
+    let Some(node) = find("node-influx", "NYALA_NODE", "node", &["-e", &check]) else { return };
     let directory = tempfile::tempdir().expect("a directory");
     let script = clients().join("node_influx.js");
     let mut command = Command::new(node);
@@ -72,7 +73,7 @@ fn influxdb_java_works_with_json_and_messagepack() {
     let path = format!("{jars}/*");
     let is_there = std::fs::read_dir(&jars).is_ok_and(|mut jars| jars.next().is_some());
     let check: &[&str] = if is_there { &["-version"] } else { &["--no-jars-in-NYALA_JARS"] };
-    let Some(java) = find("NYALA_JAVA", "java", check) else { return };
+    let Some(java) = find("influxdb-java", "NYALA_JAVA", "java", check) else { return };
     let directory = tempfile::tempdir().expect("a directory");
     let program = clients().join("InfluxdbJava.java");
     run(Command::new(java).args(["-cp", &path]).arg(program), &guarded_server(directory.path()));
@@ -80,12 +81,15 @@ fn influxdb_java_works_with_json_and_messagepack() {
 
 #[test]
 fn influxdbs_go_client_works() {
-    let Some(client) = find("NYALA_GO_CLIENT", "nyala-go-client", &["--version"]) else { return };
+    let Some(client) = find("InfluxDB's Go client", "NYALA_GO_CLIENT", "nyala-go-client", &["--version"])
+    else {
+        return;
+    };
     let directory = tempfile::tempdir().expect("a directory");
     run(&mut Command::new(client), &guarded_server(directory.path()));
 }
 
-/// What a query gives an administrator.
+/// The answer to a query of an administrator.
 fn ask(server: &Process, query: &str) -> String {
     let target = format!("/query?db=d&u=ann&p=secret&q={}", percent_encode(query));
     let answer = server.send("POST", &target, b"").expect("an answer");
@@ -94,7 +98,10 @@ fn ask(server: &Process, query: &str) -> String {
 
 #[test]
 fn telegrafs_output_writes_and_makes_its_databases() {
-    let Some(telegraf) = find("NYALA_TELEGRAF", "nyala-telegraf-output", &["--version"]) else { return };
+    let Some(telegraf) = find("Telegraf's output", "NYALA_TELEGRAF", "nyala-telegraf-output", &["--version"])
+    else {
+        return;
+    };
     let directory = tempfile::tempdir().expect("a directory");
     let server = guarded_server(directory.path());
     ask(&server, "CREATE USER ann WITH PASSWORD 'secret' WITH ALL PRIVILEGES");
@@ -112,7 +119,7 @@ struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts it with its own data; where it does not scrape, all it knows comes from the server.
+    /// Starts it with its own data. Without scraping, all its data comes from the server.
     fn start(program: &str, directory: &Path, server: &Process, scrapes: bool) -> Self {
         let address = client::free_address();
         let settings = std::fs::read_to_string(clients().join("prometheus.yml")).expect("readable");
@@ -131,7 +138,7 @@ impl Prometheus {
         Self { child, address }
     }
 
-    /// What an expression gives now.
+    /// The current value of an expression.
     fn ask(&self, expression: &str) -> String {
         let request = Request {
             method: "GET".to_owned(),
@@ -167,14 +174,14 @@ fn wait_for(words: &str, ask: impl Fn() -> String) {
 
 #[test]
 fn prometheus_writes_and_reads() {
-    let Some(program) = find("NYALA_PROMETHEUS", "prometheus", &["--version"]) else { return };
+    let Some(program) = find("Prometheus", "NYALA_PROMETHEUS", "prometheus", &["--version"]) else { return };
     let directory = tempfile::tempdir().expect("a directory");
     let server = guarded_server(directory.path());
     let query = |text: &str| ask(&server, text);
     query("CREATE USER ann WITH PASSWORD 'secret' WITH ALL PRIVILEGES");
     query("CREATE DATABASE d");
     let writer = Prometheus::start(&program, &directory.path().join("writer"), &server, true);
-    // Counted, so that rates have what they need.
+    // A counter with several samples, so that rates can be computed.
     wait_for("\"values\"", || {
         query("SELECT value FROM up WHERE job = 'self' AND value = 1 LIMIT 1 OFFSET 2")
     });
@@ -191,7 +198,9 @@ fn prometheus_writes_and_reads() {
 
 #[test]
 fn influxdb_python_works_with_json_messagepack_and_frames() {
-    let Some(python) = find("NYALA_PYTHON", "python3", &["-c", "import influxdb, msgpack, pandas"]) else {
+    let Some(python) =
+        find("influxdb-python", "NYALA_PYTHON", "python3", &["-c", "import influxdb, msgpack, pandas"])
+    else {
         return;
     };
     let directory = tempfile::tempdir().expect("a directory");
@@ -201,14 +210,14 @@ fn influxdb_python_works_with_json_messagepack_and_frames() {
 
 #[test]
 fn the_influx_shell_writes_asks_and_imports() {
-    let Some(shell) = find("NYALA_INFLUX", "influx", &["-version"]) else { return };
+    let Some(shell) = find("InfluxDB's shell", "NYALA_INFLUX", "influx", &["-version"]) else { return };
     let directory = tempfile::tempdir().expect("a directory");
     let server = guarded_server(directory.path());
     let (host, port) = (server.address.ip().to_string(), server.address.port().to_string());
     let run = |login: &[&str], arguments: &[&str]| {
         let common = ["-host", &*host, "-port", &*port, "-precision", "s"];
         let mut command = Command::new(&shell);
-        // It keeps a history there.
+        // The shell keeps its history there.
         command.env("HOME", directory.path()).args(common).args(login).args(arguments);
         text(&command.output().expect("it runs"))
     };

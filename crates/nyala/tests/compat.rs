@@ -3,7 +3,7 @@
 //!
 //! - `NYALA_SCRIPT=name` plays only scripts whose name contains it.
 //! - `NYALA_REGENERATE=1` rewrites the expected answers; only InfluxDB ever writes them.
-//! - `NYALA_REQUIRE_PEERS=1` fails where there is no InfluxDB; otherwise its test does nothing.
+//! - `NYALA_REQUIRE_PEERS=1` fails when there is no InfluxDB; otherwise its test is skipped and named.
 //!   `NYALA_INFLUXD` names its server, else the search path and `~/go/bin` are tried.
 //!
 //! `testdata/influx/later` holds what nyala does not answer yet: it is played to InfluxDB only.
@@ -13,9 +13,10 @@ mod support;
 use std::io::Write;
 use std::path::PathBuf;
 
+use support::peers;
 use support::play::{self, Outcome};
 use support::script::{self, Script};
-use support::server::{self, Program};
+use support::server::{self, INFLUXD, INFLUXD_REMEDY, Program};
 
 fn scripts(directory: &str) -> Vec<Script> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata");
@@ -69,13 +70,12 @@ fn nyala_answers_as_influxdb_does() {
 
 #[test]
 fn expected_answers_are_influxdbs() {
-    let Some(influxd) = server::find_influxd() else {
-        assert!(
-            !is_set("NYALA_REQUIRE_PEERS") && !is_set("NYALA_REGENERATE"),
-            "no influxd 1.8.10 found: set NYALA_INFLUXD, or put it in the search path"
-        );
-        return;
-    };
+    let found = server::find_influxd();
+    assert!(
+        found.is_some() || !is_set("NYALA_REGENERATE"),
+        "only InfluxDB writes expected answers: {INFLUXD_REMEDY}"
+    );
+    let Some(influxd) = peers::require(INFLUXD, INFLUXD_REMEDY, found) else { return };
     let mut all = scripts("influx");
     all.extend(scripts("influx/later"));
     let outcomes = play::play_all(&influxd, &all);

@@ -1,4 +1,4 @@
-//! Continuous queries, run by the real program: a result for every window, however often the server is killed.
+//! Continuous queries, run by the real program: every window has a result, however often the server is killed.
 
 #[path = "support/client.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
@@ -58,7 +58,7 @@ fn every_window_has_one_result_across_kills() {
         assert!(Instant::now() < deadline, "the last window is missing: {counted:?}");
         std::thread::sleep(Duration::from_millis(100));
     };
-    // The first window may have begun before the query was there.
+    // The first window may have begun before the query existed.
     let first = counted[0].0 / SECOND_NS;
     let expected: Vec<(i64, i64)> =
         written.range(first..).map(|(second, count)| (second * SECOND_NS, *count)).collect();

@@ -1,6 +1,6 @@
-//! The real process, killed at random moments while it is written to and deleted from, flushes and compacts:
-//! under every policy of syncing, every acknowledged batch is there afterwards, every batch that is there is whole, what was deleted, dropped or
-//! has outlived its retention policy does not come back, and the server is ready within seconds.
+//! Kills the real process at random moments while clients write and delete and the server flushes and compacts. Under
+//! every sync policy, every acknowledged batch is there afterwards, and every batch is complete. Deleted, dropped or
+//! expired points do not come back, and the server is ready within seconds.
 //!
 //! `NYALA_CRASH_ROUNDS` sets how many times (24), `NYALA_CRASH_SEED` repeats a run.
 
@@ -24,7 +24,7 @@ use std::time::{Duration, SystemTime};
 
 const WRITERS: usize = 3;
 const BATCH_ROWS: usize = 200;
-/// Batches of a writer go round this many keys, so that most of them change rows that are there.
+/// A writer cycles through this many keys, so that most batches overwrite rows.
 const KEYS: usize = 40;
 const READY_LIMIT: Duration = Duration::from_secs(5);
 const HOUR_NS: i64 = 3_600_000_000_000;
@@ -33,10 +33,10 @@ fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().map_or(default, |text| text.parse().expect("a number"))
 }
 
-/// A kill loses nothing that was acknowledged, whenever the log is synced.
+/// A kill loses nothing that was acknowledged, with any sync policy.
 const POLICIES: [&str; 3] = ["always", "interval:10ms", "never"];
 
-/// A server that flushes all the time, and so compacts.
+/// A server that flushes all the time, and therefore compacts.
 fn start(data_dir: &Path, round: u64) -> Process {
     let policy = POLICIES[round as usize % POLICIES.len()];
     let server =
@@ -45,8 +45,8 @@ fn start(data_dir: &Path, round: u64) -> Process {
     server
 }
 
-/// Batch `number` of a writer: rows of one key each, all with the batch's number as their value, and a mark of
-/// the batch that is never written again.
+/// Batch `number` of a writer: rows of several keys with the batch's number as their value, and rows that no other
+/// batch writes.
 fn batch(writer: usize, number: u64) -> String {
     let mut body = format!("mark,writer={writer} rows={BATCH_ROWS}i {number}\n");
     for row in 0..BATCH_ROWS {
@@ -61,13 +61,13 @@ fn batch(writer: usize, number: u64) -> String {
     body
 }
 
-/// Writes batches until the server goes; returns the number of the first batch that was not acknowledged.
+/// Writes batches until the server is killed; returns the first batch that was not acknowledged.
 fn write(server: &Process, writer: usize, first: u64) -> u64 {
     let mut number = first;
     loop {
         match server.send("POST", "/write?db=d", batch(writer, number).as_bytes()) {
             Ok(response) if response.status == 204 => number += 1,
-            // Memory is full: the server says when to come again.
+            // Memory is full: the server says when to retry.
             Ok(response) if response.status == 503 => std::thread::sleep(Duration::from_millis(20)),
             Ok(response) => panic!("a write was answered with {}", response.status),
             Err(_) => return number,
@@ -86,7 +86,7 @@ fn numbers(server: &Process, query: &str) -> Vec<Vec<i64>> {
     values.iter().map(row).collect()
 }
 
-/// Checks one writer's rows; returns the first batch that is not there.
+/// Checks one writer's rows; returns the first batch that is missing.
 fn check(server: &Process, writer: usize, acknowledged: u64) -> u64 {
     let marks = numbers(server, &format!("SELECT rows FROM mark WHERE writer = '{writer}'"));
     let present = marks.len() as u64;
@@ -112,9 +112,9 @@ fn check(server: &Process, writer: usize, acknowledged: u64) -> u64 {
     present
 }
 
-/// A retention policy that is made shorter and longer again: what has outlived it goes, and stays away.
+/// A retention policy that is made shorter and longer again: expired points are dropped and do not come back.
 struct Retention {
-    /// Hours of age of the row of each round, and whether it was seen to be gone.
+    /// The age in hours of the row of each round, and whether the row was found to be gone.
     gone: BTreeMap<u64, bool>,
     now_ns: i64,
 }
@@ -131,7 +131,7 @@ impl Retention {
         self.now_ns - (5 + round as i64 % 600) * HOUR_NS
     }
 
-    /// Writes the row of a round, and then makes the policy end before it, or not.
+    /// Writes the row of a round, and then makes the policy shorter or longer than its age.
     fn act(&mut self, server: &Process, round: u64) {
         server.query("ALTER RETENTION POLICY short ON kept DURATION 30d");
         let line = format!("row,round={round} v={round}i {}", self.time_of(round));
@@ -141,11 +141,11 @@ impl Retention {
         if round % 3 == 2 {
             server.query("ALTER RETENTION POLICY short ON kept DURATION 2h");
             self.gone.values_mut().for_each(|gone| *gone = true);
-            // Expired shards are looked for at every start, and twice a minute.
+            // Expired shards are dropped at every start, and twice a minute.
         }
     }
 
-    /// Rows within the policy are there; rows that have outlived it are not, soon after the start.
+    /// Soon after the start, rows within the policy are there, and expired rows are not.
     fn check(&self, server: &Process) {
         let begun = SystemTime::now();
         loop {

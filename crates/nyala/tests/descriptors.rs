@@ -1,5 +1,5 @@
-//! Few descriptors: the real program with a limit on open files that is small beside its shards and connections.
-//! A test program of its own, because a process inherits the limit.
+//! The real program with fewer file descriptors than it has shards and connections. This is a separate test program,
+//! because processes inherit the limit.
 
 #[path = "support/client.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
@@ -20,14 +20,14 @@ const WEEKS: u64 = 30;
 const WEEK_S: u64 = 7 * 86400;
 
 #[test]
-fn many_shards_and_connections_live_with_few_descriptors() {
+fn many_shards_and_connections_work_with_few_descriptors() {
     let limit = Rlimit { current: Some(OPEN_FILES_MAX / 2), maximum: Some(OPEN_FILES_MAX) };
     setrlimit(Resource::Nofile, limit).expect("a limit may be lowered");
     let directory = tempfile::tempdir().expect("a directory");
-    // The least log: rows are flushed again and again.
+    // The smallest log limit, so that rows are flushed often.
     let server = Process::start(directory.path(), &["--wal-limit", "4MiB"]);
     server.query("CREATE DATABASE d");
-    // Connections wait beyond half of the limit, and take nothing from the store.
+    // Beyond half of the limit connections wait, and leave descriptors to the store.
     let idle: Vec<_> = (0..50).map(|_| TcpStream::connect(server.address).expect("connects")).collect();
     let mut rounds = 0;
     let begun = Instant::now();

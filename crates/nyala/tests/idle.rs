@@ -1,4 +1,4 @@
-//! Series that leave memory, through the real program: every statement answers as it did when they were there.
+//! Idle series that leave memory, through the real program: every statement answers as before.
 
 #[path = "support/client.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
@@ -74,7 +74,7 @@ fn idle_series_leave_memory_and_every_statement_answers_as_before() {
     assert!(server.metric("nyala_series_away") == 0 && server.metric("nyala_series") == SERIES);
     server.kill();
 
-    // They rest on disk; what a kill leaves is the same.
+    // They are on disk, so a kill changes nothing.
     let mut server = Process::start(dir.path(), &["--series-idle-after", "200ms"]);
     assert_eq!(server.query(STATEMENTS[1]), expected[1]);
     wait_until_away(&server, SERIES);
@@ -91,7 +91,7 @@ fn idle_series_leave_memory_and_every_statement_answers_as_before() {
     assert_eq!(server.metric("nyala_series_away"), SERIES, "nor does a query of other times");
     assert_answers(&server, &expected, "after a start");
 
-    // Writers find them, deletions too.
+    // Writes and deletions find them.
     wait_until_away(&server, SERIES);
     assert_eq!(
         server.write("m,host=h77,zone=z1 v=5 60000000000\nm,host=h78,zone=z2 v=1 70000000000").status,
@@ -103,12 +103,12 @@ fn idle_series_leave_memory_and_every_statement_answers_as_before() {
     wait_until_away(&server, SERIES);
     assert_eq!(server.query("DROP SERIES FROM m WHERE zone = 'z1'"), server.query("DROP SERIES FROM none"));
     assert_eq!(server.number("SELECT count(v) FROM m"), 2 * (SERIES as i64 - SERIES as i64 / 4) + 1);
-    // One is awake, and too few are left for idling; the others leave again.
+    // One series is in memory again; the others leave memory again.
     wait_until_away(&server, SERIES - SERIES / 4 - 1);
     server.query("DELETE FROM m");
     assert_eq!(server.query("SHOW SERIES"), server.query("SHOW SERIES FROM none"));
     assert_eq!((server.metric("nyala_series"), server.metric("nyala_series_away")), (0, 0));
-    // The types of fields are free, though a series that was away was known to have them.
+    // Field types are free again, although an idle series had them.
     assert_eq!(server.write("m,host=h1 v=\"text\" 10000000000").status, 204);
     assert!(server.stop().success());
 }

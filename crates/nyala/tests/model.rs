@@ -1,8 +1,8 @@
-//! The real process against a model, by many clients at once: each writes, deletes and drops in measurements of its own
-//! and is answered as if it were alone, while the server flushes and compacts all the time; and amounts that single
-//! batches move between measurements, series and shards are never seen half-moved.
+//! Compares the real process with a model. Many clients write, delete and drop at once, each in its own measurements,
+//! and get answers as if they were alone, while the server flushes and compacts all the time. Other batches move
+//! amounts between measurements, series and shards; no query ever sees half of such a batch.
 //!
-//! `NYALA_MODEL_SECONDS` sets how long (3), `NYALA_MODEL_SEED` repeats what is drawn.
+//! `NYALA_MODEL_SECONDS` sets how long (3), `NYALA_MODEL_SEED` repeats a run.
 
 #[path = "support/churn.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
@@ -30,7 +30,7 @@ fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().map_or(default, |text| text.parse().expect("a number"))
 }
 
-/// Moves amounts between accounts of its own, each move in one batch, until told to stop.
+/// Moves amounts between its own accounts, each move in one batch, until it is stopped.
 fn move_amounts(server: &Process, mover: u64, random: &mut SmallRng, ended: &AtomicBool) -> u64 {
     let (mut balances, mut moves) = ([0_i64; ACCOUNTS], 0);
     while !ended.load(Ordering::Relaxed) {
@@ -38,7 +38,7 @@ fn move_amounts(server: &Process, mover: u64, random: &mut SmallRng, ended: &Ato
         let amount = random.random_range(1..1000);
         balances[from] -= amount;
         balances[to] += amount;
-        // Neighbours are in other measurements, other series and other shards.
+        // Adjacent accounts are in other measurements, series and shards.
         let line = |account: usize| {
             let time = (account as i64 % 4) * 8 * DAY_NS + mover as i64;
             let balance = balances[account];
@@ -58,7 +58,7 @@ fn move_amounts(server: &Process, mover: u64, random: &mut SmallRng, ended: &Ato
     moves
 }
 
-/// Adds all balances up, in one statement, one way or another.
+/// The sum of all balances, computed by one of several statements.
 fn sum_amounts(server: &Process, random: &mut SmallRng) -> i64 {
     let text = match random.random_range(0..4) {
         0 => "SELECT sum(v) FROM ledger.autogen./ledger.*/",
@@ -79,7 +79,7 @@ fn sum_amounts(server: &Process, random: &mut SmallRng) -> i64 {
 }
 
 #[test]
-fn clients_are_answered_as_if_alone_and_no_batch_is_seen_half() {
+fn clients_are_isolated_and_batches_are_atomic() {
     let seconds = setting("NYALA_MODEL_SECONDS", 3);
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
     let seed = setting("NYALA_MODEL_SEED", now.as_nanos() as u64 >> 10);

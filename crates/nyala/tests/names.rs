@@ -1,5 +1,5 @@
-//! Many measurements and many fields at once: what they cost is counted in syncs, and what one request may bring into
-//! being has a bound.
+//! Many new measurements and fields at once: their cost is counted in syncs, and a request may create only a limited
+//! number.
 
 use nyala_core::Result;
 use nyala_core::memory::MemoryBudget;
@@ -43,7 +43,7 @@ impl Counted {
         block_on(self.writer.write("d", "", ParseOptions::default(), lines.as_bytes()))
     }
 
-    /// How many syncs something takes.
+    /// How many syncs an action takes.
     fn syncs_of(&self, what: impl FnOnce() -> Result<()>) -> Result<u64> {
         let before = self.syncs.load(Ordering::Relaxed);
         what()?;
@@ -60,7 +60,7 @@ fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
     (0..count).map(|number| line(number) + "\n").collect()
 }
 
-/// A line with so many fields.
+/// A line with this many fields.
 fn wide(measurement: &str, fields: usize) -> String {
     let mut line = format!("{measurement} f0=1");
     (1..fields).for_each(|number| write!(line, ",f{number}=1").expect("text grows"));
@@ -68,7 +68,7 @@ fn wide(measurement: &str, fields: usize) -> String {
 }
 
 #[test]
-fn what_a_request_names_is_made_with_a_few_syncs_and_dropped_with_as_few() -> Result<()> {
+fn many_names_are_created_and_dropped_with_a_few_syncs() -> Result<()> {
     let counted = Counted::open(usize::MAX)?;
     let write = |lines: String, points: u64| {
         let report = counted.write(&lines)?;
@@ -86,7 +86,7 @@ fn what_a_request_names_is_made_with_a_few_syncs_and_dropped_with_as_few() -> Re
     let dropped = counted.syncs_of(|| block_on(counted.catalog.drop_database("d")))?;
     assert!(dropped <= 8, "{dropped} syncs to drop 300 measurements");
     assert!(counted.engine.tables().iter().all(|(_, schema)| schema.name.starts_with("nyala.")));
-    // Nothing of them is left to those that come after.
+    // New measurements of the same names see nothing of them.
     block_on(counted.catalog.create_database("d", None))?;
     write("m0,host=b z=1 1".to_owned(), 1)?;
     assert_eq!((counted.fields("m0")?, counted.fields("m1")?), (1, 0));
@@ -94,7 +94,7 @@ fn what_a_request_names_is_made_with_a_few_syncs_and_dropped_with_as_few() -> Re
 }
 
 #[test]
-fn one_request_brings_so_many_names_into_being_and_no_more() -> Result<()> {
+fn the_number_of_names_that_a_request_creates_is_limited() -> Result<()> {
     let counted = Counted::open(usize::MAX)?;
     let report = counted.write(&wide("wide", 8000))?;
     assert_eq!((report.written, counted.fields("wide")?), (1, 8000));
@@ -118,7 +118,7 @@ fn one_request_brings_so_many_names_into_being_and_no_more() -> Result<()> {
 }
 
 #[test]
-fn names_count_against_the_memory_for_series_before_they_are_made() -> Result<()> {
+fn names_are_charged_before_they_are_created() -> Result<()> {
     let counted = Counted::open(100_000)?;
     assert_eq!(counted.write("known,host=a v=1 1")?.written, 1);
     counted.write(&lines(100, |n| format!("m{n} v=1 1")))?;
@@ -132,7 +132,7 @@ fn names_count_against_the_memory_for_series_before_they_are_made() -> Result<()
 }
 
 #[test]
-fn points_in_very_many_shards_are_refused_beyond_a_bound() -> Result<()> {
+fn a_batch_in_too_many_shards_is_refused() -> Result<()> {
     const WEEK_NS: u64 = 7 * 86_400_000_000_000;
     let counted = Counted::open(usize::MAX)?;
     let report = counted.write(&lines(6000, |n| format!("m v={n} {}", n as u64 * WEEK_NS)))?;

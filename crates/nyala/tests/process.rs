@@ -1,15 +1,20 @@
-//! What an operator meets: starting, a second start, a full disk, full memory, damage. All through the real
-//! program, over HTTP.
+//! What an operator may see: a start, a second start, a full disk, full memory, damage. All through the real program
+//! over HTTP.
 
 #[path = "support/client.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod client;
+#[path = "support/peers.rs"]
+mod peers;
 #[path = "support/process.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod process;
+#[path = "support/small_disk.rs"]
+mod small_disk;
 
 use client::Response;
 use process::Process;
+use small_disk::SmallDisk;
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -33,7 +38,7 @@ fn batch(measurement: &str, number: i64, rows: i64, padding: usize) -> String {
     lines
 }
 
-/// Refused for now: 503, with the time to wait, and nothing of it stored.
+/// Checks a refusal that asks the client to retry: 503 with `Retry-After`.
 fn assert_refused(response: &Response) {
     assert_eq!(response.status, 503, "{}", body(response));
     let wait = response.header("Retry-After").and_then(|wait| wait.parse::<u32>().ok());
@@ -50,7 +55,7 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 #[test]
-fn it_listens_at_once_and_says_that_it_recovers() {
+fn the_server_listens_at_once_and_says_that_it_recovers() {
     let directory = tempfile::tempdir().expect("a directory");
     let data_dir = directory.path().join("data");
     let mut server = Process::start(&data_dir, &[]);
@@ -92,7 +97,7 @@ fn it_listens_at_once_and_says_that_it_recovers() {
 }
 
 #[test]
-fn a_second_process_on_the_directory_refuses() {
+fn a_second_process_on_the_directory_does_not_start() {
     let directory = tempfile::tempdir().expect("a directory");
     let data_dir = directory.path().join("data");
     let server = Process::start(&data_dir, &[]);
@@ -106,7 +111,7 @@ fn a_second_process_on_the_directory_refuses() {
     assert!(server.stop().success());
 }
 
-/// Runs `nyala check --json`: its exit code and what it says.
+/// Runs `nyala check --json`: its exit code and output.
 fn check(data_dir: &Path) -> (Option<i32>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_nyala"))
         .args(["check", "--json"])
@@ -117,38 +122,14 @@ fn check(data_dir: &Path) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&said).into_owned())
 }
 
-/// A small file system in memory, mounted as long as this lives.
-struct SmallDisk(PathBuf);
-
-impl SmallDisk {
-    /// One of 24 MiB; nothing, which is said, where this process may not mount.
-    fn mount(path: &Path) -> Option<SmallDisk> {
-        std::fs::create_dir_all(path).expect("a directory");
-        let mounted =
-            Command::new("mount").args(["-t", "tmpfs", "-o", "size=24m", "tmpfs"]).arg(path).output();
-        if mounted.is_ok_and(|output| output.status.success()) {
-            return Some(SmallDisk(path.to_owned()));
-        }
-        let words = "SKIPPED: a full disk through the real program needs the right to mount a tmpfs\n";
-        std::io::stderr().write_all(words.as_bytes()).expect("written");
-        None
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
-    }
-}
-
 #[test]
 fn a_full_disk_refuses_writes_until_there_is_space() {
     let directory = tempfile::tempdir().expect("a directory");
-    let Some(disk) = SmallDisk::mount(&directory.path().join("disk")) else { return };
+    let Some(disk) = SmallDisk::mount(&directory.path().join("disk"), 24) else { return };
     let data_dir = disk.0.join("data");
     let server = Process::start(&data_dir, &["--memory-limit", "64MiB"]);
     server.query("CREATE DATABASE d");
-    // What fills the disk is the log: so little is left of it that rows do not fill their share of memory before.
+    // The log fills the disk: so little space is left that the log is full before the memtable is.
     let mut others = std::fs::File::create(disk.0.join("others")).expect("a file");
     others.write_all(&vec![1; 18 << 20]).expect("there is room");
     let mut acknowledged = 0;
@@ -161,9 +142,10 @@ fn a_full_disk_refuses_writes_until_there_is_space() {
         assert!(acknowledged < 2000, "the disk does not fill");
     };
     assert_refused(&refused);
-    // Without a byte left no flush can help either.
+    // Without a free byte, a flush cannot help either.
     while others.write_all(&[1; 512]).is_ok() {}
-    // Again and again, also for tables and shards that do not exist yet, and nothing of it is stored.
+    // Writes are refused again and again, also to tables and shards that do not exist yet, and nothing of them is
+    // stored.
     for _ in 0..5 {
         assert_refused(&server.write(&batch("cpu", acknowledged, 500, 200)));
         assert_refused(&server.write("fresh v=1 1000"));
@@ -171,7 +153,7 @@ fn a_full_disk_refuses_writes_until_there_is_space() {
     let stored = |server: &Process| server.number("SELECT count(batch) FROM cpu");
     assert_eq!(stored(&server), acknowledged * 500, "queries are answered, and nothing is half-stored");
     assert_eq!(server.number("SELECT count(v) FROM fresh"), 0);
-    // Whoever is to know does, and requests are answered.
+    // Health and metrics show it, and queries are answered.
     let health = server.send("GET", "/health", b"").expect("an answer");
     assert!(health.status == 503 && body(&health).contains("writes are not taken"), "{}", body(&health));
     assert_eq!(server.status("/ready"), 200);
@@ -193,7 +175,7 @@ fn a_full_disk_refuses_writes_until_there_is_space() {
 #[test]
 fn dropping_a_database_works_on_a_full_disk_and_makes_room() {
     let directory = tempfile::tempdir().expect("a directory");
-    let Some(disk) = SmallDisk::mount(&directory.path().join("disk")) else { return };
+    let Some(disk) = SmallDisk::mount(&directory.path().join("disk"), 24) else { return };
     let data_dir = disk.0.join("data");
     let server = Process::start(&data_dir, &["--memory-limit", "64MiB"]);
     server.query("CREATE DATABASE d");
@@ -205,12 +187,12 @@ fn dropping_a_database_works_on_a_full_disk_and_makes_room() {
     server.query("CREATE DATABASE other");
     let write =
         |lines: &str| server.send("POST", "/write?db=other", lines.as_bytes()).expect("an answer").status;
-    // What fills the disk is the log: so little is left of it that rows do not fill their share of memory before.
+    // The log fills the disk: so little space is left that the log is full before the memtable is.
     let mut file = std::fs::File::create(disk.0.join("somebody")).expect("a file");
     file.write_all(&vec![1; 16 << 20]).expect("there is room");
     let written = (0..2_000).take_while(|number| write(&batch("cpu", *number, 500, 200)) == 204).count();
     assert!(written < 2_000, "the disk does not fill");
-    // Whatever else takes the last bytes.
+    // Another file takes the last bytes.
     while file.write_all(&[1; 512]).is_ok() {}
     for statement in [
         "DROP SERIES FROM old WHERE host = 'h1'",
@@ -266,7 +248,7 @@ fn full_memory_refuses_writes_until_it_is_flushed() {
 }
 
 #[test]
-fn damage_costs_only_what_it_hit_and_is_named() {
+fn damage_affects_only_the_damaged_block_and_is_named() {
     let directory = tempfile::tempdir().expect("a directory");
     let data_dir = directory.path().join("data");
     let server = Process::start(&data_dir, &[]);
@@ -292,7 +274,7 @@ fn damage_costs_only_what_it_hit_and_is_named() {
     let server = Process::start(&data_dir, &[]);
     assert_eq!(server.number("SELECT count(batch) FROM small"), 150);
     let hit = server.send("GET", "/query?db=d&q=SELECT+*+FROM+large", b"");
-    // Named in the answer, or the answer is broken off; never a whole answer without the rows.
+    // The answer names the damage or is aborted; it is never complete without the rows.
     let named = hit.as_ref().is_ok_and(|response| body(response).contains(&name));
     assert!(named || hit.is_err(), "{:?}", hit.map(|response| body(&response)));
     assert_eq!(server.write("large batch=1i 1").status, 204, "writes go on");
@@ -300,7 +282,7 @@ fn damage_costs_only_what_it_hit_and_is_named() {
 }
 
 #[test]
-fn damaged_records_of_databases_keep_nobody_from_their_rows() {
+fn rows_can_be_read_despite_damaged_records_of_databases() {
     let directory = tempfile::tempdir().expect("a directory");
     let data_dir = directory.path().join("data");
     let server = Process::start(&data_dir, &[]);
@@ -329,7 +311,7 @@ fn damaged_records_of_databases_keep_nobody_from_their_rows() {
 }
 
 #[test]
-fn points_too_far_from_now_are_refused_by_a_policy_that_says_so() {
+fn a_policy_can_refuse_points_too_far_from_now() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = Process::start(&directory.path().join("data"), &[]);
     server.query("CREATE DATABASE d WITH DURATION 10h FUTURE LIMIT 1h PAST LIMIT 2h NAME p");
@@ -351,7 +333,7 @@ fn points_too_far_from_now_are_refused_by_a_policy_that_says_so() {
 }
 
 #[test]
-fn a_socket_in_the_file_system_is_served_and_outlives_no_server() {
+fn a_unix_socket_is_served_and_removed_at_the_end() {
     use std::os::unix::net::UnixStream;
     let directory = tempfile::tempdir().expect("a directory");
     let socket = directory.path().join("nyala.sock");
@@ -377,7 +359,7 @@ fn a_socket_in_the_file_system_is_served_and_outlives_no_server() {
 }
 
 #[test]
-fn a_client_that_still_sends_hears_why_it_is_refused() {
+fn a_client_that_still_sends_gets_the_error() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = Process::start(&directory.path().join("data"), &[]);
     for (target, status, words) in [
@@ -390,14 +372,14 @@ fn a_client_that_still_sends_hears_why_it_is_refused() {
         ("/metrics", 405, "Method Not Allowed"),
     ] {
         let mut stream = std::net::TcpStream::connect(server.address).expect("it listens");
-        // As Telegraf sends: the head, and then the body piece by piece.
+        // Like Telegraf: first the header, then the body in parts.
         let head = format!("POST {target} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
         stream.write_all(head.as_bytes()).expect("sent");
         for piece in [&b"6\r\nm v=1\n\r\n"[..], b"6\r\nm v=2\n\r\n", b"0\r\n\r\n"] {
             std::thread::sleep(Duration::from_millis(60));
             stream.write_all(piece).expect("sent");
         }
-        // The connection is good for another request.
+        // The connection can be used for another request.
         stream
             .write_all(b"GET /ping HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             .expect("sent");

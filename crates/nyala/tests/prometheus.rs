@@ -1,4 +1,4 @@
-//! Prometheus' remote read and write: who may read, and what either may take. What answers look like is in
+//! Prometheus remote read and write: rights and limits. The form of answers is in
 //! `testdata/influx/read_prometheus.script` and `write_prometheus.script`.
 
 #[path = "support/client.rs"]
@@ -29,7 +29,7 @@ fn ask(server: &Process, login: &str, query: &str) {
 }
 
 #[test]
-fn only_who_may_read_a_database_reads_it() {
+fn only_users_with_the_right_read_a_database() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = Process::start(&directory.path().join("data"), &["--auth-enabled"]);
     ask(&server, "", "CREATE USER ann WITH PASSWORD 'a' WITH ALL PRIVILEGES");
@@ -54,7 +54,7 @@ fn only_who_may_read_a_database_reads_it() {
 }
 
 #[test]
-fn what_would_take_too_much_is_refused() {
+fn requests_that_need_too_much_memory_are_refused() {
     const SAMPLES: usize = 300_000;
     let directory = tempfile::tempdir().expect("a directory");
     let server = Process::start(&directory.path().join("data"), &["--memory-limit", "64MiB"]);
@@ -69,7 +69,7 @@ fn what_would_take_too_much_is_refused() {
     assert_eq!((status, some.lines().count()), (200, 50_002));
     let many = format!("read 1 2{}", "\n__name__ =~ .*".repeat(100));
     assert_eq!(read(&server, "", &many).0, 422);
-    // A length of 4 GiB, and nothing behind it.
+    // A declared length of 4 GiB without data.
     let lie = server.send("POST", "/api/v1/prom/read?db=d", b"\xff\xff\xff\xff\x0f").expect("an answer");
     assert_eq!(lie.status, 413);
     let whole = prometheus::packed("read 1 2\n__name__ = up").expect("a request");
@@ -80,7 +80,7 @@ fn what_would_take_too_much_is_refused() {
 }
 
 #[test]
-fn what_is_written_takes_about_its_size() {
+fn a_write_takes_about_its_size_in_memory() {
     const SAMPLES: usize = 28_000;
     let directory = tempfile::tempdir().expect("a directory");
     let server = Process::start(&directory.path().join("data"), &["--memory-limit", "92MiB"]);
@@ -94,7 +94,7 @@ fn what_is_written_takes_about_its_size() {
     let samples = (0..SAMPLES).map(|time_ms| (1.5, time_ms as i64));
     assert_eq!(write(&prometheus::packed_samples(&labels, samples)), (204, String::new()));
     assert_eq!(server.number("SELECT count(value) FROM up"), SAMPLES as i64);
-    // A length of 4 GiB, and of one byte more than a body may have.
+    // Declared lengths of 4 GiB, and of one byte more than a body may have.
     assert_eq!(write(b"\xff\xff\xff\xff\x0f").0, 413);
     assert_eq!(write(b"\xc1\xf0\xf5\x0b").0, 413);
     let vars = server.send("GET", "/debug/vars", b"").expect("an answer");
@@ -104,7 +104,7 @@ fn what_is_written_takes_about_its_size() {
 }
 
 #[test]
-fn a_metric_of_any_name_is_kept() {
+fn a_metric_of_any_name_is_stored() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = Process::start(&directory.path().join("data"), &[]);
     server.query("CREATE DATABASE d");
@@ -118,7 +118,7 @@ fn a_metric_of_any_name_is_kept() {
 }
 
 #[test]
-fn samples_that_are_refused_are_told_of_wherever_they_go() {
+fn rejected_samples_are_reported() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = Process::start(&directory.path().join("data"), &[]);
     server.query("CREATE DATABASE d");
@@ -134,7 +134,7 @@ fn samples_that_are_refused_are_told_of_wherever_they_go() {
 }
 
 #[test]
-fn a_damaged_record_of_a_metric_keeps_nobody_else_from_their_rows() {
+fn a_damaged_record_of_a_metric_affects_no_other() {
     let directory = tempfile::tempdir().expect("a directory");
     let data_dir = directory.path().join("data");
     let server = Process::start(&data_dir, &[]);
@@ -160,7 +160,7 @@ fn a_damaged_record_of_a_metric_keeps_nobody_else_from_their_rows() {
     assert!(server.log().contains("cannot be read"), "{}", server.log());
     server.query("CREATE DATABASE another");
     assert_eq!(server.send("POST", "/write?db=another", b"m v=1 1").expect("an answer").status, 204);
-    // Whether a name is one of a metric is not known, so it is neither missing nor made.
+    // Whether the name is a metric is not known, so it is neither missing nor created.
     for query in ["SELECT+*+FROM+up", "SHOW+MEASUREMENTS"] {
         let answer = server.send("GET", &format!("/query?db=d&q={query}"), b"").expect("an answer");
         let said = String::from_utf8_lossy(&answer.body).into_owned();

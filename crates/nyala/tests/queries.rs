@@ -1,4 +1,4 @@
-//! Queries that run: listed to those who may know, killed, and ended after their time. What answers look like is in
+//! Running queries: SHOW QUERIES, KILL QUERY, timeouts and other limits. The form of answers is in
 //! `testdata/influx/limits_*.script`.
 
 #[path = "support/client.rs"]
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 const LONG: &str = "SELECT * FROM m";
 
-/// A server with more rows than fit into the buffers on the way to a client.
+/// A server with more rows than fit into the buffers between it and a client.
 fn server(directory: &Path, arguments: &[&str], login: &str) -> Process {
     let server = Process::start(&directory.join("data"), arguments);
     ask(&server, "", "CREATE USER ann WITH PASSWORD 'a' WITH ALL PRIVILEGES");
@@ -47,11 +47,11 @@ fn begin(server: &Process, login: &str) -> TcpStream {
     stream
 }
 
-/// The same, of a server that lets in one query at a time.
+/// The same, for a server that runs one query at a time.
 fn begin_alone(server: &Process) -> TcpStream {
     for _ in 0..50 {
         let stream = begin(server, "");
-        // Another may have been let in before it, but none stays for long.
+        // Another query may run before it, but none runs for long.
         let stays = (0..10).all(|_| {
             std::thread::sleep(Duration::from_millis(20));
             let answer = ask(server, "", "SHOW DATABASES");
@@ -64,7 +64,7 @@ fn begin_alone(server: &Process) -> TcpStream {
     panic!("others are let in again and again")
 }
 
-/// The texts of the queries that someone is shown, and their numbers.
+/// The texts and ids of the queries that a user is shown.
 fn shown(server: &Process, login: &str) -> Vec<(u64, String)> {
     let answer = ask(server, login, "SHOW QUERIES");
     let rows = answer["results"][0]["series"][0]["values"].as_array().cloned().unwrap_or_default();
@@ -83,7 +83,7 @@ fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
 /// The rest of an answer.
 fn rest(mut stream: TcpStream) -> String {
     let mut bytes = Vec::new();
-    // A connection that is broken off ends in an error.
+    // An aborted connection ends in an error.
     let _ = stream.read_to_end(&mut bytes);
     String::from_utf8_lossy(&bytes).into_owned()
 }
@@ -125,7 +125,7 @@ fn a_query_ends_after_its_time_and_when_it_reads_too_much() {
 }
 
 #[test]
-fn a_continuous_query_makes_up_for_windows_that_ended_among_too_many_queries() {
+fn a_continuous_query_computes_windows_that_it_missed_because_of_too_many_queries() {
     const SECOND_NS: i64 = 1_000_000_000;
     let now_ns = || {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("later");
@@ -161,7 +161,7 @@ fn a_continuous_query_makes_up_for_windows_that_ended_among_too_many_queries() {
 }
 
 #[test]
-fn what_would_hold_or_compute_too_much_is_refused() {
+fn queries_that_need_too_much_are_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = Process::start(&directory.path().join("data"), &["--memory-limit", "128MiB"]);
     ask(&server, "", "CREATE DATABASE d");
@@ -191,7 +191,7 @@ fn what_would_hold_or_compute_too_much_is_refused() {
 }
 
 #[test]
-fn what_shows_and_copies_much_ends_too_and_what_deletes_does_not() {
+fn show_and_select_into_can_be_killed_and_deletions_cannot() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = server(directory.path(), &[], "");
     for batch in 0..5 {
@@ -199,7 +199,7 @@ fn what_shows_and_copies_much_ends_too_and_what_deletes_does_not() {
         let lines: String = (0..10_000).map(row).collect();
         assert_eq!(server.send("POST", "/write?db=d", lines.as_bytes()).expect("an answer").status, 204);
     }
-    // Killed while it copies: as often as it takes, since it may end first.
+    // Kills it while it copies. This is repeated, because the query may end first.
     let copy = "SELECT text INTO copied FROM m";
     let mut killed = false;
     while !killed {

@@ -1,5 +1,5 @@
-//! What an operator meets when something of the data is missing, through the real program: the server refuses or says
-//! it, and `nyala check` says what there is, saves it, and accepts what is lost.
+//! Missing data, through the real program: the server refuses to start or reports the loss, and `nyala check` lists
+//! what is there, saves it, and accepts the loss.
 
 #[path = "support/client.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
@@ -13,7 +13,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Runs `nyala check` with arguments: its exit code and what it says.
+/// Runs `nyala check` with arguments: its exit code and output.
 fn check(arguments: &[&str]) -> (Option<i32>, String) {
     let output =
         Command::new(env!("CARGO_BIN_EXE_nyala")).arg("check").args(arguments).output().expect("it runs");
@@ -49,7 +49,7 @@ fn damaged_places(server: &Process) -> u64 {
     line.expect("the metric is there").parse().expect("a number")
 }
 
-/// The server does not start and says these words.
+/// Checks that the server does not start and prints these words.
 fn assert_refused(data_dir: &Path, words: &[&str]) {
     let mut server = Process::spawn(data_dir, &[]);
     assert_eq!(server.wait().code(), Some(1));
@@ -108,7 +108,7 @@ fn without_its_log_the_server_refuses_until_that_is_accepted() {
 }
 
 #[test]
-fn a_log_that_was_cut_is_said_in_health_and_metrics_until_that_is_accepted() {
+fn a_truncated_log_is_reported_by_health_and_metrics_until_it_is_accepted() {
     let directory = tempfile::tempdir().expect("a directory");
     let data_dir = directory.path().join("data");
     let mut server = Process::start(&data_dir, &[]);
@@ -131,7 +131,7 @@ fn a_log_that_was_cut_is_said_in_health_and_metrics_until_that_is_accepted() {
     assert_eq!(damaged_places(&server), 0);
 }
 
-/// The files of rowsets that say of themselves that they are of a table.
+/// The rowset files that belong to a table.
 fn of_table(data_dir: &Path, table: &str) -> Vec<PathBuf> {
     let says = |path: &PathBuf| {
         let bytes = std::fs::read(path).expect("read");
@@ -143,7 +143,7 @@ fn of_table(data_dir: &Path, table: &str) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_missing_file_of_users_series_or_databases_is_never_taken_for_none() {
+fn a_missing_file_of_users_series_or_databases_is_noticed() {
     for table in ["nyala.users", "nyala.series", "nyala.databases"] {
         let directory = tempfile::tempdir().expect("a directory");
         let data_dir = directory.path().join("data");
@@ -171,7 +171,7 @@ fn a_missing_file_of_users_series_or_databases_is_never_taken_for_none() {
 }
 
 #[test]
-fn lost_records_of_databases_are_said_until_that_is_accepted_and_new_ones_stay() {
+fn lost_records_of_databases_are_reported_until_accepted_and_new_ones_stay() {
     let directory = tempfile::tempdir().expect("a directory");
     let data_dir = directory.path().join("data");
     written(&data_dir);
@@ -200,7 +200,7 @@ fn lost_records_of_databases_are_said_until_that_is_accepted_and_new_ones_stay()
 }
 
 #[test]
-fn a_directory_of_another_database_is_refused_and_a_new_one_is_nobody_elses() {
+fn a_directory_of_another_database_is_refused_and_a_new_one_is_private() {
     let directory = tempfile::tempdir().expect("a directory");
     let foreign = directory.path().join("influxdb");
     for part in ["data", "meta", "wal"] {
@@ -209,7 +209,7 @@ fn a_directory_of_another_database_is_refused_and_a_new_one_is_nobody_elses() {
     assert_refused(&foreign, &["not a data directory of nyala", "influxdb"]);
     assert_eq!(files(&foreign).len(), 3, "nothing is left there");
     let data_dir = directory.path().join("new");
-    // A socket in it is its own.
+    // The server's own Unix socket in it is allowed.
     std::fs::create_dir(&data_dir).expect("a directory");
     std::fs::set_permissions(&data_dir, std::fs::Permissions::from_mode(0o700)).expect("allowed");
     let server = Process::start(&data_dir, &["--bind-socket", text(&data_dir.join("nyala.sock"))]);

@@ -1,5 +1,5 @@
-//! Shards and statistics, as an operator meets them. What answers look like is in
-//! `testdata/influx/administration.script`; numbers of shards are not InfluxDB's, so dropping them is tried here.
+//! Shards and statistics. The form of answers is in `testdata/influx/administration.script`; shard ids differ from
+//! InfluxDB's, so dropping shards is tested here.
 
 #[path = "support/client.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
@@ -22,7 +22,7 @@ fn rows(answer: &Value, name: &str) -> Vec<Value> {
 }
 
 #[test]
-fn a_shard_is_dropped_with_all_its_measurements_and_nothing_else() {
+fn dropping_a_shard_drops_its_points_of_all_measurements_and_nothing_else() {
     let directory = tempfile::tempdir().expect("a directory");
     let data_dir = directory.path().join("data");
     let server = Process::start(&data_dir, &[]);
@@ -54,7 +54,7 @@ fn a_shard_is_dropped_with_all_its_measurements_and_nothing_else() {
     );
     let fields = server.query("SHOW FIELD KEYS FROM autogen.n").to_string();
     assert!(fields.contains("only2") && !fields.contains("only1"), "{fields}");
-    // Its number means nothing any more, and its times can be written to.
+    // Its id is unknown now, and points can be written to its time range.
     server.query(&format!("DROP SHARD {second}"));
     assert_eq!(rows(&server.query("SHOW SHARDS"), "d").len(), 5);
     assert_eq!(server.write(&format!("n only1=\"text\" {}", 11 * WEEK_NS)).status, 204);
@@ -122,7 +122,7 @@ fn statistics_are_those_of_debug_vars_and_diagnostics_show_settings_without_secr
     let build = server.query("SHOW DIAGNOSTICS FOR 'build'");
     assert!(build.to_string().contains("\"1.8.10\"") && !build.to_string().contains("hostname"), "{build}");
 
-    // Whoever watches makes the server load no series.
+    // Reading statistics loads no series.
     assert!(server.stop().success());
     let server = Process::start(&data_dir, &arguments);
     let counts = || server.query("SHOW STATS FOR 'database'")["results"][0]["series"][0]["values"].clone();

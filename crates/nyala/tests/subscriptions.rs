@@ -1,5 +1,5 @@
-//! Subscriptions: what was written reaches whoever subscribed, and whoever did not take it holds nobody up. What
-//! statements answer is in `testdata/influx/subscriptions.script`.
+//! Subscriptions: points reach subscribers, and a destination that does not accept them delays nobody. Answers to
+//! statements are in `testdata/influx/subscriptions.script`.
 
 #[path = "support/client.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 const WAIT: Duration = Duration::from_secs(20);
 
-/// A destination that tells the head and body of each request, and answers it with a status.
+/// A destination that returns header and body of each request, and answers with a status.
 fn destination(status: u16) -> (SocketAddr, Receiver<(String, String)>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
@@ -53,7 +53,7 @@ fn destination(status: u16) -> (SocketAddr, Receiver<(String, String)>) {
     (address, requests)
 }
 
-/// The next lines that a destination is sent.
+/// The next lines that a destination receives.
 fn lines(requests: &Receiver<(String, String)>, count: usize) -> Vec<String> {
     let mut all = Vec::new();
     while all.len() < count {
@@ -115,7 +115,7 @@ fn points_go_to_all_or_to_one_in_turn_also_after_a_restart() {
         assert!(shown.contains(&http.to_string()) && !shown.contains("p%40ss"), "{shown}");
     }
 
-    // Other policies are none of its business; what queries write is.
+    // Points of other policies are not sent; points that queries write are.
     let other = server.send("POST", "/write?db=d&rp=r", b"m v=9 1").expect("an answer");
     assert_eq!(other.status, 204);
     ok(&server.query("SELECT v INTO copied FROM m WHERE time < 0"));
@@ -128,7 +128,7 @@ fn points_go_to_all_or_to_one_in_turn_also_after_a_restart() {
     let server = Process::start(&data_dir, &[]);
     for number in 0..6 {
         assert_eq!(server.write(&format!("m v={number} 1")).status, 204);
-        // One by one, or they would go together.
+        // One after the other, because otherwise they would be sent together.
         wait_for("it is written", || count(&server, "pointsWritten") == number + 1);
     }
     let of_first = lines(&requests, 3);
@@ -140,10 +140,10 @@ fn points_go_to_all_or_to_one_in_turn_also_after_a_restart() {
 }
 
 #[test]
-fn destinations_that_do_not_take_points_hold_nobody_up() {
+fn destinations_that_accept_no_points_delay_nobody() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = Process::start(&directory.path().join("data"), &["--memory-limit", "96MiB"]);
-    // One accepts and never answers, one refuses, one is well.
+    // One destination never answers, one refuses, one works.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let silent_address = silent.local_addr().expect("bound");
     let (refusing, _refused) = destination(500);
@@ -164,7 +164,7 @@ fn destinations_that_do_not_take_points_hold_nobody_up() {
         let begun = Instant::now();
         assert_eq!(server.write(&(0..1000).map(row).collect::<String>()).status, 204);
         assert!(begun.elapsed() < Duration::from_secs(5), "a write waited");
-        // Those that are well keep up.
+        // The working ones keep up.
         lines(&requests, 1000);
         lines(&requests_beside, 1000);
     }
@@ -182,7 +182,7 @@ fn destinations_that_do_not_take_points_hold_nobody_up() {
 }
 
 #[test]
-fn long_requests_come_in_pieces_and_what_fits_no_datagram_is_left_out() {
+fn long_requests_are_split_and_lines_too_long_for_a_datagram_are_dropped() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = Process::start(&directory.path().join("data"), &[]);
     let (http, requests) = destination(204);

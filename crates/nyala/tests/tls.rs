@@ -1,9 +1,11 @@
-//! HTTPS, and a certificate that is renewed while the server runs. Certificates and the client are openssl's;
-//! `NYALA_REQUIRE_PEERS=1` fails where it is missing.
+//! HTTPS, and a certificate that is renewed while the server runs. openssl makes the certificates and is the client;
+//! without it these tests are skipped (`support/peers.rs`).
 
 #[path = "support/client.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod client;
+#[path = "support/peers.rs"]
+mod peers;
 #[path = "support/process.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod process;
@@ -15,13 +17,11 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 fn has_openssl() -> bool {
-    let works = Command::new("openssl").arg("version").output().is_ok_and(|output| output.status.success());
-    let required = std::env::var_os("NYALA_REQUIRE_PEERS").is_some_and(|value| value == "1");
-    assert!(works || !required, "openssl is missing");
-    works
+    let found = peers::works("openssl", &["version"]).then_some(());
+    peers::require("openssl", "install openssl", found).is_some()
 }
 
-/// A certificate that vouches for itself, and its key.
+/// Writes a self-signed certificate and its key.
 fn make(certificate: &Path, key: &Path) {
     let made = Command::new("openssl")
         .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"])
@@ -36,7 +36,7 @@ fn make(certificate: &Path, key: &Path) {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }
 
-/// What a client that trusts a certificate is answered; empty where it does not trust the server.
+/// The answer to a client that trusts one certificate; empty if it does not trust the server.
 fn ping(server: &Process, trusted: &Path) -> String {
     ask(server, trusted, "GET /ping")
 }
@@ -60,7 +60,7 @@ fn ask(server: &Process, trusted: &Path, request: &str) -> String {
         .expect("it runs");
     let request =
         format!("{request} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-    // A client that has given up reads nothing.
+    // A client that gave up reads nothing.
     let _ = client.stdin.take().expect("piped").write_all(request.as_bytes());
     let output = client.wait_with_output().expect("it ends");
     String::from_utf8_lossy(&output.stdout).into_owned()
@@ -98,7 +98,7 @@ fn a_renewed_certificate_is_served_without_a_restart() {
 
     std::fs::write(path("served.pem"), "broken").expect("written");
     server.signal("HUP");
-    wait_for("it says so", || server.log().contains("the certificate stays"));
+    wait_for("it says so", || server.log().contains("the previous one stays in use"));
     assert!(ping(&server, &path("new.pem")).starts_with("HTTP/1.1 204"));
     assert!(server.stop().success());
 
@@ -108,7 +108,7 @@ fn a_renewed_certificate_is_served_without_a_restart() {
 }
 
 #[test]
-fn points_reach_a_subscriber_by_https_if_it_is_trusted() {
+fn points_reach_a_subscriber_over_https_if_its_certificate_is_trusted() {
     if !has_openssl() {
         return;
     }

@@ -1,5 +1,5 @@
-//! The interface of InfluxDB 2 for its clients: deleting, and buckets. Writing is in `testdata/influx/write_v2.script`;
-//! for the rest InfluxDB 1.8 has no answers to compare with.
+//! The API of InfluxDB 2: deleting points, and buckets. Writing is in `testdata/influx/write_v2.script`; for the rest
+//! InfluxDB 1.8 has no answers to compare with.
 
 #[path = "support/client.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
@@ -107,7 +107,7 @@ fn buckets_are_retention_policies() {
 }
 
 #[test]
-fn no_bucket_goes_but_the_one_that_is_named() {
+fn only_the_named_bucket_is_dropped() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = Process::start(&directory.path().join("data"), &[]);
     for bucket in ["a b/p", "a+b/p", "d/q", "d/q&r", "d/q%"] {
@@ -136,7 +136,7 @@ fn no_bucket_goes_but_the_one_that_is_named() {
 }
 
 #[test]
-fn who_may_not_see_a_bucket_learns_nothing_of_it() {
+fn answers_show_nothing_of_buckets_that_a_user_may_not_see() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = Process::start(&directory.path().join("data"), &["--auth-enabled"]);
     let ask = |login: &str, method: &str, path: &str, body: &str| {

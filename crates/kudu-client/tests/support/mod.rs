@@ -2,6 +2,9 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+#[path = "../../../nyala/tests/support/peers.rs"]
+pub mod peers;
+
 use std::io::{Read, Write};
 use std::sync::OnceLock;
 
@@ -13,21 +16,13 @@ use arrow_schema::DataType as ArrowType;
 use kudu_client::test_cluster::{ClusterOptions, TestCluster, kudu_home};
 use kudu_client::{Client, Column, DataType, HashPartition, Operation, Row, Schema, Table, Value};
 
-/// Whether the binaries are there. If not: fails when peers are required, else says so where nobody can
-/// overlook it.
+/// Whether the binaries are there. If not, the test is skipped, or fails when peers are required.
 pub fn have_kudu() -> bool {
-    static FOUND: OnceLock<bool> = OnceLock::new();
-    *FOUND.get_or_init(|| match kudu_home() {
-        Ok(_) => true,
-        Err(why) => {
-            let required = std::env::var_os("NYALA_REQUIRE_PEERS").is_some_and(|value| value == "1");
-            assert!(!required, "NYALA_REQUIRE_PEERS=1, but there is no Kudu to test against: {why}");
-            // Not by a macro: the test runner would swallow that of a test that passes.
-            let note = "*** NO KUDU TO TEST AGAINST: the tests on real clusters are SKIPPED ***";
-            let _ = writeln!(std::io::stderr(), "{note}\n*** {why} ***");
-            false
-        }
-    })
+    static MISSING: OnceLock<Option<String>> = OnceLock::new();
+    match MISSING.get_or_init(|| kudu_home().err().map(|why| why.to_string())) {
+        None => true,
+        Some(why) => peers::require::<()>("Kudu", why, None).is_some(),
+    }
 }
 
 pub fn start(options: &ClusterOptions) -> TestCluster {
@@ -82,9 +77,11 @@ pub async fn insert_range(table: &Table, keys: std::ops::Range<i64>) {
 
 /// One cluster of a master and a tablet server for all tests of a file.
 pub fn shared() -> Option<&'static TestCluster> {
-    static CLUSTER: OnceLock<Option<TestCluster>> = OnceLock::new();
-    let start_one = || have_kudu().then(|| start(&ClusterOptions::new(1, 1)));
-    CLUSTER.get_or_init(start_one).as_ref()
+    static CLUSTER: OnceLock<TestCluster> = OnceLock::new();
+    if !have_kudu() {
+        return None;
+    }
+    CLUSTER.get_or_init(|| start(&ClusterOptions::new(1, 1))).into()
 }
 
 /// Runs a test on the shared cluster, in which other tests have tables of other names.

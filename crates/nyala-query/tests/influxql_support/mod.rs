@@ -3,6 +3,9 @@
 // Each test program uses a part of it.
 #![allow(dead_code)]
 
+#[path = "../../../nyala/tests/support/peers.rs"]
+mod peers;
+
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -118,15 +121,10 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// The peer that `NYALA_INFLUXD` names. Without it there is none, which `NYALA_REQUIRE_PEERS=1` makes an error.
+    /// The peer that `NYALA_INFLUXD` names; without it the test is skipped.
     pub(crate) fn start() -> Option<Peer> {
-        let Some(program) = std::env::var_os("NYALA_INFLUXD") else {
-            assert!(
-                std::env::var_os("NYALA_REQUIRE_PEERS").is_none_or(|required| required != "1"),
-                "NYALA_INFLUXD must name an influxd 1.8"
-            );
-            return None;
-        };
+        let found = std::env::var_os("NYALA_INFLUXD");
+        let program = peers::require("InfluxDB 1.8.10", "set NYALA_INFLUXD to its server", found)?;
         let directory = tempfile::tempdir().unwrap();
         let address = free_address();
         let process = Command::new(program)

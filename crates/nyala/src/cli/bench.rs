@@ -1,4 +1,4 @@
-//! `nyala bench`: a server of its own in a process of its own, unless a target is given.
+//! `nyala bench`: starts a server as a separate process, unless a target is given.
 
 use nyala_bench::client::connection::Connection;
 use nyala_bench::client::response::Body;
@@ -20,7 +20,7 @@ pub(super) fn run(command: &BenchCommand) -> Result<(), String> {
     nyala_bench::run(command, &mut launch).map_err(|error| error.to_string())
 }
 
-/// A server process; stopped in order when dropped, and its data removed.
+/// A server process. Dropping it stops the server and removes its data.
 struct Process {
     child: Child,
     directory: tempfile::TempDir,
@@ -28,7 +28,7 @@ struct Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // There is nobody to tell, and the directory goes anyway.
+        // There is nowhere to report an error, and the directory is removed anyway.
         drop(stop(&mut self.child));
     }
 }
@@ -98,7 +98,7 @@ fn is_ready(address: SocketAddr) -> bool {
     })
 }
 
-/// Asks a server to stop, and waits for it; one that does not is killed.
+/// Asks a server to stop and waits for it; kills it when it does not stop.
 fn stop(child: &mut Child) -> Result<(), Box<dyn Error>> {
     if child.try_wait()?.is_some() {
         return Ok(());

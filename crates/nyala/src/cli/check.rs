@@ -14,19 +14,19 @@ use std::sync::Arc;
 use std::time::Instant;
 
 pub(super) const EXAMPLES: &str = "\
-Exit code: 0 nothing is damaged, 1 damage was found, 2 the directory could not be checked.
-The server must be stopped: it holds the directory locked. Without --accept nothing in the directory is changed.
+Exit code: 0 no damage, 1 damage was found, 2 the directory could not be checked.
+The server must be stopped, because it locks the directory. Without --accept nothing in the directory is changed.
 
 Examples:
   nyala check ./nyala-data
-  nyala check --repair /srv/new ./nyala-data            save what can be read to a new directory, or say what may
-                                                        come back that was deleted, and write nothing
-  nyala check --repair /srv/new --accept ./nyala-data   save it although that may come back
-  nyala check --accept ./nyala-data                     go on without what the log or missing files held
+  nyala check --repair /srv/new ./nyala-data            save what can be read to a new directory; if deleted data
+                                                        may come back, say so and write nothing
+  nyala check --repair /srv/new --accept ./nyala-data   save it even if deleted data may come back
+  nyala check --accept ./nyala-data                     accept the loss of what the log or missing files held
   nyala check --json /var/lib/nyala | jq '.damage[].file'
   nyala check --quiet /var/lib/nyala && start-the-server";
 
-/// Whose loss opens a server.
+/// The table whose loss leaves a server open to everybody.
 const USERS: (&str, &str) =
     (USERS_TABLE, "if there were users, whoever comes first may be able to become the administrator");
 const DAMAGED: u8 = 1;
@@ -38,10 +38,11 @@ pub(super) struct CheckArgs {
     /// The data directory of a server that is stopped
     #[arg(value_name = "DIRECTORY", env = "NYALA_DATA_DIR")]
     data_dir: PathBuf,
-    /// Save what can be read to a new directory, which must be empty or not there
+    /// Save what can be read to a new directory, which must be empty or not exist
     #[arg(long, value_name = "NEW_DIRECTORY")]
     repair: Option<PathBuf>,
-    /// Accept what is lost, so that the server starts and says no more of it; with --repair: what may come back
+    /// Accept what is lost, so that the server starts and no longer reports it; with --repair: accept what may come
+    /// back
     #[arg(long)]
     accept: bool,
     /// Print one JSON object instead of lines
@@ -96,7 +97,7 @@ pub(super) fn run(args: &CheckArgs) -> ExitCode {
     ExitCode::from(if damaged { DAMAGED } else { 0 })
 }
 
-/// Prints what a change of directories came to, and whether it was made.
+/// Prints the outcome of a repair or acceptance; the exit code says whether it was done.
 fn finish<T>(outcome: nyala_core::Result<T>, text: impl Fn(&T) -> (String, bool)) -> ExitCode {
     let report = match outcome {
         Ok(report) => report,

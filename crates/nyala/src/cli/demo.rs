@@ -3,7 +3,7 @@
 use super::log;
 use super::signals::Signals;
 use crate::assemble::Running;
-use crate::config::{GivenConfig, bind_address};
+use crate::config::{BindAddress, GivenConfig};
 use clap::Args;
 use nyala_bench::demo::DemoSettings;
 use std::io::Write;
@@ -17,19 +17,19 @@ Examples:
 /// What the demonstration shows.
 #[derive(Debug, Args)]
 pub(super) struct DemoArgs {
-    /// Where the sample is kept; left out: a directory that is removed at the end
+    /// Where the sample is kept [default: a directory that is removed at the end]
     #[arg(long, value_name = "DIRECTORY")]
     data_dir: Option<PathBuf>,
     /// Address and port of the HTTP interface
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8086", value_parser = bind_address)]
-    http_bind: std::net::SocketAddr,
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8086")]
+    http_bind: BindAddress,
     /// Hosts whose CPU metrics are written
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     hosts: u64,
     /// Hours of data
     #[arg(long, default_value_t = 13, value_parser = clap::value_parser!(i64).range(13..=720))]
     hours: i64,
-    /// Stop after the queries instead of serving on
+    /// Stop after the queries instead of serving until Ctrl-C
     #[arg(long)]
     exit: bool,
 }
@@ -57,7 +57,7 @@ pub(super) fn run(args: &DemoArgs) -> Result<(), String> {
     nyala_bench::demo::run(&url, &settings, &mut out).map_err(|error| error.to_string())?;
     if !args.exit {
         let invitation = format!(
-            "\nServing on {url} until Ctrl-C. Try:\n  curl -G '{url}/query' --data-urlencode 'db={}' --data-urlencode 'q=SHOW MEASUREMENTS'\n",
+            "\nServing on {url} until you press Ctrl-C. Try:\n  curl -G '{url}/query' --data-urlencode 'db={}' --data-urlencode 'q=SHOW MEASUREMENTS'\n",
             settings.database
         );
         out.write_all(invitation.as_bytes()).map_err(|error| error.to_string())?;

@@ -1,13 +1,13 @@
-//! The log on standard error: plain where that is no terminal, one line an event.
+//! The log on standard error: one line per event, without colours unless it is a terminal.
 //!
-//! A log that cannot be written keeps nothing from being done: what does not get through is lost. An event is one line
-//! whatever is in it, so that no name a client thought up looks like another event.
+//! When the log cannot be written, the event is lost and the server continues. An event is always one line, so that no
+//! name that a client chose can look like another event.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Result, Write, stderr};
 use tracing_subscriber::EnvFilter;
 
-/// Logs what `NYALA_LOG` names, else `level` and above.
+/// Logs what `NYALA_LOG` selects, or else `level` and above.
 pub(super) fn to_standard_error(level: &str) {
     let filter = EnvFilter::try_from_env("NYALA_LOG").unwrap_or_else(|_| EnvFilter::new(level));
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -15,18 +15,18 @@ pub(super) fn to_standard_error(level: &str) {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(colours)
-        // Otherwise it would complain to standard error, and panic where it cannot.
+        // Otherwise it would write errors of its own to standard error, and panic when that fails.
         .log_internal_errors(false)
         .with_writer(move || Events { colours })
         .init();
 }
 
-/// Tells a person what went wrong, if standard error takes it.
+/// Prints an error for a person, if standard error can be written.
 pub(super) fn print_error(message: &str) {
     let _ = writeln!(stderr(), "nyala: {message}");
 }
 
-/// Standard error. Each write is an event.
+/// Standard error; each write is one event.
 struct Events {
     colours: bool,
 }
@@ -34,7 +34,7 @@ struct Events {
 impl Write for Events {
     fn write(&mut self, event: &[u8]) -> Result<usize> {
         let line = event.strip_suffix(b"\n").unwrap_or(event);
-        // There is nobody to tell.
+        // There is nowhere to report an error.
         let _ = match one_line(line, self.colours) {
             None => stderr().write_all(event),
             Some(line) => stderr().write_all(line.as_bytes()),
@@ -47,23 +47,23 @@ impl Write for Events {
     }
 }
 
-/// The line with its control characters written out, and its end; nothing if it has none. Colours begin with one that
-/// stays: those of values were written out before.
+/// The line with its control characters escaped, and a line end; `None` if it has no control characters. With colours,
+/// the escape character stays, because escape characters in values were escaped before.
 fn one_line(line: &[u8], colours: bool) -> Option<String> {
-    let is_written_out = |letter: char| letter.is_control() && !(colours && letter == '\x1b');
+    let is_escaped = |letter: char| letter.is_control() && !(colours && letter == '\x1b');
     let line = String::from_utf8_lossy(line);
-    if !line.contains(is_written_out) {
+    if !line.contains(is_escaped) {
         return None;
     }
-    let mut written = String::with_capacity(line.len() + 16);
+    let mut escaped = String::with_capacity(line.len() + 16);
     for letter in line.chars() {
-        match is_written_out(letter) {
-            true => write!(written, "{}", letter.escape_default()).expect("writing to memory does not fail"),
-            false => written.push(letter),
+        match is_escaped(letter) {
+            true => write!(escaped, "{}", letter.escape_default()).expect("writing to memory does not fail"),
+            false => escaped.push(letter),
         }
     }
-    written.push('\n');
-    Some(written)
+    escaped.push('\n');
+    Some(escaped)
 }
 
 #[cfg(test)]

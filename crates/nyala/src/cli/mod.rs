@@ -18,16 +18,16 @@ struct Cli {
     command: Command,
 }
 
-/// Its own, and the commit it was built from.
+/// The version, and the commit it was built from.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("NYALA_COMMIT"), ")");
 
 const EXAMPLES: &str = "\
 Examples:
-  nyala demo                                  see it work on a sample of benchmark data
+  nyala demo                                  try it on a sample of benchmark data
   nyala serve                                 serve on 127.0.0.1:8086, data in ./nyala-data
   nyala config --memory-limit 2GiB            print the settings in force
-  nyala check ./nyala-data                    look for damage in the data of a stopped server
-  nyala bench tsbs --scale 100 --duration 6h  measure it";
+  nyala check ./nyala-data                    search the data of a stopped server for damage
+  nyala bench tsbs --scale 100 --duration 6h  run a benchmark";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -36,14 +36,14 @@ enum Command {
     Serve(serve::ServeArgs),
     /// Print the settings in force as TOML
     #[command(after_help = serve::CONFIG_EXAMPLES)]
-    Config(serve::ServeArgs),
-    /// Serve a sample: write it, query it, print answers and timings, and go on serving
+    Config(serve::ConfigArgs),
+    /// Serve a sample: write it, query it, print answers and timings, and keep serving until Ctrl-C
     #[command(after_help = demo::EXAMPLES)]
     Demo(demo::DemoArgs),
-    /// Verify the data directory of a stopped server, and name what is wrong with it
+    /// Verify the data directory of a stopped server, and list what is damaged
     #[command(after_help = check::EXAMPLES)]
     Check(check::CheckArgs),
-    /// Measure nyala or another server
+    /// Benchmark nyala or another server
     #[command(subcommand)]
     Bench(nyala_bench::BenchCommand),
 }

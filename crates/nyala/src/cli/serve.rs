@@ -4,7 +4,7 @@ use super::log;
 use super::signals::Signals;
 use crate::allocator;
 use crate::assemble::Running;
-use crate::config::{Config, GivenConfig};
+use crate::config::{Config, GivenConfig, markdown};
 use clap::Args;
 use std::io::Write;
 use std::path::PathBuf;
@@ -21,9 +21,10 @@ Examples:
 pub(super) const CONFIG_EXAMPLES: &str = "\
 Examples:
   nyala config > nyala.toml                 a file to start from
-  nyala config --config nyala.toml          check a file";
+  nyala config --config nyala.toml          check a file
+  nyala config --markdown                   what each setting means";
 
-/// Limits below this are small: an allocator's slack would be much of them.
+/// Below this limit, memory that the allocator keeps would be a large part of it.
 const SMALL_MEMORY_BYTES: usize = 256 << 20;
 
 /// Settings of the server.
@@ -42,8 +43,21 @@ impl ServeArgs {
     }
 }
 
-pub(super) fn print_config(args: ServeArgs) -> Result<(), String> {
-    let text = toml::to_string(&args.resolve()?).map_err(|error| error.to_string())?;
+/// What `nyala config` prints.
+#[derive(Debug, Args)]
+pub(super) struct ConfigArgs {
+    #[command(flatten)]
+    serve: ServeArgs,
+    /// Print a page that explains all settings instead, in Markdown
+    #[arg(long)]
+    markdown: bool,
+}
+
+pub(super) fn print_config(args: ConfigArgs) -> Result<(), String> {
+    let text = match args.markdown {
+        true => markdown(),
+        false => toml::to_string(&args.serve.resolve()?).map_err(|error| error.to_string())?,
+    };
     std::io::stdout().write_all(text.as_bytes()).map_err(|error| error.to_string())
 }
 
@@ -53,10 +67,10 @@ pub(super) fn run(args: ServeArgs) -> Result<(), String> {
     let huge_pages_refused = allocator::refuse_huge_pages();
     log::to_standard_error("info");
     if let Err(error) = huge_pages_refused {
-        tracing::warn!(%error, "the kernel may use huge pages, which take memory beyond the limit");
+        tracing::warn!(%error, "cannot switch huge pages off: they may take memory beyond the limit");
     }
     let signals = Signals::listen()?;
-    tell_settings(&config);
+    log_settings(&config);
     let running = Running::start(&config).map_err(|error| error.to_string())?;
     tracing::info!(address = %running.address(), "ready");
     signals.wait_for_stop();
@@ -65,8 +79,8 @@ pub(super) fn run(args: ServeArgs) -> Result<(), String> {
     Ok(())
 }
 
-/// Says what starts, and what bounds and guards it: what whoever reads a log later needs to know first.
-fn tell_settings(config: &Config) {
+/// Logs version, limits and access settings: what a reader of the log needs to know first.
+fn log_settings(config: &Config) {
     let Config { memory_limit, wal_sync, wal_limit, max_body_size, query_timeout, .. } = config;
     let sites =
         |given: &Option<Vec<String>>| given.as_ref().map_or("by default".to_owned(), |all| all.join(","));
@@ -94,11 +108,10 @@ fn tell_settings(config: &Config) {
     );
 }
 
-/// How long the allocator keeps freed memory: what it keeps is resident beyond what is accounted. A tenth of a second
-/// costs nothing that could be measured and holds a server under full load near its limit (533 to 551 MB at 512 MiB
-/// instead of 565 to 593 with the allocator's own second). Where the limit is small, nothing is kept: that costs a fifth
-/// of the CPU of writes, and is what keeps resident memory near what is accounted (measured: 85 instead of 110 MB at a
-/// limit of 92 MiB).
+/// How long the allocator keeps freed memory, which is resident but not charged. A tenth of a second costs nothing
+/// measurable and keeps a server under full load near its limit: 533 to 551 MB at 512 MiB, instead of 565 to 593 with
+/// mimalloc's own second. With a small limit nothing is kept. That costs a fifth of the CPU of writes, but keeps
+/// resident memory near the charged memory (measured: 85 instead of 110 MB at a limit of 92 MiB).
 fn freed_memory_kept_ms(config: &Config) -> u16 {
     if config.memory_limit.0 < SMALL_MEMORY_BYTES { 0 } else { 100 }
 }

@@ -1,6 +1,6 @@
-//! Signals: SIGTERM and SIGINT stop the server, a second one ends it at once, others end nothing.
+//! Signals: SIGTERM and SIGINT stop the server, a second one ends it at once, and others are ignored.
 //!
-//! They are listened for from the first moment on: a signal that nobody listens for ends the process.
+//! Handlers are installed first of all, because a signal without a handler would end the process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,26 +8,26 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// A second signal that comes so soon was sent together with the first: `timeout` asks the process, and then its group.
+/// A second signal within this time counts as part of the first: `timeout` signals the process and then its group.
 const TOGETHER: Duration = Duration::from_millis(500);
 
-/// What waits for signals.
+/// Waits for signals.
 pub(super) struct Signals {
     stops: Receiver<()>,
     ready: Arc<AtomicBool>,
 }
 
 impl Signals {
-    /// Begins to listen. Until [`Signals::wait_for_stop`] is called the first signal to stop ends the process: what was
-    /// acknowledged is on disk, and a recovery only reads.
+    /// Installs the handlers. Before [`Signals::wait_for_stop`] is called, the first SIGTERM or SIGINT ends the
+    /// process: what was acknowledged is on disk, and a recovery only reads.
     pub(super) fn listen() -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("waiting for signals: {error}");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
-        let listened = runtime.block_on(async { Listened::new() }).map_err(failed)?;
+        let handled = runtime.block_on(async { Handled::new() }).map_err(failed)?;
         let (stop, stops) = sync_channel(1);
         let ready = Arc::new(AtomicBool::new(false));
         let seen = ready.clone();
-        let body = move || runtime.block_on(listened.answer(&stop, &seen));
+        let body = move || runtime.block_on(handled.answer(&stop, &seen));
         std::thread::Builder::new().name("signals".into()).spawn(body).map_err(failed)?;
         Ok(Self { stops, ready })
     }
@@ -35,27 +35,27 @@ impl Signals {
     /// Returns at SIGTERM or SIGINT.
     pub(super) fn wait_for_stop(&self) {
         self.ready.store(true, Ordering::Relaxed);
-        // The thread that sends lives as long as the process; without it there would be nothing to wait for.
+        // The sending thread lives as long as the process, so this fails only when there is nothing to wait for.
         let _ = self.stops.recv();
     }
 }
 
-/// What is listened for.
-struct Listened {
+/// The signals that are handled.
+struct Handled {
     terminate: Signal,
     interrupt: Signal,
-    /// Who reads certificates again listens for it too.
+    /// Ignored here; certificates are read again by a task that handles it as well.
     hangup: Signal,
-    meaningless: [Signal; 4],
+    ignored: [Signal; 4],
 }
 
-impl Listened {
+impl Handled {
     fn new() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             hangup: signal(SignalKind::hangup())?,
-            meaningless: [
+            ignored: [
                 signal(SignalKind::user_defined1())?,
                 signal(SignalKind::user_defined2())?,
                 signal(SignalKind::alarm())?,
@@ -66,7 +66,7 @@ impl Listened {
 
     async fn answer(mut self, stop: &SyncSender<()>, ready: &AtomicBool) {
         let mut first: Option<Instant> = None;
-        let [usr1, usr2, alarm, io] = &mut self.meaningless;
+        let [usr1, usr2, alarm, io] = &mut self.ignored;
         loop {
             let name = tokio::select! {
                 _ = self.terminate.recv() => "SIGTERM",
@@ -78,17 +78,17 @@ impl Listened {
                 _ = io.recv() => "SIGIO",
             };
             match first {
-                _ if !matches!(name, "SIGTERM" | "SIGINT") => tracing::info!("{name} means nothing here"),
+                _ if !matches!(name, "SIGTERM" | "SIGINT") => tracing::info!("{name} is ignored"),
                 None if !ready.load(Ordering::Relaxed) => {
                     tracing::info!(
-                        "{name} before the server was ready: it ends, and the next start begins anew"
+                        "{name} before the server was ready: it ends now, and the next start recovers again"
                     );
                     std::process::exit(0);
                 }
                 None => {
                     first = Some(Instant::now());
                     tracing::info!("{name}: stopping; a second one ends the server at once");
-                    // It waits for one only.
+                    // The receiver waits for one message only.
                     let _ = stop.try_send(());
                 }
                 Some(first) if first.elapsed() < TOGETHER => {}

@@ -1,8 +1,8 @@
-//! What clients did that whoever runs the server wants to find in its log: failed log-ins, what was dropped, changes of
-//! users, pages that were refused.
+//! Logs what an operator wants to know about clients: failed log-ins, dropped data, changes of users, rejected web
+//! pages.
 //!
-//! A client must not fill the log: of each kind so many lines are written in a while, and what was left out is counted
-//! in the next line. Names that clients chose are written as quoted text, and cut.
+//! A client must not fill the log. So the number of lines of each kind is limited per time window, and the next line
+//! that is written says how many were left out. Names that clients choose are quoted and cut.
 
 use nyala_query::influxql::Statement;
 use std::fmt::Display;
@@ -10,23 +10,23 @@ use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Lines of a kind ...
+/// The most lines of a kind ...
 const LINES_MAX: u32 = 20;
-/// ... in this time.
-const WHILE: Duration = Duration::from_secs(10);
-/// What is shown of a name or statement.
+/// ... within this time.
+const WINDOW: Duration = Duration::from_secs(10);
+/// The most letters of a name or statement that are logged.
 const SHOWN_LETTERS: usize = 500;
 
-/// Writes about clients into the log.
+/// Writes what clients did to the log.
 #[derive(Debug, Default)]
 pub struct Audit {
-    log_ins: Pace,
-    changes: Pace,
-    strangers: Pace,
+    log_ins: LogLimit,
+    changes: LogLimit,
+    rejected: LogLimit,
 }
 
 impl Audit {
-    /// Somebody gave a name and a wrong password, or a token that is not good.
+    /// A client gave a wrong password or an invalid token.
     pub(super) fn log_in_failed(&self, user: &str, client: Option<IpAddr>) {
         if let Some(left_out) = self.log_ins.next() {
             tracing::warn!(
@@ -46,12 +46,12 @@ impl Audit {
         user: Option<&str>,
         client: Option<IpAddr>,
     ) {
-        if is_told(statement) {
+        if is_logged(statement) {
             self.changed(statement, database, user, client);
         }
     }
 
-    /// Something was dropped, or changed about users.
+    /// Data was dropped, or users were changed.
     pub(super) fn changed(
         &self,
         what: &dyn Display,
@@ -66,9 +66,9 @@ impl Audit {
         }
     }
 
-    /// A name or page was refused.
+    /// A host name or web page was rejected.
     pub(super) fn refused(&self, who: &str, client: Option<IpAddr>) {
-        if let Some(left_out) = self.strangers.next() {
+        if let Some(left_out) = self.rejected.next() {
             let client = client.map(tracing::field::display);
             tracing::warn!(
                 who = shown(who),
@@ -81,7 +81,7 @@ impl Audit {
 }
 
 /// Whether a statement drops something or changes users. Their texts hold no passwords.
-fn is_told(statement: &Statement) -> bool {
+fn is_logged(statement: &Statement) -> bool {
     matches!(
         statement,
         Statement::CreateUser(_)
@@ -107,31 +107,31 @@ fn shown(text: &str) -> String {
     if letters.next().is_some() { shown + "…" } else { shown }
 }
 
-/// How many lines of a kind there were of late.
+/// Limits the lines of one kind.
 #[derive(Debug, Default)]
-pub(super) struct Pace(Mutex<Lately>);
+pub(super) struct LogLimit(Mutex<Window>);
 
 #[derive(Debug, Default)]
-struct Lately {
+struct Window {
     since: Option<Instant>,
     lines: u32,
     left_out: u64,
 }
 
-impl Pace {
-    /// Whether there may be another line, and how many were left out before it.
+impl LogLimit {
+    /// `None`: the line must be left out. Otherwise, how many lines were left out before it.
     pub(super) fn next(&self) -> Option<u64> {
-        // Nothing under this lock can panic half-way.
-        let mut lately = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if lately.since.is_none_or(|since| since.elapsed() >= WHILE) {
-            (lately.since, lately.lines) = (Some(Instant::now()), 0);
+        // No code under this lock can panic and leave a change unfinished.
+        let mut window = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if window.since.is_none_or(|since| since.elapsed() >= WINDOW) {
+            (window.since, window.lines) = (Some(Instant::now()), 0);
         }
-        if lately.lines == LINES_MAX {
-            lately.left_out += 1;
+        if window.lines == LINES_MAX {
+            window.left_out += 1;
             return None;
         }
-        lately.lines += 1;
-        Some(std::mem::take(&mut lately.left_out))
+        window.lines += 1;
+        Some(std::mem::take(&mut window.left_out))
     }
 }
 
@@ -140,15 +140,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_out_is_counted_in_the_next_line() {
-        let pace = Pace::default();
+    fn the_next_line_counts_those_left_out() {
+        let pace = LogLimit::default();
         assert_eq!((0..LINES_MAX + 5).filter_map(|_| pace.next()).count(), LINES_MAX as usize);
-        pace.0.lock().unwrap().since = Instant::now().checked_sub(WHILE);
+        pace.0.lock().unwrap().since = Instant::now().checked_sub(WINDOW);
         assert_eq!((pace.next(), pace.next()), (Some(5), Some(0)));
     }
 
     #[test]
-    fn texts_are_cut() {
+    fn long_texts_are_cut() {
         assert_eq!(shown("short"), "short");
         assert_eq!(shown(&"ä".repeat(SHOWN_LETTERS + 1)).chars().count(), SHOWN_LETTERS + 1);
     }

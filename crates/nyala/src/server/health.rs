@@ -1,25 +1,25 @@
-//! What is not as it should be: for `/health`, for metrics and for the log.
+//! Health checks: problems of the server, for `/health`, `/metrics` and the log.
 //!
-//! Two grades. What *fails* keeps clients from something they may expect at any time: writes are not taken, or what was
-//! written cannot leave memory. Then `/health` says `fail` with 503. What is a *warning* lets everything work for now (the
-//! disk is nearly full, a compaction failed) or for good (records of the log were lost at the start): `/health` says
-//! `pass` with 200 and names it. Queries are answered in either case, and `/ready` says so with 200: whoever must know
-//! whether to send requests here asks that, and whoever wants to be woken asks `/health`.
+//! A check has one of two grades. One that *fails* means that something does not work that clients rely on: writes are
+//! rejected, or a flush cannot be written. Then `/health` answers `fail` with 503. A *warning* means that everything
+//! still works, for now (the disk is nearly full, a compaction failed) or for good (log records were lost at the
+//! start): `/health` answers `pass` with 200 and names the warning. Queries are answered in both cases, so `/ready`
+//! answers 200. A load balancer should ask `/ready`, and an alert should ask `/health`.
 
+use super::INFLUXDB_VERSION;
 use super::format::push_string;
-use super::http::INFLUXDB_VERSION;
+use super::metric::Metric;
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Something that is not as it should be.
+/// A problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// What: a word.
+    /// One of [`NAMES`].
     pub name: &'static str,
-    /// Whether it keeps clients from something.
+    /// Whether it fails; otherwise it is a warning.
     pub fails: bool,
-    /// What is the matter, for a person.
+    /// What is wrong, for a person.
     pub message: String,
 }
 
@@ -29,16 +29,17 @@ impl Check {
     }
 }
 
-/// What tells all that is not as it should be, now.
+/// Lists all problems that exist now.
 pub type Checks = Arc<dyn Fn() -> Vec<Check> + Send + Sync>;
 
-/// InfluxDB's answer to `/health`. `message` says what the server is at, and `is_answering` whether that is to answer.
+/// Whether `/health` passes, and its body in InfluxDB's form. `message` describes the state of the server,
+/// `is_answering` says whether it answers queries and writes.
 pub fn body(message: &str, is_answering: bool, checks: &[Check]) -> (bool, Vec<u8>) {
     let passes = is_answering && !checks.iter().any(|check| check.fails);
     let failing = checks.iter().filter(|check| check.fails != passes).map(|check| check.message.as_str());
-    // What fails is more to know than that the server is ready.
-    let stage = Some(message).filter(|_| passes || !is_answering);
-    let message = stage.into_iter().chain(failing).collect::<Vec<_>>().join("; ");
+    // A check that fails matters more than that the server is ready.
+    let state = Some(message).filter(|_| passes || !is_answering);
+    let message = state.into_iter().chain(failing).collect::<Vec<_>>().join("; ");
     let mut body = b"{\"checks\":[".to_vec();
     for (number, check) in checks.iter().enumerate() {
         body.extend_from_slice(if number == 0 { b"{\"message\":" } else { b",{\"message\":" });
@@ -54,32 +55,29 @@ pub fn body(message: &str, is_answering: bool, checks: &[Check]) -> (bool, Vec<u
     (passes, body)
 }
 
-/// In Prometheus' text format.
-pub fn metrics(checks: &[Check], text: &mut String) {
-    text.push_str(
-        "# HELP nyala_health What is not as it should be: 2 fails, 1 is a warning; the others are 0.\n",
-    );
-    text.push_str("# TYPE nyala_health gauge\n");
-    for name in NAMES {
+/// The same for `/metrics`.
+pub fn metric(checks: &[Check]) -> Metric {
+    let help = "What is not as it should be: 2 fails, 1 is a warning; the others are 0.";
+    Metric::gauge("nyala_health", help, 0).by_labels(NAMES.map(|name| {
         let of_name = checks.iter().filter(|check| check.name == name);
         let grade = of_name.map(|check| if check.fails { 2 } else { 1 }).max().unwrap_or(0);
-        writeln!(text, "nyala_health{{check=\"{name}\"}} {grade}").expect("writing to memory does not fail");
-    }
+        (format!("check=\"{name}\""), grade)
+    }))
 }
 
-/// The words for what may not be as it should be.
+/// The names of all checks.
 pub const NAMES: [&str; 7] = ["writes", "log", "flush", "catalog", "compaction", "disk", "recovery"];
 
-/// Logs what begins not to be as it should be, and what is again.
+/// Logs when a problem appears, changes its grade, or is over.
 #[derive(Debug, Default)]
 pub struct HealthLog {
     known: Mutex<BTreeMap<&'static str, bool>>,
 }
 
 impl HealthLog {
-    /// Compares what is with what was.
-    pub fn look(&self, checks: &[Check]) {
-        // Nothing under this lock can panic half-way.
+    /// Compares the problems with those of the last call.
+    pub fn update(&self, checks: &[Check]) {
+        // No code under this lock can panic and leave a change unfinished.
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let now: BTreeMap<&'static str, bool> =
             checks.iter().map(|check| (check.name, check.fails)).collect();
@@ -107,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_has_influxdbs_form_and_names_what_is_the_matter() {
+    fn the_answer_has_influxdbs_form_and_names_the_problems() {
         let shown = |answering, checks: &[Check]| {
             let (passes, body) = body("ready", answering, checks);
             (passes, String::from_utf8(body).expect("UTF-8"))

@@ -1,75 +1,74 @@
-//! Counts in Prometheus' text format.
+//! `/metrics`: collects the metrics of all parts of the server as text.
+//!
+//! Latencies come from `request_metrics`, which writes its histograms itself.
 
-use hyper::StatusCode;
-use std::fmt::Write;
-use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use super::metric::Metric;
+use super::request_metrics::RequestMetrics;
 
-/// A source of further metrics: appends them in the text format.
-pub type MetricSource = Box<dyn Fn(&mut String) + Send + Sync>;
+/// A part of the server that has metrics.
+pub type MetricSource = Box<dyn Fn() -> Vec<Metric> + Send + Sync>;
 
-/// Paths that are counted apart.
-const KNOWN_PATHS: [&str; 10] = [
-    "/write",
-    "/query",
-    "/ping",
-    "/health",
-    "/ready",
-    "/metrics",
-    "/status",
-    "/api/v2/write",
-    "/api/v1/prom/write",
-    "/api/v1/prom/read",
-];
-
-/// Statuses are from 100 on, and there are so many of them.
-const STATUSES: Range<u16> = 100..600;
-/// Counts of the requests of a path by status.
-type Counts = [AtomicU64; (STATUSES.end - STATUSES.start) as usize];
-
-/// Counts of this server.
+/// All metrics of this server.
 pub struct Metrics {
-    /// Of the known paths, and of the others together.
-    requests: Box<[Counts]>,
+    /// Requests that were answered.
+    pub requests: RequestMetrics,
     sources: Vec<MetricSource>,
 }
 
 impl Metrics {
-    /// Counts that also show what `sources` tell.
+    /// Those of requests and of these sources.
     pub fn new(sources: Vec<MetricSource>) -> Self {
-        let none = || -> Counts { std::array::from_fn(|_| AtomicU64::new(0)) };
-        Self { requests: (0..=KNOWN_PATHS.len()).map(|_| none()).collect(), sources }
+        Self { requests: RequestMetrics::default(), sources }
     }
 
-    /// Counts a request; unknown paths together.
-    pub fn request(&self, path: &str, status: StatusCode) {
-        let path = KNOWN_PATHS.iter().position(|known| *known == path).unwrap_or(KNOWN_PATHS.len());
-        let status = status.as_u16().clamp(STATUSES.start, STATUSES.end - 1) - STATUSES.start;
-        self.requests[path][usize::from(status)].fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Requests by path and status.
-    pub fn counts(&self) -> Vec<(&'static str, u16, u64)> {
-        let paths = KNOWN_PATHS.into_iter().chain(["other"]);
-        let by_status = paths.zip(&self.requests).flat_map(|(path, counts)| {
-            let count =
-                move |(status, count): (u16, &AtomicU64)| (path, status, count.load(Ordering::Relaxed));
-            STATUSES.zip(counts).map(count)
-        });
-        by_status.filter(|(_, _, count)| *count > 0).collect()
-    }
-
-    /// All metrics.
+    /// All of them in Prometheus' text format.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        text.push_str("# HELP nyala_http_requests_total Requests answered.\n");
-        text.push_str("# TYPE nyala_http_requests_total counter\n");
-        for (path, status, count) in self.counts() {
-            let line =
-                format_args!("nyala_http_requests_total{{path=\"{path}\",status=\"{status}\"}} {count}\n");
-            text.write_fmt(line).expect("writing to memory does not fail");
-        }
-        self.sources.iter().for_each(|source| source(&mut text));
+        let of_sources = self.sources.iter().flat_map(|source| source());
+        std::iter::once(self.requests.counts_metric())
+            .chain(of_sources)
+            .try_for_each(|metric| metric.write(&mut text))
+            .and_then(|()| self.requests.write_durations(&mut text))
+            .expect("writing to memory does not fail");
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::StatusCode;
+    use std::time::Duration;
+
+    #[test]
+    fn a_metric_is_shown_with_its_help_and_labels() {
+        let metrics = Metrics::new(vec![Box::new(|| {
+            let by_letter = [("letter=\"a\"".to_owned(), 1), ("letter=\"b\"".to_owned(), 2)];
+            vec![
+                Metric::counter("nyala_words_total", "Words.", 3).with_statistic("words"),
+                Metric::histogram("nyala_reads", "Reads.", 2, Duration::from_millis(1_500), [(0.5, 1)]),
+                Metric::gauge("nyala_letters", "Letters.", 0).by_labels(by_letter),
+            ]
+        })]);
+        metrics.requests.answered("/write", StatusCode::NO_CONTENT, Duration::from_millis(3));
+        metrics.requests.answered("/elsewhere", StatusCode::NOT_FOUND, Duration::from_millis(3));
+        let text = metrics.text();
+        for part in [
+            "# TYPE nyala_http_requests_total counter\n",
+            "nyala_http_requests_total{path=\"/write\",status=\"204\"} 1\n",
+            "nyala_http_requests_total{path=\"other\",status=\"404\"} 1\n",
+            "# HELP nyala_words_total Words.\n# TYPE nyala_words_total counter\nnyala_words_total 3\n",
+            "# TYPE nyala_reads histogram\nnyala_reads_bucket{le=\"0.5\"} 1\nnyala_reads_bucket{le=\"+Inf\"} 2\n\
+             nyala_reads_sum 1.5\nnyala_reads_count 2\n",
+            "# TYPE nyala_letters gauge\nnyala_letters{letter=\"a\"} 1\nnyala_letters{letter=\"b\"} 2\n",
+            "# TYPE nyala_http_request_duration_seconds histogram\n",
+            "nyala_http_request_duration_seconds_bucket{le=\"0.0025\",path=\"/write\"} 0\n",
+            "nyala_http_request_duration_seconds_bucket{le=\"0.005\",path=\"/write\"} 1\n",
+            "nyala_http_request_duration_seconds_bucket{le=\"+Inf\",path=\"/write\"} 1\n",
+            "nyala_http_request_duration_seconds_count{path=\"/write\"} 1\n",
+            "nyala_http_request_duration_seconds_count{path=\"/query\"} 0\n",
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
     }
 }

@@ -1,75 +1,102 @@
-//! The server: one thread and runtime per core for connections, dealt out in turn, and a pool of threads
-//! for what takes long or waits for the disk.
+//! The server: one thread with its own runtime per core serves connections, which are distributed in turn. A thread
+//! pool does what takes long or waits for the disk.
 
 pub mod audit;
+pub mod connection_limit;
 pub mod format;
 pub mod health;
 pub mod http;
+pub mod lifecycle;
+pub mod metric;
 pub mod metrics;
-mod patience;
-pub mod report;
-pub mod slots;
+pub mod request_metrics;
 mod socket;
-pub mod stage;
+pub mod statistics;
+mod timeouts;
 pub mod tls;
 
-use audit::Pace;
+use audit::LogLimit;
+use connection_limit::{ConnectionLimiter, ConnectionPermit};
 use http::Context;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use patience::Patient;
-use slots::{Slot, Slots};
+use metric::Metric;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use timeouts::TimeoutStream;
 use tls::Certificates;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{mpsc, watch};
 
-/// How long a client may take to send the head of a request, once it has begun; the first begins with the connection.
+/// The version that clients are told: the one whose behaviour they get.
+pub const INFLUXDB_VERSION: &str = "1.8.10";
+
+/// How long a client may take to send a request header once it began; the first header begins with the connection.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
-/// The longest head of a request, and what is read of a body at once: the longest URI that hyper takes, about.
+/// The longest request header, and the most that is read of a body at once: about the longest URI that hyper accepts.
 const HEAD_MAX_BYTES: usize = 64 << 10;
-/// How long a client may take nothing of an answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a client may read nothing of its answer.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The most connections at once, however much memory there is; further ones wait to be accepted.
 const CONNECTIONS_MAX: usize = 16_384;
 
-/// The part of them that is for the socket in the file system alone: whoever may open it gets in, however many others
-/// there are.
+/// This fraction of them (1/8) is reserved for the Unix socket, so that its clients get in however many others there
+/// are.
 const LOCAL_SHARE: usize = 8;
 
-/// The connections there may be at once.
+/// The limits on open connections.
 pub struct Connections {
     /// Over the network.
-    pub remote: Arc<Slots>,
-    /// Through the socket in the file system, if there is one.
-    pub local: Option<Arc<Slots>>,
+    pub remote: Arc<ConnectionLimiter>,
+    /// Through the Unix socket, if there is one.
+    pub local: Option<Arc<ConnectionLimiter>>,
 }
 
 impl Connections {
-    /// As many as can hold an unfinished head each in half of some memory, and at most `most`.
+    /// As many connections as can hold an unfinished header each in half of `memory_bytes`, and at most `most`.
     pub fn within(memory_bytes: usize, most: usize, has_socket: bool) -> Self {
         let all = (memory_bytes / 2 / HEAD_MAX_BYTES).min(CONNECTIONS_MAX).min(most);
         let local = has_socket.then_some(all / LOCAL_SHARE);
         Self {
-            remote: Slots::new("http-bind", all - local.unwrap_or(0)),
-            local: local.map(|slots| Slots::new("bind-socket", slots)),
+            remote: ConnectionLimiter::new("http-bind", all - local.unwrap_or(0)),
+            local: local.map(|most| ConnectionLimiter::new("bind-socket", most)),
         }
+    }
+
+    /// Open connections, their limit, and how many were closed for others, by listener.
+    pub fn metrics(&self) -> Vec<Metric> {
+        let listeners = [("http-bind", Some(&self.remote)), ("bind-socket", self.local.as_ref())];
+        let by_listener = |value: fn(&ConnectionLimiter) -> u64| {
+            let limiters =
+                listeners.iter().filter_map(|(listener, limiter)| Some((listener, limiter.as_ref()?)));
+            limiters
+                .map(|(listener, limiter)| (format!("listener=\"{listener}\""), value(limiter)))
+                .collect::<Vec<_>>()
+        };
+        let closed = "Connections that waited for their clients and were closed for others.";
+        vec![
+            Metric::gauge("nyala_connections", "Open connections.", 0)
+                .by_labels(by_listener(|limiter| limiter.open() as u64)),
+            Metric::gauge("nyala_connections_max", "The most connections at once.", 0)
+                .by_labels(by_listener(|limiter| limiter.max() as u64)),
+            Metric::counter("nyala_connections_closed_for_others_total", closed, 0)
+                .by_labels(by_listener(ConnectionLimiter::closed)),
+        ]
     }
 }
 
-/// Bounds on connections.
+/// Limits of connections.
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectionLimits {
-    /// How long one may stay open between two requests.
+    /// How long a connection may stay open between two requests.
     pub keep_alive_timeout: Duration,
-    /// How long requests may go on after a shutdown has begun.
+    /// How long requests may continue after a shutdown began.
     pub shutdown_timeout: Duration,
 }
 
@@ -82,8 +109,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Begins to listen and serve, with `cores` threads; with TLS if there are certificates. A socket in the file
-    /// system needs none: who may open it is what the system says.
+    /// Begins to listen and serve with `cores` threads, and with TLS if there are certificates. The Unix socket needs
+    /// no TLS: the file's permissions decide who may connect.
     pub fn start(
         bind: SocketAddr,
         socket: Option<&Path>,
@@ -99,17 +126,17 @@ impl Server {
         let local = socket.map(socket::listen).transpose()?.zip(connections.local.clone());
         let (stop, stopped) = watch::channel(false);
         let mut threads = Vec::with_capacity(cores + 1);
-        let mut lanes = Vec::with_capacity(cores);
+        let mut workers = Vec::with_capacity(cores);
         for number in 0..cores.max(1) {
-            let (lane, connections) = mpsc::channel(64);
-            lanes.push(lane);
+            let (worker, connections) = mpsc::channel(64);
+            workers.push(worker);
             let (context, stopped, certificates) = (context.clone(), stopped.clone(), certificates.clone());
             let name = format!("connections-{number}");
             threads
-                .push(spawn(name, move || serve_lane(connections, context, certificates, limits, stopped))?);
+                .push(spawn(name, move || run_worker(connections, context, certificates, limits, stopped))?);
         }
         let remote = (listener, connections.remote.clone());
-        threads.push(spawn("accept".into(), move || accept(remote, local, lanes, stopped))?);
+        threads.push(spawn("accept".into(), move || accept(remote, local, workers, stopped))?);
         Ok(Self { address, socket: socket.map(Path::to_owned), stop, threads })
     }
 
@@ -118,7 +145,7 @@ impl Server {
         self.address
     }
 
-    /// Stops to listen, lets requests end within a bound, and returns when all threads have.
+    /// Stops listening, lets requests end within the shutdown timeout, and waits for all threads.
     pub fn stop(self) {
         self.stop.send_replace(true);
         for thread in self.threads {
@@ -126,7 +153,7 @@ impl Server {
                 tracing::error!("a connection thread panicked");
             }
         }
-        // Gone already is as good.
+        // It may be gone already.
         self.socket.iter().for_each(|path| drop(std::fs::remove_file(path)));
     }
 }
@@ -140,21 +167,22 @@ fn runtime() -> tokio::runtime::Runtime {
     built.expect("a runtime needs only file descriptors that were there at the start")
 }
 
-type Listening<L> = (L, Arc<Slots>);
+/// A listener and its limit.
+type Listening<L> = (L, Arc<ConnectionLimiter>);
 
 fn accept(
     remote: Listening<std::net::TcpListener>,
     local: Option<Listening<std::os::unix::net::UnixListener>>,
-    lanes: Vec<mpsc::Sender<(Accepted, Slot)>>,
+    workers: Vec<mpsc::Sender<(Accepted, ConnectionPermit)>>,
     mut stopped: watch::Receiver<bool>,
 ) {
     runtime().block_on(async move {
         let listening = || -> io::Result<_> {
-            let local =
-                local.map(|(listener, slots)| Ok::<_, io::Error>((UnixListener::from_std(listener)?, slots)));
+            let local = local
+                .map(|(listener, limiter)| Ok::<_, io::Error>((UnixListener::from_std(listener)?, limiter)));
             Ok(((TcpListener::from_std(remote.0)?, remote.1), local.transpose()?))
         };
-        let ((remote, remote_slots), local) = match listening() {
+        let ((remote, remote_limiter), local) = match listening() {
             Ok(listening) => listening,
             Err(error) => return tracing::error!(%error, "cannot listen"),
         };
@@ -163,28 +191,28 @@ fn accept(
             Some((local, _)) => local.accept().await?.0.into_std().map(Accepted::Local),
             None => std::future::pending().await,
         };
-        let local_slots = local.as_ref().map_or(&remote_slots, |(_, slots)| slots);
+        let local_limiter = local.as_ref().map_or(&remote_limiter, |(_, limiter)| limiter);
         tokio::select! {
-            () = deal(accept_remote, &remote_slots, &lanes) => {}
-            () = deal(accept_local, local_slots, &lanes) => {}
+            () = distribute(accept_remote, &remote_limiter, &workers) => {}
+            () = distribute(accept_local, local_limiter, &workers) => {}
             _ = stopped.wait_for(|stopped| *stopped) => {}
         }
     });
 }
 
-/// Deals out connections in turn, each when there is a slot for it.
-async fn deal(
+/// Distributes connections among the workers in turn, each as soon as there is a permit for it.
+async fn distribute(
     accept: impl AsyncFn() -> io::Result<Accepted>,
-    slots: &Arc<Slots>,
-    lanes: &[mpsc::Sender<(Accepted, Slot)>],
+    limiter: &Arc<ConnectionLimiter>,
+    workers: &[mpsc::Sender<(Accepted, ConnectionPermit)>],
 ) {
-    let warnings = Pace::default();
-    for lane in lanes.iter().cycle() {
+    let warnings = LogLimit::default();
+    for worker in workers.iter().cycle() {
         let stream = loop {
             match accept().await {
                 Ok(stream) => break stream,
                 Err(error) => {
-                    // Too many open files: wait for some to close.
+                    // Probably too many files are open: wait until some are closed.
                     if let Some(left_out) = warnings.next() {
                         tracing::warn!(%error, left_out, "cannot accept a connection");
                     }
@@ -192,7 +220,7 @@ async fn deal(
                 }
             }
         };
-        if lane.send((stream, slots.take().await)).await.is_err() {
+        if worker.send((stream, limiter.take().await)).await.is_err() {
             return;
         }
     }
@@ -204,8 +232,8 @@ enum Accepted {
     Local(std::os::unix::net::UnixStream),
 }
 
-fn serve_lane(
-    mut connections: mpsc::Receiver<(Accepted, Slot)>,
+fn run_worker(
+    mut connections: mpsc::Receiver<(Accepted, ConnectionPermit)>,
     context: Arc<Context>,
     certificates: Option<Arc<Certificates>>,
     limits: ConnectionLimits,
@@ -214,16 +242,16 @@ fn serve_lane(
     let runtime = runtime();
     runtime.block_on(async move {
         let mut serving = tokio::task::JoinSet::new();
-        let handed_on = stopped.clone();
+        let stopped_for_all = stopped.clone();
         loop {
             tokio::select! {
                 connection = connections.recv() => {
-                    let Some((stream, slot)) = connection else { break };
-                    let (context, stopped) = (context.clone(), handed_on.clone());
+                    let Some((stream, permit)) = connection else { break };
+                    let (context, stopped) = (context.clone(), stopped_for_all.clone());
                     let certificates = certificates.clone();
-                    let serves = slot.serves();
-                    serves(serving.spawn(async move {
-                        let ended = greet(stream, Arc::new(slot), context, certificates, limits, stopped).await;
+                    let set_task = permit.task_setter();
+                    set_task(serving.spawn(async move {
+                        let ended = secure_and_serve(stream, Arc::new(permit), context, certificates, limits, stopped).await;
                         if let Err(error) = ended {
                             tracing::debug!(%error, "connection ended");
                         }
@@ -237,64 +265,64 @@ fn serve_lane(
         let timeout = limits.shutdown_timeout;
         if tokio::time::timeout(timeout, all).await.is_err() {
             tracing::warn!(
-                "some requests were broken off {timeout:?} after the stop began (shutdown-timeout)"
+                "some requests were aborted {timeout:?} after the shutdown began (shutdown-timeout)"
             );
         }
     });
 }
 
-type Ended = Result<(), Box<dyn std::error::Error + Send + Sync>>;
+type ServeResult = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
-/// Serves a connection, once it is secured where it has to be.
-async fn greet(
+/// Serves a connection, after the TLS handshake if there has to be one.
+async fn secure_and_serve(
     stream: Accepted,
-    slot: Arc<Slot>,
+    permit: Arc<ConnectionPermit>,
     context: Arc<Context>,
     certificates: Option<Arc<Certificates>>,
     limits: ConnectionLimits,
     stopped: watch::Receiver<bool>,
-) -> Ended {
+) -> ServeResult {
     let stream = match stream {
         Accepted::Tcp(stream) => TcpStream::from_std(stream)?,
         Accepted::Local(stream) => {
-            return serve(UnixStream::from_std(stream)?, None, slot, context, limits, stopped).await;
+            return serve(UnixStream::from_std(stream)?, None, permit, context, limits, stopped).await;
         }
     };
     stream.set_nodelay(true)?;
-    // One that has left already has no address, and waits for no answer.
+    // A client that has left already has no address, and needs no answer.
     let client = Some(stream.peer_addr()?.ip());
     let Some(certificates) = certificates else {
-        return serve(stream, client, slot, context, limits, stopped).await;
+        return serve(stream, client, permit, context, limits, stopped).await;
     };
     let secured = tokio::time::timeout(HEADER_TIMEOUT, certificates.acceptor().accept(stream)).await??;
-    serve(secured, client, slot, context, limits, stopped).await
+    serve(secured, client, permit, context, limits, stopped).await
 }
 
 async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     client: Option<IpAddr>,
-    slot: Arc<Slot>,
+    permit: Arc<ConnectionPermit>,
     context: Arc<Context>,
     limits: ConnectionLimits,
     mut stopped: watch::Receiver<bool>,
-) -> Ended {
-    let patient = Patient::new(stream, PATIENCE, HEADER_TIMEOUT);
-    let answering = patient.answering();
+) -> ServeResult {
+    let stream = TimeoutStream::new(stream, WRITE_TIMEOUT, HEADER_TIMEOUT);
+    let answering = stream.answering();
     let service = service_fn(move |request| {
-        let (context, answering, slot) = (context.clone(), answering.clone(), slot.clone());
+        let (context, answering, permit) = (context.clone(), answering.clone(), permit.clone());
         async move {
             answering.store(true, Ordering::Relaxed);
-            let answer = http::answer(context, request, client, slot).await;
+            let answer = http::answer(context, request, client, permit).await;
             answering.store(false, Ordering::Relaxed);
             answer
         }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        // It begins where the request before ends.
+        // For hyper this time begins when the previous request ends.
         .header_read_timeout(limits.keep_alive_timeout)
         .max_buf_size(HEAD_MAX_BYTES)
-        .serve_connection(TokioIo::new(patient), service);
+        .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
         ended = connection.as_mut() => return Ok(ended?),

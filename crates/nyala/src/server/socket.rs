@@ -1,4 +1,4 @@
-//! A socket in the file system, for clients of the same machine.
+//! A Unix socket, for clients on the same machine.
 
 use std::fs::Permissions;
 use std::io::{Error, ErrorKind, Result};
@@ -9,8 +9,8 @@ use std::path::Path;
 /// Owner and group may connect.
 const MODE: u32 = 0o660;
 
-/// Listens at a path. What a server left behind that was killed gives way; nothing else does. The socket is made in a
-/// directory that nobody else may enter, so that it is nowhere before it has its rights.
+/// Listens on a path. A socket that a killed server left behind is replaced; any other file is an error. The socket is
+/// created in a private directory and moved from there, so that nobody can connect before its permissions are set.
 pub(super) fn listen(path: &Path) -> Result<UnixListener> {
     let wrong = |error: Error| Error::new(error.kind(), format!("bind-socket {}: {error}", path.display()));
     if let Ok(found) = std::fs::symlink_metadata(path)
@@ -23,7 +23,7 @@ pub(super) fn listen(path: &Path) -> Result<UnixListener> {
 
 fn bind(path: &Path) -> Result<UnixListener> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // A short name: the system takes a hundred bytes of path.
+    // The name is short because the system limits the path of a socket to about a hundred bytes.
     let private = tempfile::Builder::new().prefix(".").tempdir_in(parent)?;
     let own = private.path().join("s");
     let listener = UnixListener::bind(&own)?;
@@ -63,7 +63,7 @@ mod tests {
         let listening = listen(&path).unwrap();
         assert_eq!(listen(&path).unwrap_err().kind(), ErrorKind::AddrInUse);
         drop(listening);
-        listen(&path).expect("what is left behind gives way");
-        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2, "nothing else stays");
+        listen(&path).expect("a socket that was left behind is replaced");
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2, "no other file is left");
     }
 }

@@ -1,7 +1,7 @@
-//! TLS: a certificate and its key, read anew on request, so that a renewed one is served without a restart.
+//! TLS: a certificate and its key. Both are read again on request, so that a renewed certificate needs no restart.
 //!
-//! Connections go on with the certificate they began with. Sessions are not resumed across a change, since each
-//! certificate has a memory of sessions of its own.
+//! A connection keeps the certificate that it began with. TLS sessions are not resumed across a change, because each
+//! certificate has its own session cache.
 
 use rustls::ServerConfig;
 use rustls::crypto::ring::default_provider;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use tokio_rustls::TlsAcceptor;
 
-/// A certificate in force, and where it was read.
+/// The certificate in use, and the files it was read from.
 pub struct Certificates {
     certificate: PathBuf,
     key: PathBuf,
@@ -19,20 +19,20 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// Reads a certificate, those of its issuers behind it, and its key, all PEM; they may stand in one file.
+    /// Reads a certificate, followed by those of its issuers, and its key, all in PEM; both may be in one file.
     pub fn read(certificate: &Path, key: &Path) -> Result<Self, String> {
         let current = RwLock::new(acceptor(certificate, key)?);
         Ok(Self { certificate: certificate.into(), key: key.into(), current })
     }
 
-    /// Reads the files again. What was in force stays so if they are not good.
+    /// Reads the files again. If they are not valid, the certificate in use stays.
     pub fn read_again(&self) -> Result<(), String> {
         let acceptor = acceptor(&self.certificate, &self.key)?;
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = acceptor;
         Ok(())
     }
 
-    /// What new connections are greeted with.
+    /// Accepts TLS on new connections.
     pub(super) fn acceptor(&self) -> TlsAcceptor {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -46,7 +46,7 @@ fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor, String> {
     if chain.is_empty() {
         return Err(wrong(certificate, &"it holds no certificate in PEM"));
     }
-    // Errors of reading a key tell nothing of it.
+    // Errors of reading a key do not quote it.
     let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, &error))?;
     let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()

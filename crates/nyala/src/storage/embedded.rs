@@ -4,17 +4,18 @@ use super::Storage;
 use super::disk::Disk;
 use crate::config::{Config, Encoding, WalSync};
 use crate::server::health::Check;
+use crate::server::metric::Metric;
 use nyala_core::Result;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::StoreRef;
-use nyala_engine::wal::SyncPolicy;
+use nyala_engine::wal::{SyncPolicy, WalStats};
 use nyala_engine::{Engine, EngineOptions, EngineStats, Preference};
-use nyala_query::report::{Datum, Report};
-use std::fmt::Write;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-/// An engine, and the disk it is on.
+/// The engine, and the disk of its data.
 pub(super) struct Embedded {
     engine: Arc<Engine>,
     data_dir: PathBuf,
@@ -26,10 +27,10 @@ impl Embedded {
     pub(super) fn open(
         config: &Config,
         memory: &Arc<MemoryBudget>,
-        watch: &mut dyn FnMut(u64),
+        on_replay: &mut dyn FnMut(u64),
     ) -> Result<Self> {
         Ok(Self {
-            engine: Arc::new(Engine::open_watched(options(config, memory.clone()), watch)?),
+            engine: Arc::new(Engine::open_watched(options(config, memory.clone()), on_replay)?),
             data_dir: config.data_dir.clone(),
             log_limit_bytes: config.wal_limit.0 as u64,
             disk: Disk::default(),
@@ -47,7 +48,7 @@ impl Storage for Embedded {
     }
 
     fn checks(&self) -> Vec<Check> {
-        let of_work = |(name, why): (&'static str, String)| match name {
+        let of_failure = |(name, why): (&'static str, String)| match name {
             "writes" | "log" => Check { name, fails: true, message: format!("writes are not taken: {why}") },
             "flush" => Check {
                 name,
@@ -63,7 +64,7 @@ impl Storage for Embedded {
                 message: format!("a {name} failed, and queries may take longer: {why}"),
             },
         };
-        let mut checks: Vec<Check> = self.engine.failures().into_iter().map(of_work).collect();
+        let mut checks: Vec<Check> = self.engine.failures().into_iter().map(of_failure).collect();
         if self.disk.is_nearly_full(self.log_limit_bytes) {
             let message = format!("the disk is nearly full: {}", self.disk);
             checks.push(Check { name: "disk", fails: false, message });
@@ -71,27 +72,26 @@ impl Storage for Embedded {
         checks
     }
 
-    fn look_after(&self) {
-        if let Err(error) = self.disk.look(&self.data_dir) {
-            tracing::debug!(%error, "the disk tells nothing of its room");
+    fn maintain(&self) {
+        if let Err(error) = self.disk.measure(&self.data_dir) {
+            tracing::debug!(%error, "cannot find out how much space the disk has");
         }
         self.engine.retry_failed();
     }
 
-    fn metrics(&self, text: &mut String) {
-        metrics_of(&self.engine.stats(), text);
-        let gauges = [
-            ("disk_bytes", "The size of the disk of the data.", self.disk.size_bytes()),
-            ("disk_free_bytes", "What may still be written to it.", self.disk.free_bytes()),
-        ];
-        for (name, help, value) in gauges {
-            writeln!(text, "# HELP nyala_{name} {help}\n# TYPE nyala_{name} gauge\nnyala_{name} {value}")
-                .expect("writing to memory does not fail");
-        }
-    }
-
-    fn report(&self) -> Report {
-        report_of(&self.engine.stats())
+    fn metrics(&self) -> Vec<Metric> {
+        let stats = self.engine.stats();
+        let mut metrics = metrics_of(&stats);
+        metrics.extend(stats.wal.as_ref().map(sync_durations));
+        metrics.extend([
+            Metric::gauge("nyala_disk_bytes", "The size of the disk of the data.", self.disk.size_bytes()),
+            Metric::gauge(
+                "nyala_disk_free_bytes",
+                "What may still be written to it.",
+                self.disk.free_bytes(),
+            ),
+        ]);
+        metrics
     }
 
     fn stop(&self) -> Result<()> {
@@ -118,80 +118,71 @@ fn options(config: &Config, memory: Arc<MemoryBudget>) -> EngineOptions {
     }
 }
 
-/// What the engine did and holds, as SHOW STATS shows it.
-fn report_of(stats: &EngineStats) -> Report {
-    let log = stats.wal.as_ref();
-    let values = [
-        ("batches", stats.batches),
-        ("cacheHits", stats.cache_hits),
-        ("cacheMisses", stats.cache_misses),
-        ("compactions", stats.compactions),
-        ("compactionFailures", stats.compaction_failures),
-        ("compactedBytes", stats.compacted_bytes_written),
-        ("flushes", stats.flushes),
-        ("flushFailures", stats.flush_failures),
-        ("flushedBytes", stats.flushed_bytes),
-        ("logBytes", log.map_or(0, |log| log.size_bytes)),
-        ("logSyncs", log.map_or(0, |log| log.syncs)),
-        ("memtableRows", stats.memtable_rows),
-        ("rowsWritten", stats.rows_written),
-        ("rowsetBytes", stats.rowset_bytes),
-        ("rowsetRows", stats.rowset_rows),
-        ("rowsets", stats.rowsets),
-        ("writesRefused", stats.writes_refused),
-        ("writeStalls", stats.write_stalls),
-    ];
-    Report::new("engine", values.map(|(name, count)| (name, Datum::count(count))))
+/// How long syncs of the log took.
+fn sync_durations(log: &WalStats) -> Metric {
+    // From 32 µs to 8 s, in powers of two.
+    const BUCKETS: Range<usize> = 5..24;
+    let bound = |bucket: usize| ((1_u64 << bucket) as f64 / 1e6, log.sync_times[..=bucket].iter().sum());
+    let (name, sum) = ("nyala_log_sync_duration_seconds", Duration::from_nanos(log.sync_ns));
+    Metric::histogram(name, "How long syncs of the log took.", log.syncs, sum, BUCKETS.map(bound))
 }
 
-/// What the engine did and holds, in Prometheus' text format.
-fn metrics_of(stats: &EngineStats, text: &mut String) {
-    let counters = [
-        ("batches_total", "Batches written.", stats.batches),
-        ("rows_written_total", "Rows written.", stats.rows_written),
-        ("writes_refused_total", "Batches refused for want of memory.", stats.writes_refused),
-        ("write_stalls_total", "Batches slowed for want of memory.", stats.write_stalls),
-        ("flushes_total", "Flushes done.", stats.flushes),
-        ("flush_failures_total", "Flushes that failed.", stats.flush_failures),
-        ("flushed_bytes_total", "Bytes that flushes wrote.", stats.flushed_bytes),
-        ("compactions_total", "Compactions done.", stats.compactions),
-        ("compaction_failures_total", "Compactions that failed.", stats.compaction_failures),
-        ("compacted_bytes_total", "Bytes that compactions wrote.", stats.compacted_bytes_written),
-        ("cache_hits_total", "Blocks found in the cache.", stats.cache_hits),
-        ("cache_misses_total", "Blocks read from files.", stats.cache_misses),
-        (
-            "log_bytes_total",
-            "Bytes written to the log.",
-            stats.wal.as_ref().map_or(0, |log| log.written_bytes),
-        ),
-        ("log_syncs_total", "Syncs of the log.", stats.wal.as_ref().map_or(0, |log| log.syncs)),
-        (
-            "catalog_failures_total",
+/// The engine's counts and sizes, for `/metrics` and `SHOW STATS`.
+fn metrics_of(stats: &EngineStats) -> Vec<Metric> {
+    let (counter, gauge) = (Metric::counter, Metric::gauge);
+    let log = |value: fn(&WalStats) -> u64| stats.wal.as_ref().map_or(0, value);
+    vec![
+        counter("nyala_batches_total", "Batches written.", stats.batches).with_statistic("batches"),
+        counter("nyala_rows_written_total", "Rows written.", stats.rows_written)
+            .with_statistic("rowsWritten"),
+        counter("nyala_writes_refused_total", "Batches refused for want of memory.", stats.writes_refused)
+            .with_statistic("writesRefused"),
+        counter("nyala_write_stalls_total", "Batches slowed for want of memory.", stats.write_stalls)
+            .with_statistic("writeStalls"),
+        counter("nyala_flushes_total", "Flushes done.", stats.flushes).with_statistic("flushes"),
+        counter("nyala_flush_failures_total", "Flushes that failed.", stats.flush_failures)
+            .with_statistic("flushFailures"),
+        counter("nyala_flushed_bytes_total", "Bytes that flushes wrote.", stats.flushed_bytes)
+            .with_statistic("flushedBytes"),
+        counter("nyala_compactions_total", "Compactions done.", stats.compactions)
+            .with_statistic("compactions"),
+        counter("nyala_compaction_failures_total", "Compactions that failed.", stats.compaction_failures)
+            .with_statistic("compactionFailures"),
+        counter(
+            "nyala_compacted_bytes_total",
+            "Bytes that compactions wrote.",
+            stats.compacted_bytes_written,
+        )
+        .with_statistic("compactedBytes"),
+        counter("nyala_cache_hits_total", "Blocks found in the cache.", stats.cache_hits)
+            .with_statistic("cacheHits"),
+        counter("nyala_cache_misses_total", "Blocks read from files.", stats.cache_misses)
+            .with_statistic("cacheMisses"),
+        counter("nyala_log_bytes_total", "Bytes written to the log.", log(|log| log.written_bytes)),
+        counter("nyala_log_syncs_total", "Syncs of the log.", log(|log| log.syncs))
+            .with_statistic("logSyncs"),
+        counter(
+            "nyala_catalog_failures_total",
             "Changes of the catalog that could not be written.",
             stats.catalog_failures,
         ),
-        (
-            "log_write_failures_total",
+        counter(
+            "nyala_log_write_failures_total",
             "Writes of the log that failed.",
-            stats.wal.as_ref().map_or(0, |log| log.failed_writes),
+            log(|log| log.failed_writes),
         ),
-        (
-            "log_sync_failures_total",
+        counter(
+            "nyala_log_sync_failures_total",
             "Syncs of the log that failed.",
-            stats.wal.as_ref().map_or(0, |log| log.failed_syncs),
+            log(|log| log.failed_syncs),
         ),
-    ];
-    let gauges = [
-        ("rowsets", "Rowsets.", stats.rowsets),
-        ("rowset_bytes", "Bytes of rowsets.", stats.rowset_bytes),
-        ("rowset_rows", "Rows in rowsets, versions counted apart.", stats.rowset_rows),
-        ("memtable_rows", "Rows not in rowsets yet.", stats.memtable_rows),
-        ("log_bytes", "Bytes of the log now.", stats.wal.as_ref().map_or(0, |log| log.size_bytes)),
-    ];
-    let kinds =
-        counters.iter().map(|each| (each, "counter")).chain(gauges.iter().map(|each| (each, "gauge")));
-    let written = kinds.into_iter().try_for_each(|((name, help, value), kind)| {
-        writeln!(text, "# HELP nyala_{name} {help}\n# TYPE nyala_{name} {kind}\nnyala_{name} {value}")
-    });
-    written.expect("writing to memory does not fail");
+        gauge("nyala_rowsets", "Rowsets.", stats.rowsets).with_statistic("rowsets"),
+        gauge("nyala_rowset_bytes", "Bytes of rowsets.", stats.rowset_bytes).with_statistic("rowsetBytes"),
+        gauge("nyala_rowset_rows", "Rows in rowsets, versions counted apart.", stats.rowset_rows)
+            .with_statistic("rowsetRows"),
+        gauge("nyala_memtable_rows", "Rows not in rowsets yet.", stats.memtable_rows)
+            .with_statistic("memtableRows"),
+        gauge("nyala_log_bytes", "Bytes of the log now.", log(|log| log.size_bytes))
+            .with_statistic("logBytes"),
+    ]
 }

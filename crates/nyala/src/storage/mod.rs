@@ -1,45 +1,42 @@
-//! The store that the server stands on: which one is the only decision made here.
+//! Chooses the store that the server uses. Nothing else is decided here.
 
 pub mod disk;
 mod embedded;
 
 use crate::config::Config;
 use crate::server::health::Check;
+use crate::server::metric::Metric;
 use nyala_core::Result;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::StoreRef;
-use nyala_query::report::Report;
 use std::sync::Arc;
 
-/// A store, and what the people who run it need beside the contract.
+/// A store, and what its operators need beside the contract.
 pub trait Storage: Send + Sync + 'static {
     /// The contract.
     fn store(&self) -> StoreRef;
 
-    /// What was acknowledged and is lost, as far as nobody has accepted it.
+    /// What was acknowledged and is lost, unless an operator accepted the loss.
     fn losses(&self) -> Vec<String>;
 
-    /// What is not as it should be.
+    /// Problems that exist now.
     fn checks(&self) -> Vec<Check>;
 
-    /// Looks at what it stands on, and tries again what failed and nobody may ask for soon. Blocks.
-    fn look_after(&self);
+    /// Checks the disk, and tries failed background work again that no request may trigger soon. Blocks.
+    fn maintain(&self);
 
-    /// Appends what it did and holds in Prometheus' text format.
-    fn metrics(&self, text: &mut String);
+    /// What it did and holds.
+    fn metrics(&self) -> Vec<Metric>;
 
-    /// The same as SHOW STATS shows it.
-    fn report(&self) -> Report;
-
-    /// Makes everything durable and ends. Blocks.
+    /// Makes everything durable and closes the store. Blocks.
     fn stop(&self) -> Result<()>;
 }
 
-/// Opens the store that is configured; tells `watch` how many bytes of its log were read again. Blocks.
+/// Opens the configured store, and tells `on_replay` how many bytes of its log were replayed so far. Blocks.
 pub fn open(
     config: &Config,
     memory: &Arc<MemoryBudget>,
-    watch: &mut dyn FnMut(u64),
+    on_replay: &mut dyn FnMut(u64),
 ) -> Result<Arc<dyn Storage>> {
-    Ok(Arc::new(embedded::Embedded::open(config, memory, watch)?))
+    Ok(Arc::new(embedded::Embedded::open(config, memory, on_replay)?))
 }

@@ -1,31 +1,31 @@
-//! Subscriptions: what was written goes on to whoever subscribed to it, as line protocol.
+//! Subscriptions: points that were written are sent on to subscribers, as line protocol.
 //!
-//! A task takes requests out of the feed and puts them into the lanes of each subscription (`lane`), whose own tasks
-//! write their times out and send them (`destination`). Lanes are bounded: what a slow or absent destination does not
-//! take is left out and counted. Destinations are sent nothing but points, and nothing of their answers is shown to
-//! anybody.
+//! A task takes requests out of the feed and puts them into the queues of each subscription (`queue`). The task of each
+//! queue adds missing times and sends the lines (`sender`). Queues are bounded: points that a slow or absent
+//! destination does not take are dropped and counted. Destinations are sent nothing but points, and their answers are
+//! shown to nobody.
 
-mod destination;
-mod lane;
+mod queue;
 mod roots;
+mod sender;
 
-use destination::Sender;
-use lane::{Common, Lane, Way};
 use nyala_core::memory::MemoryBudget;
 use nyala_db::catalog::{Catalog, Subscription};
 use nyala_db::feed::{FeedCounts, Written};
 use nyala_query::influxql::without_password;
 use nyala_query::report::{Datum, Report};
+use queue::{Destination, Queue, Shared};
+use sender::Sender;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// How often it is looked for subscriptions that are gone.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// How often dropped subscriptions are removed.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What became of points and requests.
+/// How many points and requests were sent or not.
 #[derive(Default)]
 struct Counts {
     points_written: AtomicU64,
@@ -47,12 +47,12 @@ impl Counts {
     }
 }
 
-/// A subscription of a database as it was when its route was made: with other destinations it is another.
+/// A database and one of its subscriptions. A subscription with other destinations is another one.
 type Key = (String, Subscription);
 
-/// How the points of a subscription go.
-struct Route {
-    lanes: Vec<Lane>,
+/// The queues of a subscription.
+struct Subscriber {
+    queues: Vec<Queue>,
     /// One per destination.
     counts: Vec<Arc<Counts>>,
 }
@@ -61,70 +61,70 @@ struct Route {
 pub struct Subscriptions {
     catalog: Arc<Catalog>,
     feed: Arc<FeedCounts>,
-    routes: Mutex<HashMap<Key, Route>>,
-    common: Arc<Common>,
+    subscribers: Mutex<HashMap<Key, Subscriber>>,
+    shared: Arc<Shared>,
 }
 
 impl Subscriptions {
-    /// Those of a catalog.
+    /// The subscriptions of a catalog.
     pub fn new(catalog: Arc<Catalog>, feed: Arc<FeedCounts>, memory: Arc<MemoryBudget>) -> Self {
-        Self { catalog, feed, routes: Mutex::default(), common: Arc::new(Common::new(memory)) }
+        Self { catalog, feed, subscribers: Mutex::default(), shared: Arc::new(Shared::new(memory)) }
     }
 
-    /// Hands on what comes out of the feed.
+    /// Distributes what comes out of the feed.
     pub async fn run(self: Arc<Self>, mut written: mpsc::Receiver<Written>) {
-        let mut looks = tokio::time::interval(LOOK_INTERVAL);
+        let mut looks = tokio::time::interval(CHECK_INTERVAL);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 written = written.recv() => match written {
-                    Some(written) => self.hand_on(written),
+                    Some(written) => self.enqueue(written),
                     None => return,
                 },
-                _ = looks.tick() => self.forget_dropped(),
+                _ = looks.tick() => self.remove_dropped(),
             }
         }
     }
 
-    fn hand_on(&self, written: Written) {
+    fn enqueue(&self, written: Written) {
         let Some(database) = self.catalog.database(&written.database) else { return };
-        let wanted: Vec<Subscription> =
+        let matching: Vec<Subscription> =
             database.subscriptions.iter().filter(|own| own.policy == written.policy).cloned().collect();
         let written = Arc::new(written);
-        let mut routes = self.lock();
-        for subscription in wanted {
-            let route = routes
+        let mut subscribers = self.lock();
+        for subscription in matching {
+            let subscriber = subscribers
                 .entry((database.name.clone(), subscription))
-                .or_insert_with_key(|(database, own)| Route::begin(database, own, &self.common));
-            route.lanes.iter().for_each(|lane| lane.offer(&written));
+                .or_insert_with_key(|(database, own)| Subscriber::start(database, own, &self.shared));
+            subscriber.queues.iter().for_each(|queue| queue.offer(&written));
         }
     }
 
-    /// Ends those that were dropped, with what still waits for them.
-    fn forget_dropped(&self) {
-        let mut routes = self.lock();
-        if !routes.is_empty() {
-            routes.retain(|(name, own), _| {
+    /// Removes dropped subscriptions, with what still waits for them.
+    fn remove_dropped(&self) {
+        let mut subscribers = self.lock();
+        if !subscribers.is_empty() {
+            subscribers.retain(|(name, own), _| {
                 self.catalog.database(name).is_some_and(|database| database.subscriptions.contains(own))
             });
         }
     }
 
-    /// As `subscriber`: all together, then each destination.
+    /// The reports `subscriber`: first the sum, then each destination.
     pub fn reports(&self) -> Vec<Report> {
         let count = |counter: &AtomicU64| Datum::count(counter.load(Ordering::Relaxed));
         let dropped = self.feed.dropped_points.load(Ordering::Relaxed)
-            + self.common.all.points_dropped.load(Ordering::Relaxed);
+            + self.shared.all.points_dropped.load(Ordering::Relaxed);
         let all = [
-            // One that could not be sent to is refused when it is created.
+            // A subscription that cannot be sent to is refused when it is created.
             ("createFailures", Datum::Integer(0)),
             ("pointsDropped", Datum::count(dropped)),
-            ("pointsWritten", count(&self.common.all.points_written)),
-            ("writeFailures", count(&self.common.all.failures)),
+            ("pointsWritten", count(&self.shared.all.points_written)),
+            ("writeFailures", count(&self.shared.all.failures)),
         ];
         let mut reports = vec![Report::new("subscriber", all)];
-        for ((database, own), route) in &*self.lock() {
-            for (destination, counts) in own.destinations.iter().zip(&route.counts) {
+        for ((database, own), subscriber) in &*self.lock() {
+            for (destination, counts) in own.destinations.iter().zip(&subscriber.counts) {
                 let values = [
                     ("pointsWritten", count(&counts.points_written)),
                     ("writeFailures", count(&counts.failures)),
@@ -143,26 +143,26 @@ impl Subscriptions {
         reports
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Route>> {
-        // Nothing under this lock can panic half-way.
-        self.routes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Subscriber>> {
+        // No code under this lock can panic and leave a change unfinished.
+        self.subscribers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Route {
-    /// With ALL each destination has a lane, so that one that hangs keeps none from the others.
-    fn begin(database: &str, subscription: &Subscription, common: &Arc<Common>) -> Self {
+impl Subscriber {
+    /// With ALL each destination has its own queue, so that one that hangs does not delay the others.
+    fn start(database: &str, subscription: &Subscription, shared: &Arc<Shared>) -> Self {
         let destinations = subscription.destinations.iter();
         let counts: Vec<Arc<Counts>> = destinations.clone().map(|_| Arc::default()).collect();
-        let ways = destinations.zip(&counts).map(|(url, counts)| Way {
+        let destinations = destinations.zip(&counts).map(|(url, counts)| Destination {
             sender: Sender::to(url, database, &subscription.policy),
             counts: counts.clone(),
         });
-        let lane = |ways: Vec<Way>| Lane::begin(ways, common.clone());
-        let lanes = match subscription.to_all {
-            true => ways.map(|way| lane(vec![way])).collect(),
-            false => vec![lane(ways.collect())],
+        let queue = |destinations: Vec<Destination>| Queue::start(destinations, shared.clone());
+        let queues = match subscription.to_all {
+            true => destinations.map(|destination| queue(vec![destination])).collect(),
+            false => vec![queue(destinations.collect())],
         };
-        Self { lanes, counts }
+        Self { queues, counts }
     }
 }

@@ -1,5 +1,5 @@
-//! Whom to trust when a destination is reached by HTTPS: the certificates of the system, or those that the variable
-//! `SSL_CERT_FILE` names, as for other programs.
+//! Root certificates for destinations with HTTPS: those of the system, or the file that the variable `SSL_CERT_FILE`
+//! names, as for other programs.
 
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::CertificateDer;
@@ -8,7 +8,7 @@ use rustls::{ClientConfig, RootCertStore};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-/// Where systems keep them.
+/// Where systems keep root certificates.
 const FILES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -16,7 +16,7 @@ const FILES: [&str; 4] = [
     "/etc/ssl/ca-bundle.pem",
 ];
 
-/// How destinations are greeted. Read when first needed.
+/// The TLS configuration, read when it is first needed.
 pub(super) fn client() -> Result<Arc<ClientConfig>, String> {
     static CLIENT: OnceLock<Result<Arc<ClientConfig>, String>> = OnceLock::new();
     CLIENT.get_or_init(read).clone()
@@ -29,7 +29,7 @@ fn read() -> Result<Arc<ClientConfig>, String> {
     let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
     let mut roots = RootCertStore::empty();
     let certificates = CertificateDer::pem_file_iter(&file).map_err(|error| wrong(&error))?;
-    // Systems' files hold some that are not understood here.
+    // Files of systems hold some certificates that rustls cannot read.
     let (added, _) = roots.add_parsable_certificates(certificates.filter_map(Result::ok));
     if added == 0 {
         return Err(wrong(&"it holds no certificate in PEM"));

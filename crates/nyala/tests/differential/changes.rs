@@ -1,11 +1,11 @@
-//! What changes stored data between queries: deletions, and points written again.
+//! Changes of stored data between queries: deletions, and points that are written again.
 
 use crate::data::{Measurement, Schema};
 use crate::grammar::pick;
 use rand::Rng;
 use rand::rngs::SmallRng;
 
-/// A change, done to both.
+/// A change that both servers execute.
 pub enum Change {
     Query(String),
     Lines(Vec<String>),

@@ -1,11 +1,11 @@
-//! Whether two answers are the same.
+//! Compares two answers.
 
 use crate::client::Response;
 use serde_json::Value;
 
-/// How far floats may lie apart, in units in the last place: additions have no order.
+/// How far floats may differ, in units in the last place, because the order of additions is free.
 const UNITS: f64 = 16.0;
-/// What is shown of an answer.
+/// The most that is shown of an answer.
 const SHOWN_BYTES: usize = 400;
 
 /// Whether the order of series, and of rows within them, counts.
@@ -15,7 +15,7 @@ pub enum Order {
     Free,
 }
 
-/// What differs, if anything does.
+/// The first difference, if there is one.
 pub fn difference(nyala: &Response, influx: &Response, order: Order) -> Option<String> {
     let parsed = |response: &Response| {
         let mut answer: Value = serde_json::from_slice(&response.body).ok()?;
@@ -36,7 +36,7 @@ pub fn difference(nyala: &Response, influx: &Response, order: Order) -> Option<S
     Some(format!("  at {place}\n  influxdb: {}\n  nyala:    {}", shown(influx), shown(nyala)))
 }
 
-/// Leaves out what is said beside a result where InfluxDB says nothing.
+/// Removes hints that InfluxDB does not give.
 fn leave_out_hints(own: &mut Value, expected: &Value) {
     let results = own.get_mut("results").and_then(Value::as_array_mut);
     for (number, result) in results.into_iter().flatten().enumerate() {
@@ -48,7 +48,7 @@ fn leave_out_hints(own: &mut Value, expected: &Value) {
     }
 }
 
-/// Sorts series by their tags, and rows by their times. Series that come in pieces are put together.
+/// Sorts series by tags and rows by time. Partial series are joined.
 fn sort(answer: &mut Value) {
     for result in answer["results"].as_array_mut().into_iter().flatten() {
         let Some(list) = result.get_mut("series").and_then(Value::as_array_mut) else { continue };
@@ -76,7 +76,7 @@ fn cut(text: &str) -> &str {
     &text[..end]
 }
 
-/// Where two answers differ at first, if they do.
+/// The first place where two answers differ.
 fn first_difference(own: &Value, expected: &Value, place: &str) -> Option<String> {
     match (own, expected) {
         (Value::Array(own), Value::Array(expected)) => {

@@ -41,10 +41,10 @@ pub struct Measurement {
     pub tags: Vec<Tag>,
     pub fields: Vec<Field>,
     pub points: usize,
-    /// The times of its points, s, about so far apart.
+    /// The times of its points in seconds, about this far apart.
     pub start_s: i64,
     pub step_s: i64,
-    /// How many consecutive points have the same time: 1 where all times differ.
+    /// How many consecutive points have the same time; 1 if all times differ.
     pub ties: i64,
 }
 
@@ -81,8 +81,8 @@ impl Schema {
 impl Measurement {
     fn random(name: &'static str, with_unsigned: bool, ties: i64, random: &mut SmallRng) -> Self {
         let mut tags = Vec::new();
-        // Every series has the last tag, so that no key begins another: InfluxDB keeps those in its index when their points
-        // are deleted.
+        // Every series has the last tag, so that no series key is the prefix of another: InfluxDB keeps such keys in
+        // its index when their points are deleted.
         for tag in ["rack", "region", "zone"] {
             if tag == "zone" || random.random_bool(0.6) {
                 let count = random.random_range(1..=5);
@@ -96,7 +96,7 @@ impl Measurement {
         for (field, field_type) in [
             ("f", FieldType::Float),
             ("g", FieldType::Float),
-            // In conditions of SHOW it stands for the values of tags.
+            // In conditions of SHOW, this name stands for the values of tags.
             ("value", FieldType::Float),
             ("i", FieldType::Integer),
             ("n", FieldType::Integer),
@@ -120,7 +120,7 @@ impl Measurement {
         Self { name, tags, fields, points, start_s, step_s, ties }
     }
 
-    /// The times of its first and behind its last point, s.
+    /// The time of its first point and the time after its last, in seconds.
     pub fn range_s(&self) -> (i64, i64) {
         (self.start_s, self.start_s + self.points as i64 * self.step_s)
     }

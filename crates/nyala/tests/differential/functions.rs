@@ -19,7 +19,7 @@ impl Writer<'_> {
         };
         let bounded = windows.is_some() || self.chance(0.5);
         let condition = self.condition(bounded);
-        // A forecast of too few points ends the answer.
+        // A forecast with too few points ends the answer.
         let is_alone = columns.contains("holt");
         let group = match windows {
             Some(windows) if is_alone => format!(" GROUP BY {windows}"),
@@ -27,15 +27,16 @@ impl Writer<'_> {
             windows => self.group(windows),
         };
         let mut fill = if windows.is_some() || is_mixed { self.fill() } else { String::new() };
-        // InfluxDB counts windows from 1970 both ways, which bends lines across it unless windows begin there.
+        // InfluxDB counts windows from 1970 in both directions, so lines across 1970 have a bend unless a window begins
+        // there.
         if fill.contains("linear") && windows.is_some_and(|windows| windows.contains(',')) {
             fill = " fill(previous)".to_owned();
         }
-        // Between unsigned integers it draws lines through 2⁶³.
+        // Between unsigned integers InfluxDB interpolates through 2⁶³.
         if fill.contains("linear") && (columns.contains("(u") || columns.contains("(*)")) {
             fill = " fill(3)".to_owned();
         }
-        // InfluxDB limits the rows that the best are chosen from.
+        // InfluxDB limits the rows that top and bottom choose from.
         let is_limited =
             !columns.contains("top(") && !columns.contains("bottom(") && !columns.contains("integral(");
         let rest = if is_limited { self.rest(true) } else { String::new() };
@@ -67,7 +68,7 @@ impl Writer<'_> {
         ]);
         match name.as_str() {
             "first" | "last" if self.schema.has_ties => format!("count({})", self.any_field()),
-            // Alone it shows the time of one of equal values, by chance.
+            // Alone it shows the time of a random one of equal values.
             "percentile" if is_alone => format!("mean({})", self.number_field()),
             "percentile" => {
                 let percentage = self.random.random_range(50..=100);
@@ -75,7 +76,7 @@ impl Writer<'_> {
             }
             "count(distinct" => format!("count(distinct({}))", self.any_field()),
             "count" | "first" | "last" => format!("{name}({})", self.any_field()),
-            // Which of equally frequent values it takes is InfluxDB's chance.
+            // InfluxDB chooses randomly among equally frequent values.
             "mode" => match self.field_of(|kind| kind == FieldType::Boolean) {
                 Some(field) => format!("mode({field})"),
                 None => format!("sum({})", self.number_field()),
@@ -111,7 +112,7 @@ impl Writer<'_> {
         let name = self.one_of(&["first", "last", "min", "max"]);
         let (field, tag) = (self.number_field(), self.tag());
         match self.random.random_range(0..3) {
-            // Which of equal values brings its other columns is chance, except by time.
+            // Which of equal values supplies the other columns is random, except by time.
             0 => {
                 format!("{}({field}), {tag}", self.one_of(&["first", "last"]))
             }
@@ -122,7 +123,7 @@ impl Writer<'_> {
         }
     }
 
-    /// An aggregate that gives numbers.
+    /// An aggregate with a numeric result.
     pub fn number_aggregate(&mut self) -> String {
         let name = self.one_of(&["mean", "sum", "max", "min", "last", "first", "count", "median", "spread"]);
         format!("{name}({})", self.number_field())
@@ -176,7 +177,7 @@ impl Writer<'_> {
         columns.join(", ")
     }
 
-    /// An integral of floats: areas of integers and unsigned ones where windows meet differ on purpose.
+    /// An integral of floats: for integers and unsigned integers, areas at window borders differ on purpose.
     fn integral(&mut self) -> String {
         let field = self.field_of(|kind| kind == FieldType::Float).expect("every measurement has f");
         match self.random.random_range(0..3) {
@@ -201,7 +202,7 @@ impl Writer<'_> {
         }
         let name = self.one_of(&["holt_winters", "holt_winters_with_fit"]);
         let (count, season) = (self.random.random_range(1..5), self.random.random_range(0..4));
-        // A season that begins with a sum of nothing is divided by it.
+        // A season with the sum zero causes a division by zero.
         format!("{name}(count({}), {count}, {season})", self.number_field())
     }
 }

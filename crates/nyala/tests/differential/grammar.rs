@@ -1,8 +1,8 @@
 //! Random queries, and the clauses that all SELECTs share.
 //!
-//! What is left out is what differs on purpose or by InfluxDB's chance: windows with functions that look back and no
-//! lower bound of time, samples of fewer rows than there are, OFFSET without LIMIT, SLIMIT across shards; of
-//! measurements whose points have equal times, functions that take or follow single rows.
+//! Queries are left out whose answers differ on purpose or are random in InfluxDB: functions of consecutive windows
+//! without a lower time bound, samples of fewer rows than there are, OFFSET without LIMIT, SLIMIT across shards, and
+//! functions of single rows in measurements whose points have equal times.
 
 use crate::data::{FieldType, Measurement, Schema};
 use crate::show::show;
@@ -75,7 +75,7 @@ impl Writer<'_> {
             1 => format!("\"autogen\".{name}"),
             2 => "/./".to_owned(),
             3 => {
-                // One that is named twice gives its rows twice, in chance's order.
+                // A measurement that is named twice gives its rows twice, in random order.
                 let other = pick(self.random, &self.schema.measurements).name;
                 if other == name { name.to_owned() } else { format!("{other}, {name}") }
             }
@@ -84,7 +84,7 @@ impl Writer<'_> {
         }
     }
 
-    /// What GROUP BY time asks for.
+    /// The window of GROUP BY time.
     pub fn windows(&mut self) -> String {
         let (start_s, end_s) = self.measurement.range_s();
         let interval_s = (end_s - start_s) / self.random.random_range(3..40) + 1;

@@ -1,11 +1,11 @@
-//! Random data and random queries, asked of nyala and of a real InfluxDB 1.8.10: their answers must be the same.
+//! Sends random data and random queries to nyala and to a real InfluxDB 1.8.10. Their answers must be the same.
 //!
 //! Floats may differ by a few units in the last place, because the order of additions is free. What is known to
-//! differ on purpose (`docs/compat/influxdb.md`) is not asked. Without an InfluxDB the test does nothing, unless
-//! `NYALA_REQUIRE_PEERS=1`.
+//! differ on purpose (`docs/compat/influxdb.md`) is not asked. Without an InfluxDB the test is skipped
+//! (`support/peers.rs`).
 //!
-//! Between queries points are deleted and written again. Unsigned integers take part if the InfluxDB was built with them
-//! (`go install -tags uint64 …`): `NYALA_INFLUXD_UNSIGNED` names such a server.
+//! Between queries points are deleted and written again. Unsigned integers take part if the InfluxDB was built with
+//! them (`go install -tags uint64 …`): `NYALA_INFLUXD_UNSIGNED` names such a server.
 //!
 //! - `NYALA_DIFFERENTIAL_QUERIES` sets how many queries are asked (1000), `NYALA_DIFFERENTIAL_SEED` repeats a run.
 
@@ -17,6 +17,8 @@ mod compare;
 mod data;
 mod functions;
 mod grammar;
+#[path = "../support/peers.rs"]
+mod peers;
 mod rows;
 #[path = "../support/server.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
@@ -33,11 +35,11 @@ use server::{Program, Server};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-/// Requests that are made of the same database.
+/// Requests per database.
 const QUERIES_OF_A_ROUND: usize = 200;
-/// How often stored data is changed instead.
+/// How often a request changes stored data instead.
 const CHANGES: f64 = 0.04;
-/// Differences that are shown.
+/// The most differences that are shown.
 const SHOWN_MAX: usize = 40;
 
 fn number(name: &str, default: u64) -> u64 {
@@ -82,7 +84,7 @@ impl Pair {
     }
 }
 
-/// What a run has found.
+/// The findings of a run.
 #[derive(Default)]
 struct Findings {
     asked: usize,
@@ -110,11 +112,8 @@ fn find_influxd() -> Option<Program> {
 
 #[test]
 fn random_queries_have_influxdbs_answers() {
-    let Some(influxd) = find_influxd() else {
-        let required = std::env::var_os("NYALA_REQUIRE_PEERS").is_some_and(|value| value == "1");
-        assert!(!required, "no influxd 1.8.10 found: set NYALA_INFLUXD, or put it in the search path");
-        return;
-    };
+    let found = peers::require(server::INFLUXD, server::INFLUXD_REMEDY, find_influxd());
+    let Some(influxd) = found else { return };
     let queries = number("NYALA_DIFFERENTIAL_QUERIES", 1_000) as usize;
     let seed = number("NYALA_DIFFERENTIAL_SEED", 1);
     let pair = Pair {
@@ -151,7 +150,7 @@ fn random_queries_have_influxdbs_answers() {
                 continue;
             }
             let query = grammar::query(&schema, &database, &mut random);
-            // Integrals that are still open at the end come from a hash table.
+            // InfluxDB keeps integrals that are open at the end in a hash table, so their order is random.
             let order = if query.contains("integral(") { Order::Free } else { Order::Exact };
             let answers = pair.query(&database, &query);
             findings.judge(&format!("round {round}: {query}"), order, &answers);

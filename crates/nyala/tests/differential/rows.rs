@@ -1,4 +1,4 @@
-//! Random queries of stored rows, and of what inner queries give.
+//! Random queries for stored rows, and for the results of inner queries.
 
 use crate::data::FieldType;
 use crate::grammar::Writer;
@@ -36,7 +36,7 @@ impl Writer<'_> {
                 }
                 None => self.any_field(),
             },
-            // Rows whose only values are of other types than asked for may count for LIMIT.
+            // Rows whose only values have another type may count for LIMIT.
             6 => format!("{}::{}", self.number_field(), self.one_of(&["float", "integer", "field"])),
             7 => format!("({} {} {}) * 2 AS x", self.number_field(), self.operator(), self.number_field()),
             _ => self.any_field(),
@@ -49,7 +49,7 @@ impl Writer<'_> {
             "floor", "ceil", "round", "atan2",
         ]);
         let field = self.number_field();
-        // Of negative numbers some are none, and of zero some are infinite.
+        // Of negative numbers some results are NaN, and of zero some are infinite.
         match function.as_str() {
             "ln" | "log2" | "log10" | "sqrt" => format!("{function}(abs({field}) + 1)"),
             "log" => format!("log(abs({field}) + 1, {})", self.random.random_range(2..5)),
@@ -60,7 +60,7 @@ impl Writer<'_> {
         }
     }
 
-    /// An inner query that gives `x`, grouped by `tag`, and how deep it is.
+    /// An inner query with the result `x`, grouped by `tag`, and its depth.
     fn inner(&mut self, tag: &str, condition: &str, depth: usize) -> String {
         let name = self.measurement.name;
         if depth > 0 {
@@ -114,7 +114,7 @@ impl Writer<'_> {
                 format!("SELECT x * 2 FROM (SELECT {field} + 1 AS x FROM {name}{condition}) WHERE x > 0")
             }
             4 => {
-                // What the outer query computes of windows has a lower bound of time.
+                // Windows of the outer query have a lower time bound.
                 let (windows, times) = (self.windows(), self.times());
                 let inner = self.inner(&tag, "", 0);
                 format!("SELECT {outer}(x) FROM ({inner}) WHERE {times} GROUP BY {windows}, {tag} fill(none)")

@@ -1,4 +1,4 @@
-//! Random SHOW statements, with every clause that they take.
+//! Random SHOW statements with all their clauses.
 
 use crate::data::{Measurement, Schema};
 use crate::grammar::pick;
@@ -31,7 +31,7 @@ pub fn show(schema: &Schema, database: &str, random: &mut SmallRng) -> String {
         4..=6 => format!("SHOW TAG VALUES{on}{from}{key}{condition}{limit}{series_limit}"),
         7 => format!("SHOW FIELD KEYS{on}{from}{limit}{series_limit}"),
         8 | 9 => format!("SHOW SERIES{on}{from}{condition}{limit}"),
-        // The plainest forms are InfluxDB's estimates, which deletions confuse.
+        // The simplest forms are estimates in InfluxDB, which deletions make wrong.
         10 | 11 if exact.is_empty() && from.is_empty() && condition.is_empty() => "SHOW DATABASES".to_owned(),
         10 => format!("SHOW SERIES{exact} CARDINALITY{on}{from}{condition}"),
         11 => format!("SHOW MEASUREMENT{exact} CARDINALITY{on}{from}{condition}"),
@@ -80,7 +80,7 @@ fn comparison(schema: &Schema, measurement: &Measurement, random: &mut SmallRng)
     let tag = pick(random, &measurement.tags);
     let value = pick(random, &tag.values).clone();
     let operator = *pick(random, &["=", "!="]);
-    // Whether it is a field InfluxDB knows of one shard of all, whichever comes last.
+    // InfluxDB decides by the last shard only whether a name is a field.
     let kinds = if schema.is_in_one_shard() { 11 } else { 8 };
     match random.random_range(0..kinds) {
         8 => format!("value {operator} '{value}'"),

@@ -21,7 +21,7 @@ fn bodies_that_are_too_large_or_broken() {
     let mut told = request("POST", "/write?db=x", b"m v=1 1");
     told.headers.push(("Content-Length".into(), "99999999999".into()));
     expect(&server.send(&told), 413, "Too Large");
-    // In chunks nothing tells the length before it is exceeded.
+    // A chunked body declares no length.
     let chunk = [b"8000\r\n".as_slice(), &b"x".repeat(0x8000), b"\r\n"].concat();
     let head = b"POST /write?db=x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
     let endless = [head.as_slice(), &chunk.repeat(MAX_BODY_BYTES / 0x8000 + 2)].concat();
@@ -37,7 +37,7 @@ fn bodies_that_are_too_large_or_broken() {
     let packed = zstd::bulk::compress(b"m v=1 1\nm v=2 2\n", 1).expect("it packs");
     expect(&server.write_packed("zstd", packed[..packed.len() - 3].to_vec()), 400, "zstd: ");
     expect(&server.write_packed("zstd", b"m v=1 1".to_vec()), 400, "zstd: ");
-    // A body that is packed in no way we know is line protocol.
+    // A body with an unknown encoding is read as line protocol.
     expect(&server.write_packed("br", b"\x8b\x03\x80".to_vec()), 400, "unable to parse");
     let answer = text(&server.query("SELECT v FROM m"));
     assert!(!answer.contains("series"), "something of a refused body was stored: {answer}");
@@ -66,7 +66,7 @@ fn many_bodies_at_once_that_never_end() {
         open.push(stream);
     }
     assert!(refused > 0, "12 bodies of 25 MB were all held");
-    // Queries go on meanwhile; and once the clients are gone, so do writes.
+    // Queries are answered meanwhile. When the clients are gone, writes are accepted again.
     expect(&server.query("SELECT v FROM precious"), 200, "[1,42]");
     drop(open);
     let begun = Instant::now();
@@ -78,7 +78,7 @@ fn many_bodies_at_once_that_never_end() {
 }
 
 #[test]
-fn bodies_that_are_announced_and_do_not_come() {
+fn bodies_that_are_declared_and_not_sent() {
     let server = Server::start();
     let before_mib = server.memory_mib("VmRSS:");
     let head = "POST /write?db=x HTTP/1.1\r\nHost: x\r\nContent-Length: 25000000\r\n\r\n";
@@ -86,18 +86,18 @@ fn bodies_that_are_announced_and_do_not_come() {
     let mut open = Vec::new();
     for _ in 0..800 {
         let mut stream = TcpStream::connect(server.address).expect("the server accepts");
-        // It may be refused before all is sent.
+        // The server may refuse it before all is sent.
         let _ = stream.write_all(&beginning);
         open.push(stream);
     }
-    // What the kernel makes of memory that is hardly used, it makes of it after a while.
+    // The kernel forms huge pages of sparsely used memory only after a while.
     std::thread::sleep(Duration::from_secs(3));
     let held_mib = server.memory_mib("VmRSS:");
     let charged: u64 = ["in_flight", "uncharged"]
         .map(|component| server.metric(&format!("nyala_memory_bytes{{component=\"{component}\"}}")))
         .iter()
         .sum();
-    // What is resident of the program itself is 24 MiB of the limit; it is measured a moment apart.
+    // The program itself takes 24 MiB of the limit. Both numbers are measured at slightly different times.
     assert!((charged >> 20) + 26 >= held_mib, "{held_mib} MiB are held, {charged} bytes charged");
     drop(open);
     let begun = Instant::now();
@@ -128,7 +128,7 @@ fn windows_of_zstd_that_are_huge() {
 }
 
 #[test]
-fn forms_of_very_many_parameters() {
+fn forms_with_very_many_parameters() {
     let server = Server::start();
     let send = |body: &[u8]| {
         let mut form = request("POST", "/query?db=x", &gzip(body));

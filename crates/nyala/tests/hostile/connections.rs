@@ -1,4 +1,4 @@
-//! Connections and heads of requests.
+//! Connections and request headers.
 
 use crate::server::{ANSWER_LIMIT, Server, expect, request, statuses, text};
 use std::io::{Read, Write};
@@ -7,13 +7,13 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 #[test]
-fn heads_that_are_no_http_or_too_large() {
+fn headers_that_are_not_http_or_too_large() {
     let server = Server::start();
     let cases: [(Vec<u8>, &[u16]); 13] = [
         (b"nonsense\r\n\r\n".to_vec(), &[400]),
         (b"GET /ping HTTP/1.1\r\n\r\n".to_vec(), &[400]),
         (b"GET /ping HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n".to_vec(), &[400]),
-        // What follows it is no second request.
+        // What follows is not read as a second request.
         (b"POST /ping HTTP/1.1\r\nContent-Length: 0\r\n\r\nGET /ping HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec(), &[400]),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03".to_vec(), &[400]),
         (b"GET /ping HTTP/1.1\r\nHost: localhost\r\nBad\0Name: y\r\n\r\n".to_vec(), &[400]),
@@ -61,7 +61,7 @@ fn connections_that_are_slow_half_closed_or_hasty() {
     let answer = server.raw(&[ping.repeat(500).as_slice(), last].concat());
     assert_eq!(statuses(&answer), [204; 501]);
 
-    // Clients that say nothing, or a word of a head and then nothing.
+    // Clients that send nothing, or only the beginning of a header.
     let mut idle = Vec::new();
     for number in 0..400 {
         let mut stream = TcpStream::connect(server.address).expect("the server accepts");
@@ -72,13 +72,13 @@ fn connections_that_are_slow_half_closed_or_hasty() {
     }
     expect(&server.query("SELECT v FROM precious"), 200, "[1,42]");
 
-    // A body that breaks off is not stored, whatever lines of it had come.
+    // An incomplete body is not stored, although some lines arrived.
     let mut stream = TcpStream::connect(server.address).expect("the server accepts");
     let head =
         b"POST /write?db=x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nhalf v=1 1\nhalf v=2 2\n";
     stream.write_all(head).expect("it is read");
     stream.shutdown(Shutdown::Both).expect("it was open");
-    // A client that asks for much and leaves.
+    // A client that sends a large query and disconnects.
     for _ in 0..20 {
         let mut stream = TcpStream::connect(server.address).expect("the server accepts");
         let query = "GET /query?db=x&q=SELECT+v+FROM+%2F.*%2F HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -91,14 +91,14 @@ fn connections_that_are_slow_half_closed_or_hasty() {
 }
 
 #[test]
-fn heads_that_are_never_finished() {
+fn headers_that_are_never_finished() {
     let server = Server::start();
     let head = format!("GET /ping HTTP/1.1\r\nHost: localhost\r\nA: {}", "a".repeat(240_000));
     let mut open = Vec::new();
     for _ in 0..800 {
         let mut stream = TcpStream::connect(server.address).expect("the server accepts");
         stream.set_write_timeout(Some(Duration::from_millis(100))).expect("a timeout");
-        // It may be refused before all is sent, or not be read as long as there are too many others.
+        // The server may refuse it before all is sent, or not read it while there are too many others.
         let _ = stream.write_all(head.as_bytes());
         open.push(stream);
     }
@@ -107,19 +107,19 @@ fn heads_that_are_never_finished() {
 }
 
 #[test]
-fn more_idle_connections_than_there_may_be() {
+fn more_idle_connections_than_the_limit() {
     let server = Server::start();
     let most = server.metric("nyala_connections_max{listener=\"http-bind\"}") as usize;
     let connect = |_| TcpStream::connect(server.address).expect("the server accepts");
     let mut first = connect(0);
     let _others: Vec<_> = (0..most + 20).map(connect).collect();
-    // A client that kept its connection after an answer is one of them, but no newcomer waits for it to time out.
+    // A kept connection counts too, but a new client does not wait for its timeout.
     expect(&server.query("SELECT v FROM precious"), 200, "[1,42]");
     let closed = server.metric("nyala_connections_closed_for_others_total{listener=\"http-bind\"}");
     assert!(closed >= 20, "{closed} connections gave way to others");
     first.set_read_timeout(Some(ANSWER_LIMIT)).expect("a timeout");
     assert_eq!(first.read(&mut [0]).expect("closed"), 0, "who waited longest goes first");
-    // Who may open the socket is nobody's rival.
+    // Clients of the Unix socket do not compete with others.
     let mut local = UnixStream::connect(server.socket()).expect("the server accepts");
     local.write_all(b"GET /ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("it is read");
     let mut answer = String::new();
@@ -143,7 +143,7 @@ fn readers_who_do_not_read() {
         stream
     };
     let readers: Vec<_> = (0..30).map(ask).collect();
-    // Until each has an answer, of whatever kind.
+    // Until each has any answer.
     for stream in &readers {
         stream.set_read_timeout(Some(ANSWER_LIMIT)).expect("a timeout");
         assert!(stream.peek(&mut [0]).expect("an answer") > 0);

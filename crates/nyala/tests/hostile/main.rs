@@ -1,5 +1,5 @@
-//! What a hostile or broken client can send: each request is refused with the right status and words that help,
-//! the server goes on, its memory stays within a bound, and nothing that was stored is lost.
+//! What hostile or broken clients may send. Each request is refused with the right status and a helpful message, the
+//! server continues, its memory stays within its limit, and no stored data is lost.
 
 #[path = "../support/client.rs"]
 #[allow(dead_code, reason = "the compatibility test uses the rest")]

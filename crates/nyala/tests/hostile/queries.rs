@@ -1,4 +1,4 @@
-//! Queries, and parameters of requests.
+//! Queries and request parameters.
 
 use crate::client::gzip;
 use crate::server::{ANSWER_LIMIT, Server, expect, request, text};
@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::time::Instant;
 
 #[test]
-fn queries_that_are_deep_long_or_no_text() {
+fn queries_that_are_deep_long_or_not_text() {
     let server = Server::start();
     let nested = |open: &str, inner: &str, close: &str, count: usize| {
         format!("{}{inner}{}", open.repeat(count), close.repeat(count))
@@ -133,7 +133,7 @@ fn parameters_of_the_wrong_kind() {
     ] {
         expect(&server.send(&request("POST", target, b"m v=1 1")), status, words);
     }
-    // What comes back in a header cannot begin another one.
+    // Text that is returned in a header cannot begin another header.
     let response = server.write(b"m v=\r\nX-Evil: 1\r\n\r\n<script> 1");
     expect(&response, 400, "unable to parse");
     assert_eq!(response.header("X-Evil"), None);
@@ -146,7 +146,7 @@ fn parameters_of_the_wrong_kind() {
 }
 
 #[test]
-fn queries_whose_text_becomes_much_more() {
+fn queries_whose_parsed_form_or_answer_is_huge() {
     let server = Server::start();
     let form = |text: &str| {
         let mut request = request("POST", "/query?db=x", &gzip(format!("q={text}").as_bytes()));

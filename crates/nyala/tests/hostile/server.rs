@@ -1,4 +1,4 @@
-//! The server under attack: small, and asked at the end of every test whether all is as it was.
+//! The server under attack: it has little memory, and every test ends with a check that it still works.
 
 use crate::client::{self, Request, Response, free_address, percent_encode};
 use std::io::{Read, Write};
@@ -7,13 +7,13 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What the server is told, and the most it may take, all of it.
+/// The memory limit, and the most resident memory.
 const MEMORY_LIMIT_MIB: u64 = 128;
 const PEAK_MEMORY_MAX_MIB: u64 = MEMORY_LIMIT_MIB * 11 / 10;
 const SOCKET: &str = "socket";
 pub(crate) const MAX_BODY_BYTES: usize = 25_000_000;
 pub(crate) const START_LIMIT: Duration = Duration::from_secs(20);
-/// What was freed is not counted any more after so long.
+/// After this time freed memory is no longer counted.
 const RECOVERY_LIMIT: Duration = Duration::from_secs(2);
 pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 
@@ -84,7 +84,7 @@ impl Server {
         self.send(&request)
     }
 
-    /// Sends bytes as they are and returns what comes back until the server closes or is silent.
+    /// Sends bytes, and returns the answer until the server closes the connection or is silent.
     pub(crate) fn raw(&self, bytes: &[u8]) -> String {
         let mut stream = TcpStream::connect(self.address).expect("the server accepts");
         stream.set_read_timeout(Some(ANSWER_LIMIT)).expect("a timeout");
@@ -95,8 +95,8 @@ impl Server {
         String::from_utf8_lossy(&answer).into_owned()
     }
 
-    /// Asks whether all is as it was: called at the end of every test. What a client took that has just gone may count
-    /// for a moment.
+    /// Checks that the server still works and has lost nothing; called at the end of every test. Memory of clients that
+    /// just disconnected may count for a moment.
     pub(crate) fn is_well(&self) {
         let begun = Instant::now();
         loop {
@@ -111,7 +111,7 @@ impl Server {
         assert!(peak_mib <= PEAK_MEMORY_MAX_MIB, "took {peak_mib} MiB of memory");
     }
 
-    /// What is resident of the process now (`VmRSS:`), or was at most (`VmHWM:`).
+    /// The resident memory now (`VmRSS:`), or its peak (`VmHWM:`).
     pub(crate) fn memory_mib(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it lives");
         let found = status.lines().find_map(|line| line.strip_prefix(name)).expect("a member");
@@ -119,12 +119,12 @@ impl Server {
         kib >> 10
     }
 
-    /// The socket in the file system.
+    /// The Unix socket.
     pub(crate) fn socket(&self) -> PathBuf {
         self.directory.path().join(SOCKET)
     }
 
-    /// A metric by its whole name.
+    /// A metric by its full name with labels.
     pub(crate) fn metric(&self, name: &str) -> u64 {
         let text = text(&self.send(&request("GET", "/metrics", b"")));
         let found = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());

@@ -1,11 +1,11 @@
-//! Lines of every bad kind, and more series than there is memory for.
+//! Invalid lines of every kind, and more series than memory can hold.
 
 use crate::server::{ANSWER_LIMIT, START_LIMIT, Server, expect, request, text};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 #[test]
-fn lines_of_every_bad_kind() {
+fn invalid_lines_of_every_kind() {
     let server = Server::start();
     let many = |count: usize, item: &dyn Fn(usize) -> String| -> String { (0..count).map(item).collect() };
     let tags = many(15_000, &|number| format!(",t{number}=v"));
@@ -18,17 +18,17 @@ fn lines_of_every_bad_kind() {
     expect(&server.write(b"m v=99999999999999999999i 1"), 400, "unable to parse");
     expect(&server.write(b"m v=1 99999999999999999999"), 400, "unable to parse");
     expect(&server.write(b"m v=NaN 1"), 400, "unable to parse");
-    // Zero bytes are blanks, and a line of blanks is none.
+    // Zero bytes count as spaces, and a line of spaces is no line.
     expect(&server.write(b"\0\0\0\0"), 204, "");
     expect(&server.write(b"\xff\xfe\xfd"), 400, "unable to parse");
     expect(&server.write(&b"=".repeat(1_000_000)), 400, "unable to parse");
     expect(&server.write(&b"x\n".repeat(1_000_000)), 400, "\"refused\":1000000");
     expect(&server.write(format!("m v=\"{} 1", "x".repeat(20_000_000)).as_bytes()), 400, "unbalanced quotes");
-    // Bytes that are no text, or zero, are part of names like any other.
+    // Invalid UTF-8 and zero bytes may be part of names.
     assert_eq!(server.write(b"zero\0name,t\0=a\0b v\0=1 1\n\xff,t=\xfe v=\"\xfd\" 1").status, 204);
     expect(&server.query("SHOW MEASUREMENTS"), 200, "zero\\u0000name");
     expect(&server.query("SELECT * FROM \"zero\0name\""), 200, "a\\u0000b");
-    // Good lines among bad ones are stored.
+    // Valid lines among invalid ones are stored.
     let response = server.write(b"good v=1 1\nbad\ngood v=2 2\n\0bad\ngood v=x 3\n");
     expect(&response, 400, "\"line\":2");
     expect(&server.query("SELECT count(v) FROM good"), 200, "[0,2]");
@@ -46,7 +46,7 @@ fn more_series_than_memory_holds() {
         let lines = lines.collect::<String>();
         let begun = Instant::now();
         let mut response = server.write(lines.as_bytes());
-        // The rows of the batches before wait to be flushed, and what they were parsed in to be given back.
+        // Rows of earlier batches must be flushed, and their buffers must be returned.
         while response.status == 503 {
             assert!(begun.elapsed() < START_LIMIT, "no memory for a batch: {}", text(&response));
             std::thread::sleep(Duration::from_millis(200));
@@ -59,7 +59,7 @@ fn more_series_than_memory_holds() {
     }
     let refused = refused.expect("200 000 series of 900 bytes do not fit into half of the memory limit");
     expect(&refused, 400, "no new series on measurement");
-    // What is there can be written and read as before.
+    // Existing series can be written and read as before.
     let begun = Instant::now();
     while server.write(b"precious v=43 2").status != 204 {
         assert!(begun.elapsed() < START_LIMIT, "no write to a series that is there");
@@ -75,7 +75,7 @@ fn more_series_than_memory_holds() {
 }
 
 #[test]
-fn series_that_come_and_go_leave_room_for_others() {
+fn removed_series_leave_memory_for_others() {
     let server = Server::start();
     let index_bytes = || -> u64 {
         let stats = text(&server.query("SHOW STATS FOR 'indexes'"));
@@ -84,7 +84,7 @@ fn series_that_come_and_go_leave_room_for_others() {
     };
     let empty = index_bytes();
     let text_of_tag = "long".repeat(100);
-    // Each round alone takes a part of what series may take; all together more than there is.
+    // Each round takes a part of the memory for series; all together take more than there is.
     for round in 0..4 {
         for batch in 0..3 {
             let lines = (0..10_000).map(|number| {
@@ -96,7 +96,7 @@ fn series_that_come_and_go_leave_room_for_others() {
                 let response = server.write(body.as_bytes());
                 match response.status {
                     204 => break,
-                    // The rows of the last batches wait to be flushed.
+                    // Rows of the last batches must be flushed.
                     503 => assert!(begun.elapsed() < ANSWER_LIMIT, "{}", text(&response)),
                     _ => panic!("round {round}: {}", text(&response)),
                 }
@@ -114,7 +114,7 @@ fn series_that_come_and_go_leave_room_for_others() {
     server.is_well();
 }
 
-/// What deletions in one database cost a loader of another: prints rows a second without and with them, in turn.
+/// What deletions in one database cost a loader of another: prints rows per second without and with them, alternately.
 #[test]
 #[ignore = "measures: run it alone, on a quiet machine"]
 #[allow(clippy::print_stdout, reason = "a report")]

@@ -1,5 +1,5 @@
-//! Which web pages may use a server, and by which names it may be called. The rule itself is tested where it is
-//! (`src/server/http/site.rs`).
+//! Which web pages may use a server, and which host names its requests may have. The rules are tested beside their code
+//! (`src/server/http/host_origin.rs`).
 
 use crate::process::Process;
 use crate::{send_with, text};
@@ -14,7 +14,7 @@ fn asked(server: &Process, method: &str, target: &str, headers: &[(&str, &str)])
 }
 
 #[test]
-fn a_page_of_a_stranger_neither_reads_nor_drops_anything() {
+fn a_page_of_another_site_neither_reads_nor_drops_anything() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = Process::start(&directory.path().join("data"), &[]);
     server.query("CREATE DATABASE precious");
@@ -31,7 +31,7 @@ fn a_page_of_a_stranger_neither_reads_nor_drops_anything() {
         // An image, a link, a form that opens a window.
         ("GET", drop, &[("Sec-Fetch-Site", "cross-site"), ("Sec-Fetch-Mode", "no-cors")]),
         ("GET", drop, &[("Sec-Fetch-Site", "same-site")]),
-        // A name of theirs that was made to lead here.
+        // A host name of theirs that resolves to this server.
         ("GET", "/query?q=SHOW+DATABASES", &[("Host", "evil.example:8086")]),
         ("POST", drop, &[("Host", "evil.example"), ("Origin", "http://evil.example")]),
         ("GET", "/ping", &[("Host", "evil.example")]),
@@ -43,7 +43,7 @@ fn a_page_of_a_stranger_neither_reads_nor_drops_anything() {
     let refused = text(&send_with(&server, "GET", drop, &[("Host", "evil.example")]));
     assert!(refused.contains("evil.example") && refused.contains("allowed-hosts"), "{refused}");
     assert!(server.log().contains("who=\"http://evil.example\""), "{}", server.log());
-    // That it runs is told to all, and read by none of them.
+    // Any page may ask whether the server runs, but its browser hides the answer.
     assert_eq!(asked(&server, "GET", "/ping", &[EVIL]), (204, None));
     assert_eq!(asked(&server, "GET", "/health", &[EVIL]), (200, None));
     let port = server.address.port();
@@ -56,7 +56,7 @@ fn a_page_of_a_stranger_neither_reads_nor_drops_anything() {
 }
 
 #[test]
-fn pages_and_names_that_are_allowed_are_answered() {
+fn allowed_pages_and_host_names_are_answered() {
     let directory = tempfile::tempdir().expect("a directory");
     let settings = ["--allowed-origins", GRAFANA.1, "--allowed-hosts", "influxdb,influxdb.example.com"];
     let server = Process::start(&directory.path().join("data"), &settings);
@@ -73,7 +73,7 @@ fn pages_and_names_that_are_allowed_are_answered() {
 }
 
 #[test]
-fn with_authentication_pages_are_answered_as_by_influxdb_unless_they_are_listed() {
+fn with_authentication_all_pages_are_answered_unless_allowed_ones_are_listed() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = Process::start(&directory.path().join("data"), &["--auth-enabled"]);
     let create = "/query?q=CREATE+USER+a+WITH+PASSWORD+%27a%27+WITH+ALL+PRIVILEGES";

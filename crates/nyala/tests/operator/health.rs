@@ -1,9 +1,8 @@
-//! Health: what fails and what is only a warning, and that it passes again.
+//! Health: which problems fail, which are only warnings, and that health passes again.
 
 use crate::process::Process;
+use crate::small_disk::SmallDisk;
 use crate::{send_with, text};
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// The status and body of `/health`.
@@ -62,7 +61,7 @@ fn a_flush_that_fails_is_named_until_one_succeeds() {
     assert!(body["message"].as_str().is_some_and(|words| words.contains("stays in memory")), "{body}");
     assert!(server.metric("nyala_flush_failures_total") > 0);
     assert_eq!(server.metric("nyala_health{check=\"flush\"}"), 2);
-    // Requests are answered, and whoever sends them on may know.
+    // Requests are still answered, and a load balancer may know that.
     assert_eq!(server.status("/ready"), 200);
     assert_eq!(server.number("SELECT count(v) FROM m"), written);
     wait_for("it is logged", &server, || server.log().contains("health: fails check=\"flush\""));
@@ -72,29 +71,10 @@ fn a_flush_that_fails_is_named_until_one_succeeds() {
     assert_eq!(server.number("SELECT count(v) FROM m"), written);
 }
 
-/// A small file system in memory, mounted as long as this lives.
-struct SmallDisk(PathBuf);
-
-impl SmallDisk {
-    /// Nothing where this process may not mount.
-    fn mount(path: &Path) -> Option<SmallDisk> {
-        std::fs::create_dir_all(path).expect("a directory");
-        let mounted =
-            Command::new("mount").args(["-t", "tmpfs", "-o", "size=64m", "tmpfs"]).arg(path).output();
-        mounted.is_ok_and(|output| output.status.success()).then(|| SmallDisk(path.to_owned()))
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
-    }
-}
-
 #[test]
 fn a_disk_that_is_nearly_full_is_a_warning_and_one_that_is_full_fails() {
     let directory = tempfile::tempdir().expect("a directory");
-    let Some(disk) = SmallDisk::mount(&directory.path().join("disk")) else { return };
+    let Some(disk) = SmallDisk::mount(&directory.path().join("disk"), 64) else { return };
     let server = Process::start(&disk.0.join("data"), &["--wal-limit", "4MiB"]);
     server.query("CREATE DATABASE d");
     assert_eq!(server.write(&rows(0)).status, 204);
@@ -112,7 +92,7 @@ fn a_disk_that_is_nearly_full_is_a_warning_and_one_that_is_full_fails() {
     );
     assert!(body["message"].as_str().is_some_and(|words| words.contains("nearly full")), "{body}");
     assert_eq!(server.metric("nyala_health{check=\"disk\"}"), 1);
-    // Now nothing at all is left.
+    // Now the disk is full.
     let rest = std::fs::File::options().append(true).open(&foreign).expect("opened");
     while std::io::Write::write(&mut &rest, &[1; 4096]).is_ok() {}
     drop(rest);

@@ -1,10 +1,10 @@
-//! What is said beside an answer that is hardly the one that was meant.
+//! Hints beside answers that are probably not what the user meant.
 
 use crate::process::Process;
 use crate::{send_with, text};
 
 #[test]
-fn a_text_in_double_quotes_is_told_to_be_a_name() {
+fn a_hint_says_that_text_in_double_quotes_is_a_name() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = Process::start(&directory.path().join("data"), &[]);
     server.query("CREATE DATABASE d");
@@ -34,7 +34,7 @@ fn a_text_in_double_quotes_is_told_to_be_a_name() {
         "SELECT v FROM cpu WHERE v < w",
         "SELECT v FROM cpu WHERE \"hots\" = 'a'",
         "SELECT v FROM nothing WHERE host = \"a\"",
-        // A name of one of the sources.
+        // The name exists in one of the sources.
         "SELECT v FROM cpu, mem WHERE host = \"a\"",
         "SELECT v FROM cpu WHERE host = \"a\"::tag",
         "SELECT v FROM (SELECT v FROM cpu) WHERE host = \"a\"",

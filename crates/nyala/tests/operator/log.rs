@@ -1,4 +1,4 @@
-//! The log: what it says, and that it ends nothing.
+//! The log: what it says, and that errors of writing it end nothing.
 
 use crate::client::{self, percent_encode};
 use crate::process::Process;
@@ -20,7 +20,7 @@ fn a_log_that_cannot_be_written_ends_nothing() {
     server.query("DROP DATABASE d");
     assert_eq!(server.status("/health"), 200);
     assert!(server.stop().success());
-    // Nor is what fails before there is a log told by a panic.
+    // An error before the log exists does not panic either.
     let mut wrong = Command::new(env!("CARGO_BIN_EXE_nyala"));
     let full = std::fs::File::options().write(true).open("/dev/full").expect("opened");
     wrong.args(["serve", "--memory-limit", "1MiB"]).stdin(Stdio::null()).stderr(full);
@@ -28,7 +28,7 @@ fn a_log_that_cannot_be_written_ends_nothing() {
 }
 
 #[test]
-fn a_log_that_is_no_terminal_is_plain_and_begins_with_what_runs() {
+fn a_log_in_a_file_has_no_colours_and_begins_with_version_and_settings() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = Process::start(&directory.path().join("data"), &["--memory-limit", "100MiB"]);
     let log = server.log();
@@ -52,7 +52,7 @@ fn a_log_that_is_no_terminal_is_plain_and_begins_with_what_runs() {
 }
 
 #[test]
-fn what_clients_did_is_told_without_secrets_and_within_a_bound() {
+fn actions_of_clients_are_logged_without_secrets_and_with_a_limit() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = Process::start(&directory.path().join("data"), &["--auth-enabled"]);
     let ask = |login: &str, query: &str| {

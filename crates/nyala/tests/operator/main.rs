@@ -1,12 +1,16 @@
-//! What an operator does and sees: signals, logs, addresses, which pages may use the server. All through the real
+//! What an operator does and sees: signals, logs, settings, web pages that may use the server. All through the real
 //! program.
 
 #[path = "../support/client.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod client;
+#[path = "../support/peers.rs"]
+mod peers;
 #[path = "../support/process.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod process;
+#[path = "../support/small_disk.rs"]
+mod small_disk;
 
 mod browsers;
 mod health;

@@ -1,4 +1,4 @@
-//! Addresses and other settings, and what the server says it is.
+//! Settings: how they are read, printed and documented; and what the server says about itself.
 
 use crate::process::Process;
 use crate::{send_with, text};
@@ -42,7 +42,41 @@ fn addresses_are_understood_as_people_write_them() {
 }
 
 #[test]
-fn the_root_says_what_it_is() {
+fn the_page_of_settings_is_what_the_program_prints() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations/settings.md");
+    let page = config(&["--markdown"]);
+    if std::env::var_os("NYALA_REGENERATE").is_some_and(|value| value == "1") {
+        std::fs::write(path, &page).expect("the page is writable");
+    }
+    let stored = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(stored == page, "write it again: cargo run -- config --markdown > docs/operations/settings.md");
+}
+
+#[test]
+fn every_setting_is_a_key_a_variable_and_a_flag() {
+    let printed = config(&[]);
+    let page = config(&["--markdown"]);
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), &printed).expect("written");
+    assert_eq!(
+        config(&["--config", file.path().to_str().expect("UTF-8")]),
+        printed,
+        "it is read as it is printed"
+    );
+    for line in printed.lines() {
+        let (key, value) = line.split_once(" = ").expect("a key and a value");
+        let variable = format!("NYALA_{}", key.replace('-', "_").to_uppercase());
+        assert!(page.contains(&format!("| `{key}`<br>`{variable}` |")), "{key} is on the page");
+        let value = value.trim_matches('"');
+        let by_flag = config(&[&format!("--{key}={value}")]);
+        assert_eq!(by_flag, printed, "--{key}");
+        let output = Command::new(env!("CARGO_BIN_EXE_nyala")).arg("config").env(variable, value).output();
+        assert_eq!(String::from_utf8_lossy(&output.expect("it runs").stdout), printed, "{key} as a variable");
+    }
+}
+
+#[test]
+fn the_root_path_describes_the_server() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = Process::start(&directory.path().join("data"), &["--auth-enabled"]);
     let answer = send_with(&server, "GET", "/", &[]);
@@ -68,6 +102,6 @@ fn a_connection_that_pauses_too_long_is_closed() {
             stream.read_exact(&mut answer[11..]).expect("the rest of the head");
         }
     }
-    // Nothing more is asked, and the server ends it.
+    // No further request comes, so the server closes the connection.
     assert_eq!(stream.read(&mut [0]).expect("closed"), 0);
 }

@@ -1,4 +1,4 @@
-//! Signals.
+//! Signals: which stop the server, and how fast.
 
 use crate::process::Process;
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// A server with an answer that nobody reads: more than fits into the buffers on the way.
+/// A server with an answer that nobody reads and that does not fit into the buffers on its way.
 fn server_with_an_unread_answer(data_dir: &Path, arguments: &[&str]) -> (Process, TcpStream) {
     let server = Process::start(data_dir, arguments);
     server.query("CREATE DATABASE d");
@@ -36,7 +36,7 @@ fn wait_for_log(server: &Process, words: &str) {
 }
 
 #[test]
-fn signals_that_mean_nothing_end_nothing() {
+fn other_signals_are_ignored() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = Process::start(&directory.path().join("data"), &[]);
     for (signal, told) in [
@@ -55,25 +55,25 @@ fn signals_that_mean_nothing_end_nothing() {
 }
 
 #[test]
-fn a_stop_waits_for_unread_answers_as_long_as_it_is_told() {
+fn a_shutdown_waits_for_unread_answers_up_to_its_timeout() {
     let directory = tempfile::tempdir().expect("a directory");
     let arguments = ["--shutdown-timeout", "300ms"];
     let (mut server, unread) = server_with_an_unread_answer(&directory.path().join("data"), &arguments);
     server.signal("TERM");
     assert!(server.wait().success());
-    assert!(server.log().contains("broken off 300ms after"), "{}", server.log());
+    assert!(server.log().contains("aborted 300ms after"), "{}", server.log());
     drop(unread);
 }
 
 #[test]
-fn a_second_signal_ends_a_stop_and_loses_nothing() {
+fn a_second_signal_ends_a_shutdown_and_loses_nothing() {
     let directory = tempfile::tempdir().expect("a directory");
     let data_dir = directory.path().join("data");
     // Longer than the test waits for the end.
     let (mut server, unread) = server_with_an_unread_answer(&data_dir, &["--shutdown-timeout", "1h"]);
     server.signal("TERM");
     wait_for_log(&server, "a second one ends the server at once");
-    // Those that come together count as one.
+    // Signals that arrive together count as one.
     server.signal("TERM");
     std::thread::sleep(Duration::from_millis(700));
     assert!(!server.log().contains("a second signal"), "{}", server.log());
@@ -86,7 +86,7 @@ fn a_second_signal_ends_a_stop_and_loses_nothing() {
 }
 
 #[test]
-fn a_start_can_be_broken_off() {
+fn a_start_can_be_interrupted() {
     let directory = tempfile::tempdir().expect("a directory");
     let data_dir = directory.path().join("data");
     let mut server = Process::start(&data_dir, &[]);

@@ -1,4 +1,4 @@
-//! The least memory limit: everything works that needs little.
+//! The smallest memory limit: everything works that needs little memory.
 
 use crate::process::Process;
 use std::fmt::Write;
@@ -30,7 +30,7 @@ fn everything_works_at_the_least_memory_limit() {
         "SELECT mean(v), max(v) INTO m5 FROM cpu WHERE time >= 0 AND time < 200000s GROUP BY time(5m), host",
     );
     assert_eq!(written, server.number("SELECT sum(n) FROM (SELECT count(mean) AS n FROM m5 GROUP BY host)"));
-    // Lines that are long each.
+    // Long lines.
     let long = "x".repeat(60_000);
     for number in 0..20 {
         assert_eq!(server.write(&format!("wide s=\"{long}\" {number}")).status, 204);

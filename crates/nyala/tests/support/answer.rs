@@ -1,8 +1,7 @@
-//! A response as the text that a script holds.
+//! Turns a response into the text that a script holds.
 //!
-//! The text is injective where it counts: two responses with different status, different named
-//! headers or different body bytes have different texts. Scripts are compared as text, so what a
-//! reader sees is all that was compared.
+//! Two responses with different status, different named headers or different body bytes have different texts. Scripts
+//! are compared as text, so a reader sees everything that is compared.
 //!
 //! - First the status, then headers: those of `SHOWN` that differ from what every answer has, and
 //!   those that the step asks for.
@@ -32,18 +31,18 @@ const SHOWN: [&str; 13] = [
     "Access-Control-Expose-Headers",
 ];
 
-/// Headers that every answer has with this value. They are shown where they differ, and as `-Name`
-/// where they are missing.
+/// Headers that every answer has with this value. They are shown when they differ, and as `-Name` when they are
+/// missing.
 const USUAL: [(&str, &str); 3] =
     [("Content-Type", "application/json"), ("X-Influxdb-Version", "1.8.10"), ("X-Influxdb-Build", "OSS")];
 
-/// The text of a response. `asked` names headers to show beside the standing ones.
+/// The text of a response. `asked` names further headers to show.
 pub(crate) fn render(response: &Response, asked: &[String]) -> Vec<String> {
     let mut lines = vec![response.status.to_string()];
     for name in SHOWN {
         let usual = USUAL.iter().find(|(n, _)| *n == name).map(|(_, v)| *v);
         match (response.header(name), usual) {
-            // What has no body needs no kind.
+            // An answer without a body needs no content type.
             (None, Some(_)) if name == "Content-Type" && response.body.is_empty() => {}
             (None, Some(_)) => lines.push(format!("-{name}")),
             (Some(value), Some(usual)) if value == usual => {}
@@ -150,7 +149,7 @@ pub(crate) fn brief(lines: Vec<String>) -> Vec<String> {
     brief
 }
 
-/// A readable difference of two texts: what they share at both ends is cut to some lines.
+/// A readable difference of two texts; common lines at both ends are cut.
 pub(crate) fn difference(expected: &[String], actual: &[String]) -> String {
     const CONTEXT: usize = 2;
     const SHOWN_LINES: usize = 24;
@@ -176,8 +175,8 @@ pub(crate) fn difference(expected: &[String], actual: &[String]) -> String {
     text
 }
 
-/// The lines in an order that does not depend on the server's, for the few answers whose order
-/// InfluxDB itself leaves to chance. What joins elements is cut, since it moves with them.
+/// Sorts the lines, for the few answers whose order is random in InfluxDB. Commas between elements are cut, because
+/// they move with the elements.
 pub(crate) fn sorted(lines: &[String]) -> Vec<String> {
     let mut sorted: Vec<String> =
         lines.iter().map(|line| line.trim().trim_end_matches([',', ']', '}']).to_owned()).collect();

@@ -1,8 +1,8 @@
-//! Random writes, deletes, drops and changes of retention against a model: what a killed server must show after it
-//! is started again.
+//! Random writes, deletes, drops and changes of retention, compared with a model: what a killed server must show after
+//! it is started again.
 //!
-//! One thread acts, one request at a time. So when the server goes, every request but the last has its outcome,
-//! and the last one has happened, or not, or (a statement that deletes) in part.
+//! One thread sends one request at a time. So when the server is killed, the outcome of every request but the last is
+//! known. The last one was executed, or not, or (a deletion) in part.
 
 use super::process::Process;
 use rand::Rng;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const MEASUREMENTS: u64 = 3;
 const KEYS: u64 = 4;
-/// Times are so many days: they lie in some shards.
+/// The number of days of all times, which are in several shards.
 const DAYS: i64 = 40;
 const DAY_NS: i64 = 86_400_000_000_000;
 const BATCH_ROWS: u64 = 60;
@@ -22,7 +22,7 @@ const BATCH_ROWS: u64 = 60;
 type Place = (u64, u64, i64);
 type Rows = BTreeMap<Place, i64>;
 
-/// Something that is asked of the server.
+/// A request to the server.
 #[derive(Debug, Clone)]
 enum Act {
     Write(Vec<(Place, i64)>),
@@ -67,7 +67,7 @@ impl Act {
         }
     }
 
-    /// Does it, in measurements whose names begin so; false if the server went before it answered.
+    /// Sends it, for measurements with this prefix; false if the server ended before it answered.
     fn perform(&self, server: &Process, prefix: &str) -> bool {
         let (target, body) = match self {
             Act::Write(written) => {
@@ -94,7 +94,7 @@ impl Act {
         };
         let answer = loop {
             match server.send("POST", &target, body.as_bytes()) {
-                // Memory is full: the server says when to come again.
+                // Memory is full: the server says when to retry.
                 Ok(answer) if answer.status == 503 => std::thread::sleep(Duration::from_millis(20)),
                 Ok(answer) => break answer,
                 Err(_) => return false,
@@ -103,7 +103,7 @@ impl Act {
         let said = String::from_utf8_lossy(&answer.body).into_owned();
         let fits = match self {
             Act::Write(_) => answer.status == 204,
-            // What is not there need not be removed.
+            // What does not exist need not be removed.
             _ => answer.status == 200 && (!said.contains("\"error\"") || said.contains("not found")),
         };
         assert!(fits, "{self:?} was answered with {}: {said}", answer.status);
@@ -119,7 +119,7 @@ fn statement(text: &str) -> (String, String) {
 pub(crate) struct Churn {
     prefix: String,
     rows: Rows,
-    /// What the server was about when it went.
+    /// The request that was not answered when the server ended.
     last: Option<Act>,
     number: i64,
 }
@@ -129,13 +129,13 @@ impl Churn {
         Churn::named(server, "m")
     }
 
-    /// One of several, in measurements whose names begin so.
+    /// One of several models, with its own prefix of measurements.
     pub(crate) fn named(server: &Process, prefix: &str) -> Churn {
         server.query("CREATE DATABASE churn");
         Churn { prefix: prefix.to_owned(), rows: Rows::new(), last: None, number: 0 }
     }
 
-    /// Acts once; the server stays.
+    /// Sends one request to a server that stays.
     pub(crate) fn act_once(&mut self, server: &Process, random: &mut SmallRng) {
         self.number += 1;
         let act = Act::random(random, self.number);
@@ -169,7 +169,7 @@ impl Churn {
         assert!(found == expected, "{text}: {found:?}, not {expected:?}");
     }
 
-    /// Acts until the server goes.
+    /// Sends requests until the server ends.
     pub(crate) fn act(&mut self, server: &Process, random: &mut SmallRng) {
         loop {
             self.number += 1;
@@ -182,7 +182,7 @@ impl Churn {
         }
     }
 
-    /// Compares with what the server shows, and goes on from there.
+    /// Compares with what the server shows, and continues from there.
     pub(crate) fn check(&mut self, server: &Process) {
         let found = read(server, &self.prefix);
         let mut after = self.rows.clone();
@@ -191,7 +191,7 @@ impl Churn {
             last.apply(&mut after);
         }
         match &last {
-            // Half a batch would be neither.
+            // Half a batch would be neither state.
             None | Some(Act::Write(_)) => assert!(
                 found == self.rows || found == after,
                 "{}",

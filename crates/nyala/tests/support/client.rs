@@ -1,9 +1,10 @@
 //! A blocking HTTP client that sends exactly the bytes a script names.
 //!
-//! One connection per request and `Connection: close`: the end of the answer is the end of the
-//! stream, so a truncated or mis-framed body shows as an error instead of as a wait. Written here
-//! because client libraries normalise what these tests are about (header case, chunks, bodies).
+//! Each request has its own connection with `Connection: close`, so that a truncated or wrongly framed body is an error
+//! and not a wait. Client libraries are no use here, because they normalise what these tests check (header case,
+//! chunks, bodies).
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,13 +13,13 @@ use std::time::Duration;
 /// Longer than any query of the scripts takes on a busy machine, short enough to end a hang.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// An address that nothing listens at, for a server. Its port is none of those that the system gives to whoever asks
-/// for any, from 32 768 on: somebody's connection could have it before the server does.
+/// A free address for a server. Its port is below the range from 32 768 on that the system assigns to connections,
+/// because one of those could take it before the server does.
 pub(crate) fn free_address() -> SocketAddr {
     const PORTS: std::ops::Range<u32> = 10_000..30_000;
     static NEXT: AtomicU32 = AtomicU32::new(0);
     loop {
-        // Far from those of another test's process.
+        // Other test processes begin at other numbers.
         let number = std::process::id() % 200 * 100 + NEXT.fetch_add(1, Ordering::Relaxed);
         let port = PORTS.start + number % (PORTS.end - PORTS.start);
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port as u16));
@@ -28,7 +29,7 @@ pub(crate) fn free_address() -> SocketAddr {
     }
 }
 
-/// What is sent: everything that a script can vary.
+/// A request: everything that a script can vary.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) method: String,
@@ -37,7 +38,7 @@ pub(crate) struct Request {
     pub(crate) body: Vec<u8>,
 }
 
-/// What came back, with transfer and content encodings undone.
+/// An answer, after transfer and content encodings were decoded.
 #[derive(Clone, Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
@@ -156,7 +157,7 @@ fn unchunk(mut rest: &[u8]) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Packs a body as clients do that send `Content-Encoding: gzip`.
+/// Compresses a body as clients do that send `Content-Encoding: gzip`.
 pub(crate) fn gzip(body: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(body).expect("writing to memory cannot fail");
@@ -177,31 +178,11 @@ fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
 
 /// Percent-encodes everything but unreserved characters, for URLs and forms.
 pub(crate) fn percent_encode(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for &byte in text.as_bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                encoded.push(byte as char);
-            }
-            _ => encoded.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    encoded
+    const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+    utf8_percent_encode(text, ESCAPED).to_string()
 }
 
-/// Undoes percent-encoding; a `%` that starts none stays.
+/// Decodes percent-encoding; a `%` that begins no escape stays.
 pub(crate) fn percent_decode(text: &str) -> Vec<u8> {
-    let bytes = text.as_bytes();
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let code = bytes
-            .get(at + 1..at + 3)
-            .filter(|_| bytes[at] == b'%')
-            .and_then(|hex| std::str::from_utf8(hex).ok())
-            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        decoded.push(code.unwrap_or(bytes[at]));
-        at += if code.is_some() { 3 } else { 1 };
-    }
-    decoded
+    percent_decode_str(text).collect()
 }

@@ -86,10 +86,10 @@ pub(crate) fn repeat(text: &str) -> Result<String, String> {
     Ok(repeated)
 }
 
-/// The times near now that one run of a script has used.
+/// The times near now that a run of a script used.
 pub(crate) struct Clock {
     hour_ns: i64,
-    /// Numbers that stand in requests, with the words that stand for them in answers.
+    /// Numbers in requests, and the words that replace them in answers.
     used: BTreeMap<String, String>,
 }
 
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formulas_work_from_left_to_right() {
+    fn formulas_are_computed_from_left_to_right() {
         assert_eq!(expand("h{i%20} {i/20*60+1000}", 45).unwrap(), "h5 1120");
         assert_eq!(expand("{r1%100}", 7), expand("{r1%100}", 7));
         assert_ne!(expand("{r1}", 7), expand("{r2}", 7));
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_hidden_again() {
+    fn times_are_replaced_by_words() {
         let mut clock = Clock::new();
         let filled = clock.fill("m v=1 ${now-90m}").unwrap();
         assert!(!filled.contains('$'));

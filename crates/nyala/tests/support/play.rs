@@ -14,7 +14,7 @@ use super::server::{Program, Server};
 /// Lines per request of a `generate` step: as Telegraf and the benchmark send them.
 const BATCH_LINES: u64 = 5_000;
 
-/// What playing one script gave.
+/// The outcome of one script.
 pub(crate) struct Outcome {
     pub(crate) name: String,
     pub(crate) steps: usize,
@@ -22,7 +22,7 @@ pub(crate) struct Outcome {
     pub(crate) failures: Vec<String>,
     /// One text per step that got no answer at all; these are among the failures too.
     pub(crate) errors: Vec<String>,
-    /// The answers, step by step; `None` where a step has none.
+    /// The answers, step by step; `None` for a step without one.
     pub(crate) answers: Vec<Option<Vec<String>>>,
 }
 
@@ -83,8 +83,8 @@ fn play(program: &Program, script: &Script) -> Outcome {
     outcome
 }
 
-/// nyala tells more about a refused write than InfluxDB does, in members behind `error`: line, column,
-/// what was expected. They are cut here; their own test is elsewhere.
+/// Cuts the members of an error of a write that nyala adds to InfluxDB's: line, column, what was expected. They have
+/// their own test.
 fn without_further_members(body: Vec<u8>) -> Vec<u8> {
     const START: &[u8] = b"{\"error\":\"";
     if !body.starts_with(START) {

@@ -1,4 +1,4 @@
-//! The real program in a process of its own: started with any settings, asked over HTTP, stopped or killed.
+//! The real program as a process: started with any settings, used over HTTP, stopped or killed.
 
 use super::client::{self, Request, Response, percent_encode};
 use std::fs::File;
@@ -15,12 +15,12 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a server and does not wait for it. Its log goes beside its data.
+    /// Starts a server without waiting for it. Its log is written beside its data.
     pub(crate) fn spawn(data_dir: &Path, arguments: &[&str]) -> Process {
         Self::spawn_in(data_dir, arguments, &[])
     }
 
-    /// The same with variables.
+    /// The same with environment variables.
     pub(crate) fn spawn_in(data_dir: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Process {
         let address = client::free_address();
         let number = address.port();
@@ -28,7 +28,7 @@ impl Process {
         Self::spawn_logging(data_dir, address, arguments, variables, log)
     }
 
-    /// The same with the log somewhere; it is removed at the end unless it is a device.
+    /// The same with another file for the log, which is removed at the end unless it is a device.
     pub(crate) fn spawn_logging(
         data_dir: &Path,
         address: SocketAddr,
@@ -68,7 +68,7 @@ impl Process {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// The status of a GET; 0 where there is no answer.
+    /// The status of a GET; 0 when there is no answer.
     pub(crate) fn status(&self, target: &str) -> u16 {
         self.send("GET", target, b"").map_or(0, |response| response.status)
     }
@@ -95,7 +95,7 @@ impl Process {
         serde_json::from_slice(&response.body).unwrap_or_else(|error| panic!("{text}: {error}"))
     }
 
-    /// The number that a query answers with in its first row, beside the time; 0 without rows.
+    /// The number in the first row of a query, beside the time; 0 without rows.
     pub(crate) fn number(&self, text: &str) -> i64 {
         let answer = self.query(text);
         let result = &answer["results"][0];
@@ -111,8 +111,7 @@ impl Process {
         found.unwrap_or_else(|| panic!("no metric {name}"))
     }
 
-    /// The most memory that was resident so far, as it would be of a program built for use: the code of one that is not
-    /// optimised takes 11 MiB more, which no limit allows for.
+    /// The peak of resident memory, corrected to that of an optimised build: unoptimised code takes 11 MiB more.
     pub(crate) fn peak_resident_bytes(&self) -> u64 {
         const OPTIMISED_CODE_KIB: u64 = 14 << 10;
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("readable");
@@ -138,7 +137,7 @@ impl Process {
 
     /// Kills the process as `kill -9` does, and waits until it is gone.
     pub(crate) fn kill(&mut self) {
-        // Gone already is as good.
+        // It may have ended already.
         let _ = self.child.kill();
         self.child.wait().expect("gone");
     }
@@ -151,7 +150,7 @@ impl Process {
         self.wait()
     }
 
-    /// Waits for a process that ends by itself.
+    /// Waits until the process ends by itself.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         let begun = Instant::now();
         loop {

@@ -1,8 +1,9 @@
-//! Prometheus' remote read as text, for scripts: the request's lines to its bytes, the answer's bytes to lines.
+//! Prometheus remote read as text, for scripts: converts the lines of a request to bytes, and the bytes of an answer to
+//! lines.
 //!
-//! A line `read 1000 2000` begins a query over these milliseconds; a line `name = value` (`!=`, `=~`, `!~`) behind it
-//! is a matcher. An answer has a line per series and, indented, one per sample; the messages are written anew here, so
-//! that nyala's own cannot be wrong in the same way.
+//! A line `read 1000 2000` begins a query over these milliseconds; a line `name = value` (`!=`, `=~`, `!~`) after it is
+//! a matcher. An answer has a line per series and an indented line per sample. The messages are defined again here, so
+//! that an error in nyala's definitions is noticed.
 
 use super::client::Response;
 use prost::Message;
@@ -83,7 +84,7 @@ pub(crate) fn packed(text: &str) -> Result<Vec<u8>, String> {
             }
             ([name, operator, value], Some(query)) => {
                 let kind = KINDS.iter().position(|kind| kind == operator);
-                // Another number is one that no server knows.
+                // Other numbers are unknown to every server.
                 let kind = kind.unwrap_or(KINDS.len()) as i32;
                 query.matchers.push(Matcher { kind, name: (*name).into(), value: (*value).into() });
             }
@@ -103,7 +104,7 @@ pub(crate) fn packed_samples(labels: &[(&str, &str)], samples: impl Iterator<Ite
     snap::raw::Encoder::new().compress_vec(&request.encode_to_vec()).expect("it packs")
 }
 
-/// Puts the text of a packed answer in the place of its bytes.
+/// Replaces the bytes of a compressed answer with its text.
 pub(crate) fn unpack(response: &mut Response) -> Result<(), String> {
     if response.header("Content-Encoding") != Some("snappy") {
         return Ok(());

@@ -1,8 +1,7 @@
-//! The script files: parsing, and rewriting of their expected parts.
+//! Parses script files, and rewrites their expected answers.
 //!
-//! The format is described in `testdata/influx/README.md`. A step keeps the lines of its file that
-//! hold its expected answer, so that rewriting touches nothing else: comments, inputs and the
-//! answers that nyala is allowed to give instead stay as they were written.
+//! `testdata/influx/README.md` describes the format. A step knows the lines of its expected answer, so that rewriting
+//! changes nothing else: comments, inputs and the answers that nyala may give instead stay.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -49,11 +48,11 @@ pub(crate) struct Step {
     pub(crate) masks: Vec<Regex>,
     pub(crate) input: Vec<String>,
     pub(crate) expected: Vec<String>,
-    /// Where nyala differs on purpose: the reason, and its own answer.
+    /// If nyala differs on purpose: the reason, and its own answer.
     pub(crate) deviation: Option<(String, Vec<String>)>,
-    /// The lines that `expected` came from, counted from 0; empty at the place where they belong.
+    /// The lines of `expected`, counted from 0; an empty range at the place where they belong.
     expected_lines: Range<usize>,
-    /// Whether `---` already stands before them.
+    /// Whether `---` is already before them.
     has_separator: bool,
 }
 

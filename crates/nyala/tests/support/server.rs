@@ -1,4 +1,4 @@
-//! The two programs under test, each in its own directory, on loopback, on a free port.
+//! Runs the two programs under test, each in its own directory and on a free loopback port.
 
 use std::fs::File;
 use std::net::SocketAddr;
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use super::client::{self, Request, Response};
 
-/// Bounds the wait for `/health`; both are there in well under a second on an idle machine.
+/// The longest wait for `/health`; on an idle machine both programs are ready in much less than a second.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// What is started.
+/// A program under test.
 #[derive(Clone, Debug)]
 pub(crate) enum Program {
     /// The binary of this package.
@@ -19,6 +19,11 @@ pub(crate) enum Program {
     /// InfluxDB's server at that path.
     Influx(PathBuf),
 }
+
+/// The peer of most tests, and how to get it.
+pub(crate) const INFLUXD: &str = "InfluxDB 1.8.10";
+pub(crate) const INFLUXD_REMEDY: &str =
+    "go install github.com/influxdata/influxdb/cmd/influxd@v1.8.10, or set NYALA_INFLUXD";
 
 /// Finds InfluxDB's server: `NYALA_INFLUXD`, the search path, Go's usual place.
 pub(crate) fn find_influxd() -> Option<Program> {
@@ -90,7 +95,7 @@ impl Drop for Server {
     }
 }
 
-/// `go install` leaves out the version that InfluxDB's own builds are given.
+/// The version that InfluxDB's own builds have; builds by `go install` have none.
 fn name_version(response: &mut Response) {
     for (name, value) in &mut response.headers {
         if name == "X-Influxdb-Version" && value == "unknown" {
@@ -108,7 +113,7 @@ fn launch(
     directory: &Path,
     settings: &[(String, String)],
 ) -> Result<(Child, SocketAddr), String> {
-    // Another process may take the port between its choice and its use: then another is tried.
+    // Another process may take the port before it is used: then another port is tried.
     let mut last = String::new();
     for _ in 0..3 {
         match launch_once(program, directory, settings) {
@@ -155,7 +160,7 @@ fn launch_once(
             let mut command = Command::new(env!("CARGO_BIN_EXE_nyala"));
             command.arg("serve").arg("--data-dir").arg(&data);
             command.arg("--http-bind").arg(address.to_string());
-            // As InfluxDB does it always.
+            // InfluxDB always does this.
             command.args(["--allowed-origins", "*"]);
             command
         }
@@ -168,10 +173,10 @@ fn launch_once(
                 .env("INFLUXDB_DATA_WAL_DIR", data.join("wal"))
                 .env("INFLUXDB_META_DIR", data.join("meta"))
                 .env("INFLUXDB_REPORTING_DISABLED", "true")
-                // It shares a query's series out to this many workers, and where times are equal the
-                // answer depends on who has which.
+                // InfluxDB distributes a query's series to this many workers; with equal times the answer depends on
+                // the distribution.
                 .env("GOMAXPROCS", "2")
-                // Its own statistics would show in SHOW DATABASES after some seconds.
+                // Its own statistics would appear in SHOW DATABASES after some seconds.
                 .env("INFLUXDB_MONITOR_STORE_ENABLED", "false");
             command
         }

@@ -1,7 +1,7 @@
-//! Query answers as CSV, in InfluxDB's form: a line of names before the rows of each statement and wherever the
-//! columns change, and the result series in the first two columns of every row.
+//! Answers as CSV, in InfluxDB's form: a line of names before the rows of each statement and before rows with other
+//! columns. The first two columns of every row name the result series.
 //!
-//! A statement without rows leaves nothing behind, and neither does one that failed.
+//! A statement without rows writes nothing, and neither does one that failed.
 
 use super::number::{push_integer, push_unsigned};
 use super::time::Epoch;
@@ -12,25 +12,25 @@ use std::io::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// An answer in the making; for its calls see [`super::Writer`].
+/// Writes an answer; for its calls see [`super::Writer`].
 pub struct CsvAnswer {
     epoch: Epoch,
     pub(super) out: Vec<u8>,
-    /// Where in `out` the statement at hand begins; `None` when its beginning was taken.
+    /// Where in `out` the current statement begins; `None` when its beginning was taken.
     statement_start: Option<usize>,
     /// The columns of the last line of names.
     names: Option<Names>,
-    /// Whether there are lines already, so that an empty one stands before the next names; and the same as it
-    /// was before the statement at hand.
+    /// Whether there are lines already, so that an empty line comes before the next names; and the same before the
+    /// current statement.
     has_lines: (bool, bool),
     broken: Option<String>,
 }
 
-/// The name of the time column, if there is one, and those of the others.
+/// The name of the time column, if there is one, and of the other columns.
 type Names = (Option<Arc<str>>, Arc<[String]>);
 
 impl CsvAnswer {
-    /// An empty answer, whose times count nanoseconds unless another unit is asked for.
+    /// An empty answer; times are in nanoseconds unless another unit is asked for.
     pub fn new(epoch: Option<Epoch>) -> Self {
         Self {
             epoch: epoch.unwrap_or(Epoch::NANOSECONDS),
@@ -46,9 +46,9 @@ impl CsvAnswer {
         self.out.len()
     }
 
-    pub(super) fn take(&mut self, room: Vec<u8>) -> Vec<u8> {
+    pub(super) fn take(&mut self, buffer: Vec<u8>) -> Vec<u8> {
         self.statement_start = None;
-        std::mem::replace(&mut self.out, room)
+        std::mem::replace(&mut self.out, buffer)
     }
 
     pub(super) fn broken(&self) -> Option<&str> {
@@ -111,7 +111,7 @@ impl CsvAnswer {
     }
 }
 
-/// The tags of a series as line protocol writes them; those without a value are left out.
+/// The tags of a series as in line protocol, without empty values.
 fn tags_text<'a>(tags: impl Iterator<Item = (&'a str, &'a str)>) -> String {
     let mut text = String::new();
     let push_escaped = |text: &mut String, part: &str| {
@@ -155,7 +155,7 @@ fn push_cell(out: &mut Vec<u8>, column: &Column, row: usize, instead: Option<&Sc
     }
 }
 
-/// A float without an exponent, however long.
+/// Appends a float without an exponent, even if that is long.
 fn push_float(out: &mut Vec<u8>, value: f64) {
     if value.is_infinite() {
         return out.extend_from_slice(if value > 0.0 { b"+Inf" } else { b"-Inf" });
@@ -163,7 +163,7 @@ fn push_float(out: &mut Vec<u8>, value: f64) {
     write!(out, "{value}").expect("writing to memory does not fail");
 }
 
-/// Appends a field, in quotes where Go's writer of CSV sets them.
+/// Appends a field, quoted as Go's CSV writer does.
 pub(super) fn push_field(out: &mut Vec<u8>, text: &str) {
     let needs_quotes = text == "\\."
         || text.bytes().any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r'))

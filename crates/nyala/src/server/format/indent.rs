@@ -1,17 +1,17 @@
-//! JSON made readable: indented by four spaces, as Go's encoder does.
+//! Indents JSON by four spaces, as Go's encoder does.
 
-/// Indents JSON that comes in pieces.
+/// Indents JSON that arrives in segments.
 #[derive(Default)]
 pub struct Indenter {
     depth: usize,
     in_string: bool,
     escaped: bool,
-    /// Whether an object or array was opened and nothing in it was seen yet: empty ones stay on a line.
+    /// Whether the last byte opened an object or array: empty ones stay on one line.
     opened: bool,
 }
 
 impl Indenter {
-    /// The next piece, indented.
+    /// Indents the next segment.
     pub fn indent(&mut self, json: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(json.len() * 2);
         for byte in json {
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_are_indented_as_the_whole_is() {
+    fn segments_are_indented_like_the_whole() {
         let json = br#"{"a":[{},[],{"b\"{":[1,"x"]}],"c":null}"#;
         let whole = Indenter::default().indent(json);
         let text = "{\n    \"a\": [\n        {},\n        [],\n        {\n            \"b\\\"{\": [\n                1,\n                \"x\"\n            ]\n        }\n    ],\n    \"c\": null\n}";

@@ -1,15 +1,15 @@
-//! Query answers in InfluxDB's JSON, streamed: frames of one result series become one `series` object, or
-//! several partial ones when the answer is chunked.
+//! Answers in InfluxDB's JSON, as a stream: frames of one result series become one `series` object, or several partial
+//! objects when the answer is chunked.
 //!
-//! The answer is one document, or one per chunk. What of the document at hand is still here can be taken back
-//! when it turns out that it cannot be finished; what is on its way to the client cannot.
+//! The answer is one document, or one per chunk. When the current document cannot be finished, the part that was not
+//! sent yet can be replaced; the part that was sent cannot.
 
-use super::names::WrittenNames;
+use super::column_names::CachedNames;
+use super::json_string::push_string;
 use super::number::{push_float, push_integer, push_next_integer, push_unsigned};
 use super::series::{SeriesName, SeriesWriter};
-use super::tags::WrittenTags;
-use super::text::push_string;
-use super::time::{Epoch, WrittenTimes};
+use super::tags::CachedTags;
+use super::time::{CachedTimes, Epoch};
 use arrow_array::{Array, Float64Array, Int64Array};
 use nyala_exec::column::list;
 use nyala_exec::tag::TagColumn;
@@ -20,45 +20,44 @@ use std::sync::Arc;
 /// How an answer is written.
 #[derive(Debug, Clone, Copy)]
 pub struct JsonOptions {
-    /// Times as numbers in this unit; else in RFC 3339.
+    /// The unit of times as numbers; otherwise times are in RFC 3339.
     pub epoch: Option<Epoch>,
     /// Rows of each chunk of a chunked answer.
     pub chunk_rows: Option<usize>,
 }
 
-/// An answer in the making. Calls per statement: `begin_statement`, then `frame`s, then one of
-/// `end_statement…` or `fail_statement`; at last `finish`.
+/// Writes an answer; for its calls see [`super::Writer`].
 pub struct JsonAnswer {
     options: JsonOptions,
     pub(super) out: Vec<u8>,
-    /// Where in `out` the document at hand begins; `None` when its beginning was taken.
+    /// Where in `out` the current document begins; `None` when its beginning was taken.
     document_start: Option<usize>,
-    /// Where in `out` the statement at hand begins, likewise.
+    /// Where in `out` the current statement begins, likewise.
     statement_start: Option<usize>,
     statement: usize,
     statements: usize,
     zone: Option<Zone>,
     open: Option<OpenSeries>,
-    /// Whether the statement at hand has a series already, or in a chunked answer the document.
+    /// Whether the current statement has a series already; in a chunked answer, whether the current document has one.
     has_series: bool,
-    /// A value of the document at hand that JSON cannot hold.
+    /// A value of the current document that JSON cannot express.
     unsupported: Option<f64>,
     broken: Option<String>,
-    /// How the cells of a sheet are written, for the frames that share it.
+    /// How the cells of a sheet are written; frames of the same sheet share it.
     cells: Option<(Arc<Sheet>, Vec<Cells>)>,
-    /// Neighbouring tags of that sheet.
-    tags: Vec<WrittenTags>,
-    times: WrittenTimes,
-    names: WrittenNames,
+    /// Adjacent tag columns of that sheet.
+    tags: Vec<CachedTags>,
+    times: CachedTimes,
+    names: CachedNames,
 }
 
-/// Some cells of each row.
+/// How some cells of each row are written.
 enum Cells {
-    /// Tags, by the row's series, of which group of [`JsonAnswer::tags`].
+    /// Tags, by the row's series: the index into [`JsonAnswer::tags`].
     Tags(TagColumn, usize),
-    /// Integers without a gap.
+    /// Integers without null.
     Integers(Int64Array),
-    /// Floats without a gap.
+    /// Floats without null.
     Floats(Float64Array),
     /// Any column.
     Of(Column),
@@ -87,8 +86,8 @@ impl JsonAnswer {
             broken: None,
             cells: None,
             tags: Vec::new(),
-            times: WrittenTimes::default(),
-            names: WrittenNames::default(),
+            times: CachedTimes::default(),
+            names: CachedNames::default(),
         }
     }
 
@@ -97,27 +96,26 @@ impl JsonAnswer {
         self.options.chunk_rows.is_some()
     }
 
-    /// Bytes written and not yet taken.
+    /// How many bytes can be taken.
     pub fn len(&self) -> usize {
         self.out.len()
     }
 
-    /// Takes what was written so far: finished documents if there are any, else the part of one. What follows is
-    /// written in an empty room.
-    pub fn take(&mut self, mut room: Vec<u8>) -> Vec<u8> {
+    /// Takes what was written so far: finished documents, or else the beginning of one. Continues in an empty buffer.
+    pub fn take(&mut self, mut buffer: Vec<u8>) -> Vec<u8> {
         match self.document_start {
             Some(start) if start > 0 => {
                 self.document_start = Some(0);
                 self.statement_start = self.statement_start.and_then(|at| at.checked_sub(start));
-                room.extend_from_slice(&self.out[start..]);
+                buffer.extend_from_slice(&self.out[start..]);
                 self.out.truncate(start);
             }
             _ => (self.document_start, self.statement_start) = (None, None),
         }
-        std::mem::replace(&mut self.out, room)
+        std::mem::replace(&mut self.out, buffer)
     }
 
-    /// Why the answer cannot be finished, although its beginning was taken.
+    /// Why the answer cannot be finished, although its beginning was already taken.
     pub fn broken(&self) -> Option<&str> {
         self.broken.as_deref()
     }
@@ -127,8 +125,8 @@ impl JsonAnswer {
         self.statement = number;
         self.zone = zone;
         if number > 0 {
-            // Those before may be of another zone.
-            self.times = WrittenTimes::default();
+            // Cached times may be of another zone.
+            self.times = CachedTimes::default();
         }
         self.has_series = false;
         self.statement_start = Some(self.out.len());
@@ -145,7 +143,7 @@ impl JsonAnswer {
         push_unsigned(&mut self.out, self.statement as u64);
     }
 
-    /// How the cells of a sheet's rows are written: neighbouring tags at once.
+    /// How the cells of a sheet's rows are written: adjacent tags are written together.
     fn cells_of(&mut self, sheet: &Sheet) -> Vec<Cells> {
         let mut cells: Vec<Cells> = Vec::with_capacity(sheet.columns.len());
         let mut columns = &*sheet.columns;
@@ -161,7 +159,7 @@ impl JsonAnswer {
                         sheet.columns[sheet.columns.len() - columns.len() - 1..].split_at(others + 1);
                     columns = rest;
                     if self.tags.len() == tag_groups {
-                        self.tags.push(WrittenTags::default());
+                        self.tags.push(CachedTags::default());
                     }
                     self.tags[tag_groups].be_of(group);
                     tag_groups += 1;
@@ -272,8 +270,8 @@ impl JsonAnswer {
         self.end_result();
     }
 
-    /// Ends the results of a statement with an error, instead of what it has shown since the last chunk. If that
-    /// was taken already, the answer is broken.
+    /// Replaces what the statement wrote since the last chunk with an error. If some of that was already taken, the
+    /// answer is broken.
     pub fn fail_statement(&mut self, message: &str) {
         let start = if self.is_chunked() { self.document_start } else { self.statement_start };
         let Some(start) = start else {
@@ -379,7 +377,7 @@ impl SeriesWriter for JsonAnswer {
     }
 }
 
-/// Appends a float, or remembers one that JSON cannot hold.
+/// Appends a float, or remembers one that JSON cannot express.
 fn push_finite(out: &mut Vec<u8>, value: f64, unsupported: &mut Option<f64>) {
     if value.is_finite() {
         push_float(out, value);

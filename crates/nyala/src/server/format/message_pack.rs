@@ -1,7 +1,7 @@
-//! Query answers as MessagePack, in InfluxDB's form: the members of its JSON, times as extension 5.
+//! Answers as MessagePack, in InfluxDB's form: the members of its JSON, and times as extension 5.
 //!
-//! MessagePack tells the length of a list before its elements, so a document is gathered with holes where lengths
-//! belong, and put together when it is whole. An answer that is not chunked is therefore held in memory.
+//! In MessagePack, the length of a list comes before its elements. So a document is written with holes for lengths,
+//! which are filled when it is complete. An answer that is not chunked is therefore held in memory.
 
 use super::series::{SeriesName, SeriesWriter};
 use super::time::Epoch;
@@ -13,26 +13,26 @@ use std::ops::Range;
 /// The extension that holds a time: seconds (i64) and nanoseconds (i32), big-endian.
 const TIME_EXTENSION: u8 = 5;
 
-/// An answer in the making; for its calls see [`super::Writer`].
+/// Writes an answer; for its calls see [`super::Writer`].
 pub struct MessagePackAnswer {
     epoch: Option<Epoch>,
     /// Rows of each chunk of a chunked answer.
     chunk_rows: Option<usize>,
-    /// Whole documents.
+    /// Complete documents.
     pub(super) done: Vec<u8>,
-    /// The results of the document at hand, without the lengths in `holes`.
+    /// The results of the current document, without the lengths in `holes`.
     out: Vec<u8>,
     holes: Vec<Hole>,
     results: u32,
-    /// The lengths of `out` and `holes` when the statement at hand began.
+    /// The lengths of `out` and `holes` when the current statement began.
     statement_start: (usize, usize),
     statement: usize,
-    /// The result at hand, if it was begun.
+    /// The current result, if it has begun.
     result: Option<OpenResult>,
     series: Option<OpenSeries>,
 }
 
-/// A length that belongs into `out`.
+/// A length to be inserted into `out`.
 struct Hole {
     at: usize,
     kind: Kind,
@@ -85,13 +85,13 @@ impl MessagePackAnswer {
         self.done.len()
     }
 
-    /// Bytes of the document that is not whole yet.
+    /// Bytes of the document that is not complete yet.
     pub(super) fn held_bytes(&self) -> usize {
         self.out.len() + self.holes.len() * size_of::<Hole>()
     }
 
-    pub(super) fn take(&mut self, room: Vec<u8>) -> Vec<u8> {
-        std::mem::replace(&mut self.done, room)
+    pub(super) fn take(&mut self, buffer: Vec<u8>) -> Vec<u8> {
+        std::mem::replace(&mut self.done, buffer)
     }
 
     pub(super) fn begin_statement(&mut self, number: usize) {
@@ -139,7 +139,7 @@ impl MessagePackAnswer {
         }
     }
 
-    /// Puts the document together.
+    /// Completes the document by filling its holes.
     fn end_document(&mut self) {
         let done = &mut self.done;
         push_length(done, Kind::Map, 1);
@@ -165,7 +165,7 @@ impl MessagePackAnswer {
         self.end_result();
     }
 
-    /// The message stands before the series.
+    /// The message comes before the series.
     pub(super) fn end_statement_with_warning(&mut self, text: &str) {
         self.close_series(false);
         if self.result.is_none() {
@@ -192,7 +192,7 @@ impl MessagePackAnswer {
         self.end_result();
     }
 
-    /// Takes back what was written of the result at hand, so that another can stand in its place.
+    /// Removes the current result, so that another can replace it.
     fn restart_result(&mut self) {
         self.out.truncate(self.statement_start.0);
         self.holes.truncate(self.statement_start.1);
@@ -330,7 +330,7 @@ fn push_float(out: &mut Vec<u8>, value: f64) {
     out.extend_from_slice(&value.to_be_bytes());
 }
 
-/// An integer in the shortest signed form that InfluxDB's encoder knows.
+/// Appends an integer in the shortest signed form that InfluxDB's encoder uses.
 fn push_integer(out: &mut Vec<u8>, value: i64) {
     if let Ok(small @ -32..) = i8::try_from(value) {
         out.push(small as u8);
@@ -348,7 +348,7 @@ fn push_integer(out: &mut Vec<u8>, value: i64) {
     }
 }
 
-/// An integer in the shortest unsigned form.
+/// Appends an integer in the shortest unsigned form.
 fn push_unsigned(out: &mut Vec<u8>, value: u64) {
     if let Ok(small @ ..=0x7f) = u8::try_from(value) {
         out.push(small);
@@ -400,7 +400,7 @@ fn push_length(out: &mut Vec<u8>, kind: Kind, length: u32) {
     }
 }
 
-/// A map that holds nothing but an error.
+/// Appends a map that holds only an error.
 pub(super) fn push_error(out: &mut Vec<u8>, message: &str) {
     push_length(out, Kind::Map, 1);
     push_text(out, "error");

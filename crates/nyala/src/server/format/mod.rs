@@ -1,21 +1,21 @@
-//! Answers as clients read them, written straight from columns.
+//! Formats of answers, written directly from columns.
 
+mod accept;
+mod column_names;
 mod csv;
 mod indent;
 pub mod json;
-mod kind;
+mod json_string;
 mod message_pack;
-mod names;
 mod number;
 mod series;
 mod tags;
-mod text;
 mod time;
 
+pub use accept::Format;
 pub use indent::Indenter;
 pub use json::{JsonAnswer, JsonOptions};
-pub use kind::Format;
-pub use text::push_string;
+pub use json_string::push_string;
 pub use time::{Epoch, push_rfc3339};
 
 use csv::CsvAnswer;
@@ -24,35 +24,35 @@ use nyala_exec::{Chunks, Frame, Zone};
 use series::SeriesWriter;
 use std::ops::Range;
 
-/// An answer in the making, as it is sent: to begin and end it is up to the language that answers.
-pub trait Draft {
+/// Writes the result of a query as text. How an answer begins and ends is up to the query language.
+pub trait ResultWriter {
     /// Writes some rows of a frame.
     fn frame(&mut self, frame: &Frame, rows: Range<usize>, chunks: Chunks);
 
-    /// Ends the series of a frame for good, although it has more rows: it is marked as partial.
+    /// Ends the series of a frame although it has more rows, and marks it as partial.
     fn cut(&mut self, frame: &Frame);
 
-    /// Bytes that can be taken.
+    /// How many bytes can be taken.
     fn len(&self) -> usize;
 
-    /// Bytes that cannot be taken before the answer is finished.
+    /// How many bytes cannot be taken before the answer is finished.
     fn held_bytes(&self) -> usize;
 
-    /// Takes what was written so far; what follows is written in some room.
-    fn take(&mut self, room: Vec<u8>) -> Vec<u8>;
+    /// Takes what was written so far, and continues in an empty buffer.
+    fn take(&mut self, buffer: Vec<u8>) -> Vec<u8>;
 
-    /// How much can be written, with what was, without growing.
-    fn room_bytes(&self) -> usize;
+    /// The capacity of the buffer that is being written.
+    fn capacity_bytes(&self) -> usize;
 
-    /// Writes what follows in a larger room.
-    fn go_on_in(&mut self, room: Vec<u8>);
+    /// Moves what was written to a larger buffer, and continues there.
+    fn continue_in(&mut self, buffer: Vec<u8>);
 
-    /// Why the answer cannot be finished, although its beginning was taken.
+    /// Why the answer cannot be finished, although its beginning was already taken.
     fn broken(&self) -> Option<&str>;
 }
 
-/// An answer in the making. Calls per statement: `begin_statement`, then `frame`s, then one of
-/// `end_statement…` or `fail_statement`; at last `finish`.
+/// Writes an answer to InfluxQL. The calls per statement are `begin_statement`, then `frame`s, then one of
+/// `end_statement…` or `fail_statement`; at the end `finish`.
 pub enum Writer {
     /// As JSON.
     Json(JsonAnswer),
@@ -83,7 +83,7 @@ impl Writer {
         }
     }
 
-    /// Begins the results of statement `number`; its times are shown in `zone` where they are text.
+    /// Begins the results of statement `number`; times that are text are shown in `zone`.
     pub fn begin_statement(&mut self, number: usize, zone: Option<Zone>) {
         match self {
             Writer::Json(answer) => answer.begin_statement(number, zone),
@@ -110,8 +110,7 @@ impl Writer {
         }
     }
 
-    /// Ends the results of a statement with an error, instead of what it has shown. Where that was taken already,
-    /// the answer is broken.
+    /// Replaces the results of a statement with an error. If some of them were already taken, the answer is broken.
     pub fn fail_statement(&mut self, message: &str) {
         match self {
             Writer::Json(answer) => answer.fail_statement(message),
@@ -130,7 +129,7 @@ impl Writer {
     }
 }
 
-impl Draft for Writer {
+impl ResultWriter for Writer {
     fn len(&self) -> usize {
         match self {
             Writer::Json(answer) => answer.len(),
@@ -146,15 +145,15 @@ impl Draft for Writer {
         }
     }
 
-    fn take(&mut self, room: Vec<u8>) -> Vec<u8> {
+    fn take(&mut self, buffer: Vec<u8>) -> Vec<u8> {
         match self {
-            Writer::Json(answer) => answer.take(room),
-            Writer::Csv(answer) => answer.take(room),
-            Writer::MessagePack(answer) => answer.take(room),
+            Writer::Json(answer) => answer.take(buffer),
+            Writer::Csv(answer) => answer.take(buffer),
+            Writer::MessagePack(answer) => answer.take(buffer),
         }
     }
 
-    fn room_bytes(&self) -> usize {
+    fn capacity_bytes(&self) -> usize {
         match self {
             Writer::Json(answer) => answer.out.capacity(),
             Writer::Csv(answer) => answer.out.capacity(),
@@ -162,14 +161,14 @@ impl Draft for Writer {
         }
     }
 
-    fn go_on_in(&mut self, mut room: Vec<u8>) {
+    fn continue_in(&mut self, mut buffer: Vec<u8>) {
         let out = match self {
             Writer::Json(answer) => &mut answer.out,
             Writer::Csv(answer) => &mut answer.out,
             Writer::MessagePack(answer) => &mut answer.done,
         };
-        room.extend_from_slice(out);
-        *out = room;
+        buffer.extend_from_slice(out);
+        *out = buffer;
     }
 
     fn broken(&self) -> Option<&str> {

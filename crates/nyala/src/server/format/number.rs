@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
-/// Numbers below this are looked up: most metrics are.
+/// Numbers below this are looked up in a table; most metrics are.
 const SMALL_END: usize = 1000;
-/// A comma and their digits, and how many digits.
+/// A comma and the digits of each number, and how many digits it has.
 static SMALL: [([u8; 4], u8); SMALL_END] = {
     let mut all = [([0; 4], 0); SMALL_END];
     let mut number = 0;
@@ -24,7 +24,7 @@ static SMALL: [([u8; 4], u8); SMALL_END] = {
 /// Appends an integer.
 pub(super) fn push_integer(out: &mut Vec<u8>, value: i64) {
     if let Some(([_, first, second, third], count)) = SMALL.get(value as u64 as usize) {
-        // Four bytes are one store; as many as there are would be a call.
+        // Four bytes are copied by one store; a variable length would need a function call.
         out.extend_from_slice(&[*first, *second, *third, 0]);
         out.truncate(out.len() - 4 + usize::from(*count));
         return;
@@ -48,8 +48,7 @@ pub(super) fn push_unsigned(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
-/// Appends the shortest text that reads back as the same finite float; with an exponent below 1e-6 and from
-/// 1e21 on.
+/// Appends the shortest text that is parsed as the same finite float, with an exponent below 1e-6 and from 1e21 on.
 pub(super) fn push_float(out: &mut Vec<u8>, value: f64) {
     let magnitude = value.abs();
     if magnitude < 1e15 && value.fract() == 0.0 {
@@ -58,7 +57,7 @@ pub(super) fn push_float(out: &mut Vec<u8>, value: f64) {
         }
         return push_integer(out, value as i64);
     }
-    // Between these zmij writes no exponent, and what is not whole with no more digits than it has.
+    // Between these bounds zmij writes no exponent, and the shortest digits of a fraction.
     if (1e-5..1e15).contains(&magnitude) {
         out.extend_from_slice(zmij::Buffer::new().format_finite(value).as_bytes());
         return;

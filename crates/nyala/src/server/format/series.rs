@@ -1,10 +1,10 @@
-//! How rows of frames become series and chunks, whatever these look like in a format.
+//! Groups rows of frames into series and chunks, for every format.
 
 use nyala_exec::{Chunks, Frame, GroupTags};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Whose rows are being written.
+/// The name and tags of a series.
 pub(super) struct SeriesName {
     name: Arc<str>,
     tags: GroupTags,
@@ -21,27 +21,28 @@ impl SeriesName {
     }
 }
 
-/// An answer made of series, in chunks where they are asked for.
+/// An answer that consists of series, in chunks if the client asks for them.
 pub(super) trait SeriesWriter {
-    /// The series at hand.
+    /// The current series.
     fn open(&self) -> Option<&SeriesName>;
-    /// Rows of the series at hand so far.
+    /// How many rows of the current series were written.
     fn open_rows(&self) -> usize;
     /// Rows of each chunk of a chunked answer.
     fn chunk_rows(&self) -> Option<usize>;
     /// Begins the series of a frame.
     fn open_series(&mut self, frame: &Frame);
-    /// Adds rows of a frame to the series at hand.
+    /// Adds rows of a frame to the current series.
     fn rows(&mut self, frame: &Frame, rows: Range<usize>);
-    /// Ends the series at hand, if any; `partial` when more of its rows follow in another chunk.
+    /// Ends the current series, if any; `partial` when more of its rows follow in another chunk.
     fn close_series(&mut self, partial: bool);
-    /// Ends a chunk with at least a series; `partial` when the statement has more.
+    /// Ends a chunk that has at least one series; `partial` when the statement has more rows.
     fn end_chunk(&mut self, partial: bool);
 
     /// Writes some rows of a frame.
     fn frame(&mut self, frame: &Frame, mut rows: Range<usize>, chunks: Chunks) {
         let same = self.open().is_some_and(|open| open.is_of(frame));
-        // Frames of a SELECT follow each other within a series; those of others are whole, but for parts.
+        // Several frames of a SELECT may belong to one series. A frame of another statement is a whole series, of which
+        // parts may be written one after the other.
         if !same || (frame.time_column.is_none() && rows.start == frame.span.start) {
             self.close_series(false);
             match chunks {
@@ -67,7 +68,7 @@ pub(super) trait SeriesWriter {
         }
     }
 
-    /// Ends the series of a frame for good, if it is at hand, although it has more rows: it is marked as partial.
+    /// Ends the series of a frame although it has more rows, and marks it as partial, if it is the current one.
     fn cut(&mut self, frame: &Frame) {
         if self.open().is_some_and(|open| open.is_of(frame)) {
             self.close_series(true);

@@ -1,37 +1,39 @@
-//! Tags of rows as JSON: each text is written once, and what a series has of them once more where it has many rows.
+//! Tags of rows as JSON. Each text is escaped once and then copied; a series with several rows has all its tags cached
+//! together.
 
-use super::text::push_string;
+use super::json_string::push_string;
 use nyala_exec::Column;
 use nyala_exec::tag::{TagColumn, TagTexts};
 use std::sync::Arc;
 
-/// What is kept of written texts before they are forgotten and written anew.
+/// The most bytes that are cached before the cache is emptied.
 const BYTES_MAX: usize = 4 << 20;
-/// In place of a start: not written yet.
+/// Instead of a start: not cached.
 const UNWRITTEN: (u32, u32) = (u32::MAX, 0);
-/// The same of a series that had a row already: one that has more is worth keeping.
+/// Instead of a start: the series had one row. It is cached when it has another.
 const MET: (u32, u32) = (u32::MAX, 1);
-/// Bytes of a text that are copied by a few stores, where as many as there are would be a call.
+/// Texts up to this length are copied with a fixed length, by a few stores; a variable length would need a function
+/// call.
 const SHORT_BYTES: usize = 32;
 
-/// The texts of neighbouring tag columns by series, each with a comma before it.
+/// The values of adjacent tag columns by series, each with a comma before it.
 #[derive(Default)]
-pub(super) struct WrittenTags {
+pub(super) struct CachedTags {
     columns: Vec<WrittenTexts>,
-    /// Where the bytes of each series start and end.
+    /// Start and end of each series in the cache.
     places: Vec<(u32, u32)>,
     bytes: Vec<u8>,
 }
 
-/// The texts of a column.
+/// The cached texts of a column.
 struct WrittenTexts {
     texts: Arc<TagTexts>,
-    /// Where the bytes of each text start and end.
+    /// Start and end of each text in the cache.
     places: Vec<(u32, u32)>,
 }
 
-impl WrittenTags {
-    /// Makes this about some columns, whose rows are of the same series; what is known of them stays.
+impl CachedTags {
+    /// Changes to other columns with the same series; cached texts of columns that stay are kept.
     pub(super) fn be_of(&mut self, columns: &[Column]) {
         let columns = columns.iter().filter_map(|column| match column {
             Column::Tag(tags) => Some(tags),
@@ -99,7 +101,7 @@ impl WrittenTags {
         }
     }
 
-    /// Writes a text to where it is kept.
+    /// Adds a text to the cache.
     #[cold]
     fn write_text(&mut self, column: usize, number: u32) -> (u32, u32) {
         let texts = self.columns[column].texts.clone();
@@ -113,7 +115,7 @@ impl WrittenTags {
         place
     }
 
-    /// Forgets what is written where more would be too much.
+    /// Empties the cache when it would become too large.
     fn make_room(&mut self, more_bytes: usize) {
         if self.bytes.len() + more_bytes > BYTES_MAX {
             self.bytes.clear();
@@ -134,7 +136,7 @@ mod tests {
         let (first, second) = (texts(vec![Some("a\"b"), None, Some(&long)]), texts(vec![Some("c"); 3]));
         let tag = |texts| Column::Tag(TagColumn::new(vec![0].into(), texts));
         let columns = [tag(first), tag(second)];
-        let mut tags = WrittenTags::default();
+        let mut tags = CachedTags::default();
         tags.be_of(&columns);
         for series in [0, 1, 0, 2, 1, 2, 0, 2, 2, 0, 0, 1, 1, 7] {
             let mut out = Vec::new();

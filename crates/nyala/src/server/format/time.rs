@@ -1,9 +1,9 @@
-//! Times in answers: RFC 3339, or whole units since 1970.
+//! Times in answers: in RFC 3339, or as a number of units since 1970.
 
 use super::number::push_integer;
 use nyala_exec::Zone;
 
-/// The unit in which an answer counts time; `None` anywhere below means RFC 3339.
+/// The unit of times as numbers; `None` below means RFC 3339.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Epoch {
     unit_ns: i64,
@@ -12,7 +12,7 @@ pub struct Epoch {
 impl Epoch {
     pub(super) const NANOSECONDS: Self = Self { unit_ns: 1 };
 
-    /// The unit of an `epoch` parameter; unknown ones mean nanoseconds.
+    /// The unit of an `epoch` parameter; an unknown one means nanoseconds.
     pub fn of_parameter(text: &str) -> Option<Self> {
         let unit_ns = match text {
             "" => return None,
@@ -35,76 +35,76 @@ impl Epoch {
     }
 }
 
-/// Times written lately: rows of several series at one time follow each other, or windows come again in each series.
+/// A cache of recent times: rows of several series have the same time, or the windows of each series repeat.
 #[derive(Default)]
-pub(super) struct WrittenTimes {
-    /// By the time's hash; none in short answers, which hardly have a time twice.
-    places: Vec<(i64, u8, TimeText)>,
-    /// Times written without places.
-    written: usize,
-    date: WrittenDate,
+pub(super) struct CachedTimes {
+    /// By the hash of the time; empty in short answers, which rarely repeat a time.
+    entries: Vec<(i64, u8, TimeText)>,
+    /// How many times were written before there was a table.
+    uncached: usize,
+    date: CachedDate,
 }
 
-const WRITTEN_TIMES: usize = 64;
-/// The longest time, in quotes.
+const CACHED_TIMES: usize = 64;
+/// The length of the longest time, in quotes.
 const TIME_BYTES: usize = 40;
 
-/// A time in quotes, and nothing of meaning after it.
+/// A time in quotes; the bytes after it have no meaning.
 type TimeText = [u8; TIME_BYTES];
 
-impl WrittenTimes {
-    /// Appends a time as [`push_rfc3339`] does, in quotes. All are of one zone.
+impl CachedTimes {
+    /// Appends a time as [`push_rfc3339`] does, in quotes. All times must be of one zone.
     pub(super) fn push(&mut self, out: &mut Vec<u8>, time_ns: i64, zone: Option<Zone>) {
-        if self.places.is_empty() {
-            if self.written < WRITTEN_TIMES {
-                self.written += 1;
+        if self.entries.is_empty() {
+            if self.uncached < CACHED_TIMES {
+                self.uncached += 1;
                 let mut text = [0; TIME_BYTES];
                 let length = self.date.write(time_ns, zone, &mut text);
                 return push_text(out, &text, length);
             }
-            self.places.resize(WRITTEN_TIMES, (0, 0, [0; TIME_BYTES]));
+            self.entries.resize(CACHED_TIMES, (0, 0, [0; TIME_BYTES]));
         }
         let hash = (time_ns as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
-        let (written_ns, length, text) = &mut self.places[hash as usize % WRITTEN_TIMES];
-        if *written_ns != time_ns || *length == 0 {
+        let (cached_ns, length, text) = &mut self.entries[hash as usize % CACHED_TIMES];
+        if *cached_ns != time_ns || *length == 0 {
             *length = self.date.write(time_ns, zone, text) as u8;
-            *written_ns = time_ns;
+            *cached_ns = time_ns;
         }
         push_text(out, text, usize::from(*length));
     }
 }
 
 fn push_text(out: &mut Vec<u8>, text: &TimeText, length: usize) {
-    // A fixed length is a few stores; as many bytes as there are would be a call.
+    // A fixed length is copied by a few stores; a variable length would need a function call.
     out.extend_from_slice(text);
     out.truncate(out.len() - TIME_BYTES + length);
 }
 
-/// Appends a time in RFC 3339, with as many fractional digits as it has, in a zone.
+/// Appends a time in RFC 3339 in a zone, with as many fractional digits as it needs.
 pub fn push_rfc3339(out: &mut Vec<u8>, time_ns: i64, zone: Option<Zone>) {
     let mut text = [0; TIME_BYTES];
-    let length = WrittenDate::default().write(time_ns, zone, &mut text);
+    let length = CachedDate::default().write(time_ns, zone, &mut text);
     out.extend_from_slice(&text[1..length - 1]);
 }
 
 const DAY_NS: u64 = 86_400_000_000_000;
 
-/// The date written last: it seldom changes from one time to the next.
-struct WrittenDate {
+/// The last date: consecutive times rarely have different dates.
+struct CachedDate {
     days: i64,
     text: [u8; 10],
 }
 
-impl Default for WrittenDate {
+impl Default for CachedDate {
     fn default() -> Self {
         Self { days: 0, text: *b"1970-01-01" }
     }
 }
 
-impl WrittenDate {
+impl CachedDate {
     /// Writes a time as [`push_rfc3339`] does, in quotes, and returns its length.
     fn write(&mut self, time_ns: i64, zone: Option<Zone>, text: &mut TimeText) -> usize {
-        // The start of the first day is no time, and wraps around as the difference does.
+        // The start of the first day cannot be expressed as a time; it wraps around, and so does the difference.
         let of_day_ns = (time_ns as u64).wrapping_sub((self.days as u64).wrapping_mul(DAY_NS));
         let (second, fraction_ns, offset_seconds) = if of_day_ns < DAY_NS && zone.is_none() {
             ((of_day_ns / 1_000_000_000) as u32, (of_day_ns % 1_000_000_000) as u32, 0)
@@ -118,7 +118,7 @@ impl WrittenDate {
             }
             (local.rem_euclid(86_400) as u32, time_ns.rem_euclid(1_000_000_000) as u32, offset_seconds)
         };
-        // A text of fixed length is a few stores.
+        // A text of fixed length is copied by a few stores.
         *text = *b"\"0000-00-00T00:00:00Z\"..................";
         text[1..11].copy_from_slice(&self.text);
         set_pair(text, 12, second / 3_600);
@@ -156,7 +156,7 @@ impl WrittenDate {
     }
 
     fn go_to(&mut self, days: i64) {
-        // Times in nanoseconds have years of four digits.
+        // Years of times in nanoseconds have four digits.
         let (year, month, day) = civil(days);
         let (year, month, day) = (year as u32, month as u32, day as u32);
         self.days = days;
@@ -166,7 +166,7 @@ impl WrittenDate {
     }
 }
 
-/// All pairs of digits.
+/// All pairs of digits as text.
 const PAIRS: [[u8; 2]; 100] = {
     let mut pairs = [[0; 2]; 100];
     let mut value = 0;
@@ -217,7 +217,7 @@ mod tests {
         );
         assert_eq!(text(i64::MIN, None), "1677-09-21T00:12:43.145224192Z");
         assert_eq!(text(i64::MAX, None), "2262-04-11T23:47:16.854775807Z");
-        let mut date = WrittenDate::default();
+        let mut date = CachedDate::default();
         for time_ns in [i64::MIN, i64::MIN + 1, -1, 0, 86_399_999_999_999, 86_400_000_000_000, i64::MAX] {
             let mut written = [0; TIME_BYTES];
             let length = date.write(time_ns, None, &mut written);

@@ -1,8 +1,9 @@
-//! Who sends a request: credentials out of its URL and headers, judged by the users of the catalog.
+//! Authentication: reads credentials from URL and headers of a request and checks them against the users of the
+//! catalog.
 //!
-//! As in InfluxDB there are four ways: `u` and `p` in the URL, then in `Authorization` a `Bearer` token signed with the
-//! shared secret (`token`), `Token user:password`, and Basic. As long as there is no administrator nobody can be known,
-//! and the only thing to do is to create the first.
+//! As in InfluxDB, a client can log in with `u` and `p` in the URL, or in `Authorization` with a `Bearer` token signed
+//! with the shared secret (`token`), with `Token user:password`, or with Basic. Before there is an administrator,
+//! nobody can log in, and a request can only create the first one.
 
 mod token;
 
@@ -17,25 +18,25 @@ use hyper::header::{AUTHORIZATION, HeaderMap};
 use hyper::http::request::Parts;
 use nyala_db::users::{Privilege, Rights};
 
-/// Whether clients must say who they are, and how they may.
+/// Whether clients must log in, and how.
 #[derive(Debug, Clone)]
 pub enum Access {
-    /// They need not.
+    /// No authentication.
     Open,
-    /// They must.
+    /// Clients log in as users.
     Users {
-        /// What bearer tokens are signed with, if they are taken.
+        /// The secret that bearer tokens are signed with; without it they are refused.
         secret: Option<SharedSecret>,
     },
 }
 
-/// What a request says about who sends it.
+/// The credentials of a request.
 enum Credentials {
     Password { name: String, password: String },
     Bearer(String),
 }
 
-/// Whose request it is, or the refusal.
+/// The rights of the user who sends a request, or 401.
 pub(super) async fn rights_of(
     context: &Context,
     of_url: &Params,
@@ -64,7 +65,7 @@ pub(super) async fn rights_of(
     Ok(Rights::User(user))
 }
 
-/// Refuses whoever may not see what goes on in the server.
+/// Refuses a request of a user who is no administrator.
 pub(super) async fn check_admin(
     context: &Context,
     of_url: &Params,
@@ -73,7 +74,7 @@ pub(super) async fn check_admin(
     require_admin(&rights_of(context, of_url, headers).await?)
 }
 
-/// Refuses whoever is no administrator.
+/// Refuses a user who is no administrator.
 pub(super) fn require_admin(rights: &Rights) -> Result<(), Failure> {
     match rights {
         rights if rights.is_admin() => Ok(()),
@@ -84,12 +85,12 @@ pub(super) fn require_admin(rights: &Rights) -> Result<(), Failure> {
     }
 }
 
-/// Refuses whoever may not write to a database.
+/// Refuses a user who may not write to a database.
 pub(super) fn check_write(rights: &Rights, database: &str) -> Result<(), Failure> {
     check(rights, Privilege::Write, "write to", database)
 }
 
-/// Refuses whoever may not read a database.
+/// Refuses a user who may not read a database.
 pub(super) fn check_read(rights: &Rights, database: &str) -> Result<(), Failure> {
     check(rights, Privilege::Read, "read", database)
 }
@@ -108,12 +109,12 @@ fn check(rights: &Rights, privilege: Privilege, verb: &str, database: &str) -> R
     Err(failure(StatusCode::FORBIDDEN, words))
 }
 
-/// Who a request says it comes from, if it says so.
+/// The user that a request names in its credentials, for the log.
 pub(super) fn claimed(head: &Parts) -> Option<String> {
     let of_url = Params::parse(head.uri.query().unwrap_or(""));
     Some(match credentials(&of_url, &head.headers)? {
         Credentials::Password { name, .. } => name,
-        Credentials::Bearer(_) => "whoever a bearer token names".to_owned(),
+        Credentials::Bearer(_) => "the user of a bearer token".to_owned(),
     })
 }
 
@@ -127,7 +128,7 @@ fn credentials(of_url: &Params, headers: &HeaderMap) -> Option<Credentials> {
         return Some(Credentials::Password { name: name.into(), password: password.into() });
     }
     let header = headers.get(AUTHORIZATION)?.as_bytes();
-    // What is not UTF-8 is part of no credentials that are known here, except in Basic, which is packed.
+    // Only Basic credentials may hold bytes that are not UTF-8, and those are in base64.
     let text = std::str::from_utf8(header).ok()?;
     let (scheme, rest) = text.split_once(' ')?;
     match scheme {
@@ -141,7 +142,7 @@ fn credentials(of_url: &Params, headers: &HeaderMap) -> Option<Credentials> {
     }
 }
 
-/// Names hold no colon; passwords may.
+/// Splits at the first colon: passwords may hold colons, names may not.
 fn password_of(text: &str) -> Option<Credentials> {
     let (name, password) = text.split_once(':')?;
     Some(Credentials::Password { name: name.into(), password: password.into() })

@@ -1,8 +1,9 @@
-//! `GET /debug/vars`: the counts of SHOW STATS for people and for Telegraf's input. `/debug/pprof`: who profiles instead.
+//! `GET /debug/vars`: the counts of SHOW STATS, for people and for Telegraf's input. `/debug/pprof`: an error that
+//! names another profiler.
 
-use super::response::{Answer, Failure, failure, whole};
+use super::response::{Answer, Failure, failure, with_body};
 use super::{Context, access, params::Params};
-use crate::server::report::shown;
+use crate::server::statistics::shown;
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 use nyala_db::users::Rights;
@@ -33,10 +34,10 @@ pub(super) async fn vars(context: &Context, head: &Parts) -> Result<Response<Ans
     let query = context.query(databases, String::new(), String::new(), Rights::Open);
     vars.extend(statement::statistics(&query).await.iter().map(|report| (key(report), statistic(report))));
     let body = Value::Object(vars).to_string() + "\n";
-    Ok(whole(StatusCode::OK, "application/json; charset=utf-8", body))
+    Ok(with_body(StatusCode::OK, "application/json; charset=utf-8", body))
 }
 
-/// `/debug/pprof`: Go's profiles of itself, of which there can be none here.
+/// `/debug/pprof`: profiles of a Go program, which this is not.
 pub(super) async fn profile(context: &Context, head: &Parts) -> Result<Response<Answer>, Failure> {
     let of_url = Params::parse(head.uri.query().unwrap_or(""));
     access::check_admin(context, &of_url, &head.headers).await?;
@@ -49,7 +50,7 @@ pub(super) async fn profile(context: &Context, head: &Parts) -> Result<Response<
     Err(failure(StatusCode::NOT_IMPLEMENTED, words))
 }
 
-/// A name of its own for each report, as InfluxDB makes it.
+/// A unique name for each report, formed as InfluxDB does.
 fn key(report: &Report) -> String {
     const TAGS: [&str; 7] =
         ["bind", "database", "retention_policy", "retentionPolicy", "name", "destination", "id"];

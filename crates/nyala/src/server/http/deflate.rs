@@ -1,34 +1,35 @@
-//! Deflate (RFC 1951) for answers: one pass with the fixed codes and a table of 16 KiB that is made anew for each piece.
+//! Deflate (RFC 1951) for answers: one pass with the fixed codes and a hash table of 16 KiB, which is cleared for each
+//! segment.
 //!
-//! The rows of an answer resemble those before them, so that looking once where the last six equal bytes were finds most
-//! of what a search finds; fewer bytes are often equal by chance in numbers, which costs time and saves nothing. For the
-//! same reason nothing is looked up inside numbers: rows of five of them take half the time so, because the processor can
-//! tell what comes next, and a sixth more bytes.
+//! The rows of an answer resemble the rows before them. So one lookup of the last place of the same six bytes finds
+//! most of what a search would find. Shorter matches are often chance matches in numbers, which cost time and save
+//! nothing. For the same reason there are no lookups inside numbers: rows of five numbers then take half the time,
+//! because the branches are predictable, and a sixth more bytes.
 
-/// Positions by the hash of their bytes: few enough that clearing them costs little beside the shortest piece.
+/// The size of the hash table of positions: so small that clearing it costs little beside the shortest segment.
 const SLOTS_LOG: u32 = 12;
 const MATCH_MIN: usize = 6;
 const MATCH_MAX: usize = 258;
 const DISTANCE_MAX: usize = 32 << 10;
-/// After so many bytes without a match every second position is looked at, and so on.
-const PATIENCE_LOG: usize = 4;
-/// Positions are 32 bits.
+/// After `1 << SKIP_LOG` bytes without a match only every second position is looked up, then every third, and so on.
+const SKIP_LOG: usize = 4;
+/// Longer inputs are split, because positions have 32 bits.
 const CHUNK_BYTES: usize = 1 << 30;
 
-/// Bits and how many: the code of each literal.
+/// The code of each literal: its bits and their number.
 const LITERALS: [(u32, u32); 256] = literals();
-/// The code and further bits of each length of a match.
+/// The code and extra bits of each match length.
 const LENGTHS: [(u32, u32); MATCH_MAX + 1] = lengths();
 
 const END_OF_BLOCK: (u32, u32) = (0, 7);
 const FIXED_CODES: u32 = 1;
 
-/// Appends a piece to a stream that ends at a byte. Behind the last piece the stream ends; behind others all of it can
-/// be read.
-pub(super) fn deflate(piece: &[u8], last: bool, out: &mut Vec<u8>) {
-    out.reserve(piece.len() / 3 + 64);
-    let mut bits = Bits { out, held: 0, count: 0 };
-    for chunk in piece.chunks(CHUNK_BYTES) {
+/// Appends a segment to a stream. The stream ends after the last segment; after any other segment, all of it can be
+/// decompressed.
+pub(super) fn deflate(segment: &[u8], last: bool, out: &mut Vec<u8>) {
+    out.reserve(segment.len() / 3 + 64);
+    let mut bits = Bits { out, buffered: 0, count: 0 };
+    for chunk in segment.chunks(CHUNK_BYTES) {
         bits.put(FIXED_CODES << 1, 3);
         matches(chunk, &mut bits);
         bits.put(END_OF_BLOCK.0, END_OF_BLOCK.1);
@@ -38,7 +39,7 @@ pub(super) fn deflate(piece: &[u8], last: bool, out: &mut Vec<u8>) {
         bits.put(END_OF_BLOCK.0, END_OF_BLOCK.1);
         bits.align();
     } else {
-        // An empty stored block ends at a byte.
+        // An empty stored block ends at a byte boundary.
         bits.put(0, 3);
         bits.align();
         bits.out.extend_from_slice(&[0, 0, 0xff, 0xff]);
@@ -47,8 +48,8 @@ pub(super) fn deflate(piece: &[u8], last: bool, out: &mut Vec<u8>) {
 
 /// Writes literals and matches.
 fn matches(input: &[u8], bits: &mut Bits<'_>) {
-    let mut slots = [0_u32; 1 << SLOTS_LOG];
-    // All before `written` is in the stream.
+    let mut positions = [0_u32; 1 << SLOTS_LOG];
+    // Everything before `written` is in the stream.
     let (mut at, mut written) = (0, 0);
     while let Some(eight) = input.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
         let eight = u64::from_le_bytes(*eight);
@@ -58,15 +59,15 @@ fn matches(input: &[u8], bits: &mut Bits<'_>) {
             continue;
         }
         let bytes = eight << (64 - 8 * MATCH_MIN);
-        let slot = &mut slots[(bytes.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - SLOTS_LOG)) as usize];
-        // One more than the position, so that zero is none.
+        let slot = &mut positions[(bytes.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - SLOTS_LOG)) as usize];
+        // Positions are stored plus one, so that zero means none.
         let before = std::mem::replace(slot, at as u32 + 1) as usize;
         let same = match before > 0 && at + 1 - before <= DISTANCE_MAX {
             true => common_bytes(&input[before - 1..], &input[at..]),
             false => 0,
         };
         if same < MATCH_MIN {
-            at += 1 + ((at - written) >> PATIENCE_LOG);
+            at += 1 + ((at - written) >> SKIP_LOG);
             continue;
         }
         let distance = at + 1 - before;
@@ -80,10 +81,10 @@ fn matches(input: &[u8], bits: &mut Bits<'_>) {
     bits.literals(&input[written..]);
 }
 
-/// How many of eight bytes are digits and commas, before another one.
+/// How many of eight bytes are digits and commas before the first other byte.
 fn bytes_of_numbers(eight: u64) -> usize {
     const EACH: u64 = 0x0101_0101_0101_0101;
-    // The highest bit of each byte says it.
+    // The highest bit of each byte is the result for that byte.
     let low_bits = eight & (EACH * 0x7f);
     let is_from = |byte: u8| low_bits + EACH * u64::from(0x80 - byte);
     let digits = is_from(b'0') & !is_from(b'9' + 1);
@@ -92,7 +93,7 @@ fn bytes_of_numbers(eight: u64) -> usize {
     others.trailing_zeros() as usize / 8
 }
 
-/// How many bytes two texts begin with in common, as far as that counts.
+/// The length of the common prefix of two texts, up to the longest match.
 fn common_bytes(before: &[u8], now: &[u8]) -> usize {
     let most = now.len().min(MATCH_MAX);
     let (before, now) = (&before[..most], &now[..most]);
@@ -107,20 +108,21 @@ fn common_bytes(before: &[u8], now: &[u8]) -> usize {
     same + before[same..].iter().zip(&now[same..]).take_while(|(a, b)| a == b).count()
 }
 
+/// Writes bits, lowest first.
 struct Bits<'a> {
     out: &'a mut Vec<u8>,
-    held: u64,
+    buffered: u64,
     /// Below 32 between two calls.
     count: u32,
 }
 
 impl Bits<'_> {
     fn put(&mut self, bits: u32, count: u32) {
-        self.held |= u64::from(bits) << self.count;
+        self.buffered |= u64::from(bits) << self.count;
         self.count += count;
         if self.count >= 32 {
-            self.out.extend_from_slice(&(self.held as u32).to_le_bytes());
-            self.held >>= 32;
+            self.out.extend_from_slice(&(self.buffered as u32).to_le_bytes());
+            self.buffered >>= 32;
             self.count -= 32;
         }
     }
@@ -130,7 +132,7 @@ impl Bits<'_> {
         for four in fours {
             let ascii = u32::from_le_bytes(*four);
             if ascii & 0x8080_8080 == 0 {
-                // Four codes at once: each is its byte and 0x30 more, beginning with the highest bit.
+                // Four codes at once: each is the byte plus 0x30, beginning with the highest bit.
                 self.put((ascii + 0x3030_3030).reverse_bits().swap_bytes(), 32);
             } else {
                 self.few_literals(four);
@@ -149,18 +151,18 @@ impl Bits<'_> {
     fn copy(&mut self, length: usize, distance: usize) {
         let (code, count) = LENGTHS[length];
         let (far, far_count) = distance_code(distance as u32);
-        // At most 13 and 18.
+        // At most 13 and 18 bits.
         self.put(code | far << count, count + far_count);
     }
 
     fn align(&mut self) {
         let bytes = self.count.div_ceil(8) as usize;
-        self.out.extend_from_slice(&self.held.to_le_bytes()[..bytes]);
-        (self.held, self.count) = (0, 0);
+        self.out.extend_from_slice(&self.buffered.to_le_bytes()[..bytes]);
+        (self.buffered, self.count) = (0, 0);
     }
 }
 
-/// The code and further bits of a distance.
+/// The code and extra bits of a distance.
 fn distance_code(distance: u32) -> (u32, u32) {
     let beyond = distance - 1;
     if beyond < 4 {
@@ -172,7 +174,7 @@ fn distance_code(distance: u32) -> (u32, u32) {
     (reversed(code, 5) | further << 5, 5 + log - 1)
 }
 
-/// Codes begin with their highest bit, all else with the lowest.
+/// Codes begin with their highest bit, all other values with the lowest.
 const fn reversed(code: u32, count: u32) -> u32 {
     code.reverse_bits() >> (32 - count)
 }
@@ -219,14 +221,14 @@ mod tests {
     use super::*;
     use std::io::Read;
 
-    fn inflated(packed: &[u8]) -> Vec<u8> {
+    fn inflated(compressed: &[u8]) -> Vec<u8> {
         let mut plain = Vec::new();
-        flate2::read::DeflateDecoder::new(packed).read_to_end(&mut plain).expect("it is deflate");
+        flate2::read::DeflateDecoder::new(compressed).read_to_end(&mut plain).expect("it is deflate");
         plain
     }
 
     #[test]
-    fn bytes_of_numbers_are_told_from_others() {
+    fn bytes_of_numbers_are_recognised() {
         for byte in 0..=u8::MAX {
             let is_of_number = byte.is_ascii_digit() || byte == b',';
             for place in 0..8 {
@@ -239,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_packed_unpacks() {
+    fn compressed_data_decompresses() {
         let row = |row: u32| {
             format!("[\"2016-01-01T00:{:02}:{:02}Z\",{}],", row / 60, row % 60, row * 7_919 % 1_000)
         };
@@ -263,14 +265,14 @@ mod tests {
             let mut whole = Vec::new();
             deflate(text, true, &mut whole);
             assert!(inflated(&whole) == text, "{} bytes", text.len());
-            let mut pieces = Vec::new();
+            let mut segments = Vec::new();
             let (first, rest) = text.split_at(text.len() / 3);
-            deflate(first, false, &mut pieces);
-            deflate(rest, true, &mut pieces);
-            assert!(inflated(&pieces) == text, "{} bytes in two pieces", text.len());
+            deflate(first, false, &mut segments);
+            deflate(rest, true, &mut segments);
+            assert!(inflated(&segments) == text, "{} bytes in two segments", text.len());
         }
-        let mut packed = Vec::new();
-        deflate(rows.as_bytes(), true, &mut packed);
-        assert!(packed.len() * 3 < rows.len(), "{} of {}", packed.len(), rows.len());
+        let mut compressed = Vec::new();
+        deflate(rows.as_bytes(), true, &mut compressed);
+        assert!(compressed.len() * 3 < rows.len(), "{} of {}", compressed.len(), rows.len());
     }
 }

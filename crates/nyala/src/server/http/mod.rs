@@ -1,32 +1,34 @@
-//! HTTP: which path is answered by what, and the headers every answer has.
+//! HTTP: routes each path to its handler, and adds the headers that every answer has.
 
 pub mod access;
 mod body;
+mod body_stream;
+pub mod buffer_pool;
 mod debug;
 mod deflate;
 mod gzip;
+pub mod host_origin;
 mod multipart;
 mod output;
 mod params;
-mod pieces;
 mod prometheus;
 mod query;
-mod requests;
+mod request_watch;
 mod response;
-pub mod rooms;
-pub mod site;
-mod unpack;
 mod v2;
 mod write;
 
+use super::INFLUXDB_VERSION;
 use super::audit::Audit;
+use super::connection_limit::ConnectionPermit;
 use super::format::Format;
 use super::health::{self, Check, Checks};
+use super::lifecycle::Lifecycle;
 use super::metrics::Metrics;
-use super::slots::Slot;
-use super::stage::Stage;
 use access::Access;
-use body::Incoming;
+use body::RequestBody;
+use buffer_pool::BufferPool;
+use host_origin::{AllowedSites, Rejection};
 use hyper::header::{ACCEPT, ALLOW, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
@@ -39,17 +41,13 @@ use nyala_exec::Surroundings;
 use nyala_exec::running::RunningQueries;
 use nyala_query::plan::QueryContext;
 use nyala_query::report::Reporter;
-use requests::RequestWatch;
-use response::{Answer, Failure, Taken, empty, failure, in_format, plainly, whole};
-use rooms::Rooms;
-use site::{Sites, Stranger};
+use request_watch::RequestWatch;
+use response::{Answer, Failure, TrackedBody, empty, failure, in_format, with_body, without_sniffing};
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
-
-/// The version that clients are told: the one whose behaviour they get.
-pub const INFLUXDB_VERSION: &str = "1.8.10";
+use std::time::Instant;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
@@ -63,61 +61,63 @@ nyala, a time-series database that takes the place of InfluxDB 1.x
 /metrics counts, for Prometheus
 ";
 
-/// What requests are answered with.
+/// What the handlers of requests share.
 pub struct Context {
-    /// What queries and writes go to, once the store is open.
+    /// Databases and writer, once the store is open.
     pub databases: OnceLock<Databases>,
     /// The time of day.
     pub clock: ClockRef,
-    /// When the server was started.
+    /// When the server started.
     pub started_ns: i64,
-    /// Threads for what takes long or waits for the disk.
+    /// The thread pool for work that takes long or waits for the disk.
     pub work: tokio::runtime::Handle,
-    /// Bounds on requests.
+    /// Limits of requests.
     pub limits: HttpLimits,
-    /// Whether clients must say who they are.
+    /// Whether clients must log in.
     pub access: Access,
-    /// Which names and web pages requests may come by and from.
-    pub sites: Sites,
-    /// Writes about clients into the log.
+    /// Host names and web pages that requests may use.
+    pub allowed_sites: AllowedSites,
+    /// Logs what clients did.
     pub audit: Arc<Audit>,
     /// Queries that run.
     pub running: Arc<RunningQueries>,
-    /// Counts for people.
+    /// Counts and latencies.
     pub metrics: Arc<Metrics>,
-    /// Who watches requests.
+    /// Counts requests per client while somebody watches.
     pub watch: RequestWatch,
-    /// Tells what the server knows of itself.
+    /// Makes reports about the server.
     pub reporter: Reporter,
-    /// What the server is at.
-    pub stage: Stage,
-    /// What is not as it should be.
+    /// Whether the server is starting, ready or stopping.
+    pub lifecycle: Lifecycle,
+    /// Lists problems.
     pub checks: Checks,
-    /// Numbers requests.
+    /// The number of the next request.
     pub requests: AtomicU64,
 }
 
-/// What queries and writes go to.
+/// What queries and writes use.
 pub struct Databases {
     /// All databases.
     pub catalog: Arc<Catalog>,
     /// Writes line protocol.
     pub writer: Arc<LineWriter>,
-    /// The account of memory that requests charge.
+    /// The memory budget that requests charge.
     pub memory: Arc<MemoryBudget>,
-    /// Where the text of long answers is written.
-    pub rooms: Arc<Rooms>,
-    /// Where bodies are gathered.
-    pub body_rooms: Arc<Rooms>,
+    /// Buffers for the text of long answers.
+    pub answer_buffers: Arc<BufferPool>,
+    /// Buffers for bodies.
+    pub body_buffers: Arc<BufferPool>,
 }
 
 impl Context {
-    /// The databases, or what to tell a client that came too early.
+    /// The databases, or 503 while the store is not open.
     pub(crate) fn databases(&self) -> Result<&Databases, Failure> {
-        self.databases.get().ok_or_else(|| failure(StatusCode::SERVICE_UNAVAILABLE, self.stage.describe().1))
+        self.databases
+            .get()
+            .ok_or_else(|| failure(StatusCode::SERVICE_UNAVAILABLE, self.lifecycle.describe().1))
     }
 
-    /// What surrounds a query at this moment.
+    /// The context of a query that begins now.
     pub(crate) fn query(
         &self,
         databases: &Databases,
@@ -141,38 +141,39 @@ impl Context {
     }
 }
 
-/// Bounds on requests.
+/// Limits of requests.
 #[derive(Debug, Clone, Copy)]
 pub struct HttpLimits {
-    /// The largest body, packed and unpacked, bytes.
+    /// The largest body, compressed and decompressed.
     pub body_bytes: usize,
-    /// What one query may hold in memory, bytes.
+    /// The most memory of one query.
     pub query_bytes: usize,
-    /// Rows of an answer that is not chunked; 0: any number.
+    /// The most rows of an answer that is not chunked; 0: any number.
     pub rows: usize,
 }
 
-/// Answers a request of a client at an address; it has none at the socket in the file system.
+/// Answers a request. `client` is the address of its client, which a client of the Unix socket does not have.
 pub async fn answer(
     context: Arc<Context>,
     mut request: Request<hyper::body::Incoming>,
     client: Option<IpAddr>,
-    slot: Arc<Slot>,
-) -> Result<Response<Taken>, Infallible> {
-    let Some(turn) = slot.begin() else {
-        // The connection ends here.
+    permit: Arc<ConnectionPermit>,
+) -> Result<Response<TrackedBody>, Infallible> {
+    let begun = Instant::now();
+    let Some(active) = permit.begin_request() else {
+        // The connection is being closed.
         return std::future::pending().await;
     };
     context.watch.mark(&mut request, client);
     let (head, incoming) = request.into_parts();
-    let mut incoming = Incoming::new(incoming, slot);
-    let asked_id = ["x-request-id", "request-id"].into_iter().find_map(|name| header(&head, name));
+    let mut incoming = RequestBody::new(incoming, permit);
+    let requested_id = ["x-request-id", "request-id"].into_iter().find_map(|name| header(&head, name));
     let accepted = head.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let format = Format::accepted(accepted);
-    let answered = welcomed(&context, &head, &mut incoming, format, client).await;
-    let mut response = answered.unwrap_or_else(|stranger| match stranger {
-        Stranger::Broken(response) => *response,
-        Stranger::Refused { who, failure } => {
+    let answered = check_and_route(&context, &head, &mut incoming, format, client).await;
+    let mut response = answered.unwrap_or_else(|rejection| match rejection {
+        Rejection::Invalid(response) => *response,
+        Rejection::Forbidden { who, failure } => {
             context.audit.refused(&who, client);
             *in_format(failure, format)
         }
@@ -183,52 +184,53 @@ pub async fn answer(
         context.audit.log_in_failed(&user, client);
     }
     body::discard(&mut incoming, &head.headers).await;
-    context.metrics.request(head.uri.path(), response.status());
+    context.metrics.requests.answered(head.uri.path(), response.status(), begun.elapsed());
     let number = context.requests.fetch_add(1, Ordering::Relaxed);
     let headers = response.headers_mut();
     headers.insert(HeaderName::from_static("x-influxdb-version"), HeaderValue::from_static(INFLUXDB_VERSION));
     headers.insert(HeaderName::from_static("x-influxdb-build"), HeaderValue::from_static("OSS"));
-    let id = asked_id.unwrap_or_else(|| request_id(number));
+    let id = requested_id.unwrap_or_else(|| request_id(number));
     headers.insert(HeaderName::from_static("request-id"), id.clone());
     headers.insert(HeaderName::from_static("x-request-id"), id);
-    Ok(response.map(|answer| Taken { answer, _turn: turn }))
+    Ok(response.map(|answer| TrackedBody { answer, _active: active }))
 }
 
-/// The answer, unless the request calls the server by a strange name or comes from a strange page. What a browser needs
-/// to find out no more than that the server runs is answered to every page, and read by none that is not allowed.
-async fn welcomed(
+/// Answers a request, unless it uses a host name or comes from a web page that is not allowed. Paths that show only
+/// that the server runs are answered to every page, but a browser hides the answer from pages that are not allowed.
+async fn check_and_route(
     context: &Context,
     head: &Parts,
-    incoming: &mut Incoming,
+    incoming: &mut RequestBody,
     format: Format,
     client: Option<IpAddr>,
-) -> Result<Response<Answer>, Stranger> {
-    // No page reaches the socket in the file system, and what its clients call it is anything.
-    context.sites.check_host(head, client.is_some())?;
+) -> Result<Response<Answer>, Rejection> {
+    // Web pages cannot reach the Unix socket, and its clients may send any host name.
+    context.allowed_sites.check_host(head, client.is_some())?;
     Ok(match allowed(head.uri.path()) {
-        None => plainly(whole(StatusCode::NOT_FOUND, TEXT, "404 page not found\n")),
+        None => without_sniffing(with_body(StatusCode::NOT_FOUND, TEXT, "404 page not found\n")),
         Some(allowed) if !allowed.split(", ").any(|method| method == head.method.as_str()) => {
-            let mut refused = plainly(whole(StatusCode::METHOD_NOT_ALLOWED, TEXT, "Method Not Allowed\n"));
+            let mut refused =
+                without_sniffing(with_body(StatusCode::METHOD_NOT_ALLOWED, TEXT, "Method Not Allowed\n"));
             refused.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
             refused
         }
         Some(_) => {
-            let origin = match context.sites.check_origin(head) {
-                Err(_) if tells_little(head.uri.path()) => None,
+            let origin = match context.allowed_sites.check_origin(head) {
+                Err(_) if shows_status_only(head.uri.path()) => None,
                 checked => checked?,
             };
             let routed = route(context, head, incoming, format, client).await;
             let mut response = routed.unwrap_or_else(|failure| *in_format(failure, format));
             if let Some(origin) = origin {
-                site::allow_origin(response.headers_mut(), origin);
+                host_origin::allow_origin(response.headers_mut(), origin);
             }
             response
         }
     })
 }
 
-/// Whether a path tells no more than that the server runs.
-fn tells_little(path: &str) -> bool {
+/// Whether a path shows only that the server runs.
+fn shows_status_only(path: &str) -> bool {
     matches!(path, "/" | "/ping" | "/status" | "/health" | "/ready")
 }
 
@@ -236,7 +238,7 @@ fn header(head: &Parts, name: &str) -> Option<HeaderValue> {
     head.headers.get(name).filter(|value| !value.is_empty()).cloned()
 }
 
-/// The methods of a path; `None` where there is nothing.
+/// The methods that a path allows; `None` when there is no such path.
 fn allowed(path: &str) -> Option<&'static str> {
     match path {
         "/write" => Some("OPTIONS, POST"),
@@ -261,7 +263,7 @@ fn is_profile(path: &str) -> bool {
 async fn route(
     context: &Context,
     head: &Parts,
-    incoming: &mut Incoming,
+    incoming: &mut RequestBody,
     format: Format,
     client: Option<IpAddr>,
 ) -> Result<Response<Answer>, Failure> {
@@ -274,31 +276,31 @@ async fn route(
         "/api/v2/write" => write::handle_v2(context, head, incoming).await,
         "/api/v1/prom/write" => write::handle_prometheus(context, head, incoming).await,
         "/api/v1/prom/read" => prometheus::read::handle(context, head, incoming).await,
-        "/api/v2/delete" => v2::deletion::handle(context, head, incoming).await,
+        "/api/v2/delete" => v2::delete::handle(context, head, incoming).await,
         "/api/v2/buckets" => v2::buckets::handle(context, head, incoming).await,
         path if path.starts_with(v2::buckets::BUCKET) => v2::buckets::drop(context, head).await,
-        "/" => Ok(plainly(whole(StatusCode::OK, TEXT, ABOUT))),
+        "/" => Ok(without_sniffing(with_body(StatusCode::OK, TEXT, ABOUT))),
         "/ping" => Ok(ping(head)),
         "/status" => Ok(empty(StatusCode::NO_CONTENT)),
         "/health" => Ok(health(context, &(context.checks)())),
         "/ready" => Ok(health(context, &[])),
         "/debug/vars" => debug::vars(context, head).await,
-        "/debug/requests" => requests::handle(context, head).await,
+        "/debug/requests" => request_watch::handle(context, head).await,
         path if is_profile(path) => debug::profile(context, head).await,
         "/metrics" => {
             let of_url = params::Params::parse(head.uri.query().unwrap_or(""));
             access::check_admin(context, &of_url, &head.headers).await?;
             let kind = "text/plain; version=0.0.4; charset=utf-8";
-            Ok(whole(StatusCode::OK, kind, context.metrics.text()))
+            Ok(with_body(StatusCode::OK, kind, context.metrics.text()))
         }
         _ => {
             let words = "nyala has no Flux: use InfluxQL on /query\n";
-            Ok(plainly(whole(StatusCode::FORBIDDEN, TEXT, words)))
+            Ok(without_sniffing(with_body(StatusCode::FORBIDDEN, TEXT, words)))
         }
     }
 }
 
-/// An id in the form of a UUID, distinct within a run of the server.
+/// An id in the form of a UUID, unique within a run of the server.
 fn request_id(number: u64) -> HeaderValue {
     static ID: LazyLock<[u8; 36]> = LazyLock::new(|| {
         let mut id = *b"00000000-0000-11f0-8000-000000000000";
@@ -311,7 +313,7 @@ fn request_id(number: u64) -> HeaderValue {
     HeaderValue::from_bytes(&id).unwrap_or(HeaderValue::from_static("0"))
 }
 
-/// Writes the last hexadecimal digits of a number.
+/// Overwrites digits with the last hexadecimal digits of a number.
 fn set_hex(digits: &mut [u8], mut number: u64) {
     for digit in digits.iter_mut().rev() {
         *digit = b"0123456789abcdef"[(number & 0xf) as usize];
@@ -323,13 +325,13 @@ fn ping(head: &Parts) -> Response<Answer> {
     let params = params::Params::parse(head.uri.query().unwrap_or(""));
     match params.get("verbose") {
         "" | "0" | "false" => empty(StatusCode::NO_CONTENT),
-        _ => whole(StatusCode::OK, "application/json", format!("{{\"version\":\"{INFLUXDB_VERSION}\"}}")),
+        _ => with_body(StatusCode::OK, "application/json", format!("{{\"version\":\"{INFLUXDB_VERSION}\"}}")),
     }
 }
 
 fn health(context: &Context, checks: &[Check]) -> Response<Answer> {
-    let (is_answering, message) = context.stage.describe();
+    let (is_answering, message) = context.lifecycle.describe();
     let (passes, body) = health::body(&message, is_answering, checks);
     let status = if passes { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    whole(status, "application/json", body)
+    with_body(status, "application/json", body)
 }

@@ -1,11 +1,11 @@
-//! Forms in the shape `multipart/form-data` (RFC 7578), as `curl -F` sends them.
+//! Forms of the type `multipart/form-data` (RFC 7578), as `curl -F` sends them.
 
 use super::params::Params;
 
 /// The most parts that are read.
 const PARTS_MAX: usize = 1_000;
 
-/// The boundary that a content type names, if it is one of such a form.
+/// The boundary in the content type of such a form.
 pub(super) fn boundary(content_type: &str) -> Option<&str> {
     let (kind, rest) = content_type.split_once(';')?;
     if !kind.trim().eq_ignore_ascii_case("multipart/form-data") {
@@ -14,7 +14,7 @@ pub(super) fn boundary(content_type: &str) -> Option<&str> {
     parameter(rest, "boundary").filter(|boundary| !boundary.is_empty())
 }
 
-/// Adds the fields of a form; files are told from values by nothing, as `q` may be either.
+/// Adds the fields of a form. Files count as values, because `q` may be either.
 pub(super) fn read(body: &[u8], boundary: &str, params: &mut Params) {
     let delimiter = format!("--{boundary}");
     let pieces = memchr::memmem::find_iter(body, &delimiter).take(PARTS_MAX + 1).collect::<Vec<_>>();

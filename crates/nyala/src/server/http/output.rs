@@ -1,16 +1,17 @@
-//! An answer on its way from frames of columns to its client: written, indented, packed and sent in pieces, in whatever
-//! language was asked.
+//! Sends the answer of a query to its client: frames of columns are written as text, indented, compressed and sent in
+//! segments. This works for every query language.
 //!
-//! A light query is answered by the thread that received it; what waits or takes long goes on in the pool ([`start`]),
-//! where its frames are computed ahead of their writing (`nyala_exec::frames`). Charged is what is held back, and what a
-//! client leaves lying. Whoever leaves, or is told to stop, ends the query at its next step.
+//! A light query is answered by the thread that received it. A query that waits or takes long is moved to the thread
+//! pool ([`start`]), where the next frames are computed while the last ones are written (`nyala_exec::frames`). The
+//! answer charges what it holds back until it is complete, and what a slow client has not read yet. A query ends at its
+//! next step when its client disconnects or when it is killed.
 
 use super::Context;
-use super::gzip::Packer;
-use super::pieces::{Piece, Pieces};
-use super::response::{Answer, Broken, Failure, failure, whole};
-use super::rooms::Rooms;
-use crate::server::format::{Draft, Indenter};
+use super::body_stream::{AbortedAnswer, BodyStream, Segment};
+use super::buffer_pool::BufferPool;
+use super::gzip::Compressor;
+use super::response::{Answer, Failure, failure, with_body};
+use crate::server::format::{Indenter, ResultWriter};
 use futures::FutureExt;
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
@@ -26,33 +27,33 @@ use std::task::Poll;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
-/// Pieces on their way to a slow client before the query waits for it.
-const PIECES_MAX: usize = 2;
-/// An answer below this size is sent at once, and an error met before is shown in it.
+/// Segments that may wait for a slow client before the query waits too.
+const SEGMENTS_MAX: usize = 2;
+/// A shorter answer is sent as a whole, so that an error replaces it. Longer ones are sent in segments of this size.
 const BUFFER_BYTES: usize = 1 << 20;
-/// From this size on there is likely more to come.
+/// An answer of this size will probably become long, so it continues in a pooled buffer.
 const LONG_BYTES: usize = 256 << 10;
-/// What is written between two looks at how much was written: rows, ...
+/// How much is written between two checks of the size: rows, ...
 const STRIDE_ROWS: usize = 1_024;
 /// ... cells, ...
 const STRIDE_CELLS: usize = 64 << 10;
 /// ... and bytes of text in them.
 const STRIDE_TEXT_BYTES: usize = 256 << 10;
-/// Frames of fewer rows are not looked at for what they take.
+/// The memory of frames with fewer rows is not measured.
 const FEW_ROWS: usize = 64;
 /// Answers below this size are not charged: all connections together cannot hold much in them.
 const CHARGED_FROM_BYTES: usize = 64 << 10;
-/// Pieces of an answer that may be held at once: those on their way, and one each with the connection, in the making
-/// and in the packer.
-const PIECES_HELD: usize = PIECES_MAX + 3;
+/// The most segments of an answer at once: those that wait, and one each in the connection, in the writer and in the
+/// compressor.
+const SEGMENTS_HELD: usize = SEGMENTS_MAX + 3;
 
-/// Why no more is shown.
+/// Why an answer ends early.
 pub(super) enum Stop {
-    /// Nobody waits for the answer any more.
+    /// The client disconnected.
     ClientGone,
-    /// As many rows are shown as may be.
+    /// The limit of rows is reached.
     Enough,
-    /// It failed, or was told to stop.
+    /// The query failed or was killed.
     Failed(Error),
 }
 
@@ -62,58 +63,58 @@ impl From<Error> for Stop {
     }
 }
 
-/// Where an answer goes.
+/// An answer that is being sent.
 pub(super) struct Output<Text> {
     pub(super) answer: Text,
     indenter: Option<Indenter>,
-    packer: Option<Packer>,
-    pieces: mpsc::Sender<Result<Piece, Broken>>,
-    /// Charged with what the answer holds back until it is whole, so far `held_bytes`.
+    compressor: Option<Compressor>,
+    segments: mpsc::Sender<Result<Segment, AbortedAnswer>>,
+    /// Charges what the answer holds, so far `held_bytes`.
     held: QueryMemory,
     held_bytes: usize,
-    /// What the frame takes that is being written.
+    /// The memory of the frame that is being written.
     frame_bytes: usize,
-    /// Where long answers are written.
-    rooms: Arc<Rooms>,
-    /// Rows that may still be shown; `None`: any number.
+    /// Buffers for long answers.
+    buffers: Arc<BufferPool>,
+    /// How many rows may still be shown; `None`: any number.
     rows_left: Option<usize>,
-    /// Where a heavy query is computed.
+    /// The thread pool for heavy queries.
     work: Handle,
 }
 
 /// How an answer is sent.
-pub(super) struct Way {
+pub(super) struct OutputOptions {
     /// Whether it is indented, as JSON.
     pub(super) indented: bool,
-    /// Whether it is packed.
-    pub(super) packed: bool,
+    /// Whether it is compressed.
+    pub(super) compressed: bool,
     /// The most rows; `None`: any number.
     pub(super) rows_max: Option<usize>,
 }
 
-impl<Text: Draft> Output<Text> {
-    /// The way of an answer, and where its pieces come out.
+impl<Text: ResultWriter> Output<Text> {
+    /// An output, and the receiver of its segments.
     pub(super) fn of(
         answer: Text,
-        way: &Way,
+        options: &OutputOptions,
         held: QueryMemory,
-        rooms: Arc<Rooms>,
+        buffers: Arc<BufferPool>,
         work: &Handle,
-    ) -> (Self, Received) {
-        let (pieces, received) = mpsc::channel(PIECES_MAX);
+    ) -> (Self, AnswerReceiver) {
+        let (segments, received) = mpsc::channel(SEGMENTS_MAX);
         let output = Self {
             answer,
-            indenter: way.indented.then(Indenter::default),
-            packer: way.packed.then(Packer::default),
-            pieces,
+            indenter: options.indented.then(Indenter::default),
+            compressor: options.compressed.then(Compressor::default),
+            segments,
             held,
             held_bytes: 0,
             frame_bytes: 0,
-            rooms,
-            rows_left: way.rows_max,
+            buffers,
+            rows_left: options.rows_max,
             work: work.clone(),
         };
-        (output, Received(received))
+        (output, AnswerReceiver(received))
     }
 
     /// Whether no more rows may be shown.
@@ -121,20 +122,20 @@ impl<Text: Draft> Output<Text> {
         self.rows_left == Some(0)
     }
 
-    /// Waits for something as long as somebody waits for the answer and the query may run.
+    /// Waits for a future, unless the client disconnects or the query is stopped.
     pub(super) async fn unless_stopped<T>(
         &self,
         query: &Query,
-        waited_for: Pin<&mut impl Future<Output = nyala_core::Result<T>>>,
+        future: Pin<&mut impl Future<Output = nyala_core::Result<T>>>,
     ) -> Result<T, Stop> {
         tokio::select! {
-            done = waited_for => Ok(done?),
-            () = self.pieces.closed() => Err(Stop::ClientGone),
+            done = future => Ok(done?),
+            () = self.segments.closed() => Err(Stop::ClientGone),
             error = query.stopped() => Err(Stop::Failed(error)),
         }
     }
 
-    /// Shows what a query computes, as it computes it.
+    /// Shows the frames of a query while it computes them.
     pub(super) async fn show_stream(
         &mut self,
         stream: Box<impl FrameStream>,
@@ -142,18 +143,18 @@ impl<Text: Draft> Output<Text> {
         chunks: Chunks,
     ) -> Result<(), Stop> {
         let mut frames = Frames::of(stream, &self.work, &self.held);
-        let gone = self.pieces.clone();
+        let segments = self.segments.clone();
         let mut stopped = std::pin::pin!(query.stopped());
         loop {
             let next = tokio::select! {
                 next = frames.next() => next?,
-                () = gone.closed() => return Err(Stop::ClientGone),
+                () = segments.closed() => return Err(Stop::ClientGone),
                 error = stopped.as_mut() => return Err(Stop::Failed(error)),
             };
             if next.is_empty() {
                 return Ok(());
             }
-            // A client that does not read keeps a query from its end, but not from being stopped.
+            // A client that does not read delays the query, but the query can still be stopped.
             tokio::select! {
                 shown = self.show_all(&next, chunks) => shown?,
                 error = stopped.as_mut() => return Err(Stop::Failed(error)),
@@ -171,14 +172,15 @@ impl<Text: Draft> Output<Text> {
 
     async fn show(&mut self, frame: &Frame, chunks: Chunks) -> Result<(), Stop> {
         let rows = frame.rows().min(self.rows_left.unwrap_or(usize::MAX));
-        // A frame may be larger than a query's share, and yet be shown: that bounds how many are at once.
+        // A single frame may be larger than a query's share and is shown all the same; the charge limits how many there
+        // are at once.
         self.frame_bytes = match frame.rows() {
             0..FEW_ROWS => 0,
             _ => frame.written_bytes().min(self.held.limit_bytes() / 2),
         };
         let mut start = frame.span.start;
         let shown_end = start + rows;
-        // A frame without rows still shows its columns.
+        // A frame without rows shows its columns.
         while start < shown_end || frame.rows() == 0 {
             let end = stride_end(frame, start..shown_end);
             self.answer.frame(frame, start..end, chunks);
@@ -199,15 +201,15 @@ impl<Text: Draft> Output<Text> {
         Ok(())
     }
 
-    /// Charges what an answer holds: what can only be sent when it is whole, which will be there twice when it is put
-    /// together, and pieces and rows that a slow client leaves lying.
+    /// Charges what the answer holds: text that can be sent only when the answer is complete, which exists twice when
+    /// it is put together, and segments and rows that a slow client has not read.
     fn charge_held(&mut self) -> Result<(), Error> {
         let when_whole_bytes = 2 * self.answer.held_bytes();
-        let of_pieces_bytes = match self.answer.len() {
+        let segments_bytes = match self.answer.len() {
             few_bytes @ 0..BUFFER_BYTES => few_bytes,
-            piece_bytes => PIECES_HELD * piece_bytes,
+            length_bytes => SEGMENTS_HELD * length_bytes,
         };
-        let held_bytes = when_whole_bytes + of_pieces_bytes + self.frame_bytes;
+        let held_bytes = when_whole_bytes + segments_bytes + self.frame_bytes;
         if held_bytes <= self.held_bytes.max(CHARGED_FROM_BYTES) {
             return Ok(());
         }
@@ -219,43 +221,43 @@ impl<Text: Draft> Output<Text> {
         Ok(())
     }
 
-    /// Sends what was written, if it is much or the last.
+    /// Sends what was written, if it is long enough or the last segment.
     async fn send(&mut self, last: bool) -> Result<(), Stop> {
         if !last && self.answer.len() < BUFFER_BYTES {
-            if self.answer.len() >= LONG_BYTES && self.answer.room_bytes() < BUFFER_BYTES {
-                self.answer.go_on_in(self.rooms.take());
+            if self.answer.len() >= LONG_BYTES && self.answer.capacity_bytes() < BUFFER_BYTES {
+                self.answer.continue_in(self.buffers.take());
             }
             return Ok(());
         }
-        let mut bytes = self.answer.take(if last { Vec::new() } else { self.rooms.take() });
+        let mut bytes = self.answer.take(if last { Vec::new() } else { self.buffers.take() });
         if let Some(indenter) = &mut self.indenter {
             let indented = indenter.indent(&bytes);
-            self.rooms.give(std::mem::replace(&mut bytes, indented));
+            self.buffers.give_back(std::mem::replace(&mut bytes, indented));
         }
-        let bytes = match &mut self.packer {
-            Some(packer) => {
-                let packed = packer.pack(&bytes, last);
-                self.rooms.give(bytes);
-                packed
+        let bytes = match &mut self.compressor {
+            Some(compressor) => {
+                let compressed = compressor.compress(&bytes, last);
+                self.buffers.give_back(bytes);
+                compressed
             }
-            None => self.rooms.lend(bytes),
+            None => self.buffers.lend(bytes),
         };
-        self.pieces.send(Ok(Piece { bytes, last })).await.map_err(|_| Stop::ClientGone)
+        self.segments.send(Ok(Segment { bytes, last })).await.map_err(|_| Stop::ClientGone)
     }
 
-    /// Sends the rest of an answer that is finished, or breaks it off.
+    /// Sends the rest of a finished answer, or aborts the answer.
     pub(super) async fn end(&mut self) {
         if let Some(words) = self.answer.broken() {
-            // Rows are on their way, so the only honest end is to break off.
-            let broken = Broken(words.to_owned());
-            drop(self.pieces.send(Err(broken)).await);
+            // Rows were sent already, so aborting is the only way to report the error.
+            let broken = AbortedAnswer(words.to_owned());
+            drop(self.segments.send(Err(broken)).await);
             return;
         }
         drop(self.send(true).await);
     }
 }
 
-/// Where the first stride of some rows ends.
+/// Where the first stride of some rows ends; strides are bounded in rows, cells and text.
 fn stride_end(frame: &Frame, rows: Range<usize>) -> usize {
     let stride_rows = (STRIDE_CELLS / frame.columns.len().max(1)).clamp(1, STRIDE_ROWS);
     let mut end = rows.end.min(rows.start + stride_rows);
@@ -265,10 +267,10 @@ fn stride_end(frame: &Frame, rows: Range<usize>) -> usize {
     end
 }
 
-/// Answers here and now what may be light; what waits or takes long goes on in the pool. What panics drops its sender of
-/// pieces, which is how the receiver learns of it.
+/// Starts to answer on this thread if the query may be light. When it waits or takes long, it continues in the thread
+/// pool. A panic drops the sender of segments, which tells the receiver.
 ///
-/// What answers comes in its box: it is large, and would be copied on its way here.
+/// The future is boxed because it is large and would be copied.
 pub(super) async fn start(
     answering: Pin<Box<impl Future<Output = ()> + Send + 'static>>,
     may_be_light: bool,
@@ -281,17 +283,17 @@ pub(super) async fn start(
     context.work.spawn(running);
 }
 
-/// The pieces of an answer on the side of the client.
-pub(super) struct Received(mpsc::Receiver<Result<Piece, Broken>>);
+/// Receives the segments of an answer for its client.
+pub(super) struct AnswerReceiver(mpsc::Receiver<Result<Segment, AbortedAnswer>>);
 
-impl Received {
-    /// The response they make.
+impl AnswerReceiver {
+    /// The response to the client.
     pub(super) async fn response(
         mut self,
         content_type: &'static str,
-        packed: bool,
+        compressed: bool,
     ) -> Result<Response<Answer>, Failure> {
-        // The first piece comes when the answer is whole, or too large to wait for.
+        // The first segment comes when the answer is complete or longer than a segment.
         let first = match self.0.recv().await {
             Some(Ok(first)) => first,
             Some(Err(broken)) => return Err(failure(StatusCode::INTERNAL_SERVER_ERROR, broken.0)),
@@ -301,19 +303,19 @@ impl Received {
             }
         };
         let mut response = if first.last {
-            whole(StatusCode::OK, content_type, first.bytes)
+            with_body(StatusCode::OK, content_type, first.bytes)
         } else {
-            let mut response = Response::new(Answer::Pieces(Pieces::new(first, self.0)));
+            let mut response = Response::new(Answer::Stream(BodyStream::new(first, self.0)));
             response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
             response
         };
-        if packed {
+        if compressed {
             response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         }
         Ok(response)
     }
 
-    /// Takes them until the last, for a client that does not wait for any.
+    /// Takes all segments, for a client that does not wait for the answer.
     pub(super) async fn ignore(mut self) {
         while self.0.recv().await.is_some() {}
     }
@@ -334,7 +336,7 @@ mod tests {
         cuts: usize,
     }
 
-    impl Draft for Lines {
+    impl ResultWriter for Lines {
         fn frame(&mut self, _frame: &Frame, rows: Range<usize>, _chunks: Chunks) {
             rows.for_each(|_| self.out.extend_from_slice(b"row\n"));
         }
@@ -351,17 +353,17 @@ mod tests {
             0
         }
 
-        fn take(&mut self, room: Vec<u8>) -> Vec<u8> {
-            std::mem::replace(&mut self.out, room)
+        fn take(&mut self, buffer: Vec<u8>) -> Vec<u8> {
+            std::mem::replace(&mut self.out, buffer)
         }
 
-        fn room_bytes(&self) -> usize {
+        fn capacity_bytes(&self) -> usize {
             self.out.capacity()
         }
 
-        fn go_on_in(&mut self, mut room: Vec<u8>) {
-            room.extend_from_slice(&self.out);
-            self.out = room;
+        fn continue_in(&mut self, mut buffer: Vec<u8>) {
+            buffer.extend_from_slice(&self.out);
+            self.out = buffer;
         }
 
         fn broken(&self) -> Option<&str> {
@@ -369,7 +371,7 @@ mod tests {
         }
     }
 
-    /// So many frames of a thousand rows.
+    /// A stream of this many frames of a thousand rows.
     struct Thousands(usize);
 
     impl FrameStream for Thousands {
@@ -394,11 +396,11 @@ mod tests {
         }
     }
 
-    fn output(rows_max: Option<usize>) -> (Output<Lines>, Received) {
+    fn output(rows_max: Option<usize>) -> (Output<Lines>, AnswerReceiver) {
         let memory = MemoryBudget::new(1 << 30);
         let held = QueryMemory::new(256 << 20, &memory);
-        let way = Way { indented: false, packed: false, rows_max };
-        Output::of(Lines::default(), &way, held, Rooms::for_answers(&memory), &Handle::current())
+        let options = OutputOptions { indented: false, compressed: false, rows_max };
+        Output::of(Lines::default(), &options, held, BufferPool::for_answers(&memory), &Handle::current())
     }
 
     fn running() -> Arc<RunningQueries> {
@@ -406,7 +408,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_of_any_language_comes_in_pieces() {
+    async fn an_answer_of_any_language_comes_in_segments() {
         let (mut output, mut received) = output(None);
         let entered = running().enter(|| "lines".to_owned(), "", &Rights::Open).expect("the first");
         let answered = tokio::spawn(async move {
@@ -415,14 +417,14 @@ mod tests {
             assert!(shown.is_ok());
             output.end().await;
         });
-        let (mut bytes, mut pieces, mut last) = (0, 0, false);
-        while let Some(piece) = received.0.recv().await {
-            let piece = piece.expect("not broken");
-            (bytes, pieces, last) = (bytes + piece.bytes.len(), pieces + 1, piece.last);
+        let (mut bytes, mut segments, mut last) = (0, 0, false);
+        while let Some(segment) = received.0.recv().await {
+            let segment = segment.expect("not broken");
+            (bytes, segments, last) = (bytes + segment.bytes.len(), segments + 1, segment.last);
         }
         answered.await.expect("no panic");
         assert_eq!((bytes, last), (4_000_000, true));
-        assert!(pieces > 2, "{pieces}");
+        assert!(segments > 2, "{segments}");
     }
 
     #[tokio::test]
@@ -442,7 +444,7 @@ mod tests {
         drop(received);
         let shown = left.show_stream(Box::new(Thousands(1_000_000)), &entered.query(), Chunks::BySize).await;
         assert!(matches!(shown, Err(Stop::ClientGone)));
-        // Nobody reads, so that it would never end.
+        // Nobody reads the answer, so the query would never end.
         let (mut slow, _received) = output(None);
         running.kill(entered.query().number()).expect("runs");
         let shown = slow.show_stream(Box::new(Thousands(1_000_000)), &entered.query(), Chunks::BySize).await;

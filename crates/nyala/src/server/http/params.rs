@@ -1,9 +1,10 @@
-//! Parameters of requests: those of a form, then those of the URL; the first of a name wins.
+//! Parameters of requests: those of a form come before those of the URL, and the first of a name wins.
 
+use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 use std::string::FromUtf8Error;
 
-/// The most parameters that are read of a text: far more than there are names that mean something.
+/// The most parameters that are read of a text: far more than there are known names.
 const PAIRS_MAX: usize = 1_000;
 
 /// Decoded parameters.
@@ -13,7 +14,8 @@ pub(super) struct Params {
 }
 
 impl Params {
-    /// Parameters in the form of a URL's query. A pair with a broken escape is left out.
+    /// Parameters in the form of a URL's query, as Go's `url.ParseQuery` reads them for InfluxDB: a pair with a broken
+    /// escape is left out, and `;` separates nothing. Bytes that are not UTF-8 are replaced.
     pub(super) fn parse(text: &str) -> Self {
         let pairs = text
             .split('&')
@@ -21,76 +23,69 @@ impl Params {
             .take(PAIRS_MAX)
             .filter_map(|pair| {
                 let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-                Some((decode(name, b' ')?.into_owned(), decode(value, b' ')?.into_owned()))
+                Some((form_decoded(name)?, form_decoded(value)?))
             })
             .collect();
         Self { pairs }
     }
 
-    /// Adds a parameter that counts less than those already there.
+    /// Adds a parameter after those already there.
     pub(super) fn add(&mut self, name: String, value: String) {
         self.pairs.push((name, value));
     }
 
-    /// Adds parameters that count less than those already there.
+    /// Adds parameters after those already there.
     pub(super) fn add_all(&mut self, others: Params) {
         self.pairs.extend(others.pairs);
     }
 
-    /// The first value of a name; empty where there is none.
+    /// The first value of a name; empty when there is none.
     pub(super) fn get(&self, name: &str) -> &str {
         self.pairs.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value)
     }
 
-    /// Takes the first value of a name away; empty where there is none.
+    /// Removes and returns the first value of a name; empty when there is none.
     pub(super) fn take(&mut self, name: &str) -> String {
         let found = self.pairs.iter_mut().find(|(own, _)| own == name);
         found.map_or(String::new(), |(_, value)| std::mem::take(value))
     }
 
-    /// Whether a name is there with `true` as its value.
+    /// Whether the value of a name is `true`.
     pub(super) fn is_true(&self, name: &str) -> bool {
         self.get(name) == "true"
     }
 }
 
-/// A part of a path with `%XX` undone; `None` where a `%` begins no escape.
-pub(super) fn percent_decoded(text: &str) -> Option<Cow<'_, str>> {
-    decode(text, b'+')
-}
-
-/// `%XX` undone, and `+` as what stands for it; `None` where a `%` begins no escape. Bytes that are not UTF-8 are
-/// replaced.
-fn decode(text: &str, plus: u8) -> Option<Cow<'_, str>> {
+/// A part of a form: `+` is a space, `%XX` is decoded; `None` where a `%` begins no escape. The memory is that of the
+/// text, which the caller charges, so it is decoded in one pass and without another copy.
+fn form_decoded(text: &str) -> Option<String> {
     if !text.contains(['%', '+']) {
-        return Some(Cow::Borrowed(text));
+        return Some(text.to_owned());
     }
-    let mut rest = text.as_bytes();
-    let mut decoded = vec![0; rest.len()];
-    let mut length = 0;
-    while let [first, after @ ..] = rest {
-        (decoded[length], rest) = match (first, after) {
-            (b'%', [high, low, after @ ..]) => (hex(*high)? << 4 | hex(*low)?, after),
-            (b'%', _) => return None,
-            (b'+', _) => (plus, after),
-            _ => (*first, after),
-        };
-        length += 1;
+    if !has_whole_escapes(text) {
+        return None;
     }
-    decoded.truncate(length);
+    let mut decoded = Vec::with_capacity(text.len());
+    for (number, part) in text.split('+').enumerate() {
+        decoded.extend((number > 0).then_some(b' '));
+        decoded.extend(percent_decode_str(part));
+    }
     // It may be kept for long.
     decoded.shrink_to_fit();
     let lossy = |error: FromUtf8Error| String::from_utf8_lossy(error.as_bytes()).into_owned();
-    Some(Cow::Owned(String::from_utf8(decoded).unwrap_or_else(lossy)))
+    Some(String::from_utf8(decoded).unwrap_or_else(lossy))
 }
 
-fn hex(digit: u8) -> Option<u8> {
-    match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        b'A'..=b'F' => Some(digit - b'A' + 10),
-        _ => None,
-    }
+/// A part of a path with `%XX` decoded; `None` where a `%` begins no escape.
+pub(super) fn percent_decoded(text: &str) -> Option<Cow<'_, str>> {
+    has_whole_escapes(text).then(|| percent_decode_str(text).decode_utf8_lossy())
+}
+
+/// Whether two hexadecimal digits follow every `%`. Go refuses other text; the crate that decodes
+/// would keep it.
+fn has_whole_escapes(text: &str) -> bool {
+    let is_escape = |after: &str| after.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
+    text.split('%').skip(1).all(is_escape)
 }
 
 #[cfg(test)]
@@ -98,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_are_undone_and_the_first_value_wins() {
+    fn parameters_are_decoded_and_the_first_value_wins() {
         let mut params = Params::parse("q=SELECT+%2A&db=a%zz&empty&q=2&cut=%2");
         params.add_all(Params::parse("db=b&rp=c"));
         assert_eq!(params.get("q"), "SELECT *");
@@ -106,5 +101,10 @@ mod tests {
         assert_eq!(params.get("rp"), "c");
         assert_eq!(params.get("empty"), "");
         assert_eq!(params.get("cut"), "");
+        let params = Params::parse("%71=a;p=%F0%9F%A6%8C&=x&&p%%41=1&bytes=%ff&pairs");
+        assert_eq!((params.get("q"), params.get("p"), params.get("")), ("a;p=\u{1f98c}", "", "x"));
+        assert_eq!((params.get("bytes"), params.pairs.len()), ("\u{fffd}", 4));
+        assert_eq!(percent_decoded("a+%2F").as_deref(), Some("a+/"));
+        assert_eq!((percent_decoded("a%"), percent_decoded("%%41")), (None, None));
     }
 }

@@ -1,52 +1,55 @@
-//! Prometheus' remote write: its samples as points, in the form that InfluxDB gives them. Remote read is in `read`.
+//! Prometheus remote write: turns samples into line protocol, in the form that InfluxDB gives them. Remote read is in
+//! `read`.
 //!
-//! The measurement is the metric's name, which is a tag too; every label is a tag, the value the field `value`. Samples
-//! that are not finite are left out, as InfluxDB does.
+//! The measurement is the metric's name, which is also a tag. Every label is a tag, and the value is the field `value`.
+//! Samples that are not finite are left out, as InfluxDB does.
 
-mod members;
+mod protobuf;
 pub(super) mod read;
 
-use super::body::Hold;
+use super::body::BodyCharge;
 use super::response::{Failure, failure, status_of};
 use hyper::StatusCode;
-use members::{Member, Members, text};
 use nyala_core::{Error, ErrorKind, Result};
 use nyala_db::ingest::{MAX_BODY_BYTES, measurement_of};
+use protobuf::{FieldValue, Fields, text};
 use std::fmt::Write;
 
-/// What stands for the name of a metric without one.
+/// The measurement of a metric without a name.
 const NAMELESS: &str = "prom_metric_not_specified";
 const NAME_LABEL: &str = "__name__";
-/// How much longer than what was sent lines may be: labels are sent once per series, and stand in every line.
+/// How many times longer than the request its lines may be: labels are sent once per series, but written into every
+/// line.
 const GROWTH_MAX: usize = 4;
-/// What a line has behind its tags at most: the name of the field, a float, a time, blanks.
+/// The most that follows the tags in a line: the name of the field, a float, a time, spaces.
 const VALUE_MAX_BYTES: usize = 64;
 
 /// The lines of a request.
 #[derive(Default)]
 pub(super) struct Lines {
-    /// Of metrics that share a table.
+    /// Lines of metrics that share a table.
     pub(super) of_group: String,
-    /// Of those that have a table of their own.
+    /// Lines of metrics that have a table of their own.
     pub(super) of_tables: String,
 }
 
 impl Lines {
-    /// The samples of a packed request, when it unpacks to at most `limit_bytes`; `own_tables`: which measurements have a
-    /// table of their own.
+    /// The samples of a compressed request, which may decompress to at most `limit_bytes`. `own_tables` says which
+    /// measurements have a table of their own.
     pub(super) fn of(
-        packed: &[u8],
+        compressed: &[u8],
         limit_bytes: usize,
         own_tables: impl Fn(&str) -> bool,
-        hold: &mut Hold,
+        charge: &mut BodyCharge,
     ) -> Result<Self> {
-        let request = unpacked(packed, limit_bytes, hold)?;
-        let max_bytes = most_line_bytes(limit_bytes);
-        let (head, tags) = Default::default();
-        let mut writer = LinesWriter { lines: Self::default(), is_own: false, head, tags, hold, max_bytes };
-        for member in Members(&request) {
-            match member? {
-                (1, Member::Bytes(series)) => writer.series(series, &own_tables)?,
+        let request = decompressed(compressed, limit_bytes, charge)?;
+        let max_bytes = line_bytes_max(limit_bytes);
+        let (series_key, tags) = Default::default();
+        let mut writer =
+            LinesWriter { lines: Self::default(), is_own: false, series_key, tags, charge, max_bytes };
+        for field in Fields(&request) {
+            match field? {
+                (1, FieldValue::Bytes(series)) => writer.series(series, &own_tables)?,
                 (1, _) => return Err(wrong_type()),
                 _ => {}
             }
@@ -54,7 +57,7 @@ impl Lines {
         Ok(writer.lines)
     }
 
-    /// The bytes of all of them.
+    /// The bytes of all lines.
     pub(super) fn len(&self) -> usize {
         self.of_group.len() + self.of_tables.len()
     }
@@ -63,23 +66,23 @@ impl Lines {
 /// Writes lines.
 struct LinesWriter<'a> {
     lines: Lines,
-    /// Whether the series at hand is of a metric that has a table of its own.
+    /// Whether the current series belongs to a metric with a table of its own.
     is_own: bool,
-    /// Measurement and tags of it.
-    head: String,
+    /// Its measurement and tags.
+    series_key: String,
     tags: String,
-    /// Charged with what the lines take, before they do.
-    hold: &'a mut Hold,
+    /// Lines are charged here before they are written.
+    charge: &'a mut BodyCharge,
     max_bytes: usize,
 }
 
 impl LinesWriter<'_> {
     fn series(&mut self, series: &[u8], own_tables: impl Fn(&str) -> bool) -> Result<()> {
         self.begin(series)?;
-        self.is_own = own_tables(&String::from_utf8_lossy(&measurement_of(self.head.as_bytes())));
-        for member in Members(series) {
-            match member? {
-                (2, Member::Bytes(sample)) => self.sample(sample)?,
+        self.is_own = own_tables(&String::from_utf8_lossy(&measurement_of(self.series_key.as_bytes())));
+        for field in Fields(series) {
+            match field? {
+                (2, FieldValue::Bytes(sample)) => self.sample(sample)?,
                 (2, _) => return Err(wrong_type()),
                 _ => {}
             }
@@ -87,13 +90,13 @@ impl LinesWriter<'_> {
         Ok(())
     }
 
-    /// Takes the labels of a series, which may stand behind its samples.
+    /// Reads the labels of a series, which may come after its samples.
     fn begin(&mut self, series: &[u8]) -> Result<()> {
         self.tags.clear();
         let mut name = "";
-        for member in Members(series) {
-            let label = match member? {
-                (1, Member::Bytes(label)) => label,
+        for field in Fields(series) {
+            let label = match field? {
+                (1, FieldValue::Bytes(label)) => label,
                 (1, _) => return Err(wrong_type()),
                 _ => continue,
             };
@@ -108,22 +111,22 @@ impl LinesWriter<'_> {
                 push_escaped(&mut self.tags, value, ",= ");
             }
         }
-        self.head.clear();
-        // A line that begins so would be a comment, or begin later.
+        self.series_key.clear();
+        // Unescaped, such a line would be a comment, or the letter would be skipped.
         if name.starts_with(['#', '\t', '\0']) {
-            self.head.push('\\');
+            self.series_key.push('\\');
         }
-        push_escaped(&mut self.head, if name.is_empty() { NAMELESS } else { name }, ", ");
-        self.head.push_str(&self.tags);
+        push_escaped(&mut self.series_key, if name.is_empty() { NAMELESS } else { name }, ", ");
+        self.series_key.push_str(&self.tags);
         Ok(())
     }
 
     fn sample(&mut self, sample: &[u8]) -> Result<()> {
         let (mut value, mut time_ms) = (0.0, 0_i64);
-        for member in Members(sample) {
-            match member? {
-                (1, Member::EightBytes(bytes)) => value = f64::from_le_bytes(bytes),
-                (2, Member::Number(number)) => time_ms = number as i64,
+        for field in Fields(sample) {
+            match field? {
+                (1, FieldValue::EightBytes(bytes)) => value = f64::from_le_bytes(bytes),
+                (2, FieldValue::Number(number)) => time_ms = number as i64,
                 (1 | 2, _) => return Err(wrong_type()),
                 _ => {}
             }
@@ -131,9 +134,10 @@ impl LinesWriter<'_> {
         let Some(time_ns) = time_ms.checked_mul(1_000_000).filter(|_| value.is_finite()) else {
             return Ok(());
         };
-        self.reserve(self.head.len() + VALUE_MAX_BYTES)?;
+        self.reserve(self.series_key.len() + VALUE_MAX_BYTES)?;
         let text = if self.is_own { &mut self.lines.of_tables } else { &mut self.lines.of_group };
-        writeln!(text, "{} value={value:e} {time_ns}", self.head).expect("writing to memory does not fail");
+        writeln!(text, "{} value={value:e} {time_ns}", self.series_key)
+            .expect("writing to memory does not fail");
         Ok(())
     }
 
@@ -147,24 +151,24 @@ impl LinesWriter<'_> {
             return Err(too_large());
         }
         let more = text.capacity().max(bytes);
-        self.hold.grow(more)?;
+        self.charge.grow(more)?;
         text.reserve_exact(more);
         Ok(())
     }
 }
 
-/// How long the lines of a request may be: no longer than a body of lines can be read.
-fn most_line_bytes(limit_bytes: usize) -> usize {
+/// The longest lines of a request: no longer than the longest body of lines.
+fn line_bytes_max(limit_bytes: usize) -> usize {
     limit_bytes.saturating_mul(GROWTH_MAX).min(MAX_BODY_BYTES)
 }
 
 /// Name and value of a label.
 fn pair(label: &[u8]) -> Result<(&str, &str)> {
     let (mut name, mut value) = ("", "");
-    for member in Members(label) {
-        match member? {
-            (1, Member::Bytes(bytes)) => name = text(bytes)?,
-            (2, Member::Bytes(bytes)) => value = text(bytes)?,
+    for field in Fields(label) {
+        match field? {
+            (1, FieldValue::Bytes(bytes)) => name = text(bytes)?,
+            (2, FieldValue::Bytes(bytes)) => value = text(bytes)?,
             (1 | 2, _) => return Err(wrong_type()),
             _ => {}
         }
@@ -172,17 +176,21 @@ fn pair(label: &[u8]) -> Result<(&str, &str)> {
     Ok((name, value))
 }
 
-/// What a request says, when it is at most `limit_bytes`: it tells how much that is before anything is unpacked.
-fn unpacked(packed: &[u8], limit_bytes: usize, hold: &mut Hold) -> Result<Vec<u8>> {
-    let told_bytes = snap::raw::decompress_len(packed).map_err(|_| not_packed())?;
-    if told_bytes > limit_bytes {
+/// Decompresses a request. Its declared length is checked against `limit_bytes` first.
+pub(super) fn decompressed(
+    compressed: &[u8],
+    limit_bytes: usize,
+    charge: &mut BodyCharge,
+) -> Result<Vec<u8>> {
+    let declared_bytes = snap::raw::decompress_len(compressed).map_err(|_| corrupt_snappy())?;
+    if declared_bytes > limit_bytes {
         return Err(too_large());
     }
-    hold.grow(told_bytes)?;
-    snap::raw::Decoder::new().decompress_vec(packed).map_err(|_| not_packed())
+    charge.grow(declared_bytes)?;
+    snap::raw::Decoder::new().decompress_vec(compressed).map_err(|_| corrupt_snappy())
 }
 
-/// What is told of a request that cannot be taken.
+/// The answer to a request that cannot be processed.
 pub(super) fn refused(error: Error) -> Failure {
     match error.kind() {
         ErrorKind::Limit => failure(StatusCode::PAYLOAD_TOO_LARGE, error.message()),
@@ -190,7 +198,7 @@ pub(super) fn refused(error: Error) -> Failure {
     }
 }
 
-fn not_packed() -> Error {
+fn corrupt_snappy() -> Error {
     Error::invalid("snappy: corrupt input")
 }
 
@@ -202,8 +210,8 @@ fn too_large() -> Error {
     Error::limit("Request Entity Too Large")
 }
 
-/// Text with a backslash before what would end it. Line protocol has no way to write a line break, nor a backslash at
-/// an end: those become spaces, and get one behind them.
+/// Appends text with a backslash before each special letter. Line protocol can write neither a line break nor a
+/// backslash at the end: a line break becomes a space, and a space is added after the backslash.
 fn push_escaped(line: &mut String, text: &str, special: &str) {
     for letter in text.chars() {
         let letter = if letter == '\n' { ' ' } else { letter };
@@ -244,8 +252,8 @@ mod tests {
     }
 
     fn lines(packed: &[u8], limit_bytes: usize) -> Result<String> {
-        let mut hold = Hold::of(&MemoryBudget::new(64 << 20));
-        Lines::of(packed, limit_bytes, |_| false, &mut hold).map(|lines| lines.of_group)
+        let mut charge = BodyCharge::of(&MemoryBudget::new(64 << 20));
+        Lines::of(packed, limit_bytes, |_| false, &mut charge).map(|lines| lines.of_group)
     }
 
     fn packed(request: &WriteRequest) -> Vec<u8> {
@@ -263,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_lines_and_no_label_makes_another() {
+    fn samples_are_lines_and_no_label_adds_a_line() {
         let labels = [("__name__", "up"), ("empty", ""), ("path", "a b,c=d\nevil v=1\\")];
         let samples = [(1.5, 1), (f64::NAN, 2), (f64::INFINITY, 3), (0.0, i64::MAX), (-2e300, -4)];
         let lines = lines(&packed(&request(&labels, &samples)), 10_000).unwrap();
@@ -272,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn no_name_makes_a_line_that_is_none() {
+    fn every_name_gives_a_valid_line() {
         for (name, line) in [
             ("#up", "\\#up,__name__=#up value=1e0 0\n"),
             ("\tup", "\\\tup,__name__=\tup value=1e0 0\n"),
@@ -284,44 +292,44 @@ mod tests {
     }
 
     #[test]
-    fn messages_that_break_off_or_are_of_other_types_are_refused() {
+    fn incomplete_or_wrong_messages_are_refused() {
         let whole = request(&[("a", "b")], &[(1.0, 1)]).encode_to_vec();
         let snappy = |bytes: &[u8]| snap::raw::Encoder::new().compress_vec(bytes).unwrap();
         for length in 1..whole.len() {
             assert!(lines(&snappy(&whole[..length]), 1_000).is_err(), "{length}");
         }
-        // A number and a group as the first member; a label whose value is a number.
+        // A number and a group as the first field; a label whose value is a number.
         for wrong in [&b"\x08\x01"[..], b"\x0b\x0c", b"\x0a\x04\x0a\x02\x10\x01"] {
             assert!(lines(&snappy(wrong), 1_000).is_err(), "{wrong:?}");
         }
-        // Members nobody knows, of every type.
+        // Unknown fields, of every type.
         let unknown = b"\x18\x05\x25\x01\x02\x03\x04\x29\x01\x02\x03\x04\x05\x06\x07\x08\x32\x01a";
         let long = [&unknown[..], &whole].concat();
         assert_eq!(lines(&snappy(&long), 1_000).unwrap(), lines(&snappy(&whole), 1_000).unwrap());
     }
 
     #[test]
-    fn a_request_is_charged_with_what_it_takes() {
+    fn lines_are_charged() {
         let samples: Vec<(f64, i64)> = (0..28_000).map(|time_ms| (1.0, time_ms)).collect();
         let labels = [("a", "x".repeat(20)), ("b", "y".repeat(20))];
         let labels: Vec<(&str, &str)> = labels.iter().map(|(name, value)| (*name, &**value)).collect();
         let memory = MemoryBudget::new(64 << 20);
-        let mut hold = Hold::of(&memory);
+        let mut charge = BodyCharge::of(&memory);
         let request = packed(&request(&labels, &samples));
-        let text = Lines::of(&request, 25_000_000, |_| false, &mut hold).unwrap().of_group;
+        let text = Lines::of(&request, 25_000_000, |_| false, &mut charge).unwrap().of_group;
         let charged_bytes = memory.total_bytes() as usize;
         assert!((text.len()..4 * text.len()).contains(&charged_bytes), "{charged_bytes} of {}", text.len());
     }
 
     #[test]
-    fn lines_of_the_largest_request_can_be_read() {
-        assert_eq!(most_line_bytes(25_000_000), 100_000_000);
-        let largest = most_line_bytes((1 << 31) - 1);
+    fn lines_of_the_largest_request_are_not_too_long() {
+        assert_eq!(line_bytes_max(25_000_000), 100_000_000);
+        let largest = line_bytes_max((1 << 31) - 1);
         assert!(largest <= MAX_BODY_BYTES, "{largest} bytes would end the reader");
     }
 
     #[test]
-    fn what_would_grow_too_large_is_refused_before_it_does() {
+    fn too_long_lines_are_refused_before_they_are_written() {
         let long = "x".repeat(1_000);
         let samples: Vec<(f64, i64)> = (0..1_000).map(|time_ms| (1.0, time_ms)).collect();
         let request = packed(&request(&[("a", &long)], &samples));

@@ -1,12 +1,12 @@
-//! `GET` and `POST /query`: InfluxQL in, an answer in the format asked for out.
+//! `GET` and `POST /query`: executes InfluxQL, and answers in the format that the client asks for.
 
 mod job;
-mod text;
+mod parse;
 
-use super::body::{self, Body, Hold, Incoming};
+use super::body::{self, Body, BodyCharge, RequestBody};
 use super::gzip;
-use super::output::{Output, Way};
-use super::response::{Answer, Failure, empty, failure, prettily};
+use super::output::{Output, OutputOptions};
+use super::response::{Answer, Failure, empty, failure, indented};
 use super::{Context, access, multipart, params::Params};
 use crate::server::format::{Epoch, Format, JsonOptions, Writer};
 use hyper::header::{CONTENT_TYPE, HeaderMap};
@@ -17,71 +17,75 @@ use nyala_db::users::Rights;
 use nyala_exec::QueryMemory;
 use nyala_query::influxql;
 use nyala_query::statement::Written;
+use parse::QueryText;
 use std::net::IpAddr;
-use text::Text;
 
-/// The longest form: a query of the greatest length in which everything is escaped, and then some.
+/// The longest form: a query of the greatest length with every byte escaped, and some more.
 const FORM_MAX_BYTES: usize = 4 * influxql::MAXIMUM_LENGTH;
-/// Rows of a chunk where none are asked for.
+/// Rows of a chunk when `chunk_size` is missing.
 const DEFAULT_CHUNK_ROWS: usize = 10_000;
 
 pub(super) async fn handle(
     context: &Context,
     head: &Parts,
-    incoming: &mut Incoming,
+    incoming: &mut RequestBody,
     format: Format,
     client: Option<IpAddr>,
 ) -> Result<Response<Answer>, Failure> {
     let of_url = Params::parse(head.uri.query().unwrap_or(""));
     let pretty = of_url.is_true("pretty");
     let answered = async {
-        // Before anything of the body is read.
+        // Credentials are checked before the body is read.
         let rights = access::rights_of(context, &of_url, &head.headers).await?;
         context.watch.count(head.uri.path(), &head.extensions, &rights);
         let (params, _held) = match head.method {
             Method::POST => read_form(context, &head.headers, incoming, of_url).await?,
             _ => (of_url, None),
         };
-        answer(context, head, params, Shape { format, pretty }, rights, client).await
+        answer(context, head, params, AnswerFormat { format, pretty }, rights, client).await
     };
-    answered.await.map_err(|failure| if pretty { prettily(failure) } else { failure })
+    answered.await.map_err(|failure| if pretty { indented(failure) } else { failure })
 }
 
-/// How an answer is to look.
+/// The format of an answer.
 #[derive(Clone, Copy)]
-struct Shape {
+struct AnswerFormat {
     format: Format,
     /// Whether JSON is indented.
     pretty: bool,
 }
 
-/// The parameters of a form and a URL, and what holds the memory of the form's.
+/// The parameters of a form and a URL, and the charge for the form.
 async fn read_form(
     context: &Context,
     headers: &HeaderMap,
-    incoming: &mut Incoming,
+    incoming: &mut RequestBody,
     of_url: Params,
-) -> Result<(Params, Option<Hold>), Failure> {
+) -> Result<(Params, Option<BodyCharge>), Failure> {
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     let boundary = multipart::boundary(content_type);
     let limit_bytes = context.limits.body_bytes.min(FORM_MAX_BYTES);
     let form = body::read_within(limit_bytes, context, incoming, headers).await?;
-    // Other bodies say nothing here; influxdb-python calls none at all packed.
+    // Bodies of other types are ignored; influxdb-python sends `Content-Encoding: gzip` without a body.
     if boundary.is_none() && !content_type.starts_with("application/x-www-form-urlencoded") {
         return Ok((of_url, None));
     }
-    if form.is_quick() {
+    if form.can_parse_inline() {
         return params_of(form, boundary, of_url);
     }
     let boundary = boundary.map(str::to_owned);
     let params = context.work.spawn(async move { params_of(form, boundary.as_deref(), of_url) });
-    let broken = |_| failure(StatusCode::INTERNAL_SERVER_ERROR, "the request was broken off");
+    let broken = |_| failure(StatusCode::INTERNAL_SERVER_ERROR, "the request was aborted");
     params.await.map_err(broken)?
 }
 
-fn params_of(form: Body, boundary: Option<&str>, of_url: Params) -> Result<(Params, Option<Hold>), Failure> {
-    let mut form = form.unpacked()?;
-    form.hold.grow(form.bytes.len()).map_err(body::refused)?;
+fn params_of(
+    form: Body,
+    boundary: Option<&str>,
+    of_url: Params,
+) -> Result<(Params, Option<BodyCharge>), Failure> {
+    let mut form = form.decompressed()?;
+    form.charge.grow(form.bytes.len()).map_err(body::refused)?;
     let params = match boundary {
         Some(boundary) => {
             let mut params = of_url;
@@ -94,18 +98,18 @@ fn params_of(form: Body, boundary: Option<&str>, of_url: Params) -> Result<(Para
             params
         }
     };
-    Ok((params, Some(form.hold)))
+    Ok((params, Some(form.charge)))
 }
 
 async fn answer(
     context: &Context,
     head: &Parts,
     mut params: Params,
-    shape: Shape,
+    answer_format: AnswerFormat,
     rights: Rights,
     client: Option<IpAddr>,
 ) -> Result<Response<Answer>, Failure> {
-    let text = Text::of(&params)?;
+    let text = QueryText::of(&params)?;
     let databases = context.databases()?;
     let held = QueryMemory::new(context.limits.query_bytes, &databases.memory);
     let is_short = text.is_short();
@@ -114,17 +118,18 @@ async fn answer(
         params.get("chunk_size").parse().ok().filter(|rows| *rows > 0).unwrap_or(DEFAULT_CHUNK_ROWS)
     });
     let options = JsonOptions { epoch: Epoch::of_parameter(params.get("epoch").trim()), chunk_rows };
-    let packed = gzip::is_accepted(&head.headers);
-    let way = Way {
-        indented: shape.pretty && shape.format == Format::Json,
-        packed,
+    let compressed = gzip::is_accepted(&head.headers);
+    let output_options = OutputOptions {
+        indented: answer_format.pretty && answer_format.format == Format::Json,
+        compressed,
         rows_max: Some(context.limits.rows).filter(|rows| *rows > 0 && chunk_rows.is_none()),
     };
-    let writer = Writer::new(shape.format, options);
-    let (output, received) = Output::of(writer, &way, held, databases.rooms.clone(), &context.work);
+    let writer = Writer::new(answer_format.format, options);
+    let (output, received) =
+        Output::of(writer, &output_options, held, databases.answer_buffers.clone(), &context.work);
     let job = Job {
         statements,
-        asked: Written { query: params.take("q"), values: params.take("params") },
+        written: Written { query: params.take("q"), values: params.take("params") },
         context: context.query(databases, params.get("db").to_owned(), params.get("rp").to_owned(), rights),
         by_get: head.method == Method::GET,
         audit: context.audit.clone(),
@@ -140,5 +145,5 @@ async fn answer(
         return Ok(empty(StatusCode::NO_CONTENT));
     }
     job.start(context, is_short).await;
-    received.response(shape.format.content_type(), packed).await
+    received.response(answer_format.format.content_type(), compressed).await
 }

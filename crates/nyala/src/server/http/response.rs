@@ -1,8 +1,8 @@
-//! Responses: a body at once or in pieces, errors in InfluxDB's form.
+//! Responses: bodies that are sent at once or as a stream, and errors in InfluxDB's form.
 
-use super::pieces::Pieces;
+use super::body_stream::{AbortedAnswer, BodyStream};
+use crate::server::connection_limit::ActiveRequest;
 use crate::server::format::{Format, Indenter};
-use crate::server::slots::Turn;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
@@ -11,38 +11,26 @@ use nyala_core::{Error, ErrorKind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A body that is sent at once, or as its pieces come.
+/// A body that is sent at once, or in segments as they are computed.
 pub(crate) enum Answer {
-    /// At once.
+    /// The whole body.
     Whole(Option<Bytes>),
-    /// As they come; an error breaks the connection off, so that nobody takes the answer for whole.
-    Pieces(Pieces),
+    /// Segments; an error aborts the connection, so that no client takes the answer for complete.
+    Stream(BodyStream),
 }
-
-/// An answer that could not be finished.
-#[derive(Debug)]
-pub(crate) struct Broken(pub(crate) String);
-
-impl std::fmt::Display for Broken {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "answer broken off: {}", self.0)
-    }
-}
-
-impl std::error::Error for Broken {}
 
 impl Body for Answer {
     type Data = Bytes;
-    type Error = Broken;
+    type Error = AbortedAnswer;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, AbortedAnswer>>> {
         match self.get_mut() {
             Answer::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Answer::Pieces(pieces) => {
-                pieces.poll_next(context).map(|piece| piece.map(|piece| piece.map(Frame::data)))
+            Answer::Stream(stream) => {
+                stream.poll_next(context).map(|next| next.map(|bytes| bytes.map(Frame::data)))
             }
         }
     }
@@ -56,25 +44,25 @@ impl Body for Answer {
             Answer::Whole(bytes) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
-            Answer::Pieces(_) => SizeHint::default(),
+            Answer::Stream(_) => SizeHint::default(),
         }
     }
 }
 
-/// The body of an answer to a client whose turn it is until it is sent.
-pub(crate) struct Taken {
+/// The body of an answer; its connection counts as active until the body is sent.
+pub(crate) struct TrackedBody {
     pub(super) answer: Answer,
-    pub(super) _turn: Turn,
+    pub(super) _active: ActiveRequest,
 }
 
-impl Body for Taken {
+impl Body for TrackedBody {
     type Data = Bytes;
-    type Error = Broken;
+    type Error = AbortedAnswer;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, AbortedAnswer>>> {
         Pin::new(&mut self.answer).poll_frame(context)
     }
 
@@ -98,7 +86,7 @@ pub(crate) fn empty(status: StatusCode) -> Response<Answer> {
 }
 
 /// A response with a body.
-pub(crate) fn whole(
+pub(crate) fn with_body(
     status: StatusCode,
     content_type: &'static str,
     body: impl Into<Bytes>,
@@ -110,8 +98,8 @@ pub(crate) fn whole(
     response
 }
 
-/// Says that a text is nothing else, whatever it looks like.
-pub(crate) fn plainly(mut response: Response<Answer>) -> Response<Answer> {
+/// Tells browsers not to guess another content type.
+pub(crate) fn without_sniffing(mut response: Response<Answer>) -> Response<Answer> {
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
@@ -124,7 +112,7 @@ pub(crate) fn failure(status: StatusCode, message: impl AsRef<str>) -> Failure {
 /// A failure whose body has further members, written as `,"name":value…`.
 pub(crate) fn failure_with(status: StatusCode, message: &str, members: &[u8]) -> Failure {
     let body = Format::Json.error(message, members);
-    let mut response = whole(status, Format::Json.content_type(), body);
+    let mut response = with_body(status, Format::Json.content_type(), body);
     response.extensions_mut().insert(Message(message.to_owned()));
     if status == StatusCode::UNAUTHORIZED {
         response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"InfluxDB\""));
@@ -137,7 +125,7 @@ pub(crate) fn failure_with(status: StatusCode, message: &str, members: &[u8]) ->
     Box::new(response)
 }
 
-/// What went wrong, kept beside a failure's body.
+/// The message of a failure, kept beside its body so that it can be written in another format.
 #[derive(Clone)]
 struct Message(String);
 
@@ -153,15 +141,14 @@ pub(crate) fn in_format(mut failure: Failure, format: Format) -> Failure {
 }
 
 /// The same failure, its body indented.
-pub(crate) fn prettily(mut failure: Failure) -> Failure {
+pub(crate) fn indented(mut failure: Failure) -> Failure {
     if let Answer::Whole(Some(body)) = failure.body_mut() {
         *body = Indenter::default().indent(body).into();
     }
     failure
 }
 
-/// The beginning of a message as a header, on one line; control characters are left out, since the body has
-/// them all.
+/// The beginning of a message as a header, on one line and without control characters; the body has the whole message.
 fn header_text(message: &str) -> Option<HeaderValue> {
     const LENGTH_MAX: usize = 1024;
     let shown = &message.as_bytes()[..message.len().min(LENGTH_MAX)];
@@ -180,7 +167,7 @@ pub(crate) fn status_of(error: &Error) -> StatusCode {
         ErrorKind::Invalid | ErrorKind::Conflict => StatusCode::BAD_REQUEST,
         ErrorKind::Unsupported => StatusCode::NOT_IMPLEMENTED,
         ErrorKind::Limit => StatusCode::UNPROCESSABLE_ENTITY,
-        // Sending a write again is safe where its outcome is unknown, and what the client should do.
+        // When the outcome of a write is unknown, sending it again is safe, and the client should do so.
         ErrorKind::Retry | ErrorKind::Unknown => StatusCode::SERVICE_UNAVAILABLE,
         ErrorKind::Cancelled | ErrorKind::Corrupt | ErrorKind::Io => StatusCode::INTERNAL_SERVER_ERROR,
     }

@@ -1,14 +1,14 @@
-//! What of InfluxDB 2's interface 1.x has for its clients, beside `/api/v2/write`: deleting points, and databases with
-//! their retention policies as buckets, `database[/policy]`. Organisations are ignored.
+//! The parts of InfluxDB 2's API that 1.x offers, beside `/api/v2/write`: deleting points, and retention policies of
+//! databases as buckets, `database[/policy]`. Organisations are ignored.
 //!
-//! All of it is done by statements, so that rights and effects are those of InfluxQL. Rights are judged before anything
-//! is read or looked up, so that nobody learns what there is from how the answer differs.
+//! All changes are made by InfluxQL statements, so that rights and effects are the same. Rights are checked before
+//! anything is read or looked up, so that answers do not show others what exists.
 
 pub(super) mod buckets;
-pub(super) mod deletion;
+pub(super) mod delete;
 
 use super::Context;
-use super::body::{self, Incoming};
+use super::body::{self, RequestBody};
 use super::response::{Failure, failure, status_of};
 use hyper::StatusCode;
 use hyper::header::HeaderMap;
@@ -19,22 +19,22 @@ use nyala_query::influxql::Statement;
 use nyala_query::statement::{self, authorize, execute};
 use serde::de::DeserializeOwned;
 
-/// The longest document that is read. A predicate names one series at most, whose key has 64 KiB; so what is longer
-/// asks for nothing that there is, and what is not is parsed where it came.
+/// The longest document that is read. A predicate names at most one series, whose key has up to 64 KiB, so a longer
+/// document cannot match anything. Shorter ones are parsed by the thread that received them.
 const DOCUMENT_MAX_BYTES: usize = 256 << 10;
 
-/// The body of a request as what it says; `what` names it where it says something else.
+/// Parses the body of a request; `what` names it in an error.
 async fn document<T: DeserializeOwned>(
     context: &Context,
-    incoming: &mut Incoming,
+    incoming: &mut RequestBody,
     headers: &HeaderMap,
     what: &str,
 ) -> Result<T, Failure> {
-    let body = body::read_within(DOCUMENT_MAX_BYTES, context, incoming, headers).await?.unpacked()?;
+    let body = body::read_within(DOCUMENT_MAX_BYTES, context, incoming, headers).await?.decompressed()?;
     serde_json::from_slice(&body.bytes).map_err(|error| invalid(format!("{what}: {error}")))
 }
 
-/// Executes a statement that shows nothing.
+/// Executes a statement that has no rows as its result.
 async fn perform(
     context: &Context,
     rights: &Rights,
@@ -51,7 +51,7 @@ async fn perform(
         let answer = execute(statements[0].clone(), &query, memory).await;
         (answer, statements)
     });
-    let broken = |_| failure(StatusCode::INTERNAL_SERVER_ERROR, "the request was broken off");
+    let broken = |_| failure(StatusCode::INTERNAL_SERVER_ERROR, "the request was aborted");
     let (answer, [statement]) = executed.await.map_err(broken)?;
     match answer {
         Ok(statement::Answer::Refused(error)) | Err(error) => Err(failed(&error)),

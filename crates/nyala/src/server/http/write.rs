@@ -1,6 +1,6 @@
-//! `POST /write` and `/api/v2/write`: line protocol in.
+//! `POST /write`, `/api/v2/write` and `/api/v1/prom/write`: writes points.
 
-use super::body::{self, Incoming};
+use super::body::{self, RequestBody};
 use super::prometheus::{self, Lines};
 use super::response::{Answer, Failure, empty, failure, failure_with, status_of};
 use super::{Context, access, params::Params};
@@ -12,18 +12,18 @@ use nyala_db::ingest::{LineLimits, ParseErrors, ParseOptions, Precision};
 use nyala_db::quoted;
 use nyala_db::write::{LineWriter, WriteReport};
 
-/// Refused lines described in an answer.
+/// The most rejected lines that an answer describes.
 const DETAILS_MAX: usize = 100;
 
-/// Where points go, and in what unit their times are.
-struct Destination {
+/// Where points are written, and the unit of their times.
+struct WriteTarget {
     database: String,
     policy: String,
     precision: Precision,
 }
 
-impl Destination {
-    /// As `/write` names it.
+impl WriteTarget {
+    /// From the parameters of `/write`.
     fn of_params(params: &Params) -> Result<Self, Failure> {
         let text = params.get("precision");
         let precision = Precision::from_parameter(text).ok_or_else(|| {
@@ -33,13 +33,13 @@ impl Destination {
         Ok(Self { database: params.get("db").into(), policy: params.get("rp").into(), precision })
     }
 
-    /// As Prometheus does, whose samples tell their own times.
+    /// From the parameters of Prometheus; the lines made of its samples have times in nanoseconds.
     fn of_prometheus(params: &Params) -> Result<Self, Failure> {
         let precision = Precision::Nanosecond;
         Ok(Self { database: params.get("db").into(), policy: params.get("rp").into(), precision })
     }
 
-    /// As `/api/v2/write` names it.
+    /// From the parameters of `/api/v2/write`.
     fn of_bucket(params: &Params) -> Result<Self, Failure> {
         let precision = match params.get("precision") {
             "" | "ns" => Precision::Nanosecond,
@@ -72,27 +72,27 @@ pub(super) fn bucket(text: &str) -> Result<(&str, &str), Failure> {
 pub(super) async fn handle(
     context: &Context,
     head: &Parts,
-    incoming: &mut Incoming,
+    incoming: &mut RequestBody,
 ) -> Result<Response<Answer>, Failure> {
-    write(context, head, incoming, Destination::of_params, Form::Lines).await
+    write(context, head, incoming, WriteTarget::of_params, Form::Lines).await
 }
 
 /// `POST /api/v2/write`
 pub(super) async fn handle_v2(
     context: &Context,
     head: &Parts,
-    incoming: &mut Incoming,
+    incoming: &mut RequestBody,
 ) -> Result<Response<Answer>, Failure> {
-    write(context, head, incoming, Destination::of_bucket, Form::Lines).await
+    write(context, head, incoming, WriteTarget::of_bucket, Form::Lines).await
 }
 
 /// `POST /api/v1/prom/write`
 pub(super) async fn handle_prometheus(
     context: &Context,
     head: &Parts,
-    incoming: &mut Incoming,
+    incoming: &mut RequestBody,
 ) -> Result<Response<Answer>, Failure> {
-    write(context, head, incoming, Destination::of_prometheus, Form::Prometheus).await
+    write(context, head, incoming, WriteTarget::of_prometheus, Form::Prometheus).await
 }
 
 /// What a body holds.
@@ -105,40 +105,39 @@ enum Form {
 async fn write(
     context: &Context,
     head: &Parts,
-    incoming: &mut Incoming,
-    destination: impl FnOnce(&Params) -> Result<Destination, Failure>,
+    incoming: &mut RequestBody,
+    target: impl FnOnce(&Params) -> Result<WriteTarget, Failure>,
     form: Form,
 ) -> Result<Response<Answer>, Failure> {
     let databases = context.databases()?;
-    let Destination { database, policy, precision } = judge(context, head, destination).await?;
+    let WriteTarget { database, policy, precision } = check(context, head, target).await?;
     let body = body::read(context, incoming, &head.headers).await?;
     let options = ParseOptions { precision, now_ns: context.clock.now_ns(), limits: LineLimits::default() };
     let writer = databases.writer.clone();
     let limit_bytes = context.limits.body_bytes;
-    // Unpacking takes long and syncing the log blocks its thread, so both are done beside those that serve
-    // connections.
+    // Decompressing and parsing take long, so the thread pool does both and leaves the threads of connections free.
     let written = context
         .work
         .spawn(async move {
-            let mut body = body.unpacked()?;
+            let mut body = body.decompressed()?;
             let of_prometheus = match form {
                 Form::Lines => None,
                 Form::Prometheus => {
                     let own_tables = writer.catalog().own_tables(&database, &policy);
-                    let lines = Lines::of(&body.bytes, limit_bytes, own_tables, &mut body.hold);
+                    let lines = Lines::of(&body.bytes, limit_bytes, own_tables, &mut body.charge);
                     Some(lines.map_err(prometheus::refused)?)
                 }
             };
             let lines_bytes = of_prometheus.as_ref().map_or(body.bytes.len(), Lines::len);
-            // Parsed they take about as much again.
-            body.hold.grow(lines_bytes).map_err(body::refused)?;
+            // Parsed lines take about as much memory again.
+            body.charge.grow(lines_bytes).map_err(body::refused)?;
             let Some(lines) = of_prometheus else {
                 return Ok::<_, Failure>(writer.write(&database, &policy, options, &body.bytes).await);
             };
             Ok(write_samples(&writer, &database, &policy, options, &lines).await)
         })
         .await
-        .map_err(|_| failure(StatusCode::INTERNAL_SERVER_ERROR, "the write was broken off"))??;
+        .map_err(|_| failure(StatusCode::INTERNAL_SERVER_ERROR, "the write was aborted"))??;
     match written {
         Ok(report) => answer(&report),
         Err(error) => Err(failure(write_status(&error), error.to_string())),
@@ -162,17 +161,17 @@ async fn write_samples(
     Ok(report)
 }
 
-/// Where a request may write, as far as its head tells.
-async fn judge(
+/// Checks all that can be known before the body is read: credentials, target, rights.
+async fn check(
     context: &Context,
     head: &Parts,
-    destination: impl FnOnce(&Params) -> Result<Destination, Failure>,
-) -> Result<Destination, Failure> {
+    target: impl FnOnce(&Params) -> Result<WriteTarget, Failure>,
+) -> Result<WriteTarget, Failure> {
     let params = Params::parse(head.uri.query().unwrap_or(""));
     let rights = access::rights_of(context, &params, &head.headers).await?;
     context.watch.count(head.uri.path(), &head.extensions, &rights);
-    let destination = destination(&params)?;
-    let database = &destination.database;
+    let target = target(&params)?;
+    let database = &target.database;
     if database.is_empty() {
         return Err(failure(StatusCode::BAD_REQUEST, "database is required"));
     }
@@ -184,11 +183,10 @@ async fn judge(
     if !matches!(&*consistency, "" | "any" | "one" | "quorum" | "all") {
         return Err(failure(StatusCode::BAD_REQUEST, "invalid consistency level"));
     }
-    Ok(destination)
+    Ok(target)
 }
 
-/// Clients drop a batch for good on any 4xx and send it again on 5xx; an unknown retention policy is 500 in
-/// InfluxDB.
+/// Clients drop a batch on any 4xx and send it again on 5xx. An unknown retention policy is 500, as in InfluxDB.
 fn write_status(error: &Error) -> StatusCode {
     match error.kind() {
         ErrorKind::Missing if error.message().starts_with("retention policy") => {
@@ -206,7 +204,7 @@ fn answer(report: &WriteReport) -> Result<Response<Answer>, Failure> {
     }
 }
 
-/// Where refused lines are wrong, for people and programs: `,"refused":n,"lines":[…]`.
+/// Describes rejected lines for people and programs: `,"refused":n,"lines":[…]`.
 fn details(errors: &ParseErrors) -> Vec<u8> {
     let mut out = Vec::new();
     if errors.is_empty() {

@@ -1,7 +1,7 @@
 //! Bearer tokens: JSON Web Tokens (RFC 7519) signed with a secret that server and issuer share.
 //!
 //! Only the HMAC algorithms are known, so that a token can neither do without a signature nor be signed with what is
-//! public; the algorithm that a token names is the one its signature is judged by. A token must expire.
+//! public; the algorithm that a token names decides how its signature is checked. A token must expire.
 
 use base64ct::{Base64UrlUnpadded, Encoding};
 use ring::hmac;
@@ -13,7 +13,7 @@ use std::str::FromStr;
 
 /// The shortest secret that is taken, in bytes: as long as the shortest hash (RFC 7518, 3.2).
 const MIN_BYTES: usize = 32;
-/// The longest token that is looked at.
+/// The longest token that is read.
 const TOKEN_MAX_BYTES: usize = 16 << 10;
 
 /// A secret that tokens are signed with. It is never shown.
@@ -53,7 +53,7 @@ impl SharedSecret {
         let signed = &token.as_bytes()[..head.len() + 1 + body.len()];
         let signature = Base64UrlUnpadded::decode_vec(signature).map_err(|_| "token signature is invalid")?;
         hmac::verify(&key, signed, &signature).map_err(|_| "token signature is invalid")?;
-        // Nothing of the body is believed before this line.
+        // The body is not trusted before this line.
         let claims = object(body).ok_or("token is malformed")?;
         check_times(&claims, now_ns as f64 / 1e9)?;
         match claims.get("username") {
@@ -64,7 +64,7 @@ impl SharedSecret {
     }
 }
 
-/// All bounds of time are numbers of seconds since 1970.
+/// Checks `exp`, `nbf` and `iat`, which are seconds since 1970.
 fn check_times(claims: &Map<String, Value>, now: f64) -> Result<(), String> {
     let expires = claims.get("exp").and_then(Value::as_f64).filter(|expires| *expires > 0.0);
     let expires = expires.ok_or("token expiration required")?;
@@ -91,7 +91,7 @@ impl fmt::Debug for SharedSecret {
     }
 }
 
-// Neither of these shows what was read when it fails, nor may the errors of their callers.
+// When one of these fails, neither its error nor those of its callers may show the text.
 
 impl FromStr for SharedSecret {
     type Err = Infallible;
@@ -127,7 +127,7 @@ mod tests {
         format!("{signed}.{}", Base64UrlUnpadded::encode_string(signature.as_ref()))
     }
 
-    fn judge(token: &str) -> Result<String, String> {
+    fn user_of_token(token: &str) -> Result<String, String> {
         SharedSecret(SECRET.into()).user_of(token, NOW_NS)
     }
 
@@ -136,12 +136,12 @@ mod tests {
         const HEAD: &str = r#"{"alg":"HS256","typ":"JWT"}"#;
         const BODY: &str = r#"{"username":"ann","exp":1700000001}"#;
         let own = |body: &str| token(HEAD, body, SECRET.as_bytes(), hmac::HMAC_SHA256);
-        assert_eq!(judge(&own(BODY)), Ok("ann".into()));
+        assert_eq!(user_of_token(&own(BODY)), Ok("ann".into()));
         for (name, algorithm) in [("HS384", hmac::HMAC_SHA384), ("HS512", hmac::HMAC_SHA512)] {
             let head = HEAD.replace("HS256", name);
-            assert_eq!(judge(&token(&head, BODY, SECRET.as_bytes(), algorithm)), Ok("ann".into()));
+            assert_eq!(user_of_token(&token(&head, BODY, SECRET.as_bytes(), algorithm)), Ok("ann".into()));
             // The algorithm named is the one that counts.
-            assert!(judge(&token(HEAD, BODY, SECRET.as_bytes(), algorithm)).is_err());
+            assert!(user_of_token(&token(HEAD, BODY, SECRET.as_bytes(), algorithm)).is_err());
         }
         for body in [
             r#"{"username":"ann"}"#,
@@ -159,7 +159,7 @@ mod tests {
             r#"["username"]"#,
             "",
         ] {
-            assert!(judge(&own(body)).is_err(), "{body}");
+            assert!(user_of_token(&own(body)).is_err(), "{body}");
         }
         for other in [
             token(HEAD, BODY, b"", hmac::HMAC_SHA256),
@@ -177,12 +177,12 @@ mod tests {
             "..".into(),
             "a.b.c".into(),
         ] {
-            assert!(judge(&other).is_err(), "{other}");
+            assert!(user_of_token(&other).is_err(), "{other}");
         }
     }
 
     #[test]
-    fn secrets_are_long_and_not_shown() {
+    fn short_secrets_are_refused_and_none_is_shown() {
         for short in ["", "short", "0123456789abcdef0123456789abcde"] {
             assert!(SharedSecret(short.into()).check().is_err());
         }

@@ -1,14 +1,14 @@
 //! `POST /api/v1/prom/read`: Prometheus' remote read, as InfluxDB 1.8 answers it.
 //!
-//! A request holds one query: a range of time and matchers of labels. A label is a tag, the one that holds a metric's
-//! name the measurement; what is read is the field `value` where it is a float, which is how remote write stores
-//! samples. Hints are not heeded: Prometheus evaluates by itself. The answer is packed as one block whose length comes
-//! first, so it is held whole, within a query's share of memory.
+//! A request holds one query: a time range and label matchers. A label is a tag; the label with a metric's name is the
+//! measurement. The field `value` is read if it is a float, because remote write stores samples so. Hints are ignored:
+//! Prometheus evaluates the samples itself. The answer is one snappy block that begins with its length, so the whole
+//! answer is held in memory, within the query's share.
 
-use super::super::body::{self, Incoming, Unpacked};
-use super::super::response::{Answer, Failure, failure, status_of, whole};
+use super::super::body::{self, DecompressedBody, RequestBody};
+use super::super::response::{Answer, Failure, failure, status_of, with_body};
 use super::super::{Context, access, params::Params};
-use super::{NAME_LABEL, broken, refused, unpacked};
+use super::{NAME_LABEL, broken, decompressed, refused};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, TimestampNanosecondType};
 use hyper::header::{CONTENT_ENCODING, HeaderValue};
@@ -25,23 +25,24 @@ use prost::encoding::{encode_varint, encoded_len_varint, message};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// The field that samples are in.
+/// The field that holds samples.
 const FIELD: &str = "value";
-/// What a matcher may call the measurement, and the field.
+/// Labels that stand for the measurement or the field.
 const MEASUREMENT_LABELS: [&str; 3] = [NAME_LABEL, "_measurement", "_name"];
 const FIELD_LABEL: &str = "_field";
-/// Each may be a regular expression, which takes time to make ready, ...
+/// The most matchers: each may be a regular expression, which takes time to compile ...
 const MATCHERS_MAX: usize = 64;
 /// ... and memory.
 const EXPRESSION_MAX_BYTES: usize = 1 << 20;
-/// Every byte of a series is there twice, when the answer is put together and when it is packed, and then some.
+/// Every byte of a series exists twice, when the answer is put together and when it is compressed, plus some overhead.
 const ANSWER_FACTOR: usize = 3;
-/// The longest a sample gets: two tags and lengths of the message, a float, a time of ten bytes.
+/// The longest sample: two keys and lengths, a float, a time of ten bytes.
 const SAMPLE_MAX_BYTES: usize = 22;
 
-/// What an unpacked byte takes at most once it is decoded: an empty matcher is two bytes, and 56 in a vector that grows.
+/// The most memory per byte of a request after decoding: an empty matcher has two bytes, and takes 56 in a vector that
+/// grows.
 const DECODED_FACTOR: usize = 64;
-/// The longest request: far longer than what so many matchers say.
+/// The longest request: far more than the matchers need.
 const REQUEST_MAX_BYTES: usize = 1 << 20;
 
 #[derive(Clone, PartialEq, Message)]
@@ -87,14 +88,14 @@ struct Matcher {
 }
 
 /// What a query selects.
-struct Asked {
-    names: Vec<Wanted>,
+struct Selection {
+    names: Vec<LabelMatcher>,
     tags: TagFilter,
     time: TimeRange,
 }
 
-/// What a matcher wants of a label's value; a label that is not there has the empty one.
-enum Wanted {
+/// What a matcher asks of a label's value; a missing label has the empty value.
+enum LabelMatcher {
     Equal(String),
     NotEqual(String),
     Matches(regex::bytes::Regex),
@@ -104,34 +105,35 @@ enum Wanted {
 pub(in super::super) async fn handle(
     context: &Context,
     head: &Parts,
-    incoming: &mut Incoming,
+    incoming: &mut RequestBody,
 ) -> std::result::Result<Response<Answer>, Failure> {
     let databases = context.databases()?;
     let params = Params::parse(head.uri.query().unwrap_or(""));
     let rights = access::rights_of(context, &params, &head.headers).await?;
     access::check_read(&rights, params.get("db"))?;
-    let body = body::read_within(REQUEST_MAX_BYTES, context, incoming, &head.headers).await?.unpacked()?;
+    let body =
+        body::read_within(REQUEST_MAX_BYTES, context, incoming, &head.headers).await?.decompressed()?;
     let (database, policy) = (params.get("db").to_owned(), params.get("rp").to_owned());
     let memory = QueryMemory::new(context.limits.query_bytes, &databases.memory);
     let catalog = databases.catalog.clone();
-    // What reads in the set ends with it, when the client leaves.
+    // Dropping the set aborts the read when the client disconnects.
     let mut reading = JoinSet::new();
     let asks = || "Prometheus remote read".to_owned();
     let entered = context.running.enter(asks, &database, &rights).map_err(|error| failed(&error))?;
     let read = async move {
-        let asked = asked_in(body, &memory)?;
+        let selection = read_selection(body, &memory)?;
         let query = entered.query();
         let answered = tokio::select! {
-            answered = answer(&catalog, &database, &policy, &asked, &memory) => answered,
+            answered = answer(&catalog, &database, &policy, &selection, &memory) => answered,
             error = query.stopped() => Err(error),
         };
         answered.map_err(|error| failed(&error))
     };
     reading.spawn_on(read, &context.work);
     let read = reading.join_next().await.and_then(std::result::Result::ok);
-    let packed =
-        read.ok_or_else(|| failure(StatusCode::INTERNAL_SERVER_ERROR, "the request was broken off"))??;
-    let mut response = whole(StatusCode::OK, "application/x-protobuf", packed);
+    let compressed =
+        read.ok_or_else(|| failure(StatusCode::INTERNAL_SERVER_ERROR, "the request was aborted"))??;
+    let mut response = with_body(StatusCode::OK, "application/x-protobuf", compressed);
     response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("snappy"));
     Ok(response)
 }
@@ -140,15 +142,18 @@ fn failed(error: &Error) -> Failure {
     failure(status_of(error), error.to_string())
 }
 
-/// What a body asks for, which is gone when that is known.
-fn asked_in(mut body: Unpacked, memory: &QueryMemory) -> std::result::Result<Asked, Failure> {
-    let bytes = unpacked(&body.bytes, REQUEST_MAX_BYTES, &mut body.hold).map_err(refused)?;
-    body.hold.grow(DECODED_FACTOR * bytes.len()).map_err(refused)?;
+/// Decodes a body into a selection, and releases the body.
+fn read_selection(
+    mut body: DecompressedBody,
+    memory: &QueryMemory,
+) -> std::result::Result<Selection, Failure> {
+    let bytes = decompressed(&body.bytes, REQUEST_MAX_BYTES, &mut body.charge).map_err(refused)?;
+    body.charge.grow(DECODED_FACTOR * bytes.len()).map_err(refused)?;
     let request = ReadRequest::decode(&*bytes).map_err(|error| failed(&broken(&error)))?;
-    asked(&request, memory).map_err(|error| failed(&error))
+    select(&request, memory).map_err(|error| failed(&error))
 }
 
-fn asked(request: &ReadRequest, memory: &QueryMemory) -> Result<Asked> {
+fn select(request: &ReadRequest, memory: &QueryMemory) -> Result<Selection> {
     let [query] = &request.queries[..] else {
         return Err(Error::invalid("Prometheus read endpoint currently only supports one query at a time"));
     };
@@ -160,72 +165,72 @@ fn asked(request: &ReadRequest, memory: &QueryMemory) -> Result<Asked> {
     }
     let (mut names, mut tags) = (Vec::new(), Vec::new());
     for matcher in &query.matchers {
-        let wanted = Wanted::of(matcher, memory)?;
+        let label_matcher = LabelMatcher::of(matcher, memory)?;
         match &*matcher.name {
-            name if MEASUREMENT_LABELS.contains(&name) => names.push(wanted),
-            FIELD_LABEL if wanted.holds(FIELD) => {}
+            name if MEASUREMENT_LABELS.contains(&name) => names.push(label_matcher),
+            FIELD_LABEL if label_matcher.matches(FIELD) => {}
             FIELD_LABEL => tags.push(TagFilter::None),
-            name => tags.push(wanted.of_tag(name)),
+            name => tags.push(label_matcher.into_tag_filter(name)),
         }
     }
-    // As in InfluxDB a bound at or before 1970 is none.
+    // As in InfluxDB, a bound at or before 1970 means no bound.
     let bound = |time_ms: i64| (time_ms > 0).then(|| time_ms.saturating_mul(1_000_000));
     let time = TimeRange::new(
         bound(query.start_ms).unwrap_or(i64::MIN),
         bound(query.end_ms).map_or(i64::MAX, |last_ns| last_ns.saturating_add(1)),
     );
-    Ok(Asked { names, tags: TagFilter::And(tags), time })
+    Ok(Selection { names, tags: TagFilter::And(tags), time })
 }
 
-impl Wanted {
+impl LabelMatcher {
     fn of(matcher: &Matcher, memory: &QueryMemory) -> Result<Self> {
-        // Prometheus' expressions are of whole values.
+        // Expressions of Prometheus match whole values.
         let regex = || Regex::new(&format!("^(?:{})$", matcher.value));
         let regex = || regex()?.compile_within(EXPRESSION_MAX_BYTES);
         if matches!(matcher.kind, 2 | 3) {
             memory.charge(EXPRESSION_MAX_BYTES)?;
         }
         Ok(match matcher.kind {
-            0 => Wanted::Equal(matcher.value.clone()),
-            1 => Wanted::NotEqual(matcher.value.clone()),
-            2 => Wanted::Matches(regex().map_err(Error::invalid)?),
-            3 => Wanted::MatchesNot(regex().map_err(Error::invalid)?),
+            0 => LabelMatcher::Equal(matcher.value.clone()),
+            1 => LabelMatcher::NotEqual(matcher.value.clone()),
+            2 => LabelMatcher::Matches(regex().map_err(Error::invalid)?),
+            3 => LabelMatcher::MatchesNot(regex().map_err(Error::invalid)?),
             kind => return Err(Error::invalid(format!("unknown match type {kind}"))),
         })
     }
 
-    fn holds(&self, value: &str) -> bool {
+    fn matches(&self, value: &str) -> bool {
         match self {
-            Wanted::Equal(own) => own == value,
-            Wanted::NotEqual(own) => own != value,
-            Wanted::Matches(regex) => regex.is_match(value.as_bytes()),
-            Wanted::MatchesNot(regex) => !regex.is_match(value.as_bytes()),
+            LabelMatcher::Equal(own) => own == value,
+            LabelMatcher::NotEqual(own) => own != value,
+            LabelMatcher::Matches(regex) => regex.is_match(value.as_bytes()),
+            LabelMatcher::MatchesNot(regex) => !regex.is_match(value.as_bytes()),
         }
     }
 
-    fn of_tag(self, name: &str) -> TagFilter {
+    fn into_tag_filter(self, name: &str) -> TagFilter {
         let name = name.to_owned();
         match self {
-            Wanted::Equal(value) => TagFilter::Equal(name, value),
-            Wanted::NotEqual(value) => TagFilter::NotEqual(name, value),
-            Wanted::Matches(regex) => TagFilter::Matches(name, regex),
-            Wanted::MatchesNot(regex) => TagFilter::MatchesNot(name, regex),
+            LabelMatcher::Equal(value) => TagFilter::Equal(name, value),
+            LabelMatcher::NotEqual(value) => TagFilter::NotEqual(name, value),
+            LabelMatcher::Matches(regex) => TagFilter::Matches(name, regex),
+            LabelMatcher::MatchesNot(regex) => TagFilter::MatchesNot(name, regex),
         }
     }
 }
 
-/// The packed answer to a query.
+/// The compressed answer to a query.
 async fn answer(
     catalog: &Catalog,
     database: &str,
     policy: &str,
-    asked: &Asked,
+    selection: &Selection,
     memory: &QueryMemory,
 ) -> Result<Vec<u8>> {
     let known = catalog.database(database).ok_or_else(|| Error::invalid("no database"))?;
     let policy = known.policy(policy).ok_or_else(|| Error::invalid("invalid retention policy"))?;
-    let exact = asked.names.iter().find_map(|name| match name {
-        Wanted::Equal(name) => Some(name),
+    let exact = selection.names.iter().find_map(|name| match name {
+        LabelMatcher::Equal(name) => Some(name),
         _ => None,
     });
     let candidates = match exact {
@@ -235,13 +240,13 @@ async fn answer(
     let snapshot = catalog.snapshot().await?;
     let mut all = Vec::new();
     for measurement in candidates {
-        if !asked.names.iter().all(|name| name.holds(measurement.name())) {
+        if !selection.names.iter().all(|name| name.matches(measurement.name())) {
             continue;
         }
         let fields = measurement.fields();
         let is_sample = |field: &&Field| field.name == FIELD && field.field_type == FieldType::Float;
         let Some(field) = fields.iter().find(is_sample) else { continue };
-        let points = catalog.points(&measurement, &asked.tags, asked.time).await?;
+        let points = catalog.points(&measurement, &selection.tags, selection.time).await?;
         let mut of_measurement: Vec<Series> = Vec::new();
         let Some(mut rows) = points.scan(&snapshot, vec![TIME_COLUMN, field.column]).await? else { continue };
         while let Some(batch) = rows.next().await? {
@@ -260,14 +265,14 @@ async fn answer(
                 }
             }
         }
-        // As InfluxDB orders them: by tags, not by when they came.
+        // InfluxDB orders series by tags.
         of_measurement.sort_by(|a, b| a.tags.cmp(&b.tags));
         all.append(&mut of_measurement);
     }
-    packed(all)
+    compressed(all)
 }
 
-/// A series of the answer: its message so far.
+/// A series of the answer, and its message so far.
 struct Series {
     id: SeriesId,
     tags: Vec<(String, String)>,
@@ -286,20 +291,20 @@ impl Series {
     }
 }
 
-/// The one result of the answer, with its series.
-fn packed(all: Vec<Series>) -> Result<Vec<u8>> {
-    /// A message as the first member of another.
-    const FIRST_MEMBER: u8 = 0x0a;
+/// Puts all series into the one result of the answer, and compresses it.
+fn compressed(all: Vec<Series>) -> Result<Vec<u8>> {
+    /// The key of a message as field 1 of another.
+    const FIRST_FIELD: u8 = 0x0a;
     let framed = |length: usize| 1 + encoded_len_varint(length as u64) + length;
     let result_bytes: usize = all.iter().map(|series| framed(series.bytes.len())).sum();
     let mut answer = Vec::with_capacity(framed(result_bytes));
-    answer.push(FIRST_MEMBER);
+    answer.push(FIRST_FIELD);
     encode_varint(result_bytes as u64, &mut answer);
     for series in all {
-        answer.push(FIRST_MEMBER);
+        answer.push(FIRST_FIELD);
         encode_varint(series.bytes.len() as u64, &mut answer);
         answer.extend_from_slice(&series.bytes);
     }
-    // What one block can hold is bounded.
+    // The size of a snappy block is limited.
     snap::raw::Encoder::new().compress_vec(&answer).map_err(|error| Error::limit(error.to_string()))
 }

@@ -1,4 +1,4 @@
-//! The statements of a request, executed one after the other; their answers go through `output` to the client.
+//! Executes the statements of a request one after the other; `output` sends their results to the client.
 
 use super::super::Context;
 use super::super::output::{self, Output, Stop};
@@ -13,20 +13,20 @@ use nyala_query::statement::{self, Written, execute};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// The most statements of a request that is answered in place.
+/// The most statements of a request that may be answered by the connection's thread.
 const LIGHT_STATEMENTS: usize = 4;
 
 /// The statements of a request, to be executed one after the other.
 pub(super) struct Job {
     pub(super) statements: Vec<Statement>,
-    /// What they are shown as among the queries that run.
-    pub(super) asked: Written,
+    /// The text that SHOW QUERIES shows.
+    pub(super) written: Written,
     pub(super) context: QueryContext,
     pub(super) by_get: bool,
-    /// Told of what an operator wants to know, and where it came from.
+    /// Logs what an operator wants to know, with the client's address.
     pub(super) audit: Arc<Audit>,
     pub(super) client: Option<IpAddr>,
-    /// What is said beside the answer of the statement at hand.
+    /// A hint that is shown with the result of the current statement.
     pub(super) hint: Option<String>,
     pub(super) memory_bytes: usize,
     pub(super) memory: Arc<MemoryBudget>,
@@ -34,7 +34,7 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// Answers a light query here and now if its text is short.
+    /// Starts to execute on this thread if the query may be light.
     pub(super) async fn start(self, context: &Context, is_short: bool) {
         let is_select = |statement: &Statement| matches!(statement, Statement::Select(_));
         let may_be_light =
@@ -44,9 +44,9 @@ impl Job {
 
     pub(super) async fn run(mut self) {
         let statements = std::mem::take(&mut self.statements);
-        let among = self.context.running.clone();
-        let asked = std::mem::take(&mut self.asked);
-        match among.enter(move || asked.shown(), &self.context.database, &self.context.rights) {
+        let running = self.context.running.clone();
+        let written = std::mem::take(&mut self.written);
+        match running.enter(move || written.shown(), &self.context.database, &self.context.rights) {
             Ok(entered) => {
                 let query = entered.query();
                 self.context.around.query = Some(query.clone());
@@ -71,7 +71,7 @@ impl Job {
                 _ => None,
             };
             self.output.answer.begin_statement(number, zone);
-            // Of those that change something is something to say afterwards.
+            // A statement that changes something is logged after it was executed.
             let changes = (!statement::only_reads(&statement)).then(|| statement.clone());
             let executed = self.execute(statement, query).await;
             if let (Ok(()), Some(statement)) = (&executed, &changes) {
@@ -105,7 +105,7 @@ impl Job {
                     break;
                 }
             }
-            // One that cannot be broken off ends, and nothing is executed after it.
+            // A killed query finishes the statement that cannot be interrupted, and executes none after it.
             if query.check().is_err() {
                 for later in number + 1..count {
                     self.output.answer.begin_statement(later, None);
@@ -113,7 +113,7 @@ impl Job {
                 }
                 break;
             }
-            // Nothing further would be shown, nor does InfluxDB execute it.
+            // No more rows may be shown, and InfluxDB does not execute further statements either.
             if self.output.is_full() {
                 break;
             }
@@ -121,14 +121,14 @@ impl Job {
         Ok(())
     }
 
-    /// Answers statement `number` with an error and names those that are not executed: InfluxDB counts them from
-    /// the failed one on, whose own error is thereby lost unless the answer is chunked.
+    /// Answers statement `number` with an error, and the statements that are not executed. As in InfluxDB, those begin
+    /// with the failed one, so that its own error is lost unless the answer is chunked.
     fn fail(&mut self, number: usize, statements: usize, message: &str) {
         let answer = &mut self.output.answer;
         let not_executed = "not executed";
-        let names_itself = !answer.is_chunked() && number + 1 < statements;
-        answer.fail_statement(if names_itself { not_executed } else { message });
-        let first = if names_itself { number + 1 } else { number };
+        let error_is_lost = !answer.is_chunked() && number + 1 < statements;
+        answer.fail_statement(if error_is_lost { not_executed } else { message });
+        let first = if error_is_lost { number + 1 } else { number };
         for later in first..statements - 1 {
             answer.begin_statement(later, None);
             answer.fail_statement(not_executed);
@@ -137,9 +137,9 @@ impl Job {
 
     async fn execute(&mut self, statement: Statement, query: &Query) -> Result<(), End> {
         let memory = QueryMemory::new(self.memory_bytes, &self.memory);
-        // Reading stops when nobody waits for it any more; what changes something looks by itself whether it can stop.
+        // A statement that only reads stops when the client disconnects. Others check themselves whether they can stop.
         let reads = statement::only_reads(&statement);
-        // What is large lies in boxes of its own: a job is copied on its way to its place.
+        // Large futures are boxed, because a job is moved several times.
         let mut executing = Box::pin(execute(statement, &self.context, memory));
         let executed = match reads {
             true => self.output.unless_stopped(query, executing.as_mut()).await?,
@@ -159,14 +159,14 @@ impl Job {
     }
 }
 
-/// Nobody waits for the answer any more.
+/// The client disconnected.
 struct ClientGone;
 
 /// Why a statement was not finished.
 enum End {
-    /// It was broken off.
+    /// It was stopped.
     Stopped(Stop),
-    /// It failed; those after it are executed all the same.
+    /// It failed; the statements after it are executed all the same.
     Refused(nyala_core::Error),
 }
 
@@ -176,7 +176,7 @@ impl From<Stop> for End {
     }
 }
 
-/// Whether InfluxDB warns of asking by GET for a statement that changes something: it forgot DELETE.
+/// Whether InfluxDB warns when this statement, which changes something, is sent by GET. It does so for all but DELETE.
 fn warns_of_get(statement: &Statement) -> bool {
     !matches!(statement, Statement::Delete(_))
 }

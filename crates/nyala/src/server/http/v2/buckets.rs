@@ -1,8 +1,8 @@
-//! `/api/v2/buckets`: retention policies of databases, shown, made and dropped as buckets.
+//! `/api/v2/buckets`: lists, creates and drops retention policies as buckets.
 
-use super::super::body::Incoming;
+use super::super::body::RequestBody;
 use super::super::params::{Params, percent_decoded};
-use super::super::response::{Answer, Failure, empty, failure, whole};
+use super::super::response::{Answer, Failure, empty, failure, with_body};
 use super::super::write::bucket;
 use super::super::{Context, access};
 use super::{document, failed, invalid, perform};
@@ -17,10 +17,10 @@ use nyala_query::influxql::{
 };
 use serde::Deserialize;
 
-/// What the path of a single bucket begins with.
+/// The path of a bucket begins with this.
 pub(in super::super) const BUCKET: &str = "/api/v2/buckets/";
 
-/// A bucket to be made.
+/// A bucket to be created.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct NewBucket {
@@ -42,32 +42,37 @@ struct RetentionRule {
 pub(in super::super) async fn handle(
     context: &Context,
     head: &Parts,
-    incoming: &mut Incoming,
+    incoming: &mut RequestBody,
 ) -> Result<Response<Answer>, Failure> {
     let params = Params::parse(head.uri.query().unwrap_or(""));
     let rights = access::rights_of(context, &params, &head.headers).await?;
     if head.method == Method::GET {
         let body = list(context, &rights, params.get("name"))?;
-        return Ok(whole(StatusCode::OK, "application/json", body));
+        return Ok(with_body(StatusCode::OK, "application/json", body));
     }
     access::require_admin(&rights)?;
-    let asked: NewBucket = document(context, incoming, &head.headers, "bucket").await?;
-    let (database, policy) = bucket(&asked.name)?;
+    let requested: NewBucket = document(context, incoming, &head.headers, "bucket").await?;
+    let (database, policy) = bucket(&requested.name)?;
     let policy = if policy.is_empty() { DEFAULT_POLICY_NAME } else { policy };
     let known = context.databases()?.catalog.database(database);
     if known.as_ref().is_some_and(|known| known.policy(policy).is_some()) {
-        let words = format!("bucket with name {} already exists", quoted(&asked.name));
+        let words = format!("bucket with name {} already exists", quoted(&requested.name));
         return Err(failure(StatusCode::UNPROCESSABLE_ENTITY, words));
     }
-    let create = creation(&asked, database, policy, known.is_some())?;
+    let create = creation(&requested, database, policy, known.is_some())?;
     perform(context, &rights, database, create).await?;
     let body = list(context, &rights, &format!("{database}/{policy}"))?;
-    Ok(whole(StatusCode::CREATED, "application/json", body))
+    Ok(with_body(StatusCode::CREATED, "application/json", body))
 }
 
-/// What makes a bucket of a database that may be there already.
-fn creation(asked: &NewBucket, database: &str, policy: &str, is_there: bool) -> Result<Statement, Failure> {
-    let rule = asked.retention_rules.first();
+/// The statement that creates a bucket, and its database if that does not exist.
+fn creation(
+    requested: &NewBucket,
+    database: &str,
+    policy: &str,
+    database_exists: bool,
+) -> Result<Statement, Failure> {
+    let rule = requested.retention_rules.first();
     let seconds = |number: i64| number.checked_mul(1_000_000_000).filter(|length_ns| *length_ns >= 0);
     let lengths = rule.map_or(Some((0, 0)), |rule| {
         Some((seconds(rule.every_seconds)?, seconds(rule.shard_group_duration_seconds)?))
@@ -75,7 +80,7 @@ fn creation(asked: &NewBucket, database: &str, policy: &str, is_there: bool) -> 
     let (duration_ns, shard_duration_ns) =
         lengths.ok_or_else(|| invalid("bucket: no such duration".into()))?;
     let (limits, name) = (WriteLimits::default(), policy.to_owned());
-    Ok(match is_there {
+    Ok(match database_exists {
         false => Statement::CreateDatabase(CreateDatabase {
             name: database.into(),
             retention_policy: Some(DatabaseRetentionPolicy {
@@ -98,7 +103,7 @@ fn creation(asked: &NewBucket, database: &str, policy: &str, is_there: bool) -> 
     })
 }
 
-/// `DELETE /api/v2/buckets/{database}/{policy}`: both must be named, since it drops all that is in them.
+/// `DELETE /api/v2/buckets/{database}/{policy}`: both must be named, because all points of the bucket are dropped.
 pub(in super::super) async fn drop(context: &Context, head: &Parts) -> Result<Response<Answer>, Failure> {
     let params = Params::parse(head.uri.query().unwrap_or(""));
     let rights = access::rights_of(context, &params, &head.headers).await?;
@@ -118,7 +123,7 @@ pub(in super::super) async fn drop(context: &Context, head: &Parts) -> Result<Re
     Ok(empty(StatusCode::NO_CONTENT))
 }
 
-/// The buckets that someone may see, or the one of a name.
+/// The buckets that a user may see, or the one with a name.
 fn list(context: &Context, rights: &Rights, name: &str) -> Result<Vec<u8>, Failure> {
     let mut body = b"{\"buckets\":[".to_vec();
     let databases = context.databases()?.catalog.databases();

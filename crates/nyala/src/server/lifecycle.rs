@@ -1,4 +1,4 @@
-//! What the server is at: starting, serving, stopping. Read by every health check, and set from outside.
+//! Whether the server starts, recovers, serves or stops. `assemble` sets it; every health check reads it.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
@@ -7,33 +7,33 @@ const RECOVERING: u8 = 1;
 const READY: u8 = 2;
 const STOPPING: u8 = 3;
 
-/// What the server is at.
+/// The state of the server.
 #[derive(Debug, Default)]
-pub struct Stage {
-    now: AtomicU8,
+pub struct Lifecycle {
+    state: AtomicU8,
     replayed_bytes: AtomicU64,
 }
 
-impl Stage {
-    /// Bytes of the log were replayed.
+impl Lifecycle {
+    /// The log is being replayed, so far this many bytes.
     pub fn recovering(&self, replayed_bytes: u64) {
         self.replayed_bytes.store(replayed_bytes, Ordering::Relaxed);
-        self.now.store(RECOVERING, Ordering::Release);
+        self.state.store(RECOVERING, Ordering::Release);
     }
 
-    /// Requests are answered from now on.
+    /// From now on queries and writes are answered.
     pub fn ready(&self) {
-        self.now.store(READY, Ordering::Release);
+        self.state.store(READY, Ordering::Release);
     }
 
     /// A shutdown has begun.
     pub fn stopping(&self) {
-        self.now.store(STOPPING, Ordering::Release);
+        self.state.store(STOPPING, Ordering::Release);
     }
 
-    /// Whether queries and writes are answered, and words about it.
+    /// Whether queries and writes are answered, and a message about it.
     pub fn describe(&self) -> (bool, String) {
-        match self.now.load(Ordering::Acquire) {
+        match self.state.load(Ordering::Acquire) {
             READY => (true, "ready for queries and writes".to_owned()),
             STOPPING => (false, "stopping".to_owned()),
             RECOVERING => {

@@ -1,5 +1,5 @@
-//! The text of a query into statements: a short one where it was received, a long one in the pool and charged with what
-//! its statements may take.
+//! Parses the text of a query into statements. A short text is parsed by the connection's thread, a long one in the
+//! thread pool, and the memory of its statements is charged.
 
 use super::super::Context;
 use super::super::params::Params;
@@ -11,19 +11,19 @@ use nyala_exec::QueryMemory;
 use nyala_query::influxql::{self, Regex, Statement};
 use nyala_query::statement::authorize;
 
-/// The longest text that is parsed in place: some hundred microseconds.
+/// The longest text that the connection's thread parses: some hundred microseconds.
 const SHORT_BYTES: usize = 16 << 10;
-/// What a word or separator of a text takes at most once it is parsed, about: half a field of a SELECT.
+/// About the most memory of a parsed word or separator: half a field of a SELECT.
 const TOKEN_BYTES: usize = 96;
 
 /// A query and the values of its parameters.
-pub(super) struct Text<'a> {
+pub(super) struct QueryText<'a> {
     query: &'a str,
     values: &'a str,
     database: &'a str,
 }
 
-impl<'a> Text<'a> {
+impl<'a> QueryText<'a> {
     pub(super) fn of(params: &'a Params) -> Result<Self, Failure> {
         match params.get("q").trim() {
             "" => Err(failure(StatusCode::BAD_REQUEST, "missing required parameter \"q\"")),
@@ -31,23 +31,23 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Whether it is parsed and planned in no time.
+    /// Whether the connection's thread may parse and plan it.
     pub(super) fn is_short(&self) -> bool {
         self.query.len() + self.values.len() <= SHORT_BYTES
     }
 
-    /// Its statements, if someone may have them executed.
+    /// Its statements, if the user may execute them.
     pub(super) async fn statements(
         &self,
         context: &Context,
         rights: &Rights,
         memory: &QueryMemory,
     ) -> Result<Vec<Statement>, Failure> {
-        let broken = |_| failure(StatusCode::INTERNAL_SERVER_ERROR, "the query was broken off");
+        let broken = |_| failure(StatusCode::INTERNAL_SERVER_ERROR, "the query was aborted");
         let (statements, regexes) = if self.is_short() {
             self.parsed(rights)?
         } else {
-            // The text itself is kept for who asks what runs.
+            // The text itself is kept for SHOW QUERIES.
             let text_bytes = self.query.len() + self.values.len();
             let parsed_bytes = TOKEN_BYTES * (tokens(self.query) + tokens(self.values));
             memory
@@ -56,13 +56,13 @@ impl<'a> Text<'a> {
             let [query, values, database] = [self.query, self.values, self.database].map(str::to_owned);
             let rights = rights.clone();
             let parsed = context.work.spawn(async move {
-                Text { query: &query, values: &values, database: &database }.parsed(&rights)
+                QueryText { query: &query, values: &values, database: &database }.parsed(&rights)
             });
             parsed.await.map_err(broken)??
         };
         if !regexes.is_empty() {
             let memory = memory.clone();
-            let made = context.work.spawn(async move { make_ready(&regexes, &memory) });
+            let made = context.work.spawn(async move { compile_regexes(&regexes, &memory) });
             made.await.map_err(broken)??;
         }
         Ok(statements)
@@ -83,7 +83,7 @@ impl<'a> Text<'a> {
 }
 
 /// Compiles regular expressions; one that is too large is an error of its statement.
-fn make_ready(regexes: &[Regex], memory: &QueryMemory) -> Result<(), Failure> {
+fn compile_regexes(regexes: &[Regex], memory: &QueryMemory) -> Result<(), Failure> {
     let words = "the query has too many or too large regular expressions";
     regexes.iter().try_for_each(|regex| {
         regex.compile_charged(|bytes| memory.charge(bytes)).map_err(|error| refused(error, words))
@@ -95,7 +95,7 @@ fn refused(error: Error, words: &str) -> Failure {
     failure(status_of(&error), error.to_string())
 }
 
-/// About how many parts of a text are kept when it is parsed: words, and what stands between them in lists.
+/// About how many parts a parsed text has: words, and separators in lists.
 fn tokens(text: &str) -> usize {
     let mut in_word = false;
     let begins = |byte: u8| {
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_parts_of_a_text_are_counted() {
+    fn words_and_separators_are_counted() {
         let cases = [("", 0), ("SELECT a_b,c", 4), ("a = 'b'", 4), (&"x".repeat(1_000), 1), (",,,", 3)];
         for (text, count) in cases {
             assert_eq!(tokens(text), count, "{text}");

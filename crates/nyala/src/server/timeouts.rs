@@ -1,5 +1,5 @@
-//! A connection whose client must take what it is sent, and end the head of a request that it began: what waits for
-//! either is memory.
+//! Timeouts of a connection: the client must keep reading its answer, and must finish a request header that it began.
+//! Otherwise a slow client would hold the memory of both for any time.
 
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
@@ -10,86 +10,88 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A stream that fails when nothing could be written to it for a while, or when a head that was begun does not end.
-/// Between requests it waits as long as its reader likes.
-pub(super) struct Patient<S> {
+/// A stream that fails when nothing could be written to it for `write_timeout`, or when a header that began did not end
+/// within `header_timeout`. The idle time between requests is limited elsewhere (`keep-alive-timeout`).
+pub(super) struct TimeoutStream<S> {
     stream: S,
-    patience: Duration,
-    waiting: Option<Pin<Box<Sleep>>>,
-    head_timeout: Duration,
-    /// A request is being answered: what is read belongs to it.
+    write_timeout: Duration,
+    /// Runs while a write waits for the client.
+    write_timer: Option<Pin<Box<Sleep>>>,
+    header_timeout: Duration,
+    /// Whether a request is being answered: then what is read belongs to that request.
     answering: Arc<AtomicBool>,
-    /// Something was read that belongs to no request yet.
-    in_head: bool,
-    /// Only where a head comes in parts.
-    head_waiting: Option<Pin<Box<Sleep>>>,
+    /// Whether something was read that belongs to no request yet.
+    in_header: bool,
+    /// Runs while a header that arrives in parts is incomplete.
+    header_timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Patient<S> {
-    /// The first head begins with the connection.
-    pub(super) fn new(stream: S, patience: Duration, head_timeout: Duration) -> Self {
+impl<S> TimeoutStream<S> {
+    /// The first header begins with the connection.
+    pub(super) fn new(stream: S, write_timeout: Duration, header_timeout: Duration) -> Self {
         Self {
             stream,
-            patience,
-            waiting: None,
-            head_timeout,
+            write_timeout,
+            write_timer: None,
+            header_timeout,
             answering: Arc::default(),
-            in_head: true,
-            head_waiting: None,
+            in_header: true,
+            header_timer: None,
         }
     }
 
-    /// To be set as long as a request is being answered.
+    /// The caller sets this while a request is being answered.
     pub(super) fn answering(&self) -> Arc<AtomicBool> {
         self.answering.clone()
     }
 
-    /// No head is under way.
-    fn end_head(&mut self) {
-        self.in_head = false;
-        self.head_waiting = None;
+    /// No header is incomplete any more.
+    fn end_header(&mut self) {
+        self.in_header = false;
+        self.header_timer = None;
     }
 
-    /// Judges a look for something to read: `read_bytes` were there.
-    fn judge_head(
+    /// Follows a read that returned `read_bytes`, and fails it when the header takes too long.
+    fn check_header(
         &mut self,
         context: &mut Context<'_>,
         read: Poll<Result<()>>,
         read_bytes: usize,
     ) -> Poll<Result<()>> {
         if self.answering.load(Ordering::Relaxed) {
-            self.end_head();
+            self.end_header();
             return read;
         }
-        self.in_head |= read_bytes > 0;
-        if read.is_ready() || !self.in_head {
+        self.in_header |= read_bytes > 0;
+        if read.is_ready() || !self.in_header {
             return read;
         }
-        let timeout = self.head_timeout;
-        let waiting = self.head_waiting.get_or_insert_with(|| Box::pin(sleep(timeout)));
-        waiting.as_mut().poll(context).map(|()| {
-            let words = format!("the head of a request did not end within {} s", timeout.as_secs());
+        let timeout = self.header_timeout;
+        let timer = self.header_timer.get_or_insert_with(|| Box::pin(sleep(timeout)));
+        timer.as_mut().poll(context).map(|()| {
+            let words = format!("the header of a request did not end within {} s", timeout.as_secs());
             Err(Error::new(ErrorKind::TimedOut, words))
         })
     }
 
-    fn judge<T>(&mut self, context: &mut Context<'_>, written: Poll<Result<T>>) -> Poll<Result<T>> {
+    /// Follows a write, and fails it when the client takes too long.
+    fn check_write<T>(&mut self, context: &mut Context<'_>, written: Poll<Result<T>>) -> Poll<Result<T>> {
         if written.is_ready() {
-            self.waiting = None;
-            // What comes next is another request.
-            self.end_head();
+            self.write_timer = None;
+            // What is read next begins another request.
+            self.end_header();
             return written;
         }
-        let patience = self.patience;
-        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(patience)));
-        waiting.as_mut().poll(context).map(|()| {
-            let words = format!("the client took nothing for {} s", patience.as_secs());
+        let write_timeout = self.write_timeout;
+        let timer = self.write_timer.get_or_insert_with(|| Box::pin(sleep(write_timeout)));
+        timer.as_mut().poll(context).map(|()| {
+            let words = format!("the client took nothing for {} s", write_timeout.as_secs());
             Err(Error::new(ErrorKind::TimedOut, words))
         })
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for TimeoutStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -98,14 +100,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         let read_bytes = buffer.filled().len() - before;
-        self.judge_head(context, read, read_bytes)
+        self.check_header(context, read, read_bytes)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for TimeoutStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.judge(context, written)
+        self.check_write(context, written)
     }
 
     fn poll_write_vectored(
@@ -114,7 +116,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
         bytes: &[IoSlice<'_>],
     ) -> Poll<Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
-        self.judge(context, written)
+        self.check_write(context, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -123,12 +125,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
-        self.judge(context, flushed)
+        self.check_write(context, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
         let closed = Pin::new(&mut self.stream).poll_shutdown(context);
-        self.judge(context, closed)
+        self.check_write(context, closed)
     }
 }
 
@@ -138,9 +140,9 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     #[tokio::test]
-    async fn only_who_takes_nothing_is_given_up() {
+    async fn only_a_client_that_reads_nothing_times_out() {
         let (ours, mut theirs) = tokio::io::duplex(8);
-        let mut stream = Patient::new(ours, Duration::from_millis(200), Duration::MAX);
+        let mut stream = TimeoutStream::new(ours, Duration::from_millis(200), Duration::MAX);
         stream.write_all(b"12345678").await.unwrap();
         let mut taken = [0; 4];
         let reading = async {
@@ -155,15 +157,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_a_head_that_was_begun_must_end() {
+    async fn only_a_header_that_began_must_end() {
         let (ours, mut theirs) = tokio::io::duplex(64);
-        let mut stream = Patient::new(ours, Duration::MAX, Duration::from_millis(200));
+        let mut stream = TimeoutStream::new(ours, Duration::MAX, Duration::from_millis(200));
         let answering = stream.answering();
         let mut read = [0; 4];
         let longer = Duration::from_millis(600);
         theirs.write_all(b"head").await.unwrap();
         stream.read_exact(&mut read).await.unwrap();
-        // Its body may take as long as the one who answers allows, and then nothing is under way.
+        // While a request is answered, nothing read counts as a header; after the answer, no header has begun.
         answering.store(true, Ordering::Relaxed);
         assert!(tokio::time::timeout(longer, stream.read(&mut read)).await.is_err());
         stream.write_all(b"answer").await.unwrap();
@@ -172,7 +174,7 @@ mod tests {
         theirs.write_all(b"he").await.unwrap();
         assert_eq!(stream.read_exact(&mut read).await.unwrap_err().kind(), ErrorKind::TimedOut);
         let (ours, _theirs) = tokio::io::duplex(64);
-        let mut silent = Patient::new(ours, Duration::MAX, Duration::from_millis(200));
+        let mut silent = TimeoutStream::new(ours, Duration::MAX, Duration::from_millis(200));
         assert_eq!(silent.read(&mut read).await.unwrap_err().kind(), ErrorKind::TimedOut, "the first");
     }
 }

@@ -1,6 +1,6 @@
 //! `POST /api/v2/delete`: points of a bucket by time, measurement and tags.
 
-use super::super::body::Incoming;
+use super::super::body::RequestBody;
 use super::super::response::{Answer, Failure, empty};
 use super::super::write::bucket;
 use super::super::{Context, access, params::Params};
@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 /// Which points are deleted.
 #[derive(Deserialize)]
-struct Asked {
+struct DeleteRequest {
     start: String,
     stop: String,
     #[serde(default)]
@@ -26,24 +26,24 @@ struct Asked {
 pub(in super::super) async fn handle(
     context: &Context,
     head: &Parts,
-    incoming: &mut Incoming,
+    incoming: &mut RequestBody,
 ) -> Result<Response<Answer>, Failure> {
     let params = Params::parse(head.uri.query().unwrap_or(""));
     let rights = access::rights_of(context, &params, &head.headers).await?;
     let (database, policy) = bucket(params.get("bucket"))?;
     access::check_write(&rights, database)?;
-    let asked: Asked = document(context, incoming, &head.headers, "delete").await?;
+    let request: DeleteRequest = document(context, incoming, &head.headers, "delete").await?;
     let known = context.databases()?.catalog.existing_database(database).map_err(|error| failed(&error))?;
     let policy = known.existing_policy(policy).map_err(|error| failed(&error))?.name.clone();
-    let deletion = deletion(&asked, policy).map_err(|error| failed(&error))?;
+    let deletion = deletion(&request, policy).map_err(|error| failed(&error))?;
     perform(context, &rights, database, Statement::Delete(deletion)).await?;
     Ok(empty(StatusCode::NO_CONTENT))
 }
 
-fn deletion(asked: &Asked, policy: String) -> CoreResult<Deletion> {
+fn deletion(request: &DeleteRequest, policy: String) -> CoreResult<Deletion> {
     let (mut measurement, mut tags) = (None, None);
-    if !asked.predicate.trim().is_empty() {
-        let predicate = parse_expr(&asked.predicate);
+    if !request.predicate.trim().is_empty() {
+        let predicate = parse_expr(&request.predicate);
         let predicate = predicate.map_err(|error| Error::invalid(format!("predicate: {error}")))?;
         tags = tags_of(predicate, &mut measurement)?;
     }
@@ -52,11 +52,11 @@ fn deletion(asked: &Asked, policy: String) -> CoreResult<Deletion> {
         None => MeasurementName::Regex(Regex::new("").map_err(Error::invalid)?),
     };
     let source = Measurement { database: None, retention_policy: Some(policy), name };
-    Ok(Deletion { sources: vec![source], condition: both(Some(times(asked)?), tags) })
+    Ok(Deletion { sources: vec![source], condition: both(Some(times(request)?), tags) })
 }
 
-/// From when to when points are deleted.
-fn times(asked: &Asked) -> CoreResult<Expr> {
+/// The time range in which points are deleted, as a condition.
+fn times(request: &DeleteRequest) -> CoreResult<Expr> {
     let time = |name: &str, text: &str| {
         parse_time(text, None).filter(|_| text.contains('T')).ok_or_else(|| {
             Error::invalid(format!(
@@ -65,8 +65,8 @@ fn times(asked: &Asked) -> CoreResult<Expr> {
         })
     };
     let bound = |operator, time: TimeLiteral| Expr::binary(operator, Expr::var("time"), Expr::Time(time));
-    let first = bound(BinaryOperator::GreaterOrEqual, time("start", &asked.start)?);
-    let last = bound(BinaryOperator::LessOrEqual, time("stop", &asked.stop)?);
+    let first = bound(BinaryOperator::GreaterOrEqual, time("start", &request.start)?);
+    let last = bound(BinaryOperator::LessOrEqual, time("stop", &request.stop)?);
     Ok(Expr::binary(BinaryOperator::And, first, last))
 }
 
@@ -77,7 +77,8 @@ fn both(left: Option<Expr>, right: Option<Expr>) -> Option<Expr> {
     }
 }
 
-/// What a predicate says of tags, its measurement taken out. It stays the tree that was parsed, and so as shallow.
+/// The conditions of a predicate on tags; its measurement is stored separately. The parsed tree is reused, so it does
+/// not get deeper.
 fn tags_of(predicate: Expr, measurement: &mut Option<String>) -> CoreResult<Option<Expr>> {
     match predicate {
         Expr::Paren(inner) => tags_of(*inner, measurement),
@@ -99,7 +100,7 @@ fn tags_of(predicate: Expr, measurement: &mut Option<String>) -> CoreResult<Opti
     }
 }
 
-/// `key="value"`: joined by AND it is all that a predicate may be.
+/// `key="value"`: a predicate may only be such pairs joined by AND.
 fn pair(expr: &Expr) -> CoreResult<(String, String)> {
     let refused = |expr: &Expr| {
         Err(Error::invalid(format!(
@@ -109,7 +110,7 @@ fn pair(expr: &Expr) -> CoreResult<(String, String)> {
     let Expr::Binary(binary) = expr else { return refused(expr) };
     match (&binary.lhs, binary.op, &binary.rhs) {
         (Expr::VarRef(key), _, _) if key.is_time() || key.name == "_field" => refused(expr),
-        // Values stand in double quotes here, which in InfluxQL are those of names.
+        // Values are in double quotes here, which InfluxQL uses for names.
         (Expr::VarRef(key), BinaryOperator::Equal, Expr::VarRef(value)) => {
             Ok((key.name.clone(), value.name.clone()))
         }

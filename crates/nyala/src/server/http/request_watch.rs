@@ -1,9 +1,9 @@
-//! `GET /debug/requests`: who sends how many queries and writes, counted for a while because somebody asks.
+//! `GET /debug/requests`: counts queries and writes per client for some seconds, while somebody asks for it.
 //!
-//! As long as nobody does a request costs one load.
+//! As long as nobody asks, this costs one atomic load per request.
 
 use super::params::Params;
-use super::response::{Answer, Failure, failure, whole};
+use super::response::{Answer, Failure, failure, with_body};
 use super::{Context, access};
 use crate::server::format::push_string;
 use hyper::header::{CONNECTION, HeaderValue};
@@ -19,30 +19,30 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 const DEFAULT_SECONDS: i64 = 10;
-/// The longest that is counted: 6 hours.
+/// The longest time to count: 6 hours.
 const SECONDS_MAX: i64 = 6 * 3600;
-/// Who may ask at once, …
+/// The most requests that watch at once, ...
 const WATCHERS_MAX: usize = 16;
-/// … and of how many clients each is told apart; those beyond are counted together.
+/// ... and the most clients that each counts separately; others are counted together.
 const CLIENTS_MAX: usize = 10_000;
 const FURTHER_CLIENTS: &str = "others";
-/// How often a watcher looks whether the server stops.
-const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+/// How often a watcher checks whether the server stops.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Where a request comes from; known only while somebody watches.
+/// The address of a request's client; set only while somebody watches.
 #[derive(Clone, Copy)]
 struct Client(IpAddr);
 
-/// Who watches, and what they have seen.
+/// All watchers and their counts.
 #[derive(Default)]
 pub struct RequestWatch {
     watchers: AtomicUsize,
-    seen: Mutex<Vec<Seen>>,
+    all: Mutex<Vec<Watcher>>,
 }
 
-/// What one watcher has seen.
+/// One watcher and its counts.
 #[derive(Default)]
-struct Seen {
+struct Watcher {
     number: u64,
     by_client: BTreeMap<String, Counts>,
 }
@@ -54,7 +54,7 @@ struct Counts {
 }
 
 impl RequestWatch {
-    /// Says where a request comes from, if anyone wants to know.
+    /// Marks a request with its client's address, if anyone watches.
     pub(super) fn mark<B>(&self, request: &mut Request<B>, address: Option<IpAddr>) {
         if self.watchers.load(Ordering::Relaxed) > 0
             && let Some(address) = address
@@ -63,7 +63,7 @@ impl RequestWatch {
         }
     }
 
-    /// Counts a request of a client who is let in.
+    /// Counts a request after authentication.
     pub(super) fn count(&self, path: &str, marks: &Extensions, rights: &Rights) {
         let Some(Client(address)) = marks.get().filter(|_| matches!(path, "/query" | "/write")) else {
             return;
@@ -73,8 +73,8 @@ impl RequestWatch {
             Rights::Open | Rights::FirstAdmin => address.to_string(),
         };
         for seen in &mut *self.lock() {
-            let is_told_apart = seen.by_client.len() < CLIENTS_MAX || seen.by_client.contains_key(&client);
-            let client = if is_told_apart { &client } else { FURTHER_CLIENTS };
+            let is_separate = seen.by_client.len() < CLIENTS_MAX || seen.by_client.contains_key(&client);
+            let client = if is_separate { &client } else { FURTHER_CLIENTS };
             let counts = seen.by_client.entry(client.to_owned()).or_default();
             match path {
                 "/query" => counts.queries += 1,
@@ -83,16 +83,16 @@ impl RequestWatch {
         }
     }
 
-    fn begin(&self) -> Result<Watching<'_>, Failure> {
+    fn begin(&self) -> Result<WatchGuard<'_>, Failure> {
         let mut all = self.lock();
         if all.len() >= WATCHERS_MAX {
             let words = format!("{WATCHERS_MAX} clients watch requests already: ask again later");
             return Err(failure(StatusCode::SERVICE_UNAVAILABLE, words));
         }
         let number = all.iter().map(|seen| seen.number + 1).max().unwrap_or(0);
-        all.push(Seen { number, by_client: BTreeMap::new() });
+        all.push(Watcher { number, by_client: BTreeMap::new() });
         self.watchers.store(all.len(), Ordering::Relaxed);
-        Ok(Watching { watch: self, number })
+        Ok(WatchGuard { watch: self, number })
     }
 
     fn end(&self, number: u64) -> BTreeMap<String, Counts> {
@@ -103,19 +103,19 @@ impl RequestWatch {
         seen.by_client
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Seen>> {
-        // Nothing under this lock can panic half-way.
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Vec<Watcher>> {
+        // No code under this lock can panic and leave a change unfinished.
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A watcher; it ends with its request, also when its client leaves.
-struct Watching<'a> {
+/// Ends a watcher when its request ends or its client disconnects.
+struct WatchGuard<'a> {
     watch: &'a RequestWatch,
     number: u64,
 }
 
-impl Drop for Watching<'_> {
+impl Drop for WatchGuard<'_> {
     fn drop(&mut self) {
         self.watch.end(self.number);
     }
@@ -128,9 +128,9 @@ pub(super) async fn handle(context: &Context, head: &Parts) -> Result<Response<A
     let watching = context.watch.begin()?;
     let until = Instant::now() + seconds(params.get("seconds"))?;
     while let Some(left) = until.checked_duration_since(Instant::now())
-        && context.stage.describe().0
+        && context.lifecycle.describe().0
     {
-        tokio::time::sleep(left.min(LOOK_INTERVAL)).await;
+        tokio::time::sleep(left.min(POLL_INTERVAL)).await;
     }
     let mut body = b"{\n".to_vec();
     for (number, (client, counts)) in context.watch.end(watching.number).iter().enumerate() {
@@ -142,12 +142,12 @@ pub(super) async fn handle(context: &Context, head: &Parts) -> Result<Response<A
         body.extend_from_slice(format!(": {{\"writes\":{writes},\"queries\":{queries}}}").as_bytes());
     }
     body.extend_from_slice(b"\n}\n");
-    let mut response = whole(StatusCode::OK, "application/json; charset=utf-8", body);
+    let mut response = with_body(StatusCode::OK, "application/json; charset=utf-8", body);
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     Ok(response)
 }
 
-/// How long is watched.
+/// How long to watch.
 fn seconds(text: &str) -> Result<Duration, Failure> {
     let seconds = match text {
         "" => DEFAULT_SECONDS,

@@ -1,6 +1,6 @@
 //! JSON strings as Go's encoder writes them: `<`, `>`, `&`, U+2028 and U+2029 escaped.
 
-/// Whether a byte may need escaping: all that [`push_escaped`] looks at.
+/// Whether a byte may need escaping: those that [`push_escaped`] checks.
 static SPECIAL: [bool; 256] = {
     let mut special = [false; 256];
     let mut byte = 0;
@@ -13,7 +13,7 @@ static SPECIAL: [bool; 256] = {
 
 /// Appends a quoted string.
 pub fn push_string(out: &mut Vec<u8>, text: &str) {
-    // Without a branch for each byte: nearly all texts are plain.
+    // Most texts are plain, so this loop has no branch per byte.
     if text.bytes().fold(false, |special, byte| special | SPECIAL[usize::from(byte)]) {
         return push_escaped(out, text);
     }
@@ -50,7 +50,7 @@ fn push_escaped(out: &mut Vec<u8>, text: &str) {
                 out.extend_from_slice(if bytes[at + 2] == 0xa8 { b"\\u2028" } else { b"\\u2029" });
                 continue;
             }
-            // U+FFFD, which stands for bytes that were no text; Go's encoder escapes those.
+            // U+FFFD replaces invalid bytes; Go's encoder escapes those.
             0xef if matches!(bytes.get(at + 1..at + 3), Some([0xbf, 0xbd])) => {
                 out.extend_from_slice(&bytes[plain_from..at]);
                 plain_from = at + 3;

@@ -1,15 +1,15 @@
-//! A message of protocol buffers read member by member, where it lies: what it holds is never built, so that a small
-//! request cannot become a large one.
+//! Reads a protocol buffers message field by field, without decoding it into a structure, so that a small request
+//! cannot become a large one in memory.
 
 use super::broken;
 use nyala_core::{Error, Result};
 use prost::encoding::{WireType, decode_key, decode_varint};
 
-/// The members of a message in the order in which they were sent; ends after an error.
-pub(super) struct Members<'a>(pub(super) &'a [u8]);
+/// The fields of a message with their numbers, in the order in which they were sent; ends after an error.
+pub(super) struct Fields<'a>(pub(super) &'a [u8]);
 
-/// The value of a member.
-pub(super) enum Member<'a> {
+/// The value of a field.
+pub(super) enum FieldValue<'a> {
     Number(u64),
     EightBytes([u8; 8]),
     FourBytes,
@@ -17,24 +17,24 @@ pub(super) enum Member<'a> {
     Bytes(&'a [u8]),
 }
 
-impl<'a> Members<'a> {
-    fn read(&mut self) -> Result<(u32, Member<'a>)> {
+impl<'a> Fields<'a> {
+    fn read(&mut self) -> Result<(u32, FieldValue<'a>)> {
         let (number, wire_type) = decode_key(&mut self.0).map_err(|error| broken(&error))?;
-        let member = match wire_type {
-            WireType::Varint => Member::Number(self.number()?),
+        let value = match wire_type {
+            WireType::Varint => FieldValue::Number(self.number()?),
             WireType::SixtyFourBit => {
-                Member::EightBytes(self.take(8)?.try_into().expect("eight bytes were taken"))
+                FieldValue::EightBytes(self.take(8)?.try_into().expect("eight bytes were taken"))
             }
-            WireType::ThirtyTwoBit => self.take(4).map(|_| Member::FourBytes)?,
+            WireType::ThirtyTwoBit => self.take(4).map(|_| FieldValue::FourBytes)?,
             WireType::LengthDelimited => {
                 let length = self.number()?;
-                Member::Bytes(self.take(length)?)
+                FieldValue::Bytes(self.take(length)?)
             }
             WireType::StartGroup | WireType::EndGroup => {
                 return Err(Error::invalid("protocol buffers with groups are not understood"));
             }
         };
-        Ok((number, member))
+        Ok((number, value))
     }
 
     fn number(&mut self) -> Result<u64> {
@@ -52,22 +52,22 @@ impl<'a> Members<'a> {
     }
 }
 
-impl<'a> Iterator for Members<'a> {
-    type Item = Result<(u32, Member<'a>)>;
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<(u32, FieldValue<'a>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.0.is_empty() {
             return None;
         }
-        let member = self.read();
-        if member.is_err() {
+        let field = self.read();
+        if field.is_err() {
             self.0 = &[];
         }
-        Some(member)
+        Some(field)
     }
 }
 
-/// The text of a member.
+/// The text of a field.
 pub(super) fn text(bytes: &[u8]) -> Result<&str> {
     std::str::from_utf8(bytes).map_err(|error| broken(&error))
 }

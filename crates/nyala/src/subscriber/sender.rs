@@ -1,8 +1,7 @@
-//! Sending lines to a destination: datagrams, or requests to `/write` over a connection that is kept.
+//! Sends lines to a destination: as datagrams, or as requests to `/write` over a connection that is kept open.
 //!
-//! Redirections are not followed, and of an answer only its status counts.
+//! Redirections are not followed. Only the status of an answer counts.
 
-use super::lane::Batch;
 use super::roots;
 use base64ct::{Base64, Encoding};
 use bytes::Bytes;
@@ -11,9 +10,11 @@ use hyper::Request;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
 use hyper_util::rt::TokioIo;
-use nyala_db::catalog::{Destination, Scheme};
+use nyala_core::memory::Charge;
+use nyala_db::catalog::{Destination as DestinationUrl, Scheme};
+use nyala_db::ingest::Lines;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode_str, utf8_percent_encode};
 use rustls::pki_types::ServerName;
-use std::fmt::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,28 +22,34 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UdpSocket, lookup_host};
 use tokio_rustls::TlsConnector;
 
-/// How long a destination may take.
+/// How long a destination may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The longest text of a datagram, over IPv4.
+/// The longest payload of a datagram over IPv4.
 const DATAGRAM_MAX_BYTES: usize = 65_507;
-/// What is read of an answer so that its connection can be used again.
+/// The most that is read of an answer, so that its connection can be used again.
 const ANSWER_MAX_BYTES: usize = 64 << 10;
 
 type Result<T> = std::result::Result<T, String>;
 
+/// Lines that are sent together, and what is charged for them.
+pub(super) struct Batch {
+    pub(super) lines: Lines,
+    pub(super) _charge: Charge,
+}
+
 /// Sends to one destination.
 pub(super) struct Sender {
-    /// `None`: its URL is none, which only a record can say that was written by another version.
-    destination: Option<Destination>,
+    /// `None`: its text is no URL, which only happens in records that another version wrote.
+    destination: Option<DestinationUrl>,
     /// Path and parameters of requests.
     target: String,
     connection: Option<SendRequest<Full<Bytes>>>,
 }
 
 impl Sender {
-    /// To a URL; the other side is told the same database and retention policy.
+    /// Sends to a URL, naming the same database and retention policy.
     pub(super) fn to(url: &str, database: &str, policy: &str) -> Self {
-        let destination = Destination::parse(url);
+        let destination = DestinationUrl::parse(url);
         let path = destination.as_ref().map_or("", |destination| &destination.path);
         let (database, policy) = (encoded(database), encoded(policy));
         let mut target = format!("{path}/write?consistency=&db={database}&precision=ns&rp={policy}");
@@ -53,7 +60,7 @@ impl Sender {
         Self { destination, target, connection: None }
     }
 
-    /// Sends lines, or says why that failed. Tells how many were too long to be sent.
+    /// Sends a batch, or says why that failed. Returns how many lines were too long to be sent.
     pub(super) async fn send(&mut self, batch: &Arc<Batch>) -> Result<usize> {
         let destination = self.destination.clone().ok_or("the destination is no URL")?;
         let sending = async {
@@ -69,30 +76,31 @@ impl Sender {
         sent.inspect_err(|_| self.connection = None)
     }
 
-    async fn request(&mut self, destination: &Destination, body: &Bytes) -> Result<()> {
+    async fn request(&mut self, destination: &DestinationUrl, body: &Bytes) -> Result<()> {
         if let Some(mut connection) = self.connection.take().filter(SendRequest::is_ready)
-            // The other side may have closed it meanwhile: then a new one is tried.
-            && let Ok(accepted) = exchange(&mut connection, self.head(destination, body)?).await
+            // The destination may have closed it meanwhile: then a new connection is tried.
+            && let Ok(accepted) = exchange(&mut connection, self.request_with(destination, body)?).await
         {
             self.connection = Some(connection);
             return accepted;
         }
         let mut connection = connect(destination).await?;
-        let accepted = exchange(&mut connection, self.head(destination, body)?).await?;
+        let accepted = exchange(&mut connection, self.request_with(destination, body)?).await?;
         self.connection = Some(connection);
         accepted
     }
 
-    fn head(&self, destination: &Destination, body: &Bytes) -> Result<Request<Full<Bytes>>> {
-        let Destination { host, port, login, .. } = destination;
+    fn request_with(&self, destination: &DestinationUrl, body: &Bytes) -> Result<Request<Full<Bytes>>> {
+        let DestinationUrl { host, port, login, .. } = destination;
         let host = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
         let mut request = Request::post(&*self.target)
             .header(HOST, host)
             .header(USER_AGENT, concat!("nyala/", env!("CARGO_PKG_VERSION")))
             .header(CONTENT_TYPE, "text/plain; charset=utf-8");
         if let Some(login) = login {
-            request =
-                request.header(AUTHORIZATION, format!("Basic {}", Base64::encode_string(&decoded(login))));
+            // A `%` that begins no escape stays.
+            let login: Vec<u8> = percent_decode_str(login).collect();
+            request = request.header(AUTHORIZATION, format!("Basic {}", Base64::encode_string(&login)));
         }
         request.body(Full::new(body.clone())).map_err(|error| error.to_string())
     }
@@ -107,7 +115,7 @@ impl AsRef<[u8]> for Text {
     }
 }
 
-/// Sends a request; the inner result is what the other side says to it.
+/// Sends a request. The outer error means that no answer came, the inner one that the answer was an error.
 async fn exchange(
     connection: &mut SendRequest<Full<Bytes>>,
     request: Request<Full<Bytes>>,
@@ -121,7 +129,7 @@ async fn exchange(
     Ok(if status.is_success() { Ok(()) } else { Err(format!("the answer was {status}")) })
 }
 
-async fn connect(destination: &Destination) -> Result<SendRequest<Full<Bytes>>> {
+async fn connect(destination: &DestinationUrl) -> Result<SendRequest<Full<Bytes>>> {
     let words = |error: std::io::Error| error.to_string();
     let stream = TcpStream::connect((&*destination.host, destination.port)).await.map_err(words)?;
     stream.set_nodelay(true).map_err(words)?;
@@ -137,13 +145,13 @@ async fn shake_hands(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
 ) -> Result<SendRequest<Full<Bytes>>> {
     let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
-    // It ends with its sender, or when the other side ends it: neither needs telling.
+    // The connection ends with its sender or when the destination closes it; neither needs to be logged.
     tokio::spawn(async move { drop(connection.await) });
     Ok(sender)
 }
 
-/// A point a datagram, as InfluxDB's listeners take them. Tells how many fit into none.
-async fn send_datagrams(destination: &Destination, batch: &Batch) -> Result<usize> {
+/// Sends one datagram per point, as InfluxDB's listeners expect. Returns how many points were too long.
+async fn send_datagrams(destination: &DestinationUrl, batch: &Batch) -> Result<usize> {
     let words = |error: std::io::Error| error.to_string();
     let mut addresses = lookup_host((&*destination.host, destination.port)).await.map_err(words)?;
     let address = addresses.next().ok_or("the host has no address")?;
@@ -152,7 +160,7 @@ async fn send_datagrams(destination: &Destination, batch: &Batch) -> Result<usiz
         SocketAddr::V6(_) => ([0_u16; 8], 0).into(),
     };
     let socket = UdpSocket::bind(any).await.map_err(words)?;
-    // Not connected: that nobody listened to one point does not concern the next.
+    // The socket is not connected, so that an ICMP error for one datagram does not fail the next.
     let mut too_long = 0;
     for line in batch.lines.iter() {
         if line.len() > DATAGRAM_MAX_BYTES {
@@ -165,29 +173,9 @@ async fn send_datagrams(destination: &Destination, batch: &Batch) -> Result<usiz
 }
 
 /// Text as it may stand in a URL's parameters.
-fn encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => encoded.push(byte.into()),
-            _ => write!(encoded, "%{byte:02X}").expect("text grows"),
-        }
-    }
-    encoded
-}
-
-/// The bytes that a part of a URL stands for; a `%` that begins no escape is itself.
-fn decoded(text: &str) -> Vec<u8> {
-    let bytes = text.as_bytes();
-    let hex = |at: usize| bytes.get(at).and_then(|digit| (*digit as char).to_digit(16));
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let code = if bytes[at] == b'%' { hex(at + 1).zip(hex(at + 2)) } else { None };
-        decoded.push(code.map_or(bytes[at], |(high, low)| (high * 16 + low) as u8));
-        at += if code.is_some() { 3 } else { 1 };
-    }
-    decoded
+fn encoded(text: &str) -> PercentEncode<'_> {
+    const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+    utf8_percent_encode(text, ESCAPED)
 }
 
 #[cfg(test)]
@@ -200,6 +188,8 @@ mod tests {
         assert_eq!(sender.target, "/a/write?consistency=&db=d%26rp%3Dx%20y&precision=ns&rp=p%0D%0A");
         let sender = Sender::to("http://h:1?u=v#w", "d", "p");
         assert_eq!(sender.target, "/write?consistency=&db=d&precision=ns&rp=p&u=v");
-        assert_eq!(decoded("u:p%40ss%zz%4"), b"u:p@ss%zz%4");
+        let (destination, body) = (DestinationUrl::parse("http://u:p%40ss%zz%4@h:1"), Bytes::new());
+        let request = sender.request_with(&destination.expect("a URL"), &body).expect("a request");
+        assert_eq!(request.headers()[AUTHORIZATION], "Basic dTpwQHNzJXp6JTQ=", "u:p@ss%zz%4");
     }
 }

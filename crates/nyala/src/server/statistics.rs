@@ -1,33 +1,33 @@
-//! What the server tells of itself, under InfluxDB's names where they mean the same; what has no counterpart here is
-//! left out rather than made up.
+//! `SHOW STATS` and `SHOW DIAGNOSTICS` of the server. Values have InfluxDB's names where they mean the same. Values of
+//! InfluxDB that have no counterpart here are left out.
 
+use super::INFLUXDB_VERSION;
 use super::format::push_rfc3339;
-use super::http::INFLUXDB_VERSION;
-use super::metrics::Metrics;
+use super::request_metrics::RequestMetrics;
 use nyala_core::env::ClockRef;
 use nyala_query::report::{Datum, Report};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What continuous queries did.
+/// Counts of continuous queries.
 #[derive(Debug, Default)]
 pub struct ContinuousCounts {
-    /// Windows computed and written.
+    /// Windows that were computed and written.
     pub done: AtomicU64,
     /// Windows that failed.
     pub failed: AtomicU64,
 }
 
 impl ContinuousCounts {
-    /// As `cq`.
+    /// The report `cq`.
     pub fn report(&self) -> Report {
         let count = |counter: &AtomicU64| Datum::count(counter.load(Ordering::Relaxed));
         Report::new("cq", [("queryFail", count(&self.failed)), ("queryOk", count(&self.done))])
     }
 }
 
-/// Requests as `httpd`, on the address they come to.
-pub fn requests(metrics: &Metrics, address: String) -> Report {
-    let requests = metrics.counts();
+/// Requests: the report `httpd`, tagged with the address they were sent to.
+pub fn requests(requests: &RequestMetrics, address: String) -> Report {
+    let requests = requests.counts();
     let sum = |counted: &dyn Fn(&str, u16) -> bool| {
         let counted = requests.iter().filter(|(path, status, _)| counted(path, *status));
         Datum::count(counted.map(|(_, _, count)| count).sum())
@@ -48,17 +48,17 @@ pub fn requests(metrics: &Metrics, address: String) -> Report {
     Report::new("httpd", values).with_tags(vec![("bind", address)])
 }
 
-/// The account of memory as `runtime`.
+/// Memory: the report `runtime`.
 pub fn memory(used_bytes: u64, limit_bytes: u64) -> Report {
     let used = Datum::count(used_bytes);
     Report::new("runtime", [("Alloc", used.clone()), ("HeapAlloc", used), ("Sys", Datum::count(limit_bytes))])
 }
 
-/// What runs, since when, on what.
+/// What runs, since when, on which system.
 pub fn facts(clock: &ClockRef, started_ns: i64) -> Vec<Report> {
     let text = |text: &str| Datum::Text(text.to_owned());
     let now_ns = clock.now_ns();
-    // As the system names them to Go, whose names these are.
+    // InfluxDB shows Go's names for architectures.
     let architecture = match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
@@ -74,7 +74,7 @@ pub fn facts(clock: &ClockRef, started_ns: i64) -> Vec<Report> {
                 ("Branch", text("")),
                 ("Build Time", text("")),
                 ("Commit", text(env!("NYALA_COMMIT"))),
-                // The one whose behaviour clients get, and nyala's own.
+                // The version whose behaviour clients get, and nyala's own.
                 ("Version", text(INFLUXDB_VERSION)),
                 ("nyala", text(env!("CARGO_PKG_VERSION"))),
             ],
@@ -100,7 +100,7 @@ pub fn facts(clock: &ClockRef, started_ns: i64) -> Vec<Report> {
     ]
 }
 
-/// Settings by name, as `nyala config` prints them: without secrets.
+/// Settings by name as `nyala config` prints them, so without secrets.
 pub fn settings(config: &toml::Table) -> Report {
     let value = |value: &toml::Value| match value {
         toml::Value::Integer(number) => Datum::Integer(*number),

@@ -1,20 +1,20 @@
-//! Names of columns as JSON: all series of a statement have the same, so they are written once and then copied.
+//! Column names as JSON. All series of a statement have the same names, so they are written once and then copied.
 
-use super::text::push_string;
+use super::json_string::push_string;
 use nyala_exec::Frame;
 use std::sync::Arc;
 
-/// The names of the columns of the last series.
+/// The column names of the last series.
 #[derive(Default)]
-pub(super) struct WrittenNames {
+pub(super) struct CachedNames {
     columns: Option<Arc<[String]>>,
     time_column: Option<Arc<str>>,
-    /// Empty before a second series has them.
+    /// Their JSON; empty before a second series has the same names.
     bytes: Vec<u8>,
 }
 
-impl WrittenNames {
-    /// Appends those of a frame.
+impl CachedNames {
+    /// Appends the names of a frame.
     pub(super) fn push(&mut self, out: &mut Vec<u8>, frame: &Frame) {
         let columns = self.columns.as_ref().filter(|columns| Arc::ptr_eq(columns, &frame.column_names));
         if columns.is_none() || self.time_column != frame.time_column {

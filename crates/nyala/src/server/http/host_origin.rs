@@ -1,11 +1,12 @@
-//! Which name a request calls the server by, and which web page it comes from.
+//! Checks the host name that a request uses, and the web page that it comes from.
 //!
-//! A browser sends what any page tells it to, to every address it reaches, and a server that asks nobody who they are
-//! would do it. Pages cannot choose three headers. `Host` is the name in the page's own URL: a page whose name was made
-//! to lead here (DNS rebinding) calls the server by its own name. `Origin` names the page of a request to another site,
-//! and `Sec-Fetch-Site` says that it is one where there is no origin: an image, a link. Programs send neither of the two.
+//! A browser sends any request that a page asks for, to every address that the browser can reach. A server without
+//! authentication would execute it. Three headers cannot be chosen by a page. `Host` is the name in the URL: after DNS
+//! rebinding, it is the name of the malicious page. `Origin` names the page that sends a request to another site.
+//! `Sec-Fetch-Site` says that a request without an origin comes from another site, such as an image or a link. Programs
+//! send neither of the last two.
 
-use super::response::{Answer, Failure, failure, plainly, whole};
+use super::response::{Answer, Failure, failure, with_body, without_sniffing};
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, CONNECTION, HOST, HeaderMap, HeaderValue, ORIGIN,
@@ -15,30 +16,30 @@ use hyper::http::uri::Authority;
 use hyper::{Response, StatusCode, Version};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// What stands for any name.
+/// Allows any name.
 const ANY: &str = "*";
 
-/// The names and pages that requests may come by and from; `None`: all.
+/// The host names and web pages that requests may use; `None`: all.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sites {
+pub struct AllowedSites {
     hosts: Option<Vec<String>>,
     origins: Option<Vec<String>>,
 }
 
-/// Why a request is not answered.
-pub(super) enum Stranger {
+/// Why a request is rejected.
+pub(super) enum Rejection {
     /// It names no host, or several.
-    Broken(Box<Response<Answer>>),
-    /// It calls the server by a name, or comes from a page, that is not allowed.
-    Refused {
-        /// The name or page.
+    Invalid(Box<Response<Answer>>),
+    /// Its host name or web page is not allowed.
+    Forbidden {
+        /// The host name or page.
         who: String,
         failure: Failure,
     },
 }
 
-impl Sites {
-    /// Those of settings.
+impl AllowedSites {
+    /// Reads the settings.
     pub fn new(hosts: Option<Vec<String>>, origins: Option<Vec<String>>) -> Result<Self, String> {
         let sites = Self { hosts: names(hosts), origins: names(origins) };
         for host in sites.hosts.iter().flatten() {
@@ -57,30 +58,30 @@ impl Sites {
         Ok(sites)
     }
 
-    /// Refuses a request that names no host or several, and on a network one that is not this server's.
-    pub(super) fn check_host(&self, head: &Parts, by_network: bool) -> Result<(), Stranger> {
+    /// Rejects a request that names no host or several. On a network, also rejects a host name that is not allowed.
+    pub(super) fn check_host(&self, head: &Parts, by_network: bool) -> Result<(), Rejection> {
         let mut named = head.headers.get_all(HOST).iter();
         let host = match (named.next(), named.next()) {
-            (_, Some(_)) => return Err(broken("400 Bad Request: too many Host headers")),
+            (_, Some(_)) => return Err(invalid("400 Bad Request: too many Host headers")),
             (None, None) if head.version > Version::HTTP_10 => {
-                return Err(broken("400 Bad Request: missing required Host header"));
+                return Err(invalid("400 Bad Request: missing required Host header"));
             }
             (host, None) => host.map_or("", |host| host.to_str().unwrap_or("\u{fffd}")),
         };
         let Some(allowed) = self.hosts.as_ref().filter(|_| by_network) else { return Ok(()) };
-        // A URL in full counts more than the header.
-        for asked in [host, head.uri.authority().map_or("", Authority::as_str)] {
+        // A request with an absolute URL has two host names.
+        for name in [host, head.uri.authority().map_or("", Authority::as_str)] {
             let is_known =
-                |name: &str| is_local(name) || allowed.iter().any(|known| known.eq_ignore_ascii_case(name));
-            if !asked.is_empty() && !host_of(asked).is_some_and(is_known) {
-                return Err(refused(asked, "this server is not called", "allowed-hosts"));
+                |name: &str| is_local(name) || allowed.iter().any(|listed| listed.eq_ignore_ascii_case(name));
+            if !name.is_empty() && !host_of(name).is_some_and(is_known) {
+                return Err(forbidden(name, "this server is not called", "allowed-hosts"));
             }
         }
         Ok(())
     }
 
-    /// The origin whose page may read the answer, if one sent the request; refuses a page that may not.
-    pub(super) fn check_origin(&self, head: &Parts) -> Result<Option<HeaderValue>, Stranger> {
+    /// The origin that may read the answer, if a page sent the request; rejects a page that is not allowed.
+    pub(super) fn check_origin(&self, head: &Parts) -> Result<Option<HeaderValue>, Rejection> {
         let headers = &head.headers;
         let origin = headers.get(ORIGIN).filter(|origin| !origin.is_empty());
         let Some(allowed) = &self.origins else { return Ok(origin.cloned()) };
@@ -93,21 +94,21 @@ impl Sites {
         };
         let own = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("");
         let is_own = shown.split_once("://").is_some_and(|(_, page)| page.eq_ignore_ascii_case(own));
-        if is_own || allowed.iter().any(|known| known.eq_ignore_ascii_case(shown)) {
+        if is_own || allowed.iter().any(|listed| listed.eq_ignore_ascii_case(shown)) {
             return Ok(origin.cloned());
         }
-        Err(refused(shown, "this server answers no pages of", "allowed-origins"))
+        Err(forbidden(shown, "this server answers no pages of", "allowed-origins"))
     }
 }
 
-/// What a setting lists; nothing if that is any.
+/// The names that a setting lists; `None` if it allows any.
 fn names(listed: Option<Vec<String>>) -> Option<Vec<String>> {
     let listed: Vec<String> =
         listed?.iter().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect();
     (!listed.iter().any(|name| name == ANY)).then_some(listed)
 }
 
-/// The name or address in `name:port`, a dot at its end left out.
+/// The name or address in `name:port`, without a dot at its end.
 fn host_of(authority: &str) -> Option<&str> {
     let (host, port) = match authority.rsplit_once(':') {
         Some((host, port)) if !port.contains(']') => (host, port),
@@ -123,7 +124,7 @@ fn host_of(authority: &str) -> Option<&str> {
     (is_valid && is_port).then(|| host.strip_suffix('.').unwrap_or(host))
 }
 
-/// An address, or a name that is this machine everywhere: no page of another has it.
+/// Whether a name is an address or a local name, which no page of another site can have.
 fn is_local(name: &str) -> bool {
     const LOCAL: &str = ".localhost";
     let end = name.len().checked_sub(LOCAL.len()).and_then(|start| name.get(start..));
@@ -133,24 +134,24 @@ fn is_local(name: &str) -> bool {
         || end.is_some_and(|end| end.eq_ignore_ascii_case(LOCAL))
 }
 
-/// As InfluxDB's library answers it.
-fn broken(words: &'static str) -> Stranger {
-    let mut response = plainly(whole(StatusCode::BAD_REQUEST, super::TEXT, words));
-    // Whoever passed it on may take its end for elsewhere.
+/// Answers like the HTTP library of InfluxDB.
+fn invalid(words: &'static str) -> Rejection {
+    let mut response = without_sniffing(with_body(StatusCode::BAD_REQUEST, super::TEXT, words));
+    // A proxy may see the end of the request at another place.
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-    Stranger::Broken(Box::new(response))
+    Rejection::Invalid(Box::new(response))
 }
 
-fn refused(who: &str, words: &str, setting: &str) -> Stranger {
+fn forbidden(who: &str, words: &str, setting: &str) -> Rejection {
     let who: String = who.chars().take(200).collect();
     let failure = failure(
         StatusCode::FORBIDDEN,
         format!("{words} {}: name it in {setting} if it should be", nyala_db::quoted(&who)),
     );
-    Stranger::Refused { who, failure }
+    Rejection::Forbidden { who, failure }
 }
 
-/// Lets pages of an origin read the answer, as InfluxDB does: Grafana's browser access needs it.
+/// Lets pages of an origin read the answer, as InfluxDB does. Grafana needs it when it asks from the browser.
 pub(super) fn allow_origin(headers: &mut HeaderMap, origin: HeaderValue) {
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     let methods = "DELETE, GET, OPTIONS, POST, PUT";
@@ -166,9 +167,9 @@ mod tests {
     use super::*;
     use hyper::Request;
 
-    fn sites(hosts: Option<&[&str]>, origins: Option<&[&str]>) -> Sites {
+    fn sites(hosts: Option<&[&str]>, origins: Option<&[&str]>) -> AllowedSites {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        Sites::new(hosts.map(owned), origins.map(owned)).expect("valid")
+        AllowedSites::new(hosts.map(owned), origins.map(owned)).expect("valid")
     }
 
     fn head(headers: &[(&str, &str)]) -> Parts {
@@ -180,9 +181,9 @@ mod tests {
     }
 
     #[test]
-    fn names_that_no_page_of_another_has_are_known() {
-        let judged = sites(Some(&["influx.example.com"]), None);
-        for known in [
+    fn local_names_and_addresses_are_allowed() {
+        let checker = sites(Some(&["influx.example.com"]), None);
+        for local in [
             "localhost",
             "LOCALHOST:8086",
             "a.localhost",
@@ -194,9 +195,9 @@ mod tests {
             "Influx.Example.com.:443",
             "",
         ] {
-            assert!(judged.check_host(&head(&[("host", known)]), true).is_ok(), "{known}");
+            assert!(checker.check_host(&head(&[("host", local)]), true).is_ok(), "{local}");
         }
-        for strange in [
+        for unknown in [
             "evil.example",
             "localhost.evil.example",
             "evil.example:8086",
@@ -208,17 +209,17 @@ mod tests {
             "evil.example#localhost",
             "[evil]",
         ] {
-            assert!(judged.check_host(&head(&[("host", strange)]), true).is_err(), "{strange}");
-            assert!(sites(None, None).check_host(&head(&[("host", strange)]), true).is_ok(), "{strange}");
+            assert!(checker.check_host(&head(&[("host", unknown)]), true).is_err(), "{unknown}");
+            assert!(sites(None, None).check_host(&head(&[("host", unknown)]), true).is_ok(), "{unknown}");
             assert!(
-                sites(Some(&["*"]), None).check_host(&head(&[("host", strange)]), true).is_ok(),
-                "{strange}"
+                sites(Some(&["*"]), None).check_host(&head(&[("host", unknown)]), true).is_ok(),
+                "{unknown}"
             );
         }
         let (mut in_full, _) =
             Request::get("http://evil.example/query").body(()).expect("a request").into_parts();
         in_full.headers.insert(HOST, HeaderValue::from_static("localhost"));
-        assert!(judged.check_host(&in_full, true).is_err());
+        assert!(checker.check_host(&in_full, true).is_err());
     }
 
     #[test]
@@ -232,8 +233,8 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_others_are_refused_and_programs_are_not() {
-        let judged = sites(None, Some(&["http://grafana:3000"]));
+    fn pages_of_other_sites_are_rejected_and_programs_are_not() {
+        let checker = sites(None, Some(&["http://grafana:3000"]));
         let grafana = ("origin", "http://grafana:3000");
         for (headers, answered) in [
             (&[][..], true),
@@ -246,7 +247,7 @@ mod tests {
             (&[("origin", "\u{fffd}")], false),
             (&[("origin", "http://own:8086")], true),
             (&[("origin", "http://own")], false),
-            // Behind a proxy the page's own host is another, and only the browser knows.
+            // Behind a proxy the page's host differs, and only the browser knows that it is the same site.
             (&[("origin", "http://proxy"), ("sec-fetch-site", "same-origin")], true),
             (&[("sec-fetch-site", "none")], true),
             (&[("sec-fetch-site", "cross-site")], false),
@@ -254,7 +255,7 @@ mod tests {
             (&[grafana, ("sec-fetch-site", "cross-site")], true),
         ] {
             let headers = [&[("host", "own:8086")], headers].concat();
-            assert_eq!(judged.check_origin(&head(&headers)).is_ok(), answered, "{headers:?}");
+            assert_eq!(checker.check_origin(&head(&headers)).is_ok(), answered, "{headers:?}");
             for open in [sites(None, None), sites(None, Some(&["*"]))] {
                 assert!(
                     open.check_origin(&head(&headers))
@@ -265,9 +266,9 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_no_name_is_said() {
+    fn invalid_names_in_settings_are_errors() {
         let refused = |hosts: &str, origins: &str| {
-            Sites::new(Some(vec![hosts.to_owned()]), Some(vec![origins.to_owned()])).is_err()
+            AllowedSites::new(Some(vec![hosts.to_owned()]), Some(vec![origins.to_owned()])).is_err()
         };
         assert!(
             !refused("a.example", "https://a.example:8080") && !refused("", "null") && !refused("*", "*")

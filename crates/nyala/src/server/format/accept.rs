@@ -1,18 +1,18 @@
-//! What kind of answer a client asks for: the `Accept` header, read as InfluxDB reads it.
+//! The format that a client asks for in the `Accept` header, read as InfluxDB reads it.
 
 use super::csv::push_field;
+use super::json_string::push_string;
 use super::message_pack::push_error;
-use super::text::push_string;
 
-/// A kind of answer.
+/// The format of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
-    /// JSON, where nothing else is asked for.
+    /// JSON, the default.
     #[default]
     Json,
-    /// CSV, under the first of its names.
+    /// CSV as `application/csv`.
     ApplicationCsv,
-    /// CSV, under the other.
+    /// CSV as `text/csv`.
     TextCsv,
     /// MessagePack.
     MessagePack,
@@ -26,7 +26,7 @@ const FORMATS: [(Format, &str, &str); 4] = [
 ];
 
 impl Format {
-    /// The kind that the values of `Accept` headers prefer: of the highest `q`, the first that is known.
+    /// The preferred format of some `Accept` headers: the first known one with the highest `q`.
     pub fn accepted<'a>(values: impl Iterator<Item = &'a str>) -> Self {
         let mut best = (Format::Json, f64::NEG_INFINITY);
         for clause in values.flat_map(|value| value.split(',')) {
@@ -43,14 +43,14 @@ impl Format {
 
     fn of_media_type(text: &str) -> Option<Self> {
         let (kind, subkind) = if text == "*" { ("*", "*") } else { text.split_once('/')? };
-        let fits = |asked: &str, own: &str| asked == "*" || asked.eq_ignore_ascii_case(own);
+        let matches = |accepted: &str, own: &str| accepted == "*" || accepted.eq_ignore_ascii_case(own);
         FORMATS
             .into_iter()
-            .find(|(_, own_kind, own_subkind)| fits(kind, own_kind) && fits(subkind, own_subkind))
+            .find(|(_, own_kind, own_subkind)| matches(kind, own_kind) && matches(subkind, own_subkind))
             .map(|(format, ..)| format)
     }
 
-    /// Its name in headers.
+    /// Its media type.
     pub fn content_type(self) -> &'static str {
         match self {
             Format::Json => "application/json",
@@ -60,8 +60,7 @@ impl Format {
         }
     }
 
-    /// A document that holds nothing but an error. `members` go on behind it where there is a place for them, written
-    /// as `,"name":value…`.
+    /// A document that holds only an error. In JSON, `members` follow it, written as `,"name":value…`.
     pub fn error(self, message: &str, members: &[u8]) -> Vec<u8> {
         let mut body = Vec::new();
         match self {
@@ -87,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_preferred_kind_that_is_known_is_taken() {
+    fn the_preferred_known_format_is_chosen() {
         let cases = [
             ("", Format::Json),
             ("*/*", Format::Json),

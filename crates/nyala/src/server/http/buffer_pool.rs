@@ -1,43 +1,44 @@
-//! Memory for bodies and for the text of long answers, used again and again: fresh memory is cleared page by page before
-//! it is written, and grown from little it is copied. What waits is charged; nobody misses it when it is given up.
+//! A pool of buffers for bodies and for the text of long answers. Reuse is cheaper than fresh memory, which the system
+//! clears page by page and which is copied while it grows. Idle buffers are charged and can be released at any time.
 
 use bytes::Bytes;
 use nyala_core::memory::{Charge, Component, MemoryBudget};
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a room for an answer holds: a piece of it, and what is written before a look at how much that is.
+/// The size of a buffer for an answer: one segment, and what is written before the size is checked again.
 const ANSWER_BYTES: usize = 3 << 19;
-/// Rooms for answers that wait, at most: as many as an answer has on its way.
+/// The most idle buffers for answers: as many as one answer has in use.
 const ANSWERS_IDLE_MAX: usize = 6;
-/// They take at most this part of the server's memory.
+/// Idle buffers for answers take at most this fraction of the memory limit: 1/32.
 const ANSWERS_SHARE: u64 = 32;
-/// Bodies shorter than this are gathered in fresh memory, which costs little; longer ones are not kept.
+/// Sizes of buffers for bodies that are kept: shorter ones are cheap to allocate, longer ones take too much memory.
 const BODY_BYTES: RangeInclusive<usize> = 64 << 10..=4 << 20;
-/// Rooms for bodies that wait, at most.
+/// The most idle buffers for bodies.
 const BODIES_IDLE_MAX: usize = 8;
-/// They take at most this part of the server's memory: a quarter of what bodies may take.
+/// Idle buffers for bodies take at most this fraction of the memory limit: 1/16, a quarter of what bodies may take.
 const BODIES_SHARE: u64 = 16;
 
-/// Rooms that wait to be used.
-pub struct Rooms {
-    /// What a fresh one holds.
+/// Buffers that wait to be used again.
+pub struct BufferPool {
+    /// The capacity of a new buffer.
     fresh_bytes: usize,
-    /// Those that are kept have this much room: as much as others may want, and not much more.
+    /// Buffers of these capacities are kept.
     kept_bytes: RangeInclusive<usize>,
     idle_max: usize,
     idle_bytes_max: u64,
     idle: Mutex<Idle>,
 }
 
+/// Idle buffers.
 struct Idle {
-    rooms: Vec<Vec<u8>>,
+    buffers: Vec<Vec<u8>>,
     charge: Charge,
-    /// Whether one was taken since the last look.
+    /// Whether a buffer was taken since the last `release_unused`.
     used: bool,
 }
 
-impl Rooms {
+impl BufferPool {
     /// For the text of long answers.
     pub fn for_answers(memory: &Arc<MemoryBudget>) -> Arc<Self> {
         let kept_bytes = ANSWER_BYTES..=ANSWER_BYTES * 4 / 3;
@@ -64,23 +65,23 @@ impl Rooms {
         idle_bytes_max: u64,
         charge: Charge,
     ) -> Arc<Self> {
-        let idle = Mutex::new(Idle { rooms: Vec::new(), charge, used: false });
+        let idle = Mutex::new(Idle { buffers: Vec::new(), charge, used: false });
         Arc::new(Self { fresh_bytes, kept_bytes, idle_max, idle_bytes_max, idle })
     }
 
     fn idle(&self) -> MutexGuard<'_, Idle> {
-        // Nothing under this lock can panic half-way.
+        // No code under this lock can panic and leave a change unfinished.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An empty room. What it takes is charged by whoever took it.
+    /// An empty buffer. The caller charges its capacity.
     pub(super) fn take(&self) -> Vec<u8> {
         let mut idle = self.idle();
         idle.used = true;
-        match idle.rooms.pop() {
-            Some(room) => {
-                idle.count();
-                room
+        match idle.buffers.pop() {
+            Some(buffer) => {
+                idle.update_charge();
+                buffer
             }
             None => {
                 drop(idle);
@@ -89,56 +90,56 @@ impl Rooms {
         }
     }
 
-    /// Takes a room back, if it is one.
-    pub(super) fn give(&self, mut bytes: Vec<u8>) {
-        if !self.is_room(&bytes) {
+    /// Takes a buffer back, and keeps it if its capacity is useful.
+    pub(super) fn give_back(&self, mut bytes: Vec<u8>) {
+        if !self.is_kept_size(&bytes) {
             return;
         }
         bytes.clear();
         let mut idle = self.idle();
         let fits = idle.charge.bytes() + bytes.capacity() as u64 <= self.idle_bytes_max;
-        if fits && idle.rooms.len() < self.idle_max {
-            idle.rooms.push(bytes);
-            idle.count();
+        if fits && idle.buffers.len() < self.idle_max {
+            idle.buffers.push(bytes);
+            idle.update_charge();
         }
     }
 
-    /// Gives up those that wait: memory is short.
-    pub(super) fn give_up(&self) {
+    /// Releases all idle buffers, because memory is short.
+    pub(super) fn release_all(&self) {
         let mut idle = self.idle();
-        idle.rooms = Vec::new();
-        idle.count();
+        idle.buffers = Vec::new();
+        idle.update_charge();
     }
 
-    /// Gives up those that wait if none was taken since this was called before.
-    pub fn rest(&self) {
+    /// Releases all idle buffers if none was taken since the last call.
+    pub fn release_unused(&self) {
         if !std::mem::take(&mut self.idle().used) {
-            self.give_up();
+            self.release_all();
         }
     }
 
-    /// Bytes to be sent, whose room comes back when they are.
+    /// Bytes to be sent, whose buffer comes back to the pool afterwards.
     pub(super) fn lend(self: &Arc<Self>, bytes: Vec<u8>) -> Bytes {
-        match self.is_room(&bytes) {
-            true => Bytes::from_owner(Lent { bytes, rooms: self.clone() }),
+        match self.is_kept_size(&bytes) {
+            true => Bytes::from_owner(Lent { bytes, pool: self.clone() }),
             false => bytes.into(),
         }
     }
 
-    fn is_room(&self, bytes: &Vec<u8>) -> bool {
+    fn is_kept_size(&self, bytes: &Vec<u8>) -> bool {
         self.kept_bytes.contains(&bytes.capacity())
     }
 }
 
 impl Idle {
-    fn count(&mut self) {
-        self.charge.set(self.rooms.iter().map(|room| room.capacity() as u64).sum());
+    fn update_charge(&mut self) {
+        self.charge.set(self.buffers.iter().map(|buffer| buffer.capacity() as u64).sum());
     }
 }
 
 struct Lent {
     bytes: Vec<u8>,
-    rooms: Arc<Rooms>,
+    pool: Arc<BufferPool>,
 }
 
 impl AsRef<[u8]> for Lent {
@@ -149,7 +150,7 @@ impl AsRef<[u8]> for Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        self.rooms.give(std::mem::take(&mut self.bytes));
+        self.pool.give_back(std::mem::take(&mut self.bytes));
     }
 }
 
@@ -158,40 +159,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rooms_come_back_and_are_counted_while_they_wait() {
+    fn buffers_come_back_and_are_charged_while_idle() {
         let memory = MemoryBudget::new(512 << 20);
-        let rooms = Rooms::for_answers(&memory);
-        let mut first = rooms.take();
+        let pool = BufferPool::for_answers(&memory);
+        let mut first = pool.take();
         first.extend_from_slice(b"text");
         let at = first.as_ptr();
-        let sent = rooms.lend(first);
+        let sent = pool.lend(first);
         assert_eq!((&*sent, memory.total_bytes()), (&b"text"[..], 0));
         drop(sent);
         assert_eq!(memory.total_bytes(), ANSWER_BYTES as u64);
-        let again = rooms.take();
+        let again = pool.take();
         assert_eq!((again.len(), again.as_ptr(), memory.total_bytes()), (0, at, 0));
-        rooms.give(Vec::with_capacity(ANSWER_BYTES * 2));
-        rooms.give(b"short".to_vec());
+        pool.give_back(Vec::with_capacity(ANSWER_BYTES * 2));
+        pool.give_back(b"short".to_vec());
         assert_eq!(memory.total_bytes(), 0);
-        (0..20).for_each(|_| rooms.give(Vec::with_capacity(ANSWER_BYTES)));
+        (0..20).for_each(|_| pool.give_back(Vec::with_capacity(ANSWER_BYTES)));
         assert_eq!(memory.total_bytes(), (ANSWERS_IDLE_MAX * ANSWER_BYTES) as u64);
-        drop(rooms);
+        drop(pool);
         assert_eq!(memory.total_bytes(), 0);
-        let few = Rooms::for_answers(&MemoryBudget::new(8 << 20));
-        few.give(few.take());
-        assert!(few.idle().rooms.is_empty());
+        let few = BufferPool::for_answers(&MemoryBudget::new(8 << 20));
+        few.give_back(few.take());
+        assert!(few.idle().buffers.is_empty());
     }
 
     #[test]
-    fn rooms_that_nobody_uses_are_given_up() {
+    fn unused_buffers_are_released() {
         let memory = MemoryBudget::new(64 << 20);
-        let rooms = Rooms::for_bodies(&memory);
-        (0..20).for_each(|_| rooms.give(Vec::with_capacity(1 << 20)));
+        let pool = BufferPool::for_bodies(&memory);
+        (0..20).for_each(|_| pool.give_back(Vec::with_capacity(1 << 20)));
         assert_eq!(memory.used_bytes(Component::InFlight), 4 << 20, "a sixteenth");
-        rooms.give(rooms.take());
-        rooms.rest();
+        pool.give_back(pool.take());
+        pool.release_unused();
         assert_eq!(memory.total_bytes(), 4 << 20, "one was used");
-        rooms.rest();
+        pool.release_unused();
         assert_eq!(memory.total_bytes(), 0);
     }
 }

@@ -1,0 +1,50 @@
+//! The page of settings, `docs/operations/settings.md`, as `nyala config --markdown` prints it.
+
+use super::SETTINGS;
+use std::fmt::Write;
+
+const INTRODUCTION: &str = "\
+# Settings
+
+<!-- `nyala config --markdown` writes this page; a test compares them. -->
+
+Every setting has one name, which is its key in the file that `--config` (or `NYALA_CONFIG`) names. The flag has the same
+name with `--` before it, the environment variable is listed below. A flag overrides a variable, a variable overrides the
+file, and the file overrides the default.
+
+    memory-limit = \"2GiB\"             # in the file
+    NYALA_MEMORY_LIMIT=2GiB           # as a variable
+    --memory-limit 2GiB               # as a flag
+
+`nyala config` prints the settings in force as such a file; `nyala config --config FILE` checks a file. An unknown key is
+an error. Settings are read at the start; only the certificate and its key are read again, at SIGHUP.
+
+A SIZE is a number with `KiB`, `MiB`, `GiB`, `KB`, `MB`, `GB` or nothing for bytes. A DURATION is a number with `ms`, `s`,
+`m`, `h`, `d` or `w`, or several of them: `1h30m`. Lists are arrays in the file and separated by commas elsewhere.
+
+`NYALA_LOG` is no setting of this kind: it chooses what is logged, such as `debug` or `nyala=debug,warn` (default: `info`).
+";
+
+/// The page.
+pub fn markdown() -> String {
+    let mut page = INTRODUCTION.to_owned();
+    let mut group = "";
+    let mut write = || -> std::fmt::Result {
+        for setting in SETTINGS {
+            if setting.group != group {
+                group = setting.group;
+                writeln!(page, "\n## {group}\n\n| setting | value | default | meaning |\n|---|---|---|---|")?;
+            }
+            let default = match setting.default {
+                words if words == "none" || words.contains(' ') => words.to_owned(),
+                value => format!("`{value}`"),
+            };
+            let (name, variable) = (setting.name.replace('_', "-"), setting.variable);
+            let (value, help) = (setting.value_name, setting.help);
+            writeln!(page, "| `{name}`<br>`{variable}` | {value} | {default} | {help} |")?;
+        }
+        Ok(())
+    };
+    write().expect("writing to memory does not fail");
+    page
+}

@@ -1,0 +1,177 @@
+//! Decompresses bodies into the buffer that they are parsed in: gzip (RFC 1952, any number of members) and zstd (RFC
+//! 8878). The output is bounded and charged as it grows, so that a small body cannot become a very large one.
+
+use super::buffer::{BodyCharge, Buffer};
+use flate2::{Decompress, FlushDecompress, Status};
+use zstd::zstd_safe::{self, DCtx, DParameter, InBuffer, OutBuffer};
+
+/// Line protocol rarely compresses better than by this factor, so no more is reserved in advance.
+const USUAL_FACTOR: usize = 16;
+/// The buffer grows by at least this much.
+const STEP_BYTES: usize = 64 << 10;
+/// The largest window of zstd: 8 MiB, which RFC 8878 recommends to support and which all levels below 20 keep to.
+const ZSTD_WINDOW_LOG_MAX: u32 = 23;
+
+/// Why a body was not decompressed.
+#[derive(Debug)]
+pub(super) enum Error {
+    /// Its decompressed length exceeds the limit.
+    TooLarge,
+    /// There is not enough memory now.
+    OutOfMemory(nyala_core::Error),
+    /// It does not have the format that it declares.
+    Corrupt(String),
+}
+
+impl From<nyala_core::Error> for Error {
+    fn from(error: nyala_core::Error) -> Self {
+        Error::OutOfMemory(error)
+    }
+}
+
+fn corrupt(words: &str) -> Error {
+    Error::Corrupt(words.to_owned())
+}
+
+/// InfluxDB's message for a body that is cut off; clients may know it.
+fn unexpected_eof() -> Error {
+    corrupt("unexpected EOF")
+}
+
+/// Makes room in a full buffer, or fails when the limit is exceeded.
+fn make_room(into: &mut Buffer, limit_bytes: usize, charge: &mut BodyCharge) -> Result<(), Error> {
+    if into.bytes.len() > limit_bytes {
+        return Err(Error::TooLarge);
+    }
+    if into.bytes.len() == into.bytes.capacity() {
+        into.reserve(STEP_BYTES, limit_bytes + STEP_BYTES, charge)?;
+    }
+    Ok(())
+}
+
+/// Decompresses the members of a gzip file.
+pub(super) fn gzip(
+    compressed: &[u8],
+    into: &mut Buffer,
+    limit_bytes: usize,
+    charge: &mut BodyCharge,
+) -> Result<(), Error> {
+    // A gzip file ends with the length of its last member, which is usually the only one.
+    if let Some(declared) = compressed.last_chunk::<4>() {
+        let declared_bytes = u32::from_le_bytes(*declared) as usize;
+        let likely_bytes = declared_bytes.min(compressed.len().saturating_mul(USUAL_FACTOR)).min(limit_bytes);
+        into.reserve(likely_bytes, likely_bytes, charge)?;
+    }
+    let mut inflate = Decompress::new(false);
+    let mut rest = compressed;
+    while !rest.is_empty() {
+        let start = into.bytes.len();
+        rest = &rest[member_header_bytes(rest)?..];
+        inflate.reset(false);
+        loop {
+            make_room(into, limit_bytes, charge)?;
+            let (read, written) = (inflate.total_in(), inflate.total_out());
+            let status = inflate.decompress_vec(rest, &mut into.bytes, FlushDecompress::Finish);
+            let status = status.map_err(|_| corrupt("gzip: corrupt deflate stream"))?;
+            rest = &rest[(inflate.total_in() - read) as usize..];
+            let no_progress = inflate.total_in() == read && inflate.total_out() == written;
+            match status {
+                Status::StreamEnd => break,
+                _ if into.bytes.len() < into.bytes.capacity() && (rest.is_empty() || no_progress) => {
+                    return Err(unexpected_eof());
+                }
+                _ => {}
+            }
+        }
+        let (trailer, behind) = rest.split_first_chunk::<8>().ok_or_else(unexpected_eof)?;
+        let member = &into.bytes[start..];
+        let declared = u64::from_le_bytes(*trailer);
+        if declared != u64::from(crc32fast::hash(member)) | (member.len() as u64) << 32 {
+            return Err(corrupt("gzip: invalid checksum: error in the data or on their way"));
+        }
+        rest = behind;
+    }
+    match into.bytes.len() > limit_bytes {
+        true => Err(Error::TooLarge),
+        false => Ok(()),
+    }
+}
+
+/// The length of the header of a member.
+fn member_header_bytes(member: &[u8]) -> Result<usize, Error> {
+    const FIXED_BYTES: usize = 10;
+    const HAS_CHECKSUM: u8 = 2;
+    const HAS_EXTRA: u8 = 4;
+    const HAS_NAME: u8 = 8;
+    const HAS_COMMENT: u8 = 16;
+    let header = member.first_chunk::<FIXED_BYTES>().ok_or_else(unexpected_eof)?;
+    let flags = header[3];
+    if header[..3] != [0x1f, 0x8b, 8] || flags & 0xe0 != 0 {
+        return Err(corrupt("gzip: invalid header"));
+    }
+    let mut at = FIXED_BYTES;
+    let from = |at: usize| member.get(at..).ok_or_else(unexpected_eof);
+    if flags & HAS_EXTRA != 0 {
+        let length = from(at)?.first_chunk::<2>().ok_or_else(unexpected_eof)?;
+        at += 2 + usize::from(u16::from_le_bytes(*length));
+    }
+    for text in [HAS_NAME, HAS_COMMENT] {
+        if flags & text != 0 {
+            at += memchr::memchr(0, from(at)?).ok_or_else(unexpected_eof)? + 1;
+        }
+    }
+    if flags & HAS_CHECKSUM != 0 {
+        let declared = from(at)?.first_chunk::<2>().ok_or_else(unexpected_eof)?;
+        if u16::from_le_bytes(*declared) != crc32fast::hash(&member[..at]) as u16 {
+            return Err(corrupt("gzip: invalid header"));
+        }
+        at += 2;
+    }
+    from(at).map(|_| at)
+}
+
+/// Decompresses zstd frames.
+pub(super) fn zstd(
+    compressed: &[u8],
+    into: &mut Buffer,
+    limit_bytes: usize,
+    charge: &mut BodyCharge,
+) -> Result<(), Error> {
+    let declared_bytes = zstd_safe::get_frame_content_size(compressed).ok().flatten().unwrap_or(0);
+    if declared_bytes > limit_bytes as u64 {
+        return Err(Error::TooLarge);
+    }
+    // With room for a whole frame, zstd needs no separate window.
+    into.reserve(declared_bytes as usize, declared_bytes as usize, charge)?;
+    let mut context = DCtx::create();
+    context.set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_LOG_MAX)).map_err(failed)?;
+    let mut charged_bytes = 0;
+    let mut input = InBuffer::around(compressed);
+    loop {
+        make_room(into, limit_bytes, charge)?;
+        let start = into.bytes.len();
+        let mut output = OutBuffer::around_pos(&mut into.bytes, start);
+        let expected = context.decompress_stream(&mut output, &mut input).map_err(failed)?;
+        let held_bytes = context.sizeof();
+        charge.grow(held_bytes.saturating_sub(charged_bytes))?;
+        charged_bytes = charged_bytes.max(held_bytes);
+        if input.pos() == compressed.len() && (expected == 0 || into.bytes.len() < into.bytes.capacity()) {
+            charge.shrink(charged_bytes);
+            return match expected {
+                0 if into.bytes.len() <= limit_bytes => Ok(()),
+                0 => Err(Error::TooLarge),
+                _ => Err(corrupt("zstd: incomplete frame")),
+            };
+        }
+    }
+}
+
+fn failed(code: usize) -> Error {
+    match zstd_safe::get_error_name(code) {
+        "Frame requires too much memory for decoding" => Error::Corrupt(format!(
+            "zstd: the window is larger than {} MiB: pack at a level below 20 and without --long",
+            (1 << ZSTD_WINDOW_LOG_MAX) >> 20
+        )),
+        words => Error::Corrupt(format!("zstd: {words}")),
+    }
+}
