@@ -200,7 +200,7 @@ async fn every_database_that_a_statement_touches_is_checked() {
 }
 
 #[tokio::test]
-async fn what_is_not_about_one_database_is_for_administrators() {
+async fn statements_beyond_one_database_need_an_administrator() {
     let catalog = catalog().await;
     let everything = rights(&catalog, "u", &DATABASES.map(|database| (database, Privilege::All))).await;
     catalog.users().create("a", "p", true, false).await.unwrap();
@@ -240,7 +240,7 @@ async fn what_is_not_about_one_database_is_for_administrators() {
 }
 
 #[tokio::test]
-async fn the_first_administrator_is_all_that_nobody_may_create() {
+async fn without_users_only_the_first_administrator_may_be_created() {
     let may = |text: &str| {
         authorize(&parse_query(text, &Params::default()).unwrap(), &Rights::FirstAdmin, DEFAULT).is_ok()
     };
