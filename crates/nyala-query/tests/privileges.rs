@@ -1,7 +1,7 @@
-//! What statements need, from outside: every form against every grant.
+//! The privileges that statements need: every form of statement with every set of grants.
 //!
-//! Statements are written as text with databases in them; which ones a text reads or writes is known where it is
-//! written, by means that know nothing of the parser. Whoever may do all but one of them must be refused.
+//! The test builds each statement from a text and the databases that it reads or writes, without the parser. A user who
+//! lacks one of these privileges must be refused.
 
 use nyala_core::store::memory::MemoryStore;
 use nyala_db::catalog::Catalog;
@@ -13,7 +13,7 @@ use rand::{Rng, SeedableRng};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The request's database, where a statement names none.
+/// The request's database, for statements that name none.
 const DEFAULT: &str = "d0";
 const DATABASES: [&str; 4] = [DEFAULT, "d1", "d2", "d3"];
 
@@ -157,7 +157,7 @@ async fn catalog() -> Catalog {
     catalog
 }
 
-/// Just what is needed on each database, and what is left without one of them.
+/// Exactly the needed grants on each database, and these grants without one of them.
 fn joined(touched: &Touched) -> Vec<(&'static str, Privilege)> {
     DATABASES
         .into_iter()

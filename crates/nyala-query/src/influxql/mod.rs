@@ -62,7 +62,7 @@ pub fn parse_query(text: &str, params: &Params) -> Result<Vec<Statement>, ParseE
     Ok(parse_query_and_regexes(text, params)?.0)
 }
 
-/// The same with the regular expressions in the statements, so that it can be asked what memory they take.
+/// The same, with the regular expressions in the statements, so that callers can charge their memory.
 pub fn parse_query_and_regexes(
     text: &str,
     params: &Params,
