@@ -61,7 +61,7 @@ fn peer_canonical(peer: &Peer, select: &str) -> String {
     text.to_string()
 }
 
-/// The measurements and fields in the scripts' queries.
+/// Creates the databases in the scripts' queries.
 fn create_databases(peer: &Peer) {
     peer.query("CREATE DATABASE db", None);
     peer.query("CREATE DATABASE \"x y\" WITH NAME \"r-p\"", None);

@@ -157,7 +157,7 @@ async fn catalog() -> Catalog {
     catalog
 }
 
-/// Exactly the needed grants on each database, and these grants without one of them.
+/// The privilege that a statement needs on each database that it touches.
 fn joined(touched: &Touched) -> Vec<(&'static str, Privilege)> {
     DATABASES
         .into_iter()
