@@ -15,7 +15,8 @@
 //! out of bounds. This crate imports nothing of ours.
 //!
 //! Unsafe code is confined to functions that carry `#[allow(unsafe_code)]` with a reason: per-level dispatch
-//! ([`Level`]), and intrinsics in `kernels`, each judged by a naive twin in its tests.
+//! ([`Level`]), and intrinsics in `kernels` and `simd`, each judged by a naive twin in its tests. Kernels of other crates
+//! are compiled per level by [`Level::run`].
 
 mod arbitrary;
 mod bitmap;
@@ -33,6 +34,7 @@ mod narrow;
 mod part;
 mod preference;
 mod scratch;
+mod simd;
 mod states;
 mod wire;
 mod words;
@@ -51,5 +53,8 @@ pub use integer::{
 pub use level::Level;
 pub use preference::Preference;
 pub use scratch::{Habit, Scratch};
+pub use simd::Kernel;
+#[cfg(target_arch = "x86_64")]
+pub use simd::{Avx512, Floats, Mask};
 pub use states::{CellState, StatesBlock, encode_states};
 pub use words::{floats_of, integers_of};

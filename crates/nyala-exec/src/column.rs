@@ -11,7 +11,7 @@ use arrow_array::{
 use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 
-/// A column. Invalid slots are NULL.
+/// A column. Invalid rows are NULL.
 #[derive(Debug, Clone)]
 pub enum Column {
     /// Floats.
@@ -24,11 +24,11 @@ pub enum Column {
     String(StringArray),
     /// Booleans.
     Boolean(BooleanArray),
-    /// Text that comes from series: only among stored rows on their way to the answer.
+    /// Text by series: only in stored rows on their way to the answer.
     Tag(TagColumn),
-    /// Lists of texts: in answers of SHOW only, never among stored rows.
+    /// Lists of texts: only in answers of SHOW, never in stored rows.
     Texts(ListArray),
-    /// Nothing but NULLs, of no type; the number of rows.
+    /// That many NULLs, without a type.
     Null(usize),
 }
 
@@ -64,7 +64,7 @@ pub enum Scalar {
 }
 
 impl Column {
-    /// The column in an array of the store, or of NULLs where no field has such a type.
+    /// The column in an array of the store; NULLs if no field has such a type.
     pub fn from_array(array: &ArrayRef) -> Self {
         match array.data_type() {
             DataType::Float64 => Column::Float(array.as_primitive::<Float64Type>().clone()),
@@ -76,7 +76,7 @@ impl Column {
         }
     }
 
-    /// The column, of a type even if it has no values that show one.
+    /// The column; if it is all NULLs and has no type, with this type.
     #[must_use]
     pub fn typed(self, value_type: Option<ValueType>) -> Self {
         let (Column::Null(rows), Some(value_type)) = (&self, value_type) else { return self };
@@ -251,8 +251,8 @@ impl Column {
         Column::String(builder.finish())
     }
 
-    /// Columns one after the other. Numbers of different types become floats; other types that differ
-    /// from the first are NULL.
+    /// Columns one after the other. Numbers of different types become floats; values of other types than the first become
+    /// NULL.
     pub fn concatenate(columns: &[Column]) -> Self {
         if let [column] = columns {
             return column.clone();
@@ -275,13 +275,13 @@ impl Column {
         }
         macro_rules! chain {
             ($variant:ident, $collection:ty) => {{
-                let cells = columns.iter().flat_map(|column| -> Box<dyn Iterator<Item = Option<_>>> {
+                let values = columns.iter().flat_map(|column| -> Box<dyn Iterator<Item = Option<_>>> {
                     match column {
                         Column::$variant(array) => Box::new(array.iter()),
                         other => Box::new(std::iter::repeat_n(None, other.len())),
                     }
                 });
-                Column::$variant(cells.collect::<$collection>())
+                Column::$variant(values.collect::<$collection>())
             }};
         }
         match first {
@@ -294,7 +294,7 @@ impl Column {
         }
     }
 
-    /// The column with texts of its own.
+    /// The column with tags as plain text.
     #[must_use]
     pub fn plain(&self) -> Self {
         match self {
@@ -329,7 +329,7 @@ impl Column {
         }
     }
 
-    /// Bytes held in memory, about.
+    /// About how many bytes of memory it takes.
     pub fn memory_bytes(&self) -> usize {
         match self {
             Column::Float(array) => array.get_array_memory_size(),
@@ -344,7 +344,7 @@ impl Column {
     }
 }
 
-/// The texts of a row, unless it has no list.
+/// The list of a row, if it has one.
 pub fn list(row: usize, lists: &ListArray) -> Option<Vec<String>> {
     let texts = lists.is_valid(row).then(|| lists.value(row))?;
     Some(texts.as_string::<i32>().iter().map(|text| text.unwrap_or_default().to_owned()).collect())

@@ -1,9 +1,9 @@
 //! Arithmetic, comparisons and mathematical functions over columns.
 //!
-//! Numbers of different types meet as floats, except that integers and unsigned integers meet as unsigned
-//! unless the integer is negative; a division by zero gives zero; a comparison with NULL, or of types that
-//! cannot be compared, is false. Where rules differ between selected columns and conditions, the operation
-//! says which it follows: [`Operator::DivideWhole`] and [`Binary::absent_is_false`].
+//! Numbers of different types are computed as floats, except that an integer that is not negative and an unsigned integer
+//! are computed as unsigned. A division by zero gives zero. A comparison with NULL, or of types that cannot be compared,
+//! is false. Where rules differ between selected columns and conditions, the operation says which it follows:
+//! [`Operator::DivideWhole`] and [`Binary::absent_is_false`].
 
 use super::column::{Column, Scalar};
 use crate::elementary::{Formula, MathFunction};
@@ -14,12 +14,12 @@ use arrow_buffer::{BooleanBuffer, NullBuffer};
 use nyala_core::{Error, Result};
 use regex::bytes::Regex;
 
-/// Something to compute for every row.
+/// An expression that is computed for every row.
 #[derive(Debug, Clone)]
 pub enum Expression {
     /// A column of the input by position.
     Column(usize),
-    /// The same value everywhere; `None` is NULL.
+    /// The same value in every row; `None` is NULL.
     Literal(Option<Scalar>),
     /// Two operands.
     Binary(Box<Binary>),
@@ -29,8 +29,8 @@ pub enum Expression {
         text: Box<Expression>,
         /// The pattern.
         regex: Regex,
-        /// Whether it shall match.
-        wanted: bool,
+        /// Whether a match gives true.
+        matches: bool,
     },
     /// A mathematical function by name.
     Math(MathFunction, Vec<Expression>),
@@ -39,9 +39,9 @@ pub enum Expression {
 /// An operation on two operands.
 #[derive(Debug, Clone)]
 pub struct Binary {
-    /// What is done.
+    /// The operator.
     pub operator: Operator,
-    /// Whether NULL beside a boolean counts as false; else nothing is known of it, and nothing holds.
+    /// Whether NULL beside a boolean counts as false; otherwise the result is false.
     pub absent_is_false: bool,
     /// The left operand.
     pub left: Expression,
@@ -49,16 +49,16 @@ pub struct Binary {
     pub right: Expression,
 }
 
-/// What can be done with two operands.
+/// Operators on two operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the others say it with their names")]
+#[allow(missing_docs, reason = "the other names say what they do")]
 pub enum Operator {
     Add,
     Subtract,
     Multiply,
-    /// A float even of two integers.
+    /// Gives a float even for two integers.
     Divide,
-    /// An integer of two integers.
+    /// Gives an integer for two integers.
     DivideWhole,
     Modulo,
     BitwiseAnd,
@@ -93,10 +93,10 @@ impl Expression {
                 let right = operation.right.operand(columns, rows)?;
                 binary(operation, &left, &right)?
             }
-            Expression::Matches { text, regex, wanted } => match text.operand(columns, rows)? {
+            Expression::Matches { text, regex, matches } => match text.operand(columns, rows)? {
                 Column::String(array) => {
                     let holds =
-                        |row| array.is_valid(row) && regex.is_match(array.value(row).as_bytes()) == *wanted;
+                        |row| array.is_valid(row) && regex.is_match(array.value(row).as_bytes()) == *matches;
                     Column::Boolean(BooleanBuffer::collect_bool(rows, holds).into())
                 }
                 _ => no_match(rows),
@@ -111,7 +111,7 @@ impl Expression {
         })
     }
 
-    /// The same for whoever looks into it.
+    /// The same, with tags as plain text.
     fn operand(&self, columns: &[Column], rows: usize) -> Result<Column> {
         let column = self.evaluate(columns, rows)?;
         Ok(if matches!(column, Column::Tag(_)) { column.plain() } else { column })
@@ -183,7 +183,7 @@ fn as_unsigned(array: &arrow_array::Int64Array) -> UInt64Array {
     array.unary(|value| value as u64)
 }
 
-/// Of two NULLs nothing is known.
+/// NULL with NULL gives NULL, if NULL counts as false.
 fn booleans(operation: &Binary, a: &BooleanArray, b: &BooleanArray) -> Column {
     use Operator as Op;
     let truth = |array: &BooleanArray| match array.nulls() {
@@ -312,13 +312,13 @@ fn unsigned(operator: Operator, a: &UInt64Array, b: &UInt64Array) -> Result<Colu
 }
 
 fn strings(operator: Operator, a: &StringArray, b: &StringArray) -> Column {
-    let wanted = match operator {
+    let equal = match operator {
         Operator::Equal => true,
         Operator::NotEqual => false,
         _ if operator.is_logical() => return no_match(a.len()),
         _ => return Column::Null(a.len()),
     };
-    let holds = |row| a.is_valid(row) && b.is_valid(row) && (a.value(row) == b.value(row)) == wanted;
+    let holds = |row| a.is_valid(row) && b.is_valid(row) && (a.value(row) == b.value(row)) == equal;
     Column::Boolean(BooleanBuffer::collect_bool(a.len(), holds).into())
 }
 

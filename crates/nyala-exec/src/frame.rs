@@ -1,4 +1,4 @@
-//! A piece of a result: rows of one result series.
+//! Frames: parts of a result, each with rows of one result series.
 
 use super::column::{Column, Scalar};
 use super::group_tags::GroupTags;
@@ -9,22 +9,22 @@ use std::sync::Arc;
 /// Rows of one result series. A series with many rows comes in several frames, one after the other.
 #[derive(Debug, Clone)]
 pub struct Frame {
-    /// The tags it is grouped by, sorted by key; empty values included.
+    /// The tags the series is grouped by, sorted by key; empty values included.
     pub tags: GroupTags,
-    /// Rows, its own among them: frames of many series share them.
+    /// The rows of this frame and perhaps of others: frames of many series share columns.
     pub sheet: Arc<Sheet>,
-    /// Which rows of the sheet are this frame's.
+    /// Which rows of the sheet belong to this frame.
     pub span: Range<usize>,
 }
 
 /// How rows are cut when an answer is sent in chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chunks {
-    /// Not at all.
+    /// Not at all: one document.
     Whole,
     /// A chunk per series.
     PerSeries,
-    /// A chunk per series, or several of the size asked for.
+    /// Each series in chunks of the size that the client chose.
     BySize,
 }
 
@@ -33,13 +33,13 @@ pub enum Chunks {
 pub struct Sheet {
     /// The measurement's name.
     pub name: Arc<str>,
-    /// What the time column is called; `None`: rows have no times.
+    /// The name of the time column; `None`: rows have no times.
     pub time_column: Option<Arc<str>>,
-    /// The names of the columns, time not among them.
+    /// The names of the columns, without time.
     pub column_names: Arc<[String]>,
-    /// The names that outer queries know the columns by.
+    /// The names by which outer queries refer to the columns.
     pub reference_names: Arc<[String]>,
-    /// Times, ns; none where there is no time column.
+    /// Times, ns; none if there is no time column.
     pub times_ns: ScalarBuffer<i64>,
     /// The columns.
     pub columns: Vec<Column>,
@@ -66,7 +66,7 @@ impl Sheet {
 }
 
 impl Frame {
-    /// All rows of a sheet.
+    /// A frame of all rows of a sheet.
     pub fn of(tags: GroupTags, sheet: Sheet) -> Self {
         let span = 0..sheet.all_rows();
         Self { tags, sheet: Arc::new(sheet), span }
@@ -78,7 +78,7 @@ impl Frame {
         self.span.len()
     }
 
-    /// What its rows take, about: eight bytes a cell, and what is written of text.
+    /// About how many bytes its rows take: eight per value, and the bytes of its texts.
     pub fn written_bytes(&self) -> usize {
         8 * self.rows() * self.columns.len() + self.text_bytes(self.span.clone())
     }
@@ -95,7 +95,7 @@ impl Frame {
         self.columns.iter().map(of_column).sum()
     }
 
-    /// The frame with no rows but its own, texts of its own too.
+    /// The frame with a sheet of its own rows only, and tags as plain text.
     #[must_use]
     pub fn alone(self) -> Self {
         let (start, rows) = (self.span.start, self.span.len());

@@ -1,4 +1,5 @@
-//! The frames of a query: the first are computed where they are written, those of a heavy one ahead on another thread.
+//! The frames of a query. The first are computed on the thread that writes them; those of a long answer are prefetched on
+//! another thread.
 
 use crate::frame::Frame;
 use crate::memory::QueryMemory;
@@ -6,17 +7,18 @@ use nyala_core::Result;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
-/// Rows of an answer from which on it is computed ahead of its writing.
+/// After this many rows of an answer its frames are prefetched.
 const ROWS_IN_PLACE: usize = 4_096;
-/// Lists of frames that wait to be written, at most.
+/// The most lists of frames that wait to be written.
 const LISTS_MAX: usize = 2;
-/// A list is handed over with so many frames, or rows: waking the other side costs as much as writing some.
+/// A list is handed over when it has this many frames or rows, because waking the other side costs as much as writing
+/// some of them.
 const LIST_FRAMES: usize = 256;
 const LIST_ROWS: usize = 8_192;
 /// ... or bytes.
 const LIST_BYTES: usize = 1 << 20;
 
-/// The answer to a query as it is computed, whatever the language.
+/// The answer to a query of any language while it is computed.
 pub trait FrameStream: Send + 'static {
     /// The next frame, or `None` at the end.
     fn next(&mut self) -> impl Future<Output = Result<Option<Frame>>> + Send;
@@ -25,56 +27,55 @@ pub trait FrameStream: Send + 'static {
     fn next_list(&mut self) -> impl Future<Output = Result<Vec<Frame>>> + Send;
 }
 
-/// The frames of a stream. What is computed ahead stops at the next list when this is dropped.
+/// The frames of a stream. Prefetching stops at the next list when this is dropped.
 pub struct Frames<Stream> {
-    source: Source<Stream>,
+    state: State<Stream>,
     work: Handle,
-    /// Charged with what is computed ahead.
+    /// Charged with what is prefetched.
     memory: QueryMemory,
     rows: usize,
 }
 
-enum Source<Stream> {
-    Here(Box<Stream>),
-    /// Lists that are computed ahead: the last one is empty.
-    Ahead(mpsc::Receiver<Result<Vec<Frame>>>),
+enum State<Stream> {
+    InPlace(Box<Stream>),
+    /// Lists from the other thread: the last one is empty.
+    Prefetch(mpsc::Receiver<Result<Vec<Frame>>>),
     Ended,
 }
 
 impl<Stream: FrameStream> Frames<Stream> {
-    /// The frames of a stream that may go on in a pool.
+    /// The frames of a stream that may be prefetched in the pool `work`.
     pub fn of(stream: Box<Stream>, work: &Handle, memory: &QueryMemory) -> Self {
-        Self { source: Source::Here(stream), work: work.clone(), memory: memory.clone(), rows: 0 }
+        Self { state: State::InPlace(stream), work: work.clone(), memory: memory.clone(), rows: 0 }
     }
 
     /// The next frames; none at the end.
     pub async fn next(&mut self) -> Result<Vec<Frame>> {
         if self.rows >= ROWS_IN_PLACE {
-            self.source = match std::mem::replace(&mut self.source, Source::Ended) {
-                Source::Here(stream) => {
-                    let lists = go_on(stream, &self.work, self.memory.clone());
-                    Source::Ahead(lists)
-                }
-                source => source,
+            self.state = match std::mem::replace(&mut self.state, State::Ended) {
+                State::InPlace(stream) => State::Prefetch(prefetch(stream, &self.work, self.memory.clone())),
+                state => state,
             };
         }
-        match &mut self.source {
-            Source::Here(stream) => {
+        match &mut self.state {
+            State::InPlace(stream) => {
                 let list = stream.next_list().await?;
-                // What takes much is computed when it is asked for.
+                // Large frames do not count: they are computed when they are needed.
                 let small = list.iter().filter(|frame| frame.written_bytes() < LIST_BYTES);
                 self.rows += small.map(Frame::rows).sum::<usize>();
                 Ok(list)
             }
-            // One that panics takes who waits for it along: that is how the client learns of it.
-            Source::Ahead(lists) => lists.recv().await.expect("a stream ends with an empty list or an error"),
-            Source::Ended => Ok(Vec::new()),
+            // If the stream panics, this panics too, so that the client's connection breaks.
+            State::Prefetch(lists) => {
+                lists.recv().await.expect("a stream ends with an empty list or an error")
+            }
+            State::Ended => Ok(Vec::new()),
         }
     }
 }
 
-/// Lets a stream go on by itself.
-fn go_on(
+/// Computes the rest of a stream on another thread.
+fn prefetch(
     mut stream: Box<impl FrameStream>,
     work: &Handle,
     memory: QueryMemory,
@@ -83,13 +84,13 @@ fn go_on(
     work.spawn(async move {
         let (mut is_last, mut charged_bytes) = (false, 0);
         while !is_last {
-            // Whoever leaves while a list is computed is not kept waiting for it.
+            // When the receiver is dropped, the list at hand is not finished.
             let list = tokio::select! {
                 list = list_of(&mut *stream) => list,
                 () = sender.closed() => break,
             };
             let list = list.and_then(|(list, bytes)| {
-                // Beside those that wait there is one at either end.
+                // Besides the lists that wait, there is one at either end.
                 let held_bytes = (LISTS_MAX + 2) * bytes;
                 memory.charge(held_bytes.saturating_sub(charged_bytes))?;
                 charged_bytes = charged_bytes.max(held_bytes);
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn all_frames_come_here_or_ahead() {
+    async fn all_frames_arrive_in_place_or_prefetched() {
         for frames in [0, 1, 40, 41, 42, 1_000] {
             let (rows, ended) = rows_of(Hundreds { left: frames, fails: false }).await;
             assert_eq!((rows, ended.is_ok()), (100 * frames, true));
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_error_ends_them() {
+    async fn an_error_ends_the_frames() {
         for frames in [0, 1, 1_000] {
             let (_, ended) = rows_of(Hundreds { left: frames, fails: true }).await;
             assert_eq!(ended.expect_err("at the end").message(), "no more");

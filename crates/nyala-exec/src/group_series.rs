@@ -5,22 +5,22 @@ use std::ops::Index;
 
 /// The series of groups, ascending within each.
 pub struct GroupSeries {
-    /// Where each group's begin, and the end of the last.
+    /// The position of each group's first series, and the end of the last group.
     starts: Vec<u32>,
     series: Vec<SeriesId>,
 }
 
 impl GroupSeries {
-    /// Of so many groups; `members` are in ascending order, each with its group.
+    /// The series of `groups` groups; `members` are in ascending order, each with its group.
     pub fn of(groups: usize, members: &[(SeriesId, u32)]) -> Self {
         let mut starts = vec![0; groups + 1];
         members.iter().for_each(|(_, group)| starts[*group as usize + 1] += 1);
         (0..groups).for_each(|group| starts[group + 1] += starts[group]);
         let (mut next, mut series) = (starts.clone(), vec![SeriesId(0); members.len()]);
         for (id, group) in members {
-            let place = &mut next[*group as usize];
-            series[*place as usize] = *id;
-            *place += 1;
+            let position = &mut next[*group as usize];
+            series[*position as usize] = *id;
+            *position += 1;
         }
         Self { starts, series }
     }

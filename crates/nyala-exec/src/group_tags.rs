@@ -1,4 +1,4 @@
-//! The tags of result series: texts that all groups of a measurement keep together.
+//! The tags of result series; all groups of a measurement share one store of texts.
 
 use nyala_db::series::GroupValues;
 use std::fmt;
@@ -24,7 +24,7 @@ impl GroupTags {
         (0..groups).map(move |group| Self { all: all.clone(), group })
     }
 
-    /// The tags of a group of its own.
+    /// The tags of a single group.
     pub fn of<'a>(keys: &[String], values: impl Iterator<Item = &'a str>) -> Self {
         let mut own = GroupValues::of_keys(keys.len());
         own.push(values);
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_are_equal_that_look_the_same() {
+    fn tags_with_equal_texts_are_equal() {
         let keys = ["a".to_owned(), "b".to_owned()];
         let mut values = GroupValues::of_keys(2);
         [["x", ""], ["x", "y"], ["x", ""]].iter().for_each(|group| values.push(group.iter().copied()));

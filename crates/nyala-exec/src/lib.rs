@@ -1,13 +1,13 @@
 //! What every query language executes with, over nyala-db.
 //!
-//! A query has its surroundings ([`surroundings`]) and a share of memory ([`memory`]), is listed and stopped
-//! ([`running`]), and gives frames of columns ([`frame`], [`column`], [`tag`], [`group_tags`]), those of a heavy one ahead
-//! of their writing ([`frames`]). Its expressions are evaluated over columns ([`expression`], [`elementary`]); time is
-//! bounded by [`time_bounds`] and divided by [`window`] and [`zone`]; what the rows of a window have in common is computed
-//! by the store, or of rows as they come ([`aggregate`]).
+//! A query runs in [`surroundings`] and within a share of memory ([`memory`]). Clients can list and kill it ([`running`]).
+//! Its result is a sequence of frames of columns ([`frame`], [`column`], [`tag`], [`group_tags`]); those of a heavy query
+//! are prefetched while earlier ones are written ([`frames`]). Expressions are evaluated over columns ([`expression`],
+//! [`elementary`]). [`time_bounds`], [`window`] and [`zone`] divide time. The store computes aggregates of windows, or they
+//! are accumulated from rows ([`aggregate`]).
 //!
-//! Nothing here knows how a query was written down, how an answer is sent, or which store it is from. Where languages
-//! differ in a rule, the rule is named and the language says which it follows.
+//! Nothing here knows the text of a query, how an answer is sent, or which store answers. Where languages differ in a
+//! rule, the rule has a name and the language says which it follows.
 
 pub mod aggregate;
 pub mod column;

@@ -1,21 +1,21 @@
-//! What a query may hold in memory.
+//! The memory limit of a query.
 //!
-//! A query's share is taken from the account of the whole server in steps, and goes back to it when the query's own use
-//! falls by several: a light query asks that account once, and one that takes and gives back little at a time no more
-//! often. What moves the account moves so much memory that asking costs nothing beside it.
+//! A query reserves memory from the server's budget in steps, and returns several steps at once when its own use falls. So
+//! a light query touches the server's budget once, and so does a query that takes and frees little at a time. Each time
+//! the budget is touched, so much memory moves that the cost of touching it does not matter.
 
 use nyala_core::memory::{Charge, Component, MemoryBudget};
 use nyala_core::{Error, Result};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What is taken from the server's account at once: a light query asks it at most once.
+/// What is reserved at once: a light query reserves at most once.
 const STEP_BYTES: usize = 256 << 10;
-/// What a query has of the server's account and does not use goes back when it is more than this, all but a step.
+/// When a query has reserved more than this beyond its use, it returns all but one step.
 const IDLE_BYTES_MAX: usize = 4 * STEP_BYTES;
 
-/// A query's share of memory; clones charge the same one. What it takes is taken from the account of the whole
-/// server too, and given back to it when it is used no more, at last when the last clone goes.
+/// A query's share of memory; clones charge the same share. What it uses is reserved from the server's budget, and
+/// returned when it is no longer used, at the latest when the last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct QueryMemory {
     share: Arc<Share>,
@@ -25,7 +25,7 @@ pub struct QueryMemory {
 #[derive(Debug)]
 struct Share {
     used_bytes: AtomicUsize,
-    /// What the server's account was charged with, at least what is used.
+    /// What is reserved from the server's budget: at least what is used.
     reserved_bytes: AtomicUsize,
     charge: Mutex<Charge>,
 }
@@ -38,12 +38,12 @@ impl QueryMemory {
         Self { share: Arc::new(share), limit_bytes }
     }
 
-    /// The share.
+    /// The limit of the share.
     pub fn limit_bytes(&self) -> usize {
         self.limit_bytes
     }
 
-    /// Takes `bytes` of it until the query ends, or takes none and says that it is used up.
+    /// Charges `bytes` until the query ends, or charges nothing and fails if the share is used up.
     pub fn charge(&self, bytes: usize) -> Result<()> {
         let used_bytes = self.share.used_bytes.fetch_add(bytes, Ordering::SeqCst).saturating_add(bytes);
         let charged = self.check(used_bytes);
@@ -66,34 +66,34 @@ impl QueryMemory {
         Ok(())
     }
 
-    /// An account of what a part of the query holds for a while.
+    /// An empty charge for what a part of the query holds for a while.
     pub fn hold(&self) -> Held {
         Held { memory: self.clone(), bytes: 0 }
     }
 }
 
-/// What a part of a query holds, given back when it goes.
+/// Memory that a part of a query holds; freed when this is dropped.
 pub struct Held {
     memory: QueryMemory,
     bytes: usize,
 }
 
 impl Held {
-    /// Takes more of the query's share.
+    /// Charges more of the query's share.
     pub fn charge(&mut self, bytes: usize) -> Result<()> {
         self.memory.charge(bytes)?;
         self.bytes += bytes;
         Ok(())
     }
 
-    /// Gives back all but `bytes`.
+    /// Frees all but `bytes`.
     pub fn shrink_to(&mut self, bytes: usize) {
         let freed = self.bytes.saturating_sub(bytes);
         self.memory.share.free(freed);
         self.bytes -= freed;
     }
 
-    /// What is held.
+    /// How much is held.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -106,7 +106,7 @@ impl Drop for Held {
 }
 
 impl Share {
-    /// Charges the server's account so that `used_bytes` are covered.
+    /// Reserves from the server's budget until `used_bytes` are covered.
     fn reserve(&self, used_bytes: usize) -> Result<()> {
         // Nothing under this lock can panic half-way.
         let mut charge = self.charge.lock().unwrap_or_else(PoisonError::into_inner);
@@ -119,7 +119,7 @@ impl Share {
         Ok(())
     }
 
-    /// Gives back what is used no more, and to the server what is too much to keep.
+    /// Frees what is no longer used, and returns to the server what is too much to keep.
     fn free(&self, bytes: usize) {
         let used_bytes = self.used_bytes.fetch_sub(bytes, Ordering::SeqCst).saturating_sub(bytes);
         if self.reserved_bytes.load(Ordering::SeqCst) > used_bytes.saturating_add(IDLE_BYTES_MAX) {
@@ -136,7 +136,7 @@ impl Share {
             return;
         }
         self.reserved_bytes.store(kept_bytes, Ordering::SeqCst);
-        // Who takes more meanwhile has either seen that and waits for the lock, or is seen here.
+        // A thread that charges more meanwhile either has seen that and waits for the lock, or is seen here.
         let kept_bytes = kept_bytes.max(covering(self.used_bytes.load(Ordering::SeqCst)));
         let kept_bytes = kept_bytes.min(charge.bytes() as usize);
         self.reserved_bytes.store(kept_bytes, Ordering::SeqCst);
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_query_is_bounded_by_its_share_and_by_the_server() {
+    fn a_query_is_limited_by_its_share_and_by_the_server() {
         let server = MemoryBudget::new(10 << 20);
         let first = QueryMemory::new(6 << 20, &server);
         first.charge(1000).expect("fits");
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_no_more_goes_back_to_the_server() {
+    fn freed_memory_returns_to_the_server() {
         let server = MemoryBudget::new(64 << 20);
         let memory = QueryMemory::new(32 << 20, &server);
         memory.charge(1000).expect("fits");
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_and_frees_little_asks_the_server_once() {
+    fn a_light_query_reserves_once() {
         let server = MemoryBudget::new(64 << 20);
         let memory = QueryMemory::new(32 << 20, &server);
         let mut kept = memory.hold();
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_is_covered_whoever_gives_back_meanwhile() {
+    fn used_memory_stays_reserved_while_others_free() {
         let server = MemoryBudget::new(1 << 30);
         let memory = QueryMemory::new(1 << 30, &server);
         std::thread::scope(|scope| {

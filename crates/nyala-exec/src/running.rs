@@ -1,7 +1,7 @@
-//! Queries that run: so that they can be listed, killed and bounded.
+//! The list of running queries, so that clients can list and kill them, and limits apply.
 //!
-//! A request's statements enter together, under one number, and leave when they are dropped. What they say is written
-//! down only when somebody asks, by the language that they are in.
+//! A request's statements enter the list together, under one number, and leave it when they are dropped. Their text is
+//! written only when somebody lists queries, by the language they are in.
 
 use nyala_core::{Error, ErrorKind, Result};
 use nyala_db::users::Rights;
@@ -12,12 +12,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// Bounds on queries; 0 is no bound.
+/// Limits on queries; 0 means no limit.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct QueryLimits {
-    /// Requests with queries that run at once.
+    /// Requests with queries that run at the same time.
     pub concurrent_queries_max: usize,
-    /// How long a query may run.
+    /// The longest time a query may run.
     pub timeout: Duration,
     /// Series of one measurement in a SELECT.
     pub series_max: usize,
@@ -27,7 +27,7 @@ pub struct QueryLimits {
     pub points_max: usize,
 }
 
-/// All queries that run.
+/// All running queries.
 #[derive(Debug, Default)]
 pub struct RunningQueries {
     limits: QueryLimits,
@@ -35,19 +35,20 @@ pub struct RunningQueries {
     last: AtomicU64,
 }
 
-/// Writes down what a query asks, without passwords.
+/// Writes the text of a query, without passwords.
 type Text = dyn Fn() -> String + Send + Sync;
 
-/// What is asked at once. What writes it down lies in place, so that it costs nothing where nobody asks.
-pub struct Query<Asked: ?Sized = Text> {
+/// A running query: the statements of one request. `write_text` is stored in place, so that a query that nobody lists
+/// costs no further allocation.
+pub struct Query<WriteText: ?Sized = Text> {
     number: u64,
     database: String,
     user: Option<String>,
     begun: Instant,
     timeout: Duration,
     killed: AtomicBool,
-    told: Notify,
-    asked: Asked,
+    stop: Notify,
+    write_text: WriteText,
 }
 
 impl fmt::Debug for Query {
@@ -56,37 +57,37 @@ impl fmt::Debug for Query {
     }
 }
 
-/// A query among those that run, for as long as it is held.
+/// Keeps a query in the list of running queries until it is dropped.
 #[derive(Debug)]
 pub struct Entered {
     query: Arc<Query>,
-    among: Arc<RunningQueries>,
+    list: Arc<RunningQueries>,
 }
 
 impl RunningQueries {
-    /// None yet, under these bounds.
+    /// An empty list with these limits.
     pub fn new(limits: QueryLimits) -> Self {
         Self { limits, ..Self::default() }
     }
 
-    /// The bounds.
+    /// The limits.
     pub fn limits(&self) -> &QueryLimits {
         &self.limits
     }
 
-    /// Lets a query run, unless there are too many. `asked` writes down what it asks, without passwords: far more
-    /// queries run than are listed.
+    /// Enters a query into the list, unless too many are running. `write_text` writes its text, without passwords; it is
+    /// called only when somebody lists queries.
     pub fn enter(
         self: &Arc<Self>,
-        asked: impl Fn() -> String + Send + Sync + 'static,
+        write_text: impl Fn() -> String + Send + Sync + 'static,
         database: &str,
         rights: &Rights,
     ) -> Result<Entered> {
-        let most = self.limits.concurrent_queries_max;
+        let max = self.limits.concurrent_queries_max;
         let mut queries = self.lock();
-        if most > 0 && queries.len() >= most {
-            let words = format!("max-concurrent-queries limit exceeded({}, {most})", queries.len());
-            return Err(Error::limit(words));
+        if max > 0 && queries.len() >= max {
+            let message = format!("max-concurrent-queries limit exceeded({}, {max})", queries.len());
+            return Err(Error::limit(message));
         }
         let user = match rights {
             Rights::User(user) => Some(user.name().to_owned()),
@@ -100,19 +101,19 @@ impl RunningQueries {
             begun: Instant::now(),
             timeout: self.limits.timeout,
             killed: AtomicBool::new(false),
-            told: Notify::new(),
-            asked,
+            stop: Notify::new(),
+            write_text,
         });
         queries.insert(number, query.clone());
-        Ok(Entered { query, among: self.clone() })
+        Ok(Entered { query, list: self.clone() })
     }
 
-    /// The queries that run, by number.
+    /// The running queries, by number.
     pub fn all(&self) -> Vec<Arc<Query>> {
         self.lock().values().cloned().collect()
     }
 
-    /// How many have run or do.
+    /// How many queries were started.
     pub fn count(&self) -> u64 {
         self.last.load(Ordering::Relaxed)
     }
@@ -124,7 +125,7 @@ impl RunningQueries {
         if query.killed.swap(true, Ordering::AcqRel) {
             return Err(Error::conflict("already killed"));
         }
-        query.told.notify_waiters();
+        query.stop.notify_waiters();
         Ok(())
     }
 
@@ -140,9 +141,9 @@ impl Query {
         self.number
     }
 
-    /// What it asks, without passwords.
+    /// Its text, without passwords.
     pub fn text(&self) -> String {
-        (self.asked)()
+        (self.write_text)()
     }
 
     /// The request's database.
@@ -150,7 +151,7 @@ impl Query {
         &self.database
     }
 
-    /// Who asked, if that is known.
+    /// The user, if that is known.
     pub fn user(&self) -> Option<&str> {
         self.user.as_deref()
     }
@@ -165,16 +166,16 @@ impl Query {
         self.killed.load(Ordering::Acquire)
     }
 
-    /// Waits until it must stop, and says why. Never ends otherwise.
+    /// Waits until the query must stop, and says why. Never returns otherwise.
     pub async fn stopped(&self) -> Error {
         if self.timeout.is_zero() {
-            return self.told_to_stop().await;
+            return self.until_killed().await;
         }
         let left = self.timeout.saturating_sub(self.elapsed());
-        tokio::time::timeout(left, self.told_to_stop()).await.unwrap_or_else(|_| timed_out())
+        tokio::time::timeout(left, self.until_killed()).await.unwrap_or_else(|_| timed_out())
     }
 
-    /// Says that it must stop, if so: for what computes long without waiting.
+    /// Fails if the query must stop. Long computations that never wait call this.
     pub fn check(&self) -> Result<()> {
         if self.is_killed() {
             return Err(interrupted());
@@ -185,13 +186,12 @@ impl Query {
         }
     }
 
-    async fn told_to_stop(&self) -> Error {
-        let told = self.told.notified();
-        let mut told = std::pin::pin!(told);
-        // From here on nothing that is told is missed.
-        told.as_mut().enable();
+    async fn until_killed(&self) -> Error {
+        let mut stop = std::pin::pin!(self.stop.notified());
+        // From here on no notification is missed.
+        stop.as_mut().enable();
         if !self.is_killed() {
-            told.await;
+            stop.await;
         }
         interrupted()
     }
@@ -214,7 +214,7 @@ impl Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        self.among.lock().remove(&self.query.number);
+        self.list.lock().remove(&self.query.number);
     }
 }
 
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn queries_end_after_their_time() {
+    async fn queries_end_after_their_timeout() {
         let limits = QueryLimits { timeout: Duration::from_millis(1), ..QueryLimits::default() };
         let running = Arc::new(RunningQueries::new(limits));
         let entered = running.enter(|| "a read".to_owned(), "", &Rights::Open).unwrap();

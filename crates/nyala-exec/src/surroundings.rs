@@ -1,4 +1,4 @@
-//! What surrounds a query, whatever its language.
+//! The catalog, the clock, the rights and the limits that a query of any language runs with.
 
 use crate::running::{Query, RunningQueries};
 use nyala_core::Result;
@@ -6,23 +6,23 @@ use nyala_db::catalog::Catalog;
 use nyala_db::users::Rights;
 use std::sync::Arc;
 
-/// What surrounds a query.
+/// What a query runs with.
 #[derive(Clone)]
 pub struct Surroundings {
     /// All databases.
     pub catalog: Arc<Catalog>,
-    /// The time of day that the query takes for now, ns.
+    /// The time that `now()` means in the query, ns.
     pub now_ns: i64,
-    /// Whose request it is.
+    /// The rights of the user who sent the request.
     pub rights: Rights,
-    /// What runs beside it, and the bounds.
+    /// All running queries, and their limits.
     pub running: Arc<RunningQueries>,
-    /// The query itself among them, if it is to be listed and stopped.
+    /// The query's own entry among them, if it can be listed and killed.
     pub query: Option<Arc<Query>>,
 }
 
 impl Surroundings {
-    /// Says that the query must stop, if so: for what computes long without waiting.
+    /// Fails if the query must stop. Long computations that never wait call this.
     pub fn check_running(&self) -> Result<()> {
         self.query.as_ref().map_or(Ok(()), |query| query.check())
     }

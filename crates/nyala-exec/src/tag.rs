@@ -1,21 +1,21 @@
-//! Tags of rows: texts that all rows of a series share.
+//! Columns of tags: all rows of a series share one text.
 //!
-//! A row holds a number instead of its text, so that putting rows in another order moves four bytes of each, and
-//! whoever writes an answer can write the texts of a series once and copy them.
+//! A row holds the number of its series instead of a text. So reordering rows moves four bytes per row, and a writer of an
+//! answer can write the text of a series once and copy it.
 
 use arrow_array::{Array, StringArray};
 use arrow_buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
 use std::sync::Arc;
 
-/// In place of a series: the row has no text.
+/// The series number of a row without text.
 const NO_SERIES: u32 = u32::MAX;
-/// In place of a text: there is none.
+/// The text number of a series without text.
 pub const NO_TEXT: u32 = u32::MAX;
 
 /// The texts of a tag by series, each text once.
 #[derive(Debug)]
 pub struct TagTexts {
-    /// Per series the number of its text.
+    /// By series: the number of its text.
     numbers: Vec<u32>,
     texts: StringArray,
     /// Some series have no text.
@@ -23,7 +23,7 @@ pub struct TagTexts {
 }
 
 impl TagTexts {
-    /// The texts with these numbers per series, [`NO_TEXT`] where the tag is absent: as `shown` shows them.
+    /// The texts with these numbers by series, [`NO_TEXT`] if a series lacks the tag. `shown` says what is shown of a text.
     pub fn new<'a>(
         mut numbers: Vec<u32>,
         mut texts: Vec<&'a str>,
@@ -95,13 +95,13 @@ impl TagColumn {
         &self.texts
     }
 
-    /// Per row the number of its series; a number beyond [`TagColumn::texts`] is that of a row without text.
+    /// By row: the number of its series; a number beyond [`TagColumn::texts`] means a row without text.
     #[inline]
     pub fn series(&self) -> &[u32] {
         &self.series
     }
 
-    /// Whether the rows of another column are the same in memory.
+    /// Whether another column shares its rows with this one in memory.
     pub fn has_rows_of(&self, other: &Self) -> bool {
         self.series.inner().ptr_eq(other.series.inner())
     }
@@ -157,7 +157,7 @@ impl TagColumn {
         Self { series: series.collect(), texts: self.texts.clone() }
     }
 
-    /// Columns one after the other, where the numbers of all mean the same.
+    /// Columns one after the other, if all share the same texts.
     pub fn concatenate<'a>(columns: impl Iterator<Item = Option<&'a Self>> + Clone) -> Option<Self> {
         let texts = &columns.clone().next()??.texts;
         let mut series = Vec::new();
@@ -173,7 +173,7 @@ impl TagColumn {
         (0..self.len()).map(|row| self.text(row)).collect()
     }
 
-    /// Bytes held in memory, about; the texts are held by all columns of a query together.
+    /// About how many bytes of memory it takes; all columns of a query share the texts, which do not count.
     pub fn memory_bytes(&self) -> usize {
         self.series.len() * size_of::<u32>()
     }

@@ -2,7 +2,7 @@
 
 use nyala_db::catalog::FieldType;
 
-/// The type of a field's values. Of several types that one name has, the first in this order is what queries see.
+/// The type of a field's values. If one name has several types, queries see the first in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ValueType {
     /// Floats.

@@ -1,7 +1,7 @@
 //! `GROUP BY time`: which window a time belongs to, daylight saving included.
 //!
-//! Windows keep to the clock even where the first begins before the least time or the last ends after the greatest:
-//! such a window is cut, and those beside it stay where they are.
+//! Windows follow the clock even if the first begins before the least time or the last ends after the greatest: such a
+//! window is cut, and its neighbours stay where they are.
 
 use crate::zone::Zone;
 use nyala_core::store::{WindowRuns, Windows};
@@ -18,9 +18,9 @@ const SECOND_NS: i64 = 1_000_000_000;
 pub struct WindowRule {
     /// The width, ns; positive.
     pub interval_ns: i64,
-    /// What windows are shifted by, ns; less than the width.
+    /// By how much windows are shifted, ns; less than the width.
     pub offset_ns: i64,
-    /// The zone whose clock windows follow; UTC when none.
+    /// The zone whose clock windows follow; `None` means UTC.
     pub zone: Option<Zone>,
 }
 
@@ -28,10 +28,10 @@ impl WindowRule {
     /// The window that holds a time: its start and the start of the next, ns.
     pub fn window_of(&self, time_ns: i64) -> (i64, i64) {
         let (start_ns, end_ns) = self.uncut_window_of(time_ns);
-        (cut(start_ns).max(MIN_TIME_NS), cut(end_ns))
+        (clamped(start_ns).max(MIN_TIME_NS), clamped(end_ns))
     }
 
-    /// The window that holds a time, which may begin and end beyond the ends of time.
+    /// The window that holds a time; it may begin before the least time and end after the greatest.
     fn uncut_window_of(&self, time_ns: i64) -> (i128, i128) {
         let (interval_ns, offset_ns) = (i128::from(self.interval_ns), i128::from(self.offset_ns));
         let time_ns = i128::from(time_ns) - offset_ns;
@@ -63,11 +63,11 @@ impl WindowRule {
     }
 
     fn zone_offset_ns(&self, time_ns: i128) -> i128 {
-        let offset_seconds = |zone: Zone| zone.offset_seconds(cut(time_ns).div_euclid(SECOND_NS));
+        let offset_seconds = |zone: Zone| zone.offset_seconds(clamped(time_ns).div_euclid(SECOND_NS));
         self.zone.map_or(0, |zone| i128::from(offset_seconds(zone)) * i128::from(SECOND_NS))
     }
 
-    /// Why a query with too many windows is not executed.
+    /// The error of a query with too many windows.
     pub fn too_many() -> Error {
         Error::limit(format!("more than {WINDOWS_MAX} windows of time in one query: narrow its time range"))
     }
@@ -81,26 +81,26 @@ impl WindowRule {
         let span_ns = i128::from(last_ns) - start_ns;
         let count = windows_numbered(span_ns.div_euclid(self.interval_ns.into()) + 1)?;
         if start_ns >= i128::from(MIN_TIME_NS) || count == 0 {
-            return Ok(Windows::Regular { start_ns: cut(start_ns), width_ns: self.interval_ns, count });
+            return Ok(Windows::Regular { start_ns: clamped(start_ns), width_ns: self.interval_ns, count });
         }
         let mut runs = WindowRuns::starting_at(MIN_TIME_NS);
-        runs.push_to(cut(end_ns));
+        runs.push_to(clamped(end_ns));
         if count > 1 {
             runs.push(self.interval_ns as u64, count - 1);
         }
         Ok(runs.into())
     }
 
-    /// Windows by the clock of a zone: one by one where it is changed, all at once between changes.
+    /// Windows by the clock of a zone: one by one near a change of the clock, all at once between changes.
     fn windows_in(&self, zone: Zone, first_ns: i64, last_ns: i64) -> Result<Windows> {
         let interval_ns = self.interval_ns;
         let mut next_ns = self.window_of(first_ns).0;
         let mut runs = WindowRuns::starting_at(next_ns);
-        // Where clocks are changed next, and after which time that was looked for.
+        // The next change of clocks, and the time after which it was looked for.
         let mut change: Option<(i64, i64)> = None;
         while next_ns <= last_ns && next_ns < i64::MAX {
             let (start_ns, end_ns) = self.window_of(next_ns);
-            // A window goes by what clocks show up to its width before its start and after its end.
+            // A window depends on clocks up to its width before its start and after its end.
             let before_ns = next_ns.saturating_sub(interval_ns);
             let change_ns = match change {
                 Some((after_ns, change_ns)) if after_ns <= before_ns && before_ns < change_ns => change_ns,
@@ -126,17 +126,18 @@ impl WindowRule {
     }
 }
 
-/// A time beyond all times as the last before it.
-fn cut(time_ns: i128) -> i64 {
+/// A time, clamped to the range of times.
+fn clamped(time_ns: i128) -> i64 {
     time_ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }
 
-/// So many windows; they are numbered by 32 bits.
+/// Checks a number of windows: they are numbered by 32 bits.
 fn windows_numbered(count: i128) -> Result<usize> {
     u32::try_from(count.max(0)).map(|count| count as usize).map_err(|_| WindowRule::too_many())
 }
 
-/// The first time after one at which clocks of a zone are changed, and the end of time if that is not before `until_ns`.
+/// The first time after `after_ns` at which clocks of a zone change; the greatest time if that is not before
+/// `until_ns`.
 fn change_after(zone: Zone, after_ns: i64, until_ns: i64) -> i64 {
     let seconds = |time_ns: i64| time_ns.div_euclid(SECOND_NS);
     let change = zone.next_change(seconds(after_ns), seconds(until_ns));
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_between_changes_are_those_one_by_one() {
+    fn windows_in_runs_equal_windows_one_by_one() {
         const DAY_NS: i64 = 24 * HOUR_NS;
         let zones = [
             "Europe/Berlin",

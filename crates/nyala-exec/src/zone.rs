@@ -1,9 +1,10 @@
-//! Time zones: what clocks show where.
+//! Time zones of the IANA database.
 
 use chrono::{DateTime, Offset, TimeZone};
 use chrono_tz::Tz;
 
-/// Clocks of no zone were ever changed twice within so many seconds: the shortest time between is a week less an hour.
+/// No zone ever changed its clocks twice within this many seconds; the shortest time between two changes is a week less
+/// an hour.
 const SECONDS_BETWEEN_CHANGES: i64 = 4 * 86_400;
 
 /// A time zone of the IANA database.
@@ -11,7 +12,7 @@ const SECONDS_BETWEEN_CHANGES: i64 = 4 * 86_400;
 pub struct Zone(Tz);
 
 impl Zone {
-    /// The zone of that name, written exactly as in the database. `Local` and the empty name mean UTC.
+    /// The zone with that name, written exactly as in the database. `Local` and the empty name mean UTC.
     pub fn named(name: &str) -> Option<Zone> {
         match name {
             "" | "Local" => Some(Zone(Tz::UTC)),
@@ -24,13 +25,13 @@ impl Zone {
         self.0.name()
     }
 
-    /// What to add to UTC to get the local time at `unix_seconds`; 0 where the calendar ends.
+    /// What to add to UTC to get the local time at `unix_seconds`; 0 beyond the end of the calendar.
     pub fn offset_seconds(self, unix_seconds: i64) -> i32 {
         DateTime::from_timestamp(unix_seconds, 0)
             .map_or(0, |at| self.0.offset_from_utc_datetime(&at.naive_utc()).fix().local_minus_utc())
     }
 
-    /// The first second after one, up to another, at which the offset is not what it was; `None`: it stays.
+    /// The first second after `after_seconds`, up to `until_seconds`, at which the offset changes; `None`: it does not.
     pub fn next_change(self, after_seconds: i64, until_seconds: i64) -> Option<i64> {
         let offset = self.offset_seconds(after_seconds);
         let mut same = after_seconds;
@@ -52,8 +53,8 @@ impl Zone {
         None
     }
 
-    /// The offset in force when clocks show `local_seconds`. Where clocks were changed and two offsets, or none, fit,
-    /// the choice is that of Go's `time.Date`, so that the same text means the same instant as in InfluxDB.
+    /// The offset in force when clocks show `local_seconds`. If two offsets fit, or none, because clocks were changed, the
+    /// choice is that of Go's `time.Date`, so that the same text means the same instant as in InfluxDB.
     pub fn offset_at_local(self, local_seconds: i64) -> i32 {
         match self.offset_seconds(local_seconds) {
             0 => 0,
@@ -67,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_of_clocks_are_found_wherever_they_are() {
+    fn changes_of_clocks_are_all_found() {
         for name in
             ["Europe/Berlin", "America/Recife", "Asia/Gaza", "Africa/Casablanca", "Pacific/Apia", "UTC"]
         {

@@ -1,9 +1,9 @@
-//! Continuous queries as they run: every so often, each over the windows that have ended since it ran last.
+//! Runs continuous queries: each one regularly, over the windows that have ended since its last run.
 //!
-//! When and over which times is InfluxDB's rule ([`Schedule::due`]). How far a query has come is durable, so that windows
-//! that ended while the server was down are computed when it is back; a window that is computed again is written over
-//! itself. A query that cannot be executed for now (memory, disk, too many others) is tried again, one that takes too long
-//! or too much for a single run, or is wrong, is passed over.
+//! InfluxDB's rule decides when and over which times ([`Schedule::due`]). The progress of a query is durable, so windows
+//! that ended while the server was down are computed later; a window that is computed twice overwrites itself. A query that
+//! cannot run now (memory, disk, too many other queries) is tried again. A run that takes too long or too much memory by
+//! itself, or that is wrong, is skipped.
 
 use crate::influxql::{
     BinaryOperator, CreateContinuousQuery, Expr, Params, Select, Statement, TimeLiteral, parse_query,
@@ -16,30 +16,30 @@ use nyala_db::catalog::ContinuousQuery;
 use nyala_exec::{QueryMemory, WindowRule};
 use std::collections::HashMap;
 
-/// Missed runs that are made up for at once, at most: more than that go one part after the other.
+/// The most missed runs that one run makes up for; more are split into several runs.
 const RUNS_AT_ONCE_MAX: i64 = 1024;
 
 /// When a query runs, and over which times.
 #[derive(Debug, Clone, Copy)]
 pub struct Schedule {
     windows: WindowRule,
-    /// How often.
+    /// The interval between runs, ns.
     every_ns: i64,
-    /// Over how long a time, at least.
+    /// The least time range of a run, ns.
     for_ns: i64,
 }
 
-/// A time to run.
+/// A run that is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Due {
-    /// What the next is reckoned from.
+    /// The time from which the next run is computed.
     pub last_run_ns: i64,
     /// The times of rows, half-open; `None`: no window has ended.
     pub times_ns: Option<(i64, i64)>,
 }
 
 impl Schedule {
-    /// The schedule of a query; `None` where it has no windows, and never runs.
+    /// The schedule of a query; `None` if it has no windows: it never runs.
     pub fn of(create: &CreateContinuousQuery, now_ns: i64) -> Result<Option<Self>> {
         let Some(mut windows) = condition::window_rule(&create.select, now_ns)? else { return Ok(None) };
         windows.zone = windows.zone.or(create.select.zone);
@@ -50,7 +50,7 @@ impl Schedule {
         Ok(Some(Self { windows, every_ns, for_ns }))
     }
 
-    /// Whether to run now, given when it last did.
+    /// The run that is due now, given the last one.
     pub fn due(&self, last_run_ns: Option<i64>, now_ns: i64) -> Option<Due> {
         let rule = &self.windows;
         let next_run_ns = match last_run_ns {
@@ -70,13 +70,13 @@ impl Schedule {
     }
 }
 
-/// A query that was read.
+/// A parsed query.
 struct Known {
     text: String,
     create: CreateContinuousQuery,
     schedule: Option<Schedule>,
     last_run_ns: Option<i64>,
-    /// How many runs that were missed are made up for at once.
+    /// How many missed runs the next run makes up for.
     runs_at_once: i64,
 }
 
@@ -87,18 +87,18 @@ pub struct Runner {
     known: HashMap<(String, String), Known>,
 }
 
-/// What became of a query that ran.
+/// The outcome of a run.
 pub struct Outcome {
     /// Its database.
     pub database: String,
     /// Its name.
     pub name: String,
-    /// How many points it wrote, or why it could not.
+    /// How many points it wrote, or why it failed.
     pub written: Result<u64>,
 }
 
 impl Runner {
-    /// Runs what is due, one after the other. The context names no database.
+    /// Runs the queries that are due, one after the other. The context names no database.
     pub async fn run(&mut self, context: &QueryContext, memory: impl Fn() -> QueryMemory) -> Vec<Outcome> {
         let databases = context.catalog.databases();
         let mut outcomes = Vec::new();
@@ -148,8 +148,8 @@ impl Runner {
                 execute(&known.create, times_ns, &within, memory()).await.map(Some)
             }
         };
-        // What may pass another time is tried again, what took too long with fewer runs at once; what is wrong would
-        // be so for ever.
+        // A query that may succeed later is tried again, and one that took too long with fewer runs at once. A query that
+        // is wrong would fail for ever.
         match written.as_ref().map_err(Error::kind) {
             Err(ErrorKind::Retry | ErrorKind::Io | ErrorKind::Unknown) => return written,
             Err(ErrorKind::Cancelled | ErrorKind::Limit) if known.runs_at_once > 1 => {
@@ -171,7 +171,7 @@ fn read(query: &ContinuousQuery, last_run_ns: Option<i64>, now_ns: i64) -> Resul
     let Some(Statement::CreateContinuousQuery(create)) = parsed.pop() else {
         return Err(Error::new(ErrorKind::Corrupt, "a continuous query is another statement"));
     };
-    // Stored rows as they are have no windows to wait for: InfluxDB never runs such a query either.
+    // A query without windows has no windows to wait for; InfluxDB never runs such a query either.
     let schedule = match create.select.is_raw() {
         true => None,
         false => Schedule::of(&create, now_ns)?,
@@ -193,7 +193,7 @@ async fn execute(
     };
     let first = bound(BinaryOperator::GreaterOrEqual, start_ns);
     let mut condition = Expr::binary(BinaryOperator::And, first, bound(BinaryOperator::Less, end_ns));
-    // Its own bounds on time give way.
+    // Bounds on time in the query are replaced.
     if let Some(own) = &select.condition {
         let split = split_condition(own, context.now_ns, select.zone)
             .map_err(|error| Error::invalid(error.to_string()))?;
@@ -204,7 +204,7 @@ async fn execute(
     select.condition = Some(condition);
     let shown = Statement::Select(Box::new(select.clone()));
     let entered = context.running.enter(move || shown.to_string(), &context.database, &context.rights);
-    // Among fewer queries it may be executed.
+    // With fewer other queries it may succeed.
     let entered = entered.map_err(|error| Error::new(ErrorKind::Retry, error.message()))?;
     let query = entered.query();
     tokio::select! {
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_are_computed_again_as_asked() {
+    fn resample_decides_when_and_over_which_windows() {
         let resampled = schedule("RESAMPLE EVERY 5m FOR 30m", "10m");
         let at = |last: i64, now: i64| minutes(resampled.due(Some(last * MINUTE_NS), now * MINUTE_NS));
         assert_eq!(at(55, 60), Some((60, Some((30, 60)))));

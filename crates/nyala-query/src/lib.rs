@@ -1,7 +1,7 @@
 //! InfluxQL: parse, plan, execute over nyala-db.
 //!
-//! `influxql` turns text into statements, `plan` resolves every name of a SELECT, `exec` computes it;
-//! `statement` is where all of them are executed. What other languages execute with too is in nyala-exec.
+//! `influxql` parses text to statements, `plan` resolves every name of a SELECT, `exec` computes it, and `statement` executes
+//! all statements. What all query languages share is in nyala-exec.
 
 pub mod continuous;
 pub mod exec;

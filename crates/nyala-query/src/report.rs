@@ -1,4 +1,4 @@
-//! What a server tells of itself: counts for SHOW STATS and `/debug/vars`, facts for SHOW DIAGNOSTICS.
+//! Reports about the server: counts for SHOW STATS and `/debug/vars`, facts for SHOW DIAGNOSTICS.
 
 use std::sync::Arc;
 
@@ -20,19 +20,19 @@ impl Datum {
     }
 }
 
-/// What a part of the server tells.
+/// The values of one part of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// The part.
     pub name: String,
-    /// Which of several of this name, by key.
+    /// Tags that distinguish several parts with this name.
     pub tags: Vec<(&'static str, String)>,
     /// Values by name, in the order they are shown.
     pub values: Vec<(String, Datum)>,
 }
 
 impl Report {
-    /// A report of a part that there is one of.
+    /// A report of a part that exists once.
     pub fn new<Name: Into<String>>(name: &str, values: impl IntoIterator<Item = (Name, Datum)>) -> Self {
         let values = values.into_iter().map(|(name, value)| (name.into(), value)).collect();
         Self { name: name.into(), tags: Vec::new(), values }
@@ -46,14 +46,14 @@ impl Report {
     }
 }
 
-/// What reports are about.
+/// The kind of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Topic {
-    /// What goes on.
+    /// What the server does.
     Statistics,
-    /// What the server is, and runs on.
+    /// What the server is, and what it runs on.
     Diagnostics,
 }
 
-/// Tells what only the server knows.
+/// Gives the reports that only the server can make.
 pub type Reporter = Arc<dyn Fn(Topic) -> Vec<Report> + Send + Sync>;

@@ -1,4 +1,6 @@
-//! Queries beside what drops or adds what they are about: they answer as before it or after it.
+//! Queries while tables and fields are dropped or added: they answer as before the change or as after it.
+
+mod query_context;
 
 use futures::executor::block_on;
 use nyala_core::Result;
@@ -6,14 +8,14 @@ use nyala_core::memory::MemoryBudget;
 use nyala_core::store::memory::MemoryStore;
 use nyala_db::catalog::Catalog;
 use nyala_db::ingest::ParseOptions;
-use nyala_db::users::Rights;
 use nyala_db::write::LineWriter;
-use nyala_exec::{QueryMemory, Surroundings};
+use nyala_exec::QueryMemory;
 use nyala_query::exec::SelectStream;
 use nyala_query::influxql::{Params, Statement, compile, parse_query};
 use nyala_query::plan::rewrite::rewrite;
 use nyala_query::plan::{Plan, QueryContext};
 use nyala_query::statement::execute;
+use query_context::query_context;
 use std::sync::Arc;
 
 const NOW_NS: i64 = 1 << 60;
@@ -22,19 +24,7 @@ fn context() -> Result<QueryContext> {
     let catalog = Arc::new(block_on(Catalog::open(Arc::new(MemoryStore::default())))?);
     block_on(catalog.create_database("db", None))?;
     let writer = LineWriter::new(catalog.clone(), MemoryBudget::new(1 << 40), usize::MAX);
-    Ok(QueryContext {
-        around: Surroundings {
-            catalog,
-            now_ns: NOW_NS,
-            rights: Rights::Open,
-            running: Arc::default(),
-            query: None,
-        },
-        database: "db".to_owned(),
-        retention_policy: String::new(),
-        writer: Arc::new(writer),
-        reporter: Arc::new(|_| Vec::new()),
-    })
+    Ok(query_context(catalog, Arc::new(writer), "db", NOW_NS))
 }
 
 fn write(context: &QueryContext, lines: &str) -> Result<()> {
@@ -54,7 +44,7 @@ fn plan(context: &QueryContext, query: &str) -> Result<Arc<Plan>> {
     Plan::build(rewritten, compiled.extra_windows, context).map(Arc::new)
 }
 
-/// The rows of an answer per result series, on a snapshot taken before `meanwhile` if it is to be, else after it.
+/// The rows of each result series of an answer. The snapshot is taken before `meanwhile`, if so chosen, or else after it.
 fn rows(
     context: &QueryContext,
     query: &str,
@@ -87,7 +77,7 @@ const QUERIES: [&str; 7] = [
 ];
 
 #[test]
-fn what_is_dropped_between_plan_and_snapshot_has_no_rows() -> Result<()> {
+fn a_table_dropped_between_plan_and_snapshot_has_no_rows() -> Result<()> {
     for query in QUERIES {
         for snapshot_first in [true, false] {
             let context = context()?;
@@ -104,7 +94,7 @@ fn what_is_dropped_between_plan_and_snapshot_has_no_rows() -> Result<()> {
 }
 
 #[test]
-fn a_field_that_comes_after_the_snapshot_is_not_read() -> Result<()> {
+fn a_field_added_after_the_snapshot_is_not_read() -> Result<()> {
     for query in QUERIES {
         let context = context()?;
         write(&context, "a,host=x v=1,w=1 1\nb,host=x other=1 1")?;

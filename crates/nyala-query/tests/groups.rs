@@ -1,4 +1,6 @@
-//! Metrics that share a table answer every statement as those do that have one each.
+//! Metrics that share a table give the same answers as metrics with a table each.
+
+mod query_context;
 
 use nyala_core::Result;
 use nyala_core::memory::MemoryBudget;
@@ -7,12 +9,12 @@ use nyala_core::store::memory::MemoryStore;
 use nyala_db::catalog::{Catalog, PolicyChange};
 use nyala_db::idle::IdleRules;
 use nyala_db::ingest::ParseOptions;
-use nyala_db::users::Rights;
 use nyala_db::write::LineWriter;
-use nyala_exec::{Frame, QueryMemory, Surroundings};
+use nyala_exec::{Frame, QueryMemory};
 use nyala_query::influxql::{Params, parse_query};
 use nyala_query::plan::QueryContext;
 use nyala_query::statement::{Answer, execute};
+use query_context::query_context;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
@@ -24,13 +26,13 @@ const HOURS: i64 = 40;
 /// Samples go to one database as lines, to the other as samples.
 const DATABASES: [&str; 2] = ["tables", "group"];
 
-/// Says with which seed a test failed.
-struct Told(u64);
+/// Prints the seed of a failed test.
+struct SeedReport(u64);
 
-impl Drop for Told {
+impl Drop for SeedReport {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            #[allow(clippy::print_stderr, reason = "for the person who looks at the failure")]
+            #[allow(clippy::print_stderr, reason = "needed to repeat the failure")]
             {
                 eprintln!("NYALA_SEED={}", self.0);
             }
@@ -38,14 +40,14 @@ impl Drop for Told {
     }
 }
 
-struct Bed {
+struct TestBed {
     store: StoreRef,
     catalog: Arc<Catalog>,
     writer: Arc<LineWriter>,
     now_ns: i64,
 }
 
-impl Bed {
+impl TestBed {
     async fn of(store: StoreRef, now_ns: i64) -> Result<Self> {
         let rules = IdleRules { after_ns: HOUR_NS, series_min: 1, ..IdleRules::default() };
         let catalog = Arc::new(Catalog::open(store.clone()).await?.with_idle_rules(rules));
@@ -54,19 +56,7 @@ impl Bed {
     }
 
     fn context(&self, database: &str) -> QueryContext {
-        QueryContext {
-            around: Surroundings {
-                catalog: self.catalog.clone(),
-                now_ns: HOURS * HOUR_NS,
-                rights: Rights::Open,
-                running: Arc::default(),
-                query: None,
-            },
-            writer: self.writer.clone(),
-            database: database.to_owned(),
-            retention_policy: String::new(),
-            reporter: Arc::new(|_| Vec::new()),
-        }
+        query_context(self.catalog.clone(), self.writer.clone(), database, HOURS * HOUR_NS)
     }
 
     async fn write(&self, lines: &str) -> Result<()> {
@@ -229,9 +219,9 @@ fn question(random: &mut SmallRng) -> String {
 }
 
 async fn run(seed: u64) -> Result<()> {
-    let _told = Told(seed);
+    let _report = SeedReport(seed);
     let mut random = SmallRng::seed_from_u64(seed);
-    let mut bed = Bed::of(Arc::new(MemoryStore::default()), 0).await?;
+    let mut bed = TestBed::of(Arc::new(MemoryStore::default()), 0).await?;
     for database in DATABASES {
         let shards = PolicyChange { shard_duration_ns: Some(5 * HOUR_NS), ..PolicyChange::default() };
         bed.catalog.create_database(database, Some(("p", shards))).await?;
@@ -259,7 +249,7 @@ async fn run(seed: u64) -> Result<()> {
                 bed.catalog.learn_presence().await?;
                 bed.catalog.rest_idle_series(bed.now_ns).await?;
             }
-            8 => bed = Bed::of(bed.store.clone(), bed.now_ns).await?,
+            8 => bed = TestBed::of(bed.store.clone(), bed.now_ns).await?,
             _ => {
                 let text = question(&mut random);
                 // Once series were idle a group knows less of the tag keys of other times, and a table more than is left.
@@ -276,7 +266,7 @@ async fn run(seed: u64) -> Result<()> {
 }
 
 #[tokio::test]
-async fn metrics_that_share_a_table_are_as_others_are() -> Result<()> {
+async fn metrics_that_share_a_table_answer_as_others() -> Result<()> {
     let asked = std::env::var("NYALA_SEED").ok().and_then(|seed| seed.parse().ok());
     let seeds = std::env::var("NYALA_GROUP_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(40);
     let seeds = asked.map_or(0..seeds, |seed: u64| seed..seed + 1);

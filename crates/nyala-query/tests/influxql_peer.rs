@@ -13,7 +13,7 @@ const CANONICAL: &str = "canonical.txt";
 const PARAMETERS: &str = "parameters.txt";
 const FINE: &str = "fine";
 
-/// What is wrong with a query, in the words of the answer to it.
+/// The error of a query, as the answer shows it.
 fn message(query: &str, params: &Params) -> String {
     // The peer takes white space off both ends of what it is sent.
     match parse_query(query.trim(), params) {
@@ -61,7 +61,7 @@ fn peer_canonical(peer: &Peer, select: &str) -> String {
     text.to_string()
 }
 
-/// What the scripts' queries speak of.
+/// Creates the databases in the scripts' queries.
 fn create_databases(peer: &Peer) {
     peer.query("CREATE DATABASE db", None);
     peer.query("CREATE DATABASE \"x y\" WITH NAME \"r-p\"", None);

@@ -1,4 +1,4 @@
-//! Canonical text parses back to the statement it came from; whatever else is fed in, the parser stands.
+//! Canonical text parses back to the same statement, and no input makes the parser panic.
 
 use nyala_query::influxql::{
     BinaryOperator, CreateContinuousQuery, DataType, Deletion, Expr, Field, Fill, Measurement,
@@ -53,7 +53,7 @@ fn literal() -> impl Strategy<Value = Expr> {
     .prop_filter("representable", |expr| !matches!(expr, Expr::Duration(i64::MIN)))
 }
 
-/// Joins two operands, in parentheses where the text would otherwise mean something else.
+/// Joins two operands, with parentheses if the text would otherwise mean something else.
 fn join(op: BinaryOperator, lhs: Expr, rhs: Expr) -> Expr {
     let wrap = |expr: Expr, least: u8| match &expr {
         Expr::Binary(binary) if binary.op.precedence() < least => Expr::Paren(Box::new(expr)),
@@ -345,7 +345,7 @@ fn words() -> impl Strategy<Value = String> {
         .prop_map(|words| words.into_iter().flat_map(|(word, space)| [word, space]).collect())
 }
 
-/// Goes through everything the front end does.
+/// Calls all functions of the front end.
 fn exercise(text: &str) {
     let params = Params::from_json(r#"{"x": {"regex": "a(b"}}"#).unwrap();
     let Ok(statements) = parse_query(text, &params) else { return };
@@ -423,7 +423,7 @@ fn chains_of_and_and_or_may_be_long() {
     compile((**select).clone(), 0).unwrap();
 }
 
-/// Finds of the fuzz target `influxql`.
+/// Inputs that the fuzz target `influxql` found.
 #[test]
 fn empty_names_are_written_in_quotes() {
     for text in ["SELECT v FROM \"\"", "SELECT v INTO a.b.:MEASUREMENT FROM a..\"\"", "DROP SERIES FROM \"\""]
@@ -434,7 +434,7 @@ fn empty_names_are_written_in_quotes() {
     }
 }
 
-/// A find of the fuzz target `influxql`.
+/// An input that the fuzz target `influxql` found.
 #[test]
 fn a_shard_duration_without_end_is_written() {
     let text = "CREATE DATABASE d WITH SHARD DURATION INF";

@@ -18,7 +18,7 @@ fn canonical(query: &str) -> String {
     }
 }
 
-/// An expression with every operation in brackets and every kind told apart.
+/// An expression with every operation in brackets and the kind of every operand.
 fn tree(text: &str) -> String {
     fn write(expr: &Expr) -> String {
         let list = |args: &[Expr]| args.iter().map(|arg| format!(" {}", write(arg))).collect::<String>();

@@ -1,4 +1,6 @@
-//! A query that has less memory than its rows take answers the same, or says what it lacks.
+//! A query with less memory than its rows take gives the same answer, or an error that says why not.
+
+mod query_context;
 
 use futures::executor::block_on;
 use nyala_core::memory::MemoryBudget;
@@ -6,12 +8,12 @@ use nyala_core::store::memory::MemoryStore;
 use nyala_core::{ErrorKind, Result};
 use nyala_db::catalog::Catalog;
 use nyala_db::ingest::{ParseOptions, Precision};
-use nyala_db::users::Rights;
 use nyala_db::write::LineWriter;
-use nyala_exec::{Frame, QueryMemory, Surroundings};
+use nyala_exec::{Frame, QueryMemory};
 use nyala_query::influxql::{Params, parse_query};
 use nyala_query::plan::QueryContext;
 use nyala_query::statement::{Answer, execute};
+use query_context::query_context;
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -42,19 +44,7 @@ fn context() -> Result<QueryContext> {
     block_on(catalog.create_database("db", None))?;
     let catalog = Arc::new(catalog);
     let writer = LineWriter::new(catalog.clone(), MemoryBudget::new(1 << 40), usize::MAX);
-    let context = QueryContext {
-        around: Surroundings {
-            catalog,
-            now_ns: 1 << 60,
-            rights: Rights::Open,
-            running: Arc::default(),
-            query: None,
-        },
-        database: "db".to_owned(),
-        retention_policy: String::new(),
-        writer: Arc::new(writer),
-        reporter: Arc::new(|_| Vec::new()),
-    };
+    let context = query_context(catalog, Arc::new(writer), "db", 1 << 60);
     let options =
         ParseOptions { precision: Precision::Nanosecond, now_ns: 1 << 60, ..ParseOptions::default() };
     block_on(context.writer.write("db", "", options, lines().as_bytes()))?;
@@ -140,7 +130,7 @@ fn windows_without_rows_take_no_memory() -> Result<()> {
 }
 
 #[test]
-fn groups_give_back_what_they_held() -> Result<()> {
+fn groups_free_their_memory() -> Result<()> {
     let context = context()?;
     let query = "SELECT percentile(value, 50), median(few) FROM m GROUP BY host";
     assert_eq!(ask(&context, query, 500_000)?, ask(&context, query, MUCH_BYTES)?);
@@ -156,7 +146,7 @@ fn an_answer_that_does_not_fit_is_refused() -> Result<()> {
 }
 
 #[test]
-fn what_is_shown_is_charged_and_a_limit_saves_it() -> Result<()> {
+fn shown_rows_are_charged_and_a_limit_saves_memory() -> Result<()> {
     let context = context()?;
     let show = |text: &str, memory_bytes: usize| -> Result<usize> {
         let statements = parse_query(text, &Params::default()).expect("a query");

@@ -1,7 +1,7 @@
-//! What statements need, from outside: every form against every grant.
+//! The privileges that statements need: every form of statement with every set of grants.
 //!
-//! Statements are written as text with databases in them; which ones a text reads or writes is known where it is
-//! written, by means that know nothing of the parser. Whoever may do all but one of them must be refused.
+//! The test builds each statement from a text and the databases that it reads or writes, without the parser. A user who
+//! lacks one of these privileges must be refused.
 
 use nyala_core::store::memory::MemoryStore;
 use nyala_db::catalog::Catalog;
@@ -13,7 +13,7 @@ use rand::{Rng, SeedableRng};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The request's database, where a statement names none.
+/// The request's database, for statements that name none.
 const DEFAULT: &str = "d0";
 const DATABASES: [&str; 4] = [DEFAULT, "d1", "d2", "d3"];
 
@@ -157,7 +157,7 @@ async fn catalog() -> Catalog {
     catalog
 }
 
-/// Just what is needed on each database, and what is left without one of them.
+/// The privilege that a statement needs on each database that it touches.
 fn joined(touched: &Touched) -> Vec<(&'static str, Privilege)> {
     DATABASES
         .into_iter()
@@ -200,7 +200,7 @@ async fn every_database_that_a_statement_touches_is_checked() {
 }
 
 #[tokio::test]
-async fn what_is_not_about_one_database_is_for_administrators() {
+async fn statements_beyond_one_database_need_an_administrator() {
     let catalog = catalog().await;
     let everything = rights(&catalog, "u", &DATABASES.map(|database| (database, Privilege::All))).await;
     catalog.users().create("a", "p", true, false).await.unwrap();
@@ -240,7 +240,7 @@ async fn what_is_not_about_one_database_is_for_administrators() {
 }
 
 #[tokio::test]
-async fn the_first_administrator_is_all_that_nobody_may_create() {
+async fn without_users_only_the_first_administrator_may_be_created() {
     let may = |text: &str| {
         authorize(&parse_query(text, &Params::default()).unwrap(), &Rights::FirstAdmin, DEFAULT).is_ok()
     };

@@ -1,10 +1,10 @@
-//! What regular expressions are charged with is what they take, however much is searched.
+//! Regular expressions take no more memory than they are charged with, however much text is searched.
 #![cfg(target_os = "linux")]
 
 use nyala_query::influxql::Regex;
 use std::convert::Infallible;
 
-/// What this process has of memory, bytes.
+/// The memory of this process, bytes.
 fn resident_bytes() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux tells");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("of memory too");

@@ -1,35 +1,35 @@
-//! Aggregates of rows as they come, in the states that stores keep: what prefers one value to another is the contract's
-//! rule, and states become columns as the store's do.
+//! Aggregates of rows that are fed batch by batch, in the contract's accumulators: the contract decides which of two
+//! values is preferred, and accumulators become columns as the store's do.
 //!
-//! Only floats add up otherwise: one after the other, in the order the rows come in, which is that of time where answers
-//! must show InfluxDB's digits; the store adds up series by series, in lanes (`nyala_core::store::aggregate`). Results
-//! show every digit, so that neither order can take the other's place.
+//! Only sums of floats differ from the store's. Here floats are added in the order of the rows, which is the order of time
+//! where answers must show InfluxDB's digits. The store adds series by series, in lanes
+//! (`nyala_core::store::aggregate`). Results show every digit, so neither order can replace the other.
 
-use super::{Aggregate, NO_SLOT, Reduction, states};
+use super::{Aggregate, NO_SLOT, Reduction, finished};
 use crate::column::Column;
 use arrow_array::Array;
 use nyala_core::store::aggregate::{Selected, SelectedValues};
 use nyala_core::store::{AggregateFunction, MeasureState};
 use nyala_core::{ColumnType, SeriesId};
 
-/// A row among those that were fed: which feed, and which row of it.
+/// A row among those that were fed: the number of the feed, and the row in it.
 pub type RowId = (u32, u32);
 
-/// Rows of all series count alike.
+/// The series of a row does not matter here.
 const ANY_SERIES: SeriesId = SeriesId(0);
 
 /// An aggregate of the rows that were fed so far, by slots of windows.
 pub struct Accumulator {
     aggregate: Aggregate,
-    /// The type of the columns; others are passed over.
+    /// The type of the columns that are accumulated; columns of other types are ignored.
     column_type: ColumnType,
     measures: Vec<MeasureState>,
-    /// Which rows were selected, where one is.
+    /// The selected row of each slot, if the aggregate selects one.
     rows: Vec<RowId>,
 }
 
 impl Accumulator {
-    /// An aggregate of columns like this one, of no row yet; `None` if there is none of such.
+    /// An empty accumulator for columns like this one; `None` if the aggregate does not exist for its type.
     pub fn of(aggregate: Aggregate, column: &Column) -> Option<Self> {
         let column_type = type_of(column)?;
         let empty = |function: &AggregateFunction| MeasureState::empty(*function, column_type, 0).ok();
@@ -37,7 +37,8 @@ impl Accumulator {
         Some(Self { aggregate, column_type, measures, rows: Vec::new() })
     }
 
-    /// Adds the rows of a feed, whose windows have these slots. Columns of another type than the first are passed over.
+    /// Adds the rows of a feed. `slots` gives the slot of each row's window. Columns of another type than the first are
+    /// ignored.
     pub fn feed(&mut self, feed: u32, times_ns: &[i64], slots: &[u32], column: &Column) {
         if type_of(column) != Some(self.column_type) {
             return;
@@ -50,7 +51,7 @@ impl Accumulator {
                     if self.rows.len() < selected.series.len() {
                         self.rows.resize(selected.series.len(), (0, 0));
                     }
-                    let rows = Rows { feed, times_ns, slots };
+                    let rows = FedRows { feed, times_ns, slots };
                     rows.select(*function, column, selected, &mut self.rows);
                 }
                 state => add(state, slots, column),
@@ -66,19 +67,19 @@ impl Accumulator {
         }
     }
 
-    /// The windows and the selected rows, if any; `order`: the windows, ascending, each with its slot.
+    /// The windows and the selected rows, if any. `order` holds the windows, ascending, each with its slot.
     pub fn finish(mut self, order: &[(u32, u32)]) -> (Reduction, Vec<RowId>) {
         let slots = order.iter().map(|(_, slot)| *slot as usize + 1).max().unwrap_or(0);
         self.measures.iter_mut().for_each(|state| grow(state, slots));
-        let of_windows = states::present(&self.measures[0], order.iter(), |(_, slot)| *slot as usize);
+        let of_windows = finished::present(&self.measures[0], order.iter(), |(_, slot)| *slot as usize);
         let present: Vec<usize> = of_windows.iter().map(|(_, slot)| *slot as usize).collect();
         let unsigned = self.column_type == ColumnType::UInt64;
         let reduction = Reduction {
             windows: of_windows.iter().map(|(window, _)| *window).collect(),
-            values: states::values(self.aggregate, &self.measures, unsigned, &present),
-            times_ns: states::times_ns(&self.measures[0], &present),
+            values: finished::values(self.aggregate, &self.measures, unsigned, &present),
+            times_ns: finished::times_ns(&self.measures[0], &present),
         };
-        // Of a largest and a smallest neither is what is shown.
+        // A spread shows neither the largest nor the smallest value.
         let rows = match self.measures.len() {
             1 => present.iter().filter_map(|slot| self.rows.get(*slot).copied()).collect(),
             _ => Vec::new(),
@@ -87,7 +88,7 @@ impl Accumulator {
     }
 }
 
-/// The type of the states of a column.
+/// The type that the values of a column are accumulated as.
 fn type_of(column: &Column) -> Option<ColumnType> {
     Some(match column {
         Column::Float(_) => ColumnType::Float64,
@@ -99,7 +100,7 @@ fn type_of(column: &Column) -> Option<ColumnType> {
     })
 }
 
-/// How many slots a state has.
+/// The number of slots.
 fn slots_of(state: &MeasureState) -> usize {
     match state {
         MeasureState::Count(counts)
@@ -110,7 +111,7 @@ fn slots_of(state: &MeasureState) -> usize {
     }
 }
 
-/// Makes room for so many slots, if there are fewer.
+/// Makes room for `slots` slots, if there are fewer.
 fn grow(state: &mut MeasureState, slots: usize) {
     if slots <= slots_of(state) {
         return;
@@ -136,7 +137,7 @@ fn grow(state: &mut MeasureState, slots: usize) {
             times_ns.resize(slots, 0);
             series.resize(slots, None);
         }
-        MeasureState::Increase(_) => unreachable!("no aggregate is one"),
+        MeasureState::Increase(_) => unreachable!("no aggregate is an increase"),
     }
 }
 
@@ -164,7 +165,7 @@ fn add(state: &mut MeasureState, slots: &[u32], column: &Column) {
         (MeasureState::SumFloat { sums, counts }, Column::Float(array)) => {
             for (row, slot) in counted(slots, array) {
                 let value = array.value(row);
-                // Of zeros the first decides what sign the sum has.
+                // The first value starts the sum, so that a sum of negative zeros keeps its sign.
                 sums[slot] = if counts[slot] == 0 { value } else { sums[slot] + value };
                 counts[slot] += 1;
             }
@@ -189,14 +190,14 @@ fn count(counts: &mut [u64], slots: &[u32], column: &Column) {
     }
 }
 
-/// The rows of a feed.
-struct Rows<'a> {
+/// The rows of one feed.
+struct FedRows<'a> {
     feed: u32,
     times_ns: &'a [i64],
     slots: &'a [u32],
 }
 
-impl Rows<'_> {
+impl FedRows<'_> {
     fn select(
         &self,
         function: AggregateFunction,
@@ -267,18 +268,19 @@ mod tests {
         aggregate: Aggregate,
         feeds: &[(&[i64], &[u32], Column)],
     ) -> Vec<(u32, Option<Scalar>, Option<RowId>)> {
-        let mut accumulator = Accumulator::of(aggregate, &feeds[0].2).expect("of such a column");
+        let mut accumulator =
+            Accumulator::of(aggregate, &feeds[0].2).expect("the aggregate exists for the type");
         for (feed, (times_ns, slots, column)) in feeds.iter().enumerate() {
             accumulator.feed(feed as u32, times_ns, slots, column);
         }
-        // Slot 1 was met first, and slot 9 never.
+        // Slot 9 has no rows.
         let (reduction, rows) = accumulator.finish(&[(5, 1), (7, 0), (8, 9)]);
         let windows = reduction.windows.iter().enumerate();
         windows.map(|(at, window)| (*window, reduction.values.scalar(at), rows.get(at).copied())).collect()
     }
 
     #[test]
-    fn rows_add_up_by_slot_and_come_out_by_window() {
+    fn rows_accumulate_by_slot_and_finish_by_window() {
         let floats = |values: &[f64]| Column::Float(values.to_vec().into());
         let feeds: [(&[i64], &[u32], Column); 2] = [
             (&[3, 4, 5], &[0, 1, NO_SLOT], floats(&[1.0, 2.0, 100.0])),
@@ -297,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_of_integers_wrap_around_and_columns_of_other_types_are_passed_over() {
+    fn sums_of_integers_wrap_around_and_columns_of_other_types_are_ignored() {
         let integers = |values: &[i64]| Column::Integer(values.to_vec().into());
         let feeds: [(&[i64], &[u32], Column); 3] = [
             (&[1, 2], &[0, 0], integers(&[i64::MAX, 1])),

@@ -1,23 +1,23 @@
-//! Aggregates of groups and windows of time: by the store on its own blocks ([`PushDown`]), or of rows as they come
-//! ([`Accumulator`]). Both keep the states of the contract ([`MeasureState`]), which become columns in one place
-//! ([`states`]).
+//! Aggregates of groups and windows of time. The store computes them on its own blocks ([`PushDown`]), or they are
+//! accumulated from rows ([`Accumulator`]). Both give the contract's accumulators
+//! ([`MeasureState`](nyala_core::store::MeasureState)), which [`finished`] turns into columns.
 
 mod accumulator;
+mod finished;
 mod push_down;
 mod slots;
-mod states;
 
 pub use accumulator::{Accumulator, RowId};
-pub use push_down::{PushDown, StatesOfGroups, StoredGroups};
+pub use push_down::{ComputedGroups, PushDown, StoredGroups};
 pub use slots::{NO_SLOT, WindowSlots};
 
 use crate::column::Column;
 use nyala_core::store::AggregateFunction;
 
-/// What stores and rows are asked for alike. Others need more of a window than a value or two.
+/// A function that both the store and [`Accumulator`] compute: it keeps no more than two values of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Aggregate {
-    /// How many values.
+    /// The number of values.
     Count,
     /// Their sum.
     Sum,
@@ -36,7 +36,7 @@ pub enum Aggregate {
 }
 
 impl Aggregate {
-    /// The measures it is made of.
+    /// The functions of the contract that it is made of.
     pub fn measures(self) -> &'static [AggregateFunction] {
         match self {
             Aggregate::Count => &[AggregateFunction::Count],
@@ -50,10 +50,10 @@ impl Aggregate {
     }
 }
 
-/// The windows of a group that have a value, ascending.
+/// The windows of a group that have a value, ascending, and their values.
 #[derive(Debug)]
 pub struct Reduction {
-    /// Which windows.
+    /// The numbers of the windows.
     pub windows: Vec<u32>,
     /// Their values.
     pub values: Column,
@@ -62,14 +62,14 @@ pub struct Reduction {
 }
 
 impl Reduction {
-    /// No window.
-    pub fn nothing() -> Self {
+    /// No windows.
+    pub fn empty() -> Self {
         Self { windows: Vec::new(), values: Column::Null(0), times_ns: Vec::new() }
     }
 
     /// Adds the windows of the next slice: later ones when going forwards, else earlier ones.
     pub fn append(&mut self, more: Reduction, ascending: bool) {
-        let own = std::mem::replace(self, Self::nothing());
+        let own = std::mem::replace(self, Self::empty());
         let (earlier, later) = if ascending { (own, more) } else { (more, own) };
         *self = Reduction {
             windows: [earlier.windows, later.windows].concat(),

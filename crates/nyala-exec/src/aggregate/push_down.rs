@@ -1,6 +1,6 @@
 //! Aggregates that the store computes on its own blocks.
 
-use super::{Aggregate, Reduction, states};
+use super::{Aggregate, Reduction, finished};
 use crate::column::Column;
 use crate::group_series::GroupSeries;
 use crate::memory::QueryMemory;
@@ -10,17 +10,17 @@ use nyala_core::store::{
 use nyala_core::{ColumnId, ColumnType, Result, SeriesId, TableId, TimeRange};
 use std::ops::Range;
 
-/// The most states asked for at once of one group.
-const STATES_AT_ONCE: usize = 1 << 20;
-/// As many of several groups: the first are written while the next are computed.
-const GROUP_STATES_AT_ONCE: usize = 1 << 16;
-/// The most groups, likewise.
+/// The most slots (windows of measures) of one group in one request.
+const SLOTS_AT_ONCE: usize = 1 << 20;
+/// The same for several groups. It is smaller, because the first groups are written while the next are computed.
+const GROUP_SLOTS_AT_ONCE: usize = 1 << 16;
+/// The most groups in one request.
 const GROUPS_AT_ONCE: usize = 512;
-/// They take at most this part of a query's memory: what is made of them until it is sent takes as much again, twice.
-const STATES_SHARE: usize = 8;
-/// What a state takes, about.
-const STATE_BYTES: usize = 32;
-/// The fewest windows computed at once where a limit may make the rest needless.
+/// A request takes at most this part of a query's memory: its results take twice as much again until they are sent.
+const MEMORY_SHARE: usize = 8;
+/// About how many bytes a slot takes.
+const SLOT_BYTES: usize = 32;
+/// The fewest windows of a slice, if a limit may stop the query before the last slice.
 const WINDOWS_AT_ONCE: usize = 16;
 
 /// Aggregates as measures of the store.
@@ -33,20 +33,20 @@ pub struct PushDown {
 /// Rows of one table by groups of series.
 #[derive(Clone, Copy)]
 pub struct StoredGroups<'a> {
-    /// Where they are read.
+    /// The snapshot they are read from.
     pub snapshot: &'a SnapshotRef,
     /// The table.
     pub table: TableId,
     /// The times that are read.
     pub time: TimeRange,
-    /// What all rows must satisfy.
+    /// Conditions that all rows must satisfy.
     pub predicates: &'a [Predicate],
     /// The series of each group.
     pub series: &'a GroupSeries,
 }
 
-/// What was computed of some groups in all windows.
-pub struct StatesOfGroups<'a> {
+/// The store's accumulators of some groups in all windows.
+pub struct ComputedGroups<'a> {
     of: &'a PushDown,
     states: AggregateStates,
     groups: usize,
@@ -68,24 +68,24 @@ impl PushDown {
         Some(all)
     }
 
-    /// Whether a query has the memory for the states of a group, whose windows may be far more than those with rows.
+    /// Whether a query has the memory for a group's slots: there may be far more windows than windows with rows.
     pub fn fits(&self, windows: &Windows, memory: &QueryMemory) -> bool {
-        let bytes = windows.count().saturating_mul(self.measures.len()).saturating_mul(STATE_BYTES);
+        let bytes = windows.count().saturating_mul(self.measures.len()).saturating_mul(SLOT_BYTES);
         bytes <= memory.limit_bytes() / 2
     }
 
     /// How many groups to compute at once.
     pub fn groups_at_once(&self, windows: &Windows, memory: &QueryMemory) -> usize {
-        let states = GROUP_STATES_AT_ONCE.min(memory.limit_bytes() / STATES_SHARE / STATE_BYTES);
-        (states / (windows.count() * self.measures.len()).max(1)).clamp(1, GROUPS_AT_ONCE)
+        let slots = GROUP_SLOTS_AT_ONCE.min(memory.limit_bytes() / MEMORY_SHARE / SLOT_BYTES);
+        (slots / (windows.count() * self.measures.len()).max(1)).clamp(1, GROUPS_AT_ONCE)
     }
 
-    /// Whether windows are worth computing slice by slice where so many are likely to be enough.
+    /// Whether it pays to compute windows slice by slice when `needed` of them are likely to be enough.
     pub fn slices(windows: &Windows, needed: usize) -> bool {
         windows.count() > needed.saturating_mul(4).max(WINDOWS_AT_ONCE)
     }
 
-    /// Computes the aggregates of some groups in all windows. `times`: whether anybody asks for those of selected values.
+    /// Computes the aggregates of some groups in all windows. `times`: whether the query shows times of selected values.
     pub async fn compute(
         &self,
         stored: &StoredGroups<'_>,
@@ -93,14 +93,15 @@ impl PushDown {
         windows: &Windows,
         times: bool,
         memory: &QueryMemory,
-    ) -> Result<StatesOfGroups<'_>> {
+    ) -> Result<ComputedGroups<'_>> {
         let count = groups.len();
         let states = self.aggregate(stored, self.request(stored, groups, windows, times), memory).await?;
-        Ok(StatesOfGroups { of: self, states, groups: count, windows: windows.count() })
+        Ok(ComputedGroups { of: self, states, groups: count, windows: windows.count() })
     }
 
-    /// Computes the aggregates of some groups, per group, per aggregate, in windows from one end: slice by slice, the
-    /// first of `needed` windows and each twice as long, until all groups have enough of each after so many windows.
+    /// Computes the aggregates of some groups slice by slice, from the first window or from the last. The first slice has
+    /// `needed` windows, each further one twice as many. Stops when `is_enough` holds for every aggregate of every group
+    /// after that many windows. The result is per group, then per aggregate.
     pub async fn compute_until(
         &self,
         stored: &StoredGroups<'_>,
@@ -130,7 +131,7 @@ impl PushDown {
                 }
             }
             done += length;
-            slice = slice.saturating_mul(2).clamp(WINDOWS_AT_ONCE, STATES_AT_ONCE);
+            slice = slice.saturating_mul(2).clamp(WINDOWS_AT_ONCE, SLOTS_AT_ONCE);
             if found.iter().flatten().all(|reduction| is_enough(reduction, done)) {
                 break;
             }
@@ -162,20 +163,20 @@ impl PushDown {
         }
     }
 
-    /// Asks the store, while the query's memory is charged with what it answers.
+    /// Asks the store, and charges the query's memory with the answer meanwhile.
     async fn aggregate(
         &self,
         stored: &StoredGroups<'_>,
         request: AggregateRequest,
         memory: &QueryMemory,
     ) -> Result<AggregateStates> {
-        let bytes = request.slots().saturating_mul(self.measures.len()).saturating_mul(STATE_BYTES);
+        let bytes = request.slots().saturating_mul(self.measures.len()).saturating_mul(SLOT_BYTES);
         let mut held = memory.hold();
         held.charge(bytes)?;
         stored.snapshot.aggregate(request).await
     }
 
-    /// Of some slots, the first of which is that of a window.
+    /// The reductions of some slots; the first slot is that of `first_window`.
     fn reductions(
         &self,
         states: &AggregateStates,
@@ -184,19 +185,19 @@ impl PushDown {
     ) -> Vec<Reduction> {
         let of_aggregate = |(aggregate, measure, unsigned): &(Aggregate, usize, bool)| {
             let measures = &states.measures[*measure..];
-            let present = states::present(&measures[0], slots.clone(), |slot| *slot);
+            let present = finished::present(&measures[0], slots.clone(), |slot| *slot);
             let window = |slot: &usize| (slot - slots.start + first_window) as u32;
             Reduction {
                 windows: present.iter().map(window).collect(),
-                values: states::values(*aggregate, measures, *unsigned, &present),
-                times_ns: states::times_ns(&measures[0], &present),
+                values: finished::values(*aggregate, measures, *unsigned, &present),
+                times_ns: finished::times_ns(&measures[0], &present),
             }
         };
         self.aggregates.iter().map(of_aggregate).collect()
     }
 }
 
-impl StatesOfGroups<'_> {
+impl ComputedGroups<'_> {
     /// The columns of the aggregates, group after group, if every group has a value in every window.
     pub fn whole(&self) -> Option<Vec<Column>> {
         let slots = self.groups * self.windows;

@@ -1,26 +1,26 @@
-//! The windows that have rows.
+//! Slots: the windows that have rows, numbered densely.
 
 use crate::memory::{Held, QueryMemory};
 use hashbrown::HashMap;
 use nyala_core::store::Windows;
 use nyala_core::{Result, TimeRange};
 
-/// In a list of slots by row: the row is in no window.
+/// The slot of a row that is in no window.
 pub const NO_SLOT: u32 = u32::MAX;
-/// What a window costs in each reducer, bytes, about.
+/// About how many bytes a window takes in each reducer.
 const SLOT_BYTES: usize = 64;
 
-/// The windows that have rows, numbered as they are met: there may be far more that have none.
+/// Numbers windows in the order in which rows arrive, because there may be far more windows without rows.
 pub struct WindowSlots {
     held: Held,
     slots: HashMap<u32, u32>,
     windows: Vec<u32>,
-    /// The window of the row before, which the next row is likely to be in.
+    /// The window of the previous row: the next row is likely to be in it.
     last: Option<(TimeRange, u32)>,
 }
 
 impl WindowSlots {
-    /// None so far.
+    /// No windows yet.
     pub fn new(memory: &QueryMemory) -> Self {
         Self { held: memory.hold(), slots: HashMap::new(), windows: Vec::new(), last: None }
     }
@@ -49,7 +49,7 @@ impl WindowSlots {
         slot
     }
 
-    /// The windows met in ascending order, each with its slot.
+    /// The windows in ascending order, each with its slot.
     pub fn in_order(&self) -> Vec<(u32, u32)> {
         let mut order: Vec<(u32, u32)> =
             self.windows.iter().enumerate().map(|(slot, window)| (*window, slot as u32)).collect();

@@ -1,13 +1,13 @@
-//! Computing the calls of a group from its rows.
+//! Computes the calls of a group from its rows.
 //!
-//! That is done for all windows at once. Where this takes more memory than the query has, it is done for fewer windows
-//! at a time; and where a single window takes more, functions that need all of its values read them several times.
+//! All windows are computed in one pass. If that takes more memory than the query has, fewer windows are computed at a
+//! time. If a single window takes more, functions that need all of its values read them in several passes.
 
 use super::calls::{Calls, ReducedCall};
 use super::group::{Group, Input, Inputs};
-use super::ordered::OrderedRows;
+use super::ordered_rows::OrderedRows;
 use super::reduce::{KeySearch, SquareSums};
-use super::rows::{ReadColumns, Rows, rows_of_frame};
+use super::row_batch::{Projection, RowBatch, rows_of_frame};
 use crate::plan::{CallPlan, Distinct, Function, Plan, PointLimit};
 use nyala_core::store::{Direction, Order, Windows};
 use nyala_core::{Error, ErrorKind, Result, TimeRange};
@@ -19,7 +19,7 @@ pub struct GroupRows<'a> {
     inputs: &'a Inputs,
     group: &'a Group,
     memory: &'a QueryMemory,
-    wanted: ReadColumns,
+    projection: Projection,
     /// The calls, each with the column of its argument.
     calls: Vec<(&'a CallPlan, usize)>,
     order: Order,
@@ -28,14 +28,14 @@ pub struct GroupRows<'a> {
 impl<'a> GroupRows<'a> {
     /// The rows of a group.
     pub fn new(plan: &'a Plan, inputs: &'a Inputs, group: &'a Group, memory: &'a QueryMemory) -> Self {
-        let (calls, wanted) = wanted_of(plan);
-        // Sums add up in the order of keys, as those of the store do. Where other columns are shown the order of
-        // time decides which of equal rows they are taken from.
+        let (calls, projection) = projection_of(plan);
+        // Sums are added in the order of keys, as in the store. If other columns are shown, rows must be in order of time,
+        // because they are taken from the first of equal rows.
         let order = match plan.references.is_empty() {
             true => Order::Key(Direction::Forward),
             false => Order::Time(Direction::Forward),
         };
-        Self { plan, inputs, group, memory, wanted, calls, order }
+        Self { plan, inputs, group, memory, projection, calls, order }
     }
 
     /// Computes all calls.
@@ -75,30 +75,31 @@ impl<'a> GroupRows<'a> {
         }
     }
 
-    /// Computes calls some of which follow the rows one by one.
+    /// Computes calls of which some take each row as a point.
     async fn follow(&self, windows: &Windows) -> Result<Vec<ReducedCall>> {
-        let mut calls = Calls::new(self.plan, &self.calls, self.wanted.shown, windows, self.memory);
-        let wanted = self.wanted.clone();
+        let mut calls = Calls::new(self.plan, &self.calls, self.projection.shown, windows, self.memory);
+        let projection = self.projection.clone();
         let (plan, memory) = (self.plan, self.memory);
-        let mut rows = OrderedRows::open(plan, self.inputs, self.group, wanted, usize::MAX, memory).await?;
+        let mut rows =
+            OrderedRows::open(plan, self.inputs, self.group, projection, usize::MAX, memory).await?;
         while let Some(rows) = rows.next().await? {
             calls.feed(rows)?;
         }
         calls.finish().await
     }
 
-    /// Computes some calls in one pass.
+    /// Computes some calls in one pass over the rows.
     async fn reduce_at_once(
         &self,
         calls: &[(&CallPlan, usize)],
         windows: &Windows,
     ) -> Result<Vec<ReducedCall>> {
-        let mut calls = Calls::new(self.plan, calls, self.wanted.shown, windows, self.memory);
+        let mut calls = Calls::new(self.plan, calls, self.projection.shown, windows, self.memory);
         self.visit(windows.span(), |rows| calls.feed(rows)).await?;
         calls.finish().await
     }
 
-    /// Computes all calls of a single window that does not fit into memory, which was said by `error`.
+    /// Computes all calls of a single window that does not fit into memory; `error` said so.
     async fn reduce_in_passes(&self, window: &Windows, error: Error) -> Result<Vec<ReducedCall>> {
         let mut reduced = Vec::new();
         let counted = self.count_so_far();
@@ -111,7 +112,7 @@ impl<'a> GroupRows<'a> {
                     self.search(function, *argument, range).await?
                 }
                 Some(Function::Stddev) => self.deviation(*argument, range).await?,
-                // What is left takes memory by its answer.
+                // The memory that other functions take depends on their answer.
                 _ if self.calls.len() > 1 => {
                     self.reduce_at_once(&[(call, *argument)], window).await?.pop().expect("one was computed")
                 }
@@ -147,7 +148,7 @@ impl<'a> GroupRows<'a> {
                 if let (true, Some(row)) =
                     (references.is_empty(), search.find(&rows.times_ns, &rows.columns[argument]))
                 {
-                    let columns = rows.columns[self.wanted.shown..].iter();
+                    let columns = rows.columns[self.projection.shown..].iter();
                     references = columns.map(|column| column.slice(row, 1)).collect();
                 }
                 Ok(())
@@ -175,7 +176,7 @@ impl<'a> GroupRows<'a> {
         Ok((sums.finish(), Vec::new()))
     }
 
-    /// What counts the rows that are read; all measurements of a statement share it.
+    /// The counter of rows that are read; all measurements of a statement share it.
     fn points(&self) -> Option<&PointLimit> {
         self.inputs.inputs.iter().find_map(|input| match input {
             Input::Measurement(rows) => rows.points.as_deref(),
@@ -187,25 +188,26 @@ impl<'a> GroupRows<'a> {
         self.points().map_or(0, PointLimit::count_so_far)
     }
 
-    /// Rows that are read again count once.
+    /// Resets the counter, because rows that are read again count once.
     fn read_again_from(&self, count: usize) {
         if let Some(points) = self.points() {
             points.go_back_to(count);
         }
     }
 
-    /// Goes through the rows of a time range, and perhaps others.
-    async fn visit(&self, time: TimeRange, mut feed: impl FnMut(Rows) -> Result<()>) -> Result<()> {
+    /// Visits the rows of a time range, and perhaps others.
+    async fn visit(&self, time: TimeRange, mut feed: impl FnMut(RowBatch) -> Result<()>) -> Result<()> {
         for (input, member) in self.group.members.iter() {
             match &self.inputs.inputs[*input] {
                 Input::Measurement(rows) => {
-                    let mut reader = rows.read(*member, &self.wanted, self.order, time).await?;
+                    let mut reader = rows.read(*member, &self.projection, self.order, time).await?;
                     while let Some(rows) = reader.next().await? {
                         feed(rows)?;
                     }
                 }
                 Input::Frame(frame) => {
-                    if let Some(rows) = rows_of_frame(frame, &self.wanted, self.plan.inner_rows.as_ref())? {
+                    if let Some(rows) = rows_of_frame(frame, &self.projection, self.plan.inner_rows.as_ref())?
+                    {
                         feed(rows)?;
                     }
                 }
@@ -215,20 +217,20 @@ impl<'a> GroupRows<'a> {
     }
 }
 
-/// The calls of a plan, each with the column of its argument, and what is read for them.
-pub fn wanted_of(plan: &Plan) -> (Vec<(&CallPlan, usize)>, ReadColumns) {
+/// The calls of a plan, each with the column of its argument, and the columns that they read.
+pub fn projection_of(plan: &Plan) -> (Vec<(&CallPlan, usize)>, Projection) {
     let mut references = Distinct::default();
     let mut calls: Vec<(&CallPlan, usize)> = Vec::with_capacity(plan.calls.len());
     for call in &plan.calls {
-        calls.push((call, references.place(call.argument.clone())));
+        calls.push((call, references.position(call.argument.clone())));
     }
     let mut references = references.into_list();
     let shown = references.len();
     references.extend(plan.references.iter().cloned());
-    (calls, ReadColumns { references, shown, tags_by_series: false })
+    (calls, Projection { references, shown, tags_by_series: false })
 }
 
-/// The windows of two slices of time.
+/// Joins the windows of two slices of time.
 fn append((before, after): (ReducedCall, ReducedCall)) -> ReducedCall {
     let (mut reduction, references) = before;
     reduction.append(after.0, true);

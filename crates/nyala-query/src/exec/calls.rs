@@ -1,9 +1,8 @@
-//! The calls of one group, where they are computed from its rows: each call's windows, and all of them beside each
-//! other.
+//! The calls of one group, computed from its rows: the windows of each call, and then all calls merged into rows.
 
 use super::points::Points;
 use super::reduce::{Reducer, References, Shown, TagSets};
-use super::rows::Rows;
+use super::row_batch::RowBatch;
 use super::transform::{Pipeline, Series};
 use crate::plan::{CallPlan, Plan, Reference};
 use nyala_core::Result;
@@ -15,28 +14,28 @@ use nyala_exec::{Column, QueryMemory};
 /// A reduction, and the references of its selected rows.
 pub type ReducedCall = (Reduction, Vec<Column>);
 
-/// Some calls of a group while its rows come.
+/// Some calls of a group while its rows arrive.
 pub struct Calls<'a> {
     plan: &'a Plan,
     windows: &'a Windows,
     /// The calls, each with the column of its argument.
     calls: &'a [(&'a CallPlan, usize)],
-    /// Columns before those that are shown beside selected values.
+    /// How many columns come before those that are shown beside selected values.
     shown: usize,
     slots: WindowSlots,
-    /// Of the calls that gather rows.
+    /// One for each call that gathers rows in windows.
     reducers: Vec<Reducer>,
-    /// Of the calls whose every row is a point, with what they gave, batch by batch.
+    /// One for each call that takes each row as a point, with its results so far.
     followed: Vec<(Pipeline, Vec<Series>)>,
     held: Held,
-    /// Where rows are told apart by tags: the columns of these.
-    apart: Option<(TagSets, Vec<usize>)>,
+    /// If a call distinguishes rows by tags: the tag sets, and the columns of the tags.
+    distinct_tags: Option<(TagSets, Vec<usize>)>,
     beside: References,
     keep_references: bool,
 }
 
 impl<'a> Calls<'a> {
-    /// Calls that have met no row. `shown`: columns before those that are shown beside selected values.
+    /// Calls without any rows. `shown`: how many columns come before those that are shown beside selected values.
     pub fn new(
         plan: &'a Plan,
         calls: &'a [(&'a CallPlan, usize)],
@@ -51,10 +50,10 @@ impl<'a> Calls<'a> {
             (false, true) => Shown::Times,
             (false, false) => Shown::Values,
         };
-        // No other call stands beside one that tells rows apart.
-        let apart = calls.iter().find_map(|(call, _)| call.apart.as_ref()).map(|tags| {
-            let place = |tag: &Reference| plan.references.iter().position(|other| other == tag);
-            let columns = tags.iter().filter_map(place).map(|place| shown + place).collect();
+        // A call that distinguishes rows by tags is the only one.
+        let distinct_tags = calls.iter().find_map(|(call, _)| call.distinct_tags.as_ref()).map(|tags| {
+            let position = |tag: &Reference| plan.references.iter().position(|other| other == tag);
+            let columns = tags.iter().filter_map(position).map(|position| shown + position).collect();
             (TagSets::new(memory), columns)
         });
         let (mut reducers, mut followed) = (Vec::new(), Vec::new());
@@ -75,19 +74,19 @@ impl<'a> Calls<'a> {
             reducers,
             followed,
             held: memory.hold(),
-            apart,
+            distinct_tags,
             beside: References::new(memory),
             keep_references,
         }
     }
 
     /// Adds rows.
-    pub fn feed(&mut self, rows: Rows) -> Result<()> {
+    pub fn feed(&mut self, rows: RowBatch) -> Result<()> {
         let slot_of = self.slots.of_times(self.windows, &rows.times_ns)?;
-        let tag_sets = match &mut self.apart {
+        let tag_sets = match &mut self.distinct_tags {
             None => None,
             Some((tag_sets, columns)) => {
-                let tags: Vec<&Column> = columns.iter().map(|place| &rows.columns[*place]).collect();
+                let tags: Vec<&Column> = columns.iter().map(|column| &rows.columns[*column]).collect();
                 Some(tag_sets.of_rows(&tags, rows.times_ns.len())?)
             }
         };
@@ -104,7 +103,7 @@ impl<'a> Calls<'a> {
                 continue;
             }
             let reducer = reducers.next().expect("one for each such call");
-            match looks_elsewhere(call, self.plan) {
+            match has_own_times(call, self.plan) {
                 false => reducer.feed(&rows.times_ns, &slot_of, tag_sets, values)?,
                 true => {
                     let range = call.times.first_ns..=call.times.last_ns;
@@ -122,7 +121,7 @@ impl<'a> Calls<'a> {
         Ok(())
     }
 
-    /// What came out of each call.
+    /// The result of each call.
     pub async fn finish(self) -> Result<Vec<ReducedCall>> {
         let slots = self.slots.in_order();
         let (mut reducers, mut followed) = (self.reducers.into_iter(), self.followed.into_iter());
@@ -147,12 +146,12 @@ impl<'a> Calls<'a> {
     }
 }
 
-/// Whether a call looks at fewer rows than the plan reads for all its calls.
-fn looks_elsewhere(call: &CallPlan, plan: &Plan) -> bool {
+/// Whether a call uses fewer rows than the plan reads for all calls.
+fn has_own_times(call: &CallPlan, plan: &Plan) -> bool {
     call.times != plan.times
 }
 
-/// Puts the points of all calls beside each other by time. `None` when no call has any.
+/// Merges the points of all calls into rows by time. `None` if there are no points.
 pub async fn merge_calls(
     plan: &Plan,
     windows: &Windows,
@@ -180,8 +179,8 @@ pub async fn merge_calls(
     Ok(Some(merge(&points, plan.ascending)))
 }
 
-/// The points of several calls in rows by time: each call gives one point at most to each row, so that points of a
-/// call at one time make several rows. NULL where a call has none.
+/// Merges the points of several calls into rows by time. Each call gives at most one point to a row, so several points of a
+/// call at one time make several rows. A call without a point in a row is NULL there.
 pub fn merge(points: &[(&[i64], &Column)], ascending: bool) -> (Vec<i64>, Vec<Column>) {
     let (first_ns, _) = points[0];
     if points.iter().all(|(times_ns, _)| *times_ns == first_ns) {

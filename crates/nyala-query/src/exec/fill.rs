@@ -1,22 +1,22 @@
-//! What stands in a row where a value is missing.
+//! `fill(…)` for values that are missing in a row.
 //!
-//! `fill(…)` is about windows without rows, but InfluxDB also asks it for single values that are missing in rows that
-//! are there: beside selectors, between several functions, among stored rows.
+//! `fill(…)` is meant for windows without rows, but InfluxDB also applies it to single missing values of existing rows:
+//! beside selectors, between several functions, in stored rows.
 
-use super::rows::{to_integer, to_unsigned};
+use super::row_batch::{to_integer, to_unsigned};
 use crate::plan::Fill;
 use nyala_exec::{Column, Scalar};
 
 /// Fills the inputs of a result series, frame by frame.
 #[derive(Default)]
 pub struct Filler {
-    /// Per input the value before, for [`Fill::Previous`].
+    /// The previous value of each input, for [`Fill::Previous`].
     previous: Vec<Option<Scalar>>,
 }
 
 impl Filler {
-    /// The input columns with what stands for missing values. Text and booleans stay: see [`shown_instead`]; of what
-    /// is no field no call, the first `calls` of the inputs, makes a value.
+    /// The input columns with missing values filled. Texts and booleans stay missing: see [`placeholder`]. The first `calls`
+    /// inputs are calls; a call of a name that is no field stays NULL.
     pub fn fill(&mut self, fill: Fill, inputs: &[Column], calls: usize) -> Vec<Column> {
         self.previous.resize(inputs.len(), None);
         let pairs = inputs.iter().zip(&mut self.previous);
@@ -24,8 +24,8 @@ impl Filler {
             Fill::Integer(_) | Fill::Float(_) => inputs
                 .iter()
                 .enumerate()
-                .map(|(place, input)| match input {
-                    Column::Null(_) if place < calls => input.clone(),
+                .map(|(position, input)| match input {
+                    Column::Null(_) if position < calls => input.clone(),
                     _ => with_number(fill, input),
                 })
                 .collect(),
@@ -35,8 +35,8 @@ impl Filler {
     }
 }
 
-/// The number that is shown for missing text and booleans, which cannot hold it.
-pub fn shown_instead(fill: Fill) -> Option<Scalar> {
+/// The number that is shown for missing texts and booleans, whose columns cannot hold it.
+pub fn placeholder(fill: Fill) -> Option<Scalar> {
     match fill {
         Fill::Integer(value) => Some(Scalar::Integer(value)),
         Fill::Float(value) => Some(Scalar::Float(value)),
@@ -44,7 +44,7 @@ pub fn shown_instead(fill: Fill) -> Option<Scalar> {
     }
 }
 
-/// The cells of a column of numbers, and a number where there is none.
+/// A column of numbers with missing values replaced by the number of `fill`.
 pub fn with_number(fill: Fill, input: &Column) -> Column {
     let (as_float, as_integer, as_unsigned) = match fill {
         Fill::Integer(value) => (value as f64, value, value as u64),
@@ -56,13 +56,13 @@ pub fn with_number(fill: Fill, input: &Column) -> Column {
     }
     match (input, fill) {
         (Column::Float(array), _) => {
-            Column::Float(array.iter().map(|cell| Some(cell.unwrap_or(as_float))).collect())
+            Column::Float(array.iter().map(|value| Some(value.unwrap_or(as_float))).collect())
         }
         (Column::Integer(array), _) => {
-            Column::Integer(array.iter().map(|cell| Some(cell.unwrap_or(as_integer))).collect())
+            Column::Integer(array.iter().map(|value| Some(value.unwrap_or(as_integer))).collect())
         }
         (Column::Unsigned(array), _) => {
-            Column::Unsigned(array.iter().map(|cell| Some(cell.unwrap_or(as_unsigned))).collect())
+            Column::Unsigned(array.iter().map(|value| Some(value.unwrap_or(as_unsigned))).collect())
         }
         (Column::Null(rows), Fill::Integer(value)) => Column::Integer(vec![value; *rows].into()),
         (Column::Null(rows), _) => Column::Float(vec![as_float; *rows].into()),
@@ -77,12 +77,12 @@ fn with_previous(input: &Column, previous: &mut Option<Scalar>) -> Column {
         }
         return input.clone();
     }
-    let mut cells = Vec::with_capacity(input.len());
+    let mut values = Vec::with_capacity(input.len());
     for row in 0..input.len() {
         if let Some(value) = input.scalar(row) {
             *previous = Some(value);
         }
-        cells.push(previous.clone());
+        values.push(previous.clone());
     }
-    Column::from_scalars(&cells)
+    Column::from_scalars(&values)
 }

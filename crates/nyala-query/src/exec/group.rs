@@ -1,19 +1,19 @@
-//! Which rows make one result series: sources by name, groups by tag values.
+//! Groups: the rows that make one result series, by the name of the source and by tag values.
 
-use super::inner::Reduced;
+use super::calls::ReducedCall;
 use super::measurement::MeasurementRows;
 use crate::plan::{MeasurementPlan, Plan};
-use nyala_core::store::SnapshotRef;
+use nyala_core::store::{SnapshotRef, Windows};
 use nyala_core::{Result, TimeRange};
 use nyala_exec::{Frame, GroupTags};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// What a group takes besides its values, about.
+/// About how many bytes a group takes besides its values.
 const GROUP_BYTES: usize = 128;
 
-/// A source of rows under one name.
+/// A source of rows.
 pub enum Input {
     /// Series of a measurement.
     Measurement(MeasurementRows),
@@ -21,7 +21,7 @@ pub enum Input {
     Frame(Frame),
 }
 
-/// The sources under one name, and their groups in the order of the answer.
+/// The sources with one name, and their groups in the order of the answer.
 pub struct Inputs {
     /// The name.
     pub name: Arc<str>,
@@ -29,21 +29,29 @@ pub struct Inputs {
     pub inputs: Vec<Input>,
     /// The groups.
     pub groups: Vec<Group>,
-    /// What became of their rows, where these were not held.
-    pub reduced: Option<Reduced>,
+    /// Their calls, if these were computed while the rows were read.
+    pub reduced: Option<ReducedGroups>,
 }
 
-/// What one result series is made of.
+/// The calls of groups under one name, computed while their rows were read.
+pub struct ReducedGroups {
+    /// The windows.
+    pub windows: Windows,
+    /// The calls of each group, in the order of the groups.
+    pub groups: VecDeque<Vec<ReducedCall>>,
+}
+
+/// One result series.
 pub struct Group {
     /// Its tags.
     pub tags: GroupTags,
-    /// Positions of its sources, each with the group in that source.
+    /// The positions of its sources, each with the group in that source.
     pub members: Members,
 }
 
 /// The sources of a group.
 pub enum Members {
-    /// One of them: nearly always.
+    /// One source: the usual case.
     One([(usize, usize); 1]),
     /// Any number.
     Some(Vec<(usize, usize)>),
@@ -61,16 +69,16 @@ impl Deref for Members {
 }
 
 impl Input {
-    /// The series of a measurement that a plan wants.
+    /// The series of a measurement that a plan selects.
     pub async fn measurement(plan: &Plan, source: &MeasurementPlan, snapshot: SnapshotRef) -> Self {
         Input::Measurement(MeasurementRows::find(plan, source, snapshot).await)
     }
 
-    /// What the series and groups of a measurement take in memory, bytes, about.
+    /// About how many bytes the series and groups of a measurement take.
     pub fn memory_bytes(&self) -> usize {
         let Input::Measurement(rows) = self else { return 0 };
         let (values, bytes) = rows.group_values.size();
-        // Values stand in the map that groups are put together with, and in the groups, too.
+        // Values are also in the map that groups are collected in, and in the groups.
         3 * (bytes + values * size_of::<String>())
             + 4 * rows.group_series.count()
             + GROUP_BYTES * rows.group_values.len()
@@ -83,7 +91,7 @@ impl Input {
         }
     }
 
-    /// Tag values of its groups.
+    /// The tag values of its groups.
     fn groups(&self, group_tags: &[String]) -> Vec<Vec<String>> {
         match self {
             Input::Measurement(rows) => {
@@ -94,7 +102,7 @@ impl Input {
         }
     }
 
-    /// Times between which its rows lie, if it has any.
+    /// The range of times of its rows, if it has any.
     pub async fn time_bounds(&self) -> Result<Option<TimeRange>> {
         match self {
             Input::Measurement(rows) => rows.time_bounds().await,
@@ -107,7 +115,7 @@ impl Input {
 }
 
 impl Group {
-    /// The group with these values of the tags, and its members.
+    /// The group with these tag values and members.
     pub fn of(plan: &Plan, values: &[String], members: Vec<(usize, usize)>) -> Self {
         let tags = GroupTags::of(&plan.groups.tags, values.iter().map(String::as_str));
         Self { tags, members: Members::Some(members) }
@@ -120,7 +128,7 @@ pub fn group_values(frame: &Frame, group_tags: &[String]) -> Vec<String> {
 }
 
 impl Inputs {
-    /// Puts sources together by name, in the order of the answer.
+    /// Collects sources by name, in the order of the answer.
     pub fn by_name(plan: &Plan, inputs: Vec<Input>) -> VecDeque<Self> {
         let mut names: BTreeMap<Arc<str>, Vec<Input>> = BTreeMap::new();
         for input in inputs {
@@ -135,7 +143,7 @@ impl Inputs {
     }
 
     fn with_groups(plan: &Plan, name: Arc<str>, inputs: Vec<Input>) -> Self {
-        // The groups of a single measurement are in order, and differ, though values that are no text may look the same.
+        // The groups of a single measurement are sorted and distinct, even if values that are not UTF-8 look the same as text.
         if let [Input::Measurement(rows)] = inputs.as_slice() {
             let tags = GroupTags::of_groups(&plan.groups.tags, rows.group_values.clone());
             let numbered = tags.enumerate();
@@ -160,7 +168,7 @@ impl Inputs {
         Self { name, inputs, groups, reduced: None }
     }
 
-    /// The measurement, when it is the only source; then each of its groups is a result series.
+    /// The measurement, if it is the only source; then each of its groups is one result series.
     pub fn only_measurement(&self) -> Option<&MeasurementRows> {
         match self.inputs.as_slice() {
             [Input::Measurement(rows)] => Some(rows),

@@ -1,60 +1,52 @@
-//! Aggregates over the rows of an inner query, which are reduced as they come: memory follows the windows of the groups,
-//! and not the inner query's result.
+//! Aggregates over the rows of an inner query, which are reduced while the inner query gives them: memory grows with the
+//! windows of the groups, not with the inner query's result.
 
-use super::aggregate::wanted_of;
+use super::aggregate::projection_of;
 use super::calls::{Calls, ReducedCall};
-use super::group::{Group, Inputs, group_values};
-use super::rows::{ReadColumns, rows_of_frame};
-use super::select::{SelectStream, windows_between};
+use super::group::{Group, Inputs, ReducedGroups, group_values};
+use super::row_batch::{Projection, rows_of_frame};
+use super::windows::windows_between;
 use crate::plan::{CallPlan, Fill, Function, MINIMUM_TIME_NS, Plan, PlanSource};
 use nyala_core::Result;
-use nyala_core::store::{SnapshotRef, Windows};
+use nyala_core::store::Windows;
 use nyala_exec::memory::Held;
-use nyala_exec::{Column, Frame, QueryMemory};
+use nyala_exec::{Column, Frame, FrameStream, QueryMemory};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// What a group takes while its rows come, and then, beside its windows, bytes, about.
+/// About how many bytes a group takes while its rows arrive, and after that, besides its windows.
 const OPEN_GROUP_BYTES: usize = 1 << 10;
 const GROUP_BYTES: usize = 1 << 8;
 
-/// What became of the rows of the groups under one name.
-pub struct Reduced {
-    /// The windows.
-    pub windows: Windows,
-    /// The calls of the groups, in the order of these.
-    pub groups: VecDeque<Vec<ReducedCall>>,
-}
-
-/// The inner query whose rows need not be held: the only source of calls each of which keeps a value or two of a
-/// window, in windows that do not depend on which rows there are.
+/// The inner query, if its rows need not be held: it is the only source, each call keeps at most two values per window,
+/// and the windows do not depend on the rows.
 pub fn reducible(plan: &Plan) -> Option<&Plan> {
     let [PlanSource::Subquery(inner)] = plan.sources.as_slice() else { return None };
-    let keeps_little =
-        |call: &CallPlan| call.apart.is_none() && call.function.and_then(Function::aggregate).is_some();
-    let known =
+    let keeps_little = |call: &CallPlan| {
+        call.distinct_tags.is_none() && call.function.and_then(Function::aggregate).is_some()
+    };
+    let known_windows =
         plan.groups.windows.is_none() || (plan.fill != Fill::None && plan.times.first_ns > MINIMUM_TIME_NS);
-    (known && !plan.calls.is_empty() && plan.calls.iter().all(keeps_little)).then_some(&**inner)
+    (known_windows && !plan.calls.is_empty() && plan.calls.iter().all(keeps_little)).then_some(&**inner)
 }
 
-/// Reduces the rows of an inner query.
+/// Reduces the rows of an inner query, which `frames` gives.
 pub async fn reduce(
     plan: &Plan,
     inner: &Plan,
-    snapshot: SnapshotRef,
+    mut frames: impl FrameStream,
     memory: &QueryMemory,
 ) -> Result<VecDeque<Inputs>> {
-    let mut frames = SelectStream::open(Arc::new(inner.clone()), snapshot, memory.clone()).await?;
     let Some(first) = frames.next().await? else { return Ok(VecDeque::new()) };
     let windows = match plan.groups.windows {
         None => Some(Windows::single(plan.time_range())),
         Some(rule) => windows_between(plan, rule, plan.times.first_ns, plan.times.last_ns)?,
     };
     let Some(windows) = windows else { return Ok(VecDeque::new()) };
-    let (calls, wanted) = wanted_of(plan);
+    let (calls, projection) = projection_of(plan);
     let (open, reduced) = (BTreeMap::new(), Vec::new());
-    let mut groups = Groups { plan, windows: &windows, memory, calls: &calls, wanted, open, reduced };
-    // Where groups are the inner query's, each is over when the next begins.
+    let mut groups = Groups { plan, windows: &windows, memory, calls: &calls, projection, open, reduced };
+    // If both queries group by the same tags, a group ends when the next one begins.
     let is_alike = plan.groups.tags == inner.groups.tags;
     let mut next = Some(first);
     while let Some(frame) = next {
@@ -73,13 +65,13 @@ struct Groups<'a> {
     windows: &'a Windows,
     memory: &'a QueryMemory,
     calls: &'a [(&'a CallPlan, usize)],
-    wanted: ReadColumns,
+    projection: Projection,
     open: BTreeMap<Key, (Calls<'a>, Held)>,
     reduced: Vec<(Key, Vec<ReducedCall>)>,
 }
 
 impl<'a> Groups<'a> {
-    /// Takes in the rows of a frame.
+    /// Adds the rows of a frame.
     async fn feed(&mut self, frame: &Frame, is_alike: bool) -> Result<()> {
         let key = (frame.name.clone(), group_values(frame, &self.plan.groups.tags));
         if !self.open.contains_key(&key) {
@@ -88,17 +80,17 @@ impl<'a> Groups<'a> {
             }
             let mut held = self.memory.hold();
             held.charge(OPEN_GROUP_BYTES)?;
-            let calls = Calls::new(self.plan, self.calls, self.wanted.shown, self.windows, self.memory);
+            let calls = Calls::new(self.plan, self.calls, self.projection.shown, self.windows, self.memory);
             self.open.insert(key.clone(), (calls, held));
         }
         let (calls, _) = self.open.get_mut(&key).expect("is open");
-        match rows_of_frame(frame, &self.wanted, self.plan.inner_rows.as_ref())? {
+        match rows_of_frame(frame, &self.projection, self.plan.inner_rows.as_ref())? {
             Some(rows) => calls.feed(rows),
             None => Ok(()),
         }
     }
 
-    /// Ends the groups that are open.
+    /// Finishes the open groups.
     async fn end(&mut self) -> Result<()> {
         while let Some((key, (calls, _held))) = self.open.pop_first() {
             let reduced = calls.finish().await?;
@@ -118,7 +110,7 @@ impl<'a> Groups<'a> {
         }
         for ((name, values), calls) in groups {
             if all.back().is_none_or(|inputs| inputs.name != name) {
-                let reduced = Reduced { windows: self.windows.clone(), groups: VecDeque::new() };
+                let reduced = ReducedGroups { windows: self.windows.clone(), groups: VecDeque::new() };
                 all.push_back(Inputs {
                     name,
                     inputs: Vec::new(),
@@ -134,7 +126,7 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// What a reduced call takes, bytes, about.
+/// About how many bytes a reduced call takes.
 fn bytes_of((reduction, references): &ReducedCall) -> usize {
     let columns = references.iter().chain([&reduction.values]);
     columns.map(Column::memory_bytes).sum::<usize>() + 24 * reduction.windows.len()

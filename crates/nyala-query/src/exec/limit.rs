@@ -1,14 +1,14 @@
-//! Offset and limit.
+//! OFFSET and LIMIT.
 
-use super::rows::Rows;
+use super::row_batch::RowBatch;
 use nyala_exec::{Column, Scalar};
 
-/// Cuts rows to offset and limit. Where tags tell the rows of an inner query apart, each run of rows with the same
-/// tags is counted anew: that is what InfluxDB's limits do, which expect the rows of a series to be together.
+/// Cuts rows to offset and limit. If tags distinguish the rows of an inner query, each run of rows with the same tags is
+/// counted separately, as in InfluxDB, whose limits expect the rows of a series to be together.
 pub struct Limit {
     offset: usize,
     take: usize,
-    /// The columns of the tags that begin a new run.
+    /// The columns of the tags whose change begins a new run.
     tags: std::ops::Range<usize>,
     run: Vec<Option<Scalar>>,
     /// Rows of the run so far.
@@ -20,7 +20,7 @@ impl Limit {
     pub fn new(offset: usize, limit: usize, columns: usize, row_tags: usize) -> Self {
         let take = match (offset, limit) {
             (0, 0) => usize::MAX,
-            // InfluxDB reads no more than it would need if there were a limit.
+            // With an offset and no limit InfluxDB shows one row.
             (_, 0) => 1,
             (_, limit) => limit,
         };
@@ -33,7 +33,7 @@ impl Limit {
     }
 
     /// The rows that pass, if any.
-    pub fn cut(&mut self, rows: Rows) -> Option<Rows> {
+    pub fn cut(&mut self, rows: RowBatch) -> Option<RowBatch> {
         let count = rows.times_ns.len();
         if self.take == usize::MAX && self.offset == 0 {
             return (count > 0).then_some(rows);

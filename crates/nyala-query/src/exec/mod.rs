@@ -1,12 +1,12 @@
-//! Executing plans: scans and pushed-down aggregates in, frames of columns out.
+//! Executes plans: reads scans and aggregates of the store, and gives frames of columns.
 //!
-//! [`select::SelectStream`] walks the measurements and groups of a plan in the order of the answer. A
-//! group's rows are shown as they are (`raw`, `order`), or its calls are computed: by the store (`push_down`) or,
-//! where conditions, types or functions are beyond it, from rows (`measurement`, `rows`, `aggregate`, `calls`,
-//! `reduce`). Then gaps are filled (`points`, `fill`), functions of consecutive points computed (`transform`) and the
-//! selected expressions evaluated (`nyala_exec::expression`).
+//! [`select::SelectStream`] walks the measurements and groups of a plan in the order of the answer. A group's rows are
+//! shown as they are (`raw`, `order`), or its calls are computed: by the store (`push_down`), or from rows (`measurement`,
+//! `reader`, `aggregate`, `calls`, `reduce`) if the store cannot evaluate the conditions, types or functions. Then gaps are
+//! filled (`points`, `fill`), functions of consecutive points are computed (`transform`) and the selected expressions are
+//! evaluated (`nyala_exec::expression`).
 //!
-//! Nothing here knows how a query was written down or how the answer is sent.
+//! Nothing here knows the text of a query or how the answer is sent.
 
 mod aggregate;
 mod calls;
@@ -16,14 +16,16 @@ mod inner;
 mod limit;
 mod measurement;
 mod order;
-mod ordered;
+mod ordered_rows;
 mod points;
 mod push_down;
 mod raw;
+mod reader;
 mod reduce;
-mod rows;
+mod row_batch;
 pub mod select;
-mod series;
+mod series_numbers;
 mod transform;
+mod windows;
 
 pub use select::{SelectStream, is_pushed_down};

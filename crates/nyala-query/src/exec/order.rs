@@ -1,17 +1,17 @@
-//! Rows of several series in order of time, and of rows at one time.
+//! The order of rows of several series: by time, and among rows at one time.
 //!
 //! InfluxDB merges series with a binary heap that is ordered by time, then by the columns in order of their names as
-//! far as these are text. What is equal then leaves the heap in an order that follows from the heap's history. So that
-//! answers are the same, [`merge`] plays that heap: with all series of a shard, and anew for each shard. Rows come
-//! from the store in order of time already, so the game is played on positions of a block of rows, and only where some
-//! rows of it are at the same time.
+//! far as these are text. Rows that are still equal leave the heap in an order that depends on the heap's history. To give
+//! the same answers, [`merge`] simulates that heap with all series of a shard, and with a new heap for each shard. Rows
+//! arrive from the store in order of time, so the simulation works on row numbers of a block, and only if some rows of the
+//! block are at the same time.
 //!
-//! Blocks end with shards, or after [`BLOCK_ROWS`] and with a time: in longer answers the heap begins anew where
-//! InfluxDB's goes on.
+//! A block ends with its shard, or at the end of a time after [`BLOCK_ROWS`]. So in longer answers the heap starts again
+//! where InfluxDB's would continue.
 
-use super::measurement::MeasurementReader;
-use super::rows::Rows;
-use super::series::BySeries;
+use super::reader::MeasurementReader;
+use super::row_batch::RowBatch;
+use super::series_numbers::SeriesNumbers;
 use crate::plan::{Reference, ReferenceKind};
 use arrow_array::Array;
 use nyala_core::schema::TableSchema;
@@ -23,20 +23,20 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Rows that are ordered at once.
+/// Rows of a block.
 const BLOCK_ROWS: usize = 1 << 16;
-/// As many where a limit may need only a few rows.
+/// The least rows of a block if a limit may need only a few.
 const LIMITED_BLOCK_ROWS: usize = 1 << 12;
 
 /// How rows of some series are ordered.
 pub struct SeriesOrder {
-    /// Where each series stands among those that a heap is made of; or, if the order is total, at one time.
-    ranks: BySeries,
+    /// The rank of each series: its position in the initial heap, or, if the order is total, its order at one time.
+    ranks: SeriesNumbers,
     /// The series by rank.
     series: Vec<SeriesId>,
-    /// Whether the columns tell all series apart, so that rows at one time come in the order of the ranks.
+    /// Whether the columns distinguish all series, so that rows at one time are in the order of the ranks.
     is_total: bool,
-    /// Which columns decide among rows at one time, in this order.
+    /// The columns that decide the order of rows at one time, the first one first.
     columns: Vec<usize>,
     ascending: bool,
     schema: Arc<TableSchema>,
@@ -60,7 +60,7 @@ impl SeriesOrder {
         if !ascending {
             order.reverse();
         }
-        let ranks = BySeries::numbered(order.iter().copied());
+        let ranks = SeriesNumbers::numbered(order.iter().copied());
         Self { ranks, series: order, is_total, columns, ascending, schema }
     }
 
@@ -69,7 +69,7 @@ impl SeriesOrder {
         self.is_total.then_some(&*self.series)
     }
 
-    /// Per row of some runs the rank of its series.
+    /// The rank of the series of each row of some runs.
     fn ranks_of(&self, runs: &[SeriesRun]) -> Vec<u32> {
         runs.iter()
             .flat_map(|run| std::iter::repeat_n(self.ranks.number(run.series), run.rows as usize))
@@ -77,7 +77,7 @@ impl SeriesOrder {
     }
 }
 
-/// The order of series at one time, if the tags among the first of the columns that decide tell them all apart.
+/// The order of series at one time, if the tags at the beginning of the deciding columns distinguish all of them.
 fn total_order<'a>(
     measurement: &Measurement,
     series: &[SeriesId],
@@ -98,7 +98,7 @@ fn total_order<'a>(
     differ.then(|| keys.into_iter().map(|(_, id)| id).collect())
 }
 
-/// The order of the series that a heap is made of.
+/// The order of the series in the initial heap.
 fn heap_order(measurement: &Measurement, series: &[SeriesId]) -> Vec<SeriesId> {
     let index = measurement.series();
     let mut keys: Vec<(Vec<u8>, SeriesId)> =
@@ -107,7 +107,7 @@ fn heap_order(measurement: &Measurement, series: &[SeriesId]) -> Vec<SeriesId> {
     keys.into_iter().map(|(_, id)| id).collect()
 }
 
-/// The bytes that InfluxDB orders series by: keys and values, and what separates them escaped in both.
+/// The bytes that InfluxDB orders series by: keys and values, with separators escaped in both.
 fn series_key(tags: &[(String, String)]) -> Vec<u8> {
     let mut key = Vec::new();
     for (name, value) in tags {
@@ -130,17 +130,18 @@ pub struct TimeOrder {
     reader: MeasurementReader,
     order: Option<SeriesOrder>,
     block_rows: usize,
-    /// Rows that were read beyond the block before, with the ranks of their series.
-    rest: Option<(Rows, Vec<u32>)>,
+    /// Rows that were read beyond the previous block, with the ranks of their series.
+    rest: Option<(RowBatch, Vec<u32>)>,
     /// The most rows of each series.
     rows_per_series: usize,
-    /// Rows so far by rank of series, if there is a most.
+    /// The number of rows so far by rank of series, if there is a limit.
     rows_of: Vec<usize>,
     memory: QueryMemory,
 }
 
 impl TimeOrder {
-    /// Orders what a reader gives in order of time, and in a total order at one time; without an order as it comes.
+    /// Orders rows that a reader gives in order of time. If the order is total, the reader also gives rows at one time in
+    /// that order. Without an order, rows stay as they are.
     pub fn new(
         reader: MeasurementReader,
         order: Option<SeriesOrder>,
@@ -155,7 +156,7 @@ impl TimeOrder {
         Self { reader, order, block_rows, rest: None, rows_per_series, rows_of, memory }
     }
 
-    /// Leaves out all but the first rows of each series, if there are several.
+    /// Keeps only the first rows of each series, if there are several series.
     #[must_use]
     pub fn limit_series(mut self, rows: usize) -> Self {
         self.rows_per_series = rows;
@@ -163,15 +164,15 @@ impl TimeOrder {
     }
 
     /// The next rows, or `None` at the end.
-    pub async fn next(&mut self) -> Result<Option<Rows>> {
+    pub async fn next(&mut self) -> Result<Option<RowBatch>> {
         let Some(order) = &self.order else { return self.reader.next().await };
         if order.is_total && self.rows_per_series == usize::MAX {
             return self.reader.next().await;
         }
-        let mut parts: Vec<Rows> = Vec::new();
+        let mut parts: Vec<RowBatch> = Vec::new();
         let mut ranks: Vec<u32> = Vec::new();
         let mut shard: Option<TimeRange> = None;
-        // Rows are held, put together, and put in order.
+        // Rows are held three times: as parts, together, and in order.
         let mut held = self.memory.hold();
         loop {
             let (rows, of_rows) = match self.rest.take() {
@@ -214,7 +215,7 @@ impl TimeOrder {
         if parts.is_empty() {
             return Ok(None);
         }
-        let rows = if parts.len() == 1 { parts.remove(0) } else { Rows::concatenate(&parts) };
+        let rows = if parts.len() == 1 { parts.remove(0) } else { RowBatch::concatenate(&parts) };
         if rows.times_ns.windows(2).all(|pair| pair[0] != pair[1]) {
             return Ok(Some(rows));
         }
@@ -224,7 +225,12 @@ impl TimeOrder {
 }
 
 /// The rows that are among the first of their series.
-fn first_of_series(rows: Rows, ranks: Vec<u32>, rows_of: &mut [usize], most: usize) -> (Rows, Vec<u32>) {
+fn first_of_series(
+    rows: RowBatch,
+    ranks: Vec<u32>,
+    rows_of: &mut [usize],
+    most: usize,
+) -> (RowBatch, Vec<u32>) {
     if most == usize::MAX {
         return (rows, ranks);
     }
@@ -238,19 +244,19 @@ fn first_of_series(rows: Rows, ranks: Vec<u32>, rows_of: &mut [usize], most: usi
     (rows.take(&kept), ranks)
 }
 
-/// The order in which InfluxDB's heap gives rows that are in order of time; `ranks` says of which series each is.
+/// The order in which InfluxDB's heap gives rows that are in order of time; `ranks` holds the rank of each row's series.
 fn merge(times_ns: &[i64], ranks: &[u32], columns: &[&Column], ascending: bool) -> Vec<u32> {
     const NONE: u32 = u32::MAX;
     let mut next = vec![NONE; times_ns.len()];
     let mut latest: HashMap<u32, u32> = HashMap::new();
-    let mut heads: Vec<u32> = Vec::new();
+    let mut first_rows: Vec<u32> = Vec::new();
     for (row, rank) in (0..).zip(ranks) {
         match latest.insert(*rank, row) {
             Some(before) => next[before as usize] = row,
-            None => heads.push(row),
+            None => first_rows.push(row),
         }
     }
-    heads.sort_unstable_by_key(|row| ranks[*row as usize]);
+    first_rows.sort_unstable_by_key(|row| ranks[*row as usize]);
     let less = |a: u32, b: u32| {
         let (a, b) = (a as usize, b as usize);
         match times_ns[a].cmp(&times_ns[b]) {
@@ -259,7 +265,7 @@ fn merge(times_ns: &[i64], ranks: &[u32], columns: &[&Column], ascending: bool) 
             Ordering::Greater => !ascending,
         }
     };
-    let mut heap = Heap::new(heads, less);
+    let mut heap = Heap::new(first_rows, less);
     let mut order = Vec::with_capacity(times_ns.len());
     while let Some(row) = heap.pop() {
         order.push(row);
@@ -270,7 +276,7 @@ fn merge(times_ns: &[i64], ranks: &[u32], columns: &[&Column], ascending: bool) 
     order
 }
 
-/// Compares text column by column; the first that is not text, or NULL, makes rows equal.
+/// Compares texts column by column. At the first column that is not text, or NULL, the rows count as equal.
 fn less_at_one_time(columns: &[&Column], a: usize, b: usize, ascending: bool) -> bool {
     for column in columns {
         let (Some(text), Some(other)) = (text(column, a), text(column, b)) else { return false };
@@ -291,7 +297,7 @@ fn text(column: &Column, row: usize) -> Option<&str> {
     }
 }
 
-/// The heap of Go's library: which of two equal items comes first depends on every step it takes.
+/// The heap of Go's library. Every step must be the same, because the order of equal items depends on all of them.
 struct Heap<F: Fn(u32, u32) -> bool> {
     items: Vec<u32>,
     less: F,
@@ -356,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn text_decides_until_a_column_that_is_none() {
+    fn columns_decide_until_the_first_that_is_not_text() {
         let times_ns = [1, 1, 1];
         let text = Column::String(vec!["c", "a", "b"].into());
         let number = Column::Integer(vec![3, 2, 1].into());

@@ -1,4 +1,4 @@
-//! The result of one call in one group: points in time, empty windows filled.
+//! The result of one call in one group as points, with empty windows filled.
 
 use super::fill::with_number;
 use super::transform::{Pipeline, Series};
@@ -9,10 +9,10 @@ use nyala_exec::aggregate::Reduction;
 use nyala_exec::memory::Held;
 use nyala_exec::{Column, QueryMemory, Scalar};
 
-/// What a filled window takes while it is filled, about, beside its columns: numbers and positions.
+/// About how many bytes a window takes while it is filled, besides its columns: numbers and positions.
 const FILLED_BYTES: usize = 32;
-/// What a cell of it takes, about.
-const FILLED_CELL_BYTES: usize = 32;
+/// About how many bytes each of its values takes.
+const FILLED_VALUE_BYTES: usize = 32;
 
 /// Points in the order of the answer.
 pub struct Points {
@@ -20,9 +20,9 @@ pub struct Points {
     pub times_ns: Vec<i64>,
     /// Their values.
     pub values: Column,
-    /// The other columns of the rows that were selected, if any were asked for.
+    /// The other columns of the selected rows, if the query shows any.
     pub references: Vec<Column>,
-    /// The account of windows that were filled.
+    /// The memory of windows that were filled.
     held: Held,
 }
 
@@ -38,7 +38,7 @@ impl Points {
     ) -> Result<Self> {
         let held = memory.hold();
         let Some(function) = call.function else {
-            // Each row was a point, and has gone through its transformations.
+            // Each row was a point and was transformed already.
             let points = Self { times_ns: reduction.times_ns, values: reduction.values, references, held };
             return Ok(points.cut(plan.rows.offset, plan.rows.limit));
         };
@@ -109,7 +109,7 @@ impl Points {
     }
 }
 
-/// The times that all windows are shown at.
+/// The times at which all windows are shown.
 pub fn starts_of(windows: &Windows) -> Vec<i64> {
     let mut starts_ns = Vec::with_capacity(windows.count());
     windows.push_starts(0..windows.count(), &mut starts_ns);
@@ -121,7 +121,7 @@ fn start_of(windows: &Windows, index: usize) -> i64 {
     shown(windows.range(index).start_ns)
 }
 
-/// The time a window is shown at: its start, or 0 where that is the beginning of time.
+/// The time at which a window is shown: its start, or 0 if that is the least time.
 fn shown(start_ns: i64) -> i64 {
     if start_ns <= MINIMUM_TIME_NS { 0 } else { start_ns }
 }
@@ -139,7 +139,7 @@ fn filled(
         let values = reduction.values.slice(0, 0);
         return Ok(Points { times_ns: Vec::new(), values, references: Vec::new(), held });
     };
-    // The windows may be those of another call that looks further back.
+    // The windows may begin earlier, for another call with a wider time range.
     let low = match call.times.first_ns > plan.times.first_ns {
         true => windows.index_of(call.times.first_ns).map_or(0, |index| index as u32),
         false => 0,
@@ -148,7 +148,7 @@ fn filled(
         true => windows.index_of(call.times.last_ns).map_or(count as u32, |index| index as u32 + 1),
         false => count as u32,
     };
-    // Without a lower bound of time the windows shown begin, or end, with the points there are.
+    // Without a lower bound of time the first shown window is the first with a point.
     let bounded = call.times.first_ns > MINIMUM_TIME_NS;
     let last = reduction.windows[reduction.windows.len() - 1];
     let mut most = plan.windows_needed().unwrap_or(usize::MAX);
@@ -167,7 +167,7 @@ fn filled(
         (false, false) => last..high,
     };
     let columns = 1 + references.len();
-    held.charge(range.len().min(most).saturating_mul(FILLED_BYTES + columns * FILLED_CELL_BYTES))?;
+    held.charge(range.len().min(most).saturating_mul(FILLED_BYTES + columns * FILLED_VALUE_BYTES))?;
     let shown: Vec<u32> = match plan.ascending {
         true => range.take(most).collect(),
         false => range.rev().take(most).collect(),
@@ -200,7 +200,7 @@ fn filled(
         .iter()
         .map(|column| {
             let mut next = 0;
-            let places: Vec<Option<u32>> = shown
+            let positions: Vec<Option<u32>> = shown
                 .iter()
                 .map(|window| {
                     let here = reduction.windows.get(next) == Some(window);
@@ -208,42 +208,44 @@ fn filled(
                     here.then(|| next as u32 - 1)
                 })
                 .collect();
-            column.take(&places)
+            column.take(&positions)
         })
         .collect();
     Ok(Points { times_ns, values, references, held })
 }
 
-/// A number in every gap, in the type of the column; text becomes empty and booleans false.
+/// Fills every gap with a number, in the type of the column; texts become empty and booleans false.
 fn constant(values: &Column, positions: &[Option<u32>], fill: Fill) -> Column {
     let fill = match values {
         Column::String(_) | Column::Tag(_) => Scalar::String(String::new()),
         Column::Boolean(_) => Scalar::Boolean(false),
         numbers => return with_number(fill, &numbers.take(positions)),
     };
-    let cells: Vec<Option<Scalar>> = positions
+    let filled_values: Vec<Option<Scalar>> = positions
         .iter()
         .map(|position| match position {
             Some(row) => values.scalar(*row as usize),
             None => Some(fill.clone()),
         })
         .collect();
-    Column::from_scalars(&cells)
+    Column::from_scalars(&filled_values)
 }
 
-/// Numbers on the straight line between the points around a gap.
+/// Fills gaps with numbers on the straight line between the points around them.
 fn linear(values: &Column, positions: &[Option<u32>]) -> Column {
     if !values.is_number() {
         return values.take(positions);
     }
-    let mut cells: Vec<Option<Scalar>> =
+    let mut filled_values: Vec<Option<Scalar>> =
         positions.iter().map(|position| values.scalar((*position)? as usize)).collect();
     let known: Vec<usize> = (0..positions.len()).filter(|index| positions[*index].is_some()).collect();
     for pair in known.windows(2) {
-        let (Some(from), Some(to)) = (cells[pair[0]].clone(), cells[pair[1]].clone()) else { continue };
+        let (Some(from), Some(to)) = (filled_values[pair[0]].clone(), filled_values[pair[1]].clone()) else {
+            continue;
+        };
         let span = (pair[1] - pair[0]) as f64;
-        for (part, cell) in (1_u32..).map(f64::from).zip(&mut cells[pair[0] + 1..pair[1]]) {
-            *cell = Some(match (&from, &to) {
+        for (part, value) in (1_u32..).map(f64::from).zip(&mut filled_values[pair[0] + 1..pair[1]]) {
+            *value = Some(match (&from, &to) {
                 (Scalar::Integer(from), Scalar::Integer(to)) => {
                     Scalar::Integer((to.wrapping_sub(*from) as f64 / span * part + *from as f64) as i64)
                 }
@@ -255,5 +257,5 @@ fn linear(values: &Column, positions: &[Option<u32>]) -> Column {
             });
         }
     }
-    Column::from_scalars(&cells)
+    Column::from_scalars(&filled_values)
 }

@@ -1,5 +1,4 @@
-//! Which calls the store computes on its own blocks, and when a limit lets it stop: the rest is
-//! `nyala_exec::aggregate`'s.
+//! Which calls the store computes on its own blocks, and when a limit lets it stop. `nyala_exec::aggregate` does the rest.
 
 use super::measurement::MeasurementRows;
 use crate::plan::condition::only_column;
@@ -13,16 +12,16 @@ use std::ops::Range;
 /// The calls of a plan as aggregates of the store.
 pub struct PushDown(aggregate::PushDown);
 
-/// What was computed of some groups.
+/// The computed calls of some groups.
 pub enum Computed {
     /// Every group has a value in every window: the columns of the calls, group after group.
     Whole(Vec<Column>),
-    /// Per group, per call.
+    /// By group, then by call.
     Groups(Vec<Vec<Reduction>>),
 }
 
 impl Plan {
-    /// Whether windows that all have values are shown as they are.
+    /// Whether the windows are shown unchanged if all of them have values.
     fn shows_all_windows(&self) -> bool {
         let plain = |call: &CallPlan| call.transformations.is_empty();
         let uncut = self.rows.limit == 0 && self.rows.offset == 0;
@@ -30,6 +29,7 @@ impl Plan {
     }
 }
 
+/// Whether the last digit of its input decides its result.
 fn searches(transformation: &Transformation) -> bool {
     matches!(transformation, Transformation::HoltWinters { .. })
 }
@@ -46,17 +46,17 @@ impl PushDown {
         for call in &plan.calls {
             let (column, _) = only_column(rows.measurement(), &call.argument)?;
             let column_type = schema.column(column)?.column_type;
-            // Calls that look at other times than the others are computed from rows.
+            // A call with a time range of its own is computed from rows.
             if call.times != plan.times {
                 return None;
             }
             let aggregate = call.function?.aggregate()?;
             let is_sum = matches!(aggregate, Aggregate::Sum | Aggregate::Mean);
-            // InfluxDB adds up in the order of time, the store side by side, and a search goes another way for it.
+            // InfluxDB adds floats in the order of time, the store in lanes. A search depends on the last digit.
             if is_sum && column_type == ColumnType::Float64 && call.transformations.iter().any(searches) {
                 return None;
             }
-            // Of equal times the store takes true.
+            // Of several booleans at one time the store takes true, InfluxDB false.
             if aggregate == Aggregate::First && column_type == ColumnType::Bool {
                 return None;
             }
@@ -65,7 +65,7 @@ impl PushDown {
         aggregate::PushDown::of(aggregates).map(Self)
     }
 
-    /// Whether a query has the memory for the states of a group, whose windows may be far more than those with rows.
+    /// Whether a query has the memory for a group's slots: there may be far more windows than windows with rows.
     pub fn fits(&self, windows: &Windows, memory: &QueryMemory) -> bool {
         self.0.fits(windows, memory)
     }
@@ -75,7 +75,7 @@ impl PushDown {
         self.0.groups_at_once(windows, memory)
     }
 
-    /// Computes the calls of some groups: per group, per call.
+    /// Computes the calls of some groups.
     pub async fn compute(
         &self,
         plan: &Plan,
@@ -92,18 +92,19 @@ impl PushDown {
             let all = windows.count();
             let is_enough =
                 |reduction: &Reduction, done: usize| limit_reached(plan, reduction, all, done, needed);
-            let towards = (windows, plan.ascending);
-            let found = self.0.compute_until(&stored, groups, towards, needed, memory, is_enough).await?;
+            let direction = (windows, plan.ascending);
+            let found = self.0.compute_until(&stored, groups, direction, needed, memory, is_enough).await?;
             return Ok(Computed::Groups(found));
         }
         // Windows are shown at their starts.
-        let states = self.0.compute(&stored, groups, windows, plan.groups.windows.is_none(), memory).await?;
-        let whole = if plan.shows_all_windows() { states.whole() } else { None };
-        Ok(whole.map_or_else(|| Computed::Groups(states.groups()), Computed::Whole))
+        let computed =
+            self.0.compute(&stored, groups, windows, plan.groups.windows.is_none(), memory).await?;
+        let whole = if plan.shows_all_windows() { computed.whole() } else { None };
+        Ok(whole.map_or_else(|| Computed::Groups(computed.groups()), Computed::Whole))
     }
 }
 
-/// Whether windows that were not computed cannot change what a limit lets through.
+/// Whether the windows that were not computed cannot change which windows are within the limit.
 fn limit_reached(plan: &Plan, reduction: &Reduction, all: usize, done: usize, needed: usize) -> bool {
     let Some(first) = (if plan.ascending { reduction.windows.first() } else { reduction.windows.last() })
     else {

@@ -1,11 +1,11 @@
-//! Stored rows as they are, in order of time; or what functions of consecutive rows make of them.
+//! Stored rows in order of time, or the results of functions of consecutive rows.
 
 use super::calls::merge;
 use super::group::{Group, Inputs};
 use super::limit::Limit;
 use super::measurement::MeasurementRows;
-use super::ordered::OrderedRows;
-use super::rows::{ReadColumns, Rows};
+use super::ordered_rows::OrderedRows;
+use super::row_batch::{Projection, RowBatch};
 use super::transform::{Pipeline, Series};
 use crate::plan::{CallPlan, Distinct, Plan};
 use nyala_core::Result;
@@ -18,33 +18,34 @@ const ROWS_AT_ONCE: usize = 1 << 20;
 /// The rows of one group, cut to offset and limit.
 pub struct RawGroup {
     rows: OrderedRows,
-    shown: Shown,
+    output: Output,
 }
 
-/// What is shown of rows.
-enum Shown {
-    /// What they hold.
-    Themselves(Vec<Limit>),
-    /// What follows from them, call by call.
+/// What is shown of the rows of a group.
+enum Output {
+    /// The rows themselves.
+    Rows(Vec<Limit>),
+    /// The results of functions of consecutive rows.
     Calls { calls: Vec<FollowedCall>, ascending: bool, finished: bool },
 }
 
-/// A call whose every row is a point.
+/// A call that takes each row as a point.
 struct FollowedCall {
     /// The column of its argument.
     argument: usize,
     plan: CallPlan,
     pipeline: Pipeline,
-    /// Points at the time of the last row: another call may yet have one there.
+    /// Points at the time of the last row. They are held back, because another call may yet give one at that time.
     held: Series,
-    /// Points that are still to be left out.
+    /// How many points are still to be skipped.
     offset: usize,
-    /// Points that are still to be shown.
+    /// How many points are still to be shown.
     limit: usize,
 }
 
-fn wanted(plan: &Plan) -> ReadColumns {
-    ReadColumns { references: plan.references.clone(), shown: plan.references.len(), tags_by_series: true }
+/// What is read of rows that are shown as they are.
+fn projection(plan: &Plan) -> Projection {
+    Projection { references: plan.references.clone(), shown: plan.references.len(), tags_by_series: true }
 }
 
 impl RawGroup {
@@ -55,16 +56,16 @@ impl RawGroup {
             needed => needed,
         };
         if plan.calls.is_empty() {
-            let rows = OrderedRows::open(plan, inputs, group, wanted(plan), needed, memory).await?;
+            let rows = OrderedRows::open(plan, inputs, group, projection(plan), needed, memory).await?;
             let limit =
                 || Limit::new(plan.rows.offset, plan.rows.limit, plan.references.len(), plan.groups.row_tags);
-            // InfluxDB's limits of rows that tags tell apart are applied twice, which shows.
+            // InfluxDB applies limits twice to rows that are distinguished by tags, and that changes the answer.
             let limits = (0..if plan.groups.row_tags > 0 { 2 } else { 1 }).map(|_| limit()).collect();
-            return Ok(Self { rows, shown: Shown::Themselves(limits) });
+            return Ok(Self { rows, output: Output::Rows(limits) });
         }
         let mut references = Distinct::default();
         let call = |call: &CallPlan| FollowedCall {
-            argument: references.place(call.argument.clone()),
+            argument: references.position(call.argument.clone()),
             plan: call.clone(),
             pipeline: Pipeline::new(plan, call, memory),
             held: Series::empty(),
@@ -73,18 +74,18 @@ impl RawGroup {
         };
         let calls = plan.calls.iter().map(call).collect();
         let references = references.into_list();
-        let wanted = ReadColumns { shown: references.len(), references, tags_by_series: false };
-        let rows = OrderedRows::open(plan, inputs, group, wanted, needed, memory).await?;
-        Ok(Self { rows, shown: Shown::Calls { calls, ascending: plan.ascending, finished: false } })
+        let projection = Projection { shown: references.len(), references, tags_by_series: false };
+        let rows = OrderedRows::open(plan, inputs, group, projection, needed, memory).await?;
+        Ok(Self { rows, output: Output::Calls { calls, ascending: plan.ascending, finished: false } })
     }
 
-    /// Reads the first rows of all groups with one scan, where that is possible: a limit, and each group
-    /// one series of one measurement. The rows of all groups, and which are whose.
+    /// Reads the first rows of all groups with one scan, if that is possible: there is a limit, and each group is one series
+    /// of one measurement. Gives the rows of all groups, and the span of each group.
     pub async fn open_all(
         plan: &Plan,
         inputs: &Inputs,
         memory: &QueryMemory,
-    ) -> Result<Option<(Rows, Vec<Range<usize>>)>> {
+    ) -> Result<Option<(RowBatch, Vec<Range<usize>>)>> {
         let (Some(rows), 1.., 0, true) =
             (inputs.only_measurement(), plan.rows.limit, plan.groups.row_tags, plan.calls.is_empty())
         else {
@@ -96,7 +97,7 @@ impl RawGroup {
         if members.len() < 2 || !single || members.len().saturating_mul(per_series) > ROWS_AT_ONCE {
             return Ok(None);
         }
-        // Rows are in the answer's frames, too, before they are sent. What is too much at once goes group by group.
+        // Rows are also in the answer's frames before they are sent. What is too large for one scan is read group by group.
         let bytes = 2 * members.len() * per_series * (8 + 16 * plan.references.len());
         if memory.charge(bytes).is_err() {
             return Ok(None);
@@ -105,9 +106,9 @@ impl RawGroup {
     }
 
     /// The next rows, or `None` at the end.
-    pub async fn next(&mut self) -> Result<Option<Rows>> {
-        match &mut self.shown {
-            Shown::Themselves(limits) => {
+    pub async fn next(&mut self) -> Result<Option<RowBatch>> {
+        match &mut self.output {
+            Output::Rows(limits) => {
                 while !limits.iter().any(Limit::is_reached) {
                     let Some(rows) = self.rows.next().await? else { return Ok(None) };
                     let cut = limits.iter_mut().try_fold(rows, |rows, limit| limit.cut(rows));
@@ -117,7 +118,7 @@ impl RawGroup {
                 }
                 Ok(None)
             }
-            Shown::Calls { calls, ascending, finished } => {
+            Output::Calls { calls, ascending, finished } => {
                 while !*finished && calls.iter().any(|call| call.limit > 0) {
                     let rows = self.rows.next().await?;
                     *finished = rows.is_none();
@@ -132,7 +133,7 @@ impl RawGroup {
                         points.iter().map(|points| (&*points.times_ns, &points.values)).collect();
                     let (times_ns, columns) = merge(&points, *ascending);
                     if !times_ns.is_empty() {
-                        return Ok(Some(Rows { times_ns: times_ns.into(), columns }));
+                        return Ok(Some(RowBatch { times_ns: times_ns.into(), columns }));
                     }
                 }
                 Ok(None)
@@ -142,9 +143,9 @@ impl RawGroup {
 }
 
 impl FollowedCall {
-    /// The points to show after some rows, or after all of them. Where there are other calls, those at the time of
-    /// the last row are held back.
-    async fn next(&mut self, rows: Option<&Rows>, single: bool) -> Result<Series> {
+    /// The points to show after a batch of rows, or after the last one. If there are other calls, points at the time of the
+    /// last row are held back.
+    async fn next(&mut self, rows: Option<&RowBatch>, single: bool) -> Result<Series> {
         let held = std::mem::replace(&mut self.held, Series::empty());
         let mut points = match rows {
             None => held.followed_by(self.pipeline.finish().await?),
@@ -167,11 +168,11 @@ impl FollowedCall {
             self.held = points.slice(rest, at_last);
             points = points.slice(0, rest);
         }
-        let left_out = self.offset.min(points.times_ns.len());
-        let shown = self.limit.min(points.times_ns.len() - left_out);
-        self.offset -= left_out;
+        let skipped = self.offset.min(points.times_ns.len());
+        let shown = self.limit.min(points.times_ns.len() - skipped);
+        self.offset -= skipped;
         self.limit -= shown;
-        Ok(points.slice(left_out, shown))
+        Ok(points.slice(skipped, shown))
     }
 }
 
@@ -180,8 +181,8 @@ async fn first_rows(
     rows: &MeasurementRows,
     members: &[usize],
     per_series: usize,
-) -> Result<(Rows, Vec<Range<usize>>)> {
-    let (rows, mut spans) = rows.read_limited(members, &wanted(plan), plan.ascending, per_series).await?;
+) -> Result<(RowBatch, Vec<Range<usize>>)> {
+    let (rows, mut spans) = rows.read_limited(members, &projection(plan), plan.ascending, per_series).await?;
     spans.iter_mut().for_each(|span| span.start = (span.start + plan.rows.offset).min(span.end));
     Ok((rows, spans))
 }

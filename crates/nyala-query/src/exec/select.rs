@@ -1,37 +1,38 @@
-//! Executing a SELECT: the result series, one after the other.
+//! Executes a SELECT: gives the result series one after the other.
 
 use super::aggregate::GroupRows;
 use super::calls::merge_calls;
-use super::fill::{Filler, shown_instead};
+use super::fill::{Filler, placeholder};
 use super::group::{Input, Inputs};
 use super::inner;
 use super::measurement::MeasurementRows;
 use super::points::starts_of;
 use super::push_down::{Computed, PushDown};
 use super::raw::RawGroup;
-use crate::plan::{Fill, MINIMUM_TIME_NS, MeasurementPlan, Plan, PlanSource};
+use super::windows::windows_of;
+use crate::plan::{Fill, MeasurementPlan, Plan, PlanSource};
 use arrow_array::Float64Array;
 use arrow_buffer::ScalarBuffer;
 use nyala_core::store::{SnapshotRef, Windows};
-use nyala_core::{Result, TimeRange, before_long_work};
+use nyala_core::{Result, before_long_work};
 use nyala_exec::window::WINDOWS_MAX;
-use nyala_exec::{Column, Frame, FrameStream, GroupTags, QueryMemory, Sheet, WindowRule};
+use nyala_exec::{Column, Frame, FrameStream, GroupTags, QueryMemory, Sheet};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// The most series of a measurement in which a condition is looked up in place.
+/// Above this many series of a measurement, looking up a condition counts as long work.
 const LIGHT_SERIES: usize = 20_000;
-/// The most groups of a query that is answered in place.
+/// Above this many groups, a query counts as long work.
 const LIGHT_GROUPS: usize = 64;
 
 /// The result of a SELECT as a stream of frames.
 pub struct SelectStream {
     plan: Arc<Plan>,
     memory: QueryMemory,
-    /// Measurements not yet begun.
+    /// Measurements that have not begun.
     waiting: VecDeque<Inputs>,
     current: Option<Current>,
     time_column: Arc<str>,
@@ -39,12 +40,12 @@ pub struct SelectStream {
     reference_names: Arc<[String]>,
 }
 
-/// The measurement at hand.
+/// The measurement that is being read.
 struct Current {
     inputs: Inputs,
     /// The next group to begin.
     next: usize,
-    /// How aggregates of it are pushed down, and the windows they are computed for.
+    /// The windows, and how its aggregates are pushed down, if they are.
     windows: Option<(Windows, Option<PushDown>)>,
     /// Computed frames.
     ready: VecDeque<Frame>,
@@ -53,7 +54,7 @@ struct Current {
 }
 
 impl SelectStream {
-    /// What may be meant otherwise than it is written.
+    /// A warning, if the query probably means something else than it says.
     pub fn hint(&self) -> Option<&str> {
         self.plan.outputs.hint.as_deref()
     }
@@ -93,7 +94,10 @@ impl SelectStream {
                     }
                 };
             let waiting = match reducible {
-                Some(inner) => inner::reduce(&plan, inner, snapshot, &memory).await?,
+                Some(inner) => {
+                    let frames = Self::open(Arc::new(inner.clone()), snapshot, memory.clone()).await?;
+                    inner::reduce(&plan, inner, frames, &memory).await?
+                }
                 None => Inputs::by_name(&plan, inputs),
             };
             if waiting.iter().map(|inputs| inputs.groups.len()).sum::<usize>() > LIGHT_GROUPS {
@@ -127,7 +131,7 @@ impl SelectStream {
         }
     }
 
-    /// The next frame and those that are computed with it; none at the end.
+    /// The next frame and those that were computed with it; empty at the end.
     pub async fn next_list(&mut self) -> Result<Vec<Frame>> {
         let mut list: Vec<Frame> = self.next().await?.into_iter().collect();
         if let Some(current) = &mut self.current {
@@ -153,7 +157,7 @@ impl SelectStream {
                     let groups: Vec<_> =
                         spans.into_iter().enumerate().filter(|(_, span)| !span.is_empty()).collect();
                     if !groups.is_empty() {
-                        self.show_together(rows.times_ns, &rows.columns, groups)?;
+                        self.push_frames(rows.times_ns, &rows.columns, groups)?;
                     }
                     continue;
                 }
@@ -206,7 +210,7 @@ impl SelectStream {
             let first = current.next;
             let reductions = match (push_down, current.inputs.only_measurement()) {
                 (Some(push_down), Some(rows)) => {
-                    // Groups stand in the order of the answer, the groups of the rows in rising order.
+                    // The groups here are in the order of the answer; the store's are in rising order.
                     let count = push_down
                         .groups_at_once(windows, &self.memory)
                         .min(current.inputs.groups.len() - first);
@@ -226,7 +230,7 @@ impl SelectStream {
                             let span = |member: usize| (member - lowest) * rows..(member - lowest + 1) * rows;
                             let groups = (first..).zip(members.into_iter().map(span)).collect();
                             let times_ns = starts.repeat(highest + 1 - lowest);
-                            self.show_together(times_ns.into(), &columns, groups)?;
+                            self.push_frames(times_ns.into(), &columns, groups)?;
                             continue;
                         }
                     };
@@ -270,8 +274,8 @@ impl SelectStream {
         }
     }
 
-    /// Makes ready the frames of groups, by number, whose rows are spans of the same columns.
-    fn show_together(
+    /// Adds frames of groups whose rows are spans of the same columns to `ready`.
+    fn push_frames(
         &mut self,
         times_ns: ScalarBuffer<i64>,
         columns: &[Column],
@@ -283,7 +287,7 @@ impl SelectStream {
         for (group, span) in groups {
             let tags = &inputs.groups[group].tags;
             frames.push(match frames.last() {
-                // What stands for a missing value may be the group's value before.
+                // A missing value is filled with the group's previous value.
                 _ if fill == Fill::Previous => {
                     let columns: Vec<Column> =
                         columns.iter().map(|column| column.slice(span.start, span.len())).collect();
@@ -324,7 +328,7 @@ impl SelectStream {
             reference_names: self.reference_names.clone(),
             times_ns,
             columns,
-            instead: shown_instead(self.plan.fill),
+            instead: placeholder(self.plan.fill),
         };
         Ok(Frame::of(tags.clone(), sheet))
     }
@@ -368,49 +372,4 @@ async fn collect(plan: &Plan, snapshot: SnapshotRef, memory: &QueryMemory) -> Re
         frames.push(frame);
     }
     Ok(frames)
-}
-
-/// The windows of a plan; `None` when there cannot be any point in them.
-async fn windows_of(plan: &Plan, inputs: &Inputs) -> Result<Option<Windows>> {
-    let Some(rule) = plan.groups.windows else { return Ok(Some(Windows::single(plan.time_range()))) };
-    let mut bounds: Option<TimeRange> = None;
-    for input in &inputs.inputs {
-        if let Some(here) = input.time_bounds().await? {
-            bounds = Some(match bounds {
-                None => here,
-                Some(all) => TimeRange::new(all.start_ns.min(here.start_ns), all.end_ns.max(here.end_ns)),
-            });
-        }
-    }
-    let Some(bounds) = bounds else { return Ok(None) };
-    let of_inner_rows = inputs.only_measurement().is_none();
-    let first_ns = match plan.times.first_ns {
-        MINIMUM_TIME_NS => bounds.start_ns,
-        // Windows of an inner query that begin before the range have their times there.
-        first_ns if of_inner_rows && plan.fill == Fill::None => first_ns.min(bounds.start_ns),
-        first_ns => first_ns,
-    };
-    // Without fill the windows after the last point need not be looked at.
-    let last_ns =
-        if plan.fill == Fill::None { plan.times.last_ns.min(bounds.end_ns) } else { plan.times.last_ns };
-    windows_between(plan, rule, first_ns, last_ns)
-}
-
-/// The windows of a plan between two times; `None` when there are none.
-pub fn windows_between(
-    plan: &Plan,
-    rule: WindowRule,
-    first_ns: i64,
-    last_ns: i64,
-) -> Result<Option<Windows>> {
-    if last_ns < first_ns {
-        return Ok(None);
-    }
-    let windows = rule.windows(first_ns, last_ns)?;
-    // Empty windows are shown, unless a limit comes before them.
-    let shown = plan.windows_needed().unwrap_or(usize::MAX).min(windows.count());
-    if shown > WINDOWS_MAX && plan.fill != Fill::None {
-        return Err(WindowRule::too_many());
-    }
-    Ok(Some(windows))
 }

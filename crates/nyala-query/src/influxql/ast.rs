@@ -34,7 +34,7 @@ pub struct Select {
 }
 
 impl Select {
-    /// Whether rows come out in the order of rising time.
+    /// Whether rows are in the order of rising time.
     pub fn is_ascending(&self) -> bool {
         self.order.as_ref().is_none_or(|order| order.ascending)
     }
@@ -52,14 +52,14 @@ impl Select {
         })
     }
 
-    /// Whether `*` or a regular expression stands among the fields, arguments included.
+    /// Whether the fields or their arguments contain `*` or a regular expression.
     pub fn has_field_wildcard(&self) -> bool {
         self.fields
             .iter()
             .any(|field| field.expr.any(|expr| matches!(expr, Expr::Wildcard(_) | Expr::Regex(_))))
     }
 
-    /// Whether `*` or a regular expression stands among the dimensions.
+    /// Whether the dimensions contain `*` or a regular expression.
     pub fn has_dimension_wildcard(&self) -> bool {
         self.dimensions.iter().any(|dimension| matches!(dimension, Expr::Wildcard(_) | Expr::Regex(_)))
     }
@@ -150,7 +150,7 @@ pub struct Target {
     pub measurement: Measurement,
 }
 
-/// What stands in windows that have no rows.
+/// What is shown for windows that have no rows.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub enum Fill {
     /// `fill(null)`, the default.

@@ -1,7 +1,7 @@
-//! The WHERE clause in two parts: bounds on time, and the rest.
+//! Splits the WHERE clause into bounds on time, and the rest.
 //!
-//! Comparisons of `time` are taken out wherever they stand and all apply together, under OR too; that is what
-//! InfluxDB does, whatever the text seems to say. The rest is folded.
+//! As in InfluxDB, comparisons of `time` are taken out of any part of the clause, and all apply together, even under OR.
+//! Constants in the rest are folded.
 
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ pub struct TimeRange {
 }
 
 impl TimeRange {
-    /// What lies in both ranges.
+    /// The times in both ranges.
     pub fn intersect(self, other: TimeRange) -> TimeRange {
         TimeRange {
             minimum: self.minimum.max(other.minimum),
@@ -32,16 +32,16 @@ impl TimeRange {
     }
 }
 
-/// A WHERE clause taken apart.
+/// The two parts of a WHERE clause.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct SplitCondition {
     /// The bounds on time.
     pub range: TimeRange,
-    /// What else must hold.
+    /// The rest of the condition.
     pub condition: Option<Expr>,
 }
 
-/// Takes a WHERE clause apart. Times that name no offset are local to `zone`.
+/// Splits a WHERE clause. Times without an offset are local to `zone`.
 pub fn split_condition(
     condition: &Expr,
     now_ns: i64,
@@ -50,8 +50,8 @@ pub fn split_condition(
     split_in(condition, &Context { now_ns: Some(now_ns), zone, ..Context::default() })
 }
 
-/// Takes the WHERE clause of a deletion apart. A bound beyond all times stays there rather than come out at their other
-/// end, so that it deletes nothing, or what it says; where constants overflow on the way to it, it is refused.
+/// Splits the WHERE clause of a deletion. A bound beyond the range of times does not wrap around to the other end, so that
+/// the deletion deletes nothing more than it says. If constants overflow in a bound, the deletion is refused.
 pub fn split_deletion(condition: &Expr, now_ns: i64) -> Result<SplitCondition, SemanticError> {
     let overflow = Overflow::Refused;
     split_in(condition, &Context { now_ns: Some(now_ns), overflow, ..Context::default() })
@@ -63,11 +63,11 @@ fn split_in(condition: &Expr, context: &Context) -> Result<SplitCondition, Seman
         Expr::Paren(inner) => *inner,
         rest => rest,
     });
-    // A condition that always holds is none.
+    // A condition that always holds is no condition.
     Ok(SplitCondition { range, condition: condition.filter(|rest| *rest != Expr::Boolean(true)) })
 }
 
-/// What is left of a condition, and the bounds on time in it.
+/// The rest of a condition, and the bounds on time in it.
 type Split<'a> = (Option<Cow<'a, Expr>>, TimeRange);
 
 pub(super) fn split<'a>(condition: &'a Expr, context: &Context) -> Result<Split<'a>, SemanticError> {
@@ -109,7 +109,7 @@ pub(super) fn split<'a>(condition: &'a Expr, context: &Context) -> Result<Split<
     }
 }
 
-/// A comparison with `time`, turned so that `time` stands on its left.
+/// A comparison with `time`, with `time` on its left side.
 fn time_comparison(binary: &Binary) -> Option<(BinaryOperator, &Expr)> {
     match (&binary.lhs, &binary.rhs) {
         (Expr::VarRef(left), bound) if left.is_time() => Some((binary.op, bound)),
@@ -153,7 +153,7 @@ fn time_range(op: BinaryOperator, bound: &Expr, context: &Context) -> Result<Tim
     };
     let wraps = context.overflow == Overflow::Wraps;
     let (minimum, maximum) = match op {
-        // As in InfluxDB, what is beyond all times comes out at their other end.
+        // As in InfluxDB, a time beyond the range wraps around to the other end.
         BinaryOperator::Greater if wraps => (Some(unix_ns.wrapping_add(1)), None),
         BinaryOperator::Less if wraps => (None, Some(unix_ns.wrapping_sub(1))),
         BinaryOperator::Greater => (Some(unix_ns.saturating_add(1)), None),
@@ -166,7 +166,7 @@ fn time_range(op: BinaryOperator, bound: &Expr, context: &Context) -> Result<Tim
     Ok(TimeRange { minimum, maximum })
 }
 
-/// Whether a bound is none only because overflows are refused.
+/// Whether an overflow is the reason why this is no bound.
 fn overflows(bound: &Expr, context: &Context) -> bool {
     let wrapping = Context { overflow: Overflow::Wraps, ..*context };
     context.overflow == Overflow::Refused && !matches!(&*reduce(bound, &wrapping), Expr::Binary(_))
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn deletions_end_where_time_does() {
+    fn deletions_do_not_wrap_around_at_the_ends_of_time() {
         for (text, minimum, maximum) in [
             ("time > 9223372036854775807", Some(i64::MAX), None),
             ("time > 9223372036854775806", Some(i64::MAX), None),

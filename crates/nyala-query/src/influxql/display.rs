@@ -1,7 +1,7 @@
 //! Canonical text: what `SHOW CONTINUOUS QUERIES`, `SHOW QUERIES` and error messages print.
 //!
-//! It is InfluxDB's, save where that would not parse back to the same thing: numbers that three decimals do not hold
-//! keep all their digits, and names that need quotes get them everywhere.
+//! It is the text that InfluxDB prints, unless that would not parse to the same statement: numbers that need more than three
+//! decimals keep all their digits, and names that need quotes always get them.
 
 use std::fmt::{Display, Formatter, Result};
 
@@ -100,7 +100,7 @@ impl Display for Field {
     }
 }
 
-/// Database and retention policy, as far as they are named, with the point that ends them.
+/// The database and retention policy, if they are named, with a dot after them.
 fn write_place(f: &mut Formatter<'_>, measurement: &Measurement) -> Result {
     if let Some(database) = &measurement.database {
         write!(f, "{}.", Identifier(database))?;

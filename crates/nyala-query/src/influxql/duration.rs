@@ -43,8 +43,8 @@ pub fn parse_duration(text: &str) -> Result<i64, String> {
         // Bounded by the length of the text, far from where i128 would overflow.
         total += i128::from(count) * i128::from(*scale);
     }
-    // InfluxDB computes in 64 bits and notices an overflow only where the sum wraps to a negative number; here
-    // every overflow is refused with the same words.
+    // InfluxDB computes in 64 bits and notices an overflow only if the sum wraps to a negative number. Here every
+    // overflow is refused with the same message.
     match i64::try_from(total) {
         Ok(nanoseconds) if negative => Ok(-nanoseconds),
         Ok(nanoseconds) => Ok(nanoseconds),

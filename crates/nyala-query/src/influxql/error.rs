@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A place in the text of a query, both counted from one. Characters are Unicode scalar values, not bytes.
+/// A position in the text of a query: line and character, both counted from one. Characters are Unicode scalar values, not bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     /// The line.
@@ -11,8 +11,7 @@ pub struct Position {
     pub character: usize,
 }
 
-/// Why a text is not InfluxQL. `Display` gives InfluxDB's message, without the `error parsing query: ` that the
-/// HTTP answer puts in front of it.
+/// A syntax error. `Display` gives InfluxDB's message, without the prefix `error parsing query: ` of the HTTP answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
     message: String,
@@ -32,7 +31,7 @@ impl ParseError {
         ParseError::at(format!("found {found}, expected {}", expected.join(", ")), position)
     }
 
-    /// Where in the text, when the error belongs to one place.
+    /// The position in the text, if the error has one.
     pub fn position(&self) -> Option<Position> {
         self.position
     }
@@ -55,7 +54,7 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// Why a statement that parses cannot be executed: the text a statement's result carries in `error`.
+/// The reason why a parsed statement cannot be executed: the text of `error` in the statement's result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SemanticError(String);
 

@@ -73,7 +73,7 @@ impl BinaryOperator {
         }
     }
 
-    /// How tightly the operator binds: 1 (OR) to 5 (multiplication). All are left-associative.
+    /// The precedence: 1 (OR) to 5 (multiplication). All operators are left-associative.
     pub fn precedence(self) -> u8 {
         match self {
             BinaryOperator::Or => 1,
@@ -130,7 +130,7 @@ impl DataType {
     }
 }
 
-/// What a `*` stands for.
+/// What a `*` includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wildcard {
     /// `*`: fields and tags.
@@ -228,7 +228,7 @@ impl Expr {
         Expr::VarRef(VarRef { name: name.into(), data_type: None })
     }
 
-    /// Whether this is a value rather than something to be computed.
+    /// Whether this is a literal value.
     pub fn is_literal(&self) -> bool {
         matches!(
             self,
@@ -244,7 +244,7 @@ impl Expr {
         )
     }
 
-    /// Calls `visit` on this expression and, where it answers true, on the operands, in the order of the text.
+    /// Calls `visit` on this expression and, if it returns true, on the operands, in the order of the text.
     pub fn walk<'a>(&'a self, visit: &mut impl FnMut(&'a Expr) -> bool) {
         if !visit(self) {
             return;

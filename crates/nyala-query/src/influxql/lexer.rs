@@ -1,9 +1,8 @@
-//! Text into tokens.
+//! Splits text into tokens.
 //!
-//! The places that error messages name are part of what clients see, so the lexer reports the offsets InfluxDB
-//! reports, oddities included: a string is said to start at the character before its quote, and the end of the text
-//! lies one character further on once something has already run into it. White space and comments are tokens, since
-//! the grammar allows them in some places only.
+//! Clients see the positions in error messages, so the lexer reports the same offsets as InfluxDB, even odd ones: a string
+//! starts at the character before its quote, and the end of the text is one character further once a token has run into
+//! it. White space and comments are tokens, because the grammar allows them only in some positions.
 
 use std::borrow::Cow;
 
@@ -16,14 +15,14 @@ pub(crate) struct Token<'a> {
     pub(crate) kind: Kind,
     /// Where it starts, in bytes; past the end of the text at its end.
     pub(crate) offset: usize,
-    /// That of identifiers and literals, without quotes; of others it is empty.
+    /// The text of identifiers and literals, without quotes; empty for other tokens.
     raw: &'a str,
     escapes: Escapes,
-    /// Whether error messages put a `$` in front.
+    /// Whether error messages write a `$` before it.
     dollar: bool,
 }
 
-/// How a token's text differs from what was written.
+/// How the text of a token differs from the query's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Escapes {
     None,
@@ -55,7 +54,7 @@ impl<'a> Token<'a> {
         self.raw
     }
 
-    /// How error messages name the token.
+    /// The token's name in error messages.
     pub(crate) fn found(&self) -> Cow<'a, str> {
         match self.dollar {
             true => format!("${}", self.text()).into(),
@@ -72,7 +71,7 @@ fn unescape(text: &str) -> String {
         plain.push(match character {
             '\\' => match characters.next() {
                 Some('n') => '\n',
-                // The lexer has let nothing else through.
+                // The lexer produces nothing else.
                 escaped => escaped.unwrap_or('\\'),
             },
             _ => character,
@@ -84,7 +83,7 @@ fn unescape(text: &str) -> String {
 pub(crate) struct Lexer<'a> {
     text: &'a str,
     at: usize,
-    /// Something has read past the end.
+    /// Whether a token has read past the end.
     ended: bool,
 }
 
@@ -142,7 +141,7 @@ impl<'a> Lexer<'a> {
         self.text.as_bytes()[from..].iter().take_while(|byte| test(**byte)).count()
     }
 
-    /// Where the character before `self.at` starts; InfluxDB's idea of where strings do.
+    /// The start of the character before `self.at`, where strings start for InfluxDB.
     fn previous_offset(&self) -> usize {
         let before = &self.text[..self.at];
         before.char_indices().next_back().map_or(
@@ -329,7 +328,7 @@ impl<'a> Lexer<'a> {
         Token::new(kind, offset, &self.text[offset..self.at])
     }
 
-    /// A regular expression between slashes; only the parser knows where one can stand.
+    /// A regular expression between slashes; only the parser knows where one is allowed.
     pub(crate) fn scan_regex(&mut self) -> Token<'a> {
         let offset = self.previous_offset();
         let mut end = self.at + 1;

@@ -1,4 +1,4 @@
-//! Mathematical functions: which there are, and their value for constants.
+//! The mathematical functions, and their values for constants.
 
 use std::borrow::Cow;
 
@@ -10,9 +10,9 @@ pub fn is_math_function(name: &str) -> bool {
     MathFunction::named(name).is_some()
 }
 
-/// The value of a function of constants: nil for what is no number, `None` for what is no such function.
+/// The value of a function of constants: nil if the result is NaN, `None` if there is no such function.
 ///
-/// Also nil for an unsigned result, which only numbers above the greatest signed one give: so does InfluxDB.
+/// As in InfluxDB, an unsigned result is nil too; only numbers above the greatest signed integer give one.
 pub(super) fn call(name: &str, args: &[Cow<'_, Expr>]) -> Option<Expr> {
     let function = MathFunction::named(name)?;
     let number = |expr: &Expr| match expr {

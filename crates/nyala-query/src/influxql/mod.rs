@@ -1,11 +1,10 @@
 //! InfluxQL, the language of InfluxDB 1.8: text to statements and back.
 //!
-//! `lexer` → `parser` → [`Statement`] (`ast`, `expr`, `statement`) → `display`. A SELECT then goes through
-//! [`compile`], and its WHERE clause through [`split_condition`], which takes the bounds on time out of it and folds what
-//! is constant ([`reduce`]).
+//! `lexer` → `parser` → [`Statement`] (`ast`, `expr`, `statement`) → `display`. [`compile`] then checks a SELECT, and
+//! [`split_condition`] separates the bounds on time from its WHERE clause and folds constants ([`reduce`]).
 //!
-//! Words, places and even oddities of error messages are InfluxDB's, since clients show and match them. Beyond the
-//! grammar of 1.8 the `FUTURE LIMIT` and `PAST LIMIT` of 1.12 are understood. Input is bounded: [`MAXIMUM_LENGTH`],
+//! Texts, positions and even oddities of error messages are InfluxDB's, because clients show and match them. Beyond the
+//! grammar of 1.8 it supports `FUTURE LIMIT` and `PAST LIMIT` of 1.12. Input is limited: [`MAXIMUM_LENGTH`],
 //! [`MAXIMUM_DEPTH`], [`MAXIMUM_SUBQUERIES`].
 
 mod ast;
@@ -48,7 +47,7 @@ pub use validate::{Compiled, compile};
 
 use parser::Parser;
 
-/// The longest text that is parsed, in bytes. What it is parsed into may take sixty times as much memory.
+/// The longest text that is parsed, in bytes. The statements may take sixty times as much memory.
 pub const MAXIMUM_LENGTH: usize = 2 << 20;
 
 /// How deep an expression may be nested, so that recursion over it cannot exhaust a stack. Chains of AND and OR
@@ -58,12 +57,12 @@ pub const MAXIMUM_DEPTH: usize = 200;
 /// How many subqueries may enclose each other.
 pub const MAXIMUM_SUBQUERIES: usize = 20;
 
-/// Parses statements separated by semicolons. Nothing at all is no error here.
+/// Parses statements separated by semicolons. An empty text is no error here.
 pub fn parse_query(text: &str, params: &Params) -> Result<Vec<Statement>, ParseError> {
     Ok(parse_query_and_regexes(text, params)?.0)
 }
 
-/// The same with the regular expressions in the statements, so that it can be asked what memory they take.
+/// The same, with the regular expressions in the statements, so that callers can charge their memory.
 pub fn parse_query_and_regexes(
     text: &str,
     params: &Params,

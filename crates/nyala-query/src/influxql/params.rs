@@ -12,8 +12,8 @@ use super::token::Kind;
 #[derive(Clone, Debug, Default)]
 pub struct Params(HashMap<String, Param>);
 
-/// What a parameter is replaced by. A value that cannot be bound is only an error where it is used; the token stays
-/// a bound parameter then, and its text says why.
+/// The replacement of a parameter. A value that cannot be bound is an error only if it is used: then the token stays a
+/// bound parameter, and its text says why.
 #[derive(Clone, Debug)]
 pub(crate) struct Param {
     pub(crate) kind: Kind,
@@ -23,7 +23,7 @@ pub(crate) struct Param {
 impl Params {
     /// Reads the JSON object that the `params` argument of a query holds. The error is what InfluxDB answers.
     pub fn from_json(json: &str) -> Result<Params, String> {
-        // Like InfluxDB, reads one value and does not look at what follows it.
+        // As in InfluxDB, one value is read, and text after it is ignored.
         let mut reader = serde_json::Deserializer::from_str(json);
         let values = Option::<HashMap<String, Box<RawValue>>>::deserialize(&mut reader)
             .map_err(|error| format!("error parsing query parameters: {}", json_error(json, &error)))?;
@@ -47,7 +47,7 @@ impl Params {
     }
 }
 
-/// A number with a point is a float, any other an integer; if it is neither, Go's error.
+/// A number with a decimal point is a float, any other an integer; if it is neither, this is Go's error.
 fn check_number(text: &str) -> Result<(), String> {
     if !text.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
         return Ok(());
@@ -66,7 +66,7 @@ fn check_number(text: &str) -> Result<(), String> {
     Err(format!("strconv.ParseInt: parsing \"{text}\": {words}"))
 }
 
-/// What Go's decoder says where serde's found an error.
+/// The error of Go's decoder for an error of serde's.
 fn json_error(json: &str, error: &serde_json::Error) -> String {
     if error.is_eof() {
         return if json.trim().is_empty() { "EOF" } else { "unexpected EOF" }.to_owned();

@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use super::lexer::{is_identifier_part, is_identifier_start};
 use super::token::keyword;
 
-/// Whether `name` only survives a round trip through the parser in double quotes.
+/// Whether the parser reads `name` back only in double quotes.
 pub(crate) fn needs_quotes(name: &str) -> bool {
     let mut characters = name.chars();
     match characters.next() {
@@ -16,7 +16,7 @@ pub(crate) fn needs_quotes(name: &str) -> bool {
     }
 }
 
-/// A name, in double quotes where it must be (an empty one included).
+/// A name, in double quotes if it needs them; an empty name does.
 pub(crate) struct Identifier<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Identifier<'_> {

@@ -1,15 +1,15 @@
 //! Constant folding.
 //!
-//! Values of different kinds meet by InfluxQL's own rules: an integer beside a duration is a time, a string that
-//! reads as a time becomes one where only a time makes sense, a division of integers gives a fraction, a division by
-//! zero gives zero. What the rules do not cover stays an operation.
+//! Values of different kinds are combined by InfluxQL's rules: an integer with a duration is a time, a string that reads as a
+//! time becomes one if only a time makes sense, a division of integers gives a fraction, a division by zero gives zero.
+//! Other operations stay as they are.
 
 use std::borrow::Cow;
 
 use super::expr::{BinaryOperator as Op, Call, Expr};
 use super::time::{TimeLiteral, Zone, looks_like_time, parse_time};
 
-/// What is known when an expression is folded.
+/// What folding depends on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Context {
     /// What `now()` means; without it the call stays.
@@ -18,22 +18,22 @@ pub struct Context {
     pub zone: Option<Zone>,
     /// Whether to call mathematical functions of constants.
     pub mathematics: bool,
-    /// What becomes of integers and durations whose sum or product 64 bits do not hold.
+    /// What happens if the sum or product of integers or durations overflows 64 bits.
     pub overflow: Overflow,
 }
 
-/// What becomes of integers that 64 bits do not hold.
+/// What happens to integers that overflow 64 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overflow {
-    /// They come out at the other end, as in InfluxDB.
+    /// They wrap around, as in InfluxDB.
     #[default]
     Wraps,
-    /// The operation stays one, and bounds of time end where time does: for what deletes.
+    /// The operation is not folded, and bounds on time stop at the ends of time: for deletions.
     Refused,
 }
 
 impl Overflow {
-    /// The value of an operation, given what it is exactly, if 64 bits hold it, and modulo 2⁶⁴.
+    /// The value of an operation, from its exact value (`None` if it overflows 64 bits) and its value modulo 2⁶⁴.
     fn of(self, exact: Option<i64>, wrapped: i64) -> Option<i64> {
         match self {
             Overflow::Wraps => Some(wrapped),
@@ -41,7 +41,7 @@ impl Overflow {
         }
     }
 
-    /// A float without its fraction. One beyond all integers is the least, as InfluxDB's processors have it, or refused.
+    /// A float without its fraction. A float beyond all integers gives the least integer, as on x86-64, or is refused.
     pub fn integer(self, value: f64) -> Option<i64> {
         const BEYOND: f64 = 9_223_372_036_854_775_808.0;
         let is_held = (-BEYOND..BEYOND).contains(&value);
@@ -49,7 +49,7 @@ impl Overflow {
     }
 }
 
-/// Folds what is constant, and takes parentheses off the outside. What there is nothing to fold in is borrowed.
+/// Folds constants and removes the outermost parentheses. An expression without constants to fold is borrowed.
 pub fn reduce<'a>(expr: &'a Expr, context: &Context) -> Cow<'a, Expr> {
     match fold(expr, context) {
         Cow::Borrowed(Expr::Paren(inner)) => Cow::Borrowed(&**inner),
@@ -58,7 +58,7 @@ pub fn reduce<'a>(expr: &'a Expr, context: &Context) -> Cow<'a, Expr> {
     }
 }
 
-/// [`reduce`] that leaves the outermost parentheses on.
+/// [`reduce`] that keeps the outermost parentheses.
 pub(super) fn fold<'a>(expr: &'a Expr, context: &Context) -> Cow<'a, Expr> {
     match expr {
         Expr::Binary(binary) => {
@@ -69,7 +69,7 @@ pub(super) fn fold<'a>(expr: &'a Expr, context: &Context) -> Cow<'a, Expr> {
                         Value::Lhs => lhs,
                         Value::Rhs => rhs,
                         Value::Constant(constant) => Cow::Owned(constant),
-                        // Parentheses may have been taken off an operand.
+                        // An operand may have lost its parentheses.
                         Value::None
                             if std::ptr::eq(*left, &binary.lhs) && std::ptr::eq(*right, &binary.rhs) =>
                         {
@@ -94,7 +94,7 @@ pub(super) fn fold<'a>(expr: &'a Expr, context: &Context) -> Cow<'a, Expr> {
     }
 }
 
-/// Parentheses around something that was folded: only around an operation they say anything.
+/// Parentheses around a folded expression: they matter only around an operation.
 pub(super) fn fold_paren(inner: Cow<'_, Expr>) -> Cow<'_, Expr> {
     match inner.as_ref() {
         Expr::Binary(_) => Cow::Owned(Expr::Paren(Box::new(inner.into_owned()))),
@@ -139,7 +139,7 @@ pub(super) fn fold_binary<'a>(
     }
 }
 
-/// What an operation comes to.
+/// The result of folding an operation.
 enum Value {
     /// The same as its left operand.
     Lhs,
@@ -164,7 +164,7 @@ fn value(op: Op, lhs: &Expr, rhs: &Expr, context: &Context) -> Value {
     }
 }
 
-/// The value of an operation, where both operands are constants that fit together.
+/// The value of an operation, if both operands are constants that can be combined.
 fn constant(op: Op, lhs: &Expr, rhs: &Expr, context: &Context) -> Option<Expr> {
     let (zone, overflow) = (context.zone, context.overflow);
     let time = |text: &str| parse_time(text, zone).map(Expr::Time);
@@ -183,7 +183,7 @@ fn constant(op: Op, lhs: &Expr, rhs: &Expr, context: &Context) -> Option<Expr> {
             }
             _ => compare(op, left, right),
         },
-        // The factor loses its fraction, as in InfluxDB; what would then divide by zero gives zero.
+        // The factor loses its fraction, as in InfluxDB; a division by zero then gives zero.
         (Expr::Duration(left), Expr::Number(right)) => scale(op, *left, overflow.integer(*right)?, overflow),
         (Expr::Duration(left), Expr::Integer(right)) => scale(op, *left, *right, overflow),
         (Expr::Duration(left), Expr::Time(right)) => shift(op, *right, *left).filter(|_| op == Op::Add),

@@ -80,7 +80,7 @@ fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + day_of_era - 719_468
 }
 
-/// Whether a string looks like a date, or a date and more, and must therefore be a time where a time is compared.
+/// Whether a string looks like a date, or a date and more. Then it must be a time if it is compared with a time.
 pub(crate) fn looks_like_time(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.len() >= 10

@@ -1,5 +1,5 @@
-//! The calls of functions among selected columns: which values, how the rows of a window are gathered, and what is
-//! done with the points then.
+//! Calls of functions among selected columns: which values they take, how they gather the rows of a window, and how the
+//! points are transformed.
 
 use super::reference::{Reference, ReferenceKind};
 use super::transformation::Transformation;
@@ -12,23 +12,23 @@ use nyala_exec::{TimeBounds, ValueType};
 /// The functions that gather the rows of a window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Function {
-    /// How many values.
+    /// The number of values.
     Count,
-    /// How many distinct values.
+    /// The number of distinct values.
     CountDistinct,
     /// Their sum.
     Sum,
     /// Their mean.
     Mean,
-    /// The middle one, or the mean of the two in the middle.
+    /// The value in the middle, or the mean of the two in the middle.
     Median,
-    /// The most frequent.
+    /// The most frequent value.
     Mode,
     /// The largest less the smallest.
     Spread,
     /// Their sample standard deviation.
     Stddev,
-    /// Each once.
+    /// Each distinct value once.
     Distinct,
     /// The earliest.
     First,
@@ -38,17 +38,17 @@ pub enum Function {
     Min,
     /// The largest.
     Max,
-    /// The nearest rank of a percentage.
+    /// The value at the nearest rank of a percentage.
     Percentile(f64),
-    /// The largest of them.
+    /// That many of the largest values.
     Top(usize),
-    /// The smallest of them.
+    /// That many of the smallest values.
     Bottom(usize),
-    /// Some of them, by chance.
+    /// Random values.
     Sample {
-        /// How many.
+        /// How many values.
         count: usize,
-        /// What chance begins with.
+        /// The seed of the random numbers.
         seed: u64,
     },
 }
@@ -56,18 +56,18 @@ pub enum Function {
 /// A call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallPlan {
-    /// What gathers the rows of a window; `None`: each row is a point.
+    /// The function that gathers the rows of a window; `None`: each row is a point.
     pub function: Option<Function>,
-    /// The column.
+    /// The column it takes.
     pub argument: Reference,
-    /// The tags by which rows are told apart: of those with the same only the best counts.
-    pub apart: Option<Vec<Reference>>,
-    /// The type of its values, where it has one.
+    /// The tags by which `top` and `bottom` distinguish rows: of rows with the same tags only the best counts.
+    pub distinct_tags: Option<Vec<Reference>>,
+    /// The type of its values, if it has one.
     pub argument_type: Option<ValueType>,
-    /// What is done with the points, the first of these first.
+    /// The transformations of the points, in this order.
     pub transformations: Vec<Transformation>,
-    /// The times that are looked at; they begin earlier than what is asked for, or where times fall end later, where a
-    /// transformation needs a value to begin with.
+    /// The times that are read. If a transformation needs an earlier value, they begin before the query's times, or end
+    /// after them if times fall.
     pub times: TimeBounds,
 }
 
@@ -83,7 +83,7 @@ impl Function {
         matches!(self, Function::Top(_) | Function::Bottom(_) | Function::Sample { .. })
     }
 
-    /// What stores compute too, and what keeps a value or two of a window, however many rows it has.
+    /// The aggregate that stores compute too, which keeps at most two values of a window.
     pub fn aggregate(self) -> Option<Aggregate> {
         Some(match self {
             Function::Count => Aggregate::Count,
@@ -109,14 +109,14 @@ impl Function {
     }
 }
 
-/// What surrounds a call.
+/// What the plan of a call depends on.
 #[derive(Clone, Copy)]
 pub struct CallContext {
     /// Whether some rows come from an inner query.
     pub of_inner_rows: bool,
     /// The width of the windows that rows are grouped by, ns.
     pub interval_ns: Option<i64>,
-    /// What chance begins with.
+    /// The seed of the random numbers.
     pub seed: u64,
 }
 
@@ -133,7 +133,7 @@ pub fn arguments_shown(call: &Call) -> impl Iterator<Item = &VarRef> {
     })
 }
 
-/// How many rows a call asks for with its last argument.
+/// The number of rows in the last argument of a call.
 fn last_count(call: &Call) -> Result<usize> {
     match call.args.last() {
         Some(Expr::Integer(count)) => Ok(usize::try_from(*count).unwrap_or(0)),
@@ -195,8 +195,9 @@ impl CallPlan {
         };
         let mut plan = Self::of_argument(Some(function), argument_of(call)?, context);
         if arguments_shown(call).next().is_some() {
-            // Fields tell nothing apart, but then too only the best counts.
-            plan.apart = Some(arguments_shown(call).map(Reference::of).filter(Reference::is_tag).collect());
+            // Fields distinguish no rows, but still only the best row counts.
+            plan.distinct_tags =
+                Some(arguments_shown(call).map(Reference::of).filter(Reference::is_tag).collect());
         }
         if let Some(value_type) = plan.argument_type.filter(|value_type| !function.accepts(*value_type)) {
             let (function, name) = (&call.name, DataType::of(value_type).as_str());
@@ -210,22 +211,22 @@ impl CallPlan {
     fn of_argument(function: Option<Function>, argument: Reference, context: CallContext) -> Self {
         let argument_type = match argument.kind {
             ReferenceKind::Field(value_type) => Some(value_type),
-            // Tags are text once they are columns of an inner query.
+            // Tags are text in the columns of an inner query.
             ReferenceKind::Tag if context.of_inner_rows => Some(ValueType::String),
             _ => None,
         };
         Self {
             function,
             argument,
-            apart: None,
+            distinct_tags: None,
             argument_type,
             transformations: Vec::new(),
             times: TimeBounds::ALL,
         }
     }
 
-    /// Sets the times that are looked at when some are asked for.
-    pub fn look_at(&mut self, times: TimeBounds, ascending: bool, interval_ns: Option<i64>) {
+    /// Sets the times that are read, for the times of the query.
+    pub fn set_times(&mut self, times: TimeBounds, ascending: bool, interval_ns: Option<i64>) {
         let windows =
             self.transformations.iter().filter(|transformation| transformation.looks_back()).count();
         let extra_ns = interval_ns.unwrap_or(0).saturating_mul(windows as i64);
@@ -237,7 +238,7 @@ impl CallPlan {
         self.transformations.is_empty() && self.function.is_some_and(Function::is_selector)
     }
 
-    /// The type of what is gathered.
+    /// The type of the gathered values.
     pub fn gathered_type(&self) -> Option<ValueType> {
         match self.function {
             Some(Function::Count | Function::CountDistinct) => Some(ValueType::Integer),
@@ -252,7 +253,7 @@ impl CallPlan {
         self.transformations.iter().fold(gathered, |input, transformation| transformation.output(input))
     }
 
-    /// What InfluxDB calls the source of values of a type.
+    /// InfluxDB's name for the source of values of a type.
     fn iterator(&self, value_type: ValueType) -> String {
         let name = DataType::of(value_type).as_str();
         match self.function {
@@ -266,7 +267,7 @@ impl CallPlan {
     }
 }
 
-/// A time range that begins, or where times fall ends, earlier; bounds that are not there stay so.
+/// A time range that begins earlier, or ends later if times fall. Missing bounds stay missing.
 pub fn extended(times: TimeBounds, extra_ns: i64, ascending: bool) -> TimeBounds {
     match ascending {
         true if times.begins() => {

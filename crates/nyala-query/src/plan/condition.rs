@@ -1,11 +1,11 @@
-//! What a WHERE clause asks of time, of tags, of fields.
+//! Splits a WHERE clause into conditions on time, tags and fields.
 //!
-//! Time becomes a range, conditions on tags alone select series in the index, comparisons of one field
-//! with a constant are pushed down to the store; the rest is evaluated row by row.
+//! Time becomes a range. Conditions on tags alone select series in the index. Comparisons of one field with a constant are
+//! pushed down to the store. The rest is evaluated row by row.
 
-use super::expression::{Place, Translator, literal_value};
+use super::expression::{Clause, Translator, compile_regex, literal_value};
 use super::reference::{Distinct, Reference, ReferenceKind, fields_named, position};
-use super::rewrite::{compile_regex, condition_type};
+use super::types::condition_type;
 use super::{MAXIMUM_TIME_NS, MINIMUM_TIME_NS};
 use crate::influxql::{self, Binary, BinaryOperator, DataType, Expr, Select, VarRef};
 use nyala_core::store::{Comparison, Predicate};
@@ -17,34 +17,34 @@ use nyala_exec::{Scalar, ValueType, WindowRule};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A measurement, and which of its rows are wanted.
+/// A measurement, and a condition on its rows.
 #[derive(Clone)]
 pub struct MeasurementPlan {
     /// The measurement.
     pub measurement: Arc<Measurement>,
     /// Selects series.
     pub tags: TagFilter,
-    /// What the store can ask of their rows.
+    /// Conditions on rows that the store evaluates.
     pub predicates: Vec<Predicate>,
-    /// What is left to ask of each row; then there are no predicates.
+    /// The condition that is evaluated row by row; then there are no predicates.
     pub rows: Option<RowCondition>,
-    /// Counts the rows that are read, where their number is bounded.
+    /// Counts the rows that are read, if their number is limited.
     pub points: Option<Arc<PointLimit>>,
-    /// Keeps the series in memory that have points in the times of the plan.
+    /// Keeps the series in memory that have points within the plan's times.
     pub stay: Option<Stay>,
 }
 
-/// A bound on the rows that a SELECT with all its inner queries reads.
+/// A limit on the rows that a SELECT with all its inner queries reads.
 #[derive(Debug)]
 pub struct PointLimit {
-    most: usize,
+    max: usize,
     read: AtomicUsize,
 }
 
 impl PointLimit {
-    /// A bound, nothing read yet.
-    pub fn new(most: usize) -> Self {
-        Self { most, read: AtomicUsize::new(0) }
+    /// A limit; nothing is read yet.
+    pub fn new(max: usize) -> Self {
+        Self { max, read: AtomicUsize::new(0) }
     }
 
     /// How many rows were read.
@@ -52,7 +52,7 @@ impl PointLimit {
         self.read.load(Ordering::Relaxed)
     }
 
-    /// Forgets the rows that were read since `count` of them were: they are read again.
+    /// Resets the count to `count`, because the rows after it are read again.
     pub fn go_back_to(&self, count: usize) {
         self.read.store(count, Ordering::Relaxed);
     }
@@ -60,9 +60,9 @@ impl PointLimit {
     /// Counts rows; an error once they are too many.
     pub fn count(&self, rows: usize) -> Result<()> {
         let read = self.read.fetch_add(rows, Ordering::Relaxed) + rows;
-        match read > self.most {
+        match read > self.max {
             // InfluxDB's spelling.
-            true => Err(Error::invalid(format!("max-select-point limit exceeed: ({read}/{})", self.most))),
+            true => Err(Error::invalid(format!("max-select-point limit exceeed: ({read}/{})", self.max))),
             false => Ok(()),
         }
     }
@@ -81,7 +81,7 @@ impl MeasurementPlan {
     }
 }
 
-/// What is asked of every row.
+/// A condition that is evaluated for every row.
 #[derive(Debug, Clone)]
 pub struct RowCondition {
     /// Whether a row satisfies it, over columns in the order of `references`.
@@ -93,8 +93,8 @@ pub struct RowCondition {
 impl RowCondition {
     /// A condition on the rows of an inner query.
     pub fn on_inner_rows(condition: &Expr) -> Result<Self> {
-        Self::translate(condition, Place::InnerRows, |reference| match Reference::of(reference) {
-            // What is no column of the inner query may be a tag that its rows are grouped by.
+        Self::translate(condition, Clause::InnerRows, |reference| match Reference::of(reference) {
+            // A name that is no column of the inner query may be a tag that its rows are grouped by.
             Reference { name, kind: ReferenceKind::Nothing } => {
                 Reference { name, kind: ReferenceKind::GroupTag }
             }
@@ -104,7 +104,7 @@ impl RowCondition {
 
     fn on_stored_rows(measurement: &Measurement, condition: &Expr) -> Result<Self> {
         let condition = with_absent_tags_unequal(measurement, condition);
-        let mut condition = Self::translate(&condition, Place::StoredRows, |reference| {
+        let mut condition = Self::translate(&condition, Clause::StoredRows, |reference| {
             stored_reference(measurement, reference)
         })?;
         let Self { expression, references } = &mut condition;
@@ -112,11 +112,11 @@ impl RowCondition {
         Ok(condition)
     }
 
-    fn translate(condition: &Expr, place: Place, resolve: impl Fn(&VarRef) -> Reference) -> Result<Self> {
+    fn translate(condition: &Expr, clause: Clause, resolve: impl Fn(&VarRef) -> Reference) -> Result<Self> {
         let mut references = Distinct::default();
         let mut translator = Translator {
-            place,
-            reference: &mut |reference| Expression::Column(references.place(resolve(reference))),
+            clause,
+            reference: &mut |reference| Expression::Column(references.position(resolve(reference))),
             call: &mut |call| {
                 let call = Expr::Call(call.clone());
                 Err(Error::invalid(format!("invalid function call in condition: {call}")))
@@ -133,7 +133,7 @@ pub fn split_time(select: &Select, now_ns: i64) -> Result<((i64, i64), Option<Ex
     let split = influxql::split_condition(condition, now_ns, select.zone)
         .map_err(|error| Error::invalid(error.to_string()))?;
     let (first, last) = (split.range.minimum, split.range.maximum);
-    // A last time that is written is a bound, where without one windows end now.
+    // Without a last time, windows end now. A written last time must differ from none, even if it is the greatest.
     let last_ns = match last {
         Some(MAXIMUM_TIME_NS) => i64::MAX,
         last => last.unwrap_or(MAXIMUM_TIME_NS),
@@ -162,7 +162,7 @@ pub fn window_rule(select: &Select, now_ns: i64) -> Result<Option<WindowRule>> {
     Ok(Some(WindowRule { interval_ns, offset_ns, zone: select.zone }))
 }
 
-/// Where the last windows up to a time begin, so many of them, as InfluxDB has it: whatever the zone, and not before 1970.
+/// The start of the last `count` windows up to a time, as InfluxDB computes it: without the zone, and not before 1970.
 pub fn beginning_of_last(rule: WindowRule, count: usize, last_ns: i64) -> Option<i64> {
     let (start_ns, _) = WindowRule { zone: None, ..rule }.window_of(last_ns.saturating_sub(1));
     let before_ns = i64::try_from(count - 1).ok()?.checked_mul(rule.interval_ns)?;
@@ -173,7 +173,7 @@ pub fn beginning_of_last(rule: WindowRule, count: usize, last_ns: i64) -> Option
 pub struct Split {
     /// Selects series.
     pub tags: TagFilter,
-    /// What is left to ask of their rows.
+    /// The condition on their rows.
     pub rows: Option<Expr>,
 }
 
@@ -227,7 +227,7 @@ fn both(left: TagFilter, right: TagFilter) -> TagFilter {
     }
 }
 
-/// What a comparison of a tag asks of the index; `None`: it is about fields.
+/// The filter of the index for a comparison of a tag; `None`: it compares a field.
 fn tag_comparison(measurement: &Measurement, binary: &Binary) -> Result<Option<TagFilter>> {
     let (reference, other) = match (&binary.lhs, &binary.rhs) {
         (Expr::VarRef(reference), other) | (other, Expr::VarRef(reference)) => (reference, other),
@@ -254,7 +254,7 @@ fn tag_comparison(measurement: &Measurement, binary: &Binary) -> Result<Option<T
     })
 }
 
-/// What a name in a condition refers to.
+/// The reference of a name in a condition.
 fn stored_reference(measurement: &Measurement, reference: &VarRef) -> Reference {
     let data_type = Some(condition_type(measurement, reference));
     Reference::of(&VarRef { name: reference.name.clone(), data_type })
@@ -285,7 +285,7 @@ fn with_absent_tags_unequal(measurement: &Measurement, condition: &Expr) -> Expr
     }
 }
 
-/// Beside fields, too, tags are compared with text as the index does it: one that is absent is empty.
+/// Makes row conditions compare tags with text as the index does: an absent tag is empty.
 fn compare_absent_tags_as_empty(expression: &mut Expression, references: &mut Vec<Reference>) {
     let mut as_empty = |operand: &mut Expression| {
         if let Expression::Column(column) = operand
@@ -309,7 +309,8 @@ fn compare_absent_tags_as_empty(expression: &mut Expression, references: &mut Ve
     }
 }
 
-/// Whether a comparison of `_name`, `_tagKey` and their like holds for the series of a measurement; `None`: it is of neither.
+/// Whether a comparison of `_name`, `_tagKey` and similar names holds for the series of a measurement; `None`: it compares
+/// none of these.
 fn of_system_name(
     measurement: &Measurement,
     reference: &VarRef,
@@ -317,9 +318,9 @@ fn of_system_name(
     other: &Expr,
 ) -> Result<Option<bool>> {
     match (reference.name.as_str(), operator, other) {
-        // A series has several keys, so that a condition on its key rules out none.
+        // A series has several keys, so a condition on its key excludes no series.
         ("_tagKey", ..) if reference.data_type != Some(DataType::Tag) => Ok(Some(true)),
-        // Nor do stored rows have what names all of a series' tags.
+        // Stored rows have no column that names all tags of a series.
         ("_seriesKey" | "_tagValue", ..) if reference.data_type != Some(DataType::Tag) => Ok(Some(false)),
         ("_name", BinaryOperator::Equal, Expr::String(name)) => Ok(Some(name == measurement.name())),
         ("_name", BinaryOperator::NotEqual, Expr::String(name)) => Ok(Some(name != measurement.name())),

@@ -1,4 +1,4 @@
-//! What surrounds an InfluxQL query.
+//! The context that an InfluxQL query runs in.
 
 use crate::report::Reporter;
 use nyala_db::write::LineWriter;
@@ -6,18 +6,18 @@ use nyala_exec::Surroundings;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// What surrounds a query, and what InfluxQL alone asks for.
+/// The context of a query of any language, and what InfluxQL needs besides.
 #[derive(Clone)]
 pub struct QueryContext {
-    /// What surrounds a query of any language.
+    /// The context of a query of any language.
     pub around: Surroundings,
-    /// The database where none is written; may be empty.
+    /// The database of statements that name none; may be empty.
     pub database: String,
-    /// The retention policy where none is written; empty for the database's default.
+    /// The retention policy of statements that name none; empty means the database's default.
     pub retention_policy: String,
     /// Writes what `SELECT INTO` selects.
     pub writer: Arc<LineWriter>,
-    /// Tells what only the server knows.
+    /// Reports about the server.
     pub reporter: Reporter,
 }
 

@@ -1,15 +1,14 @@
-//! Expressions of a query as what is computed over columns.
+//! Translates expressions of a query into expressions over columns.
 
-use super::rewrite::compile_regex;
-use crate::influxql::{self, BinaryOperator, Expr, VarRef};
+use crate::influxql::{self, BinaryOperator, Expr, Regex, VarRef};
 use nyala_core::{Error, Result};
 use nyala_exec::Scalar;
 use nyala_exec::elementary::MathFunction;
 use nyala_exec::expression::{Binary, Expression, Operator};
 
-/// Where an expression stands, which decides some of its rules.
+/// The clause that an expression is in: it decides some rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum Clause {
     /// Among the selected columns.
     Selected,
     /// In a condition on stored rows.
@@ -18,10 +17,10 @@ pub enum Place {
     InnerRows,
 }
 
-/// Translates expressions; `reference` and `call` give the columns where values stand.
+/// Translates expressions. `reference` and `call` give the columns of references and calls.
 pub struct Translator<'a> {
-    /// Where the expressions stand.
-    pub place: Place,
+    /// The clause they are in.
+    pub clause: Clause,
     /// The column of a reference.
     pub reference: &'a mut dyn FnMut(&VarRef) -> Expression,
     /// The column of a function that is not mathematical.
@@ -49,29 +48,29 @@ impl Translator<'_> {
 
     fn binary(&mut self, binary: &influxql::Binary) -> Result<Expression> {
         let left = self.translate(&binary.lhs)?;
-        let Some(operator) = operator(binary.op, self.place) else {
+        let Some(operator) = operator(binary.op, self.clause) else {
             let Expr::Regex(regex) = &binary.rhs else {
                 return Err(Error::invalid(format!("{} needs a regular expression", binary.op.as_str())));
             };
             return Ok(Expression::Matches {
                 text: Box::new(left),
                 regex: compile_regex(regex)?,
-                wanted: binary.op == BinaryOperator::Matches,
+                matches: binary.op == BinaryOperator::Matches,
             });
         };
         let right = self.translate(&binary.rhs)?;
-        let absent_is_false = self.place != Place::StoredRows;
+        let absent_is_false = self.clause != Clause::StoredRows;
         Ok(Expression::Binary(Box::new(Binary { operator, absent_is_false, left, right })))
     }
 }
 
-/// What an operator does; `None`: it matches a regular expression.
-fn operator(operator: BinaryOperator, place: Place) -> Option<Operator> {
+/// The operator over columns; `None`: it matches a regular expression.
+fn operator(operator: BinaryOperator, clause: Clause) -> Option<Operator> {
     Some(match operator {
         BinaryOperator::Add => Operator::Add,
         BinaryOperator::Subtract => Operator::Subtract,
         BinaryOperator::Multiply => Operator::Multiply,
-        BinaryOperator::Divide if place == Place::Selected => Operator::Divide,
+        BinaryOperator::Divide if clause == Clause::Selected => Operator::Divide,
         BinaryOperator::Divide => Operator::DivideWhole,
         BinaryOperator::Modulo => Operator::Modulo,
         BinaryOperator::BitwiseAnd => Operator::BitwiseAnd,
@@ -89,7 +88,12 @@ fn operator(operator: BinaryOperator, place: Place) -> Option<Operator> {
     })
 }
 
-/// The value of a literal. Durations and times have none outside of conditions on time.
+/// A regular expression of a query, ready for use.
+pub fn compile_regex(regex: &Regex) -> Result<regex::bytes::Regex> {
+    regex.compile().map_err(Error::invalid)
+}
+
+/// The value of a literal. Durations and times have no value outside of conditions on time.
 pub fn literal_value(expr: &Expr) -> Result<Option<Scalar>> {
     Ok(Some(match expr {
         Expr::Boolean(value) => Scalar::Boolean(*value),

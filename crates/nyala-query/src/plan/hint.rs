@@ -1,8 +1,9 @@
-//! What a condition says and hardly means: `WHERE host = "a"` compares a tag with a field called `a`, and is met by nothing.
+//! Warns about conditions that probably mean something else: `WHERE host = "a"` compares a tag with a field called `a`, and
+//! no row satisfies it.
 //!
-//! InfluxDB answers without a word. Here a warning stands beside the answer, which is the same.
+//! InfluxDB gives no warning. nyala adds one to the same answer.
 
-use super::rewrite::RewrittenSource;
+use super::rewritten::RewrittenSource;
 use super::types::type_in_measurement;
 use crate::influxql::{Expr, VarRef};
 use nyala_db::quoted;
@@ -10,8 +11,8 @@ use nyala_db::quoted;
 /// How tightly comparisons bind.
 const COMPARISON: u8 = 3;
 
-/// Of a name in a condition that is compared with another name and is no tag or field of any source. Without a source,
-/// or with inner queries, whose columns are all there is, nothing is said.
+/// A warning about a name in a condition that is compared with another name and is no tag or field of any source. There is
+/// none without a source, or with inner queries, which may have columns of any name.
 pub(super) fn of_condition(condition: Option<&Expr>, sources: &[RewrittenSource]) -> Option<String> {
     let inner = sources.iter().find_map(|source| match source {
         RewrittenSource::Subquery(inner) => inner.hint.clone(),
@@ -27,7 +28,7 @@ fn of_own(condition: &Expr, sources: &[RewrittenSource]) -> Option<String> {
             && binary.op.precedence() == COMPARISON
             && let (Expr::VarRef(left), Expr::VarRef(right)) = (&binary.lhs, &binary.rhs)
         {
-            // Types were given before: what has none is known nowhere.
+            // Types were resolved before: a name without a type is unknown.
             for (unknown, other) in [(right, left), (left, right)] {
                 if found.is_none() && unknown.data_type.is_none() && !is_known(unknown, sources) {
                     found = Some((unknown, other));
@@ -45,7 +46,7 @@ fn of_own(condition: &Expr, sources: &[RewrittenSource]) -> Option<String> {
     ))
 }
 
-/// Whether a name may stand for something, at whatever time.
+/// Whether a name is a field or tag at any time.
 fn is_known(reference: &VarRef, sources: &[RewrittenSource]) -> bool {
     let knows = |source: &RewrittenSource| match source {
         RewrittenSource::Measurement(measurement, _) => {

@@ -1,30 +1,30 @@
-//! Technical analysis: which indicator, with which settings.
+//! Indicators of technical analysis, and their settings.
 
 use crate::influxql::{Call, Expr};
 use nyala_core::{Error, Result};
 
-/// What is computed of each value and those before it.
+/// The indicators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IndicatorKind {
     /// A smoothed average.
     Exponential,
-    /// One that makes up for the lag of smoothing.
+    /// A smoothed average that corrects the lag of smoothing.
     DoubleExponential,
-    /// One that does so twice.
+    /// A smoothed average that corrects the lag twice.
     TripleExponential,
-    /// How much a thrice smoothed average grows, per cent.
+    /// By how much a triple smoothed average grows, per cent.
     TripleExponentialDerivative,
     /// How much of the movement was upwards, per cent.
     RelativeStrength,
-    /// How straight the values went.
+    /// How straight the values moved.
     EfficiencyRatio,
-    /// An average that is smoothed less the straighter the values go.
+    /// An average that is smoothed less if values move straighter.
     AdaptiveAverage,
-    /// Upwards less downwards movement, per cent of both.
+    /// Upward minus downward movement, in per cent of both.
     MomentumOscillator,
 }
 
-/// How an average begins, before it has seen as many values as its period has.
+/// How an average begins, before a full period of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WarmUp {
     /// As a smoothed average of a shorter period.
@@ -36,9 +36,9 @@ pub enum WarmUp {
 /// An indicator and its settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Indicator {
-    /// What is computed.
+    /// The indicator.
     pub kind: IndicatorKind,
-    /// Over how many values.
+    /// The period: how many values.
     pub period: usize,
     /// How many values pass before results are shown; `None`: as many as it needs.
     pub hold: Option<u64>,
@@ -47,7 +47,7 @@ pub struct Indicator {
 }
 
 impl Indicator {
-    /// The indicator that a call asks for, if it does.
+    /// The indicator that a call names, if any.
     pub fn of(call: &Call) -> Result<Option<Self>> {
         let kind = match call.name.as_str() {
             "exponential_moving_average" => IndicatorKind::Exponential,
@@ -79,7 +79,7 @@ impl Indicator {
         Ok(Some(indicator))
     }
 
-    /// What InfluxDB calls it in errors.
+    /// Its name in InfluxDB's errors.
     pub fn name(self) -> &'static str {
         match self.kind {
             IndicatorKind::Exponential => "exponential moving average",

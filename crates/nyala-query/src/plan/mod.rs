@@ -1,4 +1,4 @@
-//! Plans: what a SELECT asks for, with every name resolved.
+//! Plans: a SELECT with every name resolved.
 //!
 //! Planning has two phases. [`rewrite`] goes from the inner queries outwards: sources, wildcards, types.
 //! [`Plan::build`] goes from the outer query inwards, because an inner one inherits time range and groups.
@@ -11,6 +11,7 @@ mod hint;
 mod indicator;
 mod reference;
 pub mod rewrite;
+pub mod rewritten;
 mod transformation;
 pub mod types;
 
@@ -18,18 +19,19 @@ pub use crate::influxql::{MAXIMUM_TIME_NS, MINIMUM_TIME_NS};
 pub use call::{CallPlan, Function};
 pub use condition::{MeasurementPlan, PointLimit, RowCondition};
 pub use context::QueryContext;
+pub use expression::compile_regex;
 pub use indicator::{Indicator, IndicatorKind, WarmUp};
 use reference::FEW;
 pub use reference::{Distinct, Reference, ReferenceKind, fields_named};
 pub use transformation::Transformation;
 
 use crate::influxql::{self, Call, Expr, Field, VarRef};
-use expression::{Place, Translator};
+use expression::{Clause, Translator};
 use nyala_core::{Error, Result, TimeRange};
 use nyala_db::catalog::Catalog;
 use nyala_exec::expression::Expression;
 use nyala_exec::{TimeBounds, WindowRule};
-use rewrite::{Rewritten, RewrittenSource};
+use rewritten::{Rewritten, RewrittenSource};
 use std::collections::HashMap;
 
 /// A SELECT ready to be executed.
@@ -43,15 +45,15 @@ pub struct Plan {
     pub(crate) calls: Vec<CallPlan>,
     /// The fields and tags that columns are computed from directly, each once.
     pub(crate) references: Vec<Reference>,
-    /// How rows are put together.
+    /// How rows are grouped.
     pub(crate) groups: Grouping,
-    /// The times asked for.
+    /// The time range of the query.
     pub(crate) times: TimeBounds,
-    /// The times that stored rows are read at, at most.
+    /// Stored rows are read within these times.
     pub(crate) stored: TimeBounds,
-    /// What rows of inner queries must satisfy.
+    /// The condition on rows of inner queries.
     pub(crate) inner_rows: Option<RowCondition>,
-    /// What stands in empty windows, and beside other values where a value is missing.
+    /// What fills empty windows, and missing values of rows.
     pub(crate) fill: Fill,
     /// Whether times rise.
     pub(crate) ascending: bool,
@@ -62,38 +64,38 @@ pub struct Plan {
 /// What a SELECT shows.
 #[derive(Clone)]
 pub(crate) struct Outputs {
-    /// What the time column is called.
+    /// The name of the time column.
     pub(crate) time_column: String,
-    /// The selected columns, time not among them.
+    /// The selected columns, without time.
     pub(crate) columns: Vec<OutputColumn>,
-    /// Which columns are tags of the points that are written, rather than shown: arguments of `top` and `bottom`.
+    /// With INTO: the columns that become tags of the written points. They are arguments of `top` and `bottom`.
     pub(crate) tag_columns: Vec<usize>,
-    /// What may be meant otherwise than it is written, for the person who wrote it.
+    /// A warning, if the query probably means something else than it says.
     pub(crate) hint: Option<String>,
 }
 
-/// What makes the groups of a SELECT, each of which is a result series, and their windows.
+/// The groups of a SELECT, each of which is a result series, and their windows.
 #[derive(Clone)]
 pub(crate) struct Grouping {
     /// The tags rows are grouped by, in the order results show them.
     pub(crate) tags: Vec<String>,
-    /// How many of the last columns are tags that an inner query's stored rows are grouped by and the outer
-    /// query's are not: they tell rows apart without making result series.
+    /// How many of the last columns are tags that this inner query groups stored rows by, but the outer query does not: they
+    /// distinguish rows without making result series.
     pub(crate) row_tags: usize,
     /// `GROUP BY time`, if any.
     pub(crate) windows: Option<WindowRule>,
     /// The most groups of each measurement; `None`: all.
     pub(crate) limit: Option<usize>,
-    /// Groups of each measurement left out at the start.
+    /// How many groups of each measurement are skipped at the start.
     pub(crate) offset: usize,
 }
 
 /// Which rows of each result series are shown.
 #[derive(Clone, Copy)]
 pub(crate) struct RowLimit {
-    /// The most; 0: all.
+    /// The most rows; 0: all.
     pub(crate) limit: usize,
-    /// Those left out at the start.
+    /// How many rows are skipped at the start.
     pub(crate) offset: usize,
 }
 
@@ -108,7 +110,7 @@ impl Plan {
         matches!(&self.calls[..], [call] if call.is_selector())
     }
 
-    /// Keeps the series in memory that it reads, if they are there; whether they all are.
+    /// Keeps the series that the plan reads in memory. Returns whether all of them are in memory.
     pub fn stay(&mut self, catalog: &Catalog) -> bool {
         let time = self.time_range();
         self.sources.iter_mut().all(|source| match source {
@@ -134,20 +136,20 @@ impl Plan {
     }
 }
 
-/// What stands where there is no value.
+/// What fills a missing value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Fill {
     /// NULL.
     Null,
     /// No row.
     None,
-    /// A number.
+    /// An integer.
     Integer(i64),
-    /// A number.
+    /// A float.
     Float(f64),
-    /// The value before.
+    /// The previous value.
     Previous,
-    /// A value on the line between those around.
+    /// A value on the line between its neighbours.
     Linear,
 }
 
@@ -178,16 +180,16 @@ pub enum PlanSource {
 pub struct OutputColumn {
     /// Its name in the result.
     pub name: String,
-    /// The name that outer queries know it by.
+    /// The name by which outer queries refer to it.
     pub reference_name: String,
     /// How it is computed from the calls, then the references.
     pub expression: Expression,
 }
 
-/// What an inner query takes over from the outer one.
+/// What an inner query inherits from the outer one.
 struct Inherited<'a> {
     times: TimeBounds,
-    /// What the outermost query lets all of them read of stored rows.
+    /// The times within which the outermost query lets all of them read stored rows.
     stored: TimeBounds,
     group_tags: &'a [String],
     ascending: bool,
@@ -197,7 +199,7 @@ struct Inherited<'a> {
 }
 
 impl Plan {
-    /// The plan of a rewritten statement. `extra_windows`: how many more than are shown may be read.
+    /// The plan of a rewritten statement. `extra_windows`: how many windows beyond those shown may be read.
     pub fn build(rewritten: Rewritten, extra_windows: i64, context: &QueryContext) -> Result<Self> {
         for field in &rewritten.select.fields {
             types::check_operations(&field.expr)?;
@@ -231,7 +233,7 @@ impl Plan {
             first_ns = first_ns.max(outer.times.first_ns);
             last_ns = last_ns.min(outer.times.last_ns);
             windows = own_windows.or(outer.windows);
-            // Outer queries see no rows for empty windows unless something else than NULL fills them.
+            // Outer queries see no rows for empty windows, unless another value than NULL fills them.
             if fill == Fill::Null {
                 fill = Fill::None;
             }
@@ -258,7 +260,7 @@ impl Plan {
         let seed = context.now_ns as u64;
         let call_context = call::CallContext { of_inner_rows: has_subquery(&sources), interval_ns, seed };
         let mut symbols = Symbols::new(call_context);
-        // What is NULL is not written.
+        // INTO does not write NULL.
         if select.target.is_some() && fill == Fill::Null {
             fill = Fill::None;
         }
@@ -292,14 +294,14 @@ impl Plan {
         let Symbols { mut calls, references, .. } = symbols;
         let references = references.into_list();
         for call in &mut calls {
-            call.look_at(TimeBounds { first_ns, last_ns }, ascending, interval_ns);
+            call.set_times(TimeBounds { first_ns, last_ns }, ascending, interval_ns);
         }
         let times = TimeBounds {
             first_ns: calls.iter().map(|call| call.times.first_ns).min().unwrap_or(first_ns),
             last_ns: calls.iter().map(|call| call.times.last_ns).max().unwrap_or(last_ns),
         };
-        symbols_in_place(&mut columns, calls.len());
-        let handed_on = Inherited {
+        number_references(&mut columns, calls.len());
+        let inherited = Inherited {
             times,
             stored,
             group_tags: &group_tags,
@@ -310,7 +312,7 @@ impl Plan {
         };
         let mut inner_rows = None;
         let mut plan_sources = Vec::with_capacity(sources.len());
-        // Where no column refers to anything, there are no rows, whatever the sources have.
+        // If no column refers to anything, there are no rows, whatever the sources hold.
         let is_empty =
             calls.is_empty() && references.iter().all(|reference| reference.kind == ReferenceKind::Nothing);
         for source in sources.into_iter().filter(|_| !is_empty) {
@@ -322,7 +324,7 @@ impl Plan {
                     if let (Some(condition), None) = (&condition, &inner_rows) {
                         inner_rows = Some(RowCondition::on_inner_rows(condition)?);
                     }
-                    PlanSource::Subquery(Box::new(Self::build_inner(*inner, 0, context, Some(&handed_on))?))
+                    PlanSource::Subquery(Box::new(Self::build_inner(*inner, 0, context, Some(&inherited))?))
                 }
             });
         }
@@ -348,22 +350,21 @@ impl Plan {
         })
     }
 
-    /// How many windows from the first a limit lets through; `None`: all, or it is not known before they are
-    /// transformed.
+    /// How many windows from the first are within the limit; `None`: all, or that is unknown before transformations.
     pub fn windows_needed(&self) -> Option<usize> {
         let known = self.rows.limit > 0 && self.calls.iter().all(|call| call.transformations.is_empty());
         known.then(|| self.rows.limit.saturating_add(self.rows.offset))
     }
 
-    /// Whether rows can be shown, or what follows from them, as they come: no call gathers any, and where there are
-    /// several each gives what it does at the times of its rows.
+    /// Whether rows, or the results of functions of consecutive rows, are shown while rows arrive: no call gathers rows, and
+    /// if there are several calls, each gives its results at the times of its rows.
     pub fn is_streamed(&self) -> bool {
         let lags = |call: &CallPlan| call.transformations.iter().any(|transformation| transformation.lags());
         self.calls.iter().all(|call| call.function.is_none())
             && (self.calls.len() < 2 || !self.calls.iter().any(lags))
     }
 
-    /// The time that stands beside an aggregate of everything, ns.
+    /// The time that is shown for an aggregate without windows, ns.
     pub fn aggregate_time_ns(&self) -> i64 {
         if self.times.begins() { self.times.first_ns } else { 0 }
     }
@@ -373,74 +374,75 @@ fn has_subquery(sources: &[RewrittenSource]) -> bool {
     sources.iter().any(|source| matches!(source, RewrittenSource::Subquery(_)))
 }
 
-/// References come after the calls, whose number is known only when all columns were looked at: until
-/// then they are numbered from the end.
-fn symbols_in_place(columns: &mut [OutputColumn], calls: usize) {
-    fn place(expression: &mut Expression, calls: usize) {
+/// Gives references their final column numbers. They come after the calls, whose number is known only when all columns are
+/// translated; until then they are numbered from [`REFERENCES_FROM`].
+fn number_references(columns: &mut [OutputColumn], calls: usize) {
+    fn number(expression: &mut Expression, calls: usize) {
         match expression {
             Expression::Column(position) if *position >= REFERENCES_FROM => {
                 *position = *position - REFERENCES_FROM + calls;
             }
             Expression::Column(_) | Expression::Literal(_) => {}
             Expression::Binary(binary) => {
-                place(&mut binary.left, calls);
-                place(&mut binary.right, calls);
+                number(&mut binary.left, calls);
+                number(&mut binary.right, calls);
             }
-            Expression::Matches { text, .. } => place(text, calls),
+            Expression::Matches { text, .. } => number(text, calls),
             Expression::Math(_, arguments) => {
-                arguments.iter_mut().for_each(|argument| place(argument, calls))
+                arguments.iter_mut().for_each(|argument| number(argument, calls))
             }
         }
     }
-    columns.iter_mut().for_each(|column| place(&mut column.expression, calls));
+    columns.iter_mut().for_each(|column| number(&mut column.expression, calls));
 }
 
 const REFERENCES_FROM: usize = 1 << 32;
+
 /// The distinct calls and references of a statement's columns.
 struct Symbols {
     context: call::CallContext,
     calls: Vec<CallPlan>,
     references: Distinct<Reference>,
-    /// What the calls were in the text.
+    /// The calls as they are written.
     written: Vec<Call>,
-    /// Their places by how they are written, once there are more than a few.
-    places: HashMap<String, Vec<usize>>,
+    /// The positions of calls by their text, once there are more than a few.
+    positions: HashMap<String, Vec<usize>>,
 }
 
 impl Symbols {
     fn new(context: call::CallContext) -> Self {
-        let (calls, written, places) = (Vec::new(), Vec::new(), HashMap::new());
-        Self { context, calls, references: Distinct::default(), written, places }
+        let (calls, written, positions) = (Vec::new(), Vec::new(), HashMap::new());
+        Self { context, calls, references: Distinct::default(), written, positions }
     }
 
     fn map(&mut self, expr: &Expr) -> Result<Expression> {
         if let Expr::Distinct(name) = expr {
             return Err(Error::invalid(format!("unexpected DISTINCT {name}")));
         }
-        let Self { context, calls, references, written, places } = self;
+        let Self { context, calls, references, written, positions } = self;
         let mut translator = Translator {
-            place: Place::Selected,
+            clause: Clause::Selected,
             reference: &mut |reference| {
-                Expression::Column(REFERENCES_FROM + references.place(Reference::of(reference)))
+                Expression::Column(REFERENCES_FROM + references.position(Reference::of(reference)))
             },
             call: &mut |call: &Call| {
                 let known = if written.len() < FEW {
                     written.iter().position(|other| other == call)
                 } else {
-                    if places.is_empty() {
-                        for (place, call) in written.iter().enumerate() {
-                            places.entry(call.to_string()).or_default().push(place);
+                    if positions.is_empty() {
+                        for (position, call) in written.iter().enumerate() {
+                            positions.entry(call.to_string()).or_default().push(position);
                         }
                     }
-                    let places = places.entry(call.to_string()).or_default();
-                    let known = places.iter().copied().find(|place| written[*place] == *call);
+                    let positions = positions.entry(call.to_string()).or_default();
+                    let known = positions.iter().copied().find(|position| written[*position] == *call);
                     if known.is_none() {
-                        places.push(written.len());
+                        positions.push(written.len());
                     }
                     known
                 };
-                if let Some(place) = known {
-                    return Ok(Expression::Column(place));
+                if let Some(position) = known {
+                    return Ok(Expression::Column(position));
                 }
                 calls.push(CallPlan::of(call, *context)?);
                 written.push(call.clone());
@@ -451,7 +453,7 @@ impl Symbols {
     }
 
     fn reference(&mut self, reference: Reference) -> Expression {
-        Expression::Column(REFERENCES_FROM + self.references.place(reference))
+        Expression::Column(REFERENCES_FROM + self.references.position(reference))
     }
 }
 
@@ -474,7 +476,7 @@ fn with_shown_arguments(fields: Vec<Field>) -> Vec<Field> {
     fields.into_iter().flat_map(with_arguments).collect()
 }
 
-/// The fields, and behind them those of their arguments that are tags of what is written, at these places.
+/// The fields, followed by those of their arguments that become tags of written points; and the positions of these.
 fn with_written_arguments(mut fields: Vec<Field>) -> (Vec<Field>, Vec<usize>) {
     let written = fields.len();
     let arguments: Vec<Field> = fields.iter().flat_map(shown_arguments).collect();

@@ -1,4 +1,4 @@
-//! Names of a query once it is known what they mean.
+//! References: names of a query and their meaning.
 
 use crate::influxql::{DataType, VarRef};
 use nyala_db::catalog::Field;
@@ -31,32 +31,32 @@ impl DataType {
     }
 }
 
-/// What a name refers to.
+/// The meaning of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ReferenceKind {
-    /// A tag; NULL where it is absent.
+    /// A tag; NULL if it is absent.
     Tag,
-    /// A tag that rows are grouped by; empty where it is absent.
+    /// A tag that rows are grouped by; empty if it is absent.
     GroupTag,
     /// A field, converted to a type.
     Field(ValueType),
     /// A field of whatever type it has.
     AnyField,
-    /// Nothing has the name.
+    /// No field or tag has the name.
     Nothing,
 }
 
-/// A name and what it refers to.
+/// A name and its meaning.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Reference {
     /// The name.
     pub name: String,
-    /// What it refers to.
+    /// The meaning.
     pub kind: ReferenceKind,
 }
 
 impl Reference {
-    /// What a reference whose type was looked up refers to.
+    /// The reference of a name whose type was resolved.
     pub fn of(reference: &VarRef) -> Self {
         let kind = match reference.data_type {
             None => ReferenceKind::Nothing,
@@ -83,42 +83,42 @@ impl Reference {
     }
 }
 
-/// So many things are compared with each other rather than put into a table.
+/// Up to this many items are compared with each other instead of being hashed.
 pub const FEW: usize = 16;
 
-/// Things in the order they came, each once.
+/// Items in the order they were added, each once.
 #[derive(Debug, Clone)]
 pub struct Distinct<T> {
     list: Vec<T>,
-    /// Their places, once there are more than a few.
-    places: HashMap<T, usize>,
+    /// Their positions, once there are more than a few.
+    positions: HashMap<T, usize>,
 }
 
 impl<T> Default for Distinct<T> {
     fn default() -> Self {
-        Self { list: Vec::new(), places: HashMap::new() }
+        Self { list: Vec::new(), positions: HashMap::new() }
     }
 }
 
 impl<T: Eq + Hash + Clone> Distinct<T> {
-    /// The place of a thing, put at the end if it is new.
-    pub fn place(&mut self, thing: T) -> usize {
+    /// The position of an item, which is added at the end if it is new.
+    pub fn position(&mut self, item: T) -> usize {
         if self.list.len() < FEW {
-            return self.list.iter().position(|other| *other == thing).unwrap_or_else(|| {
-                self.list.push(thing);
+            return self.list.iter().position(|other| *other == item).unwrap_or_else(|| {
+                self.list.push(item);
                 self.list.len() - 1
             });
         }
-        if self.places.is_empty() {
-            self.places = self.list.iter().cloned().zip(0..).collect();
+        if self.positions.is_empty() {
+            self.positions = self.list.iter().cloned().zip(0..).collect();
         }
-        *self.places.entry(thing).or_insert_with_key(|thing| {
-            self.list.push(thing.clone());
+        *self.positions.entry(item).or_insert_with_key(|item| {
+            self.list.push(item.clone());
             self.list.len() - 1
         })
     }
 
-    /// How many there are.
+    /// The number of items.
     pub fn len(&self) -> usize {
         self.list.len()
     }
@@ -134,7 +134,7 @@ impl<T: Eq + Hash + Clone> Distinct<T> {
     }
 }
 
-/// The place of a reference in a short list of distinct ones, added if it is new.
+/// The position of a reference in a short list of distinct ones; it is added if it is new.
 pub fn position(references: &mut Vec<Reference>, reference: Reference) -> usize {
     references.iter().position(|other| *other == reference).unwrap_or_else(|| {
         references.push(reference);
@@ -142,7 +142,7 @@ pub fn position(references: &mut Vec<Reference>, reference: Reference) -> usize 
     })
 }
 
-/// Those of a measurement's fields, which are in order of their names, that have a name: one per type.
+/// The fields with a name, one per type, among a measurement's fields, which are sorted by name.
 pub fn fields_named<'a>(fields: &'a [Field], name: &str) -> &'a [Field] {
     let first = fields.partition_point(|field| field.name.as_str() < name);
     let count = fields[first..].iter().take_while(|field| field.name == name).count();

@@ -1,89 +1,55 @@
-//! First phase of planning: find the sources, expand wildcards, give references their types.
+//! The first phase of planning: finds the sources, expands wildcards, gives references their types.
 //!
-//! Inner queries first, because the outer one's names are the inner one's columns and tags.
+//! Inner queries come first, because names of the outer query refer to columns and tags of the inner one.
 
 use super::QueryContext;
 use super::condition::split_time;
+use super::expression::compile_regex;
 use super::hint;
-use super::types::{stronger, type_in_measurement, type_of, type_of_name};
+use super::rewritten::{Rewritten, RewrittenSource};
+use super::types::{stronger, type_of, type_of_name};
 use crate::influxql::{Call, DataType, Expr, VarRef, Wildcard};
-use crate::influxql::{Field, MeasurementName, Regex, Select, Source};
+use crate::influxql::{Field, MeasurementName, Select, Source};
 use nyala_core::{Error, Result, TimeRange};
 use nyala_db::catalog::{Field as StoredField, Measurement};
 use nyala_db::series::TagFilter;
 use nyala_exec::ValueType;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 
-/// Columns and dimensions of one statement at most.
+/// The most columns and dimensions of one statement.
 const COLUMNS_MAX: usize = 1 << 14;
-/// Names that are looked for in measurements at most, when all are counted.
+/// The most look-ups of names in measurements, over all measurements.
 const LOOKUPS_MAX: usize = 1 << 22;
-
-/// A SELECT without wildcards, whose references have types.
-pub struct Rewritten {
-    /// The statement. Its condition is below, its sources too.
-    pub select: Select,
-    /// The first and the last time it asks for, ns.
-    pub time_ns: (i64, i64),
-    /// What it asks of rows besides.
-    pub condition: Option<Expr>,
-    /// Its sources, in the order of the text; those that do not exist are left out.
-    pub sources: Vec<RewrittenSource>,
-    /// What the time column is called.
-    pub time_column: String,
-    /// What may be meant otherwise than it is written, for the person who wrote it.
-    pub hint: Option<String>,
-    /// The types of its columns, once an outer query asks for one.
-    pub types: OnceLock<HashMap<String, Option<DataType>>>,
-}
-
-/// A source that exists.
-pub enum RewrittenSource {
-    /// Stored rows, and the fields that they may have.
-    Measurement(Arc<Measurement>, Arc<Vec<StoredField>>),
-    /// The rows of another query.
-    Subquery(Box<Rewritten>),
-}
-
-impl Rewritten {
-    /// The tags the rows are grouped by.
-    pub fn group_tags(&self) -> impl Iterator<Item = &str> {
-        self.select.dimensions.iter().filter_map(|dimension| match dimension {
-            Expr::VarRef(reference) => Some(reference.name.as_str()),
-            _ => None,
-        })
-    }
-}
 
 /// Rewrites a statement.
 pub async fn rewrite(select: Select, context: &QueryContext) -> Result<Rewritten> {
     rewrite_within(select, None, context).await
 }
 
-/// Rewrites a statement whose outermost one asks for these times, ns; `None`: it is that one. What its measurements'
-/// shards there do not have is no field, for inner queries either.
+/// Rewrites a statement. `outer_ns`: the time range of the outermost statement, ns; `None` if this is the outermost. A
+/// field that no shard within that range has is no field, for inner queries either.
 fn rewrite_within(
     mut select: Select,
-    asked_ns: Option<(i64, i64)>,
+    outer_ns: Option<(i64, i64)>,
     context: &QueryContext,
 ) -> Pin<Box<dyn Future<Output = Result<Rewritten>> + Send + '_>> {
     Box::pin(async move {
         let (time_ns, mut condition) = split_time(&select, context.now_ns)?;
-        let asked_ns = asked_ns.unwrap_or(time_ns);
+        let outer_ns = outer_ns.unwrap_or(time_ns);
         let (mut sources, mut stays) = (Vec::new(), Vec::new());
         let written = std::mem::take(&mut select.sources);
         let is_only = written.len() == 1;
         let has_wildcard = select.has_field_wildcard() || select.has_dimension_wildcard();
-        // What cannot be computed is an error, but not with what is no field.
+        // Arithmetic between incompatible fields is an error, but not with names that are no fields.
         let is_operation = |part: &Expr| matches!(part, Expr::Binary(_));
         let computes = select.fields.iter().any(|field| field.expr.any(is_operation));
         for source in written {
             match source {
                 Source::Subquery(inner) => {
-                    let inner = rewrite_within(*inner, Some(asked_ns), context).await?;
+                    let inner = rewrite_within(*inner, Some(outer_ns), context).await?;
                     sources.push(RewrittenSource::Subquery(Box::new(inner)));
                 }
                 Source::Measurement(named) => {
@@ -91,12 +57,12 @@ fn rewrite_within(
                     let shows_types = select.has_field_wildcard() || computes || !is_only || found.len() != 1;
                     for measurement in found {
                         if has_wildcard && measurement.is_partly_known() {
-                            // Their tag keys are asked for below.
-                            let asked = TimeRange::new(asked_ns.0, asked_ns.1.saturating_add(1));
+                            // The tag keys of series that are not in memory are needed below.
+                            let range = TimeRange::new(outer_ns.0, outer_ns.1.saturating_add(1));
                             let all = &TagFilter::All;
-                            stays.push(context.catalog.recall(&measurement, asked, all).await?);
+                            stays.push(context.catalog.recall(&measurement, range, all).await?);
                         }
-                        let fields = fields_asked_for(&measurement, shows_types, asked_ns).await?;
+                        let fields = visible_fields(&measurement, shows_types, outer_ns).await?;
                         sources.push(RewrittenSource::Measurement(measurement, fields));
                     }
                 }
@@ -118,8 +84,8 @@ fn rewrite_within(
     })
 }
 
-/// The fields of a measurement as a query sees them. Shards are looked at where that may show.
-async fn fields_asked_for(
+/// The fields of a measurement as a query sees them. Shards are looked at only if that may change the answer.
+async fn visible_fields(
     measurement: &Measurement,
     shows_types: bool,
     (first_ns, last_ns): (i64, i64),
@@ -133,7 +99,8 @@ async fn fields_asked_for(
     }
 }
 
-/// Refuses statements that take too long to plan: names are looked for in every source, and among each other.
+/// Refuses statements that would take too long to plan: every name is looked up in every source, and compared with all
+/// others.
 fn check_size(select: &Select, sources: &[RewrittenSource]) -> Result<()> {
     let (columns, sources) = (select.fields.len() + select.dimensions.len(), sources.len());
     if columns > COLUMNS_MAX {
@@ -176,12 +143,7 @@ pub async fn find_measurements(
     }
 }
 
-/// A regular expression of a query, ready for use.
-pub fn compile_regex(regex: &Regex) -> Result<regex::bytes::Regex> {
-    regex.compile().map_err(Error::invalid)
-}
-
-/// `time` among the fields only names the time column, which is always there.
+/// Removes `time` from the fields: it only names the time column, which always exists.
 fn take_time_fields(select: &mut Select) -> String {
     let mut name = "time".to_owned();
     select.fields.retain(|field| match &field.expr {
@@ -196,7 +158,7 @@ fn take_time_fields(select: &mut Select) -> String {
     name
 }
 
-/// Says of each name in an expression what it is, as far as sources know it.
+/// Gives each name in an expression its type, if a source knows it.
 pub fn give_types(expr: &mut Expr, sources: &[RewrittenSource]) {
     match expr {
         Expr::VarRef(reference) => {
@@ -285,12 +247,12 @@ fn expand_field(field: Field, references: &[VarRef], expanded: &mut Vec<Field>) 
     let is_tag = |reference: &VarRef| reference.data_type == Some(DataType::Tag);
     match &field.expr {
         Expr::Wildcard(wildcard) => {
-            let wanted = references.iter().filter(|reference| match wildcard {
+            let included = references.iter().filter(|reference| match wildcard {
                 Wildcard::All => true,
                 Wildcard::Fields => !is_tag(reference),
                 Wildcard::Tags => is_tag(reference),
             });
-            expanded.extend(wanted.map(plain));
+            expanded.extend(included.map(plain));
         }
         Expr::Regex(regex) => {
             let regex = compile_regex(regex)?;
@@ -346,7 +308,7 @@ fn replace_innermost(expr: &mut Expr, reference: &VarRef) {
     }
 }
 
-/// Whether a wildcard argument of a function stands for a reference too.
+/// Whether a wildcard argument of a function includes a reference.
 fn expands_to(function: &str, reference: &VarRef) -> bool {
     match reference.data_type {
         Some(DataType::Float | DataType::Integer) => true,
@@ -360,13 +322,4 @@ fn expands_to(function: &str, reference: &VarRef) -> bool {
         ),
         _ => false,
     }
-}
-
-/// What a name in a condition is in one measurement: what it was found or said to be, else a tag that no series
-/// has.
-pub fn condition_type(measurement: &Measurement, reference: &VarRef) -> DataType {
-    let known = reference
-        .data_type
-        .or_else(|| type_in_measurement(measurement, &measurement.fields(), &reference.name));
-    known.unwrap_or(DataType::Tag)
 }

@@ -5,27 +5,27 @@ use crate::influxql::{Call, Expr};
 use nyala_core::{Error, Result};
 use nyala_exec::ValueType;
 
-/// What is made of points in the order of the answer.
+/// A function of consecutive points, in the order of the answer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Transformation {
-    /// The slope between a point and the one before.
+    /// The slope between a point and the previous one.
     Derivative {
-        /// In how much time, ns.
+        /// The unit of time, ns.
         unit_ns: i64,
         /// Whether falling values are left out.
         non_negative: bool,
     },
-    /// A value less the one before.
+    /// The difference to the previous value.
     Difference {
         /// Whether falling values are left out.
         non_negative: bool,
     },
-    /// The time since the point before.
+    /// The time since the previous point.
     Elapsed {
-        /// In what it is counted, ns.
+        /// The unit of time, ns.
         unit_ns: i64,
     },
-    /// The mean of so many values up to a point.
+    /// The mean of that many values up to a point.
     MovingAverage(usize),
     /// The sum of all values up to a point.
     CumulativeSum,
@@ -36,24 +36,24 @@ pub enum Transformation {
     },
     /// An indicator of technical analysis.
     Indicator(Indicator),
-    /// What follows a series, by the method of Holt and Winters.
+    /// A forecast by the method of Holt and Winters.
     HoltWinters {
-        /// How many points.
+        /// How many points are forecast.
         horizon: usize,
-        /// How many points make a season; less than two: there are none.
+        /// How many points make a season; fewer than two mean no season.
         season: usize,
-        /// Whether the points that were fitted come first.
+        /// Whether the fitted points are shown before the forecast.
         with_fit: bool,
         /// The distance of the points, ns.
         interval_ns: i64,
     },
 }
 
-/// What `derivative` and `integral` count time in unless they are told, ns.
+/// The default unit of time of `derivative` and `integral`, ns.
 const SECOND_NS: i64 = 1_000_000_000;
 
 impl Transformation {
-    /// The transformation that a call asks for, if it does. `interval_ns`: the width of windows.
+    /// The transformation that a call names, if any. `interval_ns`: the width of windows.
     pub fn of(call: &Call, interval_ns: Option<i64>) -> Result<Option<Self>> {
         let unit_ns = match call.args.get(1) {
             Some(Expr::Duration(unit_ns)) => Some(*unit_ns),
@@ -79,7 +79,7 @@ impl Transformation {
         }))
     }
 
-    /// What InfluxDB calls it in errors.
+    /// Its name in InfluxDB's errors.
     pub fn name(self) -> &'static str {
         match self {
             Self::Derivative { .. } => "derivative",
@@ -89,7 +89,7 @@ impl Transformation {
             Self::CumulativeSum => "cumulative sum",
             Self::Integral { .. } => "integral",
             Self::Indicator(indicator) => indicator.name(),
-            // InfluxDB takes the word from another function.
+            // InfluxDB uses the name of another function here.
             Self::HoltWinters { .. } => "elapsed",
         }
     }
@@ -104,7 +104,7 @@ impl Transformation {
         }
     }
 
-    /// The type it makes of a type.
+    /// The type of its results for an input type.
     pub fn output(self, input: Option<ValueType>) -> Option<ValueType> {
         match self {
             Self::Difference { .. } | Self::CumulativeSum => input,
@@ -113,12 +113,12 @@ impl Transformation {
         }
     }
 
-    /// Whether it gives something at other times than those of the points that it is given.
+    /// Whether it gives points at other times than those of its input.
     pub fn lags(self) -> bool {
         matches!(self, Self::Integral { .. } | Self::HoltWinters { .. })
     }
 
-    /// Whether it begins a window before the first that is asked for, to have a value there.
+    /// Whether it reads one window before the first, to have a value there.
     pub fn looks_back(self) -> bool {
         !matches!(self, Self::CumulativeSum | Self::Integral { .. } | Self::HoltWinters { .. })
     }

@@ -1,16 +1,16 @@
-//! The types of references and expressions, given where rows come from.
+//! The types of references and expressions, for the sources of a statement.
 
 use super::call::arguments_shown;
 use super::reference::fields_named;
-use super::rewrite::{Rewritten, RewrittenSource};
-use crate::influxql::{Binary, BinaryOperator, DataType, Expr};
+use super::rewritten::{Rewritten, RewrittenSource};
+use crate::influxql::{Binary, BinaryOperator, DataType, Expr, VarRef};
 use nyala_core::{Error, Result};
 use nyala_db::catalog::{Field, Measurement};
 use nyala_exec::ValueType;
 use nyala_exec::elementary::MathFunction;
 use std::collections::HashMap;
 
-/// Of two types that one name has in different places, the one that queries see.
+/// The type that queries see if one name has two types in different sources.
 pub fn stronger(a: Option<DataType>, b: Option<DataType>) -> Option<DataType> {
     let rank = |data_type: &DataType| match data_type {
         DataType::Float => 0,
@@ -24,7 +24,7 @@ pub fn stronger(a: Option<DataType>, b: Option<DataType>) -> Option<DataType> {
     a.into_iter().chain(b).min_by_key(rank)
 }
 
-/// What a name is in a measurement: a field of the strongest type it has, else a tag if some series has it.
+/// The type of a name in a measurement: the strongest type of the field, else a tag if some series has it.
 pub fn type_in_measurement(measurement: &Measurement, fields: &[Field], name: &str) -> Option<DataType> {
     let field = fields_named(fields, name).iter().fold(None, |found, field| {
         stronger(found, Some(DataType::of(ValueType::of_field(field.field_type))))
@@ -32,7 +32,16 @@ pub fn type_in_measurement(measurement: &Measurement, fields: &[Field], name: &s
     field.or_else(|| measurement.has_tag_key(name).then_some(DataType::Tag))
 }
 
-/// What a name is in all sources.
+/// The type of a name in a condition, for one measurement: the type that was resolved or written, else a tag that no series
+/// has.
+pub fn condition_type(measurement: &Measurement, reference: &VarRef) -> DataType {
+    let known = reference
+        .data_type
+        .or_else(|| type_in_measurement(measurement, &measurement.fields(), &reference.name));
+    known.unwrap_or(DataType::Tag)
+}
+
+/// The type of a name in all sources.
 pub fn type_of_name(sources: &[RewrittenSource], name: &str) -> Option<DataType> {
     sources.iter().fold(None, |found, source| {
         let here = match source {
@@ -49,7 +58,7 @@ pub fn type_of_name(sources: &[RewrittenSource], name: &str) -> Option<DataType>
     })
 }
 
-/// The types of an inner query's columns by the names they have outside; of several with one name the first counts.
+/// The types of an inner query's columns by the names that outer queries use; of several with one name the first counts.
 fn types_of_columns(inner: &Rewritten) -> HashMap<String, Option<DataType>> {
     let mut types = HashMap::new();
     for field in &inner.select.fields {
@@ -98,7 +107,7 @@ fn type_of_literal(expr: &Expr) -> Option<DataType> {
     }
 }
 
-/// Whether a function gives floats whatever it is given.
+/// Whether a function gives floats for input of any type.
 fn gives_float(function: &str) -> bool {
     matches!(
         function,
@@ -127,7 +136,7 @@ fn type_of_binary(sources: &[RewrittenSource], binary: &Binary) -> Option<DataTy
         return Some(DataType::Boolean);
     }
     match (type_of(sources, &binary.lhs)?, type_of(sources, &binary.rhs)?) {
-        // An integer beside an unsigned one is a literal.
+        // An integer next to an unsigned integer is a literal.
         (DataType::Unsigned, DataType::Integer) | (DataType::Integer, DataType::Unsigned) => {
             Some(DataType::Unsigned)
         }
@@ -179,7 +188,7 @@ pub fn check_operations(expr: &Expr) -> Result<Option<DataType>> {
     })
 }
 
-/// What an operation gives; `None`: it is not possible between these types.
+/// The type of an operation's result; `None`: the operation is not possible between these types.
 fn type_of_operation(operator: BinaryOperator, left: DataType, right: DataType) -> Option<DataType> {
     use BinaryOperator::{And, BitwiseAnd, BitwiseOr, BitwiseXor, Or};
     use DataType::{AnyField, Boolean, Float, Integer, Unsigned};

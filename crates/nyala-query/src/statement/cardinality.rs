@@ -1,7 +1,7 @@
-//! SHOW … CARDINALITY: how many there are.
+//! SHOW … CARDINALITY.
 //!
-//! InfluxDB estimates the plainest forms and counts the others; nyala counts all. Conditions are looked at as of rows that
-//! have nothing but the tags of a series, at time 0: no comparison of a field holds.
+//! InfluxDB estimates the plainest forms and counts the others; nyala counts all. Conditions are evaluated for a row at time
+//! 0 that has only the tags of a series: no comparison of a field holds.
 
 use super::first_rows::FirstRows;
 use super::index_condition::{TAG_KEY, has_time, text_comparison};
@@ -9,8 +9,10 @@ use super::show::{Found, add_series, key_filter, table};
 use super::{Answer, Chunks, database_of};
 use crate::influxql::{Binary, BinaryOperator, Expr, ShowCardinality, TagKeys, split_condition};
 use crate::plan::QueryContext;
+use crate::plan::compile_regex;
 use crate::plan::condition::split_tags;
-use crate::plan::rewrite::{RewrittenSource, compile_regex, find_measurements, give_types};
+use crate::plan::rewrite::{find_measurements, give_types};
+use crate::plan::rewritten::RewrittenSource;
 use nyala_core::{Error, Result, TimeRange};
 use nyala_db::catalog::Measurement;
 use nyala_db::series::TagFilter;
@@ -25,7 +27,7 @@ pub(super) enum Counted<'a> {
     Series,
     Measurements,
     TagKeys,
-    /// Values of some keys; one that several keys have counts once.
+    /// Values of some keys; a value of several keys counts once.
     TagValues(&'a TagKeys),
     FieldKeys,
 }
@@ -80,7 +82,7 @@ pub(super) async fn show(
     Ok(Answer::Rows(frames, Chunks::BySize))
 }
 
-/// All series or measurements of a database, of all its retention policies; one that is not there has none.
+/// All series or measurements of a database, in all its retention policies; none if the database does not exist.
 async fn everything(
     counted: Counted<'_>,
     asked: &ShowCardinality,
@@ -104,7 +106,7 @@ async fn everything(
         total += match (counted, &*measurements) {
             (Counted::Measurements, _) => 1,
             (_, [only]) if !only.is_partly_known() => only.count_series(),
-            // A series that several policies have is one.
+            // A series in several policies counts once.
             _ => {
                 let mut places = Vec::with_capacity(measurements.len());
                 for measurement in measurements {
@@ -122,7 +124,7 @@ async fn everything(
     Ok(Answer::Rows(vec![table("", vec![("cardinality estimation", column)])], Chunks::Whole))
 }
 
-/// The measurements that are asked for, by name, and what is asked of their series.
+/// The measurements that a statement names, and the condition on their series.
 async fn found(
     counted: Counted<'_>,
     asked: &ShowCardinality,
@@ -172,7 +174,7 @@ async fn found(
     Ok((found, condition))
 }
 
-/// Which series of a measurement a condition selects; with a key, for the values of which.
+/// The series of a measurement that a condition selects; with a key, for the values of that key.
 fn filter(
     counted: Counted<'_>,
     condition: &Expr,
@@ -202,7 +204,7 @@ fn filter(
     }
 }
 
-/// Whether a comparison lets a key of tags through; `None`: it is of something else.
+/// Whether a tag key satisfies a comparison; `None`: it compares something else.
 fn names_key(binary: &Binary, key: &str) -> Option<bool> {
     match &binary.lhs {
         Expr::VarRef(reference) if reference.name == TAG_KEY => {
@@ -212,7 +214,7 @@ fn names_key(binary: &Binary, key: &str) -> Option<bool> {
     }
 }
 
-/// The filter as it is of rows, where no comparison of an absent tag holds.
+/// The filter with the rule of rows: no comparison of an absent tag holds.
 fn of_present_tags(filter: TagFilter) -> TagFilter {
     use TagFilter::{All, And, Equal, Matches, MatchesNot, None, NotEqual, Or};
     let each = |filters: Vec<TagFilter>| filters.into_iter().map(of_present_tags).collect();

@@ -1,6 +1,6 @@
-//! Statements about continuous queries; what they do is in [`crate::continuous`].
+//! Statements about continuous queries; [`crate::continuous`] runs these.
 
-use super::in_full::select_in_full;
+use super::full_names::select_in_full;
 use super::show::{table, text_column};
 use super::{Answer, Chunks};
 use crate::influxql::{CreateContinuousQuery, Select, Source, Statement};
@@ -11,7 +11,7 @@ use nyala_db::users::Privilege;
 
 pub(super) async fn create(create: &CreateContinuousQuery, context: &QueryContext) -> Result<Answer> {
     context.catalog.existing_database(&create.database)?;
-    // What names no database or policy means those of now, whatever becomes the default later.
+    // A name without database or policy means the default at creation, whatever becomes the default later.
     let within = QueryContext {
         database: create.database.clone(),
         retention_policy: String::new(),
@@ -19,7 +19,7 @@ pub(super) async fn create(create: &CreateContinuousQuery, context: &QueryContex
     };
     let mut full = create.clone();
     full.select = select_in_full(&create.select, &within);
-    // All databases first, as InfluxDB looks for them.
+    // All databases are looked up first, as in InfluxDB.
     each_place(&full.select, &mut |database, _| context.catalog.existing_database(database).map(drop))?;
     each_place(&full.select, &mut |database, policy| {
         let known = context.catalog.existing_database(database)?;
@@ -53,7 +53,7 @@ fn each_place(select: &Select, visit: &mut dyn FnMut(&str, Option<&str>) -> Resu
     inner.into_iter().try_for_each(|select| each_place(select, visit))
 }
 
-/// Those of the databases that may be read.
+/// The continuous queries of the databases that the user may read.
 pub(super) fn show(context: &QueryContext) -> Answer {
     let mut databases = context.catalog.databases();
     databases.retain(|database| context.rights.may(Privilege::Read, &database.name));

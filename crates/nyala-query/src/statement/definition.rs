@@ -1,4 +1,4 @@
-//! Databases and retention policies: made and changed.
+//! CREATE DATABASE, CREATE and ALTER RETENTION POLICY.
 
 use super::Answer;
 use crate::influxql::{AlterRetentionPolicy, CreateDatabase, CreateRetentionPolicy};

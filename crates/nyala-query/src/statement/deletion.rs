@@ -3,8 +3,8 @@
 use super::Answer;
 use crate::influxql::{DataType, Deletion, Expr, MeasurementName, split_deletion};
 use crate::plan::QueryContext;
+use crate::plan::compile_regex;
 use crate::plan::condition::split_tags;
-use crate::plan::rewrite::compile_regex;
 use nyala_core::{Error, Result, TimeRange};
 use nyala_db::catalog::Measurement;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ async fn remove(deletion: &Deletion, context: &QueryContext, by_time: bool) -> R
     if let Some(condition) = &mut condition {
         with_tag_key_as_tag(condition);
     }
-    // What is wrong for one measurement is said before anything of another is deleted.
+    // All conditions are checked before anything is deleted.
     let mut chosen = Vec::new();
     for measurement in measurements_of(deletion, database, context).await? {
         let split = split_tags(&measurement, condition.as_ref())?;
@@ -57,8 +57,8 @@ async fn remove(deletion: &Deletion, context: &QueryContext, by_time: bool) -> R
     Ok(Answer::Done)
 }
 
-/// Makes `_tagKey` and its like ordinary tags, as they are to deletions: elsewhere a condition on `_tagKey` holds for
-/// every series, and one on the others for none.
+/// Makes `_tagKey` and similar names ordinary tags, as deletions treat them. Elsewhere a condition on `_tagKey` holds for
+/// every series, and a condition on the others for none.
 fn with_tag_key_as_tag(condition: &mut Expr) {
     match condition {
         Expr::VarRef(reference) if ["_tagKey", "_tagValue", "_seriesKey"].contains(&&*reference.name) => {
@@ -73,7 +73,7 @@ fn with_tag_key_as_tag(condition: &mut Expr) {
     }
 }
 
-/// The measurements a deletion names, of all retention policies unless one is named (which no statement can).
+/// The measurements that a deletion names, in all retention policies unless one is named (which no statement can).
 async fn measurements_of(
     deletion: &Deletion,
     database: &str,

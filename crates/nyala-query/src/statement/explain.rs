@@ -1,4 +1,4 @@
-//! EXPLAIN: what would be read for a SELECT, and how its functions would be computed. EXPLAIN ANALYZE: what it took.
+//! EXPLAIN: what a SELECT would read, and how its functions would be computed. EXPLAIN ANALYZE: what it cost.
 
 use super::show::{table, text_column};
 use super::{Answer, Chunks, plan_of};
@@ -25,7 +25,7 @@ pub(super) async fn explain(select: &Select, context: &QueryContext) -> Result<A
     Ok(Answer::Rows(vec![table("", vec![("QUERY PLAN", text_column(lines))])], Chunks::Whole))
 }
 
-/// The lines about each read of a measurement, inner queries' too.
+/// The lines about each read of a measurement, including those of inner queries.
 async fn describe(plan: &Plan, snapshot: &SnapshotRef, reads: &mut Vec<Vec<String>>) {
     for source in &plan.sources {
         match source {

@@ -1,30 +1,30 @@
-//! The rows of a SHOW statement that come first in their order: as many as it may show, charged as they come.
+//! The first rows of a SHOW statement in sorted order: as many as it may show, charged when they are added.
 
 use nyala_core::Result;
 use nyala_exec::QueryMemory;
 use std::collections::BTreeSet;
 
-/// What a row takes beside its texts: their places, and its own in a tree.
+/// The bytes of a row besides its texts: their pointers, and its node in a tree.
 const ROW_BYTES: usize = 96;
-/// A text is there three times at most: in the tree, as it is shown, and in a column.
+/// A text is in memory at most three times: in the tree, as it is shown, and in a column.
 const TEXT_COPIES: usize = 3;
 
-/// Distinct rows in order, no more than there is use for.
+/// Distinct rows in order, at most as many as are shown.
 pub(super) struct FirstRows<'a, Row> {
     rows: BTreeSet<Row>,
-    most: usize,
+    max: usize,
     memory: &'a QueryMemory,
 }
 
 impl<'a, Row: Ord> FirstRows<'a, Row> {
-    /// None yet, and never more than `most`.
-    pub(super) fn new(most: usize, memory: &'a QueryMemory) -> Self {
-        Self { rows: BTreeSet::new(), most, memory }
+    /// No rows yet, and never more than `max`.
+    pub(super) fn new(max: usize, memory: &'a QueryMemory) -> Self {
+        Self { rows: BTreeSet::new(), max, memory }
     }
 
-    /// Adds a row with texts of so many bytes, if it is new and not behind those that are shown.
+    /// Adds a row whose texts have that many bytes, if it is new and may be shown.
     pub(super) fn insert(&mut self, row: Row, text_bytes: usize) -> Result<()> {
-        let is_full = self.rows.len() >= self.most;
+        let is_full = self.rows.len() >= self.max;
         if is_full && self.rows.last().is_none_or(|last| row >= *last) {
             return Ok(());
         }
@@ -38,7 +38,7 @@ impl<'a, Row: Ord> FirstRows<'a, Row> {
         self.memory.charge(ROW_BYTES + TEXT_COPIES * text_bytes)
     }
 
-    /// How many there are.
+    /// The number of rows.
     pub(super) fn len(&self) -> usize {
         self.rows.len()
     }
@@ -53,7 +53,7 @@ impl<Row> IntoIterator for FirstRows<'_, Row> {
     }
 }
 
-/// As many rows as a LIMIT and an OFFSET have use for; a LIMIT of 0 is none.
+/// The number of rows that a LIMIT and an OFFSET need; a LIMIT of 0 means no limit.
 pub(super) fn rows_wanted(limit: u64, offset: u64) -> usize {
     match limit {
         0 => usize::MAX,

@@ -1,22 +1,22 @@
-//! WHERE of SHOW and of deletions: what InfluxDB answers from its index, without looking at points.
+//! WHERE of SHOW and of deletions, which InfluxDB evaluates on its index, without reading points.
 //!
-//! The rules are not those of SELECT. Measurements are chosen by `_name` or by whether some tag value fits;
-//! series by their tags, where a comparison of a field, or one that cannot be understood, lets every series
-//! through.
+//! The rules differ from those of SELECT. Measurements are selected by `_name` or by whether some tag value satisfies the
+//! condition. Series are selected by their tags; every series satisfies a comparison of a field, or one that cannot be
+//! evaluated.
 
 use crate::influxql::{Binary, BinaryOperator, DataType, Expr, VarRef};
-use crate::plan::rewrite::compile_regex;
+use crate::plan::compile_regex;
 use nyala_core::{Error, Result};
 use nyala_db::catalog::Measurement;
 use nyala_db::series::TagFilter;
 
-/// What stands for the name of the measurement.
+/// The name that means the measurement's name.
 const NAME: &str = "_name";
-/// What stands for a key of a series' tags: it has several, so that a condition on it rules out none.
+/// The name that means a tag key of a series. A series has several, so a condition on it excludes no series.
 pub(super) const TAG_KEY: &str = "_tagKey";
-/// What, too, is another thing for each tag of a series, or names all of them.
+/// Names that differ for each tag of a series, or that mean all of them.
 const OF_TAGS: [&str; 3] = [TAG_KEY, "_tagValue", "_seriesKey"];
-/// What stands for the values of tags, beside the tag or field of that name.
+/// The name that means the values of tags, besides a tag or field of that name.
 const VALUE: &str = "value";
 /// References that are not tags of points.
 const SYSTEM_NAMES: [&str; 7] =
@@ -64,7 +64,7 @@ pub(super) fn shows_measurement(condition: &Expr, measurement: &Measurement) -> 
         other => return Err(Error::invalid(format!("{other} selects no measurements: compare a tag"))),
     };
     if is_junction(binary.op) {
-        // Both sides are judged, so that an error of either is told.
+        // Both sides are evaluated, so that an error of either is reported.
         let left = shows_measurement(&binary.lhs, measurement)?;
         let right = shows_measurement(&binary.rhs, measurement)?;
         return Ok(if binary.op == BinaryOperator::And { left && right } else { left || right });
@@ -82,7 +82,7 @@ pub(super) fn shows_measurement(condition: &Expr, measurement: &Measurement) -> 
     Ok(!values.is_empty() && matched != is_negated(binary.op))
 }
 
-/// Whether a condition lets a measurement through by its name; `None`: it says nothing about names.
+/// Whether the name of a measurement satisfies a condition; `None`: it does not depend on names.
 pub(super) fn names_measurement(condition: &Expr, name: &str) -> Result<Option<bool>> {
     let compared = |binary: &Binary| match &binary.lhs {
         Expr::VarRef(reference) if reference.name == NAME => text_comparison(binary, name).map(Some),
@@ -91,7 +91,7 @@ pub(super) fn names_measurement(condition: &Expr, name: &str) -> Result<Option<b
     joined(condition, &compared)
 }
 
-/// Whether a condition lets a key of tags through; `None`: it says nothing about keys.
+/// Whether a tag key satisfies a condition; `None`: it does not depend on keys.
 pub(super) fn names_key(condition: &Expr, key: &str) -> Result<Option<bool>> {
     let compared = |binary: &Binary| match &binary.lhs {
         Expr::VarRef(reference) if reference.name == TAG_KEY => text_comparison(binary, key).map(Some),
@@ -101,8 +101,7 @@ pub(super) fn names_key(condition: &Expr, key: &str) -> Result<Option<bool>> {
     joined(condition, &compared)
 }
 
-/// What a condition says of something, given what its comparisons do. Those that say nothing are as if they were not
-/// there.
+/// Evaluates a condition, given the results of its comparisons. Comparisons without a result are ignored.
 fn joined(condition: &Expr, compared: &impl Fn(&Binary) -> Result<Option<bool>>) -> Result<Option<bool>> {
     let binary = match condition {
         Expr::Binary(binary) => binary,
@@ -122,13 +121,13 @@ fn joined(condition: &Expr, compared: &impl Fn(&Binary) -> Result<Option<bool>>)
     }
 }
 
-/// Whether a comparison holds with a text on its left.
+/// Whether a comparison holds for a text on its left side.
 pub(super) fn text_comparison(binary: &Binary, text: &str) -> Result<bool> {
     let (_, pattern) = tag_comparison(binary)?;
     Ok(pattern.is_match(text) != is_negated(binary.op))
 }
 
-/// What a condition asks of the values of tags that SHOW TAG VALUES and SHOW TAG KEYS look at.
+/// The condition on tag values in SHOW TAG VALUES and SHOW TAG KEYS.
 pub(super) enum ValueTest {
     Compared { pattern: Pattern, wanted: bool },
     Known(bool),
@@ -137,7 +136,7 @@ pub(super) enum ValueTest {
 }
 
 impl ValueTest {
-    /// What a condition asks; `None`: nothing.
+    /// The condition; `None` if there is none.
     pub(super) fn of(condition: &Expr) -> Result<Option<Self>> {
         let binary = match condition {
             Expr::Binary(binary) => binary,
@@ -159,12 +158,12 @@ impl ValueTest {
         }
         Ok(Some(match tag_comparison(binary) {
             Ok((_, pattern)) => Self::Compared { pattern, wanted: !is_negated(binary.op) },
-            // Nothing else is equal to text, nor unequal.
+            // Nothing else is equal or unequal to text.
             Err(_) => Self::Known(binary.op == BinaryOperator::Equal && is_value(&binary.rhs)),
         }))
     }
 
-    /// Whether it lets a value through.
+    /// Whether a value satisfies it.
     pub(super) fn holds(&self, value: &str) -> bool {
         match self {
             Self::Compared { pattern, wanted } => pattern.is_match(value) == *wanted,
@@ -215,7 +214,7 @@ fn tag_comparison(binary: &Binary) -> Result<(&VarRef, Pattern)> {
     Ok((reference, pattern))
 }
 
-/// The series a condition selects. With `tags_only`, comparisons of system names are as if they were not there.
+/// The series that a condition selects. With `tags_only`, comparisons of system names are ignored.
 pub(super) fn series_filter(
     condition: &Expr,
     measurement: &Measurement,
@@ -265,7 +264,7 @@ pub(super) fn series_filter(
         (BinaryOperator::NotEqual, Expr::String(value)) => TagFilter::NotEqual(key, value.clone()),
         (BinaryOperator::Matches, Expr::Regex(regex)) => TagFilter::Matches(key, compile_regex(regex)?),
         (BinaryOperator::NotMatches, Expr::Regex(regex)) => TagFilter::MatchesNot(key, compile_regex(regex)?),
-        // Two tags are compared by whether they are there.
+        // Of two tags only their presence is compared.
         (BinaryOperator::Equal, Expr::VarRef(tag)) if !is_field(measurement, tag) => {
             TagFilter::And(vec![present(key), present(tag.name.clone())])
         }

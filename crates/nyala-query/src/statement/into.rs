@@ -1,7 +1,7 @@
-//! SELECT INTO: the rows of an answer become points.
+//! SELECT INTO: writes the rows of an answer as points.
 //!
-//! They go the way of all points, as line protocol through [`nyala_db::write::LineWriter`], so that names, types,
-//! retention and limits are judged as they are for every client.
+//! The rows are written as line protocol through [`nyala_db::write::LineWriter`], so that names, types, retention and
+//! limits are checked as for every client.
 
 use super::{Answer, Chunks, plan_of};
 use crate::exec::SelectStream;
@@ -13,15 +13,15 @@ use nyala_exec::{Column, Frame, GroupTags, QueryMemory, Scalar, Sheet};
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// Points that are written at once, as many as InfluxDB takes.
+/// Points in a batch, as many as in InfluxDB.
 const POINTS_AT_ONCE: u64 = 10_000;
-/// Text that is written at once, if there are fewer points in it, ...
+/// The largest text of a batch, ...
 const TEXT_AT_ONCE: usize = 8 << 20;
-/// ... or where less memory is given: this part of a query's share. Reading takes most of the rest.
+/// ... unless this part of a query's share of memory is less. Reading takes most of the rest.
 const TEXT_SHARE: usize = 8;
 
-/// Writes the rows of a SELECT to its target, and tells how many points they were. A point that is refused ends it
-/// with an error; points before it are written.
+/// Writes the rows of a SELECT to its target, and returns the number of points. A rejected point ends it with an error;
+/// points before it are written.
 pub async fn select_into(select: &Select, context: &QueryContext, memory: QueryMemory) -> Result<u64> {
     let target = select.target.as_ref().ok_or_else(|| Error::invalid("the query has no INTO"))?;
     let mut points = Points::to(target, context)?;
@@ -35,7 +35,7 @@ pub async fn select_into(select: &Select, context: &QueryContext, memory: QueryM
     // The text grows by doubling.
     held.charge(2 * points.text_max)?;
     let mut rows = SelectStream::open(plan, context.catalog.snapshot().await?, memory.clone()).await?;
-    // Reading may be broken off anywhere, writing only between batches.
+    // Reading may be cancelled anywhere, writing only between batches.
     while let Some(frame) = next_frame(&mut rows, context).await? {
         points.add(&frame.alone(), context).await?;
     }
@@ -67,19 +67,19 @@ pub(super) async fn execute(select: &Select, context: &QueryContext, memory: Que
     Ok(Answer::Rows(vec![Frame::of(GroupTags::none(), sheet)], Chunks::Whole))
 }
 
-/// Points on their way.
+/// Collects points and writes them in batches.
 struct Points {
     database: String,
     policy: String,
-    /// Where they go; `None`: to the measurement that they are from.
+    /// The measurement they are written to; `None`: the one they are from.
     measurement: Option<String>,
     /// Columns that are tags.
     tag_columns: Vec<usize>,
-    /// Lines that are not yet written, and how many.
+    /// Lines that are not yet written, and their number.
     lines: String,
     waiting: u64,
     written: u64,
-    /// They are written when their text is so long.
+    /// Lines are written when their text has this length.
     text_max: usize,
 }
 
@@ -152,7 +152,7 @@ impl Points {
                 push_value(&mut self.lines, &value);
                 separator = ',';
             }
-            // What has no field, or one that no point can have, is left out.
+            // A point without fields, or with one that points cannot have, is skipped.
             if separator == ' ' || !storable {
                 self.lines.truncate(start);
                 continue;
@@ -199,7 +199,7 @@ fn push_tag(line: &mut String, name: &str, value: &str) -> Result<()> {
     push_name(line, "tag value", value, ",= ")
 }
 
-/// A name with a backslash before what would end it.
+/// A name with a backslash before each character that would end it.
 fn push_name(line: &mut String, what: &str, name: &str, special: &str) -> Result<()> {
     if name.is_empty() || name.ends_with('\\') || name.contains('\n') {
         return Err(unwritable(what, name));

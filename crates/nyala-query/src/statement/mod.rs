@@ -1,4 +1,4 @@
-//! Executing statements: what InfluxQL can ask of a server, one statement at a time.
+//! Executes statements of InfluxQL, one at a time.
 
 mod cardinality;
 mod continuous;
@@ -6,12 +6,12 @@ mod definition;
 mod deletion;
 mod explain;
 mod first_rows;
-mod in_full;
+mod full_names;
 mod index_condition;
 mod into;
 mod privilege;
 mod queries;
-mod reports;
+mod server_reports;
 mod shards;
 mod show;
 mod subscriptions;
@@ -19,10 +19,10 @@ mod users;
 
 pub use privilege::{Need, authorize, needs};
 
-pub use in_full::{in_full, select_in_full};
+pub use full_names::{in_full, select_in_full};
 pub use into::select_into;
 pub use queries::Written;
-pub use reports::statistics;
+pub use server_reports::statistics;
 
 use cardinality::Counted;
 
@@ -36,17 +36,17 @@ use std::sync::Arc;
 
 /// The answer to a statement.
 pub enum Answer {
-    /// It is done and has nothing to show.
+    /// The statement is done and shows nothing.
     Done,
-    /// It failed in a way that does not keep the statements after it from being executed.
+    /// The statement failed; the statements after it are still executed.
     Refused(Error),
     /// Rows, all at once.
     Rows(Vec<Frame>, Chunks),
-    /// Rows, as they are computed; cut as [`Chunks::BySize`].
+    /// Rows while they are computed, cut as [`Chunks::BySize`].
     Stream(Box<SelectStream>),
 }
 
-/// Whether a statement changes nothing, so that it can be broken off wherever it is.
+/// Whether a statement changes nothing, so that it can be cancelled at any point.
 pub fn only_reads(statement: &Statement) -> bool {
     match statement {
         Statement::Select(select) => select.target.is_none(),
@@ -76,7 +76,7 @@ pub fn only_reads(statement: &Statement) -> bool {
     }
 }
 
-/// Executes a statement that [`authorize`] let through. Rows of a SELECT are computed as the caller takes them.
+/// Executes a statement that [`authorize`] let through. Rows of a SELECT are computed when the caller takes them.
 pub async fn execute(statement: Statement, context: &QueryContext, memory: QueryMemory) -> Result<Answer> {
     match statement {
         Statement::Select(select) if select.target.is_none() => {
@@ -86,7 +86,7 @@ pub async fn execute(statement: Statement, context: &QueryContext, memory: Query
                 .await
                 .map(|stream| Answer::Stream(Box::new(stream)))
         }
-        // By itself, so that a SELECT does not take the room of the largest of all when it is moved.
+        // Boxed, so that the future of a SELECT is not as large as that of the largest statement.
         other => Box::pin(execute_other(&other, context, memory)).await,
     }
 }
@@ -120,20 +120,20 @@ async fn execute_other(statement: &Statement, context: &QueryContext, memory: Qu
         Statement::ShowTagKeys(statement) => show::tag_keys(statement, context).await,
         Statement::ShowTagValues(statement) => show::tag_values(statement, context, &memory).await,
         Statement::ShowFieldKeys(statement) => show::field_keys(statement, context).await,
-        Statement::ShowSeriesCardinality(asked) => {
-            cardinality::show(Counted::Series, asked, context, &memory).await
+        Statement::ShowSeriesCardinality(statement) => {
+            cardinality::show(Counted::Series, statement, context, &memory).await
         }
-        Statement::ShowMeasurementCardinality(asked) => {
-            cardinality::show(Counted::Measurements, asked, context, &memory).await
+        Statement::ShowMeasurementCardinality(statement) => {
+            cardinality::show(Counted::Measurements, statement, context, &memory).await
         }
-        Statement::ShowTagKeyCardinality(asked) => {
-            cardinality::show(Counted::TagKeys, asked, context, &memory).await
+        Statement::ShowTagKeyCardinality(statement) => {
+            cardinality::show(Counted::TagKeys, statement, context, &memory).await
         }
         Statement::ShowTagValuesCardinality { cardinality, keys } => {
             cardinality::show(Counted::TagValues(keys), cardinality, context, &memory).await
         }
-        Statement::ShowFieldKeyCardinality(asked) => {
-            cardinality::show(Counted::FieldKeys, asked, context, &memory).await
+        Statement::ShowFieldKeyCardinality(statement) => {
+            cardinality::show(Counted::FieldKeys, statement, context, &memory).await
         }
         Statement::CreateUser(create) => users::create(create, context).await,
         Statement::DropUser { name } => users::drop_user(name, context).await,
@@ -157,8 +157,10 @@ async fn execute_other(statement: &Statement, context: &QueryContext, memory: Qu
         Statement::ShowShards => Ok(shards::show(context).await),
         Statement::ShowShardGroups => Ok(shards::show_groups(context).await),
         Statement::DropShard { id } => shards::drop_shard(*id, context).await,
-        Statement::ShowStats { module } => Ok(reports::show_stats(module.as_deref(), context).await),
-        Statement::ShowDiagnostics { module } => Ok(reports::show_diagnostics(module.as_deref(), context)),
+        Statement::ShowStats { module } => Ok(server_reports::show_stats(module.as_deref(), context).await),
+        Statement::ShowDiagnostics { module } => {
+            Ok(server_reports::show_diagnostics(module.as_deref(), context))
+        }
         Statement::CreateSubscription(create) => subscriptions::create(create, context).await,
         Statement::DropSubscription { name, database, retention_policy } => {
             subscriptions::drop_subscription(database, retention_policy, name, context).await
@@ -187,7 +189,7 @@ async fn plan_of(select: Select, context: &QueryContext) -> Result<Plan> {
     Ok(plan)
 }
 
-/// Refuses sources without a name, whatever else may be wrong.
+/// Refuses sources without a name, before anything else is checked.
 fn check_names(select: &Select) -> Result<()> {
     select.sources.iter().try_for_each(|source| match source {
         Source::Subquery(inner) => check_names(inner),
@@ -198,7 +200,7 @@ fn check_names(select: &Select) -> Result<()> {
     })
 }
 
-/// The database that a statement names, else the request's.
+/// The database that a statement names, or else the request's.
 fn database_of<'a>(named: Option<&'a str>, context: &'a QueryContext) -> Result<&'a str> {
     match named.filter(|name| !name.is_empty()).unwrap_or(&context.database) {
         "" => Err(Error::invalid("database name required")),

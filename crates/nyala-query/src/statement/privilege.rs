@@ -1,26 +1,25 @@
-//! What a statement needs: the one place that says so, for every form.
+//! The privileges that each statement needs. Nothing else decides that.
 //!
-//! Every database a statement reads from or writes to is named here, those of subqueries, of INTO and of the sources
-//! of SHOW included; none is judged by where it stands. Names of databases are looked up as the executor does: the one
-//! written, else the request's.
+//! A statement needs privileges on every database that it reads or writes, including those of subqueries, INTO and the
+//! sources of SHOW. A database is resolved as in the executor: the one that is named, or else the request's.
 
 use crate::influxql::{CreateContinuousQuery, Measurement, Select, ShowCardinality, Source, Statement};
 use nyala_db::users::{Privilege, Rights};
 
-/// Something a statement needs.
+/// A right that a statement needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need<'a> {
-    /// All rights there are.
+    /// The rights of an administrator.
     Admin,
     /// A privilege on a database; the empty name is the request's database.
     On(Privilege, &'a str),
 }
 
-/// All that a statement needs.
+/// All rights that a statement needs.
 pub fn needs(statement: &Statement) -> Vec<Need<'_>> {
     let mut needs = Vec::new();
     match statement {
-        // What it shows depends on who asks.
+        // What it shows depends on the user.
         Statement::ShowDatabases => {}
         Statement::Select(select) | Statement::Explain { select, .. } => of_select(select, "", &mut needs),
         Statement::Delete(deletion) | Statement::DropSeries(deletion) => {
@@ -48,7 +47,7 @@ pub fn needs(statement: &Statement) -> Vec<Need<'_>> {
         | Statement::ShowSeriesCardinality(show)
         | Statement::ShowTagKeyCardinality(show)
         | Statement::ShowTagValuesCardinality { cardinality: show, .. } => of_cardinality(show, &mut needs),
-        // Named one by one: a new statement must be thought about.
+        // Listed one by one, so that a new statement must be decided on.
         Statement::AlterRetentionPolicy(_)
         | Statement::CreateDatabase(_)
         | Statement::CreateRetentionPolicy(_)
@@ -80,7 +79,7 @@ fn database_of(measurement: &Measurement) -> Option<&str> {
     measurement.database.as_deref().filter(|database| !database.is_empty())
 }
 
-/// What a SELECT needs whose sources and target are in `database` where they name none.
+/// The needs of a SELECT. Sources and targets without a database are in `database`.
 fn of_select<'a>(select: &'a Select, database: &'a str, needs: &mut Vec<Need<'a>>) {
     for source in &select.sources {
         match source {
@@ -95,7 +94,7 @@ fn of_select<'a>(select: &'a Select, database: &'a str, needs: &mut Vec<Need<'a>
     }
 }
 
-/// It will run by itself, with all rights: whoever creates it must have those that its query needs.
+/// A continuous query runs with all rights, so its creator must have those that the query needs.
 fn of_continuous_query<'a>(create: &'a CreateContinuousQuery, needs: &mut Vec<Need<'a>>) {
     needs.push(Need::On(Privilege::Read, &create.database));
     of_select(&create.select, &create.database, needs);
@@ -110,8 +109,8 @@ fn of_cardinality<'a>(show: &'a ShowCardinality, needs: &mut Vec<Need<'a>>) {
     of_show(show.database.as_deref(), &show.sources, needs);
 }
 
-/// Whether someone may have statements executed, all of them, in a request whose database is `database`; else why
-/// not, in InfluxDB's words.
+/// Checks that a user may execute all statements of a request whose database is `database`. The error is in InfluxDB's
+/// words.
 pub fn authorize(statements: &[Statement], rights: &Rights, database: &str) -> Result<(), String> {
     let user = match rights {
         Rights::Open => return Ok(()),

@@ -1,4 +1,4 @@
-//! SHOW QUERIES and KILL QUERY; bounds on SELECT.
+//! SHOW QUERIES and KILL QUERY; limits on SELECT.
 
 use super::show::{go_duration, table, text_column};
 use super::{Answer, Chunks};
@@ -11,7 +11,7 @@ use nyala_exec::running::QueryLimits;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The queries that run; of others' only administrators learn.
+/// The running queries; only administrators see those of other users.
 pub(super) fn show(context: &QueryContext) -> Answer {
     let mut all = context.running.all();
     if let nyala_db::users::Rights::User(user) = &context.rights
@@ -36,18 +36,18 @@ pub(super) fn kill(number: u64, context: &QueryContext) -> Result<Answer> {
     Ok(Answer::Done)
 }
 
-/// The statements of a request, as they were written.
+/// The statements of a request as they were written.
 #[derive(Default)]
 pub struct Written {
-    /// InfluxQL that can be parsed.
+    /// Valid InfluxQL.
     pub query: String,
-    /// The values of its parameters, in JSON; empty where there are none.
+    /// The values of its parameters, in JSON; empty without parameters.
     pub values: String,
 }
 
 impl Written {
-    /// The statements as a server writes them, which keeps passwords to itself. They are parsed again, because far more
-    /// queries run than are asked about.
+    /// The statements in canonical form, without passwords. They are parsed again here, because most queries are never
+    /// listed.
     pub fn shown(&self) -> String {
         let Self { query, values } = self;
         let params = if values.is_empty() { Ok(Params::default()) } else { Params::from_json(values) };
@@ -56,7 +56,7 @@ impl Written {
     }
 }
 
-/// In the largest unit that it fills, without a fraction.
+/// A duration in the largest unit that fits, without a fraction.
 fn shown_duration(duration: Duration) -> String {
     match duration.as_nanos() {
         nanoseconds @ 0..1_000 => format!("{nanoseconds}ns"),
@@ -66,7 +66,7 @@ fn shown_duration(duration: Duration) -> String {
     }
 }
 
-/// Refuses a SELECT that asks for more windows or series than it may, and has its rows counted if they are bounded.
+/// Refuses a SELECT with more windows or series than the limits allow, and lets its rows be counted if they are limited.
 pub(super) fn bound(plan: &mut Plan, context: &QueryContext) -> Result<()> {
     let limits = context.running.limits();
     if limits.points_max > 0 {
@@ -88,7 +88,7 @@ fn count_points(plan: &mut Plan, points: &Arc<PointLimit>) {
 }
 
 fn check_limits(plan: &Plan, limits: &QueryLimits) -> Result<()> {
-    // As in InfluxDB, windows of inner queries do not count, nor do those without a lower bound of time.
+    // As in InfluxDB, windows of inner queries do not count, nor do windows without a lower bound of time.
     if let (Some(rule), true) =
         (&plan.groups.windows, limits.buckets_max > 0 && plan.times.first_ns > MINIMUM_TIME_NS)
     {
@@ -113,7 +113,7 @@ fn check_series(plan: &Plan, most: usize) -> Result<()> {
             PlanSource::Measurement(source) => {
                 let series = source.measurement.series().select(&source.tags).len();
                 if series > most as u64 {
-                    // InfluxDB stops counting at the first too many.
+                    // InfluxDB stops counting at the first series beyond the limit.
                     let words = format!("max-select-series limit exceeded: ({}/{most})", most + 1);
                     return Err(Error::limit(words));
                 }

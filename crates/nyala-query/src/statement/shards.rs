@@ -1,4 +1,4 @@
-//! SHOW SHARDS, SHOW SHARD GROUPS, DROP SHARD. A group has one shard here, so both have its number.
+//! SHOW SHARDS, SHOW SHARD GROUPS, DROP SHARD. A group has one shard here, and both have the same number.
 
 use super::show::{table, text_column};
 use super::{Answer, Chunks};
@@ -9,7 +9,7 @@ use nyala_core::Result;
 use nyala_db::catalog::Shard;
 use nyala_exec::Column;
 
-/// A table per database, also of one that has none.
+/// A table for each database, also for one without shards.
 pub(super) async fn show(context: &QueryContext) -> Answer {
     let all = context.catalog.shards().await;
     let frames = context.catalog.databases().into_iter().map(|database| {
@@ -28,7 +28,7 @@ pub(super) async fn show_groups(context: &QueryContext) -> Answer {
     Answer::Rows(vec![frame], Chunks::Whole)
 }
 
-/// As in InfluxDB, one that does not exist is no error.
+/// As in InfluxDB, a shard that does not exist is no error.
 pub(super) async fn drop_shard(id: u64, context: &QueryContext) -> Result<Answer> {
     context.catalog.drop_shard(id).await?;
     Ok(Answer::Done)
@@ -44,7 +44,7 @@ fn columns(shards: &[&Shard]) -> Vec<(&'static str, Column)> {
         ("retention_policy", text_column(shards.iter().map(|shard| &shard.policy.name))),
         ("start_time", time(&|shard| shard.range.start_ns.into())),
         ("end_time", time(&|shard| shard.range.end_ns.into())),
-        // Points of a policy that keeps them for ever expire at once by this account, as in InfluxDB.
+        // As in InfluxDB, a policy that keeps points for ever shows an expiry as if points expired at once.
         ("expiry_time", time(&|shard| i128::from(shard.range.end_ns) + i128::from(shard.policy.duration_ns))),
     ]
 }

@@ -1,4 +1,4 @@
-//! SHOW: what there is.
+//! SHOW DATABASES, RETENTION POLICIES, MEASUREMENTS, SERIES, TAG KEYS, TAG VALUES and FIELD KEYS.
 
 use super::first_rows::{FirstRows, rows_wanted};
 use super::index_condition::{
@@ -10,8 +10,8 @@ use crate::influxql::{
     split_condition,
 };
 use crate::plan::QueryContext;
+use crate::plan::compile_regex;
 use crate::plan::condition::split_tags;
-use crate::plan::rewrite::compile_regex;
 use arrow_array::{BooleanArray, Int64Array, StringArray};
 use nyala_core::before_long_work;
 use nyala_core::store::SeriesSet;
@@ -25,7 +25,7 @@ use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Series between two looks at whether the query must stop.
+/// After this many series a statement checks whether it must stop.
 const SERIES_BETWEEN_LOOKS: usize = 1_024;
 
 /// A table without times.
@@ -74,7 +74,7 @@ pub(super) fn retention_policies(database: Option<&str>, context: &QueryContext)
         ("shardGroupDuration", texts(&|policy| go_duration(policy.shard_duration_ns))),
         ("replicaN", Column::Integer(Int64Array::from_iter_values(replication))),
     ];
-    // As in InfluxDB 1.12; where nobody uses them the answer is that of 1.8.
+    // As in InfluxDB 1.12; without these columns the answer is that of 1.8.
     if policies.iter().any(|policy| policy.future_limit_ns != 0 || policy.past_limit_ns != 0) {
         columns.push(("futureWriteLimit", texts(&|policy| go_duration(policy.future_limit_ns))));
         columns.push(("pastWriteLimit", texts(&|policy| go_duration(policy.past_limit_ns))));
@@ -97,25 +97,25 @@ pub(super) fn go_duration(duration_ns: i64) -> String {
     }
 }
 
-/// A measurement and those of its series that a SHOW statement is about.
+/// A measurement and the series of it that a SHOW statement selects.
 pub(super) struct Found {
     pub(super) measurement: Arc<Measurement>,
     pub(super) series: RoaringBitmap,
-    /// Keeps them in memory.
+    /// Keeps the series in memory.
     pub(super) stay: Arc<Stay>,
 }
 
 /// How the series of a SHOW statement are selected.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rules {
-    /// As SHOW SERIES and SHOW FIELD KEYS do: like a SELECT, from a retention policy that is there.
+    /// As in SHOW SERIES and SHOW FIELD KEYS: like a SELECT, from an existing retention policy.
     Select,
-    /// As SHOW TAG KEYS and SHOW TAG VALUES do.
+    /// As in SHOW TAG KEYS and SHOW TAG VALUES.
     Tags,
 }
 
-/// The measurements and series that sources and a condition select, by name; one of several retention
-/// policies may be there more than once.
+/// The measurements and series that sources and a condition select, by name. A name that is in several retention policies
+/// occurs more than once.
 async fn find(
     database: Option<&str>,
     sources: &[crate::influxql::Measurement],
@@ -133,7 +133,7 @@ async fn find(
         );
         rest = split.condition;
     }
-    // No shard begins behind the last time, and the last one ends there.
+    // No shard begins after the last time, and the last one ends there.
     if time.start_ns == i64::MAX {
         return Ok(BTreeMap::new());
     }
@@ -194,7 +194,7 @@ async fn named(
     Ok(all)
 }
 
-/// The same by name, those that have series.
+/// The same, sorted by name, without measurements that have no series.
 async fn named_with_series(
     database: Option<&str>,
     sources: &[crate::influxql::Measurement],
@@ -229,7 +229,7 @@ fn is_of_source(
     }
 }
 
-/// Which series of a measurement a condition without time selects; `None`: the measurement is left out.
+/// The series of a measurement that a condition without time selects; `None`: the measurement is left out.
 fn selected(
     measurement: &Measurement,
     condition: Option<&Expr>,
@@ -254,7 +254,7 @@ pub(super) async fn measurements(statement: &ShowMeasurements, context: &QueryCo
         return Err(Error::invalid("SHOW MEASUREMENTS doesn't support time in WHERE clause"));
     }
     let database = database_of(statement.database.as_deref(), context)?;
-    // One that does not exist has none to show.
+    // A measurement that does not exist has no series to show.
     let Some(database) = context.catalog.database(database) else {
         return Ok(Answer::Rows(Vec::new(), Chunks::Whole));
     };
@@ -300,7 +300,7 @@ pub(super) async fn series(
     let wanted = rows_wanted(statement.limit, statement.offset);
     let mut keys = Vec::new();
     for (name, places) in &found {
-        // In the order of names and values as they are, not as they are written.
+        // Sorted by names and values before they are escaped.
         let mut of_measurement = FirstRows::new(wanted.saturating_sub(keys.len()), memory);
         for place in places {
             add_series(place, &mut of_measurement, context).await?;
@@ -318,7 +318,7 @@ pub(super) async fn series(
     Ok(Answer::Rows(frames, Chunks::BySize))
 }
 
-/// Adds the tags of series, and lets writers of new ones and other queries have their turn meanwhile.
+/// Adds the tags of series, and lets writers of new series and other queries run in between.
 pub(super) async fn add_series(
     Found { measurement, series, .. }: &Found,
     rows: &mut FirstRows<'_, Tags>,
@@ -373,7 +373,7 @@ pub(super) async fn tag_keys(statement: &ShowTagKeys, context: &QueryContext) ->
     };
     let mut by_name: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     if condition.is_none() {
-        // No series has to be looked at.
+        // No series must be read.
         for (name, places) in named_with_series(database, &statement.sources, Rules::Tags, context).await? {
             let mut stays = Vec::new();
             for measurement in places.iter().filter(|measurement| measurement.is_partly_known()) {
@@ -402,22 +402,22 @@ pub(super) async fn tag_keys(statement: &ShowTagKeys, context: &QueryContext) ->
             frames.push(table(name, vec![("tagKey", text_column(keys))]));
         }
     }
-    // InfluxDB takes SLIMIT and SOFFSET and does not heed them.
+    // InfluxDB accepts SLIMIT and SOFFSET and ignores them.
     Ok(Answer::Rows(frames, Chunks::PerSeries))
 }
 
-/// What a condition asks of tags by themselves, whatever series have them.
+/// The condition on tags alone, independent of series.
 struct OfTags {
     /// The condition without its bounds on time.
     condition: Option<Expr>,
-    /// What is asked of values.
+    /// The condition on values.
     values: Option<ValueTest>,
 }
 
 impl OfTags {
-    /// The error is what the index says to a condition on anything but equality.
+    /// The error is the index's for a condition on anything but equality.
     fn of(condition: Option<&Expr>, context: &QueryContext) -> Result<Self> {
-        // What is wrong with times is told where they are looked at.
+        // Errors in times are reported where times are evaluated.
         let split = condition.and_then(|condition| split_condition(condition, context.now_ns, None).ok());
         let condition = split.and_then(|split| split.condition);
         let mut values = None;
@@ -428,7 +428,7 @@ impl OfTags {
         Ok(Self { condition, values })
     }
 
-    /// Whether it lets a key through.
+    /// Whether a key satisfies it.
     fn names_key(&self, key: &str) -> Result<bool> {
         let named = self.condition.as_ref().map(|condition| names_key(condition, key)).transpose()?;
         Ok(named.flatten().unwrap_or(true))
@@ -477,7 +477,7 @@ pub(super) async fn tag_values(
     Ok(Answer::Rows(frames, Chunks::PerSeries))
 }
 
-/// Which keys `WITH KEY` asks for.
+/// Whether `WITH KEY` selects a key.
 pub(super) fn key_filter(keys: &TagKeys) -> Result<impl Fn(&str) -> bool> {
     let regex = match keys {
         TagKeys::Matches(regex) | TagKeys::NotMatches(regex) => Some(compile_regex(regex)?),

@@ -29,7 +29,7 @@ pub(super) async fn drop_subscription(
     Ok(Answer::Done)
 }
 
-/// A table per database that has some; by policy, as InfluxDB orders them.
+/// A table for each database that has subscriptions, sorted by policy as in InfluxDB.
 pub(super) fn show(context: &QueryContext) -> Answer {
     let mut frames = Vec::new();
     for database in context.catalog.databases() {

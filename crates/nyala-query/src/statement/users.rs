@@ -30,7 +30,7 @@ pub(super) async fn set_admin(user: &str, admin: bool, context: &QueryContext) -
     Ok(Answer::Done)
 }
 
-/// Whether the last administrator must stay: authentication is on.
+/// Whether the last administrator must stay, because authentication is on.
 fn keeps_admin(context: &QueryContext) -> bool {
     !matches!(context.rights, Rights::Open)
 }

@@ -1,4 +1,4 @@
-//! The largest, smallest or some values of a window: `top`, `bottom`, `sample`.
+//! The largest, the smallest or randomly chosen values of a window: `top`, `bottom`, `sample`.
 
 use super::Reduced;
 use super::datum::Datum;
@@ -20,28 +20,28 @@ pub struct Best<T> {
 enum Choice {
     Top(usize),
     Bottom(usize),
-    /// So many, by chance; a state of a generator of random numbers.
+    /// Random rows: how many, and the state of a random number generator.
     Sample(usize, u64),
 }
 
 /// What is kept of a window.
 enum Window<T> {
     Nothing,
-    /// The best so far, the worst of them on top.
+    /// The best rows so far, the worst of them on top.
     Ranked(BinaryHeap<Ranked<T>>),
-    /// The best of the rows of each tag set, which are told apart before the best of all are looked for.
-    Apart(HashMap<u32, Item<T>>),
-    /// Some, and how many they were chosen from.
-    Some(Vec<Item<T>>, usize),
+    /// The best row of each tag set; the best of these are chosen at the end.
+    PerTagSet(HashMap<u32, Item<T>>),
+    /// Random rows, and from how many they were chosen.
+    Sampled(Vec<Item<T>>, usize),
 }
 
-/// A row by its rank: what ranks higher is worse.
+/// A row ordered by its rank: a higher rank is worse.
 struct Ranked<T> {
     item: Item<T>,
     is_top: bool,
 }
 
-/// The better of two rows, the earlier of equal ones, ranks lower.
+/// The better of two rows ranks lower; of equal values the earlier row.
 fn rank<T: PartialOrd>(is_top: bool, a: &Item<T>, b: &Item<T>) -> Ordering {
     let values = a.value.partial_cmp(&b.value).unwrap_or(Ordering::Equal);
     let values = if is_top { values.reverse() } else { values };
@@ -69,7 +69,7 @@ impl<T: PartialOrd> Ord for Ranked<T> {
 }
 
 impl<T: Datum> Best<T> {
-    /// For a function, if it is one of these. Times of the answer rise, or fall.
+    /// For one of these functions; `None` for others. `ascending`: whether times of the answer rise.
     pub fn of(function: Function, ascending: bool) -> Option<Self> {
         let choice = match function {
             Function::Top(count) => Choice::Top(count),
@@ -81,8 +81,8 @@ impl<T: Datum> Best<T> {
         Some(Self { choice, ascending, windows: Vec::new() })
     }
 
-    /// Adds a row to a window, and tells by how many bytes that grows what is held. `tags`: the number of its tag
-    /// set, where these are told apart.
+    /// Adds a row to a window. Returns by how many bytes memory grows. `tags`: the number of its tag set, if the function
+    /// distinguishes these.
     pub fn add(&mut self, slot: usize, tags: Option<u32>, item: Item<T>) -> usize {
         if self.windows.len() <= slot {
             self.windows.resize_with(slot + 1, || Window::Nothing);
@@ -96,7 +96,7 @@ impl<T: Datum> Best<T> {
         };
         if let Window::Nothing = window {
             *window = match tags {
-                Some(_) => Window::Apart(HashMap::new()),
+                Some(_) => Window::PerTagSet(HashMap::new()),
                 None => Window::Ranked(BinaryHeap::new()),
             };
         }
@@ -110,7 +110,7 @@ impl<T: Datum> Best<T> {
                 }
                 return 0;
             }
-            Window::Apart(known) => {
+            Window::PerTagSet(known) => {
                 let tags = tags.unwrap_or(0);
                 match known.get_mut(&tags) {
                     Some(old) => {
@@ -122,7 +122,7 @@ impl<T: Datum> Best<T> {
                     None => drop(known.insert(tags, item)),
                 }
             }
-            Window::Nothing | Window::Some(..) => return 0,
+            Window::Nothing | Window::Sampled(..) => return 0,
         }
         bytes
     }
@@ -137,8 +137,8 @@ impl<T: Datum> Best<T> {
                     ranked.iter_mut().for_each(|ranked| visit(&mut ranked.item.row));
                     *heap = ranked.into();
                 }
-                Window::Apart(known) => known.values_mut().for_each(|item| visit(&mut item.row)),
-                Window::Some(items, _) => items.iter_mut().for_each(|item| visit(&mut item.row)),
+                Window::PerTagSet(known) => known.values_mut().for_each(|item| visit(&mut item.row)),
+                Window::Sampled(items, _) => items.iter_mut().for_each(|item| visit(&mut item.row)),
             }
         }
     }
@@ -161,36 +161,36 @@ impl<T: Datum> Best<T> {
     }
 }
 
-/// Keeps a row by chance. How many more are kept then.
+/// Keeps a row by chance. Returns how many more rows are kept then.
 fn sample<T>(window: &mut Window<T>, count: usize, random: &mut u64, item: Item<T>) -> usize {
     if let Window::Nothing = window {
-        *window = Window::Some(Vec::new(), 0);
+        *window = Window::Sampled(Vec::new(), 0);
     }
-    let Window::Some(items, seen) = window else { return 0 };
+    let Window::Sampled(items, seen) = window else { return 0 };
     *seen += 1;
     if items.len() < count {
         items.push(item);
         return 1;
     }
-    // Marsaglia's xorshift; each row is kept as likely as any other.
+    // Marsaglia's xorshift: each row is kept with the same probability.
     *random ^= *random << 13;
     *random ^= *random >> 7;
     *random ^= *random << 17;
-    let place = (*random % *seen as u64) as usize;
-    if place < items.len() {
-        items[place] = item;
+    let position = (*random % *seen as u64) as usize;
+    if position < items.len() {
+        items[position] = item;
     }
     0
 }
 
-/// The rows that are shown of a window, in order of time; those at one time the best first in the answer.
+/// The rows that are shown of a window, in order of time. Of rows at one time the best is first in the answer.
 fn selected<T: Datum>(kept: Window<T>, choice: Choice, ascending: bool) -> Vec<Item<T>> {
     let is_top = matches!(choice, Choice::Top(_));
     let mut items = match (kept, choice) {
         (Window::Nothing, _) => Vec::new(),
         (Window::Ranked(heap), _) => heap.into_vec().into_iter().map(|ranked| ranked.item).collect(),
-        (Window::Apart(known), Choice::Top(count) | Choice::Bottom(count)) => {
-            // By number, so that the first of equal ones is always the same.
+        (Window::PerTagSet(known), Choice::Top(count) | Choice::Bottom(count)) => {
+            // By number, so that the first of equal rows is always the same.
             let mut by_tags: Vec<(u32, Item<T>)> = known.into_iter().collect();
             by_tags.sort_unstable_by_key(|(tags, _)| *tags);
             let mut items: Vec<Item<T>> = by_tags.into_iter().map(|(_, item)| item).collect();
@@ -198,8 +198,8 @@ fn selected<T: Datum>(kept: Window<T>, choice: Choice, ascending: bool) -> Vec<I
             items.truncate(count);
             items
         }
-        (Window::Apart(_), Choice::Sample(..)) => Vec::new(),
-        (Window::Some(items, _), _) => items,
+        (Window::PerTagSet(_), Choice::Sample(..)) => Vec::new(),
+        (Window::Sampled(items, _), _) => items,
     };
     let at_once = |a: &Item<T>, b: &Item<T>| match (choice, ascending) {
         (Choice::Sample(..), _) => a.value.partial_cmp(&b.value).unwrap_or(Ordering::Equal),

@@ -1,4 +1,4 @@
-//! Types of values, as functions see them.
+//! The types of values that functions reduce.
 
 use super::kept::{Kept, mode};
 use nyala_exec::Column;
@@ -8,7 +8,7 @@ pub trait Datum: Clone + PartialOrd {
     type Key: std::hash::Hash + Eq;
     fn key(&self) -> Self::Key;
     fn to_float(&self) -> f64;
-    /// Subtracts as the type does: integers wrap around.
+    /// Subtracts in the type: integers wrap around.
     fn minus(&self, other: &Self) -> Self;
     fn column(values: Vec<Option<Self>>) -> Column;
     /// The most frequent of some values.
@@ -78,7 +78,7 @@ impl Datum for bool {
     fn column(values: Vec<Option<Self>>) -> Column {
         Column::Boolean(values.into())
     }
-    /// Of as many of both it is true.
+    /// True if there are equally many of both.
     fn mode<K: Kept<Self>>(kept: Vec<K>) -> Self {
         2 * kept.iter().filter(|kept| *kept.value()).count() >= kept.len()
     }

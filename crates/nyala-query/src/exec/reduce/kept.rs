@@ -1,12 +1,11 @@
-//! Rows that a window keeps until its end, and what is found among them.
+//! Rows that a window keeps until its end: with time and row, with time, or the value alone.
 
-use super::datum::Datum;
 use nyala_exec::aggregate::RowId;
 use std::cmp::Ordering;
 
-/// A row that was kept, or what of it is needed.
+/// A kept row, or the part of it that is needed.
 pub trait Kept<T> {
-    /// Keeps what is needed.
+    /// Keeps the part that is needed.
     fn of(item: Item<T>) -> Self;
     /// The value.
     fn value(&self) -> &T;
@@ -16,7 +15,7 @@ pub trait Kept<T> {
     fn row(&self) -> RowId {
         (0, 0)
     }
-    /// All that was kept.
+    /// Everything that was kept.
     fn into_item(self) -> Item<T>;
 }
 
@@ -88,58 +87,15 @@ impl<T> Kept<T> for Bare<T> {
     }
 }
 
-/// By value, and those of one value by time.
+/// Orders by value, and then by time.
 pub fn by_value<T: PartialOrd, K: Kept<T>>(a: &K, b: &K) -> Ordering {
     let values = a.value().partial_cmp(b.value()).unwrap_or(Ordering::Equal);
     values.then_with(|| a.time_ns().cmp(&b.time_ns()))
 }
 
-/// The middle value; of an even number the mean of the two in the middle.
-pub fn median<T: Datum, K: Kept<T>>(mut kept: Vec<K>) -> f64 {
-    let middle = kept.len() / 2;
-    let (below, high, above) = kept.select_nth_unstable_by(middle, by_value);
-    let high = high.value();
-    match below.iter().max_by(|a, b| by_value(*a, *b)) {
-        Some(low) if (below.len() + 1 + above.len()).is_multiple_of(2) => mean_of_middle(low.value(), high),
-        _ => high.to_float(),
-    }
-}
-
-/// The mean of the two values in the middle. They are subtracted in their own type, as InfluxDB does.
-pub fn mean_of_middle<T: Datum>(low: &T, high: &T) -> f64 {
-    low.to_float() + high.minus(low).to_float() / 2.0
-}
-
-/// The sample standard deviation; of a single value not a number.
-pub fn stddev<T: Datum, K: Kept<T>>(kept: &[K]) -> f64 {
-    if kept.len() < 2 {
-        return f64::NAN;
-    }
-    let mut mean = 0.0;
-    for (count, kept) in kept.iter().enumerate() {
-        mean += (kept.value().to_float() - mean) / (count + 1) as f64;
-    }
-    let squares: f64 = kept.iter().map(|kept| (kept.value().to_float() - mean).powi(2)).sum();
-    (squares / (kept.len() - 1) as f64).sqrt()
-}
-
-/// The place of the nearest rank of a percentage among `count` ordered values, if there is one.
-pub fn percentile_rank(count: u64, percentage: f64) -> Option<u64> {
-    let rank = (count as f64 * percentage / 100.0 + 0.5).floor() - 1.0;
-    (rank >= 0.0 && rank < count as f64).then_some(rank as u64)
-}
-
-/// The value at the nearest rank; of several at one time the first.
-pub fn percentile<T: Datum, K: Kept<T>>(mut kept: Vec<K>, percentage: f64) -> Option<Item<T>> {
-    let rank = percentile_rank(kept.len() as u64, percentage)? as usize;
-    kept.select_nth_unstable_by(rank, by_value);
-    let equal = |place: &usize| by_value(&kept[*place], &kept[rank]).is_eq();
-    let first = (0..kept.len()).filter(equal).min_by_key(|place| kept[*place].row())?;
-    Some(kept.swap_remove(first).into_item())
-}
-
-/// The most frequent value; of several the earliest. A value that occurs once counts only if it is the smallest.
-pub fn mode<T: Datum, K: Kept<T>>(mut kept: Vec<K>) -> T {
+/// The most frequent value; of several the one with the earliest time. A value that occurs once counts only if it is the
+/// smallest.
+pub fn mode<T: Clone + PartialOrd, K: Kept<T>>(mut kept: Vec<K>) -> T {
     kept.sort_by(by_value);
     let mut best = (kept[0].value().clone(), 0, kept[0].time_ns());
     let mut current = (kept[0].value().clone(), 0, kept[0].time_ns());

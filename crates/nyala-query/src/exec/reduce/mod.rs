@@ -1,13 +1,14 @@
-//! Reducing the rows of windows to values, for functions and conditions that the store cannot answer.
+//! Reduces the rows of windows to values, for functions and conditions that the store cannot compute.
 
+mod accumulator;
 mod best;
+mod chunked_vec;
 mod datum;
 mod kept;
 mod passes;
-mod pieces;
 mod rank;
 mod references;
-mod state;
+mod statistics;
 mod tag_sets;
 
 pub use passes::{KeySearch, SquareSums};
@@ -15,13 +16,13 @@ pub use references::References;
 pub use tag_sets::TagSets;
 
 use crate::plan::Function;
+use accumulator::WindowAccumulator;
 use arrow_array::{Array, BooleanArray};
 use kept::Item;
 use nyala_core::Result;
 use nyala_exec::aggregate::{Accumulator, NO_SLOT, Reduction, RowId};
 use nyala_exec::memory::Held;
 use nyala_exec::{Column, QueryMemory};
-use state::State;
 
 /// One reduced window.
 #[derive(Debug, Clone)]
@@ -36,7 +37,7 @@ pub struct Reduced<T> {
     pub row: RowId,
 }
 
-/// What is shown of rows that are selected, and has to be kept.
+/// What is shown of selected rows, and must be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shown {
     /// Their values.
@@ -47,32 +48,33 @@ pub enum Shown {
     Rows,
 }
 
-/// Reduces a column whose type shows with its first values.
+/// Reduces a column. Its type is known when its first values arrive.
 pub struct Reducer {
     function: Function,
     ascending: bool,
     shown: Shown,
     held: Held,
     feeds: u32,
-    states: Option<States>,
+    accumulator: Option<TypedAccumulator>,
 }
 
-enum States {
+enum TypedAccumulator {
     Aggregate(Accumulator),
-    Float(State<f64>),
-    Integer(State<i64>),
-    Unsigned(State<u64>),
-    String(State<String>),
-    Boolean(State<bool>),
+    Float(WindowAccumulator<f64>),
+    Integer(WindowAccumulator<i64>),
+    Unsigned(WindowAccumulator<u64>),
+    String(WindowAccumulator<String>),
+    Boolean(WindowAccumulator<bool>),
 }
 
 impl Reducer {
     /// A reducer for one call of a query whose times rise, or fall.
     pub fn new(function: Function, ascending: bool, shown: Shown, memory: &QueryMemory) -> Self {
-        Self { function, ascending, shown, held: memory.hold(), feeds: 0, states: None }
+        Self { function, ascending, shown, held: memory.hold(), feeds: 0, accumulator: None }
     }
 
-    /// Adds rows, whose windows have these slots, and whose tag sets these numbers where they are told apart.
+    /// Adds rows. `slots` holds the slot of each row's window; `tag_sets` the number of each row's tag set, if the function
+    /// distinguishes these.
     pub fn feed(
         &mut self,
         times_ns: &[i64],
@@ -83,12 +85,12 @@ impl Reducer {
         let feed = self.feeds;
         self.feeds += 1;
         if let Some(aggregate) = self.function.aggregate() {
-            let turned = self.turned(column);
-            let column = turned.as_ref().unwrap_or(column);
-            if self.states.is_none() {
-                self.states = Accumulator::of(aggregate, column).map(States::Aggregate);
+            let inverted = self.inverted(column);
+            let column = inverted.as_ref().unwrap_or(column);
+            if self.accumulator.is_none() {
+                self.accumulator = Accumulator::of(aggregate, column).map(TypedAccumulator::Aggregate);
             }
-            if let Some(States::Aggregate(accumulator)) = &mut self.states {
+            if let Some(TypedAccumulator::Aggregate(accumulator)) = &mut self.accumulator {
                 accumulator.feed(feed, times_ns, slots, column);
             }
             return Ok(());
@@ -96,9 +98,15 @@ impl Reducer {
         let mut bytes = 0;
         macro_rules! add {
             ($variant:ident, $array:expr, $value:expr) => {{
-                let new = || States::$variant(State::new(self.function, self.ascending, self.shown));
-                let states = self.states.get_or_insert_with(new);
-                if let States::$variant(State::Best(best)) = states {
+                let new = || {
+                    TypedAccumulator::$variant(WindowAccumulator::new(
+                        self.function,
+                        self.ascending,
+                        self.shown,
+                    ))
+                };
+                let accumulator = self.accumulator.get_or_insert_with(new);
+                if let TypedAccumulator::$variant(WindowAccumulator::Best(best)) = accumulator {
                     for row in 0..times_ns.len() {
                         if slots[row] != NO_SLOT && $array.is_valid(row) {
                             let item =
@@ -107,12 +115,12 @@ impl Reducer {
                             bytes += best.add(slots[row] as usize, tags, item);
                         }
                     }
-                } else if let States::$variant(state) = states {
+                } else if let TypedAccumulator::$variant(accumulator) = accumulator {
                     for row in 0..times_ns.len() {
                         if slots[row] != NO_SLOT && $array.is_valid(row) {
                             let item =
                                 Item { value: $value(row), time_ns: times_ns[row], row: (feed, row as u32) };
-                            bytes += state.add(slots[row] as usize, item);
+                            bytes += accumulator.add(slots[row] as usize, item);
                         }
                     }
                 }
@@ -132,20 +140,20 @@ impl Reducer {
 
     /// Visits the rows that can still be selected, if rows are shown.
     fn visit_rows(&mut self, visit: &mut dyn FnMut(&mut RowId)) {
-        match &mut self.states {
+        match &mut self.accumulator {
             None => {}
-            Some(States::Aggregate(accumulator)) => accumulator.visit_rows(visit),
-            Some(States::Float(state)) => state.visit_rows(visit),
-            Some(States::Integer(state)) => state.visit_rows(visit),
-            Some(States::Unsigned(state)) => state.visit_rows(visit),
-            Some(States::String(state)) => state.visit_rows(visit),
-            Some(States::Boolean(state)) => state.visit_rows(visit),
+            Some(TypedAccumulator::Aggregate(accumulator)) => accumulator.visit_rows(visit),
+            Some(TypedAccumulator::Float(state)) => state.visit_rows(visit),
+            Some(TypedAccumulator::Integer(state)) => state.visit_rows(visit),
+            Some(TypedAccumulator::Unsigned(state)) => state.visit_rows(visit),
+            Some(TypedAccumulator::String(state)) => state.visit_rows(visit),
+            Some(TypedAccumulator::Boolean(state)) => state.visit_rows(visit),
         }
     }
 
-    /// Of several booleans at one time InfluxDB's `first` takes false, the store's the greatest: they are turned around,
-    /// before and after.
-    fn turned(&self, column: &Column) -> Option<Column> {
+    /// Of several booleans at one time InfluxDB's `first` takes false, and the contract's the greatest. Therefore booleans
+    /// are inverted before and after.
+    fn inverted(&self, column: &Column) -> Option<Column> {
         match column {
             Column::Boolean(array) if self.function == Function::First => {
                 let values = BooleanArray::new(!array.values(), array.nulls().cloned());
@@ -155,21 +163,22 @@ impl Reducer {
         }
     }
 
-    /// The reduced windows, and their rows where these were selected; `order` is that of the slots.
+    /// The reduced windows, and their rows if the function selects rows; `order` holds the windows, ascending, each with its
+    /// slot.
     pub fn finish(mut self, order: &[(u32, u32)]) -> (Reduction, Vec<RowId>) {
         let function = self.function;
-        let Some(states) = self.states.take() else { return (Reduction::nothing(), Vec::new()) };
-        match states {
-            States::Aggregate(accumulator) => {
+        let Some(accumulator) = self.accumulator.take() else { return (Reduction::empty(), Vec::new()) };
+        match accumulator {
+            TypedAccumulator::Aggregate(accumulator) => {
                 let (reduction, rows) = accumulator.finish(order);
-                let values = self.turned(&reduction.values).unwrap_or(reduction.values);
+                let values = self.inverted(&reduction.values).unwrap_or(reduction.values);
                 (Reduction { values, ..reduction }, rows)
             }
-            States::Float(state) => state.finish(function, order),
-            States::Integer(state) => state.finish(function, order),
-            States::Unsigned(state) => state.finish(function, order),
-            States::String(state) => state.finish(function, order),
-            States::Boolean(state) => state.finish(function, order),
+            TypedAccumulator::Float(state) => state.finish(function, order),
+            TypedAccumulator::Integer(state) => state.finish(function, order),
+            TypedAccumulator::Unsigned(state) => state.finish(function, order),
+            TypedAccumulator::String(state) => state.finish(function, order),
+            TypedAccumulator::Boolean(state) => state.finish(function, order),
         }
     }
 }
@@ -205,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_far_apart_cost_no_more_than_two() {
+    fn windows_far_apart_take_one_slot_each() {
         let rows = [integer(39_999_999_999, 5), integer(3, 1), integer(4, 2), integer(-1, 9)];
         let expected = [(0, Some(Scalar::Integer(3))), (3_999_999_999, Some(Scalar::Integer(5)))];
         assert_eq!(reduced(Function::Sum, &rows), expected);
@@ -222,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mode_of_as_many_of_both_is_true() {
+    fn the_mode_of_equally_many_booleans_is_true() {
         assert_eq!(
             reduced(Function::Mode, &[boolean(1, true), boolean(2, false)]),
             [(0, Some(Scalar::Boolean(true)))]

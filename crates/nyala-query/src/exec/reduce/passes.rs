@@ -1,9 +1,9 @@
-//! Functions of all values of a window that go through them several times instead of keeping them.
+//! Medians, percentiles and deviations that read the values of a window several times instead of keeping them.
 
 use super::Reduced;
-use super::kept::{mean_of_middle, percentile_rank};
+use super::accumulator::collect;
 use super::rank::{RankSearch, Step};
-use super::state::collect;
+use super::statistics::{mean_of_middle, percentile_rank};
 use crate::plan::Function;
 use arrow_array::{Array, Float64Array, Int64Array, UInt64Array};
 use nyala_core::TimeRange;
@@ -12,7 +12,7 @@ use nyala_exec::aggregate::Reduction;
 
 const SIGN: u64 = 1 << 63;
 
-/// Types whose values have keys in the same order.
+/// Types whose values can be turned into keys with the same order.
 #[derive(Clone, Copy)]
 enum Number {
     Float,
@@ -23,20 +23,20 @@ enum Number {
 /// The search for a median or a percentile of numbers.
 pub struct KeySearch {
     function: Function,
-    /// Whether rows of equal values are told apart by their times.
+    /// Whether rows with equal values are distinguished by their times.
     is_timed: bool,
     number: Option<Number>,
     search: RankSearch,
-    /// The lower of the two middle ones, while the other is searched.
+    /// The lower of the two values in the middle, while the other is searched.
     low: Option<u128>,
     found: Option<u128>,
 }
 
 impl KeySearch {
-    /// Memory it takes at most, bytes.
+    /// The most memory it takes, bytes.
     pub const BYTES: usize = RankSearch::BYTES;
 
-    /// A search that has seen nothing.
+    /// A search without any rows yet.
     pub fn new(function: Function, is_timed: bool) -> Self {
         Self { function, is_timed, number: None, search: RankSearch::new(), low: None, found: None }
     }
@@ -55,11 +55,11 @@ impl KeySearch {
         }
     }
 
-    /// Ends a pass, and tells whether it was the last.
+    /// Ends a pass. Returns whether it was the last.
     pub fn end_pass(&mut self) -> bool {
         let step = self.search.end_pass(|count| match (self.function, self.low) {
             (Function::Percentile(percentage), _) => percentile_rank(count, percentage),
-            // Of an even number there are two in the middle.
+            // If the number is even, two values are in the middle.
             (_, None) => count.checked_sub(1).map(|last| last / 2),
             (_, Some(_)) => Some(count / 2),
         });
@@ -77,15 +77,15 @@ impl KeySearch {
         true
     }
 
-    /// The first of some rows that is the one that was found.
+    /// The first row that has the key that was found.
     pub fn find(&self, times_ns: &[i64], column: &Column) -> Option<usize> {
         let (keys, found) = (Keys::of(column)?, self.found?);
         (0..times_ns.len()).find(|row| keys.key(*row, times_ns[*row], self.is_timed) == Some(found))
     }
 
-    /// What was found, in the only window.
+    /// The value that was found, in the only window.
     pub fn finish(self) -> Reduction {
-        let (Some(number), Some(high)) = (self.number, self.found) else { return Reduction::nothing() };
+        let (Some(number), Some(high)) = (self.number, self.found) else { return Reduction::empty() };
         match (self.low, number) {
             (Some(low), number) => collect([reduced(number.mean_of_middle(low, high), 0)].into_iter()).0,
             (None, Number::Float) => collect([reduced(float_of(high), time_of(high))].into_iter()).0,
@@ -95,7 +95,7 @@ impl KeySearch {
     }
 }
 
-/// The standard deviation of numbers: their mean in the first pass, squares of what they differ from it in the second.
+/// The standard deviation of numbers: the first pass computes the mean, the second the squares of the differences.
 #[derive(Default)]
 pub struct SquareSums {
     mean: f64,
@@ -121,7 +121,7 @@ impl SquareSums {
     /// The deviation, in the only window.
     pub fn finish(self) -> Reduction {
         match self.count {
-            0 => Reduction::nothing(),
+            0 => Reduction::empty(),
             1 => collect([reduced(f64::NAN, 0)].into_iter()).0,
             count => collect([reduced((self.squares / (count - 1) as f64).sqrt(), 0)].into_iter()).0,
         }
@@ -132,7 +132,7 @@ fn reduced<T>(value: T, time_ns: i64) -> Reduced<T> {
     Reduced { window: 0, value: Some(value), time_ns, row: (0, 0) }
 }
 
-/// Columns of numbers, of which keys are made: the value above, the time below.
+/// Columns of numbers that are turned into keys: the value in the high half, the time in the low half.
 enum Keys<'a> {
     Float(&'a Float64Array),
     Integer(&'a Int64Array),

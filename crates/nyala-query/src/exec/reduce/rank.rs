@@ -1,16 +1,16 @@
-//! Finding the key of a rank among more keys than memory holds, by going through all of them several times.
+//! Finds the key with a rank among more keys than memory holds, in several passes over the keys.
 //!
-//! A pass counts keys by equal ranges and goes on with the one that holds the rank: 16 bits of the key are known more
-//! after each. When few enough are left the next pass collects them.
+//! A pass counts keys in ranges of equal width and continues with the range that holds the rank. So each pass finds 16 more
+//! bits of the key. When few enough keys are left, the next pass collects them.
 
-/// Ranges counted in a pass.
+/// Ranges that a pass counts.
 const RANGES: usize = 1 << 16;
 /// The most keys that are collected.
 const COLLECTED_MAX: u64 = 1 << 15;
 
 /// The search for a rank. Every pass adds the same keys, in any order.
 pub struct RankSearch {
-    /// The keys that are still possible.
+    /// The range of the keys that are still possible.
     low: u128,
     high: u128,
     /// How many keys are less than all of these.
@@ -21,22 +21,22 @@ pub struct RankSearch {
     collected: Option<Vec<u128>>,
 }
 
-/// What is known after a pass.
+/// The result of a pass.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step {
     /// It takes another pass.
     Again,
-    /// The key of the rank, and that of the next one if it happens to be known.
+    /// The key with the rank, and the key of the next rank if it happens to be known.
     Found(u128, Option<u128>),
     /// No key has the rank.
     Nothing,
 }
 
 impl RankSearch {
-    /// Memory it takes at most, bytes.
+    /// The most memory it takes, bytes.
     pub const BYTES: usize = RANGES * 8 + COLLECTED_MAX as usize * 16;
 
-    /// A search that has seen nothing.
+    /// A search without any keys yet.
     pub fn new() -> Self {
         Self { low: 0, high: u128::MAX, below: 0, sought: None, counts: vec![0; RANGES], collected: None }
     }
@@ -53,12 +53,12 @@ impl RankSearch {
         }
     }
 
-    /// Ends a pass; `rank_of` tells the rank from the number of keys.
+    /// Ends a pass. `rank_of` gives the rank for the number of keys.
     pub fn end_pass(&mut self, rank_of: impl FnOnce(u64) -> Option<u64>) -> Step {
         if let (Some(mut keys), Some((_, rank))) = (self.collected.take(), self.sought) {
-            let place = (rank - self.below) as usize;
+            let position = (rank - self.below) as usize;
             keys.sort_unstable();
-            return Step::Found(keys[place], keys.get(place + 1).copied());
+            return Step::Found(keys[position], keys.get(position + 1).copied());
         }
         let count = || self.counts.iter().sum();
         let sought = self.sought.or_else(|| rank_of(count()).map(|rank| (count(), rank)));
@@ -83,12 +83,12 @@ impl RankSearch {
         Step::Again
     }
 
-    /// The number of keys, once a pass has found one of the rank.
+    /// The number of keys, after the first pass.
     pub fn count(&self) -> u64 {
         self.sought.map_or(0, |(count, _)| count)
     }
 
-    /// How many bits of a key tell apart keys of one range.
+    /// How many low bits differ between keys of one range.
     fn shift(&self) -> u32 {
         (u128::BITS - (self.high - self.low).leading_zeros()).saturating_sub(RANGES.ilog2())
     }
@@ -130,7 +130,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_key_of_a_rank_is_that_of_sorted_keys(
+        fn a_rank_has_the_same_key_as_in_sorted_keys(
             keys in prop::collection::vec(prop_oneof![any::<u128>(), 0..4_u128, Just(u128::MAX)], 0..200),
             rank in 0..220_u64,
         ) {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn many_keys_that_are_close_or_equal() {
+    fn many_close_or_equal_keys_take_several_passes() {
         let many = COLLECTED_MAX as usize * 3;
         let equal: Vec<u128> = (0..many).map(|index| u128::from(index % 3 == 0) << 70).collect();
         let close: Vec<u128> = (0..many as u128).map(|index| (7 << 90) + index * 31 % 1000).collect();

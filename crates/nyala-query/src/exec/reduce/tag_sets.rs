@@ -1,11 +1,11 @@
-//! The tag sets of rows, numbered as they are met.
+//! The tag sets of rows, numbered in the order in which they occur.
 
 use hashbrown::HashMap;
 use nyala_core::Result;
 use nyala_exec::memory::Held;
 use nyala_exec::{Column, QueryMemory};
 
-/// What a tag set takes beside its text, bytes, about.
+/// About how many bytes a tag set takes besides its text.
 const TAG_SET_BYTES: usize = 64;
 
 /// Tag sets by number.
@@ -15,7 +15,7 @@ pub struct TagSets {
 }
 
 impl TagSets {
-    /// None so far.
+    /// No tag sets yet.
     pub fn new(memory: &QueryMemory) -> Self {
         Self { numbers: HashMap::new(), held: memory.hold() }
     }
@@ -32,10 +32,10 @@ impl TagSets {
                 {
                     key.extend_from_slice(array.value(row).as_bytes());
                 }
-                // No byte of a text.
+                // No text has this byte.
                 key.push(0xff);
             }
-            // Rows of one series come together.
+            // Rows of one series usually follow each other.
             let number = match &last {
                 Some((known, number)) if *known == key => *number,
                 _ => {

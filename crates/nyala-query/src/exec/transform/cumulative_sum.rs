@@ -10,7 +10,7 @@ pub struct CumulativeSum<T> {
 }
 
 impl<T: Number> CumulativeSum<T> {
-    /// A sum of nothing yet.
+    /// A sum without values yet.
     pub fn new() -> Self {
         Self { sum: T::ZERO }
     }

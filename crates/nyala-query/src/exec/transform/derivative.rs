@@ -1,4 +1,4 @@
-//! The slope between a point and the one before, in a unit of time.
+//! The slope between a point and the previous one, per unit of time.
 
 use super::number::{Number, Output, Previous, points};
 use super::{Series, Transform};
@@ -13,7 +13,7 @@ pub struct Derivative<T> {
 }
 
 impl<T: Number> Derivative<T> {
-    /// In what unit, whether falling values are left out, and whether times rise.
+    /// With a unit of time; `non_negative`: whether negative slopes are left out; `ascending`: whether times rise.
     pub fn new(unit_ns: i64, non_negative: bool, ascending: bool) -> Self {
         Self { unit_ns, non_negative, ascending, previous: Previous::none() }
     }

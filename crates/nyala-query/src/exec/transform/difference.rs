@@ -1,4 +1,4 @@
-//! A value less the one before.
+//! The difference between a value and the previous one.
 
 use super::number::{Number, Output, Previous, points};
 use super::{Series, Transform};
@@ -11,7 +11,7 @@ pub struct Difference<T> {
 }
 
 impl<T: Number> Difference<T> {
-    /// Whether falling values are left out.
+    /// `non_negative`: whether negative differences are left out.
     pub fn new(non_negative: bool) -> Self {
         Self { non_negative, previous: Previous::none() }
     }

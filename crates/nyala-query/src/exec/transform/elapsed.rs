@@ -1,4 +1,4 @@
-//! The time since the point before.
+//! The time since the previous point.
 
 use super::number::Output;
 use super::{Series, Transform};
@@ -11,7 +11,7 @@ pub struct Elapsed {
 }
 
 impl Elapsed {
-    /// Counted in whole units.
+    /// The time in whole units.
     pub fn new(unit_ns: i64) -> Self {
         Self { unit_ns, previous_ns: None }
     }

@@ -7,26 +7,26 @@ use nyala_core::Result;
 use nyala_exec::WindowRule;
 use std::marker::PhantomData;
 
-/// `integral`: trapezia between points, cut where a window ends.
+/// `integral`: trapezia between points, cut at the ends of windows.
 ///
-/// A window without points belongs to the next that has some, and a last window that has a single point at its
-/// start is left out: there is no area in it.
+/// A window without points belongs to the next window that has points. A last window with a single point at its start is
+/// left out, because it has no area.
 pub struct Integral<T> {
     unit_ns: f64,
     windows: Option<WindowRule>,
     ascending: bool,
     previous: Option<(i64, f64)>,
-    /// Where the window begins and ends in the order of the answer, ns.
+    /// The start and end of the window in the order of the answer, ns.
     window_ns: (i64, i64),
     sum: f64,
     of: PhantomData<T>,
 }
 
 impl<T: Number> Integral<T> {
-    /// In what unit of time.
+    /// With a unit of time.
     pub fn new(unit_ns: i64, plan: &Plan) -> Self {
-        // Without windows areas stand at the beginning of 1970, but InfluxDB puts those of whole numbers where the
-        // times asked for begin.
+        // Without windows an area is shown at the beginning of 1970, but InfluxDB shows that of integers at the first time
+        // of the query.
         let begin_ns = match plan.ascending {
             true if T::IS_WHOLE => plan.aggregate_time_ns(),
             false if T::IS_WHOLE => plan.times.last_ns.saturating_add(1),

@@ -1,7 +1,7 @@
-//! Functions of consecutive points: one operator each, over points in the order of the answer, that come in batches.
+//! Functions of consecutive points: one operator each, over batches of points in the order of the answer.
 //!
-//! An operator keeps what it needs of earlier points and no more, so that rows pass through it without being held:
-//! the value before, the last values of a moving average. What it gives for a batch lies at the times of its points.
+//! An operator keeps only what it needs of earlier points (the previous value, the last values of a moving average), so that
+//! rows pass through it without being held. Its results for a batch have times of points of that batch.
 
 mod cumulative_sum;
 mod derivative;
@@ -34,7 +34,7 @@ impl Series {
         Self { times_ns: Vec::new(), values: Column::Null(0) }
     }
 
-    /// The points among rows: those with a value.
+    /// The rows with a value.
     pub fn of_rows(times_ns: &[i64], values: &Column) -> Self {
         let Some(nulls) = values.nulls().filter(|nulls| nulls.null_count() > 0) else {
             return Self { times_ns: times_ns.to_vec(), values: values.clone() };
@@ -44,7 +44,7 @@ impl Series {
         Self { times_ns, values: values.take(&positions) }
     }
 
-    /// The points among rows that lie between two times.
+    /// The rows with a value between two times.
     pub fn between(times_ns: &[i64], values: &Column, first_ns: i64, last_ns: i64) -> Self {
         let points = Self::of_rows(times_ns, values);
         let range = first_ns..=last_ns;
@@ -94,23 +94,23 @@ impl Series {
 
 /// A function of consecutive points.
 pub trait Transform: Send {
-    /// What follows from the next points, at least one.
+    /// The results for the next points, of which there is at least one.
     fn feed(&mut self, points: &Series) -> Result<Series>;
 
-    /// What is left at the end of all points. It may take long, and is pending now and then if it does.
+    /// The remaining results after all points. A long computation is pending from time to time.
     fn finish(&mut self) -> Finish<'_> {
         at_once(Series::empty())
     }
 }
 
-/// What is left at the end.
+/// The remaining results.
 pub type Finish<'a> = Pin<Box<dyn Future<Output = Result<Series>> + Send + 'a>>;
 
 fn at_once<'a>(series: Series) -> Finish<'a> {
     Box::pin(ready(Ok(series)))
 }
 
-/// The transformations of one call, each fed with what the one before gives.
+/// The transformations of one call; each takes the results of the previous one.
 pub struct Pipeline {
     steps: Vec<Box<dyn Transform>>,
 }
@@ -129,7 +129,7 @@ impl Pipeline {
         Self { steps }
     }
 
-    /// What follows from the next points.
+    /// The results for the next points.
     pub fn feed(&mut self, mut points: Series) -> Result<Series> {
         for step in &mut self.steps {
             if points.times_ns.is_empty() {
@@ -140,7 +140,7 @@ impl Pipeline {
         Ok(points)
     }
 
-    /// What is left at the end of all rows.
+    /// The remaining results after all rows.
     pub async fn finish(&mut self) -> Result<Series> {
         let mut points = Series::empty();
         for step in &mut self.steps {
@@ -196,25 +196,25 @@ mod tests {
     use super::*;
     use nyala_core::memory::MemoryBudget;
 
-    /// Feeds points one by one and all at once: batches must not show.
+    /// Feeds points one by one and all at once: results must not depend on batches.
     fn transformed(mut make: impl FnMut() -> Box<dyn Transform>, points: &Series) -> Series {
         let (mut whole, mut single) = (make(), make());
         let all = whole.feed(points).unwrap();
-        let mut pieces = Series::empty();
+        let mut joined = Series::empty();
         for row in 0..points.times_ns.len() {
-            let piece = Series { times_ns: vec![points.times_ns[row]], values: points.values.slice(row, 1) };
-            pieces = pieces.followed_by(single.feed(&piece).unwrap());
+            let point = Series { times_ns: vec![points.times_ns[row]], values: points.values.slice(row, 1) };
+            joined = joined.followed_by(single.feed(&point).unwrap());
         }
-        assert_eq!(all.times_ns, pieces.times_ns);
+        assert_eq!(all.times_ns, joined.times_ns);
         let scalars = |series: &Series| -> Vec<_> {
             (0..series.times_ns.len()).map(|row| series.values.scalar(row)).collect()
         };
-        assert_eq!(scalars(&all), scalars(&pieces));
+        assert_eq!(scalars(&all), scalars(&joined));
         all
     }
 
     #[test]
-    fn batches_do_not_show() {
+    fn results_do_not_depend_on_batches() {
         let points = Series {
             times_ns: vec![0, 0, 3, 4, 4, 9, 12],
             values: Column::Integer(vec![5, 9, -2, 7, 7, i64::MAX, i64::MIN].into()),

@@ -6,18 +6,18 @@ use nyala_core::Result;
 use nyala_exec::QueryMemory;
 use nyala_exec::memory::Held;
 
-/// `moving_average`: a sum to which each value is added and from which the oldest is taken.
+/// `moving_average`: a sum; each value is added and the oldest is subtracted.
 pub struct MovingAverage<T> {
     count: usize,
     held: Held,
-    /// The last values, in a ring once there are enough.
+    /// The last values, as a ring buffer once it is full.
     values: Vec<T>,
     oldest: usize,
     sum: T,
 }
 
 impl<T: Number> MovingAverage<T> {
-    /// The mean of `count` values. They are held, and charged as they come.
+    /// The mean of `count` values. They are charged when they arrive.
     pub fn new(count: usize, memory: &QueryMemory) -> Self {
         Self { count, held: memory.hold(), values: Vec::new(), oldest: 0, sum: T::ZERO }
     }

@@ -1,4 +1,4 @@
-//! The types of numbers that points have, so that an operator is written once for all of them.
+//! The types of numbers, so that an operator is written once for all of them.
 
 use super::Series;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
@@ -10,7 +10,7 @@ use nyala_exec::Column;
 pub trait Number: ArrowNativeType {
     /// The type of arrays of them.
     type Arrow: ArrowPrimitiveType<Native = Self>;
-    /// Nothing.
+    /// Zero.
     const ZERO: Self;
     /// Whether it is a type of whole numbers.
     const IS_WHOLE: bool;
@@ -68,22 +68,23 @@ number!(u64, UInt64Type, Unsigned, 0, true, u64::wrapping_add, u64::wrapping_sub
     if a > b { (a - b) as f64 } else { -((b - a) as f64) }
 });
 
-/// The points of a series whose values have this type; of another type there are none.
+/// The points of a series, if its values have this type; otherwise none.
 pub fn points<T: Number>(series: &Series) -> impl Iterator<Item = (i64, T)> + '_ {
     let values: &[T] = T::array(&series.values).map_or(&[], |array| &array.values()[..]);
     series.times_ns.iter().copied().zip(values.iter().copied())
 }
 
-/// The point before, if there was one.
+/// The previous point, if there was one.
 pub struct Previous<T>(Option<(i64, T)>);
 
 impl<T: Copy> Previous<T> {
-    /// None yet.
+    /// No point yet.
     pub fn none() -> Self {
         Self(None)
     }
 
-    /// Puts a point in its place. Of points at one time the first counts: the others have none before.
+    /// Stores a point and returns the previous one. Of points at one time only the first is stored; the others have no previous
+    /// point.
     pub fn replaced_by(&mut self, time_ns: i64, value: T) -> Option<(i64, T)> {
         match self.0 {
             Some((previous_ns, _)) if previous_ns == time_ns => None,
@@ -92,14 +93,14 @@ impl<T: Copy> Previous<T> {
     }
 }
 
-/// Points that are computed one after the other.
+/// Collects points that are computed one after the other.
 pub struct Output<T> {
     times_ns: Vec<i64>,
     values: Vec<T>,
 }
 
 impl<T: Number> Output<T> {
-    /// Room for as many points as there are in a batch.
+    /// No points yet, with capacity for those of a batch.
     pub fn with_room_for(series: &Series) -> Self {
         let points = series.times_ns.len();
         Self { times_ns: Vec::with_capacity(points), values: Vec::with_capacity(points) }

@@ -51,13 +51,13 @@ fn join_chain(op: BinaryOperator, mut operands: Vec<Tree>) -> Result<Tree> {
     }
 }
 
-/// The end of a chain of one operator, while it grows.
+/// The last operands of a growing chain of one operator.
 struct Chain {
     op: BinaryOperator,
     operands: Vec<Tree>,
 }
 
-/// How many ANDs or ORs in a row are joined as they come, without collecting them for a tree of the least height.
+/// Up to this many ANDs or ORs in a row are joined directly, without collecting them for a tree of the least height.
 const SHORT_CHAIN: usize = 16;
 
 impl<'a> Parser<'a> {
@@ -173,7 +173,7 @@ impl<'a> Parser<'a> {
         Ok(Tree { expr: Expr::Paren(Box::new(inner.expr)), height: inner.height + 1 })
     }
 
-    /// A parameter that has no value, or whose value says why it cannot be bound.
+    /// The error of a parameter that has no value, or whose value cannot be bound.
     fn unbound(&self, token: &Token<'_>) -> ParseError {
         match token.text().as_ref() {
             "" => ParseError::new("empty bound parameter"),
@@ -181,7 +181,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// What follows a sign. A constant takes the sign; anything else is multiplied by one.
+    /// The operand after a sign. A constant takes the sign; anything else is multiplied by 1 or -1.
     fn signed(&mut self, negative: bool) -> Result<Tree> {
         let token = self.next();
         if !matches!(

@@ -1,8 +1,8 @@
-//! Tokens into statements, by recursive descent.
+//! Parses tokens to statements, by recursive descent.
 //!
-//! What a message says and where it points is decided by the order in which tokens are taken and put back, so the
-//! parser keeps InfluxDB's order; where it looks clumsy (white space that matters after a source, a list that a
-//! comment ends), that is why. Depth is bounded, see [`super::MAXIMUM_DEPTH`].
+//! The order in which tokens are read and put back decides the text and position of error messages, so the parser keeps
+//! InfluxDB's order. That is why some parts look clumsy (white space that matters after a source, a list that a comment
+//! ends). The depth is limited, see [`super::MAXIMUM_DEPTH`].
 
 mod admin;
 mod create;
@@ -121,7 +121,7 @@ impl<'a> Parser<'a> {
         self.ring[index]
     }
 
-    /// Puts the value of a bound parameter into its place; without one it stays and is refused where it is used.
+    /// Replaces a parameter by its value. A parameter without a value stays, and is refused where it is used.
     #[inline]
     fn bind(&self, token: Token<'a>) -> Token<'a> {
         if token.kind != Kind::BoundParameter {
@@ -164,7 +164,7 @@ impl<'a> Parser<'a> {
         taken
     }
 
-    /// Takes an identifier that is a keyword only in its place, such as `FUTURE`.
+    /// Takes an identifier that is a keyword only in this position, such as `FUTURE`.
     fn take_word(&mut self, word: &str) -> bool {
         let token = self.next();
         let taken = token.kind == Kind::Identifier && token.text().eq_ignore_ascii_case(word);
@@ -207,7 +207,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// One or more items that commas separate.
+    /// One or more items, separated by commas.
     fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let mut items = vec![item(self)?];
         while self.take(Kind::Comma) {
@@ -260,7 +260,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `KEYWORD n`, or 0 where the keyword is missing.
+    /// `KEYWORD n`, or 0 if the keyword is missing.
     fn optional_count(&mut self, keyword: Kind) -> Result<u64> {
         if !self.take(keyword) {
             return Ok(0);
@@ -275,7 +275,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Why digits are no number of the wanted size, in Go's words.
+/// Go's message about digits that are no number of the required size.
 fn why_not(digits: &str) -> &'static str {
     if digits.starts_with('-') { "invalid syntax" } else { "value out of range" }
 }

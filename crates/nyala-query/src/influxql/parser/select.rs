@@ -83,12 +83,12 @@ impl<'a> Parser<'a> {
         Ok(Field { expr, alias: alias.filter(|alias| !alias.is_empty()) })
     }
 
-    /// `WHERE …`, where it stands.
+    /// `WHERE …`, if it is there.
     pub(super) fn condition(&mut self) -> Result<Option<Expr>> {
         if self.take(Kind::Where) { self.expression().map(Some) } else { Ok(None) }
     }
 
-    /// `GROUP BY …`, where it stands.
+    /// `GROUP BY …`, if it is there.
     pub(super) fn dimensions(&mut self) -> Result<Vec<Expr>> {
         let mut dimensions = Vec::new();
         if !self.take(Kind::Group) {
@@ -111,7 +111,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Whether the next token is that identifier; it stays.
+    /// Whether the next token is that identifier. The token is not taken.
     fn at_word(&mut self, word: &str) -> bool {
         let token = self.next();
         self.unscan();
@@ -162,7 +162,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `ORDER BY …`, where it stands.
+    /// `ORDER BY …`, if it is there.
     pub(super) fn order_by(&mut self) -> Result<Option<SortField>> {
         if !self.take(Kind::Order) {
             return Ok(None);
@@ -202,7 +202,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// The operator that makes an expression unfit as a field: the last of the outermost ones that yield truth values.
+/// The operator because of which an expression cannot be a field: the last of the outermost ones that give booleans.
 fn logical_operator(expr: &Expr) -> Option<&'static str> {
     let mut found = None;
     expr.walk(&mut |part| match part {

@@ -1,4 +1,4 @@
-//! Where rows come from and go to.
+//! FROM and INTO: the sources and targets of rows.
 
 use crate::influxql::MAXIMUM_SUBQUERIES;
 use crate::influxql::ast::{Measurement, MeasurementName, Source, Target};

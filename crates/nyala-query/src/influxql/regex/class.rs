@@ -4,12 +4,12 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fmt::Write;
 
-use super::translate::{Flags, Result, error};
+use super::flags::{Flags, Result, error};
 
-/// A class that matches nothing; stands for a surrogate, which no text contains.
+/// A class that matches nothing. It replaces a surrogate, which no text contains.
 pub(super) const NOTHING: &str = "[^\\s\\S]";
 
-/// What an escape stands for.
+/// The meaning of an escape.
 pub(super) enum Escape {
     /// One character, by its code, which may be that of a surrogate.
     Character(u32),

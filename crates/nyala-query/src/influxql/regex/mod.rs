@@ -1,32 +1,34 @@
 //! Regular expressions, in the dialect of InfluxDB: Go's.
 //!
-//! The dialect is nearly that of the `regex` crate, but only nearly: `\d`, `\w`, `\s` and `\b` mean ASCII, `\Q…\E`
-//! quotes, a `{` that starts no repetition is itself, a flag may stand before a repetition. `translate` checks a
-//! pattern as Go does, with Go's messages, and writes the same thing for the `regex` crate.
+//! The dialect differs in details from that of the `regex` crate: `\d`, `\w`, `\s` and `\b` mean ASCII, `\Q…\E` quotes, a `{`
+//! that starts no repetition is a literal, and a flag may be before a repetition. `translate` checks a pattern as Go does,
+//! with Go's messages, and translates it for the `regex` crate.
 
 mod class;
+mod flags;
 mod translate;
 
 use regex::bytes;
 use std::ops::RangeInclusive;
 use std::sync::{Arc, OnceLock};
 
-/// A regular expression that was found well-formed when it was parsed. Clones share what it is compiled to.
+/// A regular expression that was checked when it was parsed. Clones share the compiled form.
 #[derive(Clone, Debug)]
 pub struct Regex {
     source: String,
-    /// What the `regex` crate understands by the same thing.
+    /// The same pattern in the dialect of the `regex` crate.
     translated: String,
     compiled: Arc<OnceLock<Result<bytes::Regex, String>>>,
 }
 
 /// The most memory a compiled expression may take, in bytes.
 const MAXIMUM_COMPILED_BYTES: usize = 10 << 20;
-/// What one may take compiled: the first of these that suffices. Most keep below the least.
+/// The limits that are tried for the compiled form, one after the other. Most expressions stay below the first.
 const COMPILED_BYTES: [usize; 3] = [64 << 10, 1 << 20, MAXIMUM_COMPILED_BYTES];
-/// The automaton that grows with what is searched may take half as much, within these, in bytes. Beyond it begins anew.
+/// The lazy automaton may take half as much as the compiled form, within these limits, bytes. It starts again when it
+/// reaches its limit.
 const AUTOMATON_BYTES: RangeInclusive<usize> = 32 << 10..=2 << 20;
-/// So many automata there are at most: a query searches on its thread and a helping one, forwards and backwards.
+/// The most automata of a query: it searches on two threads, forwards and backwards.
 const AUTOMATA: usize = 4;
 
 /// More than the deepest translation needs.
@@ -45,13 +47,13 @@ impl Regex {
         &self.source
     }
 
-    /// Makes the expression ready for use; the first time this takes tens of microseconds and more. Bytes rather than
-    /// text, so that what is not UTF-8 can be asked too. Fails where the compiled form would be too large.
+    /// Compiles the expression; the first time this takes tens of microseconds or more. It matches bytes, so that values that
+    /// are not UTF-8 can be matched too. Fails if the compiled form would be too large.
     pub fn compile(&self) -> Result<bytes::Regex, String> {
         self.compiled.get_or_init(|| self.compile_within(MAXIMUM_COMPILED_BYTES)).clone()
     }
 
-    /// Makes the expression ready for use, if it is not, and has charged before what it takes and what searching adds.
+    /// Compiles the expression, if it is not compiled. Before that, charges the memory of the compiled form and of searching.
     pub fn compile_charged<E>(&self, mut charge: impl FnMut(usize) -> Result<(), E>) -> Result<(), E> {
         let mut charged = 0;
         for bytes in COMPILED_BYTES {
@@ -63,14 +65,14 @@ impl Regex {
             charged = wanted;
             let compiled = self.compile_within(bytes);
             if compiled.is_ok() || bytes == MAXIMUM_COMPILED_BYTES {
-                // Whoever else made it ready meanwhile made the same.
+                // Another thread that compiled it meanwhile has the same result.
                 let _ = self.compiled.set(compiled);
             }
         }
         Ok(())
     }
 
-    /// The same anew, where the compiled form may take `size_limit` bytes.
+    /// Compiles it again, if the compiled form takes at most `size_limit` bytes.
     pub fn compile_within(&self, size_limit: usize) -> Result<bytes::Regex, String> {
         bytes::RegexBuilder::new(&self.translated)
             .size_limit(size_limit)
@@ -86,7 +88,7 @@ impl Regex {
     }
 }
 
-/// What an automaton may take, given what the compiled form may.
+/// The limit of an automaton, for the limit of the compiled form.
 fn automaton_bytes(size_limit: usize) -> usize {
     (size_limit / 2).clamp(*AUTOMATON_BYTES.start(), *AUTOMATON_BYTES.end())
 }
@@ -121,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn means_what_go_means() {
+    fn patterns_match_as_in_go() {
         check("^host_\\d+$", &["host_1", "host_123"], &["host_", "xhost_1", "host_١", "host_1\n"]);
         check("\\w\\s", &["a ", "_\t", "0\r"], &["é ", "a\u{a0}", "a\u{b}"]);
         check("\\W", &["é", " "], &["a_0"]);
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_in_go_s_words() {
+    fn errors_are_those_of_go() {
         let deep = "(".repeat(1_000) + &")".repeat(1_000);
         for (pattern, message) in [
             ("*", "missing argument to repetition operator: `*`"),

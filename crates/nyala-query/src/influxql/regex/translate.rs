@@ -1,9 +1,10 @@
-//! Go's syntax into that of the `regex` crate.
+//! Translates Go's syntax to that of the `regex` crate.
 //!
-//! Flags are resolved on the way: every part is written so that it means the same whatever surrounds it, and groups
-//! capture nothing. So the result needs no flags of its own.
+//! Flags are resolved: every part is written so that it means the same in any context, and groups capture nothing. So the
+//! result needs no flags.
 
 use super::class::{self, Escape};
+use super::flags::{Flags, Result, error};
 
 /// How deep groups and repetitions may be nested, so that compiling the result cannot exhaust a stack.
 const MAXIMUM_DEPTH: usize = 200;
@@ -11,24 +12,10 @@ const MAXIMUM_DEPTH: usize = 200;
 /// The most copies that nested repetitions may amount to.
 const MAXIMUM_COPIES: u32 = 1_000;
 
-pub(super) type Result<T> = std::result::Result<T, String>;
-
-pub(super) fn error<T>(message: &str, part: &str) -> Result<T> {
-    Err(format!("{message}: `{part}`"))
-}
-
-#[derive(Clone, Copy, Default)]
-pub(super) struct Flags {
-    pub(super) ignore_case: bool,
-    multi_line: bool,
-    dot_matches_line_break: bool,
-    lazy: bool,
-}
-
 /// What a repetition applies to.
 #[derive(Clone, Copy)]
 struct Operand {
-    /// Where it starts in the output.
+    /// Its start in the output.
     start: usize,
     depth: usize,
     copies: u32,
@@ -124,7 +111,7 @@ impl<'a> Translator<'a> {
         Ok(self.output)
     }
 
-    /// Notes that what was written since `start` is one operand.
+    /// Records that the output since `start` is one operand.
     fn finish(&mut self, start: usize, depth: usize, copies: u32) -> Result<()> {
         if depth + self.groups.len() > MAXIMUM_DEPTH {
             return error("expression nests too deeply", self.pattern);

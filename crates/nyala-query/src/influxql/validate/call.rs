@@ -1,4 +1,4 @@
-//! Fields, one by one: which functions there are, and the arguments they take.
+//! Checks fields one by one: which functions exist, and which arguments they take.
 
 use crate::influxql::condition::go_type;
 use crate::influxql::duration::format_duration;
@@ -10,7 +10,7 @@ use super::{Checker, Result, refuse};
 /// Checks the expression of one field.
 pub(super) struct FieldChecker<'a> {
     statement: &'a mut Checker,
-    /// Whether `*` and regular expressions may stand here: not beside an operator.
+    /// Whether `*` and regular expressions are allowed here: not next to an operator.
     wildcard: bool,
 }
 

@@ -1,8 +1,8 @@
-//! What a SELECT must satisfy beyond the grammar, and its form after that.
+//! Checks what a SELECT must satisfy beyond the grammar, and normalises it.
 //!
-//! Everything here can be said without knowing any schema: which functions there are and what arguments they take,
-//! what may stand beside what, what GROUP BY may contain. The order of the checks decides which message a client
-//! gets, so it is InfluxDB's: condition, dimensions, fields from left to right, what they add up to, subqueries.
+//! All checks are independent of any schema: which functions exist, which arguments they take, which fields may be
+//! combined, what GROUP BY may contain. The order of the checks decides which message a client gets, so it is InfluxDB's:
+//! condition, dimensions, fields from left to right, combinations of fields, subqueries.
 
 mod call;
 
@@ -22,16 +22,16 @@ fn refuse<T>(message: impl Into<String>) -> Result<T> {
     Err(SemanticError::new(message))
 }
 
-/// A SELECT that makes sense.
+/// A SELECT that passed the checks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compiled {
     /// The statement with its fields and dimensions folded, also in subqueries: `DISTINCT name` is a call, the
     /// second argument of `time(…)` is an offset as a duration, and `time` is no longer among the outermost fields.
-    /// The condition is as it was.
+    /// The condition is unchanged.
     pub select: Select,
     /// The name of the time column: `time`, or its alias.
     pub time_column: String,
-    /// How many windows before the first (behind the last, when descending) functions such as `derivative` need.
+    /// How many windows before the first (after the last, if times fall) functions such as `derivative` need.
     pub extra_windows: i64,
 }
 
@@ -75,7 +75,7 @@ fn check_offsets(select: &Select) -> Result<()> {
     })
 }
 
-/// Unlike elsewhere, the case of the name matters among fields.
+/// In fields, unlike elsewhere, the case of the name matters.
 fn is_time(expr: &Expr) -> bool {
     matches!(expr, Expr::VarRef(reference) if reference.name == "time")
 }
@@ -109,7 +109,7 @@ fn fold_in_place(expr: &mut Expr, context: &Context) {
     *expr = folded;
 }
 
-/// What is known of a statement while its parts are checked.
+/// What is known about a statement while its parts are checked.
 struct Checker {
     now_ns: i64,
     ascending: bool,
@@ -150,7 +150,7 @@ impl Checker {
         }
     }
 
-    /// What concerns the statement as a whole.
+    /// Checks the statement as a whole.
     fn prepare(&mut self, select: &mut Select) -> Result<()> {
         self.ascending = select.is_ascending();
         self.limit = select.limit;
@@ -259,7 +259,7 @@ impl Checker {
         Ok(())
     }
 
-    /// What the fields add up to.
+    /// Checks combinations of fields.
     fn combination(&self) -> Result<()> {
         if self.fields == 0 {
             return refuse("at least 1 non-time field must be queried");

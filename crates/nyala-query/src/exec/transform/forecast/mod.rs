@@ -1,28 +1,30 @@
 //! Holt-Winters: a damped trend and a season, fitted to a series and drawn into the future.
 //!
-//! The results are InfluxDB's to the last digit, so every step is taken in its order: the guesses that are tried, and how
-//! the search goes on from there (`nyala-column`'s `kernels/simplex`, all guesses side by side).
+//! The results are InfluxDB's to the last digit. Therefore the guesses that are tried ([`model`]), the search that starts
+//! from them ([`simplex`], all guesses side by side) and the arithmetic ([`smoothing`]) follow InfluxDB step by step.
 
 mod model;
+mod simplex;
+mod smoothing;
 
 use super::number::{Number, Output, points};
 use super::{Finish, Series, Transform};
 use model::Model;
 use nyala_column::Level;
-use nyala_column::kernels::Search;
 use nyala_core::{Result, before_long_work};
 use nyala_exec::QueryMemory;
 use nyala_exec::memory::Held;
+use simplex::Search;
 use std::marker::PhantomData;
 
-/// Points that are computed before others may go on.
+/// Values that are computed before other queries get their turn.
 const POINTS_AT_ONCE: usize = 1 << 20;
 
 /// `holt_winters` and `holt_winters_with_fit`.
 pub struct HoltWinters<T> {
     /// Points to forecast.
     horizon: usize,
-    /// Points of a season; less than two are none.
+    /// Points of a season; fewer than two mean no season.
     season: usize,
     /// Whether the fitted points are shown too.
     with_fit: bool,
@@ -34,7 +36,7 @@ pub struct HoltWinters<T> {
 }
 
 impl<T: Number> HoltWinters<T> {
-    /// What is asked for, and the width of the windows.
+    /// The arguments of the call, and the width of the windows.
     pub fn new(
         (horizon, season, with_fit): (usize, usize, bool),
         interval_ns: i64,
@@ -50,8 +52,8 @@ impl<T: Number> HoltWinters<T> {
         if rest_ns > self.interval_ns / 2 { down_ns.saturating_add(self.interval_ns) } else { down_ns }
     }
 
-    /// The values at equal distances, not a number where there is none; of several at one the first.
-    fn evenly(&mut self) -> Result<Vec<f64>> {
+    /// The values at equal distances, NaN where one is missing. Of several at one position the first counts.
+    fn resampled(&mut self) -> Result<Vec<f64>> {
         let (Some(first_ns), Some(last_ns)) = (self.times_ns.first(), self.times_ns.last()) else {
             return Ok(Vec::new());
         };
@@ -62,21 +64,21 @@ impl<T: Number> HoltWinters<T> {
         }
         let count = count as usize + 1;
         self.held.charge(count.saturating_mul(size_of::<f64>()))?;
-        let mut even = vec![f64::NAN; count];
+        let mut values = vec![f64::NAN; count];
         let mut last = None;
         for (time_ns, value) in self.times_ns.iter().zip(&self.values) {
-            let place = self.rounded(*time_ns).saturating_sub(start_ns) / self.interval_ns;
-            if last.is_none_or(|last| place > last) {
-                even[place as usize] = *value;
-                last = Some(place);
+            let position = self.rounded(*time_ns).saturating_sub(start_ns) / self.interval_ns;
+            if last.is_none_or(|last| position > last) {
+                values[position as usize] = *value;
+                last = Some(position);
             }
         }
-        Ok(even)
+        Ok(values)
     }
 
     async fn forecast(&mut self) -> Result<Series> {
         let empty = Output::<f64>::with_room_for(&Series::empty());
-        let values = self.evenly()?;
+        let values = self.resampled()?;
         if values.is_empty() || self.horizon == 0 {
             return Ok(empty.into_series());
         }
@@ -88,7 +90,7 @@ impl<T: Number> HoltWinters<T> {
         let mut output = empty;
         let (from, begin_ns) = match self.with_fit {
             true => (0, self.times_ns[0]),
-            // The next after the last.
+            // One interval after the last point.
             false => (model.length(), self.times_ns[self.times_ns.len() - 1].wrapping_add(self.interval_ns)),
         };
         for (step, value) in (0_i64..).zip(&forecast[from..]) {

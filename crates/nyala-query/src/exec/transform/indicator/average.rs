@@ -11,18 +11,18 @@ pub struct Average {
     /// The weight of a new value once the average is warm.
     weight: f64,
     warm_up: WarmUp,
-    /// Values so far, up to the period.
+    /// The number of values so far, up to the period.
     count: usize,
     last: f64,
 }
 
 impl Average {
-    /// Over so many values.
+    /// Over a period of that many values.
     pub fn new(period: usize, warm_up: WarmUp) -> Self {
         Self::with_weight(period, 2.0 / (period as f64 + 1.0), warm_up)
     }
 
-    /// Warm after so many values, and with a weight of a new one of its own.
+    /// Warm after that many values, with a given weight of new values.
     pub fn with_weight(period: usize, weight: f64, warm_up: WarmUp) -> Self {
         Self { period, weight, warm_up, count: 0, last: 0.0 }
     }
@@ -45,7 +45,7 @@ impl Average {
         self.last
     }
 
-    /// Values until it is warm, the one that makes it so not among them.
+    /// The number of values before the one that makes it warm.
     pub fn warm_count(&self) -> u64 {
         self.period as u64 - 1
     }
@@ -54,12 +54,12 @@ impl Average {
         self.count == self.period
     }
 
-    /// Whether what it gives may be smoothed again.
+    /// Whether its results may be smoothed again.
     fn can_be_followed(&self) -> bool {
         self.is_warm() || self.warm_up == WarmUp::Exponential
     }
 
-    /// Until several in a row are warm.
+    /// The number of values until several averages in a row are warm.
     fn warm_count_in_row(&self, averages: u64) -> u64 {
         match self.warm_up {
             WarmUp::Exponential => self.warm_count(),
@@ -77,7 +77,7 @@ impl Indicator for Average {
     }
 }
 
-/// Smoothed twice, and the lag taken away.
+/// Smoothed twice, with a correction of the lag.
 pub struct DoubleAverage([Average; 2]);
 
 impl DoubleAverage {
@@ -98,7 +98,7 @@ impl Indicator for DoubleAverage {
     }
 }
 
-/// Smoothed thrice, and the lag taken away.
+/// Smoothed three times, with a correction of the lag.
 pub struct TripleAverage([Average; 3]);
 
 impl TripleAverage {
@@ -120,7 +120,7 @@ impl Indicator for TripleAverage {
     }
 }
 
-/// By how much a thrice smoothed average grows, per cent.
+/// By how much a triple smoothed average grows, per cent.
 pub struct RateOfChange {
     averages: [Average; 3],
     last: f64,

@@ -6,18 +6,18 @@ use nyala_core::Result;
 use nyala_exec::QueryMemory;
 use nyala_exec::elementary::pow;
 
-/// How far values went, in parts of the way they took: 1 is straight.
+/// The distance between the first and the last value, divided by the length of the way between them: 1 is straight.
 pub struct EfficiencyRatio {
-    /// The last values, each with the way from the one before.
+    /// The last values, each with the distance from the previous one.
     steps: Ring,
-    /// The way they took.
+    /// The sum of these distances.
     way: f64,
-    /// Values so far, up to one more than there are steps.
+    /// The number of values so far, at most one more than the steps.
     count: usize,
 }
 
 impl EfficiencyRatio {
-    /// Of so many steps.
+    /// Over that many steps.
     pub fn new(period: usize, memory: &QueryMemory) -> Self {
         Self { steps: Ring::new(period, memory), way: 0.0, count: 0 }
     }
@@ -54,7 +54,7 @@ pub struct AdaptiveAverage {
 }
 
 impl AdaptiveAverage {
-    /// By the efficiency ratio of so many steps.
+    /// By the efficiency ratio over that many steps.
     pub fn new(period: usize, memory: &QueryMemory) -> Self {
         Self { ratio: EfficiencyRatio::new(period, memory), last: 0.0 }
     }
@@ -64,7 +64,7 @@ impl Indicator for AdaptiveAverage {
     fn next(&mut self, value: f64) -> Result<f64> {
         const FAST: f64 = 2.0 / 3.0;
         const SLOW: f64 = 2.0 / 31.0;
-        /// As it is computed exactly, before it is rounded once.
+        /// Computed exactly, and then rounded once.
         const SPAN: f64 = 56.0 / 93.0;
         debug_assert!((SPAN - (FAST - SLOW)).abs() < 1e-15, "the span is between them");
         if !self.ratio.is_warm() {

@@ -1,4 +1,4 @@
-//! Technical analysis: indicators that follow a value with every value.
+//! Indicators of technical analysis: each value gives a result.
 
 mod average;
 mod kaufman;
@@ -14,27 +14,27 @@ use nyala_core::Result;
 use nyala_exec::QueryMemory;
 use std::marker::PhantomData;
 
-/// Something that is computed anew with every value.
+/// An indicator that is updated with every value.
 trait Indicator: Send {
-    /// What it is after one more value.
+    /// The indicator after one more value.
     fn next(&mut self, value: f64) -> Result<f64>;
-    /// After how many values it means something.
+    /// After how many values it has a meaning.
     fn warm_count(&self) -> u64;
 }
 
 /// An indicator of numbers of a type.
 pub struct Followed<T> {
     indicator: Box<dyn Indicator>,
-    /// Values that pass before the first result.
+    /// How many values have no result at the beginning.
     hold: u64,
-    /// Values so far.
+    /// The number of values so far.
     count: u64,
     shows_infinite: bool,
     of: PhantomData<T>,
 }
 
 impl<T: Number> Followed<T> {
-    /// As it was asked for.
+    /// The indicator with these settings.
     pub fn new(asked: plan::Indicator, memory: &QueryMemory) -> Self {
         let warm_up = asked.warm_up.unwrap_or(plan::WarmUp::Exponential);
         let average = Average::new(asked.period, warm_up);

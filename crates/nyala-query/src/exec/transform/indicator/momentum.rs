@@ -1,4 +1,4 @@
-//! How much of the movement of values was upwards.
+//! Which part of the movement of values was upward.
 
 use super::Indicator;
 use super::average::Average;
@@ -7,14 +7,14 @@ use nyala_core::Result;
 use nyala_exec::QueryMemory;
 use nyala_exec::memory::Held;
 
-/// A value and the way to it from the one before.
+/// A value and its difference to the previous one.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Step {
     pub value: f64,
     pub step: f64,
 }
 
-/// The last steps, zeros before there were any. Room is taken, and charged, as steps come.
+/// The last steps, zeros before there were any. Memory is taken and charged when steps arrive.
 pub struct Ring {
     length: usize,
     steps: Vec<Step>,
@@ -23,7 +23,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// So many steps, at least one.
+    /// That many steps, at least one.
     pub fn new(length: usize, memory: &QueryMemory) -> Self {
         Self { length, steps: vec![Step::default()], newest: 0, held: memory.hold() }
     }
@@ -36,13 +36,13 @@ impl Ring {
         self.steps[self.newest]
     }
 
-    fn place_of_oldest(&self) -> usize {
+    fn position_of_oldest(&self) -> usize {
         if self.newest + 1 >= self.length { 0 } else { self.newest + 1 }
     }
 
-    /// The step that the next one takes the place of.
+    /// The step that the next one replaces.
     pub fn oldest(&mut self) -> Result<Step> {
-        let place = self.place_of_oldest();
+        let place = self.position_of_oldest();
         if place == self.steps.len() {
             self.held.charge(2 * size_of::<Step>())?;
             self.steps.push(Step::default());
@@ -50,9 +50,9 @@ impl Ring {
         Ok(self.steps[place])
     }
 
-    /// Puts a step in the place of the oldest, which was asked for.
+    /// Replaces the oldest step, which was read before.
     pub fn replace_oldest(&mut self, value: f64, step: f64) {
-        self.newest = self.place_of_oldest();
+        self.newest = self.position_of_oldest();
         self.steps[self.newest] = Step { value, step };
     }
 }
@@ -66,7 +66,7 @@ pub struct MomentumOscillator {
 }
 
 impl MomentumOscillator {
-    /// Over so many values, at least two.
+    /// Over that many values, at least two.
     pub fn new(period: usize, memory: &QueryMemory) -> Self {
         Self { steps: Ring::new(period - 1, memory), up: 0.0, down: 0.0, begun: false }
     }
@@ -99,7 +99,7 @@ impl Indicator for MomentumOscillator {
     }
 }
 
-/// Smoothed averages of the steps upwards and of those downwards.
+/// Smoothed averages of the upward and of the downward steps.
 pub struct Movement {
     up: Average,
     down: Average,
@@ -107,13 +107,13 @@ pub struct Movement {
 }
 
 impl Movement {
-    /// Over so many values.
+    /// Over that many values.
     pub fn new(period: usize, warm_up: WarmUp) -> Self {
         let average = Average::with_weight(period.saturating_add(1), 1.0 / period as f64, warm_up);
         Self { up: average, down: average, last: 0.0 }
     }
 
-    /// Both after one more value.
+    /// Both averages after one more value.
     fn add(&mut self, value: f64) -> (f64, f64) {
         let last = std::mem::replace(&mut self.last, value);
         self.up.add(if value > last { value - last } else { 0.0 });
@@ -122,7 +122,7 @@ impl Movement {
     }
 }
 
-/// How much of the smoothed movement was upwards, per cent.
+/// Which part of the smoothed movement was upward, per cent.
 pub struct RelativeStrength(pub Movement);
 
 impl Indicator for RelativeStrength {

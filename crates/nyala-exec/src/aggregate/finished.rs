@@ -1,4 +1,4 @@
-//! States of aggregates as columns.
+//! Accumulators of the contract as columns, once all rows are in.
 
 use super::Aggregate;
 use crate::column::Column;
@@ -6,13 +6,13 @@ use arrow_array::{BooleanArray, Float64Array, Int64Array, StringArray, UInt64Arr
 use nyala_core::store::MeasureState;
 use nyala_core::store::aggregate::SelectedValues;
 
-/// Those of some things whose slots have a value.
+/// Keeps those things whose slots have a value.
 pub(super) fn present<Thing>(
     state: &MeasureState,
     things: impl ExactSizeIterator<Item = Thing>,
     slot_of: impl Fn(&Thing) -> usize,
 ) -> Vec<Thing> {
-    fn those<Thing>(
+    fn filtered<Thing>(
         things: impl ExactSizeIterator<Item = Thing>,
         has_value: impl Fn(&Thing) -> bool,
     ) -> Vec<Thing> {
@@ -23,13 +23,15 @@ pub(super) fn present<Thing>(
     match state {
         MeasureState::Count(counts)
         | MeasureState::SumInteger { counts, .. }
-        | MeasureState::SumFloat { counts, .. } => those(things, |thing| counts[slot_of(thing)] > 0),
-        MeasureState::Selected(selected) => those(things, |thing| selected.series[slot_of(thing)].is_some()),
-        MeasureState::Increase(increases) => those(things, |thing| increases.counts[slot_of(thing)] > 0),
+        | MeasureState::SumFloat { counts, .. } => filtered(things, |thing| counts[slot_of(thing)] > 0),
+        MeasureState::Selected(selected) => {
+            filtered(things, |thing| selected.series[slot_of(thing)].is_some())
+        }
+        MeasureState::Increase(increases) => filtered(things, |thing| increases.counts[slot_of(thing)] > 0),
     }
 }
 
-/// The values of slots that have one. `unsigned`: the column that was summed up is.
+/// The values of the slots that have one. `unsigned`: whether the aggregated column is unsigned.
 pub(super) fn values(
     aggregate: Aggregate,
     measures: &[MeasureState],
@@ -63,11 +65,11 @@ pub(super) fn values(
             }
             _ => selected_column(&selected.values, present),
         },
-        MeasureState::Increase(_) => unreachable!("no aggregate is one"),
+        MeasureState::Increase(_) => unreachable!("no aggregate is an increase"),
     }
 }
 
-/// The times of slots that have a value, ns, if it was selected.
+/// The times of the selected rows, ns; none if the function selects no row.
 pub(super) fn times_ns(state: &MeasureState, present: &[usize]) -> Vec<i64> {
     match state {
         MeasureState::Selected(selected) => present.iter().map(|slot| selected.times_ns[*slot]).collect(),
@@ -75,7 +77,7 @@ pub(super) fn times_ns(state: &MeasureState, present: &[usize]) -> Vec<i64> {
     }
 }
 
-/// A sum that has wrapped around as sums of its type do.
+/// A sum as a float, after it wrapped around as sums of its type do.
 fn sum_as_stored(sum: i128, unsigned: bool) -> f64 {
     if unsigned { sum as u64 as f64 } else { sum as i64 as f64 }
 }

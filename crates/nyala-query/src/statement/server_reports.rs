@@ -1,4 +1,4 @@
-//! SHOW STATS and SHOW DIAGNOSTICS: what the server tells of itself, and what can be counted here.
+//! SHOW STATS and SHOW DIAGNOSTICS: the server's reports, and what can be counted here.
 
 use super::show::{table, text_column};
 use super::{Answer, Chunks};
@@ -10,10 +10,10 @@ use nyala_exec::{Column, Frame};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The module that is only measured when it is asked for: it takes its time.
+/// The module that is measured only if it is named, because that takes long.
 const INDEXES: &str = "indexes";
 
-/// All counts there are.
+/// All statistics.
 pub async fn statistics(context: &QueryContext) -> Vec<Report> {
     let mut all = (context.reporter)(Topic::Statistics);
     let (active, executed) = (context.running.all().len() as u64, context.running.count());
@@ -46,7 +46,7 @@ pub async fn statistics(context: &QueryContext) -> Vec<Report> {
                 series += count.unwrap_or(0) as u64;
             }
         }
-        // As in InfluxDB, one that nothing was written to tells nothing.
+        // As in InfluxDB, a database that nothing was written to is left out.
         if names.is_empty() {
             continue;
         }
@@ -85,7 +85,7 @@ pub(super) fn show_diagnostics(module: Option<&str>, context: &QueryContext) -> 
     shown(all, module)
 }
 
-/// The reports of a module, or all; a row each.
+/// The reports of a module, or of all, one row each.
 fn shown(reports: Vec<Report>, module: Option<&str>) -> Answer {
     let wanted = |report: &Report| module.is_none_or(|module| module.is_empty() || module == report.name);
     let frames = reports.into_iter().filter(wanted).map(|report| {

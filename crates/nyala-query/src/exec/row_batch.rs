@@ -1,4 +1,4 @@
-//! Rows on their way from a source to the aggregates or the answer: one column per reference asked for.
+//! Batches of rows on their way from a source to the aggregates or the answer: one column per reference of the projection.
 
 use crate::plan::{Reference, ReferenceKind, RowCondition};
 use arrow_buffer::{BooleanBuffer, ScalarBuffer};
@@ -6,25 +6,25 @@ use nyala_core::Result;
 use nyala_exec::{Column, Frame, Scalar, ValueType};
 
 /// Some rows of a group.
-pub struct Rows {
+pub struct RowBatch {
     /// Their times, ns.
     pub times_ns: ScalarBuffer<i64>,
-    /// One column per reference asked for.
+    /// One column per reference of the projection.
     pub columns: Vec<Column>,
 }
 
-/// What is read of each row.
+/// The columns that are read of each row.
 #[derive(Clone)]
-pub struct ReadColumns {
-    /// The references, in the order of [`Rows::columns`].
+pub struct Projection {
+    /// The references, in the order of [`RowBatch::columns`].
     pub references: Vec<Reference>,
     /// How many of them, from the first, decide whether a row is shown: it must have a field among them.
     pub shown: usize,
-    /// Whether tags come as [`Column::Tag`]: for rows that are shown as they are.
+    /// Whether tags are read as [`Column::Tag`]: only rows that are shown as they are use that.
     pub tags_by_series: bool,
 }
 
-/// A column as another type: numbers are converted, other types only stay what they are.
+/// A column as another type. Numbers are converted; columns of other types become NULL unless they have the type.
 pub fn cast(column: Column, wanted: ValueType) -> Column {
     let rows = column.len();
     match (column, wanted) {
@@ -42,7 +42,7 @@ pub fn cast(column: Column, wanted: ValueType) -> Column {
     }
 }
 
-/// A float without its fraction; what does not fit is the smallest integer, as InfluxDB's processors have it.
+/// A float without its fraction. A value that does not fit gives the smallest integer, as on x86-64, where InfluxDB runs.
 pub fn to_integer(value: f64) -> i64 {
     const BEYOND: f64 = 9_223_372_036_854_775_808.0;
     if (-BEYOND..BEYOND).contains(&value) { value as i64 } else { i64::MIN }
@@ -54,7 +54,7 @@ pub fn to_unsigned(value: f64) -> u64 {
     if value < HALF { to_integer(value) as u64 } else { (to_integer(value - HALF) as u64) ^ (1 << 63) }
 }
 
-/// Per row the first value among columns of one type.
+/// For each row the first value among columns of one type.
 pub fn coalesce(mut columns: Vec<Column>) -> Column {
     if columns.len() == 1 {
         return columns.remove(0);
@@ -65,7 +65,7 @@ pub fn coalesce(mut columns: Vec<Column>) -> Column {
     Column::from_scalars(&values)
 }
 
-impl Rows {
+impl RowBatch {
     /// The rows where `keep` is set.
     #[must_use]
     pub fn filter(&self, keep: &BooleanBuffer) -> Self {
@@ -119,18 +119,18 @@ impl Rows {
         Self { times_ns, columns }
     }
 
-    /// Bytes held in memory, about.
+    /// About how many bytes of memory it takes.
     pub fn memory_bytes(&self) -> usize {
         8 * self.times_ns.len() + self.columns.iter().map(Column::memory_bytes).sum::<usize>()
     }
 }
 
-/// The rows of frames of an inner query as an outer one reads them.
+/// The rows of a frame of an inner query, as the outer query reads them.
 pub fn rows_of_frame(
     frame: &Frame,
-    wanted: &ReadColumns,
+    projection: &Projection,
     condition: Option<&RowCondition>,
-) -> Result<Option<Rows>> {
+) -> Result<Option<RowBatch>> {
     let rows = frame.times_ns.len();
     let column = |reference: &Reference| {
         if reference.kind == ReferenceKind::Nothing {
@@ -149,8 +149,8 @@ pub fn rows_of_frame(
             (None, _) => Column::Null(rows),
         }
     };
-    let columns = wanted.references.iter().map(column).collect();
-    let all = Rows { times_ns: frame.times_ns.clone(), columns };
+    let columns = projection.references.iter().map(column).collect();
+    let all = RowBatch { times_ns: frame.times_ns.clone(), columns };
     let rows = match condition {
         Some(condition) => {
             let columns: Vec<Column> = condition.references.iter().map(column).collect();

@@ -1,4 +1,4 @@
-//! The twin of the search: one simplex after the other, one model after the other, and every power from its start.
+//! The naive twin of the search: one simplex after the other, one model after the other, every power computed from φ.
 
 /// The parameters that fit best.
 pub(super) fn naive_search(values: &[f64], starts: &[Vec<f64>]) -> Vec<f64> {
@@ -19,7 +19,7 @@ pub(super) fn naive_search(values: &[f64], starts: &[Vec<f64>]) -> Vec<f64> {
     found.unwrap().1
 }
 
-/// A power by repeated squaring, powers of two apart.
+/// A power by repeated squaring, exponents apart from fractions.
 fn power(base: f64, mut exponent: usize) -> f64 {
     if base == 0.0 || base == 1.0 || base.is_nan() {
         return if exponent == 0 { 1.0 } else { base };
@@ -61,7 +61,7 @@ fn error(values: &[f64], parameters: &mut [f64]) -> f64 {
     let (mut level, mut trend) = (parameters[4], parameters[5]);
     let seasons = &mut parameters[6..];
     let season = seasons.len();
-    let (mut value, mut ahead) = (values[0], phi);
+    let (mut value, mut reach) = (values[0], phi);
     let first =
         values.iter().take(1).filter(|known| !known.is_nan()).map(|known| (value - known) * (value - known));
     let (mut error, mut impossible) = (first.sum::<f64>(), false);
@@ -73,13 +73,13 @@ fn error(values: &[f64], parameters: &mut [f64]) -> f64 {
             level = alpha * (value / this) + (1.0 - alpha) * damped;
             trend = beta * (level - before) + (1.0 - beta) * phi * trend;
             seasons[place] = gamma * (value / damped) + (1.0 - gamma) * this;
-            value = (level + ahead * trend) * next;
+            value = (level + reach * trend) * next;
         } else {
             level = alpha * value + (1.0 - alpha) * damped;
             trend = beta * (level - before) + (1.0 - beta) * phi * trend;
-            value = level + ahead * trend;
+            value = level + reach * trend;
         }
-        ahead += power(phi, step);
+        reach += power(phi, step);
         if !known.is_nan() {
             impossible |= value.is_nan();
             error += (value - known) * (value - known);
@@ -88,42 +88,42 @@ fn error(values: &[f64], parameters: &mut [f64]) -> f64 {
     if impossible { f64::INFINITY } else { error }
 }
 
-/// A simplex: one corner more than there are parameters.
+/// A simplex: one vertex more than there are parameters.
 struct Simplex<'a> {
     values: &'a [f64],
-    corners: Vec<Vec<f64>>,
-    heights: Vec<f64>,
-    centre: Vec<f64>,
+    vertices: Vec<Vec<f64>>,
+    errors: Vec<f64>,
+    centroid: Vec<f64>,
     reflected: Vec<f64>,
     tried: Vec<f64>,
 }
 
 impl<'a> Simplex<'a> {
-    /// A regular simplex with sides of one, and one corner at `start`.
+    /// A regular simplex with sides of one, and one vertex at `start`.
     fn new(start: &[f64], values: &'a [f64]) -> Self {
         let count = start.len();
         let (dimensions, root) = (count as f64, ((count + 1) as f64).sqrt());
         let far = (root - 1.0 + dimensions) / (dimensions * std::f64::consts::SQRT_2);
         let near = (root - 1.0) / (dimensions * std::f64::consts::SQRT_2);
-        let mut corners = vec![start.to_vec()];
-        for corner in 0..count {
+        let mut vertices = vec![start.to_vec()];
+        for vertex in 0..count {
             let moved = start.iter().enumerate();
-            corners.push(moved.map(|(place, at)| at + if place == corner { far } else { near }).collect());
+            vertices.push(moved.map(|(place, at)| at + if place == vertex { far } else { near }).collect());
         }
-        let heights = corners.iter_mut().map(|corner| error(values, corner)).collect();
+        let errors = vertices.iter_mut().map(|vertex| error(values, vertex)).collect();
         let room = || vec![0.0; count];
-        Self { values, corners, heights, centre: room(), reflected: room(), tried: room() }
+        Self { values, vertices, errors, centroid: room(), reflected: room(), tried: room() }
     }
 
-    /// The place of the lowest corner, the first of several.
+    /// The number of the vertex with the least error, of equal ones the first.
     fn lowest(&self) -> usize {
-        (0..self.heights.len())
-            .fold(0, |lowest, place| if self.heights[place] < self.heights[lowest] { place } else { lowest })
+        (0..self.errors.len())
+            .fold(0, |lowest, place| if self.errors[place] < self.errors[lowest] { place } else { lowest })
     }
 
-    /// Turns the worst corner over, or draws the simplex together.
+    /// Reflects the worst vertex, or shrinks the simplex.
     fn step(&mut self) {
-        let values = &self.heights;
+        let values = &self.errors;
         let places = 0..values.len();
         let highest = places.clone().fold(
             0,
@@ -136,80 +136,80 @@ impl<'a> Simplex<'a> {
             let is_between = values[place] > values[second] && values[place] < values[highest];
             if is_between { place } else { second }
         });
-        self.find_centre(highest);
-        between(&mut self.reflected, &self.centre, 1.0, &self.centre, &self.corners[highest]);
+        self.find_centroid(highest);
+        between(&mut self.reflected, &self.centroid, 1.0, &self.centroid, &self.vertices[highest]);
         let reflected = error(self.values, &mut self.reflected);
-        // Where all corners are at one height, what is the highest is the lowest too, and changes under its name.
-        if reflected < self.heights[second] && reflected >= self.heights[lowest] {
-            self.corners[highest].copy_from_slice(&self.reflected);
-            self.heights[highest] = reflected;
+        // If all errors are equal, the highest vertex is the lowest too, which has just changed.
+        if reflected < self.errors[second] && reflected >= self.errors[lowest] {
+            self.vertices[highest].copy_from_slice(&self.reflected);
+            self.errors[highest] = reflected;
         }
-        if reflected < self.heights[lowest] {
-            between(&mut self.tried, &self.centre, 2.0, &self.reflected, &self.centre);
+        if reflected < self.errors[lowest] {
+            between(&mut self.tried, &self.centroid, 2.0, &self.reflected, &self.centroid);
             let expanded = error(self.values, &mut self.tried);
-            let (corner, value) = match expanded < reflected {
+            let (vertex, value) = match expanded < reflected {
                 true => (&self.tried, expanded),
                 false => (&self.reflected, reflected),
             };
-            self.corners[highest].copy_from_slice(corner);
-            self.heights[highest] = value;
+            self.vertices[highest].copy_from_slice(vertex);
+            self.errors[highest] = value;
         }
-        if reflected >= self.heights[second] {
-            let outside = reflected < self.heights[highest];
+        if reflected >= self.errors[second] {
+            let outside = reflected < self.errors[highest];
             match outside {
-                true => between(&mut self.tried, &self.centre, 0.5, &self.reflected, &self.centre),
+                true => between(&mut self.tried, &self.centroid, 0.5, &self.reflected, &self.centroid),
                 false => {
-                    between(&mut self.tried, &self.centre, -0.5, &self.centre, &self.corners[highest]);
+                    between(&mut self.tried, &self.centroid, -0.5, &self.centroid, &self.vertices[highest]);
                 }
             }
             let contracted = error(self.values, &mut self.tried);
-            if contracted < self.heights[highest] {
-                self.corners[highest].copy_from_slice(&self.tried);
-                self.heights[highest] = contracted;
+            if contracted < self.errors[highest] {
+                self.vertices[highest].copy_from_slice(&self.tried);
+                self.errors[highest] = contracted;
             } else {
                 self.shrink_to(lowest);
-                self.heights[highest] = error(self.values, &mut self.corners[highest]);
-                self.heights[second] = error(self.values, &mut self.corners[second]);
+                self.errors[highest] = error(self.values, &mut self.vertices[highest]);
+                self.errors[second] = error(self.values, &mut self.vertices[second]);
             }
         }
     }
 
-    /// The centre of all corners but one.
-    fn find_centre(&mut self, without: usize) {
-        let count = self.centre.len() as f64;
-        self.centre.fill(0.0);
-        for (_, corner) in self.corners.iter().enumerate().filter(|(place, _)| *place != without) {
-            self.centre.iter_mut().zip(corner).for_each(|(sum, at)| *sum += at);
+    /// The centroid of all vertices but one.
+    fn find_centroid(&mut self, without: usize) {
+        let count = self.centroid.len() as f64;
+        self.centroid.fill(0.0);
+        for (_, vertex) in self.vertices.iter().enumerate().filter(|(place, _)| *place != without) {
+            self.centroid.iter_mut().zip(vertex).for_each(|(sum, at)| *sum += at);
         }
-        self.centre.iter_mut().for_each(|sum| *sum /= count);
+        self.centroid.iter_mut().for_each(|sum| *sum /= count);
     }
 
-    /// Halves the distance of all corners to one.
+    /// Halves the distance of all vertices to one.
     fn shrink_to(&mut self, place: usize) {
-        let (before, rest) = self.corners.split_at_mut(place);
-        let (corner, after) = rest.split_first_mut().expect("a place of a corner");
+        let (before, rest) = self.vertices.split_at_mut(place);
+        let (vertex, after) = rest.split_first_mut().expect("a place of a vertex");
         for other in before.iter_mut().chain(after) {
-            other.iter_mut().zip(&*corner).for_each(|(at, to)| *at = to + (*at - to) / 2.0);
+            other.iter_mut().zip(&*vertex).for_each(|(at, to)| *at = to + (*at - to) / 2.0);
         }
     }
 
-    /// How much the values at the corners differ.
+    /// The standard deviation of the errors at the vertices.
     fn spread(&self) -> f64 {
-        let count = self.heights.len() as f64;
-        let mean = self.heights.iter().fold(0.0, |sum, value| sum + value) / count;
-        let squares = self.heights.iter().map(|value| (value - mean) * (value - mean) / (count - 1.0));
+        let count = self.errors.len() as f64;
+        let mean = self.errors.iter().fold(0.0, |sum, value| sum + value) / count;
+        let squares = self.errors.iter().map(|value| (value - mean) * (value - mean) / (count - 1.0));
         squares.fold(0.0, |sum, square| sum + square).sqrt()
     }
 
-    /// The lowest corner, and its value.
+    /// The vertex with the least error, and its error.
     fn best(mut self) -> (f64, Vec<f64>) {
         let lowest = self.lowest();
-        let parameters = self.corners[lowest].clone();
-        (error(self.values, &mut self.corners[lowest]), parameters)
+        let parameters = self.vertices[lowest].clone();
+        (error(self.values, &mut self.vertices[lowest]), parameters)
     }
 }
 
-/// From a point on by a part of the way between two.
+/// The point that lies `part` of the way from `away` to `to` beyond `from`.
 fn between(result: &mut [f64], from: &[f64], part: f64, to: &[f64], away: &[f64]) {
     for (place, result) in result.iter_mut().enumerate() {
         *result = from[place] + part * (to[place] - away[place]);

@@ -1,4 +1,4 @@
-//! A statement with the databases and retention policies that it does not name, as InfluxDB shows it to people.
+//! Adds the databases and retention policies that a statement does not name, as InfluxDB shows statements to people.
 
 use crate::influxql::{Measurement, Select, Source, Statement};
 use crate::plan::QueryContext;

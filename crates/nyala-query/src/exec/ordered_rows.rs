@@ -3,7 +3,7 @@
 use super::group::{Group, Input, Inputs};
 use super::measurement::MeasurementRows;
 use super::order::TimeOrder;
-use super::rows::{ReadColumns, Rows, rows_of_frame};
+use super::row_batch::{Projection, RowBatch, rows_of_frame};
 use crate::plan::Plan;
 use nyala_core::Result;
 use nyala_exec::QueryMemory;
@@ -11,38 +11,38 @@ use nyala_exec::memory::Held;
 
 /// Rows in the order of the answer.
 pub enum OrderedRows {
-    /// Those of a single measurement, as they are read.
-    Read(Box<TimeOrder>),
-    /// Those of several sources, put together in memory, with the account of them.
-    Merged { rows: Option<Rows>, _held: Held },
+    /// The rows of a single measurement, as they are read.
+    Streamed(Box<TimeOrder>),
+    /// The rows of several sources, merged in memory, with the memory they are charged with.
+    Merged { rows: Option<RowBatch>, _held: Held },
 }
 
 impl OrderedRows {
-    /// Opens a group. `needed`: how many rows may be asked for.
+    /// Opens a group. `needed`: the most rows that the query may use.
     pub async fn open(
         plan: &Plan,
         inputs: &Inputs,
         group: &Group,
-        wanted: ReadColumns,
+        projection: Projection,
         needed: usize,
         memory: &QueryMemory,
     ) -> Result<Self> {
         Ok(match (&*group.members, inputs.only_measurement()) {
             ([(_, member)], Some(rows)) => {
-                Self::Read(Box::new(ordered(plan, rows, *member, &wanted, needed, memory).await?))
+                Self::Streamed(Box::new(ordered(plan, rows, *member, &projection, needed, memory).await?))
             }
             _ => {
                 let mut held = memory.hold();
-                let rows = merged(plan, inputs, group, &wanted, needed, memory, &mut held).await?;
+                let rows = merged(plan, inputs, group, &projection, needed, memory, &mut held).await?;
                 Self::Merged { rows, _held: held }
             }
         })
     }
 
     /// The next rows, or `None` at the end.
-    pub async fn next(&mut self) -> Result<Option<Rows>> {
+    pub async fn next(&mut self) -> Result<Option<RowBatch>> {
         match self {
-            Self::Read(reader) => reader.next().await,
+            Self::Streamed(reader) => reader.next().await,
             Self::Merged { rows, .. } => Ok(rows.take()),
         }
     }
@@ -52,14 +52,14 @@ async fn ordered(
     plan: &Plan,
     rows: &MeasurementRows,
     member: usize,
-    wanted: &ReadColumns,
+    projection: &Projection,
     needed: usize,
     memory: &QueryMemory,
 ) -> Result<TimeOrder> {
-    let ordered = rows.read_ordered(member, wanted, plan.ascending, needed, memory).await?;
+    let ordered = rows.read_ordered(member, projection, plan.ascending, needed, memory).await?;
     Ok(match plan.groups.row_tags {
         0 => ordered,
-        // InfluxDB reads one row of each series more than would do.
+        // InfluxDB reads one row more of each series than it needs.
         _ => ordered.limit_series(needed.saturating_add(1)),
     })
 }
@@ -68,30 +68,30 @@ async fn merged(
     plan: &Plan,
     inputs: &Inputs,
     group: &Group,
-    wanted: &ReadColumns,
+    projection: &Projection,
     needed: usize,
     memory: &QueryMemory,
     held: &mut Held,
-) -> Result<Option<Rows>> {
-    let mut parts: Vec<Rows> = Vec::new();
+) -> Result<Option<RowBatch>> {
+    let mut parts: Vec<RowBatch> = Vec::new();
     for (input, member) in group.members.iter() {
         match &inputs.inputs[*input] {
             Input::Measurement(rows) => {
-                let mut reader = ordered(plan, rows, *member, wanted, needed, memory).await?;
+                let mut reader = ordered(plan, rows, *member, projection, needed, memory).await?;
                 while let Some(rows) = reader.next().await? {
                     held.charge(rows.memory_bytes())?;
                     parts.push(rows);
                 }
             }
             Input::Frame(frame) => {
-                parts.extend(rows_of_frame(frame, wanted, plan.inner_rows.as_ref())?);
+                parts.extend(rows_of_frame(frame, projection, plan.inner_rows.as_ref())?);
             }
         }
     }
     if parts.len() < 2 {
         return Ok(parts.pop());
     }
-    let rows = Rows::concatenate(&parts);
+    let rows = RowBatch::concatenate(&parts);
     let mut order: Vec<u32> = (0..rows.times_ns.len() as u32).collect();
     match plan.ascending {
         true => order.sort_by_key(|row| rows.times_ns[*row as usize]),

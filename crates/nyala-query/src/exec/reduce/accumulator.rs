@@ -1,58 +1,59 @@
-//! What a function holds of each window while rows come, where it is more than a value or two.
+//! What a function keeps of each window while rows arrive, if that is more than two values.
 
 use super::best::Best;
+use super::chunked_vec::ChunkedVec;
 use super::datum::Datum;
-use super::kept::{Bare, Item, Kept, Timed, by_value, median, percentile, stddev};
-use super::pieces::Pieces;
+use super::kept::{Bare, Item, Kept, Timed, by_value};
+use super::statistics::{median, percentile, stddev};
 use super::{Reduced, Shown};
 use crate::plan::Function;
 use hashbrown::HashMap;
 use nyala_exec::aggregate::{Reduction, RowId};
 
-/// The states of a function, per window.
-pub enum State<T: Datum> {
-    Bare(Vec<Pieces<Bare<T>>>),
-    Timed(Vec<Pieces<Timed<T>>>),
-    Items(Vec<Pieces<Item<T>>>),
-    /// The times are those that values are met at first: the earliest, or the latest if times fall.
+/// What is kept, by slot of the window.
+pub enum WindowAccumulator<T: Datum> {
+    Bare(Vec<ChunkedVec<Bare<T>>>),
+    Timed(Vec<ChunkedVec<Timed<T>>>),
+    Items(Vec<ChunkedVec<Item<T>>>),
+    /// Each distinct value with its earliest time, or its latest if times fall.
     Distinct(bool, Vec<HashMap<T::Key, Item<T>>>),
     Best(Best<T>),
 }
 
-fn slot_of<S: Default>(states: &mut Vec<S>, slot: usize) -> &mut S {
-    if states.len() <= slot {
-        states.resize_with(slot + 1, S::default);
+fn slot_of<S: Default>(slots: &mut Vec<S>, slot: usize) -> &mut S {
+    if slots.len() <= slot {
+        slots.resize_with(slot + 1, S::default);
     }
-    &mut states[slot]
+    &mut slots[slot]
 }
 
-impl<T: Datum> State<T> {
+impl<T: Datum> WindowAccumulator<T> {
     pub fn new(function: Function, ascending: bool, shown: Shown) -> Self {
         use Function::{CountDistinct, Distinct, Mode, Percentile};
         if let Some(best) = Best::of(function, ascending) {
-            return State::Best(best);
+            return WindowAccumulator::Best(best);
         }
         match function {
-            Distinct | CountDistinct => State::Distinct(ascending, Vec::new()),
-            Mode => State::Timed(Vec::new()),
+            Distinct | CountDistinct => WindowAccumulator::Distinct(ascending, Vec::new()),
+            Mode => WindowAccumulator::Timed(Vec::new()),
             Percentile(_) => match shown {
-                Shown::Values => State::Bare(Vec::new()),
-                Shown::Times => State::Timed(Vec::new()),
-                Shown::Rows => State::Items(Vec::new()),
+                Shown::Values => WindowAccumulator::Bare(Vec::new()),
+                Shown::Times => WindowAccumulator::Timed(Vec::new()),
+                Shown::Rows => WindowAccumulator::Items(Vec::new()),
             },
-            // Medians and deviations; others have states of their own.
-            _ => State::Bare(Vec::new()),
+            // Medians and deviations; the store's accumulators do the others.
+            _ => WindowAccumulator::Bare(Vec::new()),
         }
     }
 
-    /// Adds a row to a window, and tells by how many bytes that grows what is held.
+    /// Adds a row to a window. Returns by how many bytes memory grows.
     pub fn add(&mut self, slot: usize, item: Item<T>) -> usize {
         match self {
-            State::Best(best) => return best.add(slot, None, item),
-            State::Bare(kept) => return keep(kept, slot, item),
-            State::Timed(kept) => return keep(kept, slot, item),
-            State::Items(kept) => return keep(kept, slot, item),
-            State::Distinct(ascending, distinct) => {
+            WindowAccumulator::Best(best) => return best.add(slot, None, item),
+            WindowAccumulator::Bare(kept) => return keep(kept, slot, item),
+            WindowAccumulator::Timed(kept) => return keep(kept, slot, item),
+            WindowAccumulator::Items(kept) => return keep(kept, slot, item),
+            WindowAccumulator::Distinct(ascending, distinct) => {
                 let seen = slot_of(distinct, slot);
                 match seen.get_mut(&item.value.key()) {
                     Some(old)
@@ -75,25 +76,25 @@ impl<T: Datum> State<T> {
     /// Visits the rows that can still be selected.
     pub fn visit_rows(&mut self, visit: &mut dyn FnMut(&mut RowId)) {
         match self {
-            State::Items(kept) => {
-                kept.iter_mut().flat_map(Pieces::iter_mut).for_each(|item| visit(&mut item.row));
+            WindowAccumulator::Items(kept) => {
+                kept.iter_mut().flat_map(ChunkedVec::iter_mut).for_each(|item| visit(&mut item.row));
             }
-            State::Distinct(_, seen) => {
+            WindowAccumulator::Distinct(_, seen) => {
                 seen.iter_mut().flat_map(HashMap::values_mut).for_each(|item| visit(&mut item.row));
             }
-            State::Best(best) => best.visit_rows(visit),
-            State::Bare(_) | State::Timed(_) => {}
+            WindowAccumulator::Best(best) => best.visit_rows(visit),
+            WindowAccumulator::Bare(_) | WindowAccumulator::Timed(_) => {}
         }
     }
 
     /// The reduced windows.
     pub fn finish(self, function: Function, order: &[(u32, u32)]) -> (Reduction, Vec<RowId>) {
         match self {
-            State::Best(best) => collect(best.finish(order)),
-            State::Bare(kept) => finish_kept(kept, function, order),
-            State::Timed(kept) => finish_kept(kept, function, order),
-            State::Items(kept) => finish_kept(kept, function, order),
-            State::Distinct(ascending, distinct) => {
+            WindowAccumulator::Best(best) => collect(best.finish(order)),
+            WindowAccumulator::Bare(kept) => finish_kept(kept, function, order),
+            WindowAccumulator::Timed(kept) => finish_kept(kept, function, order),
+            WindowAccumulator::Items(kept) => finish_kept(kept, function, order),
+            WindowAccumulator::Distinct(ascending, distinct) => {
                 let distinct = in_order(distinct, order).filter(|(_, seen)| !seen.is_empty());
                 match function {
                     Function::CountDistinct => {
@@ -101,7 +102,7 @@ impl<T: Datum> State<T> {
                     }
                     _ => collect(distinct.flat_map(|(window, seen)| {
                         let mut items: Vec<Item<T>> = seen.into_values().collect();
-                        // Backwards they are read from the end, but of one time still from the smallest.
+                        // If times fall, the items are read from the end, but those of one time still from the smallest.
                         let at_once = |a: &Item<T>, b: &Item<T>| match ascending {
                             true => by_value(a, b),
                             false => by_value(b, a),
@@ -115,15 +116,15 @@ impl<T: Datum> State<T> {
     }
 }
 
-/// Keeps a row of a window; the bytes that takes.
-fn keep<T: Datum, K: Kept<T>>(kept: &mut Vec<Pieces<K>>, slot: usize, item: Item<T>) -> usize {
+/// Keeps a row of a window. Returns how many bytes it takes.
+fn keep<T: Datum, K: Kept<T>>(kept: &mut Vec<ChunkedVec<K>>, slot: usize, item: Item<T>) -> usize {
     let bytes = size_of::<K>() + item.value.heap_bytes();
     slot_of(kept, slot).push(K::of(item));
     bytes
 }
 
 fn finish_kept<T: Datum, K: Kept<T>>(
-    kept: Vec<Pieces<K>>,
+    kept: Vec<ChunkedVec<K>>,
     function: Function,
     order: &[(u32, u32)],
 ) -> (Reduction, Vec<RowId>) {
@@ -140,11 +141,11 @@ fn finish_kept<T: Datum, K: Kept<T>>(
     }
 }
 
-/// States by window. Slots past the last state have none.
-fn in_order<S: Default>(mut states: Vec<S>, order: &[(u32, u32)]) -> impl Iterator<Item = (u32, S)> {
+/// What is kept, in the order of the windows. Slots past the end have nothing.
+fn in_order<S: Default>(mut slots: Vec<S>, order: &[(u32, u32)]) -> impl Iterator<Item = (u32, S)> {
     order.iter().filter_map(move |(window, slot)| {
-        let state = states.get_mut(*slot as usize)?;
-        Some((*window, std::mem::take(state)))
+        let kept = slots.get_mut(*slot as usize)?;
+        Some((*window, std::mem::take(kept)))
     })
 }
 

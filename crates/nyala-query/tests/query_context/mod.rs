@@ -1,0 +1,25 @@
+//! The context that test queries run in.
+
+use nyala_db::catalog::Catalog;
+use nyala_db::users::Rights;
+use nyala_db::write::LineWriter;
+use nyala_exec::Surroundings;
+use nyala_query::plan::QueryContext;
+use std::sync::Arc;
+
+/// The context of queries of a database.
+pub fn query_context(
+    catalog: Arc<Catalog>,
+    writer: Arc<LineWriter>,
+    database: &str,
+    now_ns: i64,
+) -> QueryContext {
+    let (rights, running) = (Rights::Open, Arc::default());
+    QueryContext {
+        around: Surroundings { catalog, now_ns, rights, running, query: None },
+        database: database.to_owned(),
+        retention_policy: String::new(),
+        writer,
+        reporter: Arc::new(|_| Vec::new()),
+    }
+}
