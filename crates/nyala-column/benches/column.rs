@@ -228,18 +228,6 @@ fn min_max_windows_walk(bencher: Bencher, (preferred, size): (usize, usize)) {
     });
 }
 
-#[divan::bench(args = [360, 60, 6])]
-fn sum_windows_float(bencher: Bencher, size: usize) {
-    let bytes = floats(&two_digits(), Preference::Balanced);
-    let block = FloatBlock::parse(&bytes).expect("our own");
-    let bounds = bounds(size);
-    let mut sums = vec![FloatSum::new(); bounds.len() - 1];
-    bencher.counter(ItemsCount::new(VALUES)).bench_local(|| {
-        sums.fill(FloatSum::new());
-        black_box(&block).sum_windows(black_box(&bounds), &mut sums).expect("our own");
-    });
-}
-
 /// What a light query does with one field: parse, 360 rows in 6 windows.
 #[divan::bench(args = PREFERENCES)]
 fn short_query(bencher: Bencher, name: &str) {

@@ -69,15 +69,6 @@ impl<'a> Bits<'a> {
         }
     }
 
-    pub(crate) fn get(&self, row: u32) -> bool {
-        assert!(row < self.count, "bit {row} of {}", self.count);
-        match self.form {
-            Form::Uniform(value) => value,
-            Form::Bitmap(bytes) => bytes[row as usize / 8] >> (row % 8) & 1 != 0,
-            Form::Runs { first, .. } => first ^ (self.run_of(row) % 2 == 1),
-        }
-    }
-
     fn run_of(&self, row: u32) -> u32 {
         let Form::Runs { runs, .. } = self.form else { return 0 };
         let (mut low, mut high) = (0, runs - 1);

@@ -27,7 +27,7 @@ const SHAPE_IRREGULAR: u8 = 1;
 /// What kind of values a block holds (the second byte of every block).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Signed 64-bit integers and everything mapped to them.
     Integer = 1,
     /// 64-bit floats.
@@ -42,7 +42,7 @@ pub enum Kind {
 
 impl Kind {
     /// The kind that a block's first bytes declare.
-    pub fn of(block: &[u8]) -> Result<Kind> {
+    pub(crate) fn of(block: &[u8]) -> Result<Kind> {
         match block {
             [VERSION, 1, ..] => Ok(Kind::Integer),
             [VERSION, 2, ..] => Ok(Kind::Float),

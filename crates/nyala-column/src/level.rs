@@ -5,8 +5,7 @@
 //! processor has, which is what makes calling the specialised functions sound: that is the invariant behind
 //! every `SAFETY: level` note in this crate.
 //!
-//! Tests and instruction counts pin a level by passing it (`with_level`) or, where a whole program is measured,
-//! by [`Level::limit_process`]. Nothing reads the environment.
+//! Tests and instruction counts pin a level by passing it (`with_level`). Nothing reads the environment.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -31,7 +30,7 @@ impl Level {
     /// Plain Rust for the build's baseline; what every other level is judged by.
     pub const PORTABLE: Level = Level(Feature::Portable);
 
-    /// The best level of this processor, or what [`Level::limit_process`] left of it.
+    /// The best level of this processor.
     #[inline]
     pub fn best() -> Level {
         match CURRENT.load(Ordering::Relaxed) {
@@ -87,11 +86,6 @@ impl Level {
         );
         levels.retain(|level| *level <= best);
         levels
-    }
-
-    /// From now on [`Level::best`] answers at most `level`, process-wide: pins what is measured.
-    pub fn limit_process(level: Level) {
-        CURRENT.store(level.0 as u8, Ordering::Relaxed);
     }
 
     #[inline]

@@ -5,7 +5,7 @@
 //! near equals); reading touches only the vectors it needs and answers what it can from the directory.
 //!
 //! - [`encode_integers`] / [`IntegerBlock`]: integers, times, ids.
-//! - [`encode_floats`] / [`FloatBlock`]: floats, bit by bit; [`FloatSum`] for sums that no layout can change.
+//! - [`encode_floats`] / [`FloatBlock`]: floats, bit by bit.
 //! - [`encode_booleans`] / [`BooleanBlock`]: truth values.
 //! - [`encode_bytes`] / [`BytesBlock`]: strings and binary.
 //! - [`encode_states`] / [`StatesBlock`]: which rows of a column have a value, NULL, or nothing.
@@ -40,10 +40,10 @@ mod words;
 pub use arbitrary::decode_arbitrary;
 pub use bitmap::Bitmap;
 pub use boolean::{BooleanBlock, encode_booleans};
-pub use bytes::{BLOCK_BYTES, ByteValues, BytesBlock, BytesBounds, BytesDictionary, encode_bytes};
-pub use directory::{BLOCK_VALUES, Kind, VECTOR_VALUES};
+pub use bytes::{BLOCK_BYTES, ByteValues, BytesBlock, BytesBounds, encode_bytes};
+pub use directory::{BLOCK_VALUES, VECTOR_VALUES};
 pub use error::{CorruptBlock, Result};
-pub use float::{FloatBlock, FloatEncoding, FloatLayout, FloatSum, FloatVectorSummary, encode_floats};
+pub use float::{FloatBlock, FloatEncoding, FloatLayout, FloatVectorSummary, encode_floats};
 pub use integer::{
     Encoding, IntegerBlock, IntegerLayout, IntegerSummary, VectorSummary, encode_integers, from_unsigned,
     to_unsigned,

@@ -89,27 +89,6 @@ impl<'a> StatesBlock<'a> {
         self.values.uniform() == Some(true) || self.count == 0
     }
 
-    /// The state of one row.
-    pub fn state_at(&self, row: u32) -> CellState {
-        if self.values.get(row) {
-            CellState::Value
-        } else if self.nulls.is_some_and(|nulls| nulls.get(row)) {
-            CellState::Null
-        } else {
-            CellState::Absent
-        }
-    }
-
-    /// How many of `rows` have a value.
-    pub fn value_count(&self, rows: Range<u32>) -> u32 {
-        self.values.count_ones(rows)
-    }
-
-    /// How many of `rows` are NULL.
-    pub fn null_count(&self, rows: Range<u32>) -> u32 {
-        self.nulls.map_or(0, |nulls| nulls.count_ones(rows))
-    }
-
     /// The value number of the first value at or after `row`: values before it.
     pub fn rank(&self, row: u32) -> u32 {
         if self.is_dense() { row } else { self.values.count_ones(0..row) }
@@ -129,13 +108,11 @@ impl<'a> StatesBlock<'a> {
         }
     }
 
-    /// Appends a bit per row of `rows`: whether it has a value.
-    pub fn values(&self, rows: Range<u32>, out: &mut Bitmap) {
+    fn values(&self, rows: Range<u32>, out: &mut Bitmap) {
         self.values.decode(rows, out);
     }
 
-    /// Appends a bit per row of `rows`: whether it is NULL.
-    pub fn nulls(&self, rows: Range<u32>, out: &mut Bitmap) {
+    fn nulls(&self, rows: Range<u32>, out: &mut Bitmap) {
         match self.nulls {
             Some(nulls) => nulls.decode(rows, out),
             None => out.extend_filled(rows.len(), false),

@@ -13,7 +13,7 @@ mod heap;
 mod symbols;
 mod values;
 
-pub use block::{BytesBlock, BytesBounds, BytesDictionary};
+pub use block::{BytesBlock, BytesBounds};
 pub(crate) use encode::Symbols;
 pub use encode::encode_bytes;
 pub use values::ByteValues;

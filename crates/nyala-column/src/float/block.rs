@@ -2,13 +2,11 @@
 
 use std::ops::Range;
 
-use super::sum::FloatSum;
 use super::vector::{FloatEncoding, FloatVector, Floats};
 use super::{TAG_ALL_NAN, TAG_SOME_NAN};
 use crate::directory::{Directory, Kind, Layout, VECTOR_VALUES};
 use crate::error::{Result, ensure};
-use crate::kernels::float::{from_ordered, min_max_float_windows, min_max_floats, to_ordered};
-use crate::kernels::lanes::sum_float_windows;
+use crate::kernels::float::from_ordered;
 use crate::level::Level;
 use crate::part::Part;
 use crate::words::append_as;
@@ -163,54 +161,6 @@ impl<'a> FloatBlock<'a> {
         append_as(out, |out| self.gather(rows, out))
     }
 
-    /// Smallest and largest value of `rows` that is not NaN; nothing if there is none.
-    pub fn min_max(&self, rows: Range<u32>) -> Result<Option<(f64, f64)>> {
-        let mut result: Option<(f64, f64)> = None;
-        for part in self.directory.parts(rows) {
-            let found = if part.is_whole() {
-                self.extremes(part.vector)
-            } else {
-                let mut floats = [0.0; VECTOR_VALUES];
-                let floats = self.decode(&part, &mut floats)?;
-                // Infinities the wrong way round are what nothing but NaN gives.
-                Some(min_max_floats(self.level, floats)).filter(|(min, max)| min <= max)
-            };
-            result = match (result, found) {
-                (Some(left), Some(right)) => Some((least(left.0, right.0), most(left.1, right.1))),
-                (left, right) => left.or(right),
-            };
-        }
-        Ok(result)
-    }
-
-    /// Feeds rows `bounds[i]..bounds[i + 1]` to `out[i]`.
-    pub fn sum_windows(&self, bounds: &[u32], out: &mut [FloatSum]) -> Result<()> {
-        self.directory.for_each_part_of_windows(bounds, out, |part, windows, out| {
-            let mut floats = [0.0; VECTOR_VALUES];
-            let floats = self.decode(&part, &mut floats)?;
-            sum_float_windows(self.level, floats, part.block_rows(), windows, out);
-            Ok(())
-        })
-    }
-
-    /// Widens `out[i]` (start with `(∞, −∞)`) by the rows `bounds[i]..bounds[i + 1]` that are not NaN.
-    pub fn min_max_windows(&self, bounds: &[u32], out: &mut [(f64, f64)]) -> Result<()> {
-        self.directory.for_each_part_of_windows(bounds, out, |part, windows, out| {
-            if let [(min, max)] = out
-                && part.is_whole()
-            {
-                if let Some((from, to)) = self.extremes(part.vector) {
-                    (*min, *max) = (least(*min, from), most(*max, to));
-                }
-                return Ok(());
-            }
-            let mut floats = [0.0; VECTOR_VALUES];
-            let floats = self.decode(&part, &mut floats)?;
-            min_max_float_windows(self.level, floats, part.block_rows(), windows, out);
-            Ok(())
-        })
-    }
-
     fn vector(&self, vector: u32) -> Result<FloatVector<'a>> {
         let rows = self.directory.rows(vector).len();
         FloatVector::parse(self.encoding(vector), rows, self.directory.payload(vector))
@@ -220,12 +170,4 @@ impl<'a> FloatBlock<'a> {
         self.vector(part.vector)?.decode(self.level, part.rows.clone(), out)?;
         Ok(&out[part.rows.clone()])
     }
-}
-
-fn least(left: f64, right: f64) -> f64 {
-    from_ordered(to_ordered(left).min(to_ordered(right)))
-}
-
-fn most(left: f64, right: f64) -> f64 {
-    from_ordered(to_ordered(left).max(to_ordered(right)))
 }

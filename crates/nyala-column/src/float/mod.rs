@@ -1,19 +1,16 @@
 //! Float blocks: `f64`, bit by bit, NaN payloads and −0.0 included.
 //!
-//! Minimum and maximum in the directory ignore NaN and follow the total order. There are no stored sums: a sum
-//! of floats depends on the order of additions, and must not depend on how rows were cut into blocks (see
-//! [`FloatSum`]).
+//! Minimum and maximum in the directory ignore NaN and follow the total order. There are no stored sums, because
+//! a sum of floats depends on the order of additions, and must not depend on how rows were cut into blocks. The store
+//! decodes the rows and adds them in its own order.
 
 mod block;
 mod decimal;
 mod encode;
 mod split;
-mod sum;
 mod vector;
 
 pub use block::{FloatBlock, FloatLayout, FloatVectorSummary};
-pub use sum::FloatSum;
-pub(crate) use sum::LANES;
 pub use vector::FloatEncoding;
 
 pub(crate) use decimal::Decimals;

@@ -6,7 +6,7 @@ use super::vector::{Encoding, Form, Offsets, Vector};
 use crate::directory::{Directory, Kind, Layout, VECTOR_VALUES};
 use crate::error::Result;
 use crate::kernels::line::append_values;
-use crate::kernels::window::{min_max_narrow, min_max_windows, sum_narrow, sum_windows};
+use crate::kernels::window::{min_max_windows, sum_narrow, sum_windows};
 use crate::level::Level;
 use crate::narrow::{Narrow, Unit, narrowed, with_narrow};
 use crate::part::Part;
@@ -182,30 +182,6 @@ impl<'a> IntegerBlock<'a> {
             });
         }
         Ok(sum)
-    }
-
-    /// Smallest and largest value of `rows`; nothing of no rows.
-    pub fn min_max(&self, rows: Range<u32>) -> Result<Option<(i64, i64)>> {
-        if rows.is_empty() {
-            self.directory.check_rows(&rows);
-            return Ok(None);
-        }
-        let (mut min, mut max) = (i64::MAX, i64::MIN);
-        for part in self.directory.parts(rows) {
-            if part.is_whole() {
-                min = min.min(self.directory.min(part.vector));
-                max = max.max(self.directory.max(part.vector));
-                continue;
-            }
-            let piece = self.piece(part)?;
-            with_narrow!(piece.largest, T => {
-                let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
-                let (least, most) = min_max_narrow(self.level, piece.decode(self.level, &mut offsets)?);
-                min = min.min(piece.unit.value(least.widen()));
-                max = max.max(piece.unit.value(most.widen()));
-            });
-        }
-        Ok(Some((min, max)))
     }
 
     /// Adds the sum of rows `bounds[i]..bounds[i + 1]` to `out[i]`.

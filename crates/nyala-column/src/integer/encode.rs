@@ -16,7 +16,7 @@ use crate::directory::VECTOR_VALUES;
 use crate::kernels::line::stands_for;
 use crate::kernels::pack::{packed_bytes, storable_width};
 use crate::kernels::profile::{
-    Profile, differences, divide_exactly, extremes, profile as profile_of, residuals,
+    Profile, differences, divide_exactly, min_max_i64, profile as profile_of, residuals,
 };
 use crate::level::Level;
 use crate::narrow::{Unit, with_narrow};
@@ -347,7 +347,7 @@ fn offer_differences(
     gather_differences(level, values, scratch);
     take_sample(level, &scratch.differences, &mut scratch.sample);
     let median = scratch.sample[scratch.sample.len() / 2];
-    let spread = extremes(level, &scratch.differences);
+    let spread = min_max_i64(level, &scratch.differences);
     let planned = plan(level, &scratch.differences, spread, &scratch.sample, best.preference);
     let (line, groups) = base_line(values, profile);
     let bytes = header_bytes(planned.low, line, groups) + planned.cost;
@@ -373,7 +373,7 @@ fn offer_line(level: Level, values: &[i64], slope: i64, scratch: &mut IntegerScr
     scratch.residuals.resize(values.len(), 0);
     residuals(level, values, first, slope, &mut scratch.residuals);
     take_sample(level, &scratch.residuals, &mut scratch.sample);
-    let spread = extremes(level, &scratch.residuals);
+    let spread = min_max_i64(level, &scratch.residuals);
     let planned = plan(level, &scratch.residuals, spread, &scratch.sample, best.preference);
     let bytes = 3 + signed_width(slope) + signed_width(planned.low) + planned.cost;
     best.offer(Candidate::Frame { slope, first, plan: planned }, bytes);

@@ -1,47 +1,15 @@
-//! Finding rows by value: lines, bounds in sorted blocks, window edges, runs.
+//! Finding rows by value in sorted blocks: lower bounds, window edges.
 
 use std::iter::Peekable;
 use std::ops::Range;
 
 use super::block::{IntegerBlock, Piece};
-use super::vector::{Form, Offsets};
+use super::vector::Offsets;
 use crate::directory::VECTOR_VALUES;
 use crate::error::Result;
 use crate::narrow::{Narrow, with_narrow};
 
 impl IntegerBlock<'_> {
-    /// `(first value, step)` if `rows` lie on a straight line: a regular clock. Nothing is decoded.
-    ///
-    /// One row is a line of step 0. A line broken at a vector's border is still one if it continues; an answer
-    /// of `None` only means that it is not evident from the encodings.
-    pub fn as_linear(&self, rows: Range<u32>) -> Result<Option<(i64, i64)>> {
-        let mut line: Option<(i64, i64)> = None;
-        for part in self.directory.parts(rows.clone()) {
-            let piece = self.piece(part)?;
-            let Some((first, step)) = piece.line(self.level)? else { return Ok(None) };
-            let before = i64::from(piece.part.block_rows().start - rows.start);
-            let alone = piece.part.len() == 1;
-            match line {
-                None => line = Some((first, step)),
-                // The first piece was a single row: its step is what leads to this one.
-                Some((start, _)) if before == 1 => {
-                    let found = first.wrapping_sub(start);
-                    if !alone && found != step {
-                        return Ok(None);
-                    }
-                    line = Some((start, found));
-                }
-                Some((start, known)) => {
-                    let expected = start.wrapping_add(known.wrapping_mul(before));
-                    if first != expected || (!alone && step != known) {
-                        return Ok(None);
-                    }
-                }
-            }
-        }
-        Ok(line)
-    }
-
     /// In a block whose `rows` do not fall: the first of them that is not below `value`, or `rows.end`.
     pub fn lower_bound(&self, rows: Range<u32>, value: i64) -> Result<u32> {
         self.directory.check_rows(&rows);
@@ -169,44 +137,6 @@ impl IntegerBlock<'_> {
                 out.push(start + from as u32);
             }
         });
-        Ok(())
-    }
-
-    /// Calls `run(rows, value)` for the runs of equal values in `rows`, in order: what a series id column is.
-    pub fn for_each_run(&self, rows: Range<u32>, mut run: impl FnMut(Range<u32>, i64)) -> Result<()> {
-        let mut open: Option<(Range<u32>, i64)> = None;
-        let mut add = |rows: Range<u32>, value: i64| match &mut open {
-            Some((open_rows, open_value)) if *open_value == value => open_rows.end = rows.end,
-            _ => {
-                if let Some((rows, value)) = open.replace((rows, value)) {
-                    run(rows, value);
-                }
-            }
-        };
-        for part in self.directory.parts(rows) {
-            let piece = self.piece(part)?;
-            let start = piece.part.all_rows.start;
-            let block_rows = |rows: Range<usize>| start + rows.start as u32..start + rows.end as u32;
-            match piece.vector.form {
-                Form::Constant => add(piece.part.block_rows(), piece.unit.min),
-                Form::Runs(runs) => runs.for_each(piece.part.rows.clone(), |rows, offset| {
-                    add(block_rows(rows), piece.unit.value(offset));
-                })?,
-                _ => with_narrow!(piece.largest, T => {
-                    let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
-                    let offsets = piece.decode(self.level, &mut offsets)?;
-                    let mut row = piece.part.rows.start;
-                    for equal in offsets.chunk_by(|left, right| left == right) {
-                        let value = piece.unit.value(equal[0].widen());
-                        add(block_rows(row..row + equal.len()), value);
-                        row += equal.len();
-                    }
-                }),
-            }
-        }
-        if let Some((rows, value)) = open {
-            run(rows, value);
-        }
         Ok(())
     }
 }

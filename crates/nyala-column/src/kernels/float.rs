@@ -1,8 +1,7 @@
-//! Kernels on floats: extremes, decimals to floats and back (sums: [`super::lanes`]).
+//! Kernels on floats: smallest and largest, decimals to floats and back.
 //!
 //! Extremes ignore NaN and order −0.0 below 0.0, so that they do not depend on the order of rows.
 
-use crate::kernels::window::Rows;
 use crate::level::dispatched;
 use crate::narrow::{Narrow, Unit};
 
@@ -21,10 +20,6 @@ pub(crate) enum Scale {
 }
 
 dispatched! {
-    /// Widens each window's `(min, max)` by its rows.
-    pub(crate) fn min_max_float_windows(values: &[f64], rows: Rows, bounds: &[u32], out: &mut [(f64, f64)])
-        = min_max_float_windows_body;
-
     /// Smallest and largest that is not NaN; `(∞, −∞)` if there is none.
     pub(crate) fn min_max_floats(values: &[f64]) -> (f64, f64) = min_max_body;
 
@@ -56,22 +51,6 @@ pub(crate) fn to_ordered(value: f64) -> i64 {
 #[inline(always)]
 pub(crate) fn from_ordered(ordered: i64) -> f64 {
     f64::from_bits((ordered ^ ((ordered >> 63) as u64 >> 1) as i64) as u64)
-}
-
-/// The rows of one window that `values` holds.
-#[inline(always)]
-pub(super) fn window<'a>(values: &'a [f64], rows: &Rows, pair: &[u32]) -> &'a [f64] {
-    let (start, end) = (pair[0].max(rows.start), pair[1].min(rows.end));
-    if start >= end { &[] } else { &values[(start - rows.start) as usize..(end - rows.start) as usize] }
-}
-
-#[inline(always)]
-fn min_max_float_windows_body(values: &[f64], rows: Rows, bounds: &[u32], out: &mut [(f64, f64)]) {
-    for (pair, out) in bounds.windows(2).zip(out) {
-        let (min, max) = min_max_body(window(values, &rows, pair));
-        out.0 = from_ordered(to_ordered(out.0).min(to_ordered(min)));
-        out.1 = from_ordered(to_ordered(out.1).max(to_ordered(max)));
-    }
 }
 
 #[inline(always)]

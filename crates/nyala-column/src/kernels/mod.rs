@@ -7,7 +7,6 @@ pub(crate) mod climb;
 pub(crate) mod compare;
 pub(crate) mod cut;
 pub(crate) mod float;
-pub(crate) mod lanes;
 pub(crate) mod line;
 pub(crate) mod lookup;
 pub(crate) mod pack;
@@ -15,16 +14,12 @@ mod prefetch;
 pub(crate) mod prefix;
 pub(crate) mod profile;
 mod simplex;
-mod slice;
 pub(crate) mod smoothing;
 pub(crate) mod sort;
 pub(crate) mod window;
 
 pub use compare::CompareOp;
 pub use prefetch::{LINE_BYTES, prefetch, prefetch_at};
+pub use profile::min_max_i64;
 pub use simplex::{Search, WALKS};
-pub use slice::{
-    compare_f64, compare_i64, min_max_f64, min_max_i64, min_max_windows_f64, min_max_windows_i64, sum_i64,
-    sum_windows_f64, sum_windows_i64,
-};
 pub use smoothing::smoothed;

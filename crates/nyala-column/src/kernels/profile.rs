@@ -40,13 +40,13 @@ dispatched! {
     pub(crate) fn divide_exactly(values: &[i64], min: i64, divisor: u64, out: &mut [i64])
         = divide_exactly_body;
 
-    /// Smallest and largest of `values`, which are not empty.
-    pub(crate) fn extremes(values: &[i64]) -> (i64, i64) = extremes_body;
+    /// Smallest and largest; `(i64::MAX, i64::MIN)` of nothing.
+    pub fn min_max_i64(values: &[i64]) -> (i64, i64) = min_max_i64_body;
 }
 
 #[inline(always)]
 fn profile_body(values: &[i64]) -> Profile {
-    let (min, max) = extremes_body(values);
+    let (min, max) = min_max_i64_body(values);
     let range = max.wrapping_sub(min) as u64;
     // Below 2⁵³ a million offsets still fit 64 bits (a vector has 1024).
     let sum_offset = if range < 1 << 53 {
@@ -69,7 +69,7 @@ fn profile_body(values: &[i64]) -> Profile {
 }
 
 #[inline(always)]
-fn extremes_body(values: &[i64]) -> (i64, i64) {
+fn min_max_i64_body(values: &[i64]) -> (i64, i64) {
     values.iter().fold((i64::MAX, i64::MIN), |(min, max), value| (min.min(*value), max.max(*value)))
 }
 

@@ -57,9 +57,6 @@ dispatched! {
 
     /// Sum of all offsets.
     pub(crate) fn sum_narrow<T: Narrow>(values: &[T]) -> u128 = sum_body;
-
-    /// Smallest and largest; `(MAX, 0)` of nothing.
-    pub(crate) fn min_max_narrow<T: Narrow>(values: &[T]) -> (T, T) = min_max_body;
 }
 
 #[inline(always)]
@@ -139,6 +136,7 @@ fn sum_body<T: Narrow>(values: &[T]) -> u128 {
     }
 }
 
+/// Smallest and largest; `(MAX, 0)` of nothing.
 #[inline(always)]
 fn min_max_body<T: Narrow>(values: &[T]) -> (T, T) {
     values.iter().fold((T::MAX, T::default()), |(min, max), value| (min.min(*value), max.max(*value)))
@@ -314,8 +312,6 @@ mod tests {
             }
             let sum: u128 = values.iter().map(|value| u128::from(value.widen())).sum();
             assert_eq!(sum_narrow(level, &values), sum);
-            let expected = (*values.iter().min().unwrap(), *values.iter().max().unwrap());
-            assert_eq!(min_max_narrow(level, &values), expected);
         }
     }
 
