@@ -106,6 +106,13 @@ pub(crate) struct Entry {
     pub(crate) sum_offset: u128,
 }
 
+/// A block being assembled.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct BlockScratch {
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) payload: Vec<u8>,
+}
+
 /// Appends a whole block: start, directory, payload.
 pub(crate) fn push_block(out: &mut Vec<u8>, kind: Kind, count: usize, entries: &[Entry], payload: &[u8]) {
     push_start(out, kind, count);

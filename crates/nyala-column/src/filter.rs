@@ -8,9 +8,9 @@ use crate::bitmap::Bitmap;
 use crate::directory::VECTOR_VALUES;
 use crate::error::Result;
 use crate::float::FloatBlock;
-use crate::integer::{IntegerBlock, Offsets};
+use crate::integer::IntegerBlock;
 use crate::kernels::compare::{CompareOp, Interval, compare_floats, in_interval};
-use crate::narrow::{Narrow, with_narrow};
+use crate::narrow::{Narrow, Offsets, with_narrow};
 
 impl IntegerBlock<'_> {
     /// Appends a bit per row of `rows`: whether its value satisfies the comparison.

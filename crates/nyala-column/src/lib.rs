@@ -23,6 +23,7 @@ mod bits;
 mod boolean;
 mod bytes;
 mod directory;
+mod encode;
 mod error;
 mod filter;
 mod float;
@@ -32,7 +33,6 @@ mod level;
 mod narrow;
 mod part;
 mod preference;
-mod scratch;
 mod states;
 mod wire;
 mod words;
@@ -40,16 +40,15 @@ mod words;
 pub use arbitrary::decode_arbitrary;
 pub use bitmap::Bitmap;
 pub use boolean::{BooleanBlock, encode_booleans};
-pub use bytes::{BLOCK_BYTES, ByteValues, BytesBlock, BytesBounds, encode_bytes};
+pub use bytes::{BLOCK_BYTES, ByteValues, BytesBlock, BytesBounds};
 pub use directory::{BLOCK_VALUES, VECTOR_VALUES};
+pub use encode::{Habit, Scratch, encode_bytes, encode_floats, encode_integers};
 pub use error::{CorruptBlock, Result};
-pub use float::{FloatBlock, FloatEncoding, FloatLayout, FloatVectorSummary, encode_floats};
+pub use float::{FloatBlock, FloatEncoding, FloatLayout, FloatVectorSummary};
 pub use integer::{
-    Encoding, IntegerBlock, IntegerLayout, IntegerSummary, VectorSummary, encode_integers, from_unsigned,
-    to_unsigned,
+    Encoding, IntegerBlock, IntegerLayout, IntegerSummary, VectorSummary, from_unsigned, to_unsigned,
 };
 pub use level::Level;
 pub use preference::Preference;
-pub use scratch::{Habit, Scratch};
 pub use states::{CellState, StatesBlock, encode_states};
 pub use words::{floats_of, integers_of};

@@ -5,6 +5,11 @@
 //! slopes, patches) may wrap in that type: only the final offset counts. One byte per value instead of eight is what makes the sums and
 //! comparisons that follow fast.
 
+use crate::directory::VECTOR_VALUES;
+
+/// A decoded vector: offsets by row. Only the rows that were asked for are meaningful.
+pub(crate) type Offsets<T> = [T; VECTOR_VALUES];
+
 /// How offsets become values: `min + divisor · offset`, wrapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Unit {

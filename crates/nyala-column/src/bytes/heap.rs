@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::BLOCK_BYTES;
-use super::symbols::Symbols;
+use super::symbols::SymbolTable;
 use super::values::ByteValues;
 use crate::error::{CorruptBlock, Result, ensure};
 use crate::integer::IntegerBlock;
@@ -31,7 +31,7 @@ pub(super) struct Heap<'a> {
 #[derive(Debug, Clone)]
 enum Storage<'a> {
     Raw(&'a [u8]),
-    Symbols { table: Box<Symbols>, coded_lengths: IntegerBlock<'a>, coded: &'a [u8] },
+    Symbols { table: Box<SymbolTable>, coded_lengths: IntegerBlock<'a>, coded: &'a [u8] },
     Compressed { chunk_ends: &'a [u8], chunks: &'a [u8] },
 }
 
@@ -77,7 +77,7 @@ impl<'a> Heap<'a> {
             }
             HeapForm::Symbols => {
                 let coded_lengths = nested_integers(reader, count)?;
-                let table = Box::new(Symbols::parse(reader)?);
+                let table = Box::new(SymbolTable::parse(reader)?);
                 let coded = reader.clone().rest();
                 ensure(coded.len() == total(&coded_lengths, 0..count)?, "heap of another length")?;
                 Storage::Symbols { table, coded_lengths, coded }

@@ -13,12 +13,12 @@ const SYMBOL_BYTES: usize = 8;
 
 /// A parsed symbol table; codes without a symbol have length 0.
 #[derive(Debug, Clone)]
-pub(super) struct Symbols {
+pub(super) struct SymbolTable {
     symbols: [[u8; SYMBOL_BYTES]; 256],
     lengths: [u8; 256],
 }
 
-impl Symbols {
+impl SymbolTable {
     pub(super) fn parse(reader: &mut Reader<'_>) -> Result<Self> {
         let count = reader.u8()? as usize;
         let mut symbols = Self { symbols: [[0; SYMBOL_BYTES]; 256], lengths: [0; 256] };

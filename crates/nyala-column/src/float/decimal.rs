@@ -11,11 +11,11 @@ use std::ops::Range;
 
 use crate::directory::VECTOR_VALUES;
 use crate::error::{Result, ensure};
-use crate::integer::{Inner, Offsets};
+use crate::integer::Inner;
 use crate::kernels::float::{Scale, scale_up};
 use crate::kernels::pack::{get, pack, packed_bytes};
 use crate::level::Level;
-use crate::narrow::{Unit, with_narrow};
+use crate::narrow::{Offsets, Unit, with_narrow};
 use crate::wire::{Reader, bit_width, load, push};
 
 const DIVIDE: u8 = 255;

@@ -7,16 +7,25 @@ use super::decimal::{Decimals, EXPONENT_LIMIT, exceptions_bytes, push_decimal_st
 use super::split::{plan_split, push_split};
 use super::vector::{FloatEncoding, FloatVector};
 use crate::directory::VECTOR_VALUES;
-use crate::integer::push_inner;
+use crate::integer::{IntegerScratch, push_inner};
 use crate::kernels::float::{count_changes, same_bits, scale_down, scale_down_one, to_ordered};
 use crate::level::Level;
 use crate::preference::Preference;
-use crate::scratch::{FloatScratch, IntegerScratch};
 
 /// Values looked at to find a power of ten or a split.
 const SAMPLE: usize = 64;
 /// Digits after the point beyond which floats are not decimals.
 const DIGITS_LIMIT: u8 = 17;
+
+/// One float vector being encoded.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FloatScratch {
+    integers: Vec<i64>,
+    positions: Vec<u16>,
+    exceptions: Vec<u64>,
+    /// What fitted the vector before, which mostly fits the next.
+    decimals: Option<Decimals>,
+}
 
 /// As [`encode_vector`], and reads it back: what does not come back bit by bit is written raw.
 pub(super) fn encode_verified(

@@ -2,13 +2,14 @@
 
 use std::ops::Range;
 
-use super::vector::{Encoding, Form, Offsets, Vector};
+use super::encoding::Encoding;
+use super::vector::{Form, Vector};
 use crate::directory::{Directory, Kind, Layout, VECTOR_VALUES};
 use crate::error::Result;
 use crate::kernels::line::append_values;
 use crate::kernels::window::{min_max_windows, sum_narrow, sum_windows};
 use crate::level::Level;
-use crate::narrow::{Narrow, Unit, narrowed, with_narrow};
+use crate::narrow::{Narrow, Offsets, Unit, narrowed, with_narrow};
 use crate::part::Part;
 use crate::words::append_as;
 

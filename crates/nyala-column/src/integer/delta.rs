@@ -11,7 +11,6 @@ use std::ops::Range;
 
 use super::patches::Patches;
 use super::plan::Cut;
-use super::vector::Offsets;
 use crate::directory::VECTOR_VALUES;
 use crate::error::{Result, ensure};
 pub(super) use crate::kernels::climb::GROUP_ROWS;
@@ -19,7 +18,7 @@ use crate::kernels::climb::{Climbs, WIDTH_MAX, pays, sum_climbs};
 use crate::kernels::pack::{get, is_storable, pack, packed_bytes, unpack};
 use crate::kernels::prefix::running_sum;
 use crate::level::Level;
-use crate::narrow::{Narrow, Unit};
+use crate::narrow::{Narrow, Offsets, Unit};
 use crate::wire::{Reader, push, signed_width};
 
 /// Sums of a vector's offsets that are not above 32 bits have fewer bits than this.

@@ -4,12 +4,11 @@
 
 use std::ops::Range;
 
-use super::vector::Offsets;
 use crate::error::{CorruptBlock, Result, ensure};
 use crate::kernels::lookup::look_up;
 use crate::kernels::pack::{get, is_storable, pack, packed_bytes, storable_width, unpack};
 use crate::level::Level;
-use crate::narrow::Narrow;
+use crate::narrow::{Narrow, Offsets};
 use crate::wire::{Reader, bit_width};
 
 /// Entries at most: codes are bytes.

@@ -7,11 +7,13 @@
 
 use super::delta::{BaseLine, GROUP_ROWS, header_bytes, push_delta};
 use super::dictionary::{ENTRY_LIMIT, dictionary_bytes, push_dictionary};
+use super::encoding::{Encoding, TAG_DIVISOR};
 use super::entropy::push_entropy;
 use super::frame::push_frame;
 use super::plan::{Plan, counted, plan, take_sample};
 use super::runs::{push_runs, runs_bytes};
-use super::vector::{Encoding, Offsets, TAG_DIVISOR, Vector};
+use super::scratch::IntegerScratch;
+use super::vector::Vector;
 use crate::directory::VECTOR_VALUES;
 use crate::kernels::line::stands_for;
 use crate::kernels::pack::{packed_bytes, storable_width};
@@ -19,9 +21,8 @@ use crate::kernels::profile::{
     Profile, differences, divide_exactly, min_max_i64, profile as profile_of, residuals,
 };
 use crate::level::Level;
-use crate::narrow::{Unit, with_narrow};
+use crate::narrow::{Offsets, Unit, with_narrow};
 use crate::preference::Preference;
-use crate::scratch::IntegerScratch;
 use crate::wire::{bit_width, push, signed_width, unsigned_width};
 
 /// Vectors shorter than this are framed without looking further.

@@ -13,7 +13,7 @@
 use std::ops::Range;
 
 use super::plan::take_sample;
-use super::vector::Offsets;
+use super::scratch::IntegerScratch;
 use crate::directory::VECTOR_VALUES;
 use crate::error::{Result, ensure};
 use crate::kernels::ans::{
@@ -21,8 +21,7 @@ use crate::kernels::ans::{
 };
 use crate::kernels::prefix::running_sum;
 use crate::level::{Level, dispatched};
-use crate::narrow::Narrow;
-use crate::scratch::IntegerScratch;
+use crate::narrow::{Narrow, Offsets};
 use crate::wire::{Reader, bit_width, fold_sign, push, signed_width, unfold_sign, unsigned_width};
 
 /// In the place of the centre's width.

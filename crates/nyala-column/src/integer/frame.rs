@@ -10,12 +10,11 @@ use std::ops::Range;
 
 use super::patches::Patches;
 use super::plan::Cut;
-use super::vector::Offsets;
 use crate::error::{Result, ensure};
 use crate::kernels::line::add_line;
 use crate::kernels::pack::{get, is_storable, packed_bytes, unpack};
 use crate::level::Level;
-use crate::narrow::Narrow;
+use crate::narrow::{Narrow, Offsets};
 use crate::wire::{Reader, push, signed_width};
 
 #[derive(Debug, Clone, Copy)]

@@ -5,7 +5,7 @@
 //! then everything is looked at again. The rests of runs, which are short, neither make a habit nor end it. Whatever a habit says, what is written is right: it only names a plan,
 //! which is counted out on all values like any other.
 
-use super::vector::Encoding;
+use super::encoding::Encoding;
 
 /// Vectors encoded by habit before all encodings are looked at again.
 const KEPT_FOR: u8 = 24;

@@ -5,14 +5,14 @@
 use std::ops::Range;
 
 use super::encode::encode_vector;
-use super::vector::{Offsets, Vector};
+use super::scratch::IntegerScratch;
+use super::vector::Vector;
 use crate::directory::VECTOR_VALUES;
 use crate::error::{Result, ensure};
 use crate::kernels::line::write_values;
 use crate::level::Level;
-use crate::narrow::{Unit, narrowed, with_narrow};
+use crate::narrow::{Offsets, Unit, narrowed, with_narrow};
 use crate::preference::Preference;
-use crate::scratch::IntegerScratch;
 use crate::wire::{Reader, push, signed_width, unsigned_width};
 
 /// A parsed inner vector.

@@ -7,7 +7,6 @@ use crate::kernels::profile::count_outside;
 use crate::kernels::sort::sort_close;
 use crate::level::Level;
 use crate::preference::Preference;
-use crate::scratch::CutScratch;
 use crate::wire::bit_width;
 
 /// Values looked at to guess how all are spread.
@@ -194,6 +193,15 @@ impl Cut<'_> {
         };
         push_patches(self.positions, self.amounts, rows, out);
     }
+}
+
+/// Residuals of one width and what does not fit it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct CutScratch {
+    bytes: Vec<u8>,
+    words: Vec<u64>,
+    positions: Vec<u16>,
+    amounts: Vec<u64>,
 }
 
 impl CutScratch {

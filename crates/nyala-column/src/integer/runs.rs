@@ -6,10 +6,9 @@
 
 use std::ops::Range;
 
-use super::vector::Offsets;
 use crate::error::{CorruptBlock, Result, ensure};
 use crate::kernels::pack::{get, is_storable, pack, packed_bytes, storable_width};
-use crate::narrow::Narrow;
+use crate::narrow::{Narrow, Offsets};
 use crate::wire::{Reader, bit_width, push};
 
 #[derive(Debug, Clone, Copy)]

@@ -4,10 +4,9 @@ use std::iter::Peekable;
 use std::ops::Range;
 
 use super::block::{IntegerBlock, Piece};
-use super::vector::Offsets;
 use crate::directory::VECTOR_VALUES;
 use crate::error::Result;
-use crate::narrow::{Narrow, with_narrow};
+use crate::narrow::{Narrow, Offsets, with_narrow};
 
 impl IntegerBlock<'_> {
     /// In a block whose `rows` do not fall: the first of them that is not below `value`, or `rows.end`.

@@ -9,52 +9,15 @@ use std::ops::Range;
 
 use super::delta::Delta;
 use super::dictionary::Dictionary;
+use super::encoding::{Encoding, TAG_DIVISOR};
 use super::entropy::Entropy;
 use super::frame::Frame;
 use super::runs::Runs;
 use crate::directory::VECTOR_VALUES;
-use crate::error::{CorruptBlock, Result, ensure};
+use crate::error::{Result, ensure};
 use crate::level::Level;
-use crate::narrow::Narrow;
+use crate::narrow::{Narrow, Offsets};
 use crate::wire::Reader;
-
-/// How a vector is encoded; the numbers are the tags on disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Encoding {
-    /// Every value is the minimum.
-    Constant = 0,
-    /// A straight line plus packed residuals plus patches: frame of reference, linear.
-    Frame = 1,
-    /// Packed differences with a base every 128 values plus patches.
-    Delta = 2,
-    /// Values and where they end.
-    Runs = 3,
-    /// Distinct values and packed codes.
-    Dictionary = 4,
-    /// Numbers, or their differences, in as few bits as they are surprising. (5 was another form of it, never released.)
-    Entropy = 6,
-}
-
-impl Encoding {
-    pub(crate) fn of(tag: u8) -> Result<Encoding> {
-        Ok(match tag & !TAG_DIVISOR {
-            0 => Encoding::Constant,
-            1 => Encoding::Frame,
-            2 => Encoding::Delta,
-            3 => Encoding::Runs,
-            4 => Encoding::Dictionary,
-            6 => Encoding::Entropy,
-            _ => return Err(CorruptBlock::new("unknown integer encoding")),
-        })
-    }
-}
-
-/// A decoded vector: offsets by row; only the rows asked for are meaningful.
-pub(crate) type Offsets<T> = [T; VECTOR_VALUES];
-
-/// Set in a vector's tag where a divisor precedes the encoding's bytes.
-pub(crate) const TAG_DIVISOR: u8 = 0x80;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Vector<'a> {
