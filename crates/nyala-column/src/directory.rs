@@ -27,7 +27,7 @@ const SHAPE_IRREGULAR: u8 = 1;
 /// What kind of values a block holds (the second byte of every block).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// Signed 64-bit integers and everything mapped to them.
     Integer = 1,
     /// 64-bit floats.

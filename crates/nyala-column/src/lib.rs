@@ -20,6 +20,7 @@
 mod arbitrary;
 mod bitmap;
 mod bits;
+mod block;
 mod boolean;
 mod bytes;
 mod directory;
@@ -39,6 +40,7 @@ mod words;
 
 pub use arbitrary::decode_arbitrary;
 pub use bitmap::Bitmap;
+pub use block::{BlockLayout, NumberBlock};
 pub use boolean::{BooleanBlock, encode_booleans};
 pub use bytes::{BLOCK_BYTES, ByteValues, BytesBlock, BytesBounds};
 pub use directory::{BLOCK_VALUES, VECTOR_VALUES};

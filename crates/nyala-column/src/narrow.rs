@@ -33,7 +33,15 @@ impl Unit {
 }
 
 /// An unsigned type for offsets from a vector's minimum.
-pub(crate) trait Narrow: Copy + Ord + Default + std::fmt::Debug + Send + Sync + 'static {
+///
+/// # Safety
+/// The type is `BITS` / 8 bytes wide, with `BITS` 8, 16, 32 or 64. It has no padding, every pattern of bits is a value
+/// of it, and its order and arithmetic are those of an unsigned number of that width. Kernels rely on this when
+/// they load and store slices of it through vector registers and choose instructions by `BITS`.
+#[allow(unsafe_code, reason = "a promise about the type's layout, see Safety")]
+pub(crate) unsafe trait Narrow:
+    Copy + Ord + Default + std::fmt::Debug + Send + Sync + 'static
+{
     const BITS: u32;
     const MAX: Self;
     fn truncate(value: u64) -> Self;
@@ -44,7 +52,9 @@ pub(crate) trait Narrow: Copy + Ord + Default + std::fmt::Debug + Send + Sync + 
 
 macro_rules! narrow {
     ($($type:ty),*) => {$(
-        impl Narrow for $type {
+        // SAFETY: an unsigned integer of the language, whose width is `BITS`.
+        #[allow(unsafe_code, reason = "see SAFETY")]
+        unsafe impl Narrow for $type {
             const BITS: u32 = <$type>::BITS;
             const MAX: Self = <$type>::MAX;
             #[inline(always)]

@@ -7,7 +7,7 @@ use crate::error::Result;
 
 /// The part of one vector that a call touches.
 #[derive(Debug, Clone)]
-pub(crate) struct Part {
+pub struct Part {
     pub(crate) vector: u32,
     /// Rows of the vector wanted; not empty.
     pub(crate) rows: Range<usize>,

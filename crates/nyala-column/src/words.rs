@@ -7,7 +7,7 @@ use std::mem::ManuallyDrop;
 /// # Safety
 /// Every pattern of 64 bits is a value of it, and the other way round.
 #[allow(unsafe_code, reason = "a promise about the type's layout, see SAFETY")]
-pub(crate) unsafe trait Word: Copy {}
+pub unsafe trait Word: Copy {}
 
 // SAFETY: eight bytes, aligned like `u64` on every target with 64-bit alignment of both (checked below), and
 // every pattern is a value.

@@ -4,39 +4,19 @@ use std::ops::Range;
 
 use super::encoding::Encoding;
 use super::vector::{Form, Vector};
-use crate::directory::{Directory, Kind, Layout, VECTOR_VALUES};
+use crate::block::{BlockLayout, Number, NumberBlock, ROWS_ONE_BY_ONE};
+use crate::directory::{Kind, VECTOR_VALUES};
 use crate::error::Result;
 use crate::kernels::line::append_values;
 use crate::kernels::window::{min_max_windows, sum_narrow, sum_windows};
 use crate::level::Level;
 use crate::narrow::{Narrow, Offsets, Unit, narrowed, with_narrow};
 use crate::part::Part;
-use crate::words::append_as;
 
-/// A parsed integer block: borrowed bytes, nothing decoded yet.
-///
-/// Rows are counted from 0 in the block. Reading a range beyond the block, or falling bounds, is a caller's bug
-/// and panics; bytes that contradict themselves are [`CorruptBlock`](crate::CorruptBlock).
-#[derive(Debug, Clone, Copy)]
-pub struct IntegerBlock<'a> {
-    pub(crate) directory: Directory<'a>,
-    pub(crate) level: Level,
-}
-
-/// What [`IntegerBlock::parse`] found out, without the bytes: kept beside them, it spares parsing them again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct IntegerLayout(Layout);
-
-impl IntegerLayout {
-    /// The block of the bytes that the layout came from. With other bytes reading panics or gives nonsense.
-    ///
-    /// # Panics
-    /// If the bytes are not as many.
-    #[inline]
-    pub fn attach(self, block: &[u8]) -> IntegerBlock<'_> {
-        IntegerBlock { directory: Directory::attach(self.0, block), level: Level::best() }
-    }
-}
+/// A block of integers.
+pub type IntegerBlock<'a> = NumberBlock<'a, i64>;
+/// The layout of a block of integers.
+pub type IntegerLayout = BlockLayout<i64>;
 
 /// What the directory says of one vector.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,36 +33,7 @@ pub struct VectorSummary {
     pub encoding: Encoding,
 }
 
-impl<'a> IntegerBlock<'a> {
-    /// Checks header and directory; each vector's own bytes are checked when they are read.
-    pub fn parse(block: &'a [u8]) -> Result<Self> {
-        let directory = Directory::parse(block, Kind::Integer)?;
-        for vector in 0..directory.vector_count() {
-            Encoding::of(directory.tag(vector))?;
-        }
-        Ok(Self { directory, level: Level::best() })
-    }
-
-    /// What parsing found out, to be kept beside the bytes.
-    pub fn layout(&self) -> IntegerLayout {
-        IntegerLayout(self.directory.layout())
-    }
-
-    /// Reads with the instructions of `level`.
-    pub fn with_level(self, level: Level) -> Self {
-        Self { level, ..self }
-    }
-
-    /// Values in the block.
-    pub fn len(&self) -> u32 {
-        self.directory.count()
-    }
-
-    /// Whether there are no values.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
+impl<'a> NumberBlock<'a, i64> {
     /// The directory, vector by vector.
     pub fn vectors(&self) -> impl ExactSizeIterator<Item = VectorSummary> + 'a {
         let directory = self.directory;
@@ -93,78 +44,6 @@ impl<'a> IntegerBlock<'a> {
             sum: directory.sum(vector),
             encoding: Encoding::of(directory.tag(vector)).expect("tags were checked when parsed"),
         })
-    }
-
-    /// Appends the values of `rows`.
-    pub fn decode_range(&self, rows: Range<u32>, out: &mut Vec<i64>) -> Result<()> {
-        self.directory.check_rows(&rows);
-        out.reserve(rows.len());
-        for part in self.directory.parts(rows) {
-            let piece = self.piece(part)?;
-            if let Some((first, step)) = piece.line(self.level)? {
-                let rows = 0..piece.part.len() as i64;
-                out.extend(rows.map(|row| first.wrapping_add(step.wrapping_mul(row))));
-                continue;
-            }
-            with_narrow!(piece.largest, T => {
-                let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
-                let offsets = piece.decode(self.level, &mut offsets)?;
-                append_values(self.level, offsets, piece.unit, out);
-            });
-        }
-        Ok(())
-    }
-
-    /// Appends the values of `rows` by their bits.
-    pub fn decode_words(&self, rows: Range<u32>, out: &mut Vec<u64>) -> Result<()> {
-        append_as(out, |out| self.decode_range(rows, out))
-    }
-
-    /// The value of one row.
-    pub fn value_at(&self, row: u32) -> Result<i64> {
-        assert!(row < self.len(), "row {row} of {}", self.len());
-        let piece = self.piece(self.directory.part(self.directory.vector_of(row), &(row..row + 1)))?;
-        piece.get(self.level, piece.part.rows.start)
-    }
-
-    /// Appends the values of the rising `rows`: what first and last of windows are.
-    pub fn gather(&self, rows: &[u32], out: &mut Vec<i64>) -> Result<()> {
-        debug_assert!(rows.is_sorted(), "rows must not fall");
-        let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(()) };
-        let mut rows = rows;
-        out.reserve(rows.len());
-        for part in self.directory.parts(*first..*last + 1) {
-            let piece = self.piece(part)?;
-            let start = piece.part.all_rows.start;
-            let here;
-            (here, rows) = rows.split_at(rows.partition_point(|row| *row < piece.part.all_rows.end));
-            // A row alone costs up to a group of 128: from a few rows on, decoding all between is cheaper.
-            if here.len() <= 4 {
-                for row in here {
-                    out.push(piece.get(self.level, (row - start) as usize)?);
-                }
-                continue;
-            }
-            if let Some((first, step)) = piece.line(self.level)? {
-                let start = piece.part.block_rows().start;
-                out.extend(
-                    here.iter().map(|row| first.wrapping_add(step.wrapping_mul((row - start).into()))),
-                );
-                continue;
-            }
-            with_narrow!(piece.largest, T => {
-                let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
-                piece.decode(self.level, &mut offsets)?;
-                let value = |row: &u32| piece.unit.value(offsets[(row - start) as usize].widen());
-                out.extend(here.iter().map(value));
-            });
-        }
-        Ok(())
-    }
-
-    /// The same by their bits.
-    pub fn gather_words(&self, rows: &[u32], out: &mut Vec<u64>) -> Result<()> {
-        append_as(out, |out| self.gather(rows, out))
     }
 
     /// Exact sum of `rows`.
@@ -237,6 +116,57 @@ impl<'a> IntegerBlock<'a> {
         let vector = Vector::parse(tag, part.all_rows.len(), payload)?;
         let unit = Unit { min: directory.min(part.vector), divisor: vector.divisor };
         Ok(Piece { largest: directory.range(part.vector) / vector.divisor, part, vector, unit })
+    }
+}
+
+impl Number for i64 {
+    const KIND: Kind = Kind::Integer;
+
+    fn check_tag(tag: u8) -> Result<()> {
+        Encoding::of(tag).map(drop)
+    }
+
+    fn append(block: &IntegerBlock<'_>, part: Part, out: &mut Vec<i64>) -> Result<()> {
+        let piece = block.piece(part)?;
+        if let Some((first, step)) = piece.line(block.level)? {
+            let rows = 0..piece.part.len() as i64;
+            out.extend(rows.map(|row| first.wrapping_add(step.wrapping_mul(row))));
+            return Ok(());
+        }
+        with_narrow!(piece.largest, T => {
+            let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
+            let offsets = piece.decode(block.level, &mut offsets)?;
+            append_values(block.level, offsets, piece.unit, out);
+        });
+        Ok(())
+    }
+
+    fn append_rows(block: &IntegerBlock<'_>, part: Part, rows: &[u32], out: &mut Vec<i64>) -> Result<()> {
+        let piece = block.piece(part)?;
+        let start = piece.part.all_rows.start;
+        if rows.len() <= ROWS_ONE_BY_ONE {
+            for row in rows {
+                out.push(piece.get(block.level, (row - start) as usize)?);
+            }
+            return Ok(());
+        }
+        if let Some((first, step)) = piece.line(block.level)? {
+            let start = piece.part.block_rows().start;
+            out.extend(rows.iter().map(|row| first.wrapping_add(step.wrapping_mul((row - start).into()))));
+            return Ok(());
+        }
+        with_narrow!(piece.largest, T => {
+            let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
+            piece.decode(block.level, &mut offsets)?;
+            let value = |row: &u32| piece.unit.value(offsets[(row - start) as usize].widen());
+            out.extend(rows.iter().map(value));
+        });
+        Ok(())
+    }
+
+    fn value(block: &IntegerBlock<'_>, part: Part) -> Result<i64> {
+        let piece = block.piece(part)?;
+        piece.get(block.level, piece.part.rows.start)
     }
 }
 
