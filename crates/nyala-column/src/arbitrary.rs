@@ -3,22 +3,22 @@
 use crate::bitmap::Bitmap;
 use crate::boolean::BooleanBlock;
 use crate::bytes::{ByteValues, BytesBlock};
+use crate::cpu::Level;
 use crate::directory::Kind;
 use crate::error::Result;
 use crate::float::FloatBlock;
 use crate::integer::IntegerBlock;
 use crate::kernels::CompareOp;
-use crate::level::Level;
-use crate::states::{CellState, StatesBlock};
+use crate::validity::{CellState, StatesBlock};
 
 /// Reads `bytes` as whatever block they claim to be, in every way there is, at `level`.
 ///
 /// Must end in `Ok` or `Err` whatever the bytes: never in a panic, a read out of bounds or an unbounded
 /// allocation. Whole and partial reads of numbers that both succeed must agree, which is asserted.
-pub fn decode_arbitrary(level: Level, bytes: &[u8]) -> Result<()> {
+pub fn decode_arbitrary(cpu: Level, bytes: &[u8]) -> Result<()> {
     match Kind::of(bytes)? {
-        Kind::Integer => integers(IntegerBlock::parse(bytes)?.with_level(level)),
-        Kind::Float => floats(FloatBlock::parse(bytes)?.with_level(level)),
+        Kind::Integer => integers(IntegerBlock::parse(bytes)?.with_level(cpu)),
+        Kind::Float => floats(FloatBlock::parse(bytes)?.with_level(cpu)),
         Kind::Boolean => {
             let block = BooleanBlock::parse(bytes)?;
             let mut all = Bitmap::new();

@@ -8,7 +8,7 @@ use std::ops::Range;
 use crate::bitmap::Bitmap;
 use crate::error::{CorruptBlock, Result, ensure};
 use crate::kernels::pack::{get, pack, packed_bytes};
-use crate::wire::{Reader, bit_width, load, push};
+use crate::little_endian::{Reader, bit_width, load, push};
 
 /// Coded bits, read in place.
 #[derive(Debug, Clone, Copy)]

@@ -4,11 +4,11 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
+use crate::casts::{Word, append_as};
+use crate::cpu::Level;
 use crate::directory::{Directory, Kind, Layout};
 use crate::error::Result;
-use crate::level::Level;
 use crate::part::Part;
-use crate::words::{Word, append_as};
 
 /// A parsed block of numbers: borrowed bytes, nothing decoded yet.
 ///
@@ -17,7 +17,7 @@ use crate::words::{Word, append_as};
 #[derive(Debug, Clone, Copy)]
 pub struct NumberBlock<'a, T> {
     pub(crate) directory: Directory<'a>,
-    pub(crate) level: Level,
+    pub(crate) cpu: Level,
     numbers: PhantomData<T>,
 }
 
@@ -60,7 +60,7 @@ impl<T> BlockLayout<T> {
     #[inline]
     pub fn attach(self, block: &[u8]) -> NumberBlock<'_, T> {
         let directory = Directory::attach(self.0, block);
-        NumberBlock { directory, level: Level::best(), numbers: PhantomData }
+        NumberBlock { directory, cpu: Level::best(), numbers: PhantomData }
     }
 }
 
@@ -71,7 +71,7 @@ impl<'a, T: Number> NumberBlock<'a, T> {
         for vector in 0..directory.vector_count() {
             T::check_tag(directory.tag(vector))?;
         }
-        Ok(Self { directory, level: Level::best(), numbers: PhantomData })
+        Ok(Self { directory, cpu: Level::best(), numbers: PhantomData })
     }
 
     /// What parsing found out, to be kept beside the bytes.
@@ -80,8 +80,8 @@ impl<'a, T: Number> NumberBlock<'a, T> {
     }
 
     /// Reads with the instructions of `level`.
-    pub fn with_level(self, level: Level) -> Self {
-        Self { level, ..self }
+    pub fn with_level(self, cpu: Level) -> Self {
+        Self { cpu, ..self }
     }
 
     /// Values in the block.

@@ -11,7 +11,7 @@
 use std::ops::Range;
 
 use crate::error::{CorruptBlock, Result, ensure};
-use crate::wire::{self, Reader, load};
+use crate::little_endian::{self, Reader, load};
 
 /// Version that this build writes; every version ever written stays readable.
 pub(crate) const VERSION: u8 = 1;
@@ -69,11 +69,11 @@ pub(crate) fn parse_start<'a>(block: &'a [u8], kind: Kind) -> Result<(u32, Reade
 pub(crate) fn push_start(out: &mut Vec<u8>, kind: Kind, count: usize) {
     assert!(count <= BLOCK_VALUES, "a block holds at most {BLOCK_VALUES} values, not {count}");
     out.extend_from_slice(&[VERSION, kind as u8]);
-    wire::push(out, count as u64, 2);
+    little_endian::push(out, count as u64, 2);
 }
 
 /// The pieces that values are cut into: at every break, and every 1024 values after one.
-pub(crate) fn pieces<'a>(count: usize, breaks: &'a [u32]) -> impl Iterator<Item = Range<usize>> + 'a {
+pub(crate) fn vector_ranges<'a>(count: usize, breaks: &'a [u32]) -> impl Iterator<Item = Range<usize>> + 'a {
     assert!(breaks.is_sorted_by(|left, right| left < right), "breaks must rise");
     assert!(breaks.iter().all(|position| *position > 0 && (*position as usize) < count), "breaks lie inside");
     let mut breaks = breaks.iter().map(|position| *position as usize).chain([count]);
@@ -116,32 +116,32 @@ pub(crate) struct BlockScratch {
 /// Appends a whole block: start, directory, payload.
 pub(crate) fn push_block(out: &mut Vec<u8>, kind: Kind, count: usize, entries: &[Entry], payload: &[u8]) {
     push_start(out, kind, count);
-    wire::push(out, entries.len() as u64, 2);
+    little_endian::push(out, entries.len() as u64, 2);
     let regular = entries
         .iter()
         .enumerate()
         .all(|(index, entry)| entry.row_end as usize == ((index + 1) * VECTOR_VALUES).min(count));
     let base = entries.iter().map(|entry| entry.min).min().unwrap_or(0);
     let offset = |entry: &Entry| entry.min.wrapping_sub(base) as u64;
-    let width = |value: u64| wire::unsigned_width(value);
+    let width = |value: u64| little_endian::unsigned_width(value);
     let end_width = width(payload.len() as u64).max(1);
     let min_width = entries.iter().map(|entry| width(offset(entry))).max().unwrap_or(0);
     let range_width = entries.iter().map(|entry| width(entry.range)).max().unwrap_or(0);
     let widest_sum = entries.iter().map(|entry| entry.sum_offset).max().unwrap_or(0);
     let sum_width = (128 - widest_sum.leading_zeros() as usize).div_ceil(8);
     debug_assert!(sum_width <= SUM_BYTES && end_width <= 4);
-    let base_width = wire::signed_width(base);
+    let base_width = little_endian::signed_width(base);
     out.push(if regular { 0 } else { SHAPE_IRREGULAR } | ((end_width - 1) as u8) << 1);
     out.push(min_width as u8 | (range_width as u8) << 4);
     out.push(sum_width as u8 | (base_width as u8) << 4);
-    wire::push(out, base as u64, base_width);
+    little_endian::push(out, base as u64, base_width);
     out.extend(entries.iter().map(|entry| entry.tag));
     if !regular {
-        entries.iter().for_each(|entry| wire::push(out, u64::from(entry.row_end), 2));
+        entries.iter().for_each(|entry| little_endian::push(out, u64::from(entry.row_end), 2));
     }
-    entries.iter().for_each(|entry| wire::push(out, entry.payload_end as u64, end_width));
-    entries.iter().for_each(|entry| wire::push(out, offset(entry), min_width));
-    entries.iter().for_each(|entry| wire::push(out, entry.range, range_width));
+    entries.iter().for_each(|entry| little_endian::push(out, entry.payload_end as u64, end_width));
+    entries.iter().for_each(|entry| little_endian::push(out, offset(entry), min_width));
+    entries.iter().for_each(|entry| little_endian::push(out, entry.range, range_width));
     entries.iter().for_each(|entry| out.extend_from_slice(&entry.sum_offset.to_le_bytes()[..sum_width]));
     out.extend_from_slice(payload);
 }
@@ -407,7 +407,7 @@ mod tests {
 
     #[test]
     fn pieces_respect_breaks() {
-        let cut = |count, breaks: &[u32]| pieces(count, breaks).collect::<Vec<_>>();
+        let cut = |count, breaks: &[u32]| vector_ranges(count, breaks).collect::<Vec<_>>();
         assert_eq!(cut(0, &[]), []);
         assert_eq!(cut(1025, &[]), [0..1024, 1024..1025]);
         assert_eq!(cut(2000, &[10, 1034, 1500]), [0..10, 10..1034, 1034..1500, 1500..2000]);

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::bytes::{BytesEncoder, TrainedSymbols};
+use crate::cpu::Level;
 use crate::float::{self, FloatScratch};
-use crate::integer::{IntegerEncoder, IntegerHabit, IntegerSummary};
-use crate::level::Level;
+use crate::integer::{IntegerEncoder, IntegerHistory, IntegerSummary};
 use crate::preference::Preference;
 
 /// Reusable memory of one encoding thread. Bounded by the largest block encoded with it.
@@ -20,7 +20,7 @@ pub struct Scratch {
 /// What the last blocks of a column were encoded as. The encoder tries it first on the next block.
 #[derive(Debug, Clone, Default)]
 pub struct Habit {
-    integers: IntegerHabit,
+    integers: IntegerHistory,
     symbols: Option<Arc<TrainedSymbols>>,
 }
 
@@ -31,14 +31,14 @@ impl Scratch {
     }
 
     /// Empty buffers, encoding with the instructions of `level`. The bytes written do not depend on it.
-    pub fn with_level(level: Level) -> Self {
-        Self { integers: IntegerEncoder::new(level), floats: FloatScratch::default(), symbols: None }
+    pub fn with_level(cpu: Level) -> Self {
+        Self { integers: IntegerEncoder::new(cpu), floats: FloatScratch::default(), symbols: None }
     }
 
     /// Exchanges what is remembered of the column that was encoded last. A writer that encodes several columns in
     /// turn keeps a habit for each.
     pub fn swap_habit(&mut self, habit: &mut Habit) {
-        std::mem::swap(&mut self.integers.vector.habit, &mut habit.integers);
+        std::mem::swap(&mut self.integers.vector.history, &mut habit.integers);
         std::mem::swap(&mut self.symbols, &mut habit.symbols);
     }
 }

@@ -14,7 +14,7 @@
 //! them and still contradict themselves are a [`CorruptBlock`], never a panic, an unbounded allocation or a read
 //! out of bounds. This crate imports nothing of ours.
 //!
-//! Unsafe code is confined to functions that carry `#[allow(unsafe_code)]` with a reason: per-level dispatch
+//! Unsafe code is confined to functions that carry `#[allow(unsafe_code)]` with a reason: per-instruction-set dispatch
 //! ([`Level`]), and intrinsics in `kernels`, each judged by a naive twin in its tests.
 
 mod arbitrary;
@@ -23,6 +23,8 @@ mod bits;
 mod block;
 mod boolean;
 mod bytes;
+mod casts;
+mod cpu;
 mod directory;
 mod encode;
 mod error;
@@ -30,19 +32,22 @@ mod filter;
 mod float;
 mod integer;
 pub mod kernels;
-mod level;
+mod little_endian;
 mod narrow;
 mod part;
 mod preference;
-mod states;
-mod wire;
-mod words;
+mod validity;
+
+// For kernels/simplex until it leaves this crate.
+use cpu as level;
 
 pub use arbitrary::decode_arbitrary;
 pub use bitmap::Bitmap;
 pub use block::{BlockLayout, NumberBlock};
 pub use boolean::{BooleanBlock, encode_booleans};
 pub use bytes::{BLOCK_BYTES, ByteValues, BytesBlock, BytesBounds};
+pub use casts::{floats_of, integers_of};
+pub use cpu::Level;
 pub use directory::{BLOCK_VALUES, VECTOR_VALUES};
 pub use encode::{Habit, Scratch, encode_bytes, encode_floats, encode_integers};
 pub use error::{CorruptBlock, Result};
@@ -50,7 +55,5 @@ pub use float::{FloatBlock, FloatEncoding, FloatLayout, FloatVectorSummary};
 pub use integer::{
     Encoding, IntegerBlock, IntegerLayout, IntegerSummary, VectorSummary, from_unsigned, to_unsigned,
 };
-pub use level::Level;
 pub use preference::Preference;
-pub use states::{CellState, StatesBlock, encode_states};
-pub use words::{floats_of, integers_of};
+pub use validity::{CellState, StatesBlock, encode_states};

@@ -12,13 +12,13 @@ pub(crate) type Offsets<T> = [T; VECTOR_VALUES];
 
 /// How offsets become values: `min + divisor · offset`, wrapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Unit {
+pub(crate) struct FrameOfReference {
     pub(crate) min: i64,
     /// What all values of the vector less the minimum are multiples of; not 0.
     pub(crate) divisor: u64,
 }
 
-impl Unit {
+impl FrameOfReference {
     #[inline(always)]
     pub(crate) fn value(self, offset: u64) -> i64 {
         self.min.wrapping_add_unsigned(self.divisor.wrapping_mul(offset))

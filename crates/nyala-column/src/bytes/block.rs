@@ -8,7 +8,7 @@ use super::{BLOCK_BYTES, BOUND_BYTES, DICTIONARY};
 use crate::directory::{Kind, parse_start};
 use crate::error::{CorruptBlock, Result, ensure};
 use crate::integer::IntegerBlock;
-use crate::wire::Reader;
+use crate::little_endian::Reader;
 
 /// A parsed block of byte strings: borrowed bytes, nothing decoded yet.
 ///

@@ -10,8 +10,8 @@ use super::values::ByteValues;
 use super::{BLOCK_BYTES, BOUND_BYTES, DICTIONARY};
 use crate::directory::{Kind, VECTOR_VALUES, push_start};
 use crate::integer::IntegerEncoder;
+use crate::little_endian::{bit_width, push};
 use crate::preference::Preference;
-use crate::wire::{bit_width, push};
 
 /// Heaps shorter than this are not worth a table or a frame.
 const TINY_BYTES: usize = 256;

@@ -10,7 +10,7 @@ use super::symbols::SymbolTable;
 use super::values::ByteValues;
 use crate::error::{CorruptBlock, Result, ensure};
 use crate::integer::IntegerBlock;
-use crate::wire::{Reader, load};
+use crate::little_endian::{Reader, load};
 
 /// Output that a compressed chunk may claim: a constant, and so much per byte of input. The encoder keeps to it,
 /// which lets the reader refuse a small chunk that asks for much memory.

@@ -6,7 +6,7 @@
 //! Table bytes: symbol count, a length byte (1..=8) per symbol, the symbols' bytes.
 
 use crate::error::{CorruptBlock, Result, ensure};
-use crate::wire::{Reader, load};
+use crate::little_endian::{Reader, load};
 
 const ESCAPE: u8 = 255;
 const SYMBOL_BYTES: usize = 8;

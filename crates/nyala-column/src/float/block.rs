@@ -61,7 +61,7 @@ impl<'a> NumberBlock<'a, f64> {
     }
 
     pub(crate) fn decode<'b>(&self, part: &Part, out: &'b mut Floats) -> Result<&'b [f64]> {
-        self.vector(part.vector)?.decode(self.level, part.rows.clone(), out)?;
+        self.vector(part.vector)?.decode(self.cpu, part.rows.clone(), out)?;
         Ok(&out[part.rows.clone()])
     }
 }
@@ -85,7 +85,7 @@ impl Number for f64 {
         if rows.len() <= ROWS_ONE_BY_ONE {
             let vector = block.vector(part.vector)?;
             for row in rows {
-                out.push(vector.get(block.level, (row - start) as usize)?);
+                out.push(vector.get(block.cpu, (row - start) as usize)?);
             }
             return Ok(());
         }
@@ -96,6 +96,6 @@ impl Number for f64 {
     }
 
     fn value(block: &FloatBlock<'_>, part: Part) -> Result<f64> {
-        block.vector(part.vector)?.get(block.level, part.rows.start)
+        block.vector(part.vector)?.get(block.cpu, part.rows.start)
     }
 }

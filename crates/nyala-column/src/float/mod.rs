@@ -16,7 +16,7 @@ pub use vector::FloatEncoding;
 pub(crate) use encode::FloatScratch;
 use encode::encode_verified;
 
-use crate::directory::{Entry, Kind, pieces, push_block};
+use crate::directory::{Entry, Kind, push_block, vector_ranges};
 use crate::integer::IntegerEncoder;
 use crate::kernels::float::{min_max_floats, some_and_all_nan, to_ordered};
 use crate::preference::Preference;
@@ -35,20 +35,20 @@ pub(crate) fn encode_block(
     integers: &mut IntegerEncoder,
     out: &mut Vec<u8>,
 ) {
-    let level = integers.level;
+    let cpu = integers.cpu;
     let (entries, payload) = (&mut integers.block.entries, &mut integers.block.payload);
     entries.clear();
     payload.clear();
-    for rows in pieces(values.len(), breaks) {
+    for rows in vector_ranges(values.len(), breaks) {
         let row_end = rows.end as u32;
         let values = &values[rows];
-        let encoding = encode_verified(level, values, preference, floats, &mut integers.vector, payload);
+        let encoding = encode_verified(cpu, values, preference, floats, &mut integers.vector, payload);
         let mut tag = encoding as u8;
-        let (some_nan, all_nan) = some_and_all_nan(level, values);
+        let (some_nan, all_nan) = some_and_all_nan(cpu, values);
         if some_nan {
             tag |= TAG_SOME_NAN;
         }
-        let (min, max) = min_max_floats(level, values);
+        let (min, max) = min_max_floats(cpu, values);
         let (mut min, mut range) = (to_ordered(min), to_ordered(max).wrapping_sub(to_ordered(min)) as u64);
         if all_nan {
             tag |= TAG_ALL_NAN;

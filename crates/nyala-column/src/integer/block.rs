@@ -5,12 +5,12 @@ use std::ops::Range;
 use super::encoding::Encoding;
 use super::vector::{Form, Vector};
 use crate::block::{BlockLayout, Number, NumberBlock, ROWS_ONE_BY_ONE};
+use crate::cpu::Level;
 use crate::directory::{Kind, VECTOR_VALUES};
 use crate::error::Result;
 use crate::kernels::line::append_values;
 use crate::kernels::window::{min_max_windows, sum_narrow, sum_windows};
-use crate::level::Level;
-use crate::narrow::{Narrow, Offsets, Unit, narrowed, with_narrow};
+use crate::narrow::{FrameOfReference, Narrow, Offsets, narrowed, with_narrow};
 use crate::part::Part;
 
 /// A block of integers.
@@ -54,11 +54,11 @@ impl<'a> NumberBlock<'a, i64> {
                 sum += self.directory.sum(part.vector);
                 continue;
             }
-            let piece = self.piece(part)?;
-            with_narrow!(piece.largest, T => {
+            let parsed = self.parse_part(part)?;
+            with_narrow!(parsed.largest, T => {
                 let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
-                let offsets = piece.decode(self.level, &mut offsets)?;
-                sum += piece.unit.sum(offsets.len(), sum_narrow(self.level, offsets));
+                let offsets = parsed.decode(self.cpu, &mut offsets)?;
+                sum += parsed.reference.sum(offsets.len(), sum_narrow(self.cpu, offsets));
             });
         }
         Ok(sum)
@@ -73,14 +73,14 @@ impl<'a> NumberBlock<'a, i64> {
                 *out += self.directory.sum(part.vector);
                 return Ok(());
             }
-            let piece = self.piece(part)?;
-            if piece.sum_windows(self.level, windows, out)? {
+            let parsed = self.parse_part(part)?;
+            if parsed.sum_windows(self.cpu, windows, out)? {
                 return Ok(());
             }
-            with_narrow!(piece.largest, T => {
+            with_narrow!(parsed.largest, T => {
                 let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
-                let offsets = piece.decode(self.level, &mut offsets)?;
-                sum_windows(self.level, offsets, piece.part.block_rows(), windows, piece.unit, out);
+                let offsets = parsed.decode(self.cpu, &mut offsets)?;
+                sum_windows(self.cpu, offsets, parsed.part.block_rows(), windows, parsed.reference, out);
             });
             Ok(())
         })
@@ -100,22 +100,22 @@ impl<'a> NumberBlock<'a, i64> {
                 (*min, *max) = ((*min).min(least), (*max).max(most));
                 return Ok(());
             }
-            let piece = self.piece(part)?;
-            with_narrow!(piece.largest, T => {
+            let parsed = self.parse_part(part)?;
+            with_narrow!(parsed.largest, T => {
                 let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
-                let offsets = piece.decode(self.level, &mut offsets)?;
-                min_max_windows(self.level, offsets, piece.part.block_rows(), windows, piece.unit, out);
+                let offsets = parsed.decode(self.cpu, &mut offsets)?;
+                min_max_windows(self.cpu, offsets, parsed.part.block_rows(), windows, parsed.reference, out);
             });
             Ok(())
         })
     }
 
-    pub(crate) fn piece(&self, part: Part) -> Result<Piece<'a>> {
+    pub(crate) fn parse_part(&self, part: Part) -> Result<ParsedPart<'a>> {
         let directory = &self.directory;
         let (tag, payload) = (directory.tag(part.vector), directory.payload(part.vector));
         let vector = Vector::parse(tag, part.all_rows.len(), payload)?;
-        let unit = Unit { min: directory.min(part.vector), divisor: vector.divisor };
-        Ok(Piece { largest: directory.range(part.vector) / vector.divisor, part, vector, unit })
+        let reference = FrameOfReference { min: directory.min(part.vector), divisor: vector.divisor };
+        Ok(ParsedPart { largest: directory.range(part.vector) / vector.divisor, part, vector, reference })
     }
 }
 
@@ -127,91 +127,91 @@ impl Number for i64 {
     }
 
     fn append(block: &IntegerBlock<'_>, part: Part, out: &mut Vec<i64>) -> Result<()> {
-        let piece = block.piece(part)?;
-        if let Some((first, step)) = piece.line(block.level)? {
-            let rows = 0..piece.part.len() as i64;
+        let parsed = block.parse_part(part)?;
+        if let Some((first, step)) = parsed.line(block.cpu)? {
+            let rows = 0..parsed.part.len() as i64;
             out.extend(rows.map(|row| first.wrapping_add(step.wrapping_mul(row))));
             return Ok(());
         }
-        with_narrow!(piece.largest, T => {
+        with_narrow!(parsed.largest, T => {
             let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
-            let offsets = piece.decode(block.level, &mut offsets)?;
-            append_values(block.level, offsets, piece.unit, out);
+            let offsets = parsed.decode(block.cpu, &mut offsets)?;
+            append_values(block.cpu, offsets, parsed.reference, out);
         });
         Ok(())
     }
 
     fn append_rows(block: &IntegerBlock<'_>, part: Part, rows: &[u32], out: &mut Vec<i64>) -> Result<()> {
-        let piece = block.piece(part)?;
-        let start = piece.part.all_rows.start;
+        let parsed = block.parse_part(part)?;
+        let start = parsed.part.all_rows.start;
         if rows.len() <= ROWS_ONE_BY_ONE {
             for row in rows {
-                out.push(piece.get(block.level, (row - start) as usize)?);
+                out.push(parsed.get(block.cpu, (row - start) as usize)?);
             }
             return Ok(());
         }
-        if let Some((first, step)) = piece.line(block.level)? {
-            let start = piece.part.block_rows().start;
+        if let Some((first, step)) = parsed.line(block.cpu)? {
+            let start = parsed.part.block_rows().start;
             out.extend(rows.iter().map(|row| first.wrapping_add(step.wrapping_mul((row - start).into()))));
             return Ok(());
         }
-        with_narrow!(piece.largest, T => {
+        with_narrow!(parsed.largest, T => {
             let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
-            piece.decode(block.level, &mut offsets)?;
-            let value = |row: &u32| piece.unit.value(offsets[(row - start) as usize].widen());
+            parsed.decode(block.cpu, &mut offsets)?;
+            let value = |row: &u32| parsed.reference.value(offsets[(row - start) as usize].widen());
             out.extend(rows.iter().map(value));
         });
         Ok(())
     }
 
     fn value(block: &IntegerBlock<'_>, part: Part) -> Result<i64> {
-        let piece = block.piece(part)?;
-        piece.get(block.level, piece.part.rows.start)
+        let parsed = block.parse_part(part)?;
+        parsed.get(block.cpu, parsed.part.rows.start)
     }
 }
 
 /// The part of a vector that a call touches, and what decoding it takes.
 #[derive(Debug)]
-pub(crate) struct Piece<'a> {
+pub(crate) struct ParsedPart<'a> {
     pub(crate) part: Part,
     pub(super) vector: Vector<'a>,
-    pub(crate) unit: Unit,
+    pub(crate) reference: FrameOfReference,
     /// No true offset is larger.
     pub(crate) largest: u64,
 }
 
-impl Piece<'_> {
+impl ParsedPart<'_> {
     /// Decodes the wanted rows.
     #[inline]
-    pub(crate) fn decode<'b, T: Narrow>(&self, level: Level, out: &'b mut Offsets<T>) -> Result<&'b [T]> {
-        self.vector.decode(level, self.part.rows.clone(), out)?;
+    pub(crate) fn decode<'b, T: Narrow>(&self, cpu: Level, out: &'b mut Offsets<T>) -> Result<&'b [T]> {
+        self.vector.decode(cpu, self.part.rows.clone(), out)?;
         Ok(&out[self.part.rows.clone()])
     }
 
     /// Adds the sums of windows where that takes no decoding; false where it does.
-    fn sum_windows(&self, level: Level, bounds: &[u32], out: &mut [i128]) -> Result<bool> {
+    fn sum_windows(&self, cpu: Level, bounds: &[u32], out: &mut [i128]) -> Result<bool> {
         let Form::Delta(delta) = &self.vector.form else { return Ok(false) };
         let rows = (self.part.all_rows.start, self.part.rows.clone());
-        delta.sum_windows(level, rows, bounds, (self.largest, self.unit), out)
+        delta.sum_windows(cpu, rows, bounds, (self.largest, self.reference), out)
     }
 
     /// The value of one of the vector's rows.
-    pub(super) fn get(&self, level: Level, row: usize) -> Result<i64> {
-        Ok(self.unit.value(narrowed(self.largest, self.vector.get(level, row)?)))
+    pub(super) fn get(&self, cpu: Level, row: usize) -> Result<i64> {
+        Ok(self.reference.value(narrowed(self.largest, self.vector.get(cpu, row)?)))
     }
 
     /// `(first value, step)` where the wanted rows lie on a line.
-    pub(super) fn line(&self, level: Level) -> Result<Option<(i64, i64)>> {
+    pub(super) fn line(&self, cpu: Level) -> Result<Option<(i64, i64)>> {
         let (start, end) = (self.part.rows.start as u64, self.part.rows.end as u64);
         if self.part.len() == 1 {
-            return Ok(Some((self.get(level, self.part.rows.start)?, 0)));
+            return Ok(Some((self.get(cpu, self.part.rows.start)?, 0)));
         }
         let Some((anchor, step)) = self.vector.line(self.part.rows.clone()) else { return Ok(None) };
         let offset = |row: u64| anchor.wrapping_add(step.wrapping_mul(row));
         // Always so in a valid vector; a line that leaves the range wraps when decoded, and is none.
         let inside = offset(start) <= self.largest && offset(end - 1) <= self.largest;
-        let climb = u128::from(step.min(step.wrapping_neg())) * u128::from(end - 1 - start);
-        let line = (self.unit.value(offset(start)), self.unit.divisor.wrapping_mul(step) as i64);
-        Ok((inside && climb <= u128::from(self.largest)).then_some(line))
+        let rise = u128::from(step.min(step.wrapping_neg())) * u128::from(end - 1 - start);
+        let line = (self.reference.value(offset(start)), self.reference.divisor.wrapping_mul(step) as i64);
+        Ok((inside && rise <= u128::from(self.largest)).then_some(line))
     }
 }

@@ -14,15 +14,15 @@ use std::ops::Range;
 
 use super::plan::take_sample;
 use super::scratch::IntegerScratch;
+use crate::cpu::{Level, dispatched};
 use crate::directory::VECTOR_VALUES;
 use crate::error::{Result, ensure};
 use crate::kernels::ans::{
     Frequencies, STATES, decode_symbols, decode_table, encode_symbols, frequencies_of, read,
 };
 use crate::kernels::prefix::running_sum;
-use crate::level::{Level, dispatched};
+use crate::little_endian::{Reader, bit_width, fold_sign, push, signed_width, unfold_sign, unsigned_width};
 use crate::narrow::{Narrow, Offsets};
-use crate::wire::{Reader, bit_width, fold_sign, push, signed_width, unfold_sign, unsigned_width};
 
 /// In the place of the centre's width.
 const OFFSETS: u8 = 15;
@@ -60,7 +60,7 @@ impl<'a> Entropy<'a> {
 
     pub(super) fn decode<T: Narrow>(
         &self,
-        level: Level,
+        cpu: Level,
         rows: Range<usize>,
         out: &mut Offsets<T>,
     ) -> Result<()> {
@@ -73,17 +73,17 @@ impl<'a> Entropy<'a> {
         if last_symbol < CLASSES {
             let signed = self.differences.is_some();
             let value = |symbol| if signed { unfold_sign(u64::from(symbol)) as u8 } else { symbol };
-            let table = decode_table(level, &frequencies, self.first_symbol..=last_symbol, value);
+            let table = decode_table(cpu, &frequencies, self.first_symbol..=last_symbol, value);
             let symbols = &mut symbols[..wanted];
-            end = decode_symbols(level, &table, self.stream, at, coded, symbols);
-            extend_signs(level, symbols, &mut out[uncoded..uncoded + wanted]);
+            end = decode_symbols(cpu, &table, self.stream, at, coded, symbols);
+            extend_signs(cpu, symbols, &mut out[uncoded..uncoded + wanted]);
         } else {
             // Where the plain bits begin, only the last symbol shows.
-            let table = decode_table(level, &frequencies, self.first_symbol..=last_symbol, |symbol| symbol);
+            let table = decode_table(cpu, &frequencies, self.first_symbol..=last_symbol, |symbol| symbol);
             let symbols = &mut symbols[..coded];
-            let at = decode_symbols(level, &table, self.stream, at, coded, symbols);
+            let at = decode_symbols(cpu, &table, self.stream, at, coded, symbols);
             let out = &mut out[uncoded..uncoded + wanted];
-            end = complete(level, symbols, self.stream, at, self.differences.is_some(), out);
+            end = complete(cpu, symbols, self.stream, at, self.differences.is_some(), out);
         }
         let bits = self.stream.len() * 8;
         ensure(
@@ -91,14 +91,14 @@ impl<'a> Entropy<'a> {
             "entropy-coded vector of another length",
         )?;
         if let Some((base, centre)) = self.differences {
-            running_sum(level, &mut out[..rows.end], T::truncate(base), T::truncate(centre));
+            running_sum(cpu, &mut out[..rows.end], T::truncate(base), T::truncate(centre));
         }
         Ok(())
     }
 
-    pub(super) fn get(&self, level: Level, row: usize) -> Result<u64> {
+    pub(super) fn get(&self, cpu: Level, row: usize) -> Result<u64> {
         let mut offsets: Offsets<u64> = [0; VECTOR_VALUES];
-        self.decode(level, row..row + 1, &mut offsets)?;
+        self.decode(cpu, row..row + 1, &mut offsets)?;
         Ok(offsets[row])
     }
 }
@@ -266,7 +266,7 @@ fn estimate(numbers: &[u64]) -> Estimate {
 
 /// Appends offsets, of which `scratch.packed` holds at least two, unless that takes more than `most_bytes`.
 pub(super) fn push_entropy(
-    level: Level,
+    cpu: Level,
     scratch: &mut IntegerScratch,
     most_bytes: usize,
     out: &mut Vec<u8>,
@@ -275,7 +275,7 @@ pub(super) fn push_entropy(
     let offsets = &*packed;
     differences.clear();
     differences.extend(offsets.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]) as i64));
-    take_sample(level, differences, sample);
+    take_sample(cpu, differences, sample);
     let centre = sample[sample.len() / 2];
     folded.clear();
     folded.extend(differences.iter().map(|difference| fold_sign(difference.wrapping_sub(centre) as u64)));
@@ -322,20 +322,20 @@ mod tests {
         let mut bytes = Vec::new();
         assert!(push_entropy(Level::best(), &mut scratch, usize::MAX, &mut bytes));
         let vector = Entropy::parse(offsets.len(), &bytes).unwrap();
-        for level in Level::available() {
+        for cpu in Level::available() {
             for end in [1, 2, offsets.len() / 2, offsets.len() - 1, offsets.len()] {
                 let mut decoded = [0; VECTOR_VALUES];
-                vector.decode(level, 0..end, &mut decoded).unwrap();
-                assert_eq!(decoded[..end], offsets[..end], "{level:?}");
+                vector.decode(cpu, 0..end, &mut decoded).unwrap();
+                assert_eq!(decoded[..end], offsets[..end], "{cpu:?}");
                 let mut narrow: Offsets<u8> = [0; VECTOR_VALUES];
-                vector.decode(level, 0..end, &mut narrow).unwrap();
+                vector.decode(cpu, 0..end, &mut narrow).unwrap();
                 assert!(narrow[..end].iter().zip(offsets).all(|(narrow, offset)| *narrow == *offset as u8));
-                assert_eq!(vector.get(level, end - 1), Ok(offsets[end - 1]));
+                assert_eq!(vector.get(cpu, end - 1), Ok(offsets[end - 1]));
             }
             for cut in 0..bytes.len() {
                 let mut decoded: Offsets<u64> = [0; VECTOR_VALUES];
                 let cut = Entropy::parse(offsets.len(), &bytes[..cut]);
-                assert!(cut.and_then(|cut| cut.decode(level, 0..offsets.len(), &mut decoded)).is_err());
+                assert!(cut.and_then(|cut| cut.decode(cpu, 0..offsets.len(), &mut decoded)).is_err());
             }
         }
     }

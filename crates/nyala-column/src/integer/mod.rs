@@ -11,8 +11,8 @@ mod encode;
 mod encoding;
 mod entropy;
 mod frame;
-mod habit;
-mod inner;
+mod history;
+mod nested;
 mod patches;
 mod plan;
 mod runs;
@@ -23,13 +23,13 @@ mod vector;
 pub use block::{IntegerBlock, IntegerLayout, VectorSummary};
 use encode::encode_verified;
 pub use encoding::Encoding;
-pub(crate) use habit::IntegerHabit;
-pub(crate) use inner::{Inner, push_inner};
+pub(crate) use history::IntegerHistory;
+pub(crate) use nested::{NestedVector, push_nested_vector};
 pub(crate) use scratch::IntegerScratch;
 
-use crate::directory::{BlockScratch, Entry, Kind, pieces, push_block};
+use crate::cpu::Level;
+use crate::directory::{BlockScratch, Entry, Kind, push_block, vector_ranges};
 use crate::kernels::profile::Profile;
-use crate::level::Level;
 use crate::preference::Preference;
 
 /// What encoding values found out about them.
@@ -46,14 +46,14 @@ pub struct IntegerSummary {
 /// Encodes blocks of integers, and keeps its buffers from one to the next.
 #[derive(Debug, Clone)]
 pub(crate) struct IntegerEncoder {
-    pub(crate) level: Level,
+    pub(crate) cpu: Level,
     pub(crate) block: BlockScratch,
     pub(crate) vector: IntegerScratch,
 }
 
 impl IntegerEncoder {
-    pub(crate) fn new(level: Level) -> Self {
-        Self { level, block: BlockScratch::default(), vector: IntegerScratch::default() }
+    pub(crate) fn new(cpu: Level) -> Self {
+        Self { cpu, block: BlockScratch::default(), vector: IntegerScratch::default() }
     }
 
     /// Appends a block of `values`; see [`encode_integers`](crate::encode_integers).
@@ -68,9 +68,9 @@ impl IntegerEncoder {
         entries.clear();
         payload.clear();
         let mut summary = IntegerSummary { min: i64::MAX, max: i64::MIN, sum: 0 };
-        for rows in pieces(values.len(), breaks) {
+        for rows in vector_ranges(values.len(), breaks) {
             let (row_end, count) = (rows.end as u32, rows.len());
-            let encoded = encode_verified(self.level, &values[rows], preference, &mut self.vector, payload);
+            let encoded = encode_verified(self.cpu, &values[rows], preference, &mut self.vector, payload);
             let Profile { min, max, sum_offset, .. } = encoded.profile;
             summary.min = summary.min.min(min);
             summary.max = summary.max.max(max);

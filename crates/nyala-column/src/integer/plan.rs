@@ -1,13 +1,13 @@
 //! How wide to pack, and which few values to leave to patches.
 
 use super::patches::{PATCH_LIMIT, patches_bytes, push_patches};
-use crate::kernels::cut::{CutInto, cut_by};
+use crate::cpu::Level;
 use crate::kernels::pack::{is_storable, pack, packed_bytes, storable_width};
 use crate::kernels::profile::count_outside;
-use crate::kernels::sort::sort_close;
-use crate::level::Level;
+use crate::kernels::residuals::{SplitInto, split_residuals};
+use crate::kernels::sort::sort_small;
+use crate::little_endian::bit_width;
 use crate::preference::Preference;
-use crate::wire::bit_width;
 
 /// Values looked at to guess how all are spread.
 const SAMPLE: usize = 64;
@@ -36,7 +36,7 @@ impl Plan {
 }
 
 /// Sorts a spread sample of `values` into `sample`.
-pub(super) fn take_sample(level: Level, values: &[i64], sample: &mut Vec<i64>) {
+pub(super) fn take_sample(cpu: Level, values: &[i64], sample: &mut Vec<i64>) {
     sample.clear();
     if values.len() <= SAMPLE {
         sample.extend_from_slice(values);
@@ -44,12 +44,12 @@ pub(super) fn take_sample(level: Level, values: &[i64], sample: &mut Vec<i64>) {
         // The fraction of a stride that is not whole keeps the sample from beating with a period of the data.
         sample.extend((0..SAMPLE).map(|index| values[(index * values.len() + index % 7) / SAMPLE]));
     }
-    sort_close(level, sample);
+    sort_small(cpu, sample);
 }
 
 /// The cheapest packing of `values`, whose extremes are `min` and `max`, judged by their sorted sample.
 pub(super) fn plan(
-    level: Level,
+    cpu: Level,
     values: &[i64],
     (min, max): (i64, i64),
     sample: &[i64],
@@ -79,7 +79,7 @@ pub(super) fn plan(
         let room_above = max.wrapping_sub(to) as u64;
         let below = (slack / 2).max(slack.saturating_sub(room_above)).min(room_below);
         let low = from.wrapping_sub_unsigned(below);
-        let outside = count_outside(level, values, low, span);
+        let outside = count_outside(cpu, values, low, span);
         let cost = cost(width, outside);
         if outside <= PATCH_LIMIT && cost < best.cost {
             best = Plan { width, low, cost };
@@ -90,13 +90,13 @@ pub(super) fn plan(
 
 /// A given width and window, counted out on `values`; `None` if too many would be patches.
 pub(super) fn counted(
-    level: Level,
+    cpu: Level,
     values: &[i64],
     (width, low): (u32, i64),
     range: u64,
     preference: Preference,
 ) -> Option<Plan> {
-    let outside = count_outside(level, values, low, Plan::span(width));
+    let outside = count_outside(cpu, values, low, Plan::span(width));
     let penalty = outside * patch_penalty_bits(preference) / 8;
     let rows = values.len();
     let cost = packed_bytes(rows, width) + patches_bytes(outside, rows, patch_bound(range)) + penalty;
@@ -157,7 +157,7 @@ impl<'a> Windows<'a> {
 }
 
 /// Values cut by a plan into residuals to pack, and patches.
-pub(super) struct Cut<'a> {
+pub(super) struct PatchedResiduals<'a> {
     width: u32,
     residuals: Residuals<'a>,
     positions: &'a [u16],
@@ -170,7 +170,7 @@ enum Residuals<'a> {
     Words(&'a [u64]),
 }
 
-impl Cut<'_> {
+impl PatchedResiduals<'_> {
     pub(super) fn width(&self) -> u32 {
         self.width
     }
@@ -197,30 +197,30 @@ impl Cut<'_> {
 
 /// Residuals of one width and what does not fit it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct CutScratch {
+pub(super) struct PatchedScratch {
     bytes: Vec<u8>,
     words: Vec<u64>,
     positions: Vec<u16>,
     amounts: Vec<u64>,
 }
 
-impl CutScratch {
+impl PatchedScratch {
     /// Cuts `values` by a plan.
-    pub(super) fn cut(&mut self, level: Level, values: &[i64], plan: Plan) -> Cut<'_> {
+    pub(super) fn split(&mut self, cpu: Level, values: &[i64], plan: Plan) -> PatchedResiduals<'_> {
         let Self { bytes, words, positions, amounts } = self;
         positions.clear();
         amounts.clear();
         let span = Plan::span(plan.width);
         let residuals = if plan.width <= u8::BITS {
             bytes.resize(values.len(), 0);
-            cut_by(level, values, plan.low, span, CutInto { residuals: bytes, positions, amounts });
+            split_residuals(cpu, values, plan.low, span, SplitInto { residuals: bytes, positions, amounts });
             Residuals::Bytes(bytes)
         } else {
             words.resize(values.len(), 0);
-            cut_by(level, values, plan.low, span, CutInto { residuals: words, positions, amounts });
+            split_residuals(cpu, values, plan.low, span, SplitInto { residuals: words, positions, amounts });
             Residuals::Words(words)
         };
-        Cut { width: plan.width, residuals, positions, amounts }
+        PatchedResiduals { width: plan.width, residuals, positions, amounts }
     }
 }
 
@@ -248,8 +248,8 @@ mod tests {
         let plan = planned(&values);
         assert_eq!(plan.width, 4);
         assert!((-2..=0).contains(&plan.low));
-        let mut scratch = CutScratch::default();
-        assert_eq!(scratch.cut(Level::best(), &values, plan).positions, [77, 500]);
+        let mut scratch = PatchedScratch::default();
+        assert_eq!(scratch.split(Level::best(), &values, plan).positions, [77, 500]);
     }
 
     #[test]

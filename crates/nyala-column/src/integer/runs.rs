@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use crate::error::{CorruptBlock, Result, ensure};
 use crate::kernels::pack::{get, is_storable, pack, packed_bytes, storable_width};
+use crate::little_endian::{Reader, bit_width, push};
 use crate::narrow::{Narrow, Offsets};
-use crate::wire::{Reader, bit_width, push};
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Runs<'a> {

@@ -1,7 +1,7 @@
 //! Buffers that the encoder of integers reuses from vector to vector.
 
-use super::habit::IntegerHabit;
-use super::plan::CutScratch;
+use super::history::IntegerHistory;
+use super::plan::PatchedScratch;
 
 /// One integer vector being encoded.
 #[derive(Debug, Clone, Default)]
@@ -12,9 +12,9 @@ pub(crate) struct IntegerScratch {
     pub(super) sample: Vec<i64>,
     pub(super) packed: Vec<u64>,
     pub(super) amounts: Vec<u64>,
-    pub(super) cut: CutScratch,
+    pub(super) patched: PatchedScratch,
     pub(super) distinct: Vec<u64>,
     pub(super) trial: Vec<u8>,
     pub(super) inner: Vec<u8>,
-    pub(crate) habit: IntegerHabit,
+    pub(crate) history: IntegerHistory,
 }

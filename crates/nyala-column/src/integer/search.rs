@@ -3,7 +3,7 @@
 use std::iter::Peekable;
 use std::ops::Range;
 
-use super::block::{IntegerBlock, Piece};
+use super::block::{IntegerBlock, ParsedPart};
 use crate::directory::VECTOR_VALUES;
 use crate::error::Result;
 use crate::narrow::{Narrow, Offsets, with_narrow};
@@ -14,8 +14,8 @@ impl IntegerBlock<'_> {
         self.directory.check_rows(&rows);
         let mut left = rows.clone();
         while let Some(vector) = self.first_reaching(left.clone(), value) {
-            let piece = self.piece(self.directory.part(vector, &rows))?;
-            let (found, end) = (self.lower_bound_in(&piece, value)?, piece.part.block_rows().end);
+            let parsed = self.parse_part(self.directory.part(vector, &rows))?;
+            let (found, end) = (self.lower_bound_in(&parsed, value)?, parsed.part.block_rows().end);
             if found < end || end == rows.end {
                 return Ok(found);
             }
@@ -26,20 +26,20 @@ impl IntegerBlock<'_> {
     }
 
     /// The first row of a vector's part that is not below `value`, or its end.
-    fn lower_bound_in(&self, piece: &Piece<'_>, value: i64) -> Result<u32> {
-        let start = piece.part.block_rows().start;
-        if value <= piece.unit.min {
+    fn lower_bound_in(&self, parsed: &ParsedPart<'_>, value: i64) -> Result<u32> {
+        let start = parsed.part.block_rows().start;
+        if value <= parsed.reference.min {
             return Ok(start);
         }
-        if let Some((first, step)) = piece.line(self.level)?
-            && (step > 0 || piece.part.len() == 1)
+        if let Some((first, step)) = parsed.line(self.cpu)?
+            && (step > 0 || parsed.part.len() == 1)
         {
-            return Ok(start + line_lower_bound(first, step, piece.part.len() as u32, value));
+            return Ok(start + line_lower_bound(first, step, parsed.part.len() as u32, value));
         }
-        let below = piece.first_offset_from(value);
-        with_narrow!(piece.largest, T => {
+        let below = parsed.first_offset_from(value);
+        with_narrow!(parsed.largest, T => {
             let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
-            let offsets = piece.decode(self.level, &mut offsets)?;
+            let offsets = parsed.decode(self.cpu, &mut offsets)?;
             Ok(start + offsets.partition_point(|offset| offset.widen() < below) as u32)
         })
     }
@@ -78,7 +78,7 @@ impl IntegerBlock<'_> {
                 out.push(start);
             }
             if edges.peek().is_some_and(|edge| *edge <= max) {
-                self.lower_bounds_in(&self.piece(part)?, &mut edges, out)?;
+                self.lower_bounds_in(&self.parse_part(part)?, &mut edges, out)?;
             }
             if from == rows.end {
                 break;
@@ -106,13 +106,13 @@ impl IntegerBlock<'_> {
     /// Takes from `edges` those that the rows of one vector reach.
     fn lower_bounds_in(
         &self,
-        piece: &Piece<'_>,
+        parsed: &ParsedPart<'_>,
         edges: &mut Peekable<impl Iterator<Item = i64>>,
         out: &mut Vec<u32>,
     ) -> Result<()> {
-        let start = piece.part.block_rows().start;
-        let count = piece.part.len() as u32;
-        if let Some((first, step)) = piece.line(self.level)?
+        let start = parsed.part.block_rows().start;
+        let count = parsed.part.len() as u32;
+        if let Some((first, step)) = parsed.line(self.cpu)?
             && (step > 0 || count == 1)
         {
             let last = first.wrapping_add(step.wrapping_mul(i64::from(count) - 1));
@@ -121,13 +121,13 @@ impl IntegerBlock<'_> {
             }
             return Ok(());
         }
-        with_narrow!(piece.largest, T => {
+        with_narrow!(parsed.largest, T => {
             let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
-            let offsets = piece.decode(self.level, &mut offsets)?;
+            let offsets = parsed.decode(self.cpu, &mut offsets)?;
             let mut from = 0;
             while let Some(edge) = edges.peek().copied() {
                 // An edge below the minimum was taken before; one beyond the largest ends the vector.
-                let below = piece.first_offset_from(edge);
+                let below = parsed.first_offset_from(edge);
                 from += gallop(&offsets[from..], |offset| offset.widen() < below);
                 if from == offsets.len() {
                     break;
@@ -140,10 +140,10 @@ impl IntegerBlock<'_> {
     }
 }
 
-impl Piece<'_> {
+impl ParsedPart<'_> {
     /// The least offset whose value is not below `value`, which is not below the minimum.
     pub(crate) fn first_offset_from(&self, value: i64) -> u64 {
-        (value.wrapping_sub(self.unit.min) as u64).div_ceil(self.unit.divisor)
+        (value.wrapping_sub(self.reference.min) as u64).div_ceil(self.reference.divisor)
     }
 }
 

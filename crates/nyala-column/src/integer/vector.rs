@@ -13,11 +13,11 @@ use super::encoding::{Encoding, TAG_DIVISOR};
 use super::entropy::Entropy;
 use super::frame::Frame;
 use super::runs::Runs;
+use crate::cpu::Level;
 use crate::directory::VECTOR_VALUES;
 use crate::error::{Result, ensure};
-use crate::level::Level;
+use crate::little_endian::Reader;
 use crate::narrow::{Narrow, Offsets};
-use crate::wire::Reader;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Vector<'a> {
@@ -63,7 +63,7 @@ impl<'a> Vector<'a> {
     /// Decodes the offsets of `rows` to their places in `out`; other places may be overwritten too.
     pub(crate) fn decode<T: Narrow>(
         &self,
-        level: Level,
+        cpu: Level,
         rows: Range<usize>,
         out: &mut Offsets<T>,
     ) -> Result<()> {
@@ -72,23 +72,23 @@ impl<'a> Vector<'a> {
                 out[rows].fill(T::default());
                 Ok(())
             }
-            Form::Frame(frame) => frame.decode(level, rows, out),
-            Form::Delta(delta) => delta.decode(level, rows, out),
+            Form::Frame(frame) => frame.decode(cpu, rows, out),
+            Form::Delta(delta) => delta.decode(cpu, rows, out),
             Form::Runs(runs) => runs.decode(rows, out),
-            Form::Dictionary(dictionary) => dictionary.decode(level, rows, out),
-            Form::Entropy(entropy) => entropy.decode(level, rows, out),
+            Form::Dictionary(dictionary) => dictionary.decode(cpu, rows, out),
+            Form::Entropy(entropy) => entropy.decode(cpu, rows, out),
         }
     }
 
     /// The offset of one row.
-    pub(crate) fn get(&self, level: Level, row: usize) -> Result<u64> {
+    pub(crate) fn get(&self, cpu: Level, row: usize) -> Result<u64> {
         match &self.form {
             Form::Constant => Ok(0),
             Form::Frame(frame) => frame.get(row),
-            Form::Delta(delta) => delta.get(level, row),
+            Form::Delta(delta) => delta.get(cpu, row),
             Form::Runs(runs) => runs.get(row),
             Form::Dictionary(dictionary) => dictionary.get(row),
-            Form::Entropy(entropy) => entropy.get(level, row),
+            Form::Entropy(entropy) => entropy.get(cpu, row),
         }
     }
 

@@ -8,7 +8,7 @@
 use std::ops::RangeInclusive;
 
 use super::pack::load_word;
-use crate::level::{Feature, Level, dispatched};
+use crate::cpu::{Feature, Level, dispatched};
 
 /// States, and the sum of all frequencies.
 pub(crate) const STATES: usize = 256;
@@ -52,16 +52,16 @@ fn symbols_of_states(frequencies: &Frequencies, first: u8) -> [u8; STATES] {
 const FEW_SYMBOLS: usize = 32;
 
 /// The table to decode by, with `rename(symbol)` in the place of each symbol. The others do not occur.
-#[allow(unsafe_code, reason = "calls of the per-level copies, see SAFETY")]
+#[allow(unsafe_code, reason = "calls of the per-instruction-set copies, see SAFETY")]
 #[inline]
 pub(crate) fn decode_table(
-    level: Level,
+    cpu: Level,
     frequencies: &Frequencies,
     symbols: RangeInclusive<u8>,
     rename: impl Fn(u8) -> u8,
 ) -> DecodeTable {
-    let mut table = match level.feature() {
-        // SAFETY: level; it is only handed out where the processor has these instructions.
+    let mut table = match cpu.feature() {
+        // SAFETY: a Level exists only for instructions that the processor has.
         #[cfg(target_arch = "x86_64")]
         Feature::Avx512 if symbols.len() <= FEW_SYMBOLS => unsafe { x86::table_avx512(frequencies, symbols) },
         _ => table_by_states(frequencies, *symbols.start()),
@@ -86,9 +86,9 @@ fn table_by_states(frequencies: &Frequencies, first: u8) -> DecodeTable {
 
 /// Decodes `out.len()` symbols of `count` from bit `at` of the stream, where the lanes' first states are; answers
 /// the bit that follows. Past the end of the stream are zeros, for the caller to judge.
-#[allow(unsafe_code, reason = "calls of the per-level copies, see SAFETY")]
+#[allow(unsafe_code, reason = "calls of the per-instruction-set copies, see SAFETY")]
 pub(crate) fn decode_symbols(
-    level: Level,
+    cpu: Level,
     table: &DecodeTable,
     stream: &[u8],
     at: usize,
@@ -101,11 +101,11 @@ pub(crate) fn decode_symbols(
     let moving = count.saturating_sub(LANES).min(out.len());
     let (rounds, rest) = out.split_at_mut(moving / LANES * LANES);
     let rounds = rounds.as_chunks_mut().0;
-    match level.feature() {
-        // SAFETY: level; it is only handed out where the processor has these instructions.
+    match cpu.feature() {
+        // SAFETY: a Level exists only for instructions that the processor has.
         #[cfg(target_arch = "x86_64")]
         Feature::Avx512 => unsafe { x86::decode_rounds_avx512(table, stream, &mut lanes, rounds) },
-        _ => decode_rounds(level, table, stream, &mut lanes, rounds),
+        _ => decode_rounds(cpu, table, stream, &mut lanes, rounds),
     }
     let done = rounds.len() * LANES;
     for (index, symbol) in (done..).zip(rest) {
@@ -431,12 +431,12 @@ mod tests {
         let stream = stream_of(&encode_symbols(&frequencies, first, symbols));
         assert_eq!(naive(&frequencies, &stream, symbols.len()), symbols);
         let last = *symbols.iter().max().unwrap();
-        for level in Level::available() {
-            let table = decode_table(level, &frequencies, first..=last, |symbol| symbol);
+        for cpu in Level::available() {
+            let table = decode_table(cpu, &frequencies, first..=last, |symbol| symbol);
             assert_eq!(table, table_by_states(&frequencies, first));
             for wanted in [0, 1, 7, 8, 9, symbols.len() / 2, symbols.len()] {
                 let mut out = vec![0; wanted.min(symbols.len())];
-                let end = decode_symbols(level, &table, &stream, 0, symbols.len(), &mut out);
+                let end = decode_symbols(cpu, &table, &stream, 0, symbols.len(), &mut out);
                 assert_eq!(out, symbols[..out.len()]);
                 assert!(wanted < symbols.len() || end.div_ceil(8) == stream.len());
             }
@@ -473,9 +473,9 @@ mod tests {
         let mut frequencies = [0; 256];
         frequencies[3] = 1;
         let mut out = [0; 1024];
-        for level in Level::available() {
-            let table = decode_table(level, &frequencies, 0..=3, |symbol| symbol);
-            decode_symbols(level, &table, &[0xff; 5], 0, 1024, &mut out);
+        for cpu in Level::available() {
+            let table = decode_table(cpu, &frequencies, 0..=3, |symbol| symbol);
+            decode_symbols(cpu, &table, &[0xff; 5], 0, 1024, &mut out);
         }
     }
 }

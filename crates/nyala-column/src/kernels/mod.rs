@@ -3,9 +3,8 @@
 //! Public are those on plain decoded slices; the others serve the blocks.
 
 pub(crate) mod ans;
-pub(crate) mod climb;
 pub(crate) mod compare;
-pub(crate) mod cut;
+pub(crate) mod delta_sum;
 pub(crate) mod float;
 pub(crate) mod line;
 pub(crate) mod lookup;
@@ -13,6 +12,7 @@ pub(crate) mod pack;
 mod prefetch;
 pub(crate) mod prefix;
 pub(crate) mod profile;
+pub(crate) mod residuals;
 mod simplex;
 pub(crate) mod smoothing;
 pub(crate) mod sort;

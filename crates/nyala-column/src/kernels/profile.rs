@@ -1,6 +1,6 @@
 //! What the integer encoder must know of a vector before it chooses.
 
-use crate::level::dispatched;
+use crate::cpu::dispatched;
 
 /// Extremes, sum and neighbourly behaviour of a vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,10 +110,10 @@ fn divide_exactly_body(values: &[i64], min: i64, divisor: u64, out: &mut [i64]) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::level::Level;
+    use crate::cpu::Level;
 
     #[test]
-    fn every_level_divides_exactly() {
+    fn every_instruction_set_divides_exactly() {
         for divisor in [2, 3, 1000, 1_000_000, 4096, 10_000_000_000, (1 << 62) - 1] {
             let quotients: Vec<i64> = (0..4)
                 .chain([i64::MAX / divisor])
@@ -121,16 +121,16 @@ mod tests {
                 .collect();
             let values: Vec<i64> =
                 quotients.iter().map(|quotient| (quotient * divisor).wrapping_add(i64::MIN + 7)).collect();
-            for level in Level::available() {
+            for cpu in Level::available() {
                 let mut divided = vec![0; values.len()];
-                divide_exactly(level, &values, i64::MIN + 7, divisor as u64, &mut divided);
+                divide_exactly(cpu, &values, i64::MIN + 7, divisor as u64, &mut divided);
                 assert_eq!(divided, quotients, "{divisor}");
             }
         }
     }
 
     #[test]
-    fn every_level_profiles_alike() {
+    fn every_instruction_set_profiles_alike() {
         let cases: [Vec<i64>; 4] = [
             vec![5],
             (0..1000).map(|index| index * index % 37 - 5).collect(),
@@ -140,8 +140,8 @@ mod tests {
         for values in &cases {
             let min = *values.iter().min().unwrap();
             let sum: i128 = values.iter().map(|value| i128::from(*value)).sum();
-            for level in Level::available() {
-                let profile = profile(level, values);
+            for cpu in Level::available() {
+                let profile = profile(cpu, values);
                 assert_eq!((profile.min, Some(&profile.max)), (min, values.iter().max()));
                 assert_eq!(profile.sum_offset as i128 + i128::from(min) * values.len() as i128, sum);
                 let pairs = values.windows(2);
@@ -150,7 +150,7 @@ mod tests {
                 assert_eq!(profile.difference_min, steps.iter().min().copied().unwrap_or(0));
                 assert_eq!(profile.difference_max, steps.iter().max().copied().unwrap_or(0));
                 let outside = values.iter().filter(|value| !(0..=30).contains(*value)).count();
-                assert_eq!(count_outside(level, values, 0, 30), outside);
+                assert_eq!(count_outside(cpu, values, 0, 30), outside);
             }
         }
     }

@@ -5,54 +5,54 @@
 
 use std::ops::Range;
 
-use crate::level::{Feature, Level, dispatched};
-use crate::narrow::{Narrow, Unit};
+use crate::cpu::{Feature, Level, dispatched};
+use crate::narrow::{FrameOfReference, Narrow};
 
 /// Rows of the block that a slice of decoded values holds.
 pub(crate) type Rows = Range<u32>;
 
 /// Adds the values of its rows to each window's sum.
-#[allow(unsafe_code, reason = "calls of the per-level copies, see SAFETY")]
+#[allow(unsafe_code, reason = "calls of the per-instruction-set copies, see SAFETY")]
 pub(crate) fn sum_windows<T: Narrow>(
-    level: Level,
+    cpu: Level,
     values: &[T],
     rows: Rows,
     bounds: &[u32],
-    unit: Unit,
+    reference: FrameOfReference,
     out: &mut [i128],
 ) {
-    match level.feature() {
-        // SAFETY: level; it is only handed out where the processor has these instructions.
+    match cpu.feature() {
+        // SAFETY: a Level exists only for instructions that the processor has.
         #[cfg(target_arch = "x86_64")]
-        Feature::Avx512 => unsafe { x86::sum_windows_avx512(values, rows, bounds, unit, out) },
-        _ => sum_windows_by_level(level, values, rows, bounds, unit, out),
+        Feature::Avx512 => unsafe { x86::sum_windows_avx512(values, rows, bounds, reference, out) },
+        _ => sum_windows_dispatched(cpu, values, rows, bounds, reference, out),
     }
 }
 
 /// Widens each window's `(min, max)` by its rows.
-#[allow(unsafe_code, reason = "calls of the per-level copies, see SAFETY")]
+#[allow(unsafe_code, reason = "calls of the per-instruction-set copies, see SAFETY")]
 pub(crate) fn min_max_windows<T: Narrow>(
-    level: Level,
+    cpu: Level,
     values: &[T],
     rows: Rows,
     bounds: &[u32],
-    unit: Unit,
+    reference: FrameOfReference,
     out: &mut [(i64, i64)],
 ) {
-    match level.feature() {
-        // SAFETY: level; it is only handed out where the processor has these instructions.
+    match cpu.feature() {
+        // SAFETY: a Level exists only for instructions that the processor has.
         #[cfg(target_arch = "x86_64")]
-        Feature::Avx512 => unsafe { x86::min_max_windows_avx512(values, rows, bounds, unit, out) },
-        _ => min_max_windows_by_level(level, values, rows, bounds, unit, out),
+        Feature::Avx512 => unsafe { x86::min_max_windows_avx512(values, rows, bounds, reference, out) },
+        _ => min_max_windows_dispatched(cpu, values, rows, bounds, reference, out),
     }
 }
 
 dispatched! {
-    fn sum_windows_by_level<T: Narrow>(values: &[T], rows: Rows, bounds: &[u32], unit: Unit, out: &mut [i128])
+    fn sum_windows_dispatched<T: Narrow>(values: &[T], rows: Rows, bounds: &[u32], reference: FrameOfReference, out: &mut [i128])
         = sum_windows_body;
 
-    fn min_max_windows_by_level<T: Narrow>(
-        values: &[T], rows: Rows, bounds: &[u32], unit: Unit, out: &mut [(i64, i64)]
+    fn min_max_windows_dispatched<T: Narrow>(
+        values: &[T], rows: Rows, bounds: &[u32], reference: FrameOfReference, out: &mut [(i64, i64)]
     ) = min_max_windows_body;
 
     /// Sum of all offsets.
@@ -66,8 +66,14 @@ fn clip<'a, T>(values: &'a [T], rows: &Rows, start: u32, end: u32) -> &'a [T] {
 }
 
 #[inline(always)]
-fn sum_windows_body<T: Narrow>(values: &[T], rows: Rows, bounds: &[u32], unit: Unit, out: &mut [i128]) {
-    sum_windows_with(values, rows, bounds, unit, out, |values| sum_body(values));
+fn sum_windows_body<T: Narrow>(
+    values: &[T],
+    rows: Rows,
+    bounds: &[u32],
+    reference: FrameOfReference,
+    out: &mut [i128],
+) {
+    sum_windows_with(values, rows, bounds, reference, out, |values| sum_body(values));
 }
 
 #[inline(always)]
@@ -75,13 +81,13 @@ fn sum_windows_with<T: Narrow>(
     values: &[T],
     rows: Rows,
     bounds: &[u32],
-    unit: Unit,
+    reference: FrameOfReference,
     out: &mut [i128],
     sum: impl Fn(&[T]) -> u128,
 ) {
     for (pair, out) in bounds.windows(2).zip(out) {
         let values = clip(values, &rows, pair[0], pair[1]);
-        *out += unit.sum(values.len(), sum(values));
+        *out += reference.sum(values.len(), sum(values));
     }
 }
 
@@ -90,10 +96,10 @@ fn min_max_windows_body<T: Narrow>(
     values: &[T],
     rows: Rows,
     bounds: &[u32],
-    unit: Unit,
+    reference: FrameOfReference,
     out: &mut [(i64, i64)],
 ) {
-    min_max_windows_with(values, rows, bounds, unit, out, |values| {
+    min_max_windows_with(values, rows, bounds, reference, out, |values| {
         let (min, max) = min_max_body(values);
         (min.widen(), max.widen())
     });
@@ -104,7 +110,7 @@ fn min_max_windows_with<T: Narrow>(
     values: &[T],
     rows: Rows,
     bounds: &[u32],
-    unit: Unit,
+    reference: FrameOfReference,
     out: &mut [(i64, i64)],
     min_max: impl Fn(&[T]) -> (u64, u64),
 ) {
@@ -112,7 +118,7 @@ fn min_max_windows_with<T: Narrow>(
         let values = clip(values, &rows, pair[0], pair[1]);
         if !values.is_empty() {
             let (least, most) = min_max(values);
-            *out = (out.0.min(unit.value(least)), out.1.max(unit.value(most)));
+            *out = (out.0.min(reference.value(least)), out.1.max(reference.value(most)));
         }
     }
 }
@@ -150,20 +156,20 @@ mod x86 {
     use std::arch::x86_64::*;
 
     use super::{Rows, min_max_body, min_max_windows_with, sum_body, sum_windows_with};
-    use crate::narrow::{Narrow, Unit};
+    use crate::narrow::{FrameOfReference, Narrow};
 
     #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,bmi2,popcnt,lzcnt")]
     pub(super) fn sum_windows_avx512<T: Narrow>(
         values: &[T],
         rows: Rows,
         bounds: &[u32],
-        unit: Unit,
+        reference: FrameOfReference,
         out: &mut [i128],
     ) {
         if T::BITS > 16 {
-            return sum_windows_with(values, rows, bounds, unit, out, |values| sum_body(values));
+            return sum_windows_with(values, rows, bounds, reference, out, |values| sum_body(values));
         }
-        sum_windows_with(values, rows, bounds, unit, out, |values| sum_small(values));
+        sum_windows_with(values, rows, bounds, reference, out, |values| sum_small(values));
     }
 
     /// Sums bytes; of halfwords the low and high bytes apart.
@@ -200,16 +206,16 @@ mod x86 {
         values: &[T],
         rows: Rows,
         bounds: &[u32],
-        unit: Unit,
+        reference: FrameOfReference,
         out: &mut [(i64, i64)],
     ) {
         if T::BITS > 16 {
-            return min_max_windows_with(values, rows, bounds, unit, out, |values| {
+            return min_max_windows_with(values, rows, bounds, reference, out, |values| {
                 let (min, max) = min_max_body(values);
                 (min.widen(), max.widen())
             });
         }
-        min_max_windows_with(values, rows, bounds, unit, out, |values| min_max_small(values));
+        min_max_windows_with(values, rows, bounds, reference, out, |values| min_max_small(values));
     }
 
     /// Extremes of bytes or halfwords, of which there are some.
@@ -284,18 +290,18 @@ mod x86 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::level::Level;
+    use crate::cpu::Level;
 
     fn check<T: Narrow>() {
         let values: Vec<T> =
             (0..900_u64).map(|index| T::truncate(index.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
         let bounds = [90, 100, 100, 101, 108, 300, 700, 1000, 1200];
-        let unit = Unit { min: -3, divisor: 5 };
-        for level in Level::available() {
+        let reference = FrameOfReference { min: -3, divisor: 5 };
+        for cpu in Level::available() {
             let mut sums = [7_i128; 8];
-            sum_windows(level, &values, 100..1000, &bounds, unit, &mut sums);
+            sum_windows(cpu, &values, 100..1000, &bounds, reference, &mut sums);
             let mut extremes = [(i64::MAX, i64::MIN); 8];
-            min_max_windows(level, &values, 100..1000, &bounds, unit, &mut extremes);
+            min_max_windows(cpu, &values, 100..1000, &bounds, reference, &mut extremes);
             for (index, pair) in bounds.windows(2).enumerate() {
                 // The twin: row by row.
                 let rows = (pair[0]..pair[1]).filter(|row| (100..1000).contains(row));
@@ -311,12 +317,12 @@ mod tests {
                 }
             }
             let sum: u128 = values.iter().map(|value| u128::from(value.widen())).sum();
-            assert_eq!(sum_narrow(level, &values), sum);
+            assert_eq!(sum_narrow(cpu, &values), sum);
         }
     }
 
     #[test]
-    fn every_level_agrees_with_row_by_row() {
+    fn every_instruction_set_agrees_with_row_by_row() {
         check::<u8>();
         check::<u16>();
         check::<u32>();

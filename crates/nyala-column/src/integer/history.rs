@@ -21,7 +21,7 @@ const HEADER_BYTES: usize = 24;
 
 /// The way of a column, for its encoder.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct IntegerHabit {
+pub struct IntegerHistory {
     encoding: Option<Encoding>,
     /// Width and lowest difference of deltas.
     width: u32,
@@ -31,7 +31,7 @@ pub struct IntegerHabit {
     left: u8,
 }
 
-impl IntegerHabit {
+impl IntegerHistory {
     /// Notes what a vector that was looked at in full came to. What a short one did says nothing of long ones.
     pub(super) fn begin(&mut self, encoding: Encoding, (width, low): (u32, i64), bytes: usize, rows: usize) {
         if rows >= ROWS_WORTH {
@@ -73,19 +73,19 @@ mod tests {
 
     #[test]
     fn short_vectors_follow_a_habit_and_leave_it_alone() {
-        let mut habit = IntegerHabit::default();
-        assert_eq!(habit.take(1024), None);
-        habit.begin(Encoding::Delta, (3, -4), 400, 1024);
-        habit.begin(Encoding::Frame, (0, 0), 40, 70);
-        habit.end(70);
-        assert_eq!((habit.take(70), habit.take(30)), (Some(Encoding::Delta), None));
+        let mut history = IntegerHistory::default();
+        assert_eq!(history.take(1024), None);
+        history.begin(Encoding::Delta, (3, -4), 400, 1024);
+        history.begin(Encoding::Frame, (0, 0), 40, 70);
+        history.end(70);
+        assert_eq!((history.take(70), history.take(30)), (Some(Encoding::Delta), None));
         for _ in 0..KEPT_FOR {
-            assert_eq!(habit.take(1024), Some(Encoding::Delta));
+            assert_eq!(history.take(1024), Some(Encoding::Delta));
         }
-        assert_eq!(habit.take(1024), None);
-        habit.begin(Encoding::Frame, (0, 0), 800, 1024);
-        assert_eq!((habit.take(1024), habit.take(70)), (Some(Encoding::Frame), None));
-        habit.end(1024);
-        assert_eq!(habit.take(1024), None);
+        assert_eq!(history.take(1024), None);
+        history.begin(Encoding::Frame, (0, 0), 800, 1024);
+        assert_eq!((history.take(1024), history.take(70)), (Some(Encoding::Frame), None));
+        history.end(1024);
+        assert_eq!(history.take(1024), None);
     }
 }

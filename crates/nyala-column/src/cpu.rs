@@ -45,9 +45,9 @@ impl Level {
 
     #[cold]
     fn look_up() -> Level {
-        let level = Self::detect();
-        CURRENT.store(level.0 as u8, Ordering::Relaxed);
-        level
+        let cpu = Self::detect();
+        CURRENT.store(cpu.0 as u8, Ordering::Relaxed);
+        cpu
     }
 
     fn detect() -> Level {
@@ -81,10 +81,8 @@ impl Level {
         let best = Self::detect();
         let mut levels = vec![Level(Feature::Portable)];
         #[cfg(target_arch = "x86_64")]
-        levels.extend(
-            [Level(Feature::Avx2), Level(Feature::Avx512)].into_iter().filter(|level| *level <= best),
-        );
-        levels.retain(|level| *level <= best);
+        levels.extend([Level(Feature::Avx2), Level(Feature::Avx512)].into_iter().filter(|cpu| *cpu <= best));
+        levels.retain(|cpu| *cpu <= best);
         levels
     }
 
@@ -101,9 +99,9 @@ macro_rules! dispatched {
     ($($(#[$meta:meta])* $vis:vis fn $name:ident $(<$generic:ident: $bound:path>)?
         ($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)? = $body:path;)*) => {$(
         $(#[$meta])*
-        #[allow(unsafe_code, clippy::too_many_arguments, reason = "calls of the per-level copies, see SAFETY")]
+        #[allow(unsafe_code, clippy::too_many_arguments, reason = "calls of the per-instruction-set copies, see SAFETY")]
         #[inline]
-        $vis fn $name $(<$generic: $bound>)? (level: $crate::level::Level, $($argument: $type),*) $(-> $result)? {
+        $vis fn $name $(<$generic: $bound>)? (cpu: $crate::cpu::Level, $($argument: $type),*) $(-> $result)? {
             #[cfg(target_arch = "x86_64")]
             {
                 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
@@ -115,16 +113,16 @@ macro_rules! dispatched {
                 fn avx512 $(<$generic: $bound>)? ($($argument: $type),*) $(-> $result)? {
                     $body($($argument),*)
                 }
-                match level.feature() {
-                    // SAFETY: level; it is only handed out where the processor has these instructions.
-                    $crate::level::Feature::Avx512 => return unsafe { avx512($($argument),*) },
-                    // SAFETY: level, as above.
-                    $crate::level::Feature::Avx2 => return unsafe { avx2($($argument),*) },
-                    $crate::level::Feature::Portable => {}
+                match cpu.feature() {
+                    // SAFETY: a Level exists only for instructions that the processor has.
+                    $crate::cpu::Feature::Avx512 => return unsafe { avx512($($argument),*) },
+                    // SAFETY: as above.
+                    $crate::cpu::Feature::Avx2 => return unsafe { avx2($($argument),*) },
+                    $crate::cpu::Feature::Portable => {}
                 }
             }
             #[cfg(not(target_arch = "x86_64"))]
-            let _ = level;
+            let _ = cpu;
             $body($($argument),*)
         }
     )*};
