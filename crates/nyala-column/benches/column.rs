@@ -1,6 +1,6 @@
 //! What encodings cost: values per second to write, to read, and to aggregate, on data like TSBS' and others.
 //!
-//! `cargo bench -p nyala-column`; sizes are printed first. Levels are the instruction sets of this machine.
+//! `cargo bench -p nyala-column`; sizes are printed first.
 
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
@@ -203,7 +203,7 @@ fn decode_float(bencher: Bencher, name: &str) {
     });
 }
 
-/// Sum per window: by level (0 portable …) and preference.
+/// Sum per window: by instruction set (0 portable …), preference and window size.
 #[divan::bench(args = [(0, 0, 360), (1, 0, 360), (2, 0, 360), (2, 0, 60), (2, 0, 6),
     (0, 1, 360), (1, 1, 360), (2, 1, 360), (2, 1, 60), (2, 1, 6), (0, 2, 360), (1, 2, 360), (2, 2, 360)])]
 fn sum_windows_walk(bencher: Bencher, (cpu, preferred, size): (usize, usize, usize)) {

@@ -11,10 +11,10 @@ use crate::integer::IntegerBlock;
 use crate::kernels::CompareOp;
 use crate::validity::{CellState, StatesBlock};
 
-/// Reads `bytes` as whatever block they claim to be, in every way there is, at `level`.
+/// Reads `bytes` as whatever block they claim to be, in every way there is, with the instructions of `cpu`.
 ///
-/// Must end in `Ok` or `Err` whatever the bytes: never in a panic, a read out of bounds or an unbounded
-/// allocation. Whole and partial reads of numbers that both succeed must agree, which is asserted.
+/// Any bytes must give `Ok` or `Err`, never a panic, a read out of bounds or an unbounded allocation. It asserts that
+/// a whole and a partial read of numbers agree when both succeed.
 pub fn decode_arbitrary(cpu: Level, bytes: &[u8]) -> Result<()> {
     match Kind::of(bytes)? {
         Kind::Integer => integers(IntegerBlock::parse(bytes)?.with_level(cpu)),
@@ -62,7 +62,7 @@ fn integers(block: IntegerBlock<'_>) -> Result<()> {
     let mut found = Bitmap::new();
     let mut edges = Vec::new();
     let mut gathered = Vec::new();
-    // All are tried before the first error ends the reading.
+    // All of them run before the first error is returned.
     let results = [
         block.sum_windows(&bounds, &mut sums),
         block.min_max_windows(&bounds, &mut extremes),
@@ -117,7 +117,7 @@ fn strings(block: BytesBlock<'_>) -> Result<()> {
     let count = block.len();
     let middle = count / 3..count - count / 5;
     let mut part = ByteValues::new();
-    // Where a string begins is known from sums of lengths, so parts need not agree with a whole that was changed.
+    // Sums of lengths say where a string begins. In changed bytes a part may therefore differ from the whole.
     let partial = block.decode_range(middle.clone(), &mut part);
     let mut all = ByteValues::new();
     block.decode_range(0..count, &mut all)?;

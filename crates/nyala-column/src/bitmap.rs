@@ -1,9 +1,9 @@
 //! A bit per row: filter results, truth values, validity.
 //!
 //! Bit `i` is bit `i % 64` of word `i / 64`, which in little-endian bytes is Arrow's layout. Bits past the length
-//! are zero: that is what lets counts and comparisons work on whole words.
+//! are zero, so that counts and comparisons can work on whole words.
 
-/// A growable row of bits.
+/// A growable list of bits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Bitmap {
     words: Vec<u64>,

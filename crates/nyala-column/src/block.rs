@@ -79,7 +79,7 @@ impl<'a, T: Number> NumberBlock<'a, T> {
         BlockLayout(self.directory.layout(), PhantomData)
     }
 
-    /// Reads with the instructions of `level`.
+    /// Reads with the instructions of `cpu`.
     pub fn with_level(self, cpu: Level) -> Self {
         Self { cpu, ..self }
     }

@@ -1,4 +1,4 @@
-//! Boolean blocks: a row of bits.
+//! Boolean blocks: one bit per row.
 //!
 //! Bytes: version, kind, count (u16), bits (see [`crate::bits`]).
 

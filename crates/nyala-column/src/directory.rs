@@ -36,7 +36,7 @@ pub enum Kind {
     Boolean = 3,
     /// Strings and binary.
     Bytes = 4,
-    /// The state of each row's cell: value, NULL or absent.
+    /// Validity: whether each row has a value, NULL or nothing.
     States = 5,
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn push_start(out: &mut Vec<u8>, kind: Kind, count: usize) {
     little_endian::push(out, count as u64, 2);
 }
 
-/// The pieces that values are cut into: at every break, and every 1024 values after one.
+/// The rows of each vector. A vector starts at every break, and every 1024 values after one.
 pub(crate) fn vector_ranges<'a>(count: usize, breaks: &'a [u32]) -> impl Iterator<Item = Range<usize>> + 'a {
     assert!(breaks.is_sorted_by(|left, right| left < right), "breaks must rise");
     assert!(breaks.iter().all(|position| *position > 0 && (*position as usize) < count), "breaks lie inside");
@@ -93,7 +93,7 @@ pub(crate) fn vector_ranges<'a>(count: usize, breaks: &'a [u32]) -> impl Iterato
     })
 }
 
-/// One vector's line in the directory.
+/// The directory's entry for one vector.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) tag: u8,
@@ -146,7 +146,7 @@ pub(crate) fn push_block(out: &mut Vec<u8>, kind: Kind, count: usize, entries: &
     out.extend_from_slice(payload);
 }
 
-/// What parsing a directory found out, without the block's bytes: kept beside them, it spares parsing them again.
+/// What parsing a directory found out, without the block's bytes. Whoever keeps it beside them need not parse again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layout {
     count: u32,
@@ -223,7 +223,7 @@ impl<'a> Directory<'a> {
         Ok(directory)
     }
 
-    /// What was found out, to be kept beside the bytes.
+    /// The layout, to be kept beside the bytes.
     pub(crate) fn layout(&self) -> Layout {
         self.layout
     }
@@ -342,7 +342,7 @@ impl<'a> Directory<'a> {
     #[inline]
     fn field(&self, start: u32, width: u8, vector: u32) -> u64 {
         let at = start as usize + vector as usize * width as usize;
-        // Mostly there are eight readable bytes, and one load and a mask beat a loop over the field.
+        // Mostly eight bytes can be read. Then one load and a mask are faster than a loop over the field.
         match self.block.get(at..at + 8) {
             Some(word) if width > 0 => {
                 let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn every_cut_is_refused() {
+    fn every_truncation_is_refused() {
         let mut block = Vec::new();
         push_block(&mut block, Kind::Integer, 2001, &entries(), &[9; 7]);
         for length in 0..block.len() {
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_respect_breaks() {
+    fn vectors_respect_breaks() {
         let cut = |count, breaks: &[u32]| vector_ranges(count, breaks).collect::<Vec<_>>();
         assert_eq!(cut(0, &[]), []);
         assert_eq!(cut(1025, &[]), [0..1024, 1024..1025]);

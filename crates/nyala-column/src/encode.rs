@@ -30,7 +30,7 @@ impl Scratch {
         Self::with_level(Level::best())
     }
 
-    /// Empty buffers, encoding with the instructions of `level`. The bytes written do not depend on it.
+    /// Empty buffers, encoding with the instructions of `cpu`. The bytes written do not depend on it.
     pub fn with_level(cpu: Level) -> Self {
         Self { integers: IntegerEncoder::new(cpu), floats: FloatScratch::default(), symbols: None }
     }

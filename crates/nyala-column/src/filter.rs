@@ -1,6 +1,6 @@
 //! Comparing the rows of a block with a constant.
 //!
-//! Vectors that the directory decides are not decoded.
+//! A vector is decoded only if minimum and maximum in the directory do not decide the comparison.
 
 use std::ops::Range;
 
@@ -36,7 +36,7 @@ impl IntegerBlock<'_> {
                 continue;
             }
             let parsed = self.parse_part(part)?;
-            // Clipped to the vector's values, the interval's ends are offsets.
+            // The interval is clipped to the vector's values, so its ends become offsets.
             let low = parsed.first_offset_from(interval.low.max(min));
             let high = interval.high.min(max).wrapping_sub(min) as u64 / parsed.reference.divisor;
             if low > high {

@@ -1,21 +1,20 @@
 //! Column blocks: codecs and kernels, and the only unsafe code of the project.
 //!
 //! A *block* is a self-describing string of bytes with up to 8192 values of one column, cut into *vectors* of
-//! up to 1024 that are encoded each in its own way. Encoding chooses by estimate ([`Preference`] decides between
-//! near equals); reading touches only the vectors it needs and answers what it can from the directory.
+//! up to 1024, each with an encoding of its own. The encoder chooses by estimate ([`Preference`] decides between
+//! near equals). Reading touches only the vectors that it needs, and answers from the directory where it can.
 //!
 //! - [`encode_integers`] / [`IntegerBlock`]: integers, times, ids.
 //! - [`encode_floats`] / [`FloatBlock`]: floats, bit by bit.
 //! - [`encode_booleans`] / [`BooleanBlock`]: truth values.
 //! - [`encode_bytes`] / [`BytesBlock`]: strings and binary.
-//! - [`encode_states`] / [`StatesBlock`]: which rows of a column have a value, NULL, or nothing.
+//! - [`encode_states`] / [`StatesBlock`]: validity, that is which rows of a column have a value, NULL, or nothing.
 //!
-//! The layout is drawn to the byte in `docs/format/column.md`. Checksums are the caller's; bytes that passed
-//! them and still contradict themselves are a [`CorruptBlock`], never a panic, an unbounded allocation or a read
-//! out of bounds. This crate imports nothing of ours.
+//! `docs/format/column.md` describes every byte. The caller keeps checksums. Bytes that pass them and still
+//! contradict themselves give a [`CorruptBlock`], never a panic, an unbounded allocation or a read out of bounds. This crate imports nothing of ours.
 //!
 //! Unsafe code is confined to functions that carry `#[allow(unsafe_code)]` with a reason: per-instruction-set dispatch
-//! ([`Level`]), and intrinsics in `kernels`, each judged by a naive twin in its tests.
+//! ([`Level`]), and intrinsics in `kernels`, each compared with a naive implementation in its tests.
 
 mod arbitrary;
 mod bitmap;

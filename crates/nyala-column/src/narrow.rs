@@ -1,9 +1,9 @@
 //! The unsigned types that decoded values live in.
 //!
 //! A vector's values are decoded as offsets from the vector's minimum, counted in the vector's divisor, in the
-//! narrowest type that holds the largest offset. Because every offset fits, all arithmetic on the way (deltas,
-//! slopes, patches) may wrap in that type: only the final offset counts. One byte per value instead of eight is what makes the sums and
-//! comparisons that follow fast.
+//! narrowest type that holds the largest offset. Every final offset fits, so all arithmetic on the way (deltas,
+//! slopes, patches) may wrap in that type. Sums and comparisons are fast because a value mostly takes one byte
+//! instead of eight.
 
 use crate::directory::VECTOR_VALUES;
 
@@ -14,7 +14,7 @@ pub(crate) type Offsets<T> = [T; VECTOR_VALUES];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FrameOfReference {
     pub(crate) min: i64,
-    /// What all values of the vector less the minimum are multiples of; not 0.
+    /// Each value minus the minimum is a multiple of it; not 0.
     pub(crate) divisor: u64,
 }
 
@@ -103,9 +103,9 @@ macro_rules! with_narrow {
 }
 pub(crate) use with_narrow;
 
-/// What decoding `offset` in the narrowest type for `largest` leaves of it.
+/// `offset` truncated to the narrowest type for `largest`.
 ///
-/// Nothing is lost of a valid vector; on hostile bytes it makes reading one row agree with reading many.
+/// In a valid vector nothing is lost. In a corrupt one, reading one row gives the same value as reading many.
 #[inline]
 pub(crate) fn narrowed(largest: u64, offset: u64) -> u64 {
     with_narrow!(largest, T => T::truncate(offset).widen())

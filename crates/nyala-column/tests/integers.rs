@@ -261,7 +261,7 @@ proptest! {
     }
 
     #[test]
-    fn the_level_does_not_change_the_bytes(values in shapes()) {
+    fn the_instruction_set_does_not_change_the_bytes(values in shapes()) {
         let encodings = Level::available().into_iter().map(|cpu| {
             let mut block = Vec::new();
             encode_integers(&values, &[], Preference::Balanced, &mut Scratch::with_level(cpu), &mut block);

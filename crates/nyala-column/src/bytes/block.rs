@@ -27,7 +27,7 @@ enum Form<'a> {
     Dictionary { codes: IntegerBlock<'a>, entries: Box<BytesBlock<'a>> },
 }
 
-/// Between which strings a block's values lie.
+/// The smallest and the largest string of a block, cut to 32 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BytesBounds<'a> {
     /// No value is below it: the smallest value, or its first 32 bytes.

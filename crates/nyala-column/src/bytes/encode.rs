@@ -13,16 +13,16 @@ use crate::integer::IntegerEncoder;
 use crate::little_endian::{bit_width, push};
 use crate::preference::Preference;
 
-/// Heaps shorter than this are not worth a table or a frame.
+/// Heaps shorter than this are stored raw: a table or a frame would cost more than it saves.
 const TINY_BYTES: usize = 256;
-/// Strings that are looked at to judge general compression.
+/// Bytes of strings that are compressed to estimate general compression.
 const SAMPLE_BYTES: usize = 32 << 10;
 
 /// Encodes blocks of strings, and keeps its buffers from one to the next.
 pub(crate) struct BytesEncoder<'a> {
     pub(crate) preference: Preference,
     pub(crate) integers: &'a mut IntegerEncoder,
-    /// What the strings encoded last were coded by.
+    /// The symbol table of the last block.
     pub(crate) symbols: &'a mut Option<Arc<TrainedSymbols>>,
 }
 
@@ -105,7 +105,7 @@ impl BytesEncoder<'_> {
         values.iter().for_each(|value| out.extend_from_slice(value));
     }
 
-    /// Appends what precedes the strings of a raw heap; answers where the form is written.
+    /// Appends what precedes the strings of a raw heap; returns where the form is written.
     fn push_heap_start(&mut self, values: &[&[u8]], out: &mut Vec<u8>) -> usize {
         push_start(out, Kind::Bytes, values.len());
         let form_at = out.len();
@@ -137,7 +137,7 @@ fn distinct<'a>(values: &[&'a [u8]]) -> Option<(Vec<&'a [u8]>, Vec<i64>)> {
         });
         bytes += value.len() + 1;
         rows.push(number);
-        // Mostly new strings in a first look: unlikely to repeat further on.
+        // Mostly distinct strings at the start: the rest is unlikely to repeat them.
         if row == 1000 && entries.len() > 800 {
             return None;
         }
@@ -174,14 +174,14 @@ fn push_chunks(chunks: &[Vec<u8>], out: &mut Vec<u8>) {
     chunks.iter().for_each(|chunk| out.extend_from_slice(chunk));
 }
 
-/// Growth over what strings came to when symbols were found for them that makes it worth to look for others: a
-/// sixteenth. It takes ten times as long as coding.
+/// A known table is used until it compresses worse than at its training by more than this part: a sixteenth. Training
+/// takes ten times as long as coding.
 const DRIFT: usize = 16;
 
 /// A symbol table for writing, and how well it compressed the strings that it was trained on.
 pub(crate) struct TrainedSymbols {
     compressor: fsst::Compressor,
-    /// Bytes for each, times 256.
+    /// Coded bytes per byte, times 256, when it was trained.
     bytes: usize,
 }
 
@@ -191,7 +191,7 @@ impl std::fmt::Debug for TrainedSymbols {
     }
 }
 
-/// Strings coded by symbols.
+/// Strings coded with a symbol table.
 struct Coded {
     symbols: Arc<TrainedSymbols>,
     coded: Vec<u8>,
@@ -199,7 +199,7 @@ struct Coded {
 }
 
 impl Coded {
-    /// Codes by symbols that are known, if these still do well, or by new ones.
+    /// Codes with the known table if it still compresses well, else with a new one.
     fn new(values: &[&[u8]], total: usize, known: &mut Option<Arc<TrainedSymbols>>) -> Self {
         if let Some(symbols) = known {
             let coded = Self::by(symbols.clone(), values);
@@ -244,15 +244,15 @@ fn compression(values: &[&[u8]], total: usize, level: i32, worth: usize) -> Opti
     if total > 2 * SAMPLE_BYTES {
         let sample = concatenate(values.iter().copied(), SAMPLE_BYTES);
         let compressed = compressor.compress(&sample).ok()?;
-        // A little slack: the whole may do better than its beginning.
+        // Some slack, because the whole may compress better than its beginning.
         if compressed.len() * 9 / 10 * total > worth * sample.len() {
             return None;
         }
     }
     let mut bytes = 0;
     let mut chunks = Vec::new();
-    for piece in values.chunks(VECTOR_VALUES) {
-        let raw = concatenate(piece.iter().copied(), usize::MAX);
+    for strings in values.chunks(VECTOR_VALUES) {
+        let raw = concatenate(strings.iter().copied(), usize::MAX);
         let chunk = compressor.compress(&raw).ok()?;
         bytes += chunk.len() + 4;
         if bytes >= worth || !is_plausible(raw.len() as u64, chunk.len()) {

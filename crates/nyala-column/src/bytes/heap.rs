@@ -1,7 +1,7 @@
-//! Where a block's strings lie: one after another, as they are, by symbols, or compressed by vector.
+//! The heap of a block: its strings one after another, raw, coded with a symbol table, or compressed per vector.
 //!
-//! Lengths are an integer block of their own, whose directory sums find a string's place without reading those
-//! before it.
+//! Lengths are an integer block of their own. Sums in its directory say where a string begins, without reading the
+//! lengths before it.
 
 use std::ops::Range;
 
@@ -60,7 +60,7 @@ fn total(lengths: &IntegerBlock<'_>, rows: Range<u32>) -> Result<usize> {
     Ok(sum as usize)
 }
 
-fn piece(heap: &[u8], start: usize, length: i64) -> Result<&[u8]> {
+fn string_at(heap: &[u8], start: usize, length: i64) -> Result<&[u8]> {
     let end = usize::try_from(length).ok().and_then(|length| start.checked_add(length));
     end.and_then(|end| heap.get(start..end)).ok_or(CorruptBlock::new("string beyond the heap"))
 }
@@ -108,7 +108,7 @@ impl<'a> Heap<'a> {
                 let mut coded_sizes = Vec::new();
                 coded_lengths.decode_range(rows, &mut coded_sizes)?;
                 for (length, coded_size) in lengths.iter().zip(coded_sizes) {
-                    let string = piece(coded, start, coded_size)?;
+                    let string = string_at(coded, start, coded_size)?;
                     let before = out.data_len();
                     table.decode(string, out.data_mut())?;
                     ensure((out.data_len() - before) as i64 == *length, "string of another length")?;
@@ -158,7 +158,7 @@ fn append_strings(heap: &[u8], lengths: &[i64], out: &mut ByteValues) -> Result<
     let before = out.data_len();
     let mut end = 0_usize;
     for length in lengths {
-        end += piece(heap, end, *length)?.len();
+        end += string_at(heap, end, *length)?.len();
         out.end_value_at(before + end);
     }
     out.data_mut().extend_from_slice(&heap[..end]);

@@ -1,6 +1,6 @@
-//! FSST: frequent pieces of up to 8 bytes become one-byte codes, so that each string stays readable alone.
+//! FSST: frequent substrings of up to 8 bytes become one-byte codes, so that each string can be decoded alone.
 //!
-//! Training and coding are the library's; reading is ours, because it must survive any bytes. Code 255 escapes
+//! The library trains and codes. Decoding is our own, because it must survive any bytes. Code 255 escapes
 //! the byte that follows it.
 //!
 //! Table bytes: symbol count, a length byte (1..=8) per symbol, the symbols' bytes.

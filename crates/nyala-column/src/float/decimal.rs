@@ -1,11 +1,11 @@
 //! Decimal: floats that were written with few digits, stored as integers and a power of ten (ALP's idea).
 //!
 //! `value = integer × 10^factor × 10^−exponent` where that is bit-exact, else `integer ÷ 10^exponent`, which is
-//! correctly rounded and so exact for every decimal of up to 15 digits but slower to read. What comes back
-//! otherwise (more digits, NaN, −0.0) is an exception, stored whole.
+//! correctly rounded and so exact for every decimal of up to 15 digits but slower to read. A value that does not come
+//! back exactly (more digits, NaN, −0.0) is an exception, stored whole.
 //!
 //! Bytes: `exponent`, `factor` (255: divide), exception count (u16), packed positions, exceptions (8 bytes
-//! each), then the integers as an inner vector (`integer/inner.rs`).
+//! each), then the integers as a nested vector (`integer/nested.rs`).
 
 use std::ops::Range;
 
@@ -109,7 +109,7 @@ pub(super) fn push_decimal_start(
     push_exceptions(positions, exceptions, rows, 8, out);
 }
 
-/// Values stored whole beside a coding that does not hold them.
+/// Values that the encoding cannot represent, stored whole beside it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Exceptions<'a> {
     rows: usize,

@@ -1,7 +1,7 @@
 //! Choosing how to encode one vector of floats.
 //!
-//! DecimalPowers first, since most measurements were typed or printed with few digits; then repeated bit patterns;
-//! then shared upper bits; raw when nothing helps.
+//! Repeated bit patterns are tried first. Then decimals, because most measurements were typed or printed with few
+//! digits; then shared upper bits. Floats are stored raw when nothing helps.
 
 use super::decimal::{DecimalPowers, EXPONENT_LIMIT, exceptions_bytes, push_decimal_start};
 use super::split::{plan_split, push_split};
@@ -23,11 +23,11 @@ pub(crate) struct FloatScratch {
     integers: Vec<i64>,
     positions: Vec<u16>,
     exceptions: Vec<u64>,
-    /// What fitted the vector before, which mostly fits the next.
+    /// The powers of the previous vector, which mostly fit the next one.
     decimals: Option<DecimalPowers>,
 }
 
-/// As [`encode_vector`], and reads it back: what does not come back bit by bit is written raw.
+/// Calls [`encode_vector`] and decodes the result. A vector that does not decode to the same bits is written raw.
 pub(super) fn encode_verified(
     cpu: Level,
     values: &[f64],
@@ -70,7 +70,7 @@ fn encode_vector(
     }
     if let Some(decimals) = find_decimals(values, floats.decimals) {
         let scaled = scale_all(cpu, values, decimals, floats);
-        // Without exceptions decimals are about as small as it gets; with some, the alternative is looked at.
+        // Without exceptions decimals are about as small as it gets. With some, the alternative is estimated.
         let limit = if scaled == 0 { usize::MAX } else { alternative_bytes(values) };
         if exceptions_bytes(scaled, values.len(), 8) < limit {
             push_decimals(cpu, values.len(), decimals, preference, floats, integers, out);
@@ -93,7 +93,7 @@ fn encode_vector(
     }
 }
 
-/// What the vector takes without decimals.
+/// Bytes that the vector takes without decimals.
 fn alternative_bytes(values: &[f64]) -> usize {
     plan_split(&bit_sample(values), values.len()).map_or(values.len() * 8, |split| split.bytes)
 }
@@ -109,8 +109,8 @@ fn spread(values: &[f64]) -> impl Iterator<Item = f64> + '_ {
     (0..count).map(move |index| values[index * values.len() / count])
 }
 
-/// The bit patterns as ordered integers, if all are equal or runs are long; decimals would keep the runs too, but
-/// not the patterns that are no decimals.
+/// The bit patterns as ordered integers, if all are equal or runs are long. Decimals would keep the runs too, but
+/// not the bit patterns of floats that are not decimals.
 fn repeated<'a>(cpu: Level, values: &[f64], scratch: &'a mut FloatScratch) -> Option<&'a [i64]> {
     if count_changes(cpu, values) * 8 > values.len() {
         return None;
@@ -138,7 +138,7 @@ fn find_decimals(values: &[f64], last: Option<DecimalPowers>) -> Option<DecimalP
     let exponent = (0..=DIGITS_LIMIT).find(|exponent| misses(divide(*exponent)) <= tolerable)?;
     let divided = divide(exponent);
     let least = misses(divided);
-    // Division is exact but slow: some multiplication mostly does as well. Higher powers are more often exact.
+    // Division is exact but slow. Mostly some multiplication is exact too, more often with higher powers.
     (0..=EXPONENT_LIMIT - exponent)
         .rev()
         .map(|factor| DecimalPowers { exponent: exponent + factor, factor: Some(factor) })
@@ -146,7 +146,7 @@ fn find_decimals(values: &[f64], last: Option<DecimalPowers>) -> Option<DecimalP
         .or(Some(divided))
 }
 
-/// Scales all values down, sets apart those that do not come back, and answers how many these are.
+/// Scales all values down, collects those that do not come back as exceptions, and returns how many these are.
 fn scale_all(cpu: Level, values: &[f64], decimals: DecimalPowers, floats: &mut FloatScratch) -> usize {
     let (powers, scale) = (decimals.powers(), decimals.scale());
     floats.integers.resize(values.len(), 0);
@@ -171,7 +171,7 @@ fn scale_all(cpu: Level, values: &[f64], decimals: DecimalPowers, floats: &mut F
     lost
 }
 
-/// Appends what [`scale_all`] made.
+/// Appends the output of [`scale_all`].
 fn push_decimals(
     cpu: Level,
     rows: usize,

@@ -35,7 +35,7 @@ impl<'a> Split<'a> {
         let lower_bits = u32::from(reader.u8()?);
         let count = reader.u8()? as usize + 1;
         ensure(LOWER_BITS.contains(&lower_bits) && count <= ENTRY_LIMIT, "split header out of range")?;
-        // Codes beyond the count find zero: nonsense as any other, but harmless.
+        // In a corrupt vector a code may be beyond the count. It then finds zero, which is wrong but harmless.
         let mut entries = [0; ENTRY_LIMIT];
         for entry in &mut entries[..count] {
             *entry = u64::from(reader.u16()?) << lower_bits;

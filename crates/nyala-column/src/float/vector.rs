@@ -60,7 +60,7 @@ impl<'a> FloatVector<'a> {
         })
     }
 
-    /// Decodes `rows` to their places in `out`; other places may be overwritten too.
+    /// Decodes `rows` to the same rows of `out`; other rows may be overwritten too.
     pub(super) fn decode(&self, cpu: Level, rows: Range<usize>, out: &mut Floats) -> Result<()> {
         match self {
             FloatVector::Raw(bytes) => {

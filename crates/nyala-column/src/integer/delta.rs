@@ -23,7 +23,7 @@ use crate::narrow::{FrameOfReference, Narrow, Offsets};
 
 /// Sums of a vector's offsets that are not above 32 bits have fewer bits than this.
 const SUM_BITS: u32 = 42;
-/// Windows of fewer rows are summed out of decoded values: what is done for each group counts for more then.
+/// Windows of fewer rows are summed from decoded values, because the work per group would outweigh the gain.
 const LONG_ROWS: usize = 96;
 
 #[derive(Debug, Clone, Copy)]
@@ -71,18 +71,18 @@ impl<'a> Delta<'a> {
     ) -> Result<()> {
         let first_group = rows.start / GROUP_ROWS;
         let start = first_group * GROUP_ROWS;
-        let piece = &mut out[start..rows.end];
-        unpack(cpu, self.packed, self.width, start, piece);
+        let slice = &mut out[start..rows.end];
+        unpack(cpu, self.packed, self.width, start, slice);
         if !self.patches.is_empty() {
-            self.patches.add_to(cpu, start..rows.end, start, piece)?;
+            self.patches.add_to(cpu, start..rows.end, start, slice)?;
         }
-        for (group, values) in (first_group..).zip(piece.chunks_mut(GROUP_ROWS)) {
+        for (group, values) in (first_group..).zip(slice.chunks_mut(GROUP_ROWS)) {
             running_sum(cpu, values, T::truncate(self.base(group)), T::truncate(self.step));
         }
         Ok(())
     }
 
-    /// Adds the sum of rows of the block to each window's, without decoding them; false if that is not possible.
+    /// Adds the rows to each window's sum without decoding them; returns false if that is not possible.
     /// The vector begins with the block's row `first`, windows are clipped to its `rows`, and `largest` is its largest
     /// offset.
     pub(super) fn sum_windows(
@@ -184,7 +184,7 @@ pub(super) fn header_bytes(step: i64, line: BaseLine, groups: usize) -> usize {
     5 + numbers + packed_bytes(groups, line.width)
 }
 
-/// Appends deltas whose differences from `step` were cut. `bases` fit the line's width.
+/// Appends deltas; `patched` holds the differences from `step`. `bases` fit the line's width.
 pub(super) fn push_delta(
     step: i64,
     line: BaseLine,

@@ -30,7 +30,7 @@ const TINY: usize = 8;
 /// Entropy coding has a header of some 16 bytes and more, so small vectors cannot win.
 const ENTROPY_BYTES_WORTH: usize = 48;
 
-/// What the directory needs of an encoded vector.
+/// What the directory keeps of an encoded vector.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Encoded {
     /// The encoding, and whether a divisor precedes it.
@@ -58,9 +58,11 @@ fn weight(candidate: &Candidate, preference: Preference) -> usize {
     }
 }
 
-/// As [`encode_vector`], and reads it back: what does not come back bit by bit is written again as plain as can be.
+/// Calls [`encode_vector`] and decodes the result. A vector that does not decode to the same values is written again as
+/// a plain frame.
 ///
-/// Acknowledged values are about to exist nowhere else, and the choices above are many. It costs a tenth.
+/// Soon these bytes are the only copy of acknowledged values, and the encoder has many branches. The check costs a
+/// tenth of encoding.
 pub(super) fn encode_verified(
     cpu: Level,
     values: &[i64],
@@ -126,7 +128,7 @@ pub(crate) fn encode_vector(
     Encoded { tag: encoding as u8 | TAG_DIVISOR, profile }
 }
 
-/// What all `values` less `min` are multiples of. Mostly 1, which a few values show.
+/// The greatest common divisor of all `values` minus `min`. It is mostly 1, which a few values show.
 fn common_divisor(values: &[i64], min: i64) -> u64 {
     let offset = |value: i64| value.wrapping_sub(min) as u64;
     let spread = values.iter().step_by(values.len().div_ceil(16));
@@ -179,7 +181,7 @@ fn encode_offsets(
     if preference == Preference::Size && out.len() - start > ENTROPY_BYTES_WORTH {
         scratch.trial.clear();
         offsets(values, profile, &mut scratch.packed);
-        // Reading takes several times as long: not for a percent or two.
+        // Reading takes several times as long, which a percent or two is not worth.
         let most_bytes = (out.len() - start) * 97 / 100;
         let mut trial = std::mem::take(&mut scratch.trial);
         if push_entropy(cpu, scratch, most_bytes, &mut trial) {
@@ -232,7 +234,7 @@ fn choose(
     candidate
 }
 
-/// What the column's last vectors came to, if that still suits.
+/// The encoding of the column's last vectors, if it still suits.
 fn from_history(
     cpu: Level,
     values: &[i64],
@@ -286,7 +288,7 @@ fn delta_from_history(
     let plan = plans.min_by_key(|plan| plan.cost);
     let (line, groups) = base_line(values, profile);
     let bytes = plan.map(|plan| (plan, header_bytes(plan.low, line, groups) + plan.cost));
-    // Beside a frame of all values, which takes no looking for.
+    // Compared with a frame of all values, which needs no search.
     let framed = 100 * (3 + packed_bytes(rows, storable_width(bit_width(profile.range()))));
     let candidate = Candidate::Delta { plan: plan.unwrap_or_default(), line };
     match bytes.filter(|(_, bytes)| bytes * weight(&candidate, preference) < framed) {
@@ -312,7 +314,7 @@ fn gather_differences(cpu: Level, values: &[i64], scratch: &mut IntegerScratch) 
     let rows = values.len();
     scratch.differences.resize(rows, 0);
     differences(cpu, values, &mut scratch.differences[1..]);
-    // What leads to a group's first row is not packed: let it look like its neighbour.
+    // The difference before a group's first row is not packed. A copy of its neighbour keeps statistics clean.
     for start in (0..rows).step_by(GROUP_ROWS) {
         scratch.differences[start] = scratch.differences[(start + 1).min(rows - 1)];
     }
@@ -336,7 +338,7 @@ impl Best {
     }
 }
 
-/// Offers what rests on differences: deltas, and a sloped frame where the differences suggest a line.
+/// Offers the encodings that use differences: deltas, and a sloped frame where the differences suggest a line.
 fn offer_differences(
     cpu: Level,
     values: &[i64],
@@ -361,7 +363,7 @@ fn offer_differences(
         let slopes =
             [median, (i128::from(values[rows - 1]) - i128::from(values[0])) as i64 / (rows - 1) as i64];
         let slopes = if repeated > scratch.sample.len() / 2 { &slopes[..1] } else { &slopes[..] };
-        // A level line is the plain frame: written as such, its plan would be taken for one of plain values.
+        // A line of slope 0 is the plain frame, which was offered before.
         for slope in slopes.iter().filter(|slope| **slope != 0) {
             offer_line(cpu, values, *slope, scratch, best);
         }
@@ -380,7 +382,7 @@ fn offer_line(cpu: Level, values: &[i64], slope: i64, scratch: &mut IntegerScrat
     best.offer(Candidate::Frame { slope, first, plan: planned }, bytes);
 }
 
-/// The line that stores a vector's group bases in the fewest bits: level, or from the first to the last base.
+/// The line that stores a vector's group bases in the fewest bits: of slope 0, or from the first to the last base.
 fn base_line(values: &[i64], profile: &Profile) -> (BaseLine, usize) {
     let groups = values.len().div_ceil(GROUP_ROWS);
     let bases = || values.iter().step_by(GROUP_ROWS).map(|value| value.wrapping_sub(profile.min));
@@ -390,7 +392,7 @@ fn base_line(values: &[i64], profile: &Profile) -> (BaseLine, usize) {
     for slope in [0, rise as i64] {
         let rests = || bases().zip(0..).map(|(base, group)| base.wrapping_sub(slope.wrapping_mul(group)));
         let low = rests().min().expect("a vector has a group");
-        // Level bases are never below the minimum: leaving the anchor there may save its bytes.
+        // With slope 0 no base is below the minimum: an anchor of 0 may save its bytes.
         let anchor = if slope == 0 && low as u64 <= profile.range() / 8 { 0 } else { low };
         let widest =
             rests().map(|rest| rest.wrapping_sub(anchor) as u64).max().expect("a vector has a group");
@@ -404,7 +406,7 @@ fn base_line(values: &[i64], profile: &Profile) -> (BaseLine, usize) {
     (best.expect("two lines were tried").1, groups)
 }
 
-/// Collects the distinct offsets, sorted, if so few that a dictionary may win; answers its bytes.
+/// Collects the distinct offsets, sorted, if so few that a dictionary may win; returns its bytes.
 fn gather_distinct(
     values: &[i64],
     profile: &Profile,
@@ -496,8 +498,8 @@ fn write(
             // A group's first row has no difference; as the plan's lowest value it is packed as 0.
             differences.iter_mut().step_by(GROUP_ROWS).for_each(|difference| *difference = plan.low);
             let base = |(value, group): (&i64, i64)| {
-                let level = line.anchor.wrapping_add(line.slope.wrapping_mul(group));
-                value.wrapping_sub(profile.min).wrapping_sub(level) as u64
+                let on_line = line.anchor.wrapping_add(line.slope.wrapping_mul(group));
+                value.wrapping_sub(profile.min).wrapping_sub(on_line) as u64
             };
             let bases: Vec<u64> = values.iter().step_by(GROUP_ROWS).zip(0..).map(base).collect();
             let patched = scratch.patched.split(cpu, differences, plan);

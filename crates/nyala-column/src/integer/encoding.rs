@@ -19,7 +19,7 @@ pub enum Encoding {
     Runs = 3,
     /// Distinct values and packed codes.
     Dictionary = 4,
-    /// Numbers, or their differences, in as few bits as they are surprising. (5 was another form of it, never released.)
+    /// Numbers, or their differences, with entropy coding. (5 was another form of it, never released.)
     Entropy = 6,
 }
 

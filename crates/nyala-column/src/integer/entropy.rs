@@ -1,9 +1,9 @@
-//! Entropy coding, where size is preferred over speed: small numbers in as few bits as they are surprising.
+//! Entropy coding, where size is preferred over speed: frequent numbers take few bits.
 //!
 //! What is coded are the offsets, or the differences of neighbours around their median, folded so that small ones
 //! of both signs are small. A number below 16 is a symbol of its own; a larger one is of a class, whose symbol
-//! says where its highest bit is and the two below it, and leaves the rest to plain bits. So any numbers are coded,
-//! and mostly the plain bits of large ones are as good as random. Symbols are coded by [`ans`](crate::kernels::ans).
+//! says where its highest bit is and the two below it; the rest are plain bits. So all numbers can be coded. The plain
+//! bits of large numbers are mostly as good as random. Symbols are coded by [`ans`](crate::kernels::ans).
 //!
 //! Reading begins at the vector's first row whatever the range, at about a fifth of the other encodings' speed.
 //!
@@ -78,7 +78,7 @@ impl<'a> Entropy<'a> {
             end = decode_symbols(cpu, &table, self.stream, at, coded, symbols);
             extend_signs(cpu, symbols, &mut out[uncoded..uncoded + wanted]);
         } else {
-            // Where the plain bits begin, only the last symbol shows.
+            // The plain bits begin after the last symbol, so all symbols must be decoded.
             let table = decode_table(cpu, &frequencies, self.first_symbol..=last_symbol, |symbol| symbol);
             let symbols = &mut symbols[..coded];
             let at = decode_symbols(cpu, &table, self.stream, at, coded, symbols);
@@ -107,7 +107,7 @@ dispatched! {
     fn extend_signs<T: Narrow>(symbols: &[u8], out: &mut [T]) = extend_signs_body;
 
     /// Numbers of symbols, with the plain bits from `at` on, which all symbols pass and `out` keeps the first of;
-    /// answers where they end.
+    /// returns where they end.
     fn complete<T: Narrow>(symbols: &[u8], stream: &[u8], at: usize, signed: bool, out: &mut [T]) -> usize
         = complete_body;
 }
@@ -156,7 +156,7 @@ fn symbol_of(number: u64) -> (u8, u32) {
 }
 
 /// Frequencies, each in as many bits as what is left needs, until nothing is left. After one that is 0, two bits
-/// say how many more are; 3: three, and two bits again. Answers the last symbol, too, and the bit that follows.
+/// say how many more are; 3: three, and two bits again. Returns the last symbol, too, and the bit that follows.
 fn read_frequencies(stream: &[u8], first: u8) -> Result<(Frequencies, u8, usize)> {
     let mut frequencies = [0; 256];
     let (mut symbol, mut left, mut at) = (usize::from(first), STATES as u64, 0);
@@ -232,7 +232,7 @@ impl BitWriter<'_> {
     }
 }
 
-/// Numbers about to be coded, and what that is thought to take.
+/// Frequencies of the numbers to be coded, and about how many bits they take.
 struct Estimate {
     frequencies: Frequencies,
     symbols: Range<u8>,
@@ -240,7 +240,7 @@ struct Estimate {
 }
 
 fn estimate(numbers: &[u64]) -> Estimate {
-    // Equal neighbours are counted in turn, as each count waits for the one before to be stored.
+    // Four tables take turns, because a count would wait until the previous one is stored if neighbours are equal.
     let mut counted = [[0_u32; 256]; 4];
     let mut plain_bits = 0;
     for numbers in numbers.chunks(counted.len()) {
@@ -254,7 +254,7 @@ fn estimate(numbers: &[u64]) -> Estimate {
     let frequencies = frequencies_of(&counts);
     let share = |(count, frequency): (&u32, &u16)| match count {
         0 => 0.0,
-        // With a guess of what a frequency takes.
+        // 6 bits are a guess of what a frequency takes.
         _ => f64::from(*count) * (8.0 - f64::from(*frequency).log2()) + 6.0,
     };
     let bits = plain_bits as f64 + counts.iter().zip(&frequencies).map(share).sum::<f64>();

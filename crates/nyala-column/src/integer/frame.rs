@@ -2,7 +2,7 @@
 //!
 //! One encoding for what are often three: frame of reference (slope 0), linear (width 0, no residual at all)
 //! with exceptions (patches), and a regular clock with jitter (slope and narrow residuals). Anchor and slope are
-//! relative to the vector's minimum and wrap, so a falling line or an outlier below the frame is nothing special.
+//! relative to the vector's minimum and wrap, so a falling line or an outlier below the frame needs no special case.
 //!
 //! Bytes: `width`, `slope bytes | anchor bytes << 4`, `patch count`, slope, anchor, packed residuals, patches.
 
@@ -48,11 +48,11 @@ impl<'a> Frame<'a> {
         out: &mut Offsets<T>,
     ) -> Result<()> {
         let start = rows.start & !63;
-        let piece = &mut out[start..rows.end];
-        unpack(cpu, self.packed, self.width, start, piece);
+        let slice = &mut out[start..rows.end];
+        unpack(cpu, self.packed, self.width, start, slice);
         if self.slope != 0 || self.anchor != 0 {
             let first = self.anchor.wrapping_add(self.slope.wrapping_mul(start as u64));
-            add_line(cpu, piece, T::truncate(first), T::truncate(self.slope));
+            add_line(cpu, slice, T::truncate(first), T::truncate(self.slope));
         }
         if self.patches.is_empty() {
             return Ok(());
@@ -77,7 +77,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Appends a frame of residuals that were cut.
+/// Appends a frame.
 pub(super) fn push_frame((slope, anchor): (i64, i64), patched: &PatchedResiduals<'_>, out: &mut Vec<u8>) {
     let (slope_width, anchor_width) = (signed_width(slope), signed_width(anchor));
     let widths = (slope_width | anchor_width << 4) as u8;

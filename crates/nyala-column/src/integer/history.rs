@@ -1,25 +1,25 @@
-//! What the last vectors of a column came to, tried first on the next one.
+//! How the last vectors of a column were encoded. The encoder tries this first on the next one.
 //!
-//! Choosing takes longer than writing, and neighbours in a column are mostly alike. A habit is kept for some
-//! vectors, as long as it costs about what it did when it was chosen and nothing simpler has become smaller;
-//! then everything is looked at again. The rests of runs, which are short, neither make a habit nor end it. Whatever a habit says, what is written is right: it only names a plan,
-//! which is counted out on all values like any other.
+//! Choosing an encoding takes longer than writing it, and neighbouring vectors are mostly alike. A choice is kept for
+//! some vectors, as long as its cost stays about the same and nothing simpler has become smaller. Then all encodings
+//! are compared again. Short vectors neither make nor end a choice. A wrong choice costs bytes, never values: it only
+//! names a plan, which is counted on all values like any other.
 
 use super::encoding::Encoding;
 
-/// Vectors encoded by habit before all encodings are looked at again.
+/// Vectors encoded by the same choice before all encodings are compared again.
 const KEPT_FOR: u8 = 24;
-/// Shorter vectors are always looked at: their headers weigh more than their values.
+/// For shorter vectors all encodings are compared, because their headers weigh more than their values.
 const ROWS_WORTH: usize = 192;
 /// Deltas save most of a short vector's bytes, too.
 const DELTA_ROWS_WORTH: usize = 64;
-/// Growth over the cost when chosen that ends a habit: a sixteenth.
+/// A choice ends when its cost has grown by more than this part of what it was: a sixteenth.
 const DRIFT: usize = 16;
 
 /// What the header of a short vector may add.
 const HEADER_BYTES: usize = 24;
 
-/// The way of a column, for its encoder.
+/// The choice that is kept for a column.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct IntegerHistory {
     encoding: Option<Encoding>,
@@ -32,14 +32,14 @@ pub struct IntegerHistory {
 }
 
 impl IntegerHistory {
-    /// Notes what a vector that was looked at in full came to. What a short one did says nothing of long ones.
+    /// Keeps the encoding that was chosen among all. A short vector says nothing about long ones.
     pub(super) fn begin(&mut self, encoding: Encoding, (width, low): (u32, i64), bytes: usize, rows: usize) {
         if rows >= ROWS_WORTH {
             *self = Self { encoding: Some(encoding), width, low, bytes: bytes * 256 / rows, left: KEPT_FOR };
         }
     }
 
-    /// Whether the next vector may follow, and how.
+    /// The encoding to try on the next vector, if one is kept.
     pub(super) fn take(&mut self, rows: usize) -> Option<Encoding> {
         if rows >= ROWS_WORTH {
             self.left = self.left.checked_sub(1)?;
@@ -54,12 +54,12 @@ impl IntegerHistory {
         (self.width, self.low)
     }
 
-    /// Whether so many bytes are about what was chosen.
+    /// Whether the cost is still about what it was when the encoding was chosen.
     pub(super) fn fits(&self, bytes: usize, rows: usize) -> bool {
         bytes <= (self.bytes + self.bytes / DRIFT) * rows / 256 + HEADER_BYTES
     }
 
-    /// Ends it, unless it is a short vector that it does not suit: the next vector is looked at in full.
+    /// Forgets the choice, so that all encodings are compared on the next vector. A short vector does not end it.
     pub(super) fn end(&mut self, rows: usize) {
         if rows >= ROWS_WORTH {
             *self = Self::default();
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_vectors_follow_a_habit_and_leave_it_alone() {
+    fn short_vectors_use_a_choice_and_do_not_end_it() {
         let mut history = IntegerHistory::default();
         assert_eq!(history.take(1024), None);
         history.begin(Encoding::Delta, (3, -4), 400, 1024);

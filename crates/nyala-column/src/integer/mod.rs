@@ -2,7 +2,7 @@
 //!
 //! [`IntegerEncoder`] cuts values into vectors and writes each in its own encoding; [`IntegerBlock`] reads any
 //! rows back. Aggregates take whole vectors from the directory and decode the rest into the narrowest type that
-//! holds the vector's range (next stop: [`vector`], then one file per encoding).
+//! holds the vector's range. Read on in [`vector`], then in the file of each encoding.
 
 mod block;
 mod delta;
@@ -32,7 +32,7 @@ use crate::directory::{BlockScratch, Entry, Kind, push_block, vector_ranges};
 use crate::kernels::profile::Profile;
 use crate::preference::Preference;
 
-/// What encoding values found out about them.
+/// Statistics of the values of a block, which the encoder found out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IntegerSummary {
     /// The smallest value; the largest integer if there is none.

@@ -1,4 +1,4 @@
-//! An integer vector inside another block: what a float's decimals or a string's codes and lengths are.
+//! A nested vector: integers inside another vector, such as the integers of decimal floats.
 //!
 //! Bytes: encoding tag, `minimum bytes | range bytes << 4`, minimum, range, then the vector to the end.
 
@@ -15,7 +15,7 @@ use crate::little_endian::{Reader, push, signed_width, unsigned_width};
 use crate::narrow::{FrameOfReference, Offsets, narrowed, with_narrow};
 use crate::preference::Preference;
 
-/// A parsed inner vector.
+/// A parsed nested vector.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NestedVector<'a> {
     pub(crate) reference: FrameOfReference,
@@ -30,13 +30,13 @@ impl<'a> NestedVector<'a> {
         let (tag, widths) = (reader.u8()?, reader.u8()?);
         let min = reader.signed((widths & 0xf) as usize)?;
         let range = reader.unsigned((widths >> 4) as usize)?;
-        ensure(min.checked_add_unsigned(range).is_some(), "inner maximum beyond the integers")?;
+        ensure(min.checked_add_unsigned(range).is_some(), "nested maximum beyond the integers")?;
         let vector = Vector::parse(tag, rows, reader.rest())?;
         let reference = FrameOfReference { min, divisor: vector.divisor };
         Ok(Self { reference, largest: range / vector.divisor, vector })
     }
 
-    /// Decodes `rows` to their places in `out`.
+    /// Decodes `rows` to the same rows of `out`.
     pub(crate) fn decode(
         &self,
         cpu: Level,
@@ -56,7 +56,7 @@ impl<'a> NestedVector<'a> {
     }
 }
 
-/// Appends `values` (1..=1024) as an inner vector.
+/// Appends `values` (1..=1024) as a nested vector.
 pub(crate) fn push_nested_vector(
     cpu: Level,
     values: &[i64],

@@ -13,7 +13,7 @@ use crate::narrow::Narrow;
 
 /// The count is one byte in the headers.
 pub(super) const PATCH_LIMIT: usize = 255;
-/// From so many on, patches are unpacked at once.
+/// From this number on, patches are unpacked at once.
 const BULK: usize = 12;
 
 #[derive(Debug, Clone, Copy)]
@@ -80,7 +80,7 @@ impl<'a> Patches<'a> {
         self.for_each_unpacked(cpu, rows, add)
     }
 
-    /// As `for_each`, but unpacked at once: cheaper from some patches on.
+    /// As `for_each`, but unpacks all patches at once, which is cheaper when there are many.
     fn for_each_unpacked(
         &self,
         cpu: Level,

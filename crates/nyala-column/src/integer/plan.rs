@@ -9,7 +9,7 @@ use crate::kernels::sort::sort_small;
 use crate::little_endian::bit_width;
 use crate::preference::Preference;
 
-/// Values looked at to guess how all are spread.
+/// Values in a sample.
 const SAMPLE: usize = 64;
 
 /// A width and the window of values it covers; the rest becomes patches.
@@ -17,11 +17,11 @@ const SAMPLE: usize = 64;
 pub(super) struct Plan {
     pub(super) width: u32,
     pub(super) low: i64,
-    /// Bytes of packed residuals and patches, headers apart, and what reading the patches is worth in bytes.
+    /// Bytes of packed residuals and patches without headers, plus the penalty for reading patches.
     pub(super) cost: usize,
 }
 
-/// What reading one patch is worth, in bits: a patch costs about as much time as unpacking tens of values.
+/// The penalty for a patch, in bits: reading one takes about as long as unpacking tens of values.
 pub(super) fn patch_penalty_bits(preference: Preference) -> usize {
     match preference {
         Preference::Speed => 40,
@@ -41,7 +41,7 @@ pub(super) fn take_sample(cpu: Level, values: &[i64], sample: &mut Vec<i64>) {
     if values.len() <= SAMPLE {
         sample.extend_from_slice(values);
     } else {
-        // The fraction of a stride that is not whole keeps the sample from beating with a period of the data.
+        // The stride varies, so that the sample does not follow a period of the data.
         sample.extend((0..SAMPLE).map(|index| values[(index * values.len() + index % 7) / SAMPLE]));
     }
     sort_small(cpu, sample);
@@ -64,7 +64,7 @@ pub(super) fn plan(
         packed_bytes(rows, width) + patches_bytes(outside, rows, patch_bound(range)) + penalty
     };
     let Some(guess) = guess_width(rows, full, sample, cost) else { return best };
-    // The sample may be off by a little: the guess and its neighbours are counted on all values.
+    // The sample may be slightly wrong, so the guess and its neighbours are counted on all values.
     let mut windows = Windows::new(sample);
     let widths = guess.saturating_sub(1)..(guess + 2).min(full);
     let mut densest = [(0, 0); 3];
@@ -88,7 +88,7 @@ pub(super) fn plan(
     best
 }
 
-/// A given width and window, counted out on `values`; `None` if too many would be patches.
+/// The plan of a given width and window, counted on `values`; `None` if too many would be patches.
 pub(super) fn counted(
     cpu: Level,
     values: &[i64],
@@ -103,7 +103,7 @@ pub(super) fn counted(
     (outside <= PATCH_LIMIT).then_some(Plan { width, low, cost })
 }
 
-/// What a folded patch may reach, at most.
+/// The largest possible folded patch.
 fn patch_bound(range: u64) -> u64 {
     range.saturating_mul(2)
 }
@@ -156,7 +156,7 @@ impl<'a> Windows<'a> {
     }
 }
 
-/// Values cut by a plan into residuals to pack, and patches.
+/// Values split by a plan into residuals to pack, and patches.
 pub(super) struct PatchedResiduals<'a> {
     width: u32,
     residuals: Residuals<'a>,
@@ -164,7 +164,7 @@ pub(super) struct PatchedResiduals<'a> {
     amounts: &'a [u64],
 }
 
-/// Bytes are packed faster; most plans are narrow.
+/// Most plans are narrow, and bytes are packed faster.
 enum Residuals<'a> {
     Bytes(&'a [u8]),
     Words(&'a [u64]),
@@ -195,7 +195,7 @@ impl PatchedResiduals<'_> {
     }
 }
 
-/// Residuals of one width and what does not fit it.
+/// Buffers for residuals of one width and for the values that do not fit it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PatchedScratch {
     bytes: Vec<u8>,
@@ -205,7 +205,7 @@ pub(super) struct PatchedScratch {
 }
 
 impl PatchedScratch {
-    /// Cuts `values` by a plan.
+    /// Splits `values` by a plan.
     pub(super) fn split(&mut self, cpu: Level, values: &[i64], plan: Plan) -> PatchedResiduals<'_> {
         let Self { bytes, words, positions, amounts } = self;
         positions.clear();

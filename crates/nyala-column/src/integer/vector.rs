@@ -1,8 +1,8 @@
 //! One integer vector: its encoding's bytes, read back as offsets from the vector's minimum.
 //!
 //! Offsets are counted in the vector's divisor (a clock of milliseconds stored in nanoseconds has one of a
-//! million), which precedes the encoding's bytes where it is not 1. Every encoding decodes any range of rows into a caller's buffer of the narrowest fitting type (see
-//! [`Narrow`]) and finds single values. Parsing a vector checks its header; what only the data can show
+//! million), which precedes the encoding's bytes where it is not 1. Every encoding decodes any range of rows into a
+//! caller's buffer of the narrowest fitting type (see [`Narrow`]) and finds single values. Parsing a vector checks its header; what only the data can show
 //! (codes beyond a dictionary, positions that do not rise) is checked while decoding.
 
 use std::ops::Range;
@@ -60,7 +60,7 @@ impl<'a> Vector<'a> {
         Ok(Self { divisor, form })
     }
 
-    /// Decodes the offsets of `rows` to their places in `out`; other places may be overwritten too.
+    /// Decodes the offsets of `rows` to the same rows of `out`; other rows may be overwritten too.
     pub(crate) fn decode<T: Narrow>(
         &self,
         cpu: Level,

@@ -1,4 +1,4 @@
-//! Asymmetric numeral systems by table (tANS): symbols to little more than their entropy, and back in a look-up each.
+//! Tabled asymmetric numeral systems (tANS): codes symbols in little more than their entropy, decodes each by one look-up.
 //!
 //! A state is one of 256; it stands for a symbol, and names the next state but for some bits, which come from the
 //! stream. Symbols go to [`LANES`] states in turn, so that a look-up need not wait for the one before it. The
@@ -26,7 +26,7 @@ pub(crate) type Frequencies = [u16; 256];
 pub(crate) struct DecodeTable {
     symbols: [u8; STATES],
     nexts: [u8; STATES],
-    /// How many: at most 8.
+    /// How many bits come from the stream: at most 8.
     bits: [u8; STATES],
 }
 
@@ -51,7 +51,7 @@ fn symbols_of_states(frequencies: &Frequencies, first: u8) -> [u8; STATES] {
 #[cfg(target_arch = "x86_64")]
 const FEW_SYMBOLS: usize = 32;
 
-/// The table to decode by, with `rename(symbol)` in the place of each symbol. The others do not occur.
+/// The table to decode by, with `rename(symbol)` instead of each symbol. The others do not occur.
 #[allow(unsafe_code, reason = "calls of the per-instruction-set copies, see SAFETY")]
 #[inline]
 pub(crate) fn decode_table(
@@ -84,7 +84,7 @@ fn table_by_states(frequencies: &Frequencies, first: u8) -> DecodeTable {
     table
 }
 
-/// Decodes `out.len()` symbols of `count` from bit `at` of the stream, where the lanes' first states are; answers
+/// Decodes `out.len()` symbols of `count` from bit `at` of the stream, where the lanes' first states are; returns
 /// the bit that follows. Past the end of the stream are zeros, for the caller to judge.
 #[allow(unsafe_code, reason = "calls of the per-instruction-set copies, see SAFETY")]
 pub(crate) fn decode_symbols(
@@ -161,15 +161,15 @@ mod x86 {
 
     use super::{DecodeTable, Frequencies, LANES, Lanes, STATE_BITS, STATES, STRIDE, load_word};
 
-    /// The how manieth each state is when they are visited by strides.
-    const PLACES: [u8; STATES] = {
-        let mut places = [0; STATES];
-        let mut place = 0;
-        while place < STATES {
-            places[(place * STRIDE as usize) % STATES] = place as u8;
-            place += 1;
+    /// Position of each state when states are visited by strides.
+    const POSITIONS: [u8; STATES] = {
+        let mut indexes = [0; STATES];
+        let mut index = 0;
+        while index < STATES {
+            indexes[(index * STRIDE as usize) % STATES] = index as u8;
+            index += 1;
         }
-        places
+        indexes
     };
 
     const IOTA: [u8; 64] = {
@@ -182,7 +182,7 @@ mod x86 {
         iota
     };
 
-    /// The table, all states of a symbol at once: counting them one by one waits for each count to be stored.
+    /// The table, for all states of a symbol at once. Counting them one by one would wait for each count to be stored.
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
     #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vbmi2")]
     pub(super) fn table_avx512(frequencies: &Frequencies, symbols: RangeInclusive<u8>) -> DecodeTable {
@@ -192,13 +192,13 @@ mod x86 {
         for symbol in symbols.clone() {
             let frequency = usize::from(frequencies[symbol as usize]);
             for at in (start..start + frequency).step_by(PIECE) {
-                // What is too much is written over by the next.
+                // The next symbol overwrites what is too much.
                 runs[at..at + PIECE].fill(symbol);
             }
             start += frequency;
         }
         let runs = load(runs.first_chunk().expect("longer than the states"));
-        let owners = load(&PLACES).map(|places| permute(&runs, places));
+        let owners = load(&POSITIONS).map(|indexes| permute(&runs, indexes));
         let zero = _mm512_setzero_si512();
         let (mut numbers, mut bits) = ([zero; 4], [zero; 4]);
         // SAFETY: 64 bytes.
@@ -268,16 +268,16 @@ mod x86 {
         let mut states = u64::from_le_bytes(lanes.states);
         let mut at = lanes.at;
         for round in rounds {
-            let places = _mm512_castsi128_si512(_mm_cvtsi64_si128(states as i64));
-            *round = look_up(&symbols, places).to_le_bytes();
-            let mask = look_up(&masks, places);
+            let indexes = _mm512_castsi128_si512(_mm_cvtsi64_si128(states as i64));
+            *round = look_up(&symbols, indexes).to_le_bytes();
+            let mask = look_up(&masks, indexes);
             let taken = mask.count_ones() as usize;
             let mut word = load_word(stream, at / 8) >> (at % 8);
             if taken > 57 {
                 word |= load_word(stream, at / 8 + 7) >> (at % 8) << 56;
             }
             // The bits that come are 0 in what they are put into.
-            states = look_up(&nexts, places) | _pdep_u64(word, mask);
+            states = look_up(&nexts, indexes) | _pdep_u64(word, mask);
             at += taken;
         }
         *lanes = Lanes { states: states.to_le_bytes(), at };
@@ -290,20 +290,20 @@ mod x86 {
         [0, 64, 128, 192].map(|start| unsafe { _mm512_loadu_si512(bytes[start..start + 64].as_ptr().cast()) })
     }
 
-    /// The bytes at all places.
+    /// The bytes at all indexes.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
     #[inline]
-    fn permute(bytes: &[__m512i; 4], places: __m512i) -> __m512i {
-        let low = _mm512_permutex2var_epi8(bytes[0], places, bytes[1]);
-        let high = _mm512_permutex2var_epi8(bytes[2], places, bytes[3]);
-        _mm512_mask_blend_epi8(_mm512_movepi8_mask(places), low, high)
+    fn permute(bytes: &[__m512i; 4], indexes: __m512i) -> __m512i {
+        let low = _mm512_permutex2var_epi8(bytes[0], indexes, bytes[1]);
+        let high = _mm512_permutex2var_epi8(bytes[2], indexes, bytes[3]);
+        _mm512_mask_blend_epi8(_mm512_movepi8_mask(indexes), low, high)
     }
 
-    /// The bytes at the first eight places.
+    /// The bytes at the first eight indexes.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
     #[inline]
-    fn look_up(bytes: &[__m512i; 4], places: __m512i) -> u64 {
-        _mm_cvtsi128_si64(_mm512_castsi512_si128(permute(bytes, places))) as u64
+    fn look_up(bytes: &[__m512i; 4], indexes: __m512i) -> u64 {
+        _mm_cvtsi128_si64(_mm512_castsi512_si128(permute(bytes, indexes))) as u64
     }
 }
 
@@ -330,11 +330,11 @@ pub(crate) fn encode_symbols(frequencies: &Frequencies, first: u8, symbols: &[u8
     }
     assert_eq!(sum as usize, STATES, "frequencies are of all states");
     let mut states_of = [0_u8; STATES];
-    let mut places = starts;
+    let mut indexes = starts;
     for (state, symbol) in (0..=u8::MAX).zip(symbols_of_states(frequencies, first)) {
-        let place = &mut places[symbol as usize];
-        states_of[*place as usize] = state;
-        *place += 1;
+        let index = &mut indexes[symbol as usize];
+        states_of[*index as usize] = state;
+        *index += 1;
     }
     let mut coded = Coded { states: [0; LANES], bits: vec![(0, 0); symbols.len()] };
     for (index, symbol) in symbols.iter().enumerate().rev() {
@@ -396,7 +396,7 @@ mod tests {
         bits.chunks(8).map(|byte| byte.iter().rev().fold(0, |byte, bit| byte << 1 | bit)).collect()
     }
 
-    /// The twin: one state after the other, by the definition.
+    /// The naive decoder: one state after the other, by the definition.
     fn naive(frequencies: &Frequencies, stream: &[u8], count: usize) -> Vec<u8> {
         let mut at = 0;
         let mut take = |count: u32| {
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn they_take_little_more_than_their_entropy() {
+    fn symbols_take_little_more_than_their_entropy() {
         let symbols: Vec<u8> = (0..1024_u32)
             .map(|index| (index.wrapping_mul(0x9e37_79b9) >> 16).leading_zeros() as u8 - 16)
             .collect();
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn any_table_and_bits_are_survived() {
+    fn any_table_and_any_bits_decode_without_panic() {
         let mut frequencies = [0; 256];
         frequencies[3] = 1;
         let mut out = [0; 1024];

@@ -1,7 +1,7 @@
 //! Sums of values that are stored as differences, without the values.
 //!
-//! In a sum over some rows each difference counts as often as rows follow it: a product per difference, none of
-//! which waits for the one before as running sums do.
+//! In a sum over rows, each difference counts as often as rows follow it. So the sum is made of one product per
+//! difference, and no product waits for another, as in running sums.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ pub(crate) const GROUP_ROWS: usize = 128;
 /// The widest differences: twice the product of two such numbers fits 16 bits.
 pub(crate) const WIDTH_MAX: u32 = 7;
 
-/// Differences in groups, each of which has a base.
+/// Packed differences in groups. Each group has a base.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DeltaGroups<'a> {
     pub(crate) packed: &'a [u8],
@@ -36,7 +36,7 @@ impl DeltaGroups<'_> {
     }
 }
 
-/// Whether [`sum_deltas`] is cheaper than decoding.
+/// Whether [`sum_deltas`] is faster than decoding.
 #[inline]
 pub(crate) fn is_faster(cpu: Level) -> bool {
     match cpu.feature() {

@@ -35,7 +35,7 @@ dispatched! {
     /// Whether some value is NaN, and whether all are.
     pub(crate) fn some_and_all_nan(values: &[f64]) -> (bool, bool) = some_and_all_nan_body;
 
-    /// The integers that `values` come from under `scale`; answers how many do not come back bit by bit.
+    /// The integers that `values` come from under `scale`; returns how many do not come back bit by bit.
     pub(crate) fn scale_down(values: &[f64], powers: (f64, f64), scale: Scale, out: &mut [i64]) -> usize
         = scale_down_body;
 }
@@ -97,7 +97,7 @@ fn to_float(integer: i64) -> f64 {
 #[inline(always)]
 fn scale_up_body<T: Narrow>(offsets: &[T], reference: FrameOfReference, scale: Scale, out: &mut [f64]) {
     if reference.divisor == 1 {
-        // So that the multiplication by the divisor is gone from the loop.
+        // A constant divisor of 1 removes the multiplication from the loop.
         return scale_up_by(offsets, FrameOfReference { divisor: 1, ..reference }, scale, out);
     }
     scale_up_by(offsets, reference, scale, out);

@@ -10,7 +10,7 @@ dispatched! {
     /// Appends the value of each offset.
     pub(crate) fn append_values<T: Narrow>(offsets: &[T], reference: FrameOfReference, out: &mut Vec<i64>) = append_values_body;
 
-    /// Whether the offsets stand for these values.
+    /// Whether the offsets decode to these values.
     pub(crate) fn decodes_to<T: Narrow>(offsets: &[T], reference: FrameOfReference, values: &[i64]) -> bool = decodes_to_body;
 
     /// Writes the value of each offset.
@@ -33,7 +33,7 @@ fn add_line_body<T: Narrow>(values: &mut [T], first: T, step: T) {
 
 #[inline(always)]
 fn append_values_body<T: Narrow>(offsets: &[T], reference: FrameOfReference, out: &mut Vec<i64>) {
-    // Apart, because vector multiplications of 64 bits are slow or missing.
+    // A case of its own, because vector multiplications of 64 bits are slow or missing.
     if reference.divisor == 1 {
         out.extend(offsets.iter().map(|offset| reference.min.wrapping_add_unsigned(offset.widen())));
     } else {

@@ -4,7 +4,7 @@ use crate::cpu::dispatched;
 use crate::narrow::Narrow;
 
 dispatched! {
-    /// Writes each code's entry; answers the highest code, for the caller to judge.
+    /// Writes each code's entry; returns the highest code, for the caller to check.
     pub(crate) fn look_up<T: Narrow>(entries: &[T; 256], codes: &[u8], out: &mut [T]) -> u8 = look_up_body;
 }
 

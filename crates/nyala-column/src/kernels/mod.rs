@@ -1,6 +1,6 @@
 //! Free functions on slices, compiled per instruction set (see [`Level`](crate::Level)).
 //!
-//! Public are those on plain decoded slices; the others serve the blocks.
+//! Few are public; the others serve the blocks.
 
 pub(crate) mod ans;
 pub(crate) mod compare;

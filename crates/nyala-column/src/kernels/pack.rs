@@ -376,7 +376,7 @@ mod tests {
         (values, packed)
     }
 
-    /// The twin: bit by bit.
+    /// Naive: bit by bit.
     fn naive(packed: &[u8], width: u32, index: usize) -> u64 {
         (0..width as usize).fold(0, |value, bit| {
             let at = index * width as usize + bit;

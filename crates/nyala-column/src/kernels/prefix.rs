@@ -28,7 +28,7 @@ fn running_sum_portable<T: Narrow>(values: &mut [T], base: T, step: T) {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[allow(unsafe_code, reason = "intrinsics on whole 32-byte pieces of a slice, see SAFETY")]
+#[allow(unsafe_code, reason = "intrinsics on whole 32-byte chunks of a slice, see SAFETY")]
 mod x86 {
     use std::arch::x86_64::*;
 
@@ -43,7 +43,7 @@ mod x86 {
         // What must precede the first element so that it becomes `base`.
         let negated = T::truncate(step.wrapping_add(first).widen().wrapping_neg());
         let before = base.wrapping_add(negated);
-        let (pieces, tail_start) = (values.len() / per_step, values.len() / per_step * per_step);
+        let (chunks, tail_start) = (values.len() / per_step, values.len() / per_step * per_step);
         let steps = splat(step);
         let mut carry = splat(before);
         // Within each half: the bytes of its last element, repeated.
@@ -53,9 +53,9 @@ mod x86 {
             32 => _mm256_set1_epi32(0x0f0e_0d0c),
             _ => _mm256_set1_epi64x(0x0f0e_0d0c_0b0a_0908),
         };
-        for piece in values[..tail_start].chunks_exact_mut(per_step) {
-            // SAFETY: `piece` is 32 bytes.
-            let input = unsafe { _mm256_loadu_si256(piece.as_ptr().cast()) };
+        for chunk in values[..tail_start].chunks_exact_mut(per_step) {
+            // SAFETY: `chunk` is 32 bytes.
+            let input = unsafe { _mm256_loadu_si256(chunk.as_ptr().cast()) };
             let mut sums = add::<T>(input, steps);
             if T::BITS <= 8 {
                 sums = add::<T>(sums, _mm256_slli_si256::<1>(sums));
@@ -73,10 +73,10 @@ mod x86 {
             let total = _mm256_shuffle_epi8(_mm256_permute4x64_epi64::<0xff>(sums), last);
             let output = add::<T>(sums, carry);
             carry = add::<T>(carry, total);
-            // SAFETY: `piece` is 32 bytes.
-            unsafe { _mm256_storeu_si256(piece.as_mut_ptr().cast(), output) };
+            // SAFETY: `chunk` is 32 bytes.
+            unsafe { _mm256_storeu_si256(chunk.as_mut_ptr().cast(), output) };
         }
-        let previous = if pieces == 0 { before } else { values[tail_start - 1] };
+        let previous = if chunks == 0 { before } else { values[tail_start - 1] };
         let mut last = previous;
         for value in &mut values[tail_start..] {
             last = last.wrapping_add(value.wrapping_add(step));

@@ -1,8 +1,8 @@
-//! What the integer encoder must know of a vector before it chooses.
+//! Statistics of a vector, which the integer encoder chooses by.
 
 use crate::cpu::dispatched;
 
-/// Extremes, sum and neighbourly behaviour of a vector.
+/// Smallest and largest value, sum, and differences of neighbours of a vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Profile {
     pub(crate) min: i64,
@@ -36,7 +36,7 @@ dispatched! {
     /// `values[i] - first - step · i`, wrapping.
     pub(crate) fn residuals(values: &[i64], first: i64, step: i64, out: &mut [i64]) = residuals_body;
 
-    /// `(values[i] - min) ÷ divisor`, which leave no remainder.
+    /// `(values[i] - min) ÷ divisor`, where no division leaves a remainder.
     pub(crate) fn divide_exactly(values: &[i64], min: i64, divisor: u64, out: &mut [i64])
         = divide_exactly_body;
 

@@ -1,13 +1,13 @@
-//! Cutting values into residuals that fit a width and the few that do not.
+//! Splits values into residuals that fit a width, and patches for the few that do not.
 
 use crate::cpu::dispatched;
 use crate::little_endian::fold_sign;
 use crate::narrow::Narrow;
 
-/// Values looked at together: those that do not fit are few.
+/// Values that are tested together, because those that do not fit are few.
 const CHUNK_ROWS: usize = 8;
 
-/// Where what was cut goes: a residual per value, 0 where it does not fit, and each that does not with its row.
+/// Where the results go: a residual per value (0 if it does not fit), and row and amount of each that does not fit.
 pub(crate) struct SplitInto<'a, T> {
     pub(crate) residuals: &'a mut [T],
     pub(crate) positions: &'a mut Vec<u16>,
@@ -16,7 +16,7 @@ pub(crate) struct SplitInto<'a, T> {
 }
 
 dispatched! {
-    /// Cuts `values` less `low`, of which up to `span`, a power of two less one that fits `T`, are residuals.
+    /// Splits `values` minus `low`. Up to `span`, which is a power of two minus 1 and fits `T`, they are residuals.
     pub(crate) fn split_residuals<T: Narrow>(values: &[i64], low: i64, span: u64, into: SplitInto<'_, T>) = split_residuals_body;
 }
 
@@ -58,7 +58,7 @@ mod tests {
     use crate::cpu::Level;
 
     #[test]
-    fn every_instruction_set_cuts_alike() {
+    fn every_instruction_set_splits_alike() {
         for rows in [1, 7, 8, 9, 100, 1024] {
             let values: Vec<i64> = (0..rows)
                 .map(|row| {

@@ -1,10 +1,10 @@
-//! Sorting a handful of values without branches, which are never predicted.
+//! Sorts a few values without branches, which the processor could not predict.
 
 use crate::cpu::{Level, dispatched};
 
-/// Values sorted by rank: each against every other, all others at once.
+/// At most this many values are sorted by rank: each is compared with every other.
 const RANKED: usize = 64;
-/// Values ranked at once: they fill a register.
+/// Values ranked at once; they fill a register.
 const TOGETHER: usize = 32;
 /// Bits of a key that tell equal values apart.
 const INDEX_BITS: u32 = RANKED.trailing_zeros();

@@ -1,7 +1,7 @@
 //! Sums and extremes of windows over decoded values.
 //!
 //! A *window* is the rows from one bound to the next. Callers pass rising bounds in rows of a block, the rows
-//! that `values` holds, and results to add to: a window that spans vectors or blocks is completed piece by piece.
+//! that `values` holds, and results to add to: a window that spans vectors or blocks is completed by several calls.
 
 use std::ops::Range;
 
@@ -148,8 +148,8 @@ fn min_max_body<T: Narrow>(values: &[T]) -> (T, T) {
     values.iter().fold((T::MAX, T::default()), |(min, max), value| (min.min(*value), max.max(*value)))
 }
 
-/// Bytes and halfwords by hand: windows are often shorter than a register, where what the compiler makes of
-/// the plain loops is mostly loop ends. Loads are masked instead.
+/// Bytes and halfwords by hand. Windows are often shorter than a register, and there the compiler's loops are mostly
+/// loop ends. These use masked loads instead.
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code, reason = "masked loads inside a slice, see SAFETY")]
 mod x86 {
@@ -185,10 +185,10 @@ mod x86 {
         }
         let zero = _mm512_setzero_si512();
         let (mut low, mut high) = (zero, zero);
-        for piece in values.chunks(512 / T::BITS as usize) {
-            let mask = u64::MAX >> (64 - size_of_val(piece) as u32);
-            // SAFETY: the mask keeps the load inside `piece` (1..=64 bytes).
-            let loaded = unsafe { _mm512_maskz_loadu_epi8(mask, piece.as_ptr().cast()) };
+        for chunk in values.chunks(512 / T::BITS as usize) {
+            let mask = u64::MAX >> (64 - size_of_val(chunk) as u32);
+            // SAFETY: the mask keeps the load inside `chunk` (1..=64 bytes).
+            let loaded = unsafe { _mm512_maskz_loadu_epi8(mask, chunk.as_ptr().cast()) };
             if T::BITS == 8 {
                 low = _mm512_add_epi64(low, _mm512_sad_epu8(loaded, zero));
             } else {
@@ -233,11 +233,11 @@ mod x86 {
         }
         let mut min = _mm512_set1_epi8(-1);
         let mut max = _mm512_setzero_si512();
-        for piece in values.chunks(512 / T::BITS as usize) {
-            let mask = u64::MAX >> (64 - size_of_val(piece) as u32);
-            // SAFETY: the mask keeps the loads inside `piece` (1..=64 bytes).
+        for chunk in values.chunks(512 / T::BITS as usize) {
+            let mask = u64::MAX >> (64 - size_of_val(chunk) as u32);
+            // SAFETY: the mask keeps the loads inside `chunk` (1..=64 bytes).
             let (for_min, for_max) = unsafe {
-                let pointer = piece.as_ptr().cast();
+                let pointer = chunk.as_ptr().cast();
                 (
                     _mm512_mask_loadu_epi8(_mm512_set1_epi8(-1), mask, pointer),
                     _mm512_maskz_loadu_epi8(mask, pointer),
@@ -303,7 +303,7 @@ mod tests {
             let mut extremes = [(i64::MAX, i64::MIN); 8];
             min_max_windows(cpu, &values, 100..1000, &bounds, reference, &mut extremes);
             for (index, pair) in bounds.windows(2).enumerate() {
-                // The twin: row by row.
+                // Naive: row by row.
                 let rows = (pair[0]..pair[1]).filter(|row| (100..1000).contains(row));
                 let window: Vec<i64> = rows
                     .map(|row| values[row as usize - 100].widen() as i64)
