@@ -1,5 +1,5 @@
-//! What blocks of integers and blocks of floats share: a directory of vectors, and walks over the vectors that some
-//! rows touch. How one vector is read is the business of [`Number`].
+//! The common part of integer blocks and float blocks: a directory of vectors, and walks over the vectors that some
+//! rows touch. [`Number`] says how one vector is read.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -21,7 +21,7 @@ pub struct NumberBlock<'a, T> {
     numbers: PhantomData<T>,
 }
 
-/// What parsing a block found out, without the bytes. Whoever keeps it beside them need not parse them again.
+/// The result of parsing a block, without its bytes. A caller that keeps it beside the bytes need not parse them again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockLayout<T>(Layout, PhantomData<T>);
 
@@ -30,13 +30,13 @@ pub trait Number: Word {
     /// The kind of its blocks.
     const KIND: Kind;
 
-    /// Refuses a vector's tag that says of no encoding.
+    /// Fails if no encoding has this tag.
     fn check_tag(tag: u8) -> Result<()>;
 
     /// Appends the values of a part of a vector.
     fn append(block: &NumberBlock<'_, Self>, part: Part, out: &mut Vec<Self>) -> Result<()>;
 
-    /// Appends the values of some rising rows of the block, all of which are in the part.
+    /// Appends the values of some rows of the block. They rise, and all of them are in the part.
     fn append_rows(
         block: &NumberBlock<'_, Self>,
         part: Part,
@@ -74,7 +74,7 @@ impl<'a, T: Number> NumberBlock<'a, T> {
         Ok(Self { directory, cpu: Level::best(), numbers: PhantomData })
     }
 
-    /// What parsing found out, to be kept beside the bytes.
+    /// The result of parsing, to be kept beside the bytes.
     pub fn layout(&self) -> BlockLayout<T> {
         BlockLayout(self.directory.layout(), PhantomData)
     }

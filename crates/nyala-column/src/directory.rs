@@ -1,8 +1,8 @@
 //! Header and per-vector directory, shared by integer and float blocks.
 //!
 //! The directory says for each vector how it is encoded, where its bytes end, how many rows it has, its minimum,
-//! its range and (integers) its exact sum, so that a reader touches only the vectors it needs and answers what
-//! covers a whole vector from here. Columns are stored apart, each in the bytes that its largest entry needs.
+//! its range and (integers) its exact sum. So a reader touches only the vectors that it needs, and a question about a
+//! whole vector is answered from here. Columns are stored apart, each in the bytes that its largest entry needs.
 //! Layout to the byte: `docs/format/column.md`.
 //!
 //! Invariant after [`Directory::parse`]: every offset is inside the block, row ends rise to the count, and
@@ -24,7 +24,7 @@ pub const BLOCK_VALUES: usize = 8192;
 const SUM_BYTES: usize = 10;
 const SHAPE_IRREGULAR: u8 = 1;
 
-/// What kind of values a block holds (the second byte of every block).
+/// The kind of values that a block holds (the second byte of every block).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -146,7 +146,7 @@ pub(crate) fn push_block(out: &mut Vec<u8>, kind: Kind, count: usize, entries: &
     out.extend_from_slice(payload);
 }
 
-/// What parsing a directory found out, without the block's bytes. Whoever keeps it beside them need not parse again.
+/// The result of parsing a directory, without the block's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layout {
     count: u32,

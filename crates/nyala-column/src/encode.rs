@@ -13,11 +13,11 @@ use crate::preference::Preference;
 pub struct Scratch {
     integers: IntegerEncoder,
     floats: FloatScratch,
-    /// What the strings of the last block were coded by.
+    /// The symbol table of the last block of strings.
     symbols: Option<Arc<TrainedSymbols>>,
 }
 
-/// What the last blocks of a column were encoded as. The encoder tries it first on the next block.
+/// How the last blocks of a column were encoded. The encoder tries it first on the next block.
 #[derive(Debug, Clone, Default)]
 pub struct Habit {
     integers: IntegerHistory,

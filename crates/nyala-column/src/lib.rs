@@ -11,7 +11,8 @@
 //! - [`encode_states`] / [`StatesBlock`]: validity, that is which rows of a column have a value, NULL, or nothing.
 //!
 //! `docs/format/column.md` describes every byte. The caller keeps checksums. Bytes that pass them and still
-//! contradict themselves give a [`CorruptBlock`], never a panic, an unbounded allocation or a read out of bounds. This crate imports nothing of ours.
+//! contradict themselves give a [`CorruptBlock`], never a panic, an unbounded allocation or a read out of bounds. This
+//! crate uses no other crate of the workspace.
 //!
 //! Unsafe code is confined to functions that carry `#[allow(unsafe_code)]` with a reason: per-instruction-set dispatch
 //! ([`Level`]), and intrinsics in `kernels`, each compared with a naive implementation in its tests.

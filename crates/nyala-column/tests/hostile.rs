@@ -1,4 +1,4 @@
-//! Bytes that are no block, or no longer one: an error or a wrong answer, never a panic or much memory.
+//! Bytes that are not a block give an error or wrong values, never a panic or a large allocation.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -74,7 +74,7 @@ impl<'a> BytesBlock<'a> {
         self.count == 0
     }
 
-    /// Between which strings the values lie; nothing of no values.
+    /// Bounds of the values; `None` if there are no values.
     pub fn bounds(&self) -> Option<BytesBounds<'a>> {
         (self.count > 0).then_some(self.bounds)
     }

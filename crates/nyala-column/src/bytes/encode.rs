@@ -68,7 +68,7 @@ impl BytesEncoder<'_> {
     fn push_heap_block(&mut self, values: &[&[u8]], total: usize, out: &mut Vec<u8>) {
         let form_at = self.push_heap_start(values, out);
         if total >= TINY_BYTES {
-            // Symbols hardly ever make a quarter of strings, and take long to find: no need to where less is enough.
+            // Symbols hardly ever compress to a quarter and take long to train, so strong compression is tried first.
             if self.preference == Preference::Balanced
                 && let Some(chunks) = compression(values, total, 1, total * 6 / 40)
             {

@@ -15,7 +15,7 @@ pub type FloatBlock<'a> = NumberBlock<'a, f64>;
 /// The layout of a block of floats.
 pub type FloatLayout = BlockLayout<f64>;
 
-/// What the directory says of one vector.
+/// What the directory says about one vector.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FloatVectorSummary {
     /// Rows of the block that it holds.

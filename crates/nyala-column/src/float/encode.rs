@@ -12,7 +12,7 @@ use crate::integer::{IntegerScratch, push_nested_vector};
 use crate::kernels::float::{count_changes, same_bits, scale_down, scale_down_one, to_ordered};
 use crate::preference::Preference;
 
-/// Values looked at to find a power of ten or a split.
+/// Values in the sample that shows a power of ten or a split.
 const SAMPLE: usize = 64;
 /// Digits after the point beyond which floats are not decimals.
 const DIGITS_LIMIT: u8 = 17;

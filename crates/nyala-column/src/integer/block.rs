@@ -18,7 +18,7 @@ pub type IntegerBlock<'a> = NumberBlock<'a, i64>;
 /// The layout of a block of integers.
 pub type IntegerLayout = BlockLayout<i64>;
 
-/// What the directory says of one vector.
+/// What the directory says about one vector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VectorSummary {
     /// Rows of the block that it holds.

@@ -129,7 +129,7 @@ impl<'a> Delta<'a> {
         Ok(true)
     }
 
-    /// What patches add to the sum of rows: each counts for its row and those after it in its group.
+    /// The sum that patches add to rows: a patch counts for its row and for those after it in its group.
     fn sum_patches(&self, rows: Range<usize>) -> Result<u64> {
         let mut sum = 0_u64;
         self.patches.for_each(rows.start / GROUP_ROWS * GROUP_ROWS..rows.end, |row, amount| {

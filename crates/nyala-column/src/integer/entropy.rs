@@ -1,7 +1,7 @@
 //! Entropy coding, where size is preferred over speed: frequent numbers take few bits.
 //!
-//! What is coded are the offsets, or the differences of neighbours around their median, folded so that small ones
-//! of both signs are small. A number below 16 is a symbol of its own; a larger one is of a class, whose symbol
+//! It codes the offsets, or the differences of neighbours minus their median, folded so that small differences of
+//! both signs are small numbers. A number below 16 is a symbol of its own; a larger one is of a class, whose symbol
 //! says where its highest bit is and the two below it; the rest are plain bits. So all numbers can be coded. The plain
 //! bits of large numbers are mostly as good as random. Symbols are coded by [`ans`](crate::kernels::ans).
 //!
@@ -264,7 +264,7 @@ fn estimate(numbers: &[u64]) -> Estimate {
     Estimate { frequencies, symbols: first..last, bits }
 }
 
-/// Appends offsets, of which `scratch.packed` holds at least two, unless that takes more than `most_bytes`.
+/// Appends the offsets in `scratch.packed`, at least two, unless that takes more than `most_bytes`.
 pub(super) fn push_entropy(
     cpu: Level,
     scratch: &mut IntegerScratch,

@@ -16,7 +16,7 @@ const DELTA_ROWS_WORTH: usize = 64;
 /// A choice ends when its cost has grown by more than this part of what it was: a sixteenth.
 const DRIFT: usize = 16;
 
-/// What the header of a short vector may add.
+/// Bytes that the header of a short vector may add.
 const HEADER_BYTES: usize = 24;
 
 /// The choice that is kept for a column.

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::narrow::{Narrow, Offsets, with_narrow};
 
 impl IntegerBlock<'_> {
-    /// In a block whose `rows` do not fall: the first of them that is not below `value`, or `rows.end`.
+    /// The first of `rows` whose value is not below `value`, or `rows.end`. The values of `rows` do not fall.
     pub fn lower_bound(&self, rows: Range<u32>, value: i64) -> Result<u32> {
         self.directory.check_rows(&rows);
         let mut left = rows.clone();
@@ -19,7 +19,7 @@ impl IntegerBlock<'_> {
             if found < end || end == rows.end {
                 return Ok(found);
             }
-            // The vector reaches the value only beside these rows.
+            // Only other rows of the vector reach the value.
             left.start = end;
         }
         Ok(rows.end)
@@ -44,10 +44,10 @@ impl IntegerBlock<'_> {
         })
     }
 
-    /// In a block whose `rows`, of which there are some, do not fall: their first and last value.
+    /// First and last value of `rows`, which are not empty and whose values do not fall.
     pub fn ends(&self, rows: Range<u32>) -> Result<(i64, i64)> {
         self.directory.check_rows(&rows);
-        // The directory knows the ends of a vector that has no other rows, which need not be in this order.
+        // If all rows of a vector are wanted, its minimum and maximum are their ends. Other rows could be in any order.
         let (first, last) = (self.directory.vector_of(rows.start), self.directory.vector_of(rows.end - 1));
         let inside = |vector| {
             let vector = self.directory.rows(vector);
@@ -58,9 +58,9 @@ impl IntegerBlock<'_> {
         Ok((first_value, last_value))
     }
 
-    /// In a block whose `rows` do not fall: the lower bound of each of the rising `edges`, appended to `out`.
+    /// Appends the lower bound of each of the rising `edges`. The values of `rows` do not fall.
     ///
-    /// What turns the edges of time windows into row bounds: arithmetic on a regular clock, else one merge.
+    /// This turns the edges of time windows into row bounds: by arithmetic on a regular clock, else by one merge.
     pub fn lower_bounds(&self, rows: Range<u32>, edges: &[i64], out: &mut Vec<u32>) -> Result<()> {
         self.directory.check_rows(&rows);
         debug_assert!(edges.is_sorted(), "edges must not fall");
@@ -73,7 +73,7 @@ impl IntegerBlock<'_> {
             let (min, max) = (self.directory.min(vector), self.directory.max(vector));
             let start = part.block_rows().start;
             from = part.block_rows().end;
-            // Edges at or below the minimum lie before the vector: no need to look into it for them.
+            // Edges at or below the minimum lie before the vector, which need not be read for them.
             while edges.next_if(|edge| *edge <= min).is_some() {
                 out.push(start);
             }
@@ -88,8 +88,8 @@ impl IntegerBlock<'_> {
         Ok(())
     }
 
-    /// The first vector that `rows` touch whose largest value is not below `value`: none before it holds the border.
-    /// Rows of a vector that are not among `rows` may be in any order and may be what reaches the value.
+    /// The first vector that `rows` touch whose largest value is not below `value`. The lower bound is not before it.
+    /// Rows of a vector that are not among `rows` may be in any order, and one of them may be the largest.
     fn first_reaching(&self, rows: Range<u32>, value: i64) -> Option<u32> {
         if rows.is_empty() {
             return None;

@@ -3,7 +3,8 @@
 //! A state is one of 256; it stands for a symbol, and names the next state but for some bits, which come from the
 //! stream. Symbols go to [`LANES`] states in turn, so that a look-up need not wait for the one before it. The
 //! table is small because it is built anew for each vector of 1024 values, and its 256 parts are fine enough for
-//! the frequencies of so few. Any bits keep a state among the 256: corrupt ones yield wrong symbols, nothing worse.
+//! the frequencies of so few. Whatever the bits, a state stays among the 256, so corrupt
+//! bits give wrong symbols and nothing worse.
 
 use std::ops::RangeInclusive;
 
@@ -13,9 +14,9 @@ use crate::cpu::{Feature, Level, dispatched};
 /// States, and the sum of all frequencies.
 pub(crate) const STATES: usize = 256;
 const STATE_BITS: u32 = STATES.ilog2();
-/// States in turn. Fewer leave the processor waiting, each takes a byte to begin with.
+/// States that take turns. With fewer the processor waits; each takes a byte at the start.
 pub(crate) const LANES: usize = 8;
-/// From one state of a symbol to its next: odd, so that all states are visited, and far from even shares of them.
+/// Step from one state of a symbol to its next. It is odd, so that all states are visited, and spreads them evenly.
 const STRIDE: u8 = 163;
 
 /// How many of the states are each symbol's: together all of them.
@@ -313,14 +314,14 @@ pub(crate) fn read(stream: &[u8], at: usize, count: u32) -> u64 {
     (load_word(stream, at / 8) >> (at % 8)) & !(u64::MAX << count)
 }
 
-/// What is to be written for some symbols: the lanes' first states, and the bits of each symbol, with their number.
+/// Coded symbols: the lanes' first states, and for each symbol its bits and their number.
 #[derive(Debug)]
 pub(crate) struct Coded {
     pub(crate) states: [u8; LANES],
     pub(crate) bits: Vec<(u8, u8)>,
 }
 
-/// Encodes symbols, each of which has a frequency; from the last to the first, because states are found backwards.
+/// Encodes symbols from the last to the first, because a state follows from the next one. Each symbol has a frequency.
 pub(crate) fn encode_symbols(frequencies: &Frequencies, first: u8, symbols: &[u8]) -> Coded {
     let mut starts = [0_u16; 256];
     let mut sum = 0;
@@ -355,9 +356,9 @@ pub(crate) fn encode_symbols(frequencies: &Frequencies, first: u8, symbols: &[u8
     coded
 }
 
-/// Shares of all states about as `counts` are of their sum, none of a symbol that occurs being 0.
+/// Divides the states among symbols in proportion to `counts`. A symbol that occurs gets at least one state.
 ///
-/// There must be some, of at most 256 kinds.
+/// Some count must not be 0.
 pub(crate) fn frequencies_of(counts: &[u32; 256]) -> Frequencies {
     let total: u64 = counts.iter().map(|count| u64::from(*count)).sum();
     assert!(total > 0, "symbols have frequencies");
@@ -367,7 +368,7 @@ pub(crate) fn frequencies_of(counts: &[u32; 256]) -> Frequencies {
     };
     let mut frequencies: Frequencies = counts.map(share);
     let mut sum: usize = frequencies.iter().map(|frequency| usize::from(*frequency)).sum();
-    // Rounding is made up where it costs least: what a symbol's bits grow by is about its count over its share.
+    // Rounding is corrected where it costs least: a symbol's bits grow by about its count over its share.
     let cost = |symbol: usize, share: u16| u64::from(counts[symbol]) * 65_536 / u64::from(share);
     while sum > STATES {
         let giving = (0..256).filter(|symbol| frequencies[*symbol] > 1);

@@ -20,7 +20,7 @@ pub(crate) struct DeltaGroups<'a> {
     pub(crate) width: u32,
     /// The value of each group's first row, whose own difference counts for nothing.
     pub(crate) bases: &'a [u64],
-    /// What is added to each difference.
+    /// Added to each difference.
     pub(crate) step: u64,
 }
 
@@ -145,7 +145,7 @@ mod tests {
     fn every_instruction_set_agrees_with_row_by_row() {
         for width in 0..=WIDTH_MAX {
             for count in [1_u32, 2, 63, 64, 65, 128, 129, 700, 1024] {
-                // The widest differences too, of which the most have to fit.
+                // Also with the widest differences everywhere, whose sums are the largest.
                 for noise in [0x9e37_79b9_7f4a_7c15_u64, 0] {
                     let mask = (1_u64 << width) - 1;
                     let difference = |row: u64| (row + 1).wrapping_mul(noise) >> 40;

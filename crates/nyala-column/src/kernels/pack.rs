@@ -1,7 +1,7 @@
 //! Bit-packing: value `i` occupies bits `i * width .. (i + 1) * width` of a little-endian bit stream.
 //!
-//! A plain dense stream, without lanes or padding: any length costs `ceil(count * width / 8)` bytes, one value
-//! is found by arithmetic, and a range is unpacked from any multiple of 64 on. (Interleaved layouts need whole
+//! A plain dense stream, without lanes or padding: any length costs `ceil(count * width / 8)` bytes, the
+//! position of a value is computed, and a range is unpacked from any multiple of 64 on. (Interleaved layouts need whole
 //! blocks of 1024 values, which short series do not have.) With AVX-512 VBMI one byte permutation and one
 //! multi-shift yield 64 bytes of output whatever the width; with BMI2 a bit deposit yields 8.
 //!
@@ -72,7 +72,7 @@ pub(crate) fn pack<T: Narrow>(values: &[T], width: u32, out: &mut Vec<u8>) {
         if filled >= 64 {
             out.extend_from_slice(&word.to_le_bytes());
             filled -= 64;
-            // What did not fit; a shift by the whole width (filled == 0) leaves nothing.
+            // The bits that did not fit; after a shift by the whole width (filled == 0) there are none.
             word = if filled == 0 { 0 } else { value >> (width - filled) };
         }
     }

@@ -1,4 +1,4 @@
-//! Running sums: from differences back to values.
+//! Prefix sums (running sums): from differences back to values.
 
 use crate::cpu::{Feature, Level};
 use crate::narrow::Narrow;
@@ -40,7 +40,7 @@ mod x86 {
     pub(super) fn running_sum_avx2<T: Narrow>(values: &mut [T], base: T, step: T) {
         let per_step = 256 / T::BITS as usize;
         let Some(first) = values.first().copied() else { return };
-        // What must precede the first element so that it becomes `base`.
+        // The value before the first element, chosen so that the first becomes `base`.
         let negated = T::truncate(step.wrapping_add(first).widen().wrapping_neg());
         let before = base.wrapping_add(negated);
         let (chunks, tail_start) = (values.len() / per_step, values.len() / per_step * per_step);

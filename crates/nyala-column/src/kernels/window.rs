@@ -218,7 +218,7 @@ mod x86 {
         min_max_windows_with(values, rows, bounds, reference, out, |values| min_max_small(values));
     }
 
-    /// Extremes of bytes or halfwords, of which there are some.
+    /// Smallest and largest of bytes or halfwords. `values` is not empty.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,sse4.1")]
     #[inline]
     fn min_max_small<T: Narrow>(values: &[T]) -> (u64, u64) {
