@@ -1,4 +1,4 @@
-//! The unsigned types that decoded values live in.
+//! The unsigned types of decoded offsets.
 //!
 //! A vector's values are decoded as offsets from the vector's minimum, counted in the vector's divisor, in the
 //! narrowest type that holds the largest offset. Every final offset fits, so all arithmetic on the way (deltas,

@@ -170,7 +170,7 @@ impl Number for i64 {
     }
 }
 
-/// The part of a vector that a call touches, and what decoding it takes.
+/// The part of a vector that a call touches, with the vector parsed.
 #[derive(Debug)]
 pub(crate) struct ParsedPart<'a> {
     pub(crate) part: Part,
@@ -188,7 +188,7 @@ impl ParsedPart<'_> {
         Ok(&out[self.part.rows.clone()])
     }
 
-    /// Adds the sums of windows where that takes no decoding; false where it does.
+    /// Adds the sums of windows if that is possible without decoding; returns whether it was.
     fn sum_windows(&self, cpu: Level, bounds: &[u32], out: &mut [i128]) -> Result<bool> {
         let Form::Delta(delta) = &self.vector.form else { return Ok(false) };
         let rows = (self.part.all_rows.start, self.part.rows.clone());
@@ -208,7 +208,7 @@ impl ParsedPart<'_> {
         }
         let Some((anchor, step)) = self.vector.line(self.part.rows.clone()) else { return Ok(None) };
         let offset = |row: u64| anchor.wrapping_add(step.wrapping_mul(row));
-        // Always so in a valid vector; a line that leaves the range wraps when decoded, and is none.
+        // A valid vector never leaves its range. In a corrupt one the line wraps when decoded, so it is not a line.
         let inside = offset(start) <= self.largest && offset(end - 1) <= self.largest;
         let rise = u128::from(step.min(step.wrapping_neg())) * u128::from(end - 1 - start);
         let line = (self.reference.value(offset(start)), self.reference.divisor.wrapping_mul(step) as i64);

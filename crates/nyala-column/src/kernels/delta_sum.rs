@@ -18,16 +18,16 @@ pub(crate) const WIDTH_MAX: u32 = 7;
 pub(crate) struct DeltaGroups<'a> {
     pub(crate) packed: &'a [u8],
     pub(crate) width: u32,
-    /// The value of each group's first row, whose own difference counts for nothing.
+    /// The value of each group's first row. The difference of that row is ignored.
     pub(crate) bases: &'a [u64],
     /// Added to each difference.
     pub(crate) step: u64,
 }
 
 impl DeltaGroups<'_> {
-    /// The sum of some rows of a group, but for their differences.
+    /// The sum of some rows of a group as if all their differences were 0.
     #[inline(always)]
-    fn sum_without(&self, first: usize, rows: &Range<usize>) -> u64 {
+    fn sum_without_differences(&self, first: usize, rows: &Range<usize>) -> u64 {
         let count = rows.len() as u64;
         // The sum of whole numbers from the first row's to the last's.
         let steps = (rows.start + rows.end - 1) as u64 * count / 2;
@@ -68,7 +68,7 @@ fn sum_deltas_portable(cpu: Level, deltas: DeltaGroups<'_>, bounds: &[u32], out:
             let weighted = differences.iter().enumerate().skip(1);
             let climbed = weighted
                 .map(|(row, difference)| u64::from(*difference) * (rows.end - row.max(rows.start)) as u64);
-            *out = out.wrapping_add(deltas.sum_without(first, &rows)).wrapping_add(climbed.sum());
+            *out = out.wrapping_add(deltas.sum_without_differences(first, &rows)).wrapping_add(climbed.sum());
         });
     }
 }
@@ -120,7 +120,7 @@ mod x86 {
             let mut sums = _mm512_setzero_si512();
             let mut without = 0_u64;
             for_each_group(pair[0] as usize..pair[1] as usize, |first, rows| {
-                without = without.wrapping_add(deltas.sum_without(first, &rows));
+                without = without.wrapping_add(deltas.sum_without_differences(first, &rows));
                 let end = _mm512_set1_epi8(rows.end as i8);
                 let most = _mm512_set1_epi8(rows.len() as i8);
                 // How many of the rows do not come before each, times how much that one adds.
