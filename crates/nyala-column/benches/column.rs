@@ -1,6 +1,6 @@
 //! What encodings cost: values per second to write, to read, and to aggregate, on data like TSBS' and others.
 //!
-//! `cargo bench -p nyala-column`; sizes are printed first. Levels are the instruction sets of this machine.
+//! `cargo bench -p nyala-column`; sizes are printed first.
 
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
@@ -203,13 +203,13 @@ fn decode_float(bencher: Bencher, name: &str) {
     });
 }
 
-/// Sum per window: by level (0 portable …) and preference.
+/// Sum per window: by instruction set (0 portable …), preference and window size.
 #[divan::bench(args = [(0, 0, 360), (1, 0, 360), (2, 0, 360), (2, 0, 60), (2, 0, 6),
     (0, 1, 360), (1, 1, 360), (2, 1, 360), (2, 1, 60), (2, 1, 6), (0, 2, 360), (1, 2, 360), (2, 2, 360)])]
-fn sum_windows_walk(bencher: Bencher, (level, preferred, size): (usize, usize, usize)) {
-    let Some(level) = Level::available().get(level).copied() else { return };
+fn sum_windows_walk(bencher: Bencher, (cpu, preferred, size): (usize, usize, usize)) {
+    let Some(cpu) = Level::available().get(cpu).copied() else { return };
     let bytes = integers(&walk(), preference(PREFERENCES[preferred]));
-    let block = IntegerBlock::parse(&bytes).expect("our own").with_level(level);
+    let block = IntegerBlock::parse(&bytes).expect("our own").with_level(cpu);
     let bounds = bounds(size);
     let mut sums = vec![0; bounds.len() - 1];
     bencher.counter(ItemsCount::new(VALUES)).bench_local(|| {
@@ -225,18 +225,6 @@ fn min_max_windows_walk(bencher: Bencher, (preferred, size): (usize, usize)) {
     let mut extremes = vec![(0, 0); bounds.len() - 1];
     bencher.counter(ItemsCount::new(VALUES)).bench_local(|| {
         black_box(&block).min_max_windows(black_box(&bounds), &mut extremes).expect("our own");
-    });
-}
-
-#[divan::bench(args = [360, 60, 6])]
-fn sum_windows_float(bencher: Bencher, size: usize) {
-    let bytes = floats(&two_digits(), Preference::Balanced);
-    let block = FloatBlock::parse(&bytes).expect("our own");
-    let bounds = bounds(size);
-    let mut sums = vec![FloatSum::new(); bounds.len() - 1];
-    bencher.counter(ItemsCount::new(VALUES)).bench_local(|| {
-        sums.fill(FloatSum::new());
-        black_box(&block).sum_windows(black_box(&bounds), &mut sums).expect("our own");
     });
 }
 

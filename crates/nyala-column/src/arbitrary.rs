@@ -3,28 +3,30 @@
 use crate::bitmap::Bitmap;
 use crate::boolean::BooleanBlock;
 use crate::bytes::{ByteValues, BytesBlock};
+use crate::cpu::Level;
 use crate::directory::Kind;
 use crate::error::Result;
-use crate::float::{FloatBlock, FloatSum};
+use crate::float::FloatBlock;
 use crate::integer::IntegerBlock;
 use crate::kernels::CompareOp;
-use crate::level::Level;
-use crate::states::StatesBlock;
+use crate::validity::{CellState, StatesBlock};
 
-/// Reads `bytes` as whatever block they claim to be, in every way there is, at `level`.
+/// Reads `bytes` as whatever block they claim to be, in every way there is, with the instructions of `cpu`.
 ///
-/// Must end in `Ok` or `Err` whatever the bytes: never in a panic, a read out of bounds or an unbounded
-/// allocation. Whole and partial reads of numbers that both succeed must agree, which is asserted.
-pub fn decode_arbitrary(level: Level, bytes: &[u8]) -> Result<()> {
+/// Any bytes must give `Ok` or `Err`, never a panic, a read out of bounds or an unbounded allocation. It asserts that
+/// a whole and a partial read of numbers agree when both succeed.
+pub fn decode_arbitrary(cpu: Level, bytes: &[u8]) -> Result<()> {
     match Kind::of(bytes)? {
-        Kind::Integer => integers(IntegerBlock::parse(bytes)?.with_level(level)),
-        Kind::Float => floats(FloatBlock::parse(bytes)?.with_level(level)),
+        Kind::Integer => integers(IntegerBlock::parse(bytes)?.with_level(cpu)),
+        Kind::Float => floats(FloatBlock::parse(bytes)?.with_level(cpu)),
         Kind::Boolean => {
             let block = BooleanBlock::parse(bytes)?;
             let mut all = Bitmap::new();
             block.decode_range(0..block.len(), &mut all);
-            assert_eq!(block.count_true(0..block.len()) as usize, all.count_ones());
-            (0..block.len()).for_each(|row| assert_eq!(block.value_at(row), all.get(row as usize)));
+            let mut part = Bitmap::new();
+            let middle = block.len() / 3..block.len();
+            block.decode_range(middle.clone(), &mut part);
+            (middle.zip(0..)).for_each(|(row, at)| assert_eq!(part.get(at), all.get(row as usize)));
             Ok(())
         }
         Kind::Bytes => strings(BytesBlock::parse(bytes)?),
@@ -32,7 +34,12 @@ pub fn decode_arbitrary(level: Level, bytes: &[u8]) -> Result<()> {
             let block = StatesBlock::parse(bytes)?;
             let mut all = Vec::new();
             block.decode_range(0..block.len(), &mut all);
-            (0..block.len()).for_each(|row| assert_eq!(block.state_at(row), all[row as usize]));
+            let mut part = Vec::new();
+            let middle = block.len() / 3..block.len();
+            block.decode_range(middle.clone(), &mut part);
+            assert_eq!(part, all[middle.start as usize..]);
+            let values = all.iter().filter(|state| **state == CellState::Value).count();
+            assert_eq!(block.rank(block.len()) as usize, values);
             Ok(())
         }
     }
@@ -55,20 +62,16 @@ fn integers(block: IntegerBlock<'_>) -> Result<()> {
     let mut found = Bitmap::new();
     let mut edges = Vec::new();
     let mut gathered = Vec::new();
-    let mut run_rows = 0;
-    // All are tried before the first error ends the reading.
+    // All of them run before the first error is returned.
     let results = [
         block.sum_windows(&bounds, &mut sums),
         block.min_max_windows(&bounds, &mut extremes),
         block.sum(middle.clone()).map(drop),
-        block.min_max(middle.clone()).map(drop),
-        block.as_linear(middle.clone()).map(drop),
         block.lower_bound(middle.clone(), 7).map(drop),
         block.lower_bounds(middle.clone(), &[i64::MIN, -5, 0, 7, i64::MAX], &mut edges),
         block.compare(middle.clone(), CompareOp::Less, 7, &mut found),
         block.between(middle.clone(), -3, 1 << 40, &mut found),
-        block.gather(&bounds[..windows], &mut gathered),
-        block.for_each_run(middle.clone(), |rows, _| run_rows += rows.len()),
+        block.gather(&bounds[..bounds.len() - 1], &mut gathered),
     ];
     let mut all = Vec::new();
     block.decode_range(0..count, &mut all)?;
@@ -86,20 +89,14 @@ fn integers(block: IntegerBlock<'_>) -> Result<()> {
 fn floats(block: FloatBlock<'_>) -> Result<()> {
     let count = block.len();
     let bounds = bounds(count);
-    let windows = bounds.len() - 1;
     let middle = count / 3..count - count / 5;
     let mut part = Vec::new();
     let partial = block.decode_range(middle.clone(), &mut part);
-    let mut sums = vec![FloatSum::new(); windows];
-    let mut extremes = vec![(f64::INFINITY, f64::NEG_INFINITY); windows];
     let mut found = Bitmap::new();
     let mut gathered = Vec::new();
     let results = [
-        block.sum_windows(&bounds, &mut sums),
-        block.min_max_windows(&bounds, &mut extremes),
-        block.min_max(middle.clone()).map(drop),
         block.compare(middle.clone(), CompareOp::Less, 7.0, &mut found),
-        block.gather(&bounds[..windows], &mut gathered),
+        block.gather(&bounds[..bounds.len() - 1], &mut gathered),
     ];
     let mut all = Vec::new();
     block.decode_range(0..count, &mut all)?;
@@ -120,15 +117,13 @@ fn strings(block: BytesBlock<'_>) -> Result<()> {
     let count = block.len();
     let middle = count / 3..count - count / 5;
     let mut part = ByteValues::new();
-    // Where a string begins is known from sums of lengths, so parts need not agree with a whole that was changed.
+    // Sums of lengths say where a string begins. In changed bytes a part may therefore differ from the whole.
     let partial = block.decode_range(middle.clone(), &mut part);
-    let mut found = Bitmap::new();
-    let compared = block.compare(middle.clone(), CompareOp::Less, b"host_5", &mut found);
     let mut all = ByteValues::new();
     block.decode_range(0..count, &mut all)?;
-    let mut value = Vec::new();
+    let mut value = ByteValues::new();
     for row in middle.step_by(997) {
-        block.value_at(row, &mut value)?;
+        block.decode_range(row..row + 1, &mut value)?;
     }
-    partial.and(compared)
+    partial
 }

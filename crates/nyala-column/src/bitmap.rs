@@ -1,11 +1,9 @@
 //! A bit per row: filter results, truth values, validity.
 //!
 //! Bit `i` is bit `i % 64` of word `i / 64`, which in little-endian bytes is Arrow's layout. Bits past the length
-//! are zero: that is what lets counts and comparisons work on whole words.
+//! are zero, so that counts and comparisons can work on whole words.
 
-use std::ops::Range;
-
-/// A growable row of bits.
+/// A growable list of bits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Bitmap {
     words: Vec<u64>,
@@ -60,14 +58,6 @@ impl Bitmap {
         self.words[index / 64] >> (index % 64) & 1 != 0
     }
 
-    /// Sets bit `index` to `value`.
-    #[inline]
-    pub fn set(&mut self, index: usize, value: bool) {
-        assert!(index < self.len, "bit {index} of {}", self.len);
-        let bit = 1 << (index % 64);
-        if value { self.words[index / 64] |= bit } else { self.words[index / 64] &= !bit }
-    }
-
     /// Appends one bit.
     #[inline]
     pub fn push(&mut self, value: bool) {
@@ -109,30 +99,10 @@ impl Bitmap {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Bits of `range` that are set.
-    pub fn count_ones_in(&self, range: Range<usize>) -> usize {
-        assert!(range.start <= range.end && range.end <= self.len, "bits {range:?} of {}", self.len);
-        count_ones(&self.words, range)
-    }
-
     /// Keeps the bits that are also set in `other`, which is as long.
     pub fn and(&mut self, other: &Bitmap) {
         assert_eq!(self.len, other.len);
         self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word &= other);
-    }
-
-    /// Adds the bits set in `other`, which is as long.
-    pub fn or(&mut self, other: &Bitmap) {
-        assert_eq!(self.len, other.len);
-        self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word |= other);
-    }
-
-    /// Turns every bit around.
-    pub fn invert(&mut self) {
-        self.words.iter_mut().for_each(|word| *word = !*word);
-        if !self.len.is_multiple_of(64) {
-            *self.words.last_mut().expect("a word is begun") &= u64::MAX >> (64 - self.len % 64);
-        }
     }
 
     /// The set bits, rising.
@@ -159,21 +129,6 @@ impl FromIterator<bool> for Bitmap {
     }
 }
 
-/// Set bits of `range` in `words`.
-fn count_ones(words: &[u64], range: Range<usize>) -> usize {
-    if range.is_empty() {
-        return 0;
-    }
-    let (first, last) = (range.start / 64, (range.end - 1) / 64);
-    let head = u64::MAX << (range.start % 64);
-    let tail = u64::MAX >> (63 - (range.end - 1) % 64);
-    if first == last {
-        return (words[first] & head & tail).count_ones() as usize;
-    }
-    let middle: usize = words[first + 1..last].iter().map(|word| word.count_ones() as usize).sum();
-    (words[first] & head).count_ones() as usize + middle + (words[last] & tail).count_ones() as usize
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,20 +136,12 @@ mod tests {
     #[test]
     fn bits_behave_like_a_list_of_booleans() {
         let list: Vec<bool> = (0..300).map(|index| index % 3 == 0 || index % 7 == 2).collect();
-        let mut bitmap: Bitmap = list.iter().copied().collect();
+        let bitmap: Bitmap = list.iter().copied().collect();
         assert_eq!(bitmap.len(), 300);
         assert!(list.iter().enumerate().all(|(index, bit)| bitmap.get(index) == *bit));
-        for range in [0..0, 0..300, 5..6, 60..70, 64..128, 63..65, 1..299] {
-            let expected = list[range.clone()].iter().filter(|bit| **bit).count();
-            assert_eq!(bitmap.count_ones_in(range), expected);
-        }
         let ones: Vec<usize> = (0..300).filter(|index| list[*index]).collect();
         assert_eq!(bitmap.ones().collect::<Vec<_>>(), ones);
-        bitmap.invert();
-        assert_eq!(bitmap.count_ones(), 300 - ones.len());
-        bitmap.set(299, true);
-        bitmap.set(299, false);
-        assert!(!bitmap.get(299));
+        assert_eq!(bitmap.count_ones(), ones.len());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The coding of a row of bits: uniform, bitmap, or runs, whichever is smallest.
+//! Encoded bits: uniform, bitmap, or runs, whichever is smallest.
 //!
 //! Bytes: `form` (0 all false, 1 all true, 2 bitmap, 3 runs); a bitmap is `ceil(count / 8)` bytes, first bit
 //! lowest; runs are `run count − 1` (u16), the first run's value, and packed `end − 1`, values alternating.
@@ -8,7 +8,7 @@ use std::ops::Range;
 use crate::bitmap::Bitmap;
 use crate::error::{CorruptBlock, Result, ensure};
 use crate::kernels::pack::{get, pack, packed_bytes};
-use crate::wire::{Reader, bit_width, load, push};
+use crate::little_endian::{Reader, bit_width, load, push};
 
 /// Coded bits, read in place.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +44,7 @@ impl<'a> Bits<'a> {
         Ok(bits)
     }
 
-    /// Runs are few, so their order is checked once and relied on afterwards.
+    /// Checks the order of runs once, because there are few; later reads rely on it.
     fn check_runs(&self) -> Result<()> {
         let Form::Runs { runs, .. } = self.form else { return Ok(()) };
         let mut last = 0;
@@ -61,20 +61,11 @@ impl<'a> Bits<'a> {
         get(ends, end_width(self.count), run as usize) as u32 + 1
     }
 
-    /// The value of all bits, if they are known to be alike.
+    /// The value of all bits, if the form says that they are equal.
     pub(crate) fn uniform(&self) -> Option<bool> {
         match self.form {
             Form::Uniform(value) => Some(value),
             _ => None,
-        }
-    }
-
-    pub(crate) fn get(&self, row: u32) -> bool {
-        assert!(row < self.count, "bit {row} of {}", self.count);
-        match self.form {
-            Form::Uniform(value) => value,
-            Form::Bitmap(bytes) => bytes[row as usize / 8] >> (row % 8) & 1 != 0,
-            Form::Runs { first, .. } => first ^ (self.run_of(row) % 2 == 1),
         }
     }
 
@@ -88,26 +79,26 @@ impl<'a> Bits<'a> {
         low
     }
 
-    /// Calls `piece(count, word)` with up to 64 bits at a time, in order.
+    /// Calls `visit(count, word)` with up to 64 bits at a time, in order.
     #[inline]
-    fn for_each_word(&self, rows: Range<u32>, mut piece: impl FnMut(usize, u64)) {
+    fn for_each_word(&self, rows: Range<u32>, mut visit: impl FnMut(usize, u64)) {
         let mut row = rows.start;
         match self.form {
             Form::Uniform(value) => {
                 while row < rows.end {
                     let count = (rows.end - row).min(64);
-                    piece(count as usize, if value { u64::MAX } else { 0 });
+                    visit(count as usize, if value { u64::MAX } else { 0 });
                     row += count;
                 }
             }
             Form::Bitmap(bytes) => {
                 while row < rows.end {
-                    // Up to the next byte border first, then eight bytes at a time.
+                    // First up to the next byte boundary, then eight bytes at a time.
                     let offset = row % 8;
                     let count = (rows.end - row).min(64 - offset);
                     let start = row as usize / 8;
                     let end = (row + count).div_ceil(8) as usize;
-                    piece(count as usize, load(&bytes[start..end]) >> offset);
+                    visit(count as usize, load(&bytes[start..end]) >> offset);
                     row += count;
                 }
             }
@@ -118,7 +109,7 @@ impl<'a> Bits<'a> {
                     let word = if first ^ (run % 2 == 1) { u64::MAX } else { 0 };
                     while row < end {
                         let count = (end - row).min(64);
-                        piece(count as usize, word);
+                        visit(count as usize, word);
                         row += count;
                     }
                     run += 1;

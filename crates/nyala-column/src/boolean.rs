@@ -1,4 +1,4 @@
-//! Boolean blocks: a row of bits.
+//! Boolean blocks: one bit per row.
 //!
 //! Bytes: version, kind, count (u16), bits (see [`crate::bits`]).
 
@@ -44,26 +44,8 @@ impl<'a> BooleanBlock<'a> {
         self.count == 0
     }
 
-    /// The value of one row.
-    pub fn value_at(&self, row: u32) -> bool {
-        self.bits.get(row)
-    }
-
     /// Appends the values of `rows`.
     pub fn decode_range(&self, rows: Range<u32>, out: &mut Bitmap) {
         self.bits.decode(rows, out);
-    }
-
-    /// How many of `rows` are true; with the count, all that aggregates of booleans need.
-    pub fn count_true(&self, rows: Range<u32>) -> u32 {
-        self.bits.count_ones(rows)
-    }
-
-    /// Adds how many of rows `bounds[i]..bounds[i + 1]` are true to `out[i]`.
-    pub fn count_true_windows(&self, bounds: &[u32], out: &mut [u64]) {
-        assert!(out.len() + 1 == bounds.len() || bounds.is_empty() && out.is_empty(), "a result per window");
-        for (pair, out) in bounds.windows(2).zip(out) {
-            *out += u64::from(self.count_true(pair[0]..pair[1]));
-        }
     }
 }

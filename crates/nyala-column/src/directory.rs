@@ -1,8 +1,8 @@
 //! Header and per-vector directory, shared by integer and float blocks.
 //!
 //! The directory says for each vector how it is encoded, where its bytes end, how many rows it has, its minimum,
-//! its range and (integers) its exact sum, so that a reader touches only the vectors it needs and answers what
-//! covers a whole vector from here. Columns are stored apart, each in the bytes that its largest entry needs.
+//! its range and (integers) its exact sum. So a reader touches only the vectors that it needs, and a question about a
+//! whole vector is answered from here. Columns are stored apart, each in the bytes that its largest entry needs.
 //! Layout to the byte: `docs/format/column.md`.
 //!
 //! Invariant after [`Directory::parse`]: every offset is inside the block, row ends rise to the count, and
@@ -11,7 +11,7 @@
 use std::ops::Range;
 
 use crate::error::{CorruptBlock, Result, ensure};
-use crate::wire::{self, Reader, load};
+use crate::little_endian::{self, Reader, load};
 
 /// Version that this build writes; every version ever written stays readable.
 pub(crate) const VERSION: u8 = 1;
@@ -24,7 +24,7 @@ pub const BLOCK_VALUES: usize = 8192;
 const SUM_BYTES: usize = 10;
 const SHAPE_IRREGULAR: u8 = 1;
 
-/// What kind of values a block holds (the second byte of every block).
+/// The kind of values that a block holds (the second byte of every block).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -36,13 +36,13 @@ pub enum Kind {
     Boolean = 3,
     /// Strings and binary.
     Bytes = 4,
-    /// The state of each row's cell: value, NULL or absent.
+    /// Validity: whether each row has a value, NULL or nothing.
     States = 5,
 }
 
 impl Kind {
     /// The kind that a block's first bytes declare.
-    pub fn of(block: &[u8]) -> Result<Kind> {
+    pub(crate) fn of(block: &[u8]) -> Result<Kind> {
         match block {
             [VERSION, 1, ..] => Ok(Kind::Integer),
             [VERSION, 2, ..] => Ok(Kind::Float),
@@ -69,11 +69,11 @@ pub(crate) fn parse_start<'a>(block: &'a [u8], kind: Kind) -> Result<(u32, Reade
 pub(crate) fn push_start(out: &mut Vec<u8>, kind: Kind, count: usize) {
     assert!(count <= BLOCK_VALUES, "a block holds at most {BLOCK_VALUES} values, not {count}");
     out.extend_from_slice(&[VERSION, kind as u8]);
-    wire::push(out, count as u64, 2);
+    little_endian::push(out, count as u64, 2);
 }
 
-/// The pieces that values are cut into: at every break, and every 1024 values after one.
-pub(crate) fn pieces<'a>(count: usize, breaks: &'a [u32]) -> impl Iterator<Item = Range<usize>> + 'a {
+/// The rows of each vector. A vector starts at every break, and every 1024 values after one.
+pub(crate) fn vector_ranges<'a>(count: usize, breaks: &'a [u32]) -> impl Iterator<Item = Range<usize>> + 'a {
     assert!(breaks.is_sorted_by(|left, right| left < right), "breaks must rise");
     assert!(breaks.iter().all(|position| *position > 0 && (*position as usize) < count), "breaks lie inside");
     let mut breaks = breaks.iter().map(|position| *position as usize).chain([count]);
@@ -93,7 +93,7 @@ pub(crate) fn pieces<'a>(count: usize, breaks: &'a [u32]) -> impl Iterator<Item 
     })
 }
 
-/// One vector's line in the directory.
+/// The directory's entry for one vector.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) tag: u8,
@@ -106,40 +106,47 @@ pub(crate) struct Entry {
     pub(crate) sum_offset: u128,
 }
 
+/// A block being assembled.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct BlockScratch {
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) payload: Vec<u8>,
+}
+
 /// Appends a whole block: start, directory, payload.
 pub(crate) fn push_block(out: &mut Vec<u8>, kind: Kind, count: usize, entries: &[Entry], payload: &[u8]) {
     push_start(out, kind, count);
-    wire::push(out, entries.len() as u64, 2);
+    little_endian::push(out, entries.len() as u64, 2);
     let regular = entries
         .iter()
         .enumerate()
         .all(|(index, entry)| entry.row_end as usize == ((index + 1) * VECTOR_VALUES).min(count));
     let base = entries.iter().map(|entry| entry.min).min().unwrap_or(0);
     let offset = |entry: &Entry| entry.min.wrapping_sub(base) as u64;
-    let width = |value: u64| wire::unsigned_width(value);
+    let width = |value: u64| little_endian::unsigned_width(value);
     let end_width = width(payload.len() as u64).max(1);
     let min_width = entries.iter().map(|entry| width(offset(entry))).max().unwrap_or(0);
     let range_width = entries.iter().map(|entry| width(entry.range)).max().unwrap_or(0);
     let widest_sum = entries.iter().map(|entry| entry.sum_offset).max().unwrap_or(0);
     let sum_width = (128 - widest_sum.leading_zeros() as usize).div_ceil(8);
     debug_assert!(sum_width <= SUM_BYTES && end_width <= 4);
-    let base_width = wire::signed_width(base);
+    let base_width = little_endian::signed_width(base);
     out.push(if regular { 0 } else { SHAPE_IRREGULAR } | ((end_width - 1) as u8) << 1);
     out.push(min_width as u8 | (range_width as u8) << 4);
     out.push(sum_width as u8 | (base_width as u8) << 4);
-    wire::push(out, base as u64, base_width);
+    little_endian::push(out, base as u64, base_width);
     out.extend(entries.iter().map(|entry| entry.tag));
     if !regular {
-        entries.iter().for_each(|entry| wire::push(out, u64::from(entry.row_end), 2));
+        entries.iter().for_each(|entry| little_endian::push(out, u64::from(entry.row_end), 2));
     }
-    entries.iter().for_each(|entry| wire::push(out, entry.payload_end as u64, end_width));
-    entries.iter().for_each(|entry| wire::push(out, offset(entry), min_width));
-    entries.iter().for_each(|entry| wire::push(out, entry.range, range_width));
+    entries.iter().for_each(|entry| little_endian::push(out, entry.payload_end as u64, end_width));
+    entries.iter().for_each(|entry| little_endian::push(out, offset(entry), min_width));
+    entries.iter().for_each(|entry| little_endian::push(out, entry.range, range_width));
     entries.iter().for_each(|entry| out.extend_from_slice(&entry.sum_offset.to_le_bytes()[..sum_width]));
     out.extend_from_slice(payload);
 }
 
-/// What parsing a directory found out, without the block's bytes: kept beside them, it spares parsing them again.
+/// The result of parsing a directory, without the block's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layout {
     count: u32,
@@ -216,7 +223,7 @@ impl<'a> Directory<'a> {
         Ok(directory)
     }
 
-    /// What was found out, to be kept beside the bytes.
+    /// The layout, to be kept beside the bytes.
     pub(crate) fn layout(&self) -> Layout {
         self.layout
     }
@@ -335,7 +342,7 @@ impl<'a> Directory<'a> {
     #[inline]
     fn field(&self, start: u32, width: u8, vector: u32) -> u64 {
         let at = start as usize + vector as usize * width as usize;
-        // Mostly there are eight readable bytes, and one load and a mask beat a loop over the field.
+        // Mostly eight bytes can be read. Then one load and a mask are faster than a loop over the field.
         match self.block.get(at..at + 8) {
             Some(word) if width > 0 => {
                 let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
@@ -389,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn every_cut_is_refused() {
+    fn every_truncation_is_refused() {
         let mut block = Vec::new();
         push_block(&mut block, Kind::Integer, 2001, &entries(), &[9; 7]);
         for length in 0..block.len() {
@@ -399,8 +406,8 @@ mod tests {
     }
 
     #[test]
-    fn pieces_respect_breaks() {
-        let cut = |count, breaks: &[u32]| pieces(count, breaks).collect::<Vec<_>>();
+    fn vectors_respect_breaks() {
+        let cut = |count, breaks: &[u32]| vector_ranges(count, breaks).collect::<Vec<_>>();
         assert_eq!(cut(0, &[]), []);
         assert_eq!(cut(1025, &[]), [0..1024, 1024..1025]);
         assert_eq!(cut(2000, &[10, 1034, 1500]), [0..10, 10..1034, 1034..1500, 1500..2000]);

@@ -1,6 +1,6 @@
 //! Comparing the rows of a block with a constant.
 //!
-//! Vectors that the directory decides are not decoded.
+//! A vector is decoded only if minimum and maximum in the directory do not decide the comparison.
 
 use std::ops::Range;
 
@@ -8,9 +8,9 @@ use crate::bitmap::Bitmap;
 use crate::directory::VECTOR_VALUES;
 use crate::error::Result;
 use crate::float::FloatBlock;
-use crate::integer::{IntegerBlock, Offsets};
+use crate::integer::IntegerBlock;
 use crate::kernels::compare::{CompareOp, Interval, compare_floats, in_interval};
-use crate::narrow::{Narrow, with_narrow};
+use crate::narrow::{Narrow, Offsets, with_narrow};
 
 impl IntegerBlock<'_> {
     /// Appends a bit per row of `rows`: whether its value satisfies the comparison.
@@ -35,19 +35,19 @@ impl IntegerBlock<'_> {
                 out.extend_filled(part.len(), answer);
                 continue;
             }
-            let piece = self.piece(part)?;
-            // Clipped to the vector's values, the interval's ends are offsets.
-            let low = piece.first_offset_from(interval.low.max(min));
-            let high = interval.high.min(max).wrapping_sub(min) as u64 / piece.unit.divisor;
+            let parsed = self.parse_part(part)?;
+            // The interval is clipped to the vector's values, so its ends become offsets.
+            let low = parsed.first_offset_from(interval.low.max(min));
+            let high = interval.high.min(max).wrapping_sub(min) as u64 / parsed.reference.divisor;
             if low > high {
-                out.extend_filled(piece.part.len(), interval.negated);
+                out.extend_filled(parsed.part.len(), interval.negated);
                 continue;
             }
-            with_narrow!(piece.largest, T => {
+            with_narrow!(parsed.largest, T => {
                 let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
-                let offsets = piece.decode(self.level, &mut offsets)?;
+                let offsets = parsed.decode(self.cpu, &mut offsets)?;
                 let span = T::truncate(high - low);
-                in_interval(self.level, offsets, T::truncate(low), span, interval.negated, out);
+                in_interval(self.cpu, offsets, T::truncate(low), span, interval.negated, out);
             });
         }
         Ok(())
@@ -63,7 +63,7 @@ impl FloatBlock<'_> {
                 continue;
             }
             let mut floats = [0.0; VECTOR_VALUES];
-            compare_floats(self.level, self.decode(&part, &mut floats)?, op, constant, out);
+            compare_floats(self.cpu, self.decode(&part, &mut floats)?, op, constant, out);
         }
         Ok(())
     }

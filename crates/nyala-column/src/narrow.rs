@@ -1,19 +1,24 @@
-//! The unsigned types that decoded values live in.
+//! The unsigned types of decoded offsets.
 //!
 //! A vector's values are decoded as offsets from the vector's minimum, counted in the vector's divisor, in the
-//! narrowest type that holds the largest offset. Because every offset fits, all arithmetic on the way (deltas,
-//! slopes, patches) may wrap in that type: only the final offset counts. One byte per value instead of eight is what makes the sums and
-//! comparisons that follow fast.
+//! narrowest type that holds the largest offset. Every final offset fits, so all arithmetic on the way (deltas,
+//! slopes, patches) may wrap in that type. Sums and comparisons are fast because a value mostly takes one byte
+//! instead of eight.
+
+use crate::directory::VECTOR_VALUES;
+
+/// A decoded vector: offsets by row. Only the rows that were asked for are meaningful.
+pub(crate) type Offsets<T> = [T; VECTOR_VALUES];
 
 /// How offsets become values: `min + divisor · offset`, wrapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Unit {
+pub(crate) struct FrameOfReference {
     pub(crate) min: i64,
-    /// What all values of the vector less the minimum are multiples of; not 0.
+    /// Each value minus the minimum is a multiple of it; not 0.
     pub(crate) divisor: u64,
 }
 
-impl Unit {
+impl FrameOfReference {
     #[inline(always)]
     pub(crate) fn value(self, offset: u64) -> i64 {
         self.min.wrapping_add_unsigned(self.divisor.wrapping_mul(offset))
@@ -28,7 +33,15 @@ impl Unit {
 }
 
 /// An unsigned type for offsets from a vector's minimum.
-pub(crate) trait Narrow: Copy + Ord + Default + std::fmt::Debug + Send + Sync + 'static {
+///
+/// # Safety
+/// The type is `BITS` / 8 bytes wide, with `BITS` 8, 16, 32 or 64. It has no padding, every pattern of bits is a value
+/// of it, and its order and arithmetic are those of an unsigned number of that width. Kernels rely on this when
+/// they load and store slices of it through vector registers and choose instructions by `BITS`.
+#[allow(unsafe_code, reason = "a promise about the type's layout, see Safety")]
+pub(crate) unsafe trait Narrow:
+    Copy + Ord + Default + std::fmt::Debug + Send + Sync + 'static
+{
     const BITS: u32;
     const MAX: Self;
     fn truncate(value: u64) -> Self;
@@ -39,7 +52,9 @@ pub(crate) trait Narrow: Copy + Ord + Default + std::fmt::Debug + Send + Sync + 
 
 macro_rules! narrow {
     ($($type:ty),*) => {$(
-        impl Narrow for $type {
+        // SAFETY: an unsigned integer of the language, whose width is `BITS`.
+        #[allow(unsafe_code, reason = "see SAFETY")]
+        unsafe impl Narrow for $type {
             const BITS: u32 = <$type>::BITS;
             const MAX: Self = <$type>::MAX;
             #[inline(always)]
@@ -88,9 +103,9 @@ macro_rules! with_narrow {
 }
 pub(crate) use with_narrow;
 
-/// What decoding `offset` in the narrowest type for `largest` leaves of it.
+/// `offset` truncated to the narrowest type for `largest`.
 ///
-/// Nothing is lost of a valid vector; on hostile bytes it makes reading one row agree with reading many.
+/// In a valid vector nothing is lost. In a corrupt one, reading one row gives the same value as reading many.
 #[inline]
 pub(crate) fn narrowed(largest: u64, offset: u64) -> u64 {
     with_narrow!(largest, T => T::truncate(offset).widen())

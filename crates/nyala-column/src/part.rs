@@ -1,4 +1,4 @@
-//! Walking the vectors of a block that some rows, or some windows of rows, touch.
+//! Walks over the vectors of a block that some rows, or some windows of rows, touch.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use crate::error::Result;
 
 /// The part of one vector that a call touches.
 #[derive(Debug, Clone)]
-pub(crate) struct Part {
+pub struct Part {
     pub(crate) vector: u32,
     /// Rows of the vector wanted; not empty.
     pub(crate) rows: Range<usize>,
@@ -36,7 +36,7 @@ impl<'a> Directory<'a> {
         assert!(rows.start <= rows.end && rows.end <= self.count(), "rows {rows:?} of {}", self.count());
     }
 
-    /// The part of `vector` that `rows` touch; they do touch it.
+    /// The part of `vector` that `rows` touch. They must touch it.
     pub(crate) fn part(&self, vector: u32, rows: &Range<u32>) -> Part {
         let all_rows = self.rows(vector);
         let start = rows.start.max(all_rows.start) - all_rows.start;

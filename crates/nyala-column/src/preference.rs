@@ -1,11 +1,11 @@
-//! What the encoder should lean to.
+//! Whether the encoder prefers speed or size.
 
-/// Decides between encodings that are near equals.
+/// Decides between encodings of similar cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum Preference {
-    /// Fastest to read; gives up to half of the size away.
+    /// Fastest to read; blocks may be up to twice as large.
     Speed,
-    /// Small, as long as reading stays in the billions of values per second.
+    /// Small, while reading stays in the billions of values per second.
     #[default]
     Balanced,
     /// Smallest, entropy coding and general compression included.

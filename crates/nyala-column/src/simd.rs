@@ -5,7 +5,7 @@
 //! which only [`Level::run`] hands out, where the processor has the instructions: that is the invariant behind every
 //! `SAFETY: token` note below.
 
-use crate::level::{Level, dispatched};
+use crate::cpu::{Level, dispatched};
 
 /// Work that is compiled once per instruction set. Only what is inlined is: both functions, and what they call in their
 /// loops, should be `#[inline(always)]`.
@@ -36,7 +36,7 @@ impl Level {
         match self.feature() {
             // SAFETY: level; it is only handed out where the processor has these instructions.
             #[cfg(target_arch = "x86_64")]
-            crate::level::Feature::Avx512 => unsafe { x86::run(kernel) },
+            crate::cpu::Feature::Avx512 => unsafe { x86::run(kernel) },
             _ => run_by_level(self, kernel),
         }
     }

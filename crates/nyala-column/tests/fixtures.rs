@@ -246,7 +246,8 @@ fn check(name: &str, column: &Column, bytes: &[u8]) {
             let mut decoded = ByteValues::new();
             block.decode_range(0..block.len(), &mut decoded).unwrap();
             assert!(decoded.iter().eq(values.iter().map(|value| &value[..])), "{name}");
-            assert_eq!(block.as_dictionary().is_some(), *dictionary, "{name}");
+            // The byte after the start is the form: 1, dictionary.
+            assert_eq!(bytes[4] == 1, *dictionary, "{name}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Bytes that are no block, or no longer one: an error or a wrong answer, never a panic or much memory.
+//! Bytes that are not a block give an error or wrong values, never a panic or a large allocation.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -100,9 +100,9 @@ fn samples() -> Vec<Vec<u8>> {
 }
 
 fn read(bytes: &[u8]) {
-    for level in Level::available() {
+    for cpu in Level::available() {
         // Whether it is an error does not matter here; that it ends does.
-        let _ = decode_arbitrary(level, bytes);
+        let _ = decode_arbitrary(cpu, bytes);
     }
     assert!(LARGEST.load(Ordering::Relaxed) <= ALLOWED);
 }
@@ -110,8 +110,8 @@ fn read(bytes: &[u8]) {
 #[test]
 fn valid_blocks_read_without_error() {
     for block in samples() {
-        for level in Level::available() {
-            decode_arbitrary(level, &block).unwrap();
+        for cpu in Level::available() {
+            decode_arbitrary(cpu, &block).unwrap();
         }
     }
 }

@@ -5,12 +5,10 @@ use std::ops::Range;
 use super::heap::{Heap, HeapForm, nested_integers};
 use super::values::ByteValues;
 use super::{BLOCK_BYTES, BOUND_BYTES, DICTIONARY};
-use crate::bitmap::Bitmap;
 use crate::directory::{Kind, parse_start};
 use crate::error::{CorruptBlock, Result, ensure};
 use crate::integer::IntegerBlock;
-use crate::kernels::CompareOp;
-use crate::wire::Reader;
+use crate::little_endian::Reader;
 
 /// A parsed block of byte strings: borrowed bytes, nothing decoded yet.
 ///
@@ -29,7 +27,7 @@ enum Form<'a> {
     Dictionary { codes: IntegerBlock<'a>, entries: Box<BytesBlock<'a>> },
 }
 
-/// Between which strings a block's values lie.
+/// The smallest and the largest string of a block, cut to 32 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BytesBounds<'a> {
     /// No value is below it: the smallest value, or its first 32 bytes.
@@ -38,31 +36,6 @@ pub struct BytesBounds<'a> {
     pub high: &'a [u8],
     /// Whether `high` was cut: values may go beyond it by beginning with it.
     pub high_is_prefix: bool,
-}
-
-impl BytesBounds<'_> {
-    /// Whether no value can be below `value`.
-    pub fn all_at_least(&self, value: &[u8]) -> bool {
-        self.low >= value
-    }
-
-    /// Whether no value can be above `value`.
-    pub fn all_at_most(&self, value: &[u8]) -> bool {
-        if self.high_is_prefix {
-            self.high < value && !value.starts_with(self.high)
-        } else {
-            self.high <= value
-        }
-    }
-}
-
-/// A dictionary block taken apart: each row's code, and the sorted distinct strings the codes number.
-#[derive(Debug, Clone)]
-pub struct BytesDictionary<'b, 'a> {
-    /// Codes by row.
-    pub codes: IntegerBlock<'a>,
-    /// Strings by code, rising.
-    pub entries: &'b BytesBlock<'a>,
 }
 
 impl<'a> BytesBlock<'a> {
@@ -101,17 +74,9 @@ impl<'a> BytesBlock<'a> {
         self.count == 0
     }
 
-    /// Between which strings the values lie; nothing of no values.
+    /// Bounds of the values; `None` if there are no values.
     pub fn bounds(&self) -> Option<BytesBounds<'a>> {
         (self.count > 0).then_some(self.bounds)
-    }
-
-    /// The block as codes and distinct strings, if it is stored so: for grouping and comparing by code.
-    pub fn as_dictionary(&self) -> Option<BytesDictionary<'_, 'a>> {
-        match &self.form {
-            Form::Dictionary { codes, entries } => Some(BytesDictionary { codes: *codes, entries }),
-            Form::Heap(_) => None,
-        }
     }
 
     /// Appends the values of `rows`; on an error `out` is as before.
@@ -144,47 +109,6 @@ impl<'a> BytesBlock<'a> {
         }
         Ok(())
     }
-
-    /// Appends the bytes of one value.
-    pub fn value_at(&self, row: u32, out: &mut Vec<u8>) -> Result<()> {
-        let mut values = ByteValues::new();
-        self.decode_range(row..row + 1, &mut values)?;
-        out.extend_from_slice(values.get(0));
-        Ok(())
-    }
-
-    /// Appends a bit per row of `rows`: whether its value satisfies the comparison, bytewise.
-    pub fn compare(&self, rows: Range<u32>, op: CompareOp, constant: &[u8], out: &mut Bitmap) -> Result<()> {
-        assert!(rows.start <= rows.end && rows.end <= self.count, "rows {rows:?} of {}", self.count);
-        if let Some(answer) = self.decide(op, constant) {
-            out.extend_filled(rows.len(), answer);
-            return Ok(());
-        }
-        if let Form::Dictionary { codes, entries } = &self.form {
-            return compare_codes(codes, entries, rows, op, constant, out);
-        }
-        let mut values = ByteValues::new();
-        self.decode(rows, &mut values)?;
-        values.iter().for_each(|value| out.push(holds(op, value, constant)));
-        Ok(())
-    }
-
-    /// The answer for all values, where the bounds know it.
-    fn decide(&self, op: CompareOp, constant: &[u8]) -> Option<bool> {
-        let bounds = self.bounds()?;
-        // Bounds say "at least" and "at most"; only a strict one decides an operator that excludes equality.
-        let above = bounds.low > constant;
-        let below = bounds.all_at_most(constant) && (bounds.high_is_prefix || bounds.high < constant);
-        match op {
-            CompareOp::Equal if above || below => Some(false),
-            CompareOp::NotEqual if above || below => Some(true),
-            CompareOp::Less | CompareOp::LessOrEqual if above => Some(false),
-            CompareOp::Less | CompareOp::LessOrEqual if below => Some(true),
-            CompareOp::Greater | CompareOp::GreaterOrEqual if above => Some(true),
-            CompareOp::Greater | CompareOp::GreaterOrEqual if below => Some(false),
-            _ => None,
-        }
-    }
 }
 
 fn parse_bounds<'a>(reader: &mut Reader<'a>) -> Result<BytesBounds<'a>> {
@@ -195,45 +119,4 @@ fn parse_bounds<'a>(reader: &mut Reader<'a>) -> Result<BytesBounds<'a>> {
     let (high_length, high_is_prefix) = ((high_length & 0x7f) as usize, high_length & 0x80 != 0);
     ensure(high_length <= BOUND_BYTES, "bound too long")?;
     Ok(BytesBounds { low, high: reader.take(high_length)?, high_is_prefix })
-}
-
-fn holds(op: CompareOp, value: &[u8], constant: &[u8]) -> bool {
-    match op {
-        CompareOp::Equal => value == constant,
-        CompareOp::NotEqual => value != constant,
-        CompareOp::Less => value < constant,
-        CompareOp::LessOrEqual => value <= constant,
-        CompareOp::Greater => value > constant,
-        CompareOp::GreaterOrEqual => value >= constant,
-    }
-}
-
-/// Entries rise, so a comparison of strings is one of codes.
-fn compare_codes(
-    codes: &IntegerBlock<'_>,
-    entries: &BytesBlock<'_>,
-    rows: Range<u32>,
-    op: CompareOp,
-    constant: &[u8],
-    out: &mut Bitmap,
-) -> Result<()> {
-    let mut strings = ByteValues::new();
-    entries.decode(0..entries.count, &mut strings)?;
-    let (mut low, mut high) = (0, strings.len());
-    while low < high {
-        let middle = (low + high) / 2;
-        if strings.get(middle) < constant { low = middle + 1 } else { high = middle }
-    }
-    let found = low < strings.len() && strings.get(low) == constant;
-    let code = low as i64;
-    // Codes below `code` are below the constant; `code` itself is equal or above.
-    match op {
-        CompareOp::Equal | CompareOp::NotEqual if !found => {
-            out.extend_filled(rows.len(), op == CompareOp::NotEqual);
-            Ok(())
-        }
-        CompareOp::LessOrEqual if !found => codes.compare(rows, CompareOp::Less, code, out),
-        CompareOp::Greater if !found => codes.compare(rows, CompareOp::GreaterOrEqual, code, out),
-        _ => codes.compare(rows, op, code, out),
-    }
 }

@@ -9,31 +9,111 @@ use super::symbols::push_symbols;
 use super::values::ByteValues;
 use super::{BLOCK_BYTES, BOUND_BYTES, DICTIONARY};
 use crate::directory::{Kind, VECTOR_VALUES, push_start};
-use crate::integer::encode_integers;
+use crate::integer::IntegerEncoder;
+use crate::little_endian::{bit_width, push};
 use crate::preference::Preference;
-use crate::scratch::Scratch;
-use crate::wire::{bit_width, push};
 
-/// Heaps shorter than this are not worth a table or a frame.
+/// Heaps shorter than this are stored raw: a table or a frame would cost more than it saves.
 const TINY_BYTES: usize = 256;
-/// Strings that are looked at to judge general compression.
+/// Bytes of strings that are compressed to estimate general compression.
 const SAMPLE_BYTES: usize = 32 << 10;
 
-/// Appends a block of `values` (at most 8192, at most 1 GiB together) to `out`.
-///
-/// # Panics
-/// If there are too many values or bytes.
-pub fn encode_bytes(values: &[&[u8]], preference: Preference, scratch: &mut Scratch, out: &mut Vec<u8>) {
-    let total: usize = values.iter().map(|value| value.len()).sum();
-    assert!(total <= BLOCK_BYTES, "a block holds at most {BLOCK_BYTES} bytes of strings, not {total}");
-    let start = out.len();
-    push_block(values, total, preference, scratch, out);
-    // Read back, because libraries compressed it; what does not come back is written as it is.
-    if !reads_back(values, &out[start..]) {
-        debug_assert!(false, "an encoding lost strings");
-        out.truncate(start);
-        push_heap_start(values, preference, scratch, out);
+/// Encodes blocks of strings, and keeps its buffers from one to the next.
+pub(crate) struct BytesEncoder<'a> {
+    pub(crate) preference: Preference,
+    pub(crate) integers: &'a mut IntegerEncoder,
+    /// The symbol table of the last block.
+    pub(crate) symbols: &'a mut Option<Arc<TrainedSymbols>>,
+}
+
+impl BytesEncoder<'_> {
+    /// Appends a block of `values`; see [`encode_bytes`](crate::encode_bytes).
+    pub(crate) fn encode(&mut self, values: &[&[u8]], out: &mut Vec<u8>) {
+        let total: usize = values.iter().map(|value| value.len()).sum();
+        assert!(total <= BLOCK_BYTES, "a block holds at most {BLOCK_BYTES} bytes of strings, not {total}");
+        let start = out.len();
+        self.push_block(values, total, out);
+        // The block is read back because a library compressed it. If a string is lost, the block is written uncompressed.
+        if !reads_back(values, &out[start..]) {
+            debug_assert!(false, "an encoding lost strings");
+            out.truncate(start);
+            self.push_heap_start(values, out);
+            values.iter().for_each(|value| out.extend_from_slice(value));
+        }
+    }
+
+    fn push_block(&mut self, values: &[&[u8]], total: usize, out: &mut Vec<u8>) {
+        let Some((entries, codes)) = distinct(values) else {
+            self.push_heap_block(values, total, out);
+            return;
+        };
+        push_start(out, Kind::Bytes, values.len());
+        out.push(DICTIONARY);
+        push_bounds(values, out);
+        self.push_nested(&codes, out);
+        let total = entries.iter().map(|entry| entry.len()).sum();
+        self.push_heap_block(&entries, total, out);
+    }
+
+    /// Appends integers as a block with its length in front.
+    fn push_nested(&mut self, values: &[i64], out: &mut Vec<u8>) {
+        let start = out.len();
+        push(out, 0, 4);
+        self.integers.encode(values, &[], self.preference, out);
+        let length = (out.len() - start - 4) as u32;
+        out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+    }
+
+    /// Appends a whole block without a dictionary.
+    fn push_heap_block(&mut self, values: &[&[u8]], total: usize, out: &mut Vec<u8>) {
+        let form_at = self.push_heap_start(values, out);
+        if total >= TINY_BYTES {
+            // Symbols hardly ever compress to a quarter and take long to train, so strong compression is tried first.
+            if self.preference == Preference::Balanced
+                && let Some(chunks) = compression(values, total, 1, total * 6 / 40)
+            {
+                out[form_at] = HeapForm::Compressed as u8;
+                push_chunks(&chunks, out);
+                return;
+            }
+            let by_symbols = Coded::new(values, total, self.symbols);
+            let symbols_bytes = by_symbols.bytes();
+            let compress = match self.preference {
+                Preference::Speed => None,
+                // A compressed chunk is unpacked whole for any of its strings: it must save a lot.
+                Preference::Balanced => compression(values, total, 1, symbols_bytes.min(total) * 6 / 10),
+                Preference::Size => compression(values, total, 9, symbols_bytes.min(total)),
+            };
+            if let Some(chunks) = compress {
+                out[form_at] = HeapForm::Compressed as u8;
+                push_chunks(&chunks, out);
+                return;
+            }
+            let worth = match self.preference {
+                Preference::Speed => total * 7 / 10,
+                Preference::Balanced => total * 9 / 10,
+                Preference::Size => total,
+            };
+            if symbols_bytes < worth {
+                out[form_at] = HeapForm::Symbols as u8;
+                self.push_nested(&by_symbols.lengths(), out);
+                push_symbols(&by_symbols.symbols.compressor, out);
+                out.extend_from_slice(&by_symbols.coded);
+                return;
+            }
+        }
         values.iter().for_each(|value| out.extend_from_slice(value));
+    }
+
+    /// Appends what precedes the strings of a raw heap; returns where the form is written.
+    fn push_heap_start(&mut self, values: &[&[u8]], out: &mut Vec<u8>) -> usize {
+        push_start(out, Kind::Bytes, values.len());
+        let form_at = out.len();
+        out.push(HeapForm::Raw as u8);
+        push_bounds(values, out);
+        let lengths: Vec<i64> = values.iter().map(|value| value.len() as i64).collect();
+        self.push_nested(&lengths, out);
+        form_at
     }
 }
 
@@ -41,25 +121,6 @@ fn reads_back(values: &[&[u8]], block: &[u8]) -> bool {
     let mut decoded = ByteValues::new();
     let read = BytesBlock::parse(block).and_then(|block| block.decode_range(0..block.len(), &mut decoded));
     read.is_ok() && decoded.iter().eq(values.iter().copied())
-}
-
-fn push_block(
-    values: &[&[u8]],
-    total: usize,
-    preference: Preference,
-    scratch: &mut Scratch,
-    out: &mut Vec<u8>,
-) {
-    let Some((entries, codes)) = distinct(values) else {
-        push_heap_block(values, total, preference, scratch, out);
-        return;
-    };
-    push_start(out, Kind::Bytes, values.len());
-    out.push(DICTIONARY);
-    push_bounds(values, out);
-    push_nested(&codes, preference, scratch, out);
-    let total = entries.iter().map(|entry| entry.len()).sum();
-    push_heap_block(&entries, total, preference, scratch, out);
 }
 
 /// The sorted distinct strings and each row's code, if a dictionary is smaller than strings one by one.
@@ -76,7 +137,7 @@ fn distinct<'a>(values: &[&'a [u8]]) -> Option<(Vec<&'a [u8]>, Vec<i64>)> {
         });
         bytes += value.len() + 1;
         rows.push(number);
-        // Mostly new strings in a first look: unlikely to repeat further on.
+        // Mostly distinct strings at the start: the rest is unlikely to repeat them.
         if row == 1000 && entries.len() > 800 {
             return None;
         }
@@ -104,78 +165,6 @@ fn push_bounds(values: &[&[u8]], out: &mut Vec<u8>) {
     out.extend_from_slice(cut);
 }
 
-/// Appends integers as a block with its length in front.
-fn push_nested(values: &[i64], preference: Preference, scratch: &mut Scratch, out: &mut Vec<u8>) {
-    let start = out.len();
-    push(out, 0, 4);
-    encode_integers(values, &[], preference, scratch, out);
-    let length = (out.len() - start - 4) as u32;
-    out[start..start + 4].copy_from_slice(&length.to_le_bytes());
-}
-
-/// Appends a whole block without a dictionary.
-fn push_heap_block(
-    values: &[&[u8]],
-    total: usize,
-    preference: Preference,
-    scratch: &mut Scratch,
-    out: &mut Vec<u8>,
-) {
-    let form_at = push_heap_start(values, preference, scratch, out);
-    if total >= TINY_BYTES {
-        // Symbols hardly ever make a quarter of strings, and take long to find: no need to where less is enough.
-        if preference == Preference::Balanced
-            && let Some(chunks) = compression(values, total, 1, total * 6 / 40)
-        {
-            out[form_at] = HeapForm::Compressed as u8;
-            push_chunks(&chunks, out);
-            return;
-        }
-        let by_symbols = Coded::new(values, total, &mut scratch.symbols);
-        let symbols_bytes = by_symbols.bytes();
-        let compress = match preference {
-            Preference::Speed => None,
-            // A compressed chunk is unpacked whole for any of its strings: it must save a lot.
-            Preference::Balanced => compression(values, total, 1, symbols_bytes.min(total) * 6 / 10),
-            Preference::Size => compression(values, total, 9, symbols_bytes.min(total)),
-        };
-        if let Some(chunks) = compress {
-            out[form_at] = HeapForm::Compressed as u8;
-            push_chunks(&chunks, out);
-            return;
-        }
-        let worth = match preference {
-            Preference::Speed => total * 7 / 10,
-            Preference::Balanced => total * 9 / 10,
-            Preference::Size => total,
-        };
-        if symbols_bytes < worth {
-            out[form_at] = HeapForm::Symbols as u8;
-            push_nested(&by_symbols.lengths(), preference, scratch, out);
-            push_symbols(&by_symbols.symbols.compressor, out);
-            out.extend_from_slice(&by_symbols.coded);
-            return;
-        }
-    }
-    values.iter().for_each(|value| out.extend_from_slice(value));
-}
-
-/// Appends what precedes the strings of a raw heap; answers where the form is written.
-fn push_heap_start(
-    values: &[&[u8]],
-    preference: Preference,
-    scratch: &mut Scratch,
-    out: &mut Vec<u8>,
-) -> usize {
-    push_start(out, Kind::Bytes, values.len());
-    let form_at = out.len();
-    out.push(HeapForm::Raw as u8);
-    push_bounds(values, out);
-    let lengths: Vec<i64> = values.iter().map(|value| value.len() as i64).collect();
-    push_nested(&lengths, preference, scratch, out);
-    form_at
-}
-
 fn push_chunks(chunks: &[Vec<u8>], out: &mut Vec<u8>) {
     let mut end = 0;
     for chunk in chunks {
@@ -185,33 +174,33 @@ fn push_chunks(chunks: &[Vec<u8>], out: &mut Vec<u8>) {
     chunks.iter().for_each(|chunk| out.extend_from_slice(chunk));
 }
 
-/// Growth over what strings came to when symbols were found for them that makes it worth to look for others: a
-/// sixteenth. It takes ten times as long as coding.
+/// A known table is used until it compresses worse than at its training by more than this part: a sixteenth. Training
+/// takes ten times as long as coding.
 const DRIFT: usize = 16;
 
-/// Symbols, and what they made of the strings that they were found for.
-pub(crate) struct Symbols {
+/// A symbol table for writing, and how well it compressed the strings that it was trained on.
+pub(crate) struct TrainedSymbols {
     compressor: fsst::Compressor,
-    /// Bytes for each, times 256.
+    /// Coded bytes per byte, times 256, when it was trained.
     bytes: usize,
 }
 
-impl std::fmt::Debug for Symbols {
+impl std::fmt::Debug for TrainedSymbols {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "{} symbols", self.compressor.n_symbols())
     }
 }
 
-/// Strings coded by symbols.
+/// Strings coded with a symbol table.
 struct Coded {
-    symbols: Arc<Symbols>,
+    symbols: Arc<TrainedSymbols>,
     coded: Vec<u8>,
     ends: Vec<u64>,
 }
 
 impl Coded {
-    /// Codes by symbols that are known, if these still do well, or by new ones.
-    fn new(values: &[&[u8]], total: usize, known: &mut Option<Arc<Symbols>>) -> Self {
+    /// Codes with the known table if it still compresses well, else with a new one.
+    fn new(values: &[&[u8]], total: usize, known: &mut Option<Arc<TrainedSymbols>>) -> Self {
         if let Some(symbols) = known {
             let coded = Self::by(symbols.clone(), values);
             if coded.bytes() * 256 / total <= symbols.bytes + symbols.bytes / DRIFT {
@@ -219,16 +208,16 @@ impl Coded {
             }
         }
         let compressor = fsst::Compressor::train(&values.to_vec());
-        let coded = Self::by(Arc::new(Symbols { compressor, bytes: 0 }), values);
+        let coded = Self::by(Arc::new(TrainedSymbols { compressor, bytes: 0 }), values);
         let bytes = coded.bytes() * 256 / total;
         let Self { symbols, coded, ends } = coded;
         let compressor = Arc::into_inner(symbols).expect("nobody else has it").compressor;
-        let symbols = Arc::new(Symbols { compressor, bytes });
+        let symbols = Arc::new(TrainedSymbols { compressor, bytes });
         *known = Some(symbols.clone());
         Self { symbols, coded, ends }
     }
 
-    fn by(symbols: Arc<Symbols>, values: &[&[u8]]) -> Self {
+    fn by(symbols: Arc<TrainedSymbols>, values: &[&[u8]]) -> Self {
         let (mut coded, mut ends) = (Vec::new(), Vec::new());
         let compressor = &symbols.compressor;
         compressor
@@ -255,15 +244,15 @@ fn compression(values: &[&[u8]], total: usize, level: i32, worth: usize) -> Opti
     if total > 2 * SAMPLE_BYTES {
         let sample = concatenate(values.iter().copied(), SAMPLE_BYTES);
         let compressed = compressor.compress(&sample).ok()?;
-        // A little slack: the whole may do better than its beginning.
+        // Some slack, because the whole may compress better than its beginning.
         if compressed.len() * 9 / 10 * total > worth * sample.len() {
             return None;
         }
     }
     let mut bytes = 0;
     let mut chunks = Vec::new();
-    for piece in values.chunks(VECTOR_VALUES) {
-        let raw = concatenate(piece.iter().copied(), usize::MAX);
+    for strings in values.chunks(VECTOR_VALUES) {
+        let raw = concatenate(strings.iter().copied(), usize::MAX);
         let chunk = compressor.compress(&raw).ok()?;
         bytes += chunk.len() + 4;
         if bytes >= worth || !is_plausible(raw.len() as u64, chunk.len()) {

@@ -1,16 +1,16 @@
-//! Where a block's strings lie: one after another, as they are, by symbols, or compressed by vector.
+//! The heap of a block: its strings one after another, raw, coded with a symbol table, or compressed per vector.
 //!
-//! Lengths are an integer block of their own, whose directory sums find a string's place without reading those
-//! before it.
+//! Lengths are an integer block of their own. Sums in its directory say where a string begins, without reading the
+//! lengths before it.
 
 use std::ops::Range;
 
 use super::BLOCK_BYTES;
-use super::symbols::Symbols;
+use super::symbols::SymbolTable;
 use super::values::ByteValues;
 use crate::error::{CorruptBlock, Result, ensure};
 use crate::integer::IntegerBlock;
-use crate::wire::{Reader, load};
+use crate::little_endian::{Reader, load};
 
 /// Output that a compressed chunk may claim: a constant, and so much per byte of input. The encoder keeps to it,
 /// which lets the reader refuse a small chunk that asks for much memory.
@@ -31,7 +31,7 @@ pub(super) struct Heap<'a> {
 #[derive(Debug, Clone)]
 enum Storage<'a> {
     Raw(&'a [u8]),
-    Symbols { table: Box<Symbols>, coded_lengths: IntegerBlock<'a>, coded: &'a [u8] },
+    Symbols { table: Box<SymbolTable>, coded_lengths: IntegerBlock<'a>, coded: &'a [u8] },
     Compressed { chunk_ends: &'a [u8], chunks: &'a [u8] },
 }
 
@@ -60,7 +60,7 @@ fn total(lengths: &IntegerBlock<'_>, rows: Range<u32>) -> Result<usize> {
     Ok(sum as usize)
 }
 
-fn piece(heap: &[u8], start: usize, length: i64) -> Result<&[u8]> {
+fn string_at(heap: &[u8], start: usize, length: i64) -> Result<&[u8]> {
     let end = usize::try_from(length).ok().and_then(|length| start.checked_add(length));
     end.and_then(|end| heap.get(start..end)).ok_or(CorruptBlock::new("string beyond the heap"))
 }
@@ -77,7 +77,7 @@ impl<'a> Heap<'a> {
             }
             HeapForm::Symbols => {
                 let coded_lengths = nested_integers(reader, count)?;
-                let table = Box::new(Symbols::parse(reader)?);
+                let table = Box::new(SymbolTable::parse(reader)?);
                 let coded = reader.clone().rest();
                 ensure(coded.len() == total(&coded_lengths, 0..count)?, "heap of another length")?;
                 Storage::Symbols { table, coded_lengths, coded }
@@ -108,7 +108,7 @@ impl<'a> Heap<'a> {
                 let mut coded_sizes = Vec::new();
                 coded_lengths.decode_range(rows, &mut coded_sizes)?;
                 for (length, coded_size) in lengths.iter().zip(coded_sizes) {
-                    let string = piece(coded, start, coded_size)?;
+                    let string = string_at(coded, start, coded_size)?;
                     let before = out.data_len();
                     table.decode(string, out.data_mut())?;
                     ensure((out.data_len() - before) as i64 == *length, "string of another length")?;
@@ -158,7 +158,7 @@ fn append_strings(heap: &[u8], lengths: &[i64], out: &mut ByteValues) -> Result<
     let before = out.data_len();
     let mut end = 0_usize;
     for length in lengths {
-        end += piece(heap, end, *length)?.len();
+        end += string_at(heap, end, *length)?.len();
         out.end_value_at(before + end);
     }
     out.data_mut().extend_from_slice(&heap[..end]);

@@ -13,9 +13,8 @@ mod heap;
 mod symbols;
 mod values;
 
-pub use block::{BytesBlock, BytesBounds, BytesDictionary};
-pub(crate) use encode::Symbols;
-pub use encode::encode_bytes;
+pub use block::{BytesBlock, BytesBounds};
+pub(crate) use encode::{BytesEncoder, TrainedSymbols};
 pub use values::ByteValues;
 
 /// Bytes of a block's strings together, at most: 8192 strings of 128 KiB. Bounds what decoding may allocate.

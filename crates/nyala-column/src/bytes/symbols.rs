@@ -1,24 +1,24 @@
-//! FSST: frequent pieces of up to 8 bytes become one-byte codes, so that each string stays readable alone.
+//! FSST: frequent substrings of up to 8 bytes become one-byte codes, so that each string can be decoded alone.
 //!
-//! Training and coding are the library's; reading is ours, because it must survive any bytes. Code 255 escapes
+//! The library trains and codes. Decoding is our own, because it must survive any bytes. Code 255 escapes
 //! the byte that follows it.
 //!
 //! Table bytes: symbol count, a length byte (1..=8) per symbol, the symbols' bytes.
 
 use crate::error::{CorruptBlock, Result, ensure};
-use crate::wire::{Reader, load};
+use crate::little_endian::{Reader, load};
 
 const ESCAPE: u8 = 255;
 const SYMBOL_BYTES: usize = 8;
 
 /// A parsed symbol table; codes without a symbol have length 0.
 #[derive(Debug, Clone)]
-pub(super) struct Symbols {
+pub(super) struct SymbolTable {
     symbols: [[u8; SYMBOL_BYTES]; 256],
     lengths: [u8; 256],
 }
 
-impl Symbols {
+impl SymbolTable {
     pub(super) fn parse(reader: &mut Reader<'_>) -> Result<Self> {
         let count = reader.u8()? as usize;
         let mut symbols = Self { symbols: [[0; SYMBOL_BYTES]; 256], lengths: [0; 256] };

@@ -2,43 +2,20 @@
 
 use std::ops::Range;
 
-use super::sum::FloatSum;
 use super::vector::{FloatEncoding, FloatVector, Floats};
 use super::{TAG_ALL_NAN, TAG_SOME_NAN};
-use crate::directory::{Directory, Kind, Layout, VECTOR_VALUES};
+use crate::block::{BlockLayout, Number, NumberBlock, ROWS_ONE_BY_ONE};
+use crate::directory::{Kind, VECTOR_VALUES};
 use crate::error::{Result, ensure};
-use crate::kernels::float::{from_ordered, min_max_float_windows, min_max_floats, to_ordered};
-use crate::kernels::lanes::sum_float_windows;
-use crate::level::Level;
+use crate::kernels::float::from_ordered;
 use crate::part::Part;
-use crate::words::append_as;
 
-/// A parsed float block: borrowed bytes, nothing decoded yet.
-///
-/// Rows are counted from 0 in the block. Reading a range beyond the block, or falling bounds, is a caller's bug
-/// and panics; bytes that contradict themselves are [`CorruptBlock`](crate::CorruptBlock).
-#[derive(Debug, Clone, Copy)]
-pub struct FloatBlock<'a> {
-    pub(crate) directory: Directory<'a>,
-    pub(crate) level: Level,
-}
+/// A block of floats.
+pub type FloatBlock<'a> = NumberBlock<'a, f64>;
+/// The layout of a block of floats.
+pub type FloatLayout = BlockLayout<f64>;
 
-/// What [`FloatBlock::parse`] found out, without the bytes: kept beside them, it spares parsing them again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FloatLayout(Layout);
-
-impl FloatLayout {
-    /// The block of the bytes that the layout came from. With other bytes reading panics or gives nonsense.
-    ///
-    /// # Panics
-    /// If the bytes are not as many.
-    #[inline]
-    pub fn attach(self, block: &[u8]) -> FloatBlock<'_> {
-        FloatBlock { directory: Directory::attach(self.0, block), level: Level::best() }
-    }
-}
-
-/// What the directory says of one vector.
+/// What the directory says about one vector.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FloatVectorSummary {
     /// Rows of the block that it holds.
@@ -51,38 +28,7 @@ pub struct FloatVectorSummary {
     pub encoding: FloatEncoding,
 }
 
-impl<'a> FloatBlock<'a> {
-    /// Checks header and directory; each vector's own bytes are checked when they are read.
-    pub fn parse(block: &'a [u8]) -> Result<Self> {
-        let directory = Directory::parse(block, Kind::Float)?;
-        for vector in 0..directory.vector_count() {
-            let tag = directory.tag(vector);
-            FloatEncoding::of(tag & !(TAG_SOME_NAN | TAG_ALL_NAN))?;
-            ensure(tag & TAG_ALL_NAN == 0 || tag & TAG_SOME_NAN != 0, "all NaN but not some")?;
-        }
-        Ok(Self { directory, level: Level::best() })
-    }
-
-    /// What parsing found out, to be kept beside the bytes.
-    pub fn layout(&self) -> FloatLayout {
-        FloatLayout(self.directory.layout())
-    }
-
-    /// Reads with the instructions of `level`.
-    pub fn with_level(self, level: Level) -> Self {
-        Self { level, ..self }
-    }
-
-    /// Values in the block.
-    pub fn len(&self) -> u32 {
-        self.directory.count()
-    }
-
-    /// Whether there are no values.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
+impl<'a> NumberBlock<'a, f64> {
     /// The directory, vector by vector.
     pub fn vectors(&self) -> impl ExactSizeIterator<Item = FloatVectorSummary> + 'a {
         let block = *self;
@@ -109,123 +55,47 @@ impl<'a> FloatBlock<'a> {
             .then(|| (from_ordered(self.directory.min(vector)), from_ordered(self.directory.max(vector))))
     }
 
-    /// Appends the values of `rows`.
-    pub fn decode_range(&self, rows: Range<u32>, out: &mut Vec<f64>) -> Result<()> {
-        self.directory.check_rows(&rows);
-        out.reserve(rows.len());
-        for part in self.directory.parts(rows) {
-            let mut floats = [0.0; VECTOR_VALUES];
-            out.extend_from_slice(self.decode(&part, &mut floats)?);
-        }
-        Ok(())
-    }
-
-    /// Appends the values of `rows` by their bits.
-    pub fn decode_words(&self, rows: Range<u32>, out: &mut Vec<u64>) -> Result<()> {
-        append_as(out, |out| self.decode_range(rows, out))
-    }
-
-    /// The value of one row.
-    pub fn value_at(&self, row: u32) -> Result<f64> {
-        assert!(row < self.len(), "row {row} of {}", self.len());
-        let vector = self.directory.vector_of(row);
-        let row = (row - self.directory.rows(vector).start) as usize;
-        self.vector(vector)?.get(self.level, row)
-    }
-
-    /// Appends the values of the rising `rows`: what first and last of windows are.
-    pub fn gather(&self, rows: &[u32], out: &mut Vec<f64>) -> Result<()> {
-        debug_assert!(rows.is_sorted(), "rows must not fall");
-        let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(()) };
-        let mut rows = rows;
-        out.reserve(rows.len());
-        for part in self.directory.parts(*first..*last + 1) {
-            let start = part.all_rows.start;
-            let here;
-            (here, rows) = rows.split_at(rows.partition_point(|row| *row < part.all_rows.end));
-            // A row alone costs up to a group of 128: from a few rows on, decoding all between is cheaper.
-            if here.len() <= 4 {
-                let vector = self.vector(part.vector)?;
-                for row in here {
-                    out.push(vector.get(self.level, (row - start) as usize)?);
-                }
-                continue;
-            }
-            let mut floats = [0.0; VECTOR_VALUES];
-            self.decode(&part, &mut floats)?;
-            out.extend(here.iter().map(|row| floats[(row - start) as usize]));
-        }
-        Ok(())
-    }
-
-    /// The same by their bits.
-    pub fn gather_words(&self, rows: &[u32], out: &mut Vec<u64>) -> Result<()> {
-        append_as(out, |out| self.gather(rows, out))
-    }
-
-    /// Smallest and largest value of `rows` that is not NaN; nothing if there is none.
-    pub fn min_max(&self, rows: Range<u32>) -> Result<Option<(f64, f64)>> {
-        let mut result: Option<(f64, f64)> = None;
-        for part in self.directory.parts(rows) {
-            let found = if part.is_whole() {
-                self.extremes(part.vector)
-            } else {
-                let mut floats = [0.0; VECTOR_VALUES];
-                let floats = self.decode(&part, &mut floats)?;
-                // Infinities the wrong way round are what nothing but NaN gives.
-                Some(min_max_floats(self.level, floats)).filter(|(min, max)| min <= max)
-            };
-            result = match (result, found) {
-                (Some(left), Some(right)) => Some((least(left.0, right.0), most(left.1, right.1))),
-                (left, right) => left.or(right),
-            };
-        }
-        Ok(result)
-    }
-
-    /// Feeds rows `bounds[i]..bounds[i + 1]` to `out[i]`.
-    pub fn sum_windows(&self, bounds: &[u32], out: &mut [FloatSum]) -> Result<()> {
-        self.directory.for_each_part_of_windows(bounds, out, |part, windows, out| {
-            let mut floats = [0.0; VECTOR_VALUES];
-            let floats = self.decode(&part, &mut floats)?;
-            sum_float_windows(self.level, floats, part.block_rows(), windows, out);
-            Ok(())
-        })
-    }
-
-    /// Widens `out[i]` (start with `(∞, −∞)`) by the rows `bounds[i]..bounds[i + 1]` that are not NaN.
-    pub fn min_max_windows(&self, bounds: &[u32], out: &mut [(f64, f64)]) -> Result<()> {
-        self.directory.for_each_part_of_windows(bounds, out, |part, windows, out| {
-            if let [(min, max)] = out
-                && part.is_whole()
-            {
-                if let Some((from, to)) = self.extremes(part.vector) {
-                    (*min, *max) = (least(*min, from), most(*max, to));
-                }
-                return Ok(());
-            }
-            let mut floats = [0.0; VECTOR_VALUES];
-            let floats = self.decode(&part, &mut floats)?;
-            min_max_float_windows(self.level, floats, part.block_rows(), windows, out);
-            Ok(())
-        })
-    }
-
     fn vector(&self, vector: u32) -> Result<FloatVector<'a>> {
         let rows = self.directory.rows(vector).len();
         FloatVector::parse(self.encoding(vector), rows, self.directory.payload(vector))
     }
 
     pub(crate) fn decode<'b>(&self, part: &Part, out: &'b mut Floats) -> Result<&'b [f64]> {
-        self.vector(part.vector)?.decode(self.level, part.rows.clone(), out)?;
+        self.vector(part.vector)?.decode(self.cpu, part.rows.clone(), out)?;
         Ok(&out[part.rows.clone()])
     }
 }
 
-fn least(left: f64, right: f64) -> f64 {
-    from_ordered(to_ordered(left).min(to_ordered(right)))
-}
+impl Number for f64 {
+    const KIND: Kind = Kind::Float;
 
-fn most(left: f64, right: f64) -> f64 {
-    from_ordered(to_ordered(left).max(to_ordered(right)))
+    fn check_tag(tag: u8) -> Result<()> {
+        FloatEncoding::of(tag & !(TAG_SOME_NAN | TAG_ALL_NAN))?;
+        ensure(tag & TAG_ALL_NAN == 0 || tag & TAG_SOME_NAN != 0, "all NaN but not some")
+    }
+
+    fn append(block: &FloatBlock<'_>, part: Part, out: &mut Vec<f64>) -> Result<()> {
+        let mut floats = [0.0; VECTOR_VALUES];
+        out.extend_from_slice(block.decode(&part, &mut floats)?);
+        Ok(())
+    }
+
+    fn append_rows(block: &FloatBlock<'_>, part: Part, rows: &[u32], out: &mut Vec<f64>) -> Result<()> {
+        let start = part.all_rows.start;
+        if rows.len() <= ROWS_ONE_BY_ONE {
+            let vector = block.vector(part.vector)?;
+            for row in rows {
+                out.push(vector.get(block.cpu, (row - start) as usize)?);
+            }
+            return Ok(());
+        }
+        let mut floats = [0.0; VECTOR_VALUES];
+        block.decode(&part, &mut floats)?;
+        out.extend(rows.iter().map(|row| floats[(row - start) as usize]));
+        Ok(())
+    }
+
+    fn value(block: &FloatBlock<'_>, part: Part) -> Result<f64> {
+        block.vector(part.vector)?.get(block.cpu, part.rows.start)
+    }
 }

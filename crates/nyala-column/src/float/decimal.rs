@@ -1,22 +1,22 @@
 //! Decimal: floats that were written with few digits, stored as integers and a power of ten (ALP's idea).
 //!
 //! `value = integer × 10^factor × 10^−exponent` where that is bit-exact, else `integer ÷ 10^exponent`, which is
-//! correctly rounded and so exact for every decimal of up to 15 digits but slower to read. What comes back
-//! otherwise (more digits, NaN, −0.0) is an exception, stored whole.
+//! correctly rounded and so exact for every decimal of up to 15 digits but slower to read. A value that does not come
+//! back exactly (more digits, NaN, −0.0) is an exception, stored whole.
 //!
 //! Bytes: `exponent`, `factor` (255: divide), exception count (u16), packed positions, exceptions (8 bytes
-//! each), then the integers as an inner vector (`integer/inner.rs`).
+//! each), then the integers as a nested vector (`integer/nested.rs`).
 
 use std::ops::Range;
 
+use crate::cpu::Level;
 use crate::directory::VECTOR_VALUES;
 use crate::error::{Result, ensure};
-use crate::integer::{Inner, Offsets};
+use crate::integer::NestedVector;
 use crate::kernels::float::{Scale, scale_up};
 use crate::kernels::pack::{get, pack, packed_bytes};
-use crate::level::Level;
-use crate::narrow::{Unit, with_narrow};
-use crate::wire::{Reader, bit_width, load, push};
+use crate::little_endian::{Reader, bit_width, load, push};
+use crate::narrow::{FrameOfReference, Offsets, with_narrow};
 
 const DIVIDE: u8 = 255;
 /// Powers of ten up to here are exact as floats.
@@ -33,13 +33,13 @@ const INVERSE_POWERS: [f64; 23] = [
 
 /// Which power of ten, and how it is undone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Decimals {
+pub(crate) struct DecimalPowers {
     pub(super) exponent: u8,
     /// Nothing: divide.
     pub(super) factor: Option<u8>,
 }
 
-impl Decimals {
+impl DecimalPowers {
     pub(super) fn scale(self) -> Scale {
         match self.factor {
             Some(factor) => Scale::Multiply {
@@ -60,7 +60,7 @@ impl Decimals {
 pub(crate) struct Decimal<'a> {
     scale: Scale,
     exceptions: Exceptions<'a>,
-    integers: Inner<'a>,
+    integers: NestedVector<'a>,
 }
 
 impl<'a> Decimal<'a> {
@@ -68,30 +68,30 @@ impl<'a> Decimal<'a> {
         let mut reader = Reader::new(payload);
         let (exponent, factor) = (reader.u8()?, reader.u8()?);
         ensure(exponent <= EXPONENT_LIMIT && (factor <= exponent || factor == DIVIDE), "decimal power")?;
-        let decimals = Decimals { exponent, factor: (factor != DIVIDE).then_some(factor) };
+        let decimals = DecimalPowers { exponent, factor: (factor != DIVIDE).then_some(factor) };
         let exceptions = Exceptions::parse(&mut reader, rows, 8)?;
-        let integers = Inner::parse(rows, reader.rest())?;
+        let integers = NestedVector::parse(rows, reader.rest())?;
         Ok(Self { scale: decimals.scale(), exceptions, integers })
     }
 
     pub(super) fn decode(
         &self,
-        level: Level,
+        cpu: Level,
         rows: Range<usize>,
         out: &mut [f64; VECTOR_VALUES],
     ) -> Result<()> {
         with_narrow!(self.integers.largest, T => {
             let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
-            self.integers.vector.decode(level, rows.clone(), &mut offsets)?;
-            scale_up(level, &offsets[rows.clone()], self.integers.unit, self.scale, &mut out[rows.clone()]);
+            self.integers.vector.decode(cpu, rows.clone(), &mut offsets)?;
+            scale_up(cpu, &offsets[rows.clone()], self.integers.reference, self.scale, &mut out[rows.clone()]);
         });
         self.exceptions.for_each(rows, |row, bits| out[row] = f64::from_bits(bits))
     }
 
-    pub(super) fn get(&self, level: Level, row: usize) -> Result<f64> {
+    pub(super) fn get(&self, cpu: Level, row: usize) -> Result<f64> {
         let mut value = [0.0];
-        let unit = Unit { min: self.integers.get(level, row)?, divisor: 1 };
-        scale_up(level, &[0_u64], unit, self.scale, &mut value);
+        let reference = FrameOfReference { min: self.integers.get(cpu, row)?, divisor: 1 };
+        scale_up(cpu, &[0_u64], reference, self.scale, &mut value);
         self.exceptions.for_each(row..row + 1, |_, bits| value[0] = f64::from_bits(bits))?;
         Ok(value[0])
     }
@@ -99,7 +99,7 @@ impl<'a> Decimal<'a> {
 
 /// Appends what precedes the integers.
 pub(super) fn push_decimal_start(
-    decimals: Decimals,
+    decimals: DecimalPowers,
     positions: &[u16],
     exceptions: &[u64],
     rows: usize,
@@ -109,7 +109,7 @@ pub(super) fn push_decimal_start(
     push_exceptions(positions, exceptions, rows, 8, out);
 }
 
-/// Values stored whole beside a coding that does not hold them.
+/// Values that the encoding cannot represent, stored whole beside it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Exceptions<'a> {
     rows: usize,

@@ -1,26 +1,35 @@
 //! Choosing how to encode one vector of floats.
 //!
-//! Decimals first, since most measurements were typed or printed with few digits; then repeated bit patterns;
-//! then shared upper bits; raw when nothing helps.
+//! Repeated bit patterns are tried first. Then decimals, because most measurements were typed or printed with few
+//! digits; then shared upper bits. Floats are stored raw when nothing helps.
 
-use super::decimal::{Decimals, EXPONENT_LIMIT, exceptions_bytes, push_decimal_start};
+use super::decimal::{DecimalPowers, EXPONENT_LIMIT, exceptions_bytes, push_decimal_start};
 use super::split::{plan_split, push_split};
 use super::vector::{FloatEncoding, FloatVector};
+use crate::cpu::Level;
 use crate::directory::VECTOR_VALUES;
-use crate::integer::push_inner;
+use crate::integer::{IntegerScratch, push_nested_vector};
 use crate::kernels::float::{count_changes, same_bits, scale_down, scale_down_one, to_ordered};
-use crate::level::Level;
 use crate::preference::Preference;
-use crate::scratch::{FloatScratch, IntegerScratch};
 
-/// Values looked at to find a power of ten or a split.
+/// Values in the sample that shows a power of ten or a split.
 const SAMPLE: usize = 64;
 /// Digits after the point beyond which floats are not decimals.
 const DIGITS_LIMIT: u8 = 17;
 
-/// As [`encode_vector`], and reads it back: what does not come back bit by bit is written raw.
+/// One float vector being encoded.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FloatScratch {
+    integers: Vec<i64>,
+    positions: Vec<u16>,
+    exceptions: Vec<u64>,
+    /// The powers of the previous vector, which mostly fit the next one.
+    decimals: Option<DecimalPowers>,
+}
+
+/// Calls [`encode_vector`] and decodes the result. A vector that does not decode to the same bits is written raw.
 pub(super) fn encode_verified(
-    level: Level,
+    cpu: Level,
     values: &[f64],
     preference: Preference,
     floats: &mut FloatScratch,
@@ -28,11 +37,11 @@ pub(super) fn encode_verified(
     out: &mut Vec<u8>,
 ) -> FloatEncoding {
     let start = out.len();
-    let encoding = encode_vector(level, values, preference, floats, integers, out);
+    let encoding = encode_vector(cpu, values, preference, floats, integers, out);
     let mut decoded = [0.0; VECTOR_VALUES];
     let read = FloatVector::parse(encoding, values.len(), &out[start..])
-        .and_then(|vector| vector.decode(level, 0..values.len(), &mut decoded));
-    if read.is_ok() && same_bits(level, values, &decoded[..values.len()]) {
+        .and_then(|vector| vector.decode(cpu, 0..values.len(), &mut decoded));
+    if read.is_ok() && same_bits(cpu, values, &decoded[..values.len()]) {
         return encoding;
     }
     debug_assert!(false, "an encoding lost floats: {encoding:?}");
@@ -47,7 +56,7 @@ fn push_raw(values: &[f64], out: &mut Vec<u8>) {
 
 /// Appends the payload of `values` (1..=1024) to `out`.
 fn encode_vector(
-    level: Level,
+    cpu: Level,
     values: &[f64],
     preference: Preference,
     floats: &mut FloatScratch,
@@ -55,16 +64,16 @@ fn encode_vector(
     out: &mut Vec<u8>,
 ) -> FloatEncoding {
     let start = out.len();
-    if let Some(bits) = repeated(level, values, floats) {
-        push_inner(level, bits, preference, integers, out);
+    if let Some(bits) = repeated(cpu, values, floats) {
+        push_nested_vector(cpu, bits, preference, integers, out);
         return FloatEncoding::Ordered;
     }
     if let Some(decimals) = find_decimals(values, floats.decimals) {
-        let scaled = scale_all(level, values, decimals, floats);
-        // Without exceptions decimals are about as small as it gets; with some, the alternative is looked at.
+        let scaled = scale_all(cpu, values, decimals, floats);
+        // Without exceptions decimals are about as small as it gets. With some, the alternative is estimated.
         let limit = if scaled == 0 { usize::MAX } else { alternative_bytes(values) };
         if exceptions_bytes(scaled, values.len(), 8) < limit {
-            push_decimals(level, values.len(), decimals, preference, floats, integers, out);
+            push_decimals(cpu, values.len(), decimals, preference, floats, integers, out);
             if out.len() - start < limit {
                 floats.decimals = Some(decimals);
                 return FloatEncoding::Decimal;
@@ -84,7 +93,7 @@ fn encode_vector(
     }
 }
 
-/// What the vector takes without decimals.
+/// Bytes that the vector takes without decimals.
 fn alternative_bytes(values: &[f64]) -> usize {
     plan_split(&bit_sample(values), values.len()).map_or(values.len() * 8, |split| split.bytes)
 }
@@ -100,10 +109,10 @@ fn spread(values: &[f64]) -> impl Iterator<Item = f64> + '_ {
     (0..count).map(move |index| values[index * values.len() / count])
 }
 
-/// The bit patterns as ordered integers, if all are equal or runs are long; decimals would keep the runs too, but
-/// not the patterns that are no decimals.
-fn repeated<'a>(level: Level, values: &[f64], scratch: &'a mut FloatScratch) -> Option<&'a [i64]> {
-    if count_changes(level, values) * 8 > values.len() {
+/// The bit patterns as ordered integers, if all are equal or runs are long. Decimals would keep the runs too, but
+/// not the bit patterns of floats that are not decimals.
+fn repeated<'a>(cpu: Level, values: &[f64], scratch: &'a mut FloatScratch) -> Option<&'a [i64]> {
+    if count_changes(cpu, values) * 8 > values.len() {
         return None;
     }
     scratch.integers.clear();
@@ -112,8 +121,8 @@ fn repeated<'a>(level: Level, values: &[f64], scratch: &'a mut FloatScratch) -> 
 }
 
 /// A power of ten under which nearly all of a sample are integers.
-fn find_decimals(values: &[f64], last: Option<Decimals>) -> Option<Decimals> {
-    let misses = |decimals: Decimals| {
+fn find_decimals(values: &[f64], last: Option<DecimalPowers>) -> Option<DecimalPowers> {
+    let misses = |decimals: DecimalPowers| {
         let (powers, scale) = (decimals.powers(), decimals.scale());
         spread(values).filter(|value| !scale_down_one(*value, powers, scale).1).count()
     };
@@ -125,25 +134,25 @@ fn find_decimals(values: &[f64], last: Option<Decimals>) -> Option<Decimals> {
     {
         return Some(last);
     }
-    let divide = |exponent| Decimals { exponent, factor: None };
+    let divide = |exponent| DecimalPowers { exponent, factor: None };
     let exponent = (0..=DIGITS_LIMIT).find(|exponent| misses(divide(*exponent)) <= tolerable)?;
     let divided = divide(exponent);
     let least = misses(divided);
-    // Division is exact but slow: some multiplication mostly does as well. Higher powers are more often exact.
+    // Division is exact but slow. Mostly some multiplication is exact too, more often with higher powers.
     (0..=EXPONENT_LIMIT - exponent)
         .rev()
-        .map(|factor| Decimals { exponent: exponent + factor, factor: Some(factor) })
+        .map(|factor| DecimalPowers { exponent: exponent + factor, factor: Some(factor) })
         .find(|decimals| misses(*decimals) <= least)
         .or(Some(divided))
 }
 
-/// Scales all values down, sets apart those that do not come back, and answers how many these are.
-fn scale_all(level: Level, values: &[f64], decimals: Decimals, floats: &mut FloatScratch) -> usize {
+/// Scales all values down, collects those that do not come back as exceptions, and returns how many these are.
+fn scale_all(cpu: Level, values: &[f64], decimals: DecimalPowers, floats: &mut FloatScratch) -> usize {
     let (powers, scale) = (decimals.powers(), decimals.scale());
     floats.integers.resize(values.len(), 0);
     floats.positions.clear();
     floats.exceptions.clear();
-    let lost = scale_down(level, values, powers, scale, &mut floats.integers);
+    let lost = scale_down(cpu, values, powers, scale, &mut floats.integers);
     if lost > 0 {
         // An exception repeats the integer before it, which costs least in every encoding.
         let is_exact = |value: &&f64| scale_down_one(**value, powers, scale).1;
@@ -162,16 +171,16 @@ fn scale_all(level: Level, values: &[f64], decimals: Decimals, floats: &mut Floa
     lost
 }
 
-/// Appends what [`scale_all`] made.
+/// Appends the output of [`scale_all`].
 fn push_decimals(
-    level: Level,
+    cpu: Level,
     rows: usize,
-    decimals: Decimals,
+    decimals: DecimalPowers,
     preference: Preference,
     floats: &FloatScratch,
     integers: &mut IntegerScratch,
     out: &mut Vec<u8>,
 ) {
     push_decimal_start(decimals, &floats.positions, &floats.exceptions, rows, out);
-    push_inner(level, &floats.integers, preference, integers, out);
+    push_nested_vector(cpu, &floats.integers, preference, integers, out);
 }

@@ -1,61 +1,54 @@
 //! Float blocks: `f64`, bit by bit, NaN payloads and −0.0 included.
 //!
-//! Minimum and maximum in the directory ignore NaN and follow the total order. There are no stored sums: a sum
-//! of floats depends on the order of additions, and must not depend on how rows were cut into blocks (see
-//! [`FloatSum`]).
+//! Minimum and maximum in the directory ignore NaN and follow the total order. There are no stored sums, because
+//! a sum of floats depends on the order of additions, and must not depend on how rows were cut into blocks. The store
+//! decodes the rows and adds them in its own order.
 
 mod block;
 mod decimal;
 mod encode;
 mod split;
-mod sum;
 mod vector;
 
 pub use block::{FloatBlock, FloatLayout, FloatVectorSummary};
-pub use sum::FloatSum;
-pub(crate) use sum::LANES;
 pub use vector::FloatEncoding;
 
-pub(crate) use decimal::Decimals;
+pub(crate) use encode::FloatScratch;
 use encode::encode_verified;
 
-use crate::directory::{Entry, Kind, pieces, push_block};
+use crate::directory::{Entry, Kind, push_block, vector_ranges};
+use crate::integer::IntegerEncoder;
 use crate::kernels::float::{min_max_floats, some_and_all_nan, to_ordered};
 use crate::preference::Preference;
-use crate::scratch::Scratch;
 
 /// Set in a vector's tag where some value is NaN.
 const TAG_SOME_NAN: u8 = 0x80;
 /// Set in a vector's tag where all are NaN: minimum and range say nothing.
 const TAG_ALL_NAN: u8 = 0x40;
 
-/// Appends a block of `values` (at most 8192) to `out`; `breaks` as for
-/// [`encode_integers`](crate::encode_integers).
-///
-/// # Panics
-/// If there are too many values or the breaks do not rise inside the block.
-pub fn encode_floats(
+/// Appends a block of `values`; see [`encode_floats`](crate::encode_floats).
+pub(crate) fn encode_block(
     values: &[f64],
     breaks: &[u32],
     preference: Preference,
-    scratch: &mut Scratch,
+    floats: &mut FloatScratch,
+    integers: &mut IntegerEncoder,
     out: &mut Vec<u8>,
 ) {
-    let level = scratch.level;
-    let (entries, payload) = (&mut scratch.block.entries, &mut scratch.block.payload);
+    let cpu = integers.cpu;
+    let (entries, payload) = (&mut integers.block.entries, &mut integers.block.payload);
     entries.clear();
     payload.clear();
-    for piece in pieces(values.len(), breaks) {
-        let row_end = piece.end as u32;
-        let values = &values[piece];
-        let (floats, integers) = (&mut scratch.float, &mut scratch.integer);
-        let encoding = encode_verified(level, values, preference, floats, integers, payload);
+    for rows in vector_ranges(values.len(), breaks) {
+        let row_end = rows.end as u32;
+        let values = &values[rows];
+        let encoding = encode_verified(cpu, values, preference, floats, &mut integers.vector, payload);
         let mut tag = encoding as u8;
-        let (some_nan, all_nan) = some_and_all_nan(level, values);
+        let (some_nan, all_nan) = some_and_all_nan(cpu, values);
         if some_nan {
             tag |= TAG_SOME_NAN;
         }
-        let (min, max) = min_max_floats(level, values);
+        let (min, max) = min_max_floats(cpu, values);
         let (mut min, mut range) = (to_ordered(min), to_ordered(max).wrapping_sub(to_ordered(min)) as u64);
         if all_nan {
             tag |= TAG_ALL_NAN;

@@ -9,11 +9,11 @@
 use std::ops::Range;
 
 use super::decimal::{Exceptions, exceptions_bytes, push_exceptions};
+use crate::cpu::{Level, dispatched};
 use crate::directory::VECTOR_VALUES;
 use crate::error::{Result, ensure};
 use crate::kernels::pack::{get, pack, packed_bytes, unpack};
-use crate::level::{Level, dispatched};
-use crate::wire::{Reader, bit_width};
+use crate::little_endian::{Reader, bit_width};
 
 const ENTRY_LIMIT: usize = 8;
 const LOWER_BITS: std::ops::RangeInclusive<u32> = 48..=57;
@@ -35,7 +35,7 @@ impl<'a> Split<'a> {
         let lower_bits = u32::from(reader.u8()?);
         let count = reader.u8()? as usize + 1;
         ensure(LOWER_BITS.contains(&lower_bits) && count <= ENTRY_LIMIT, "split header out of range")?;
-        // Codes beyond the count find zero: nonsense as any other, but harmless.
+        // In a corrupt vector a code may be beyond the count. It then finds zero, which is wrong but harmless.
         let mut entries = [0; ENTRY_LIMIT];
         for entry in &mut entries[..count] {
             *entry = u64::from(reader.u16()?) << lower_bits;
@@ -50,7 +50,7 @@ impl<'a> Split<'a> {
 
     pub(super) fn decode(
         &self,
-        level: Level,
+        cpu: Level,
         rows: Range<usize>,
         out: &mut [f64; VECTOR_VALUES],
     ) -> Result<()> {
@@ -58,9 +58,9 @@ impl<'a> Split<'a> {
         let mut codes = [0_u8; VECTOR_VALUES];
         let mut lowers = [0_u64; VECTOR_VALUES];
         let (codes, lowers) = (&mut codes[start..rows.end], &mut lowers[start..rows.end]);
-        unpack(level, self.codes, self.code_bits, start, codes);
-        unpack(level, self.lowers, self.lower_bits, start, lowers);
-        join(level, &self.entries, codes, lowers, &mut out[start..rows.end]);
+        unpack(cpu, self.codes, self.code_bits, start, codes);
+        unpack(cpu, self.lowers, self.lower_bits, start, lowers);
+        join(cpu, &self.entries, codes, lowers, &mut out[start..rows.end]);
         let mask = u64::MAX >> (64 - self.lower_bits);
         self.exceptions.for_each(rows, |row, upper| {
             out[row] = f64::from_bits(upper << self.lower_bits | out[row].to_bits() & mask);

@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use super::decimal::Decimal;
 use super::split::Split;
+use crate::cpu::Level;
 use crate::directory::VECTOR_VALUES;
 use crate::error::{CorruptBlock, Result, ensure};
-use crate::integer::Inner;
+use crate::integer::NestedVector;
 use crate::kernels::float::from_ordered;
-use crate::level::Level;
 
 /// How a float vector is encoded; the numbers are the tags on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -39,7 +39,7 @@ impl FloatEncoding {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum FloatVector<'a> {
     Raw(&'a [u8]),
-    Ordered(Inner<'a>),
+    Ordered(NestedVector<'a>),
     Decimal(Decimal<'a>),
     Split(Split<'a>),
 }
@@ -54,14 +54,14 @@ impl<'a> FloatVector<'a> {
                 ensure(payload.len() == rows * 8, "raw floats of another length")?;
                 FloatVector::Raw(payload)
             }
-            FloatEncoding::Ordered => FloatVector::Ordered(Inner::parse(rows, payload)?),
+            FloatEncoding::Ordered => FloatVector::Ordered(NestedVector::parse(rows, payload)?),
             FloatEncoding::Decimal => FloatVector::Decimal(Decimal::parse(rows, payload)?),
             FloatEncoding::Split => FloatVector::Split(Split::parse(rows, payload)?),
         })
     }
 
-    /// Decodes `rows` to their places in `out`; other places may be overwritten too.
-    pub(super) fn decode(&self, level: Level, rows: Range<usize>, out: &mut Floats) -> Result<()> {
+    /// Decodes `rows` to the same rows of `out`; other rows may be overwritten too.
+    pub(super) fn decode(&self, cpu: Level, rows: Range<usize>, out: &mut Floats) -> Result<()> {
         match self {
             FloatVector::Raw(bytes) => {
                 let (floats, _) = bytes[rows.start * 8..rows.end * 8].as_chunks::<8>();
@@ -72,24 +72,24 @@ impl<'a> FloatVector<'a> {
             }
             FloatVector::Ordered(inner) => {
                 let mut ordered = [0; VECTOR_VALUES];
-                inner.decode(level, rows.clone(), &mut ordered)?;
+                inner.decode(cpu, rows.clone(), &mut ordered)?;
                 for (out, ordered) in out[rows.clone()].iter_mut().zip(&ordered[rows]) {
                     *out = from_ordered(*ordered);
                 }
                 Ok(())
             }
-            FloatVector::Decimal(decimal) => decimal.decode(level, rows, out),
-            FloatVector::Split(split) => split.decode(level, rows, out),
+            FloatVector::Decimal(decimal) => decimal.decode(cpu, rows, out),
+            FloatVector::Split(split) => split.decode(cpu, rows, out),
         }
     }
 
-    pub(super) fn get(&self, level: Level, row: usize) -> Result<f64> {
+    pub(super) fn get(&self, cpu: Level, row: usize) -> Result<f64> {
         match self {
             FloatVector::Raw(bytes) => {
                 Ok(f64::from_le_bytes(bytes[row * 8..row * 8 + 8].try_into().expect("eight bytes")))
             }
-            FloatVector::Ordered(inner) => Ok(from_ordered(inner.get(level, row)?)),
-            FloatVector::Decimal(decimal) => decimal.get(level, row),
+            FloatVector::Ordered(inner) => Ok(from_ordered(inner.get(cpu, row)?)),
+            FloatVector::Decimal(decimal) => decimal.get(cpu, row),
             FloatVector::Split(split) => split.get(row),
         }
     }

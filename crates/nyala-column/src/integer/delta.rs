@@ -10,21 +10,20 @@
 use std::ops::Range;
 
 use super::patches::Patches;
-use super::plan::Cut;
-use super::vector::Offsets;
+use super::plan::PatchedResiduals;
+use crate::cpu::Level;
 use crate::directory::VECTOR_VALUES;
 use crate::error::{Result, ensure};
-pub(super) use crate::kernels::climb::GROUP_ROWS;
-use crate::kernels::climb::{Climbs, WIDTH_MAX, pays, sum_climbs};
+pub(super) use crate::kernels::delta_sum::GROUP_ROWS;
+use crate::kernels::delta_sum::{DeltaGroups, WIDTH_MAX, is_faster, sum_deltas};
 use crate::kernels::pack::{get, is_storable, pack, packed_bytes, unpack};
 use crate::kernels::prefix::running_sum;
-use crate::level::Level;
-use crate::narrow::{Narrow, Unit};
-use crate::wire::{Reader, push, signed_width};
+use crate::little_endian::{Reader, push, signed_width};
+use crate::narrow::{FrameOfReference, Narrow, Offsets};
 
 /// Sums of a vector's offsets that are not above 32 bits have fewer bits than this.
 const SUM_BITS: u32 = 42;
-/// Windows of fewer rows are summed out of decoded values: what is done for each group counts for more then.
+/// Windows of fewer rows are summed from decoded values, because the work per group would outweigh the gain.
 const LONG_ROWS: usize = 96;
 
 #[derive(Debug, Clone, Copy)]
@@ -66,35 +65,35 @@ impl<'a> Delta<'a> {
 
     pub(super) fn decode<T: Narrow>(
         &self,
-        level: Level,
+        cpu: Level,
         rows: Range<usize>,
         out: &mut Offsets<T>,
     ) -> Result<()> {
         let first_group = rows.start / GROUP_ROWS;
         let start = first_group * GROUP_ROWS;
-        let piece = &mut out[start..rows.end];
-        unpack(level, self.packed, self.width, start, piece);
+        let slice = &mut out[start..rows.end];
+        unpack(cpu, self.packed, self.width, start, slice);
         if !self.patches.is_empty() {
-            self.patches.add_to(level, start..rows.end, start, piece)?;
+            self.patches.add_to(cpu, start..rows.end, start, slice)?;
         }
-        for (group, values) in (first_group..).zip(piece.chunks_mut(GROUP_ROWS)) {
-            running_sum(level, values, T::truncate(self.base(group)), T::truncate(self.step));
+        for (group, values) in (first_group..).zip(slice.chunks_mut(GROUP_ROWS)) {
+            running_sum(cpu, values, T::truncate(self.base(group)), T::truncate(self.step));
         }
         Ok(())
     }
 
-    /// Adds the sum of rows of the block to each window's, without decoding them; false if that is not possible.
+    /// Adds the rows to each window's sum without decoding them; returns false if that is not possible.
     /// The vector begins with the block's row `first`, windows are clipped to its `rows`, and `largest` is its largest
     /// offset.
     pub(super) fn sum_windows(
         &self,
-        level: Level,
+        cpu: Level,
         (first, rows): (u32, Range<usize>),
         bounds: &[u32],
-        (largest, unit): (u64, Unit),
+        (largest, reference): (u64, FrameOfReference),
         out: &mut [i128],
     ) -> Result<bool> {
-        if !pays(level) {
+        if !is_faster(cpu) {
             return Ok(false);
         }
         let windows = out.len();
@@ -109,7 +108,7 @@ impl<'a> Delta<'a> {
             *inside = bound.saturating_sub(first).clamp(rows.start as u32, rows.end as u32);
         }
         let (mut bases, mut narrow) = ([0; VECTOR_VALUES / GROUP_ROWS], [0_u8; VECTOR_VALUES / GROUP_ROWS]);
-        unpack(level, self.bases, self.base_width, 0, &mut narrow[..groups]);
+        unpack(cpu, self.bases, self.base_width, 0, &mut narrow[..groups]);
         let mut line = self.anchor;
         for (base, packed) in bases[..groups].iter_mut().zip(narrow) {
             *base = line.wrapping_add(packed.into());
@@ -117,20 +116,20 @@ impl<'a> Delta<'a> {
         }
         let mut sums = [0; VECTOR_VALUES / LONG_ROWS];
         let sums = &mut sums[..windows];
-        let climbs =
-            Climbs { packed: self.packed, width: self.width, bases: &bases[..groups], step: self.step };
-        sum_climbs(level, climbs, bounds_inside, sums);
+        let deltas =
+            DeltaGroups { packed: self.packed, width: self.width, bases: &bases[..groups], step: self.step };
+        sum_deltas(cpu, deltas, bounds_inside, sums);
         for ((sum, pair), out) in sums.iter_mut().zip(bounds_inside.windows(2)).zip(out) {
             let window = pair[0] as usize..pair[1] as usize;
             if !self.patches.is_empty() {
                 *sum = sum.wrapping_add(self.sum_patches(window.clone())?);
             }
-            *out += unit.sum(window.len(), u128::from(*sum & ((1 << SUM_BITS) - 1)));
+            *out += reference.sum(window.len(), u128::from(*sum & ((1 << SUM_BITS) - 1)));
         }
         Ok(true)
     }
 
-    /// What patches add to the sum of rows: each counts for its row and those after it in its group.
+    /// The sum that patches add to rows: a patch counts for its row and for those after it in its group.
     fn sum_patches(&self, rows: Range<usize>) -> Result<u64> {
         let mut sum = 0_u64;
         self.patches.for_each(rows.start / GROUP_ROWS * GROUP_ROWS..rows.end, |row, amount| {
@@ -146,26 +145,26 @@ impl<'a> Delta<'a> {
 
     /// The sum of the packed differences of `count` rows from `start` on, which begins a group, but for the
     /// first: a group's first row is its base, its difference and patch count for nothing.
-    fn climb<T: Narrow>(&self, level: Level, start: usize, count: usize) -> u64 {
+    fn sum_differences<T: Narrow>(&self, cpu: Level, start: usize, count: usize) -> u64 {
         let mut differences = [T::default(); GROUP_ROWS];
         let differences = &mut differences[..count];
-        unpack(level, self.packed, self.width, start, differences);
+        unpack(cpu, self.packed, self.width, start, differences);
         differences[1..].iter().fold(0, |sum: u64, difference| sum.wrapping_add(difference.widen()))
     }
 
-    pub(super) fn get(&self, level: Level, row: usize) -> Result<u64> {
+    pub(super) fn get(&self, cpu: Level, row: usize) -> Result<u64> {
         debug_assert!(row < self.rows);
         let group = row / GROUP_ROWS;
         let start = group * GROUP_ROWS;
         let count = row + 1 - start;
-        let climbed = match self.width {
+        let rise = match self.width {
             0 => 0,
-            1..=8 => self.climb::<u8>(level, start, count),
-            9..=16 => self.climb::<u16>(level, start, count),
-            _ => self.climb::<u64>(level, start, count),
+            1..=8 => self.sum_differences::<u8>(cpu, start, count),
+            9..=16 => self.sum_differences::<u16>(cpu, start, count),
+            _ => self.sum_differences::<u64>(cpu, start, count),
         };
         let line = self.base(group).wrapping_add(self.step.wrapping_mul((row - start) as u64));
-        let mut offset = line.wrapping_add(climbed);
+        let mut offset = line.wrapping_add(rise);
         self.patches.for_each(start + 1..row + 1, |_, amount| offset = offset.wrapping_add(amount))?;
         Ok(offset)
     }
@@ -185,20 +184,26 @@ pub(super) fn header_bytes(step: i64, line: BaseLine, groups: usize) -> usize {
     5 + numbers + packed_bytes(groups, line.width)
 }
 
-/// Appends deltas whose differences from `step` were cut. `bases` fit the line's width.
-pub(super) fn push_delta(step: i64, line: BaseLine, bases: &[u64], cut: &Cut<'_>, out: &mut Vec<u8>) {
+/// Appends deltas; `patched` holds the differences from `step`. `bases` fit the line's width.
+pub(super) fn push_delta(
+    step: i64,
+    line: BaseLine,
+    bases: &[u64],
+    patched: &PatchedResiduals<'_>,
+    out: &mut Vec<u8>,
+) {
     let (step_width, slope_width) = (signed_width(step), signed_width(line.slope));
     let anchor_width = signed_width(line.anchor);
     out.extend_from_slice(&[
-        cut.width() as u8,
+        patched.width() as u8,
         (step_width | slope_width << 4) as u8,
         anchor_width as u8,
         line.width as u8,
-        cut.patch_count() as u8,
+        patched.patch_count() as u8,
     ]);
     push(out, step as u64, step_width);
     push(out, line.slope as u64, slope_width);
     push(out, line.anchor as u64, anchor_width);
     pack(bases, line.width, out);
-    cut.push(out);
+    patched.push(out);
 }

@@ -4,13 +4,12 @@
 
 use std::ops::Range;
 
-use super::vector::Offsets;
+use crate::cpu::Level;
 use crate::error::{CorruptBlock, Result, ensure};
 use crate::kernels::lookup::look_up;
 use crate::kernels::pack::{get, is_storable, pack, packed_bytes, storable_width, unpack};
-use crate::level::Level;
-use crate::narrow::Narrow;
-use crate::wire::{Reader, bit_width};
+use crate::little_endian::{Reader, bit_width};
+use crate::narrow::{Narrow, Offsets};
 
 /// Entries at most: codes are bytes.
 pub(super) const ENTRY_LIMIT: usize = 256;
@@ -39,18 +38,18 @@ impl<'a> Dictionary<'a> {
 
     pub(super) fn decode<T: Narrow>(
         &self,
-        level: Level,
+        cpu: Level,
         rows: Range<usize>,
         out: &mut Offsets<T>,
     ) -> Result<()> {
         let mut entries = [T::default(); ENTRY_LIMIT];
-        unpack(level, self.entries, self.entry_width, 0, &mut entries[..self.count]);
+        unpack(cpu, self.entries, self.entry_width, 0, &mut entries[..self.count]);
         let start = rows.start & !63;
         let mut codes = [0_u8; crate::directory::VECTOR_VALUES];
         let codes = &mut codes[start..rows.end];
-        unpack(level, self.codes, self.code_width, start, codes);
+        unpack(cpu, self.codes, self.code_width, start, codes);
         // Rows before the range may hold anything but are looked up as well: any byte has an entry.
-        let highest = look_up(level, &entries, codes, &mut out[start..rows.end]);
+        let highest = look_up(cpu, &entries, codes, &mut out[start..rows.end]);
         ensure((highest as usize) < self.count, "code beyond the dictionary")
     }
 

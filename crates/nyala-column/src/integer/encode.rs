@@ -7,29 +7,30 @@
 
 use super::delta::{BaseLine, GROUP_ROWS, header_bytes, push_delta};
 use super::dictionary::{ENTRY_LIMIT, dictionary_bytes, push_dictionary};
+use super::encoding::{Encoding, TAG_DIVISOR};
 use super::entropy::push_entropy;
 use super::frame::push_frame;
 use super::plan::{Plan, counted, plan, take_sample};
 use super::runs::{push_runs, runs_bytes};
-use super::vector::{Encoding, Offsets, TAG_DIVISOR, Vector};
+use super::scratch::IntegerScratch;
+use super::vector::Vector;
+use crate::cpu::Level;
 use crate::directory::VECTOR_VALUES;
-use crate::kernels::line::stands_for;
+use crate::kernels::line::decodes_to;
 use crate::kernels::pack::{packed_bytes, storable_width};
 use crate::kernels::profile::{
-    Profile, differences, divide_exactly, extremes, profile as profile_of, residuals,
+    Profile, differences, divide_exactly, min_max_i64, profile as profile_of, residuals,
 };
-use crate::level::Level;
-use crate::narrow::{Unit, with_narrow};
+use crate::little_endian::{bit_width, push, signed_width, unsigned_width};
+use crate::narrow::{FrameOfReference, Offsets, with_narrow};
 use crate::preference::Preference;
-use crate::scratch::IntegerScratch;
-use crate::wire::{bit_width, push, signed_width, unsigned_width};
 
 /// Vectors shorter than this are framed without looking further.
 const TINY: usize = 8;
 /// Entropy coding has a header of some 16 bytes and more, so small vectors cannot win.
 const ENTROPY_BYTES_WORTH: usize = 48;
 
-/// What the directory needs of an encoded vector.
+/// What the directory keeps of an encoded vector.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Encoded {
     /// The encoding, and whether a divisor precedes it.
@@ -57,19 +58,21 @@ fn weight(candidate: &Candidate, preference: Preference) -> usize {
     }
 }
 
-/// As [`encode_vector`], and reads it back: what does not come back bit by bit is written again as plain as can be.
+/// Calls [`encode_vector`] and decodes the result. A vector that does not decode to the same values is written again as
+/// a plain frame.
 ///
-/// Acknowledged values are about to exist nowhere else, and the choices above are many. It costs a tenth.
+/// Soon these bytes are the only copy of acknowledged values, and the encoder has many branches. The check costs a
+/// tenth of encoding.
 pub(super) fn encode_verified(
-    level: Level,
+    cpu: Level,
     values: &[i64],
     preference: Preference,
     scratch: &mut IntegerScratch,
     out: &mut Vec<u8>,
 ) -> Encoded {
     let start = out.len();
-    let encoded = encode_vector(level, values, preference, scratch, out);
-    if reads_back(level, values, &encoded, &out[start..]) {
+    let encoded = encode_vector(cpu, values, preference, scratch, out);
+    if reads_back(cpu, values, &encoded, &out[start..]) {
         return encoded;
     }
     debug_assert!(false, "an encoding lost values: tag {:#x}", encoded.tag);
@@ -77,30 +80,30 @@ pub(super) fn encode_verified(
     let range = encoded.profile.range();
     let plan = Plan { width: storable_width(bit_width(range)), low: encoded.profile.min, cost: 0 };
     let candidate = Candidate::Frame { slope: 0, first: 0, plan };
-    let encoding = write(level, values, &encoded.profile, candidate, scratch, out);
+    let encoding = write(cpu, values, &encoded.profile, candidate, scratch, out);
     Encoded { tag: encoding as u8, ..encoded }
 }
 
-fn reads_back(level: Level, values: &[i64], encoded: &Encoded, payload: &[u8]) -> bool {
+fn reads_back(cpu: Level, values: &[i64], encoded: &Encoded, payload: &[u8]) -> bool {
     let Ok(vector) = Vector::parse(encoded.tag, values.len(), payload) else { return false };
-    let unit = Unit { min: encoded.profile.min, divisor: vector.divisor };
+    let reference = FrameOfReference { min: encoded.profile.min, divisor: vector.divisor };
     with_narrow!(encoded.profile.range() / vector.divisor, T => {
         let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
-        let decoded = vector.decode(level, 0..values.len(), &mut offsets);
-        decoded.is_ok() && stands_for(level, &offsets[..values.len()], unit, values)
+        let decoded = vector.decode(cpu, 0..values.len(), &mut offsets);
+        decoded.is_ok() && decodes_to(cpu, &offsets[..values.len()], reference, values)
     })
 }
 
 /// Appends the payload of `values` (1..=1024) to `out`.
 pub(crate) fn encode_vector(
-    level: Level,
+    cpu: Level,
     values: &[i64],
     preference: Preference,
     scratch: &mut IntegerScratch,
     out: &mut Vec<u8>,
 ) -> Encoded {
     assert!((1..=VECTOR_VALUES).contains(&values.len()));
-    let profile = profile_of(level, values);
+    let profile = profile_of(cpu, values);
     if profile.range() == 0 {
         return Encoded { tag: Encoding::Constant as u8, profile };
     }
@@ -110,7 +113,7 @@ pub(crate) fn encode_vector(
         false => common_divisor(values, profile.min),
     };
     if divisor == 1 {
-        let encoding = encode_offsets(level, values, &profile, preference, scratch, out);
+        let encoding = encode_offsets(cpu, values, &profile, preference, scratch, out);
         return Encoded { tag: encoding as u8, profile };
     }
     let width = unsigned_width(divisor);
@@ -118,14 +121,14 @@ pub(crate) fn encode_vector(
     push(out, divisor, width);
     let mut quotients = std::mem::take(&mut scratch.quotients);
     quotients.resize(values.len(), 0);
-    divide_exactly(level, values, profile.min, divisor, &mut quotients);
-    let divided = profile_of(level, &quotients);
-    let encoding = encode_offsets(level, &quotients, &divided, preference, scratch, out);
+    divide_exactly(cpu, values, profile.min, divisor, &mut quotients);
+    let divided = profile_of(cpu, &quotients);
+    let encoding = encode_offsets(cpu, &quotients, &divided, preference, scratch, out);
     scratch.quotients = quotients;
     Encoded { tag: encoding as u8 | TAG_DIVISOR, profile }
 }
 
-/// What all `values` less `min` are multiples of. Mostly 1, which a few values show.
+/// The greatest common divisor of all `values` minus `min`. It is mostly 1, which a few values show.
 fn common_divisor(values: &[i64], min: i64) -> u64 {
     let offset = |value: i64| value.wrapping_sub(min) as u64;
     let spread = values.iter().step_by(values.len().div_ceil(16));
@@ -162,7 +165,7 @@ fn greatest_common_divisor(mut left: u64, mut right: u64) -> u64 {
 
 /// Appends the payload of `values` in the encoding that suits them.
 fn encode_offsets(
-    level: Level,
+    cpu: Level,
     values: &[i64],
     profile: &Profile,
     preference: Preference,
@@ -170,18 +173,18 @@ fn encode_offsets(
     out: &mut Vec<u8>,
 ) -> Encoding {
     let start = out.len();
-    let candidate = match by_habit(level, values, profile, preference, scratch) {
+    let candidate = match from_history(cpu, values, profile, preference, scratch) {
         Some(candidate) => candidate,
-        None => choose(level, values, profile, preference, scratch),
+        None => choose(cpu, values, profile, preference, scratch),
     };
-    let mut encoding = write(level, values, profile, candidate, scratch, out);
+    let mut encoding = write(cpu, values, profile, candidate, scratch, out);
     if preference == Preference::Size && out.len() - start > ENTROPY_BYTES_WORTH {
         scratch.trial.clear();
         offsets(values, profile, &mut scratch.packed);
-        // Reading takes several times as long: not for a percent or two.
+        // Reading takes several times as long, which a percent or two is not worth.
         let most_bytes = (out.len() - start) * 97 / 100;
         let mut trial = std::mem::take(&mut scratch.trial);
-        if push_entropy(level, scratch, most_bytes, &mut trial) {
+        if push_entropy(cpu, scratch, most_bytes, &mut trial) {
             out.truncate(start);
             out.extend_from_slice(&trial);
             encoding = Encoding::Entropy;
@@ -192,7 +195,7 @@ fn encode_offsets(
 }
 
 fn choose(
-    level: Level,
+    cpu: Level,
     values: &[i64],
     profile: &Profile,
     preference: Preference,
@@ -204,8 +207,8 @@ fn choose(
         return Candidate::Frame { slope: profile.difference_min, first, plan };
     }
     let mut best = Best { preference, candidate: None, bytes: 0, cost: usize::MAX };
-    take_sample(level, values, &mut scratch.sample);
-    let framed = plan(level, values, (profile.min, profile.max), &scratch.sample, preference);
+    take_sample(cpu, values, &mut scratch.sample);
+    let framed = plan(cpu, values, (profile.min, profile.max), &scratch.sample, preference);
     let anchor_bytes = signed_width(framed.low.wrapping_sub(profile.min));
     best.offer(Candidate::Frame { slope: 0, first: 0, plan: framed }, 3 + anchor_bytes + framed.cost);
     if values.len() < TINY {
@@ -216,24 +219,24 @@ fn choose(
         best.offer(Candidate::Dictionary, bytes);
     }
     if framed.width > 0 {
-        offer_differences(level, values, profile, scratch, &mut best);
+        offer_differences(cpu, values, profile, scratch, &mut best);
     }
     let candidate = best.candidate.expect("a frame was offered");
     match candidate {
         Candidate::Delta { plan, .. } => {
-            scratch.habit.begin(Encoding::Delta, (plan.width, plan.low), best.bytes, values.len());
+            scratch.history.begin(Encoding::Delta, (plan.width, plan.low), best.bytes, values.len());
         }
         Candidate::Frame { slope: 0, .. } => {
-            scratch.habit.begin(Encoding::Frame, (0, 0), best.bytes, values.len());
+            scratch.history.begin(Encoding::Frame, (0, 0), best.bytes, values.len());
         }
-        _ => scratch.habit.end(values.len()),
+        _ => scratch.history.end(values.len()),
     }
     candidate
 }
 
-/// What the column's last vectors came to, if that still suits.
-fn by_habit(
-    level: Level,
+/// The encoding of the column's last vectors, if it still suits.
+fn from_history(
+    cpu: Level,
     values: &[i64],
     profile: &Profile,
     preference: Preference,
@@ -242,56 +245,56 @@ fn by_habit(
     if profile.difference_min == profile.difference_max {
         return None;
     }
-    let encoding = scratch.habit.take(values.len())?;
+    let encoding = scratch.history.take(values.len())?;
     let (candidate, bytes) = match encoding {
-        Encoding::Delta => habitual_delta(level, values, profile, preference, scratch)?,
-        _ => habitual_frame(level, values, profile, preference, scratch),
+        Encoding::Delta => delta_from_history(cpu, values, profile, preference, scratch)?,
+        _ => frame_from_history(cpu, values, profile, preference, scratch),
     };
     let runs = runs_bytes(profile.changes + 1, values.len(), profile.range());
-    if runs <= bytes || !scratch.habit.fits(bytes, values.len()) {
-        scratch.habit.end(values.len());
+    if runs <= bytes || !scratch.history.fits(bytes, values.len()) {
+        scratch.history.end(values.len());
         return None;
     }
     Some(candidate)
 }
 
-fn habitual_frame(
-    level: Level,
+fn frame_from_history(
+    cpu: Level,
     values: &[i64],
     profile: &Profile,
     preference: Preference,
     scratch: &mut IntegerScratch,
 ) -> (Candidate, usize) {
-    take_sample(level, values, &mut scratch.sample);
-    let plan = plan(level, values, (profile.min, profile.max), &scratch.sample, preference);
+    take_sample(cpu, values, &mut scratch.sample);
+    let plan = plan(cpu, values, (profile.min, profile.max), &scratch.sample, preference);
     let bytes = 3 + signed_width(plan.low.wrapping_sub(profile.min)) + plan.cost;
     (Candidate::Frame { slope: 0, first: 0, plan }, bytes)
 }
 
-fn habitual_delta(
-    level: Level,
+fn delta_from_history(
+    cpu: Level,
     values: &[i64],
     profile: &Profile,
     preference: Preference,
     scratch: &mut IntegerScratch,
 ) -> Option<(Candidate, usize)> {
     let rows = values.len();
-    gather_differences(level, values, scratch);
-    let (width, low) = scratch.habit.delta();
+    gather_differences(cpu, values, scratch);
+    let (width, low) = scratch.history.delta();
     let range = profile.difference_max.wrapping_sub(profile.difference_min) as u64;
     let plans = neighbours(width, low)
         .into_iter()
-        .filter_map(|window| counted(level, &scratch.differences, window, range, preference));
+        .filter_map(|window| counted(cpu, &scratch.differences, window, range, preference));
     let plan = plans.min_by_key(|plan| plan.cost);
     let (line, groups) = base_line(values, profile);
     let bytes = plan.map(|plan| (plan, header_bytes(plan.low, line, groups) + plan.cost));
-    // Beside a frame of all values, which takes no looking for.
+    // Compared with a frame of all values, which needs no search.
     let framed = 100 * (3 + packed_bytes(rows, storable_width(bit_width(profile.range()))));
     let candidate = Candidate::Delta { plan: plan.unwrap_or_default(), line };
     match bytes.filter(|(_, bytes)| bytes * weight(&candidate, preference) < framed) {
         Some((plan, bytes)) => Some((Candidate::Delta { plan, line }, bytes)),
         None => {
-            scratch.habit.end(values.len());
+            scratch.history.end(values.len());
             None
         }
     }
@@ -307,11 +310,11 @@ fn neighbours(width: u32, low: i64) -> [(u32, i64); 3] {
 }
 
 /// The differences of neighbours, each group's first apart.
-fn gather_differences(level: Level, values: &[i64], scratch: &mut IntegerScratch) {
+fn gather_differences(cpu: Level, values: &[i64], scratch: &mut IntegerScratch) {
     let rows = values.len();
     scratch.differences.resize(rows, 0);
-    differences(level, values, &mut scratch.differences[1..]);
-    // What leads to a group's first row is not packed: let it look like its neighbour.
+    differences(cpu, values, &mut scratch.differences[1..]);
+    // The difference before a group's first row is not packed. A copy of its neighbour keeps statistics clean.
     for start in (0..rows).step_by(GROUP_ROWS) {
         scratch.differences[start] = scratch.differences[(start + 1).min(rows - 1)];
     }
@@ -335,20 +338,20 @@ impl Best {
     }
 }
 
-/// Offers what rests on differences: deltas, and a sloped frame where the differences suggest a line.
+/// Offers the encodings that use differences: deltas, and a sloped frame where the differences suggest a line.
 fn offer_differences(
-    level: Level,
+    cpu: Level,
     values: &[i64],
     profile: &Profile,
     scratch: &mut IntegerScratch,
     best: &mut Best,
 ) {
     let rows = values.len();
-    gather_differences(level, values, scratch);
-    take_sample(level, &scratch.differences, &mut scratch.sample);
+    gather_differences(cpu, values, scratch);
+    take_sample(cpu, &scratch.differences, &mut scratch.sample);
     let median = scratch.sample[scratch.sample.len() / 2];
-    let spread = extremes(level, &scratch.differences);
-    let planned = plan(level, &scratch.differences, spread, &scratch.sample, best.preference);
+    let spread = min_max_i64(cpu, &scratch.differences);
+    let planned = plan(cpu, &scratch.differences, spread, &scratch.sample, best.preference);
     let (line, groups) = base_line(values, profile);
     let bytes = header_bytes(planned.low, line, groups) + planned.cost;
     best.offer(Candidate::Delta { plan: planned, line }, bytes);
@@ -360,26 +363,26 @@ fn offer_differences(
         let slopes =
             [median, (i128::from(values[rows - 1]) - i128::from(values[0])) as i64 / (rows - 1) as i64];
         let slopes = if repeated > scratch.sample.len() / 2 { &slopes[..1] } else { &slopes[..] };
-        // A level line is the plain frame: written as such, its plan would be taken for one of plain values.
+        // A line of slope 0 is the plain frame, which was offered before.
         for slope in slopes.iter().filter(|slope| **slope != 0) {
-            offer_line(level, values, *slope, scratch, best);
+            offer_line(cpu, values, *slope, scratch, best);
         }
     }
 }
 
-fn offer_line(level: Level, values: &[i64], slope: i64, scratch: &mut IntegerScratch, best: &mut Best) {
+fn offer_line(cpu: Level, values: &[i64], slope: i64, scratch: &mut IntegerScratch, best: &mut Best) {
     // Anchored at the first value; if that is itself an exception, the plan's `low` moves to where most are.
     let first = values[0];
     scratch.residuals.resize(values.len(), 0);
-    residuals(level, values, first, slope, &mut scratch.residuals);
-    take_sample(level, &scratch.residuals, &mut scratch.sample);
-    let spread = extremes(level, &scratch.residuals);
-    let planned = plan(level, &scratch.residuals, spread, &scratch.sample, best.preference);
+    residuals(cpu, values, first, slope, &mut scratch.residuals);
+    take_sample(cpu, &scratch.residuals, &mut scratch.sample);
+    let spread = min_max_i64(cpu, &scratch.residuals);
+    let planned = plan(cpu, &scratch.residuals, spread, &scratch.sample, best.preference);
     let bytes = 3 + signed_width(slope) + signed_width(planned.low) + planned.cost;
     best.offer(Candidate::Frame { slope, first, plan: planned }, bytes);
 }
 
-/// The line that stores a vector's group bases in the fewest bits: level, or from the first to the last base.
+/// The line that stores a vector's group bases in the fewest bits: of slope 0, or from the first to the last base.
 fn base_line(values: &[i64], profile: &Profile) -> (BaseLine, usize) {
     let groups = values.len().div_ceil(GROUP_ROWS);
     let bases = || values.iter().step_by(GROUP_ROWS).map(|value| value.wrapping_sub(profile.min));
@@ -389,7 +392,7 @@ fn base_line(values: &[i64], profile: &Profile) -> (BaseLine, usize) {
     for slope in [0, rise as i64] {
         let rests = || bases().zip(0..).map(|(base, group)| base.wrapping_sub(slope.wrapping_mul(group)));
         let low = rests().min().expect("a vector has a group");
-        // Level bases are never below the minimum: leaving the anchor there may save its bytes.
+        // With slope 0 no base is below the minimum: an anchor of 0 may save its bytes.
         let anchor = if slope == 0 && low as u64 <= profile.range() / 8 { 0 } else { low };
         let widest =
             rests().map(|rest| rest.wrapping_sub(anchor) as u64).max().expect("a vector has a group");
@@ -403,7 +406,7 @@ fn base_line(values: &[i64], profile: &Profile) -> (BaseLine, usize) {
     (best.expect("two lines were tried").1, groups)
 }
 
-/// Collects the distinct offsets, sorted, if so few that a dictionary may win; answers its bytes.
+/// Collects the distinct offsets, sorted, if so few that a dictionary may win; returns its bytes.
 fn gather_distinct(
     values: &[i64],
     profile: &Profile,
@@ -470,7 +473,7 @@ fn offsets(values: &[i64], profile: &Profile, out: &mut Vec<u64>) {
 }
 
 fn write(
-    level: Level,
+    cpu: Level,
     values: &[i64],
     profile: &Profile,
     candidate: Candidate,
@@ -480,14 +483,14 @@ fn write(
     match candidate {
         Candidate::Frame { slope: 0, plan, .. } => {
             let anchor = plan.low.wrapping_sub(profile.min);
-            push_frame((0, anchor), &scratch.cut.cut(level, values, plan), out);
+            push_frame((0, anchor), &scratch.patched.split(cpu, values, plan), out);
             Encoding::Frame
         }
         Candidate::Frame { slope, first, plan } => {
             scratch.residuals.resize(values.len(), 0);
-            residuals(level, values, first, slope, &mut scratch.residuals);
+            residuals(cpu, values, first, slope, &mut scratch.residuals);
             let anchor = first.wrapping_add(plan.low).wrapping_sub(profile.min);
-            push_frame((slope, anchor), &scratch.cut.cut(level, &scratch.residuals, plan), out);
+            push_frame((slope, anchor), &scratch.patched.split(cpu, &scratch.residuals, plan), out);
             Encoding::Frame
         }
         Candidate::Delta { plan, line } => {
@@ -495,12 +498,12 @@ fn write(
             // A group's first row has no difference; as the plan's lowest value it is packed as 0.
             differences.iter_mut().step_by(GROUP_ROWS).for_each(|difference| *difference = plan.low);
             let base = |(value, group): (&i64, i64)| {
-                let level = line.anchor.wrapping_add(line.slope.wrapping_mul(group));
-                value.wrapping_sub(profile.min).wrapping_sub(level) as u64
+                let on_line = line.anchor.wrapping_add(line.slope.wrapping_mul(group));
+                value.wrapping_sub(profile.min).wrapping_sub(on_line) as u64
             };
             let bases: Vec<u64> = values.iter().step_by(GROUP_ROWS).zip(0..).map(base).collect();
-            let cut = scratch.cut.cut(level, differences, plan);
-            push_delta(plan.low, line, &bases, &cut, out);
+            let patched = scratch.patched.split(cpu, differences, plan);
+            push_delta(plan.low, line, &bases, &patched, out);
             Encoding::Delta
         }
         Candidate::Runs => {

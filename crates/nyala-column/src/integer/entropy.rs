@@ -1,9 +1,9 @@
-//! Entropy coding, where size is preferred over speed: small numbers in as few bits as they are surprising.
+//! Entropy coding, where size is preferred over speed: frequent numbers take few bits.
 //!
-//! What is coded are the offsets, or the differences of neighbours around their median, folded so that small ones
-//! of both signs are small. A number below 16 is a symbol of its own; a larger one is of a class, whose symbol
-//! says where its highest bit is and the two below it, and leaves the rest to plain bits. So any numbers are coded,
-//! and mostly the plain bits of large ones are as good as random. Symbols are coded by [`ans`](crate::kernels::ans).
+//! It codes the offsets, or the differences of neighbours minus their median, folded so that small differences of
+//! both signs are small numbers. A number below 16 is a symbol of its own; a larger one is of a class, whose symbol
+//! says where its highest bit is and the two below it; the rest are plain bits. So all numbers can be coded. The plain
+//! bits of large numbers are mostly as good as random. Symbols are coded by [`ans`](crate::kernels::ans).
 //!
 //! Reading begins at the vector's first row whatever the range, at about a fifth of the other encodings' speed.
 //!
@@ -13,17 +13,16 @@
 use std::ops::Range;
 
 use super::plan::take_sample;
-use super::vector::Offsets;
+use super::scratch::IntegerScratch;
+use crate::cpu::{Level, dispatched};
 use crate::directory::VECTOR_VALUES;
 use crate::error::{Result, ensure};
 use crate::kernels::ans::{
     Frequencies, STATES, decode_symbols, decode_table, encode_symbols, frequencies_of, read,
 };
 use crate::kernels::prefix::running_sum;
-use crate::level::{Level, dispatched};
-use crate::narrow::Narrow;
-use crate::scratch::IntegerScratch;
-use crate::wire::{Reader, bit_width, fold_sign, push, signed_width, unfold_sign, unsigned_width};
+use crate::little_endian::{Reader, bit_width, fold_sign, push, signed_width, unfold_sign, unsigned_width};
+use crate::narrow::{Narrow, Offsets};
 
 /// In the place of the centre's width.
 const OFFSETS: u8 = 15;
@@ -61,7 +60,7 @@ impl<'a> Entropy<'a> {
 
     pub(super) fn decode<T: Narrow>(
         &self,
-        level: Level,
+        cpu: Level,
         rows: Range<usize>,
         out: &mut Offsets<T>,
     ) -> Result<()> {
@@ -74,17 +73,17 @@ impl<'a> Entropy<'a> {
         if last_symbol < CLASSES {
             let signed = self.differences.is_some();
             let value = |symbol| if signed { unfold_sign(u64::from(symbol)) as u8 } else { symbol };
-            let table = decode_table(level, &frequencies, self.first_symbol..=last_symbol, value);
+            let table = decode_table(cpu, &frequencies, self.first_symbol..=last_symbol, value);
             let symbols = &mut symbols[..wanted];
-            end = decode_symbols(level, &table, self.stream, at, coded, symbols);
-            extend_signs(level, symbols, &mut out[uncoded..uncoded + wanted]);
+            end = decode_symbols(cpu, &table, self.stream, at, coded, symbols);
+            extend_signs(cpu, symbols, &mut out[uncoded..uncoded + wanted]);
         } else {
-            // Where the plain bits begin, only the last symbol shows.
-            let table = decode_table(level, &frequencies, self.first_symbol..=last_symbol, |symbol| symbol);
+            // The plain bits begin after the last symbol, so all symbols must be decoded.
+            let table = decode_table(cpu, &frequencies, self.first_symbol..=last_symbol, |symbol| symbol);
             let symbols = &mut symbols[..coded];
-            let at = decode_symbols(level, &table, self.stream, at, coded, symbols);
+            let at = decode_symbols(cpu, &table, self.stream, at, coded, symbols);
             let out = &mut out[uncoded..uncoded + wanted];
-            end = complete(level, symbols, self.stream, at, self.differences.is_some(), out);
+            end = complete(cpu, symbols, self.stream, at, self.differences.is_some(), out);
         }
         let bits = self.stream.len() * 8;
         ensure(
@@ -92,14 +91,14 @@ impl<'a> Entropy<'a> {
             "entropy-coded vector of another length",
         )?;
         if let Some((base, centre)) = self.differences {
-            running_sum(level, &mut out[..rows.end], T::truncate(base), T::truncate(centre));
+            running_sum(cpu, &mut out[..rows.end], T::truncate(base), T::truncate(centre));
         }
         Ok(())
     }
 
-    pub(super) fn get(&self, level: Level, row: usize) -> Result<u64> {
+    pub(super) fn get(&self, cpu: Level, row: usize) -> Result<u64> {
         let mut offsets: Offsets<u64> = [0; VECTOR_VALUES];
-        self.decode(level, row..row + 1, &mut offsets)?;
+        self.decode(cpu, row..row + 1, &mut offsets)?;
         Ok(offsets[row])
     }
 }
@@ -108,7 +107,7 @@ dispatched! {
     fn extend_signs<T: Narrow>(symbols: &[u8], out: &mut [T]) = extend_signs_body;
 
     /// Numbers of symbols, with the plain bits from `at` on, which all symbols pass and `out` keeps the first of;
-    /// answers where they end.
+    /// returns where they end.
     fn complete<T: Narrow>(symbols: &[u8], stream: &[u8], at: usize, signed: bool, out: &mut [T]) -> usize
         = complete_body;
 }
@@ -157,7 +156,7 @@ fn symbol_of(number: u64) -> (u8, u32) {
 }
 
 /// Frequencies, each in as many bits as what is left needs, until nothing is left. After one that is 0, two bits
-/// say how many more are; 3: three, and two bits again. Answers the last symbol, too, and the bit that follows.
+/// say how many more are; 3: three, and two bits again. Returns the last symbol, too, and the bit that follows.
 fn read_frequencies(stream: &[u8], first: u8) -> Result<(Frequencies, u8, usize)> {
     let mut frequencies = [0; 256];
     let (mut symbol, mut left, mut at) = (usize::from(first), STATES as u64, 0);
@@ -233,7 +232,7 @@ impl BitWriter<'_> {
     }
 }
 
-/// Numbers about to be coded, and what that is thought to take.
+/// Frequencies of the numbers to be coded, and about how many bits they take.
 struct Estimate {
     frequencies: Frequencies,
     symbols: Range<u8>,
@@ -241,7 +240,7 @@ struct Estimate {
 }
 
 fn estimate(numbers: &[u64]) -> Estimate {
-    // Equal neighbours are counted in turn, as each count waits for the one before to be stored.
+    // Four tables take turns, because a count would wait until the previous one is stored if neighbours are equal.
     let mut counted = [[0_u32; 256]; 4];
     let mut plain_bits = 0;
     for numbers in numbers.chunks(counted.len()) {
@@ -255,7 +254,7 @@ fn estimate(numbers: &[u64]) -> Estimate {
     let frequencies = frequencies_of(&counts);
     let share = |(count, frequency): (&u32, &u16)| match count {
         0 => 0.0,
-        // With a guess of what a frequency takes.
+        // 6 bits are a guess of what a frequency takes.
         _ => f64::from(*count) * (8.0 - f64::from(*frequency).log2()) + 6.0,
     };
     let bits = plain_bits as f64 + counts.iter().zip(&frequencies).map(share).sum::<f64>();
@@ -265,9 +264,9 @@ fn estimate(numbers: &[u64]) -> Estimate {
     Estimate { frequencies, symbols: first..last, bits }
 }
 
-/// Appends offsets, of which `scratch.packed` holds at least two, unless that takes more than `most_bytes`.
+/// Appends the offsets in `scratch.packed`, at least two, unless that takes more than `most_bytes`.
 pub(super) fn push_entropy(
-    level: Level,
+    cpu: Level,
     scratch: &mut IntegerScratch,
     most_bytes: usize,
     out: &mut Vec<u8>,
@@ -276,7 +275,7 @@ pub(super) fn push_entropy(
     let offsets = &*packed;
     differences.clear();
     differences.extend(offsets.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]) as i64));
-    take_sample(level, differences, sample);
+    take_sample(cpu, differences, sample);
     let centre = sample[sample.len() / 2];
     folded.clear();
     folded.extend(differences.iter().map(|difference| fold_sign(difference.wrapping_sub(centre) as u64)));
@@ -323,20 +322,20 @@ mod tests {
         let mut bytes = Vec::new();
         assert!(push_entropy(Level::best(), &mut scratch, usize::MAX, &mut bytes));
         let vector = Entropy::parse(offsets.len(), &bytes).unwrap();
-        for level in Level::available() {
+        for cpu in Level::available() {
             for end in [1, 2, offsets.len() / 2, offsets.len() - 1, offsets.len()] {
                 let mut decoded = [0; VECTOR_VALUES];
-                vector.decode(level, 0..end, &mut decoded).unwrap();
-                assert_eq!(decoded[..end], offsets[..end], "{level:?}");
+                vector.decode(cpu, 0..end, &mut decoded).unwrap();
+                assert_eq!(decoded[..end], offsets[..end], "{cpu:?}");
                 let mut narrow: Offsets<u8> = [0; VECTOR_VALUES];
-                vector.decode(level, 0..end, &mut narrow).unwrap();
+                vector.decode(cpu, 0..end, &mut narrow).unwrap();
                 assert!(narrow[..end].iter().zip(offsets).all(|(narrow, offset)| *narrow == *offset as u8));
-                assert_eq!(vector.get(level, end - 1), Ok(offsets[end - 1]));
+                assert_eq!(vector.get(cpu, end - 1), Ok(offsets[end - 1]));
             }
             for cut in 0..bytes.len() {
                 let mut decoded: Offsets<u64> = [0; VECTOR_VALUES];
                 let cut = Entropy::parse(offsets.len(), &bytes[..cut]);
-                assert!(cut.and_then(|cut| cut.decode(level, 0..offsets.len(), &mut decoded)).is_err());
+                assert!(cut.and_then(|cut| cut.decode(cpu, 0..offsets.len(), &mut decoded)).is_err());
             }
         }
     }

@@ -2,21 +2,20 @@
 //!
 //! One encoding for what are often three: frame of reference (slope 0), linear (width 0, no residual at all)
 //! with exceptions (patches), and a regular clock with jitter (slope and narrow residuals). Anchor and slope are
-//! relative to the vector's minimum and wrap, so a falling line or an outlier below the frame is nothing special.
+//! relative to the vector's minimum and wrap, so a falling line or an outlier below the frame needs no special case.
 //!
 //! Bytes: `width`, `slope bytes | anchor bytes << 4`, `patch count`, slope, anchor, packed residuals, patches.
 
 use std::ops::Range;
 
 use super::patches::Patches;
-use super::plan::Cut;
-use super::vector::Offsets;
+use super::plan::PatchedResiduals;
+use crate::cpu::Level;
 use crate::error::{Result, ensure};
 use crate::kernels::line::add_line;
 use crate::kernels::pack::{get, is_storable, packed_bytes, unpack};
-use crate::level::Level;
-use crate::narrow::Narrow;
-use crate::wire::{Reader, push, signed_width};
+use crate::little_endian::{Reader, push, signed_width};
+use crate::narrow::{Narrow, Offsets};
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Frame<'a> {
@@ -44,21 +43,21 @@ impl<'a> Frame<'a> {
 
     pub(super) fn decode<T: Narrow>(
         &self,
-        level: Level,
+        cpu: Level,
         rows: Range<usize>,
         out: &mut Offsets<T>,
     ) -> Result<()> {
         let start = rows.start & !63;
-        let piece = &mut out[start..rows.end];
-        unpack(level, self.packed, self.width, start, piece);
+        let slice = &mut out[start..rows.end];
+        unpack(cpu, self.packed, self.width, start, slice);
         if self.slope != 0 || self.anchor != 0 {
             let first = self.anchor.wrapping_add(self.slope.wrapping_mul(start as u64));
-            add_line(level, piece, T::truncate(first), T::truncate(self.slope));
+            add_line(cpu, slice, T::truncate(first), T::truncate(self.slope));
         }
         if self.patches.is_empty() {
             return Ok(());
         }
-        self.patches.add_to(level, rows, 0, out)
+        self.patches.add_to(cpu, rows, 0, out)
     }
 
     pub(super) fn get(&self, row: usize) -> Result<u64> {
@@ -78,12 +77,12 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Appends a frame of residuals that were cut.
-pub(super) fn push_frame((slope, anchor): (i64, i64), cut: &Cut<'_>, out: &mut Vec<u8>) {
+/// Appends a frame.
+pub(super) fn push_frame((slope, anchor): (i64, i64), patched: &PatchedResiduals<'_>, out: &mut Vec<u8>) {
     let (slope_width, anchor_width) = (signed_width(slope), signed_width(anchor));
     let widths = (slope_width | anchor_width << 4) as u8;
-    out.extend_from_slice(&[cut.width() as u8, widths, cut.patch_count() as u8]);
+    out.extend_from_slice(&[patched.width() as u8, widths, patched.patch_count() as u8]);
     push(out, slope as u64, slope_width);
     push(out, anchor as u64, anchor_width);
-    cut.push(out);
+    patched.push(out);
 }

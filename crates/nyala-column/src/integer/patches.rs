@@ -5,15 +5,15 @@
 
 use std::ops::Range;
 
+use crate::cpu::Level;
 use crate::error::{Result, ensure};
 use crate::kernels::pack::{get, is_storable, pack, packed_bytes, storable_width, unpack};
-use crate::level::Level;
+use crate::little_endian::{Reader, bit_width, unfold_sign};
 use crate::narrow::Narrow;
-use crate::wire::{Reader, bit_width, unfold_sign};
 
 /// The count is one byte in the headers.
 pub(super) const PATCH_LIMIT: usize = 255;
-/// From so many on, patches are unpacked at once.
+/// From this number on, patches are unpacked at once.
 const BULK: usize = 12;
 
 #[derive(Debug, Clone, Copy)]
@@ -68,7 +68,7 @@ impl<'a> Patches<'a> {
     /// Adds each patch in `rows` to its row of `out`, whose first is row `start` (not after `rows`).
     pub(super) fn add_to<T: Narrow>(
         &self,
-        level: Level,
+        cpu: Level,
         rows: Range<usize>,
         start: usize,
         out: &mut [T],
@@ -77,21 +77,21 @@ impl<'a> Patches<'a> {
         if self.count < BULK {
             return self.for_each(rows, add);
         }
-        self.for_each_unpacked(level, rows, add)
+        self.for_each_unpacked(cpu, rows, add)
     }
 
-    /// As `for_each`, but unpacked at once: cheaper from some patches on.
+    /// As `for_each`, but unpacks all patches at once, which is cheaper when there are many.
     fn for_each_unpacked(
         &self,
-        level: Level,
+        cpu: Level,
         rows: Range<usize>,
         mut patch: impl FnMut(usize, u64),
     ) -> Result<()> {
         let mut positions = [0_u16; PATCH_LIMIT];
         let mut values = [0_u64; PATCH_LIMIT];
         let (positions, values) = (&mut positions[..self.count], &mut values[..self.count]);
-        unpack(level, self.positions, self.position_bits, 0, positions);
-        unpack(level, self.values, self.value_bits, 0, values);
+        unpack(cpu, self.positions, self.position_bits, 0, positions);
+        unpack(cpu, self.values, self.value_bits, 0, values);
         let first = positions.partition_point(|position| usize::from(*position) < rows.start);
         let mut next = rows.start;
         for (position, folded) in positions[first..].iter().zip(&values[first..]) {

@@ -1,16 +1,15 @@
 //! How wide to pack, and which few values to leave to patches.
 
 use super::patches::{PATCH_LIMIT, patches_bytes, push_patches};
-use crate::kernels::cut::{CutInto, cut_by};
+use crate::cpu::Level;
 use crate::kernels::pack::{is_storable, pack, packed_bytes, storable_width};
 use crate::kernels::profile::count_outside;
-use crate::kernels::sort::sort_close;
-use crate::level::Level;
+use crate::kernels::residuals::{SplitInto, split_residuals};
+use crate::kernels::sort::sort_small;
+use crate::little_endian::bit_width;
 use crate::preference::Preference;
-use crate::scratch::CutScratch;
-use crate::wire::bit_width;
 
-/// Values looked at to guess how all are spread.
+/// Values in a sample.
 const SAMPLE: usize = 64;
 
 /// A width and the window of values it covers; the rest becomes patches.
@@ -18,11 +17,11 @@ const SAMPLE: usize = 64;
 pub(super) struct Plan {
     pub(super) width: u32,
     pub(super) low: i64,
-    /// Bytes of packed residuals and patches, headers apart, and what reading the patches is worth in bytes.
+    /// Bytes of packed residuals and patches without headers, plus the penalty for reading patches.
     pub(super) cost: usize,
 }
 
-/// What reading one patch is worth, in bits: a patch costs about as much time as unpacking tens of values.
+/// The penalty for a patch, in bits: reading one takes about as long as unpacking tens of values.
 pub(super) fn patch_penalty_bits(preference: Preference) -> usize {
     match preference {
         Preference::Speed => 40,
@@ -37,20 +36,20 @@ impl Plan {
 }
 
 /// Sorts a spread sample of `values` into `sample`.
-pub(super) fn take_sample(level: Level, values: &[i64], sample: &mut Vec<i64>) {
+pub(super) fn take_sample(cpu: Level, values: &[i64], sample: &mut Vec<i64>) {
     sample.clear();
     if values.len() <= SAMPLE {
         sample.extend_from_slice(values);
     } else {
-        // The fraction of a stride that is not whole keeps the sample from beating with a period of the data.
+        // The stride varies, so that the sample does not follow a period of the data.
         sample.extend((0..SAMPLE).map(|index| values[(index * values.len() + index % 7) / SAMPLE]));
     }
-    sort_close(level, sample);
+    sort_small(cpu, sample);
 }
 
 /// The cheapest packing of `values`, whose extremes are `min` and `max`, judged by their sorted sample.
 pub(super) fn plan(
-    level: Level,
+    cpu: Level,
     values: &[i64],
     (min, max): (i64, i64),
     sample: &[i64],
@@ -65,7 +64,7 @@ pub(super) fn plan(
         packed_bytes(rows, width) + patches_bytes(outside, rows, patch_bound(range)) + penalty
     };
     let Some(guess) = guess_width(rows, full, sample, cost) else { return best };
-    // The sample may be off by a little: the guess and its neighbours are counted on all values.
+    // The sample may be slightly wrong, so the guess and its neighbours are counted on all values.
     let mut windows = Windows::new(sample);
     let widths = guess.saturating_sub(1)..(guess + 2).min(full);
     let mut densest = [(0, 0); 3];
@@ -80,7 +79,7 @@ pub(super) fn plan(
         let room_above = max.wrapping_sub(to) as u64;
         let below = (slack / 2).max(slack.saturating_sub(room_above)).min(room_below);
         let low = from.wrapping_sub_unsigned(below);
-        let outside = count_outside(level, values, low, span);
+        let outside = count_outside(cpu, values, low, span);
         let cost = cost(width, outside);
         if outside <= PATCH_LIMIT && cost < best.cost {
             best = Plan { width, low, cost };
@@ -89,22 +88,22 @@ pub(super) fn plan(
     best
 }
 
-/// A given width and window, counted out on `values`; `None` if too many would be patches.
+/// The plan of a given width and window, counted on `values`; `None` if too many would be patches.
 pub(super) fn counted(
-    level: Level,
+    cpu: Level,
     values: &[i64],
     (width, low): (u32, i64),
     range: u64,
     preference: Preference,
 ) -> Option<Plan> {
-    let outside = count_outside(level, values, low, Plan::span(width));
+    let outside = count_outside(cpu, values, low, Plan::span(width));
     let penalty = outside * patch_penalty_bits(preference) / 8;
     let rows = values.len();
     let cost = packed_bytes(rows, width) + patches_bytes(outside, rows, patch_bound(range)) + penalty;
     (outside <= PATCH_LIMIT).then_some(Plan { width, low, cost })
 }
 
-/// What a folded patch may reach, at most.
+/// The largest possible folded patch.
 fn patch_bound(range: u64) -> u64 {
     range.saturating_mul(2)
 }
@@ -157,21 +156,21 @@ impl<'a> Windows<'a> {
     }
 }
 
-/// Values cut by a plan into residuals to pack, and patches.
-pub(super) struct Cut<'a> {
+/// Values split by a plan into residuals to pack, and patches.
+pub(super) struct PatchedResiduals<'a> {
     width: u32,
     residuals: Residuals<'a>,
     positions: &'a [u16],
     amounts: &'a [u64],
 }
 
-/// Bytes are packed faster; most plans are narrow.
+/// Most plans are narrow, and bytes are packed faster.
 enum Residuals<'a> {
     Bytes(&'a [u8]),
     Words(&'a [u64]),
 }
 
-impl Cut<'_> {
+impl PatchedResiduals<'_> {
     pub(super) fn width(&self) -> u32 {
         self.width
     }
@@ -196,23 +195,32 @@ impl Cut<'_> {
     }
 }
 
-impl CutScratch {
-    /// Cuts `values` by a plan.
-    pub(super) fn cut(&mut self, level: Level, values: &[i64], plan: Plan) -> Cut<'_> {
+/// Buffers for residuals of one width and for the values that do not fit it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct PatchedScratch {
+    bytes: Vec<u8>,
+    words: Vec<u64>,
+    positions: Vec<u16>,
+    amounts: Vec<u64>,
+}
+
+impl PatchedScratch {
+    /// Splits `values` by a plan.
+    pub(super) fn split(&mut self, cpu: Level, values: &[i64], plan: Plan) -> PatchedResiduals<'_> {
         let Self { bytes, words, positions, amounts } = self;
         positions.clear();
         amounts.clear();
         let span = Plan::span(plan.width);
         let residuals = if plan.width <= u8::BITS {
             bytes.resize(values.len(), 0);
-            cut_by(level, values, plan.low, span, CutInto { residuals: bytes, positions, amounts });
+            split_residuals(cpu, values, plan.low, span, SplitInto { residuals: bytes, positions, amounts });
             Residuals::Bytes(bytes)
         } else {
             words.resize(values.len(), 0);
-            cut_by(level, values, plan.low, span, CutInto { residuals: words, positions, amounts });
+            split_residuals(cpu, values, plan.low, span, SplitInto { residuals: words, positions, amounts });
             Residuals::Words(words)
         };
-        Cut { width: plan.width, residuals, positions, amounts }
+        PatchedResiduals { width: plan.width, residuals, positions, amounts }
     }
 }
 
@@ -240,8 +248,8 @@ mod tests {
         let plan = planned(&values);
         assert_eq!(plan.width, 4);
         assert!((-2..=0).contains(&plan.low));
-        let mut scratch = CutScratch::default();
-        assert_eq!(scratch.cut(Level::best(), &values, plan).positions, [77, 500]);
+        let mut scratch = PatchedScratch::default();
+        assert_eq!(scratch.split(Level::best(), &values, plan).positions, [77, 500]);
     }
 
     #[test]

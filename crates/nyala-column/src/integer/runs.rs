@@ -6,11 +6,10 @@
 
 use std::ops::Range;
 
-use super::vector::Offsets;
 use crate::error::{CorruptBlock, Result, ensure};
 use crate::kernels::pack::{get, is_storable, pack, packed_bytes, storable_width};
-use crate::narrow::Narrow;
-use crate::wire::{Reader, bit_width, push};
+use crate::little_endian::{Reader, bit_width, push};
+use crate::narrow::{Narrow, Offsets};
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Runs<'a> {

@@ -1,86 +1,53 @@
-//! Finding rows by value: lines, bounds in sorted blocks, window edges, runs.
+//! Finding rows by value in sorted blocks: lower bounds, window edges.
 
 use std::iter::Peekable;
 use std::ops::Range;
 
-use super::block::{IntegerBlock, Piece};
-use super::vector::{Form, Offsets};
+use super::block::{IntegerBlock, ParsedPart};
 use crate::directory::VECTOR_VALUES;
 use crate::error::Result;
-use crate::narrow::{Narrow, with_narrow};
+use crate::narrow::{Narrow, Offsets, with_narrow};
 
 impl IntegerBlock<'_> {
-    /// `(first value, step)` if `rows` lie on a straight line: a regular clock. Nothing is decoded.
-    ///
-    /// One row is a line of step 0. A line broken at a vector's border is still one if it continues; an answer
-    /// of `None` only means that it is not evident from the encodings.
-    pub fn as_linear(&self, rows: Range<u32>) -> Result<Option<(i64, i64)>> {
-        let mut line: Option<(i64, i64)> = None;
-        for part in self.directory.parts(rows.clone()) {
-            let piece = self.piece(part)?;
-            let Some((first, step)) = piece.line(self.level)? else { return Ok(None) };
-            let before = i64::from(piece.part.block_rows().start - rows.start);
-            let alone = piece.part.len() == 1;
-            match line {
-                None => line = Some((first, step)),
-                // The first piece was a single row: its step is what leads to this one.
-                Some((start, _)) if before == 1 => {
-                    let found = first.wrapping_sub(start);
-                    if !alone && found != step {
-                        return Ok(None);
-                    }
-                    line = Some((start, found));
-                }
-                Some((start, known)) => {
-                    let expected = start.wrapping_add(known.wrapping_mul(before));
-                    if first != expected || (!alone && step != known) {
-                        return Ok(None);
-                    }
-                }
-            }
-        }
-        Ok(line)
-    }
-
-    /// In a block whose `rows` do not fall: the first of them that is not below `value`, or `rows.end`.
+    /// The first of `rows` whose value is not below `value`, or `rows.end`. The values of `rows` do not fall.
     pub fn lower_bound(&self, rows: Range<u32>, value: i64) -> Result<u32> {
         self.directory.check_rows(&rows);
         let mut left = rows.clone();
         while let Some(vector) = self.first_reaching(left.clone(), value) {
-            let piece = self.piece(self.directory.part(vector, &rows))?;
-            let (found, end) = (self.lower_bound_in(&piece, value)?, piece.part.block_rows().end);
+            let parsed = self.parse_part(self.directory.part(vector, &rows))?;
+            let (found, end) = (self.lower_bound_in(&parsed, value)?, parsed.part.block_rows().end);
             if found < end || end == rows.end {
                 return Ok(found);
             }
-            // The vector reaches the value only beside these rows.
+            // Only other rows of the vector reach the value.
             left.start = end;
         }
         Ok(rows.end)
     }
 
     /// The first row of a vector's part that is not below `value`, or its end.
-    fn lower_bound_in(&self, piece: &Piece<'_>, value: i64) -> Result<u32> {
-        let start = piece.part.block_rows().start;
-        if value <= piece.unit.min {
+    fn lower_bound_in(&self, parsed: &ParsedPart<'_>, value: i64) -> Result<u32> {
+        let start = parsed.part.block_rows().start;
+        if value <= parsed.reference.min {
             return Ok(start);
         }
-        if let Some((first, step)) = piece.line(self.level)?
-            && (step > 0 || piece.part.len() == 1)
+        if let Some((first, step)) = parsed.line(self.cpu)?
+            && (step > 0 || parsed.part.len() == 1)
         {
-            return Ok(start + line_lower_bound(first, step, piece.part.len() as u32, value));
+            return Ok(start + line_lower_bound(first, step, parsed.part.len() as u32, value));
         }
-        let below = piece.first_offset_from(value);
-        with_narrow!(piece.largest, T => {
+        let below = parsed.first_offset_from(value);
+        with_narrow!(parsed.largest, T => {
             let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
-            let offsets = piece.decode(self.level, &mut offsets)?;
+            let offsets = parsed.decode(self.cpu, &mut offsets)?;
             Ok(start + offsets.partition_point(|offset| offset.widen() < below) as u32)
         })
     }
 
-    /// In a block whose `rows`, of which there are some, do not fall: their first and last value.
+    /// First and last value of `rows`, which are not empty and whose values do not fall.
     pub fn ends(&self, rows: Range<u32>) -> Result<(i64, i64)> {
         self.directory.check_rows(&rows);
-        // The directory knows the ends of a vector that has no other rows, which need not be in this order.
+        // If all rows of a vector are wanted, its minimum and maximum are their ends. Other rows could be in any order.
         let (first, last) = (self.directory.vector_of(rows.start), self.directory.vector_of(rows.end - 1));
         let inside = |vector| {
             let vector = self.directory.rows(vector);
@@ -91,9 +58,9 @@ impl IntegerBlock<'_> {
         Ok((first_value, last_value))
     }
 
-    /// In a block whose `rows` do not fall: the lower bound of each of the rising `edges`, appended to `out`.
+    /// Appends the lower bound of each of the rising `edges`. The values of `rows` do not fall.
     ///
-    /// What turns the edges of time windows into row bounds: arithmetic on a regular clock, else one merge.
+    /// This turns the edges of time windows into row bounds: by arithmetic on a regular clock, else by one merge.
     pub fn lower_bounds(&self, rows: Range<u32>, edges: &[i64], out: &mut Vec<u32>) -> Result<()> {
         self.directory.check_rows(&rows);
         debug_assert!(edges.is_sorted(), "edges must not fall");
@@ -106,12 +73,12 @@ impl IntegerBlock<'_> {
             let (min, max) = (self.directory.min(vector), self.directory.max(vector));
             let start = part.block_rows().start;
             from = part.block_rows().end;
-            // Edges at or below the minimum lie before the vector: no need to look into it for them.
+            // Edges at or below the minimum lie before the vector, which need not be read for them.
             while edges.next_if(|edge| *edge <= min).is_some() {
                 out.push(start);
             }
             if edges.peek().is_some_and(|edge| *edge <= max) {
-                self.lower_bounds_in(&self.piece(part)?, &mut edges, out)?;
+                self.lower_bounds_in(&self.parse_part(part)?, &mut edges, out)?;
             }
             if from == rows.end {
                 break;
@@ -121,8 +88,8 @@ impl IntegerBlock<'_> {
         Ok(())
     }
 
-    /// The first vector that `rows` touch whose largest value is not below `value`: none before it holds the border.
-    /// Rows of a vector that are not among `rows` may be in any order and may be what reaches the value.
+    /// The first vector that `rows` touch whose largest value is not below `value`. The lower bound is not before it.
+    /// Rows of a vector that are not among `rows` may be in any order, and one of them may be the largest.
     fn first_reaching(&self, rows: Range<u32>, value: i64) -> Option<u32> {
         if rows.is_empty() {
             return None;
@@ -139,13 +106,13 @@ impl IntegerBlock<'_> {
     /// Takes from `edges` those that the rows of one vector reach.
     fn lower_bounds_in(
         &self,
-        piece: &Piece<'_>,
+        parsed: &ParsedPart<'_>,
         edges: &mut Peekable<impl Iterator<Item = i64>>,
         out: &mut Vec<u32>,
     ) -> Result<()> {
-        let start = piece.part.block_rows().start;
-        let count = piece.part.len() as u32;
-        if let Some((first, step)) = piece.line(self.level)?
+        let start = parsed.part.block_rows().start;
+        let count = parsed.part.len() as u32;
+        if let Some((first, step)) = parsed.line(self.cpu)?
             && (step > 0 || count == 1)
         {
             let last = first.wrapping_add(step.wrapping_mul(i64::from(count) - 1));
@@ -154,13 +121,13 @@ impl IntegerBlock<'_> {
             }
             return Ok(());
         }
-        with_narrow!(piece.largest, T => {
+        with_narrow!(parsed.largest, T => {
             let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
-            let offsets = piece.decode(self.level, &mut offsets)?;
+            let offsets = parsed.decode(self.cpu, &mut offsets)?;
             let mut from = 0;
             while let Some(edge) = edges.peek().copied() {
                 // An edge below the minimum was taken before; one beyond the largest ends the vector.
-                let below = piece.first_offset_from(edge);
+                let below = parsed.first_offset_from(edge);
                 from += gallop(&offsets[from..], |offset| offset.widen() < below);
                 if from == offsets.len() {
                     break;
@@ -171,50 +138,12 @@ impl IntegerBlock<'_> {
         });
         Ok(())
     }
-
-    /// Calls `run(rows, value)` for the runs of equal values in `rows`, in order: what a series id column is.
-    pub fn for_each_run(&self, rows: Range<u32>, mut run: impl FnMut(Range<u32>, i64)) -> Result<()> {
-        let mut open: Option<(Range<u32>, i64)> = None;
-        let mut add = |rows: Range<u32>, value: i64| match &mut open {
-            Some((open_rows, open_value)) if *open_value == value => open_rows.end = rows.end,
-            _ => {
-                if let Some((rows, value)) = open.replace((rows, value)) {
-                    run(rows, value);
-                }
-            }
-        };
-        for part in self.directory.parts(rows) {
-            let piece = self.piece(part)?;
-            let start = piece.part.all_rows.start;
-            let block_rows = |rows: Range<usize>| start + rows.start as u32..start + rows.end as u32;
-            match piece.vector.form {
-                Form::Constant => add(piece.part.block_rows(), piece.unit.min),
-                Form::Runs(runs) => runs.for_each(piece.part.rows.clone(), |rows, offset| {
-                    add(block_rows(rows), piece.unit.value(offset));
-                })?,
-                _ => with_narrow!(piece.largest, T => {
-                    let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
-                    let offsets = piece.decode(self.level, &mut offsets)?;
-                    let mut row = piece.part.rows.start;
-                    for equal in offsets.chunk_by(|left, right| left == right) {
-                        let value = piece.unit.value(equal[0].widen());
-                        add(block_rows(row..row + equal.len()), value);
-                        row += equal.len();
-                    }
-                }),
-            }
-        }
-        if let Some((rows, value)) = open {
-            run(rows, value);
-        }
-        Ok(())
-    }
 }
 
-impl Piece<'_> {
+impl ParsedPart<'_> {
     /// The least offset whose value is not below `value`, which is not below the minimum.
     pub(crate) fn first_offset_from(&self, value: i64) -> u64 {
-        (value.wrapping_sub(self.unit.min) as u64).div_ceil(self.unit.divisor)
+        (value.wrapping_sub(self.reference.min) as u64).div_ceil(self.reference.divisor)
     }
 }
 

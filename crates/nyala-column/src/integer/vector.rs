@@ -1,60 +1,23 @@
 //! One integer vector: its encoding's bytes, read back as offsets from the vector's minimum.
 //!
 //! Offsets are counted in the vector's divisor (a clock of milliseconds stored in nanoseconds has one of a
-//! million), which precedes the encoding's bytes where it is not 1. Every encoding decodes any range of rows into a caller's buffer of the narrowest fitting type (see
-//! [`Narrow`]) and finds single values. Parsing a vector checks its header; what only the data can show
+//! million), which precedes the encoding's bytes where it is not 1. Every encoding decodes any range of rows into a
+//! caller's buffer of the narrowest fitting type (see [`Narrow`]) and finds single values. Parsing a vector checks its header; what only the data can show
 //! (codes beyond a dictionary, positions that do not rise) is checked while decoding.
 
 use std::ops::Range;
 
 use super::delta::Delta;
 use super::dictionary::Dictionary;
+use super::encoding::{Encoding, TAG_DIVISOR};
 use super::entropy::Entropy;
 use super::frame::Frame;
 use super::runs::Runs;
+use crate::cpu::Level;
 use crate::directory::VECTOR_VALUES;
-use crate::error::{CorruptBlock, Result, ensure};
-use crate::level::Level;
-use crate::narrow::Narrow;
-use crate::wire::Reader;
-
-/// How a vector is encoded; the numbers are the tags on disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Encoding {
-    /// Every value is the minimum.
-    Constant = 0,
-    /// A straight line plus packed residuals plus patches: frame of reference, linear.
-    Frame = 1,
-    /// Packed differences with a base every 128 values plus patches.
-    Delta = 2,
-    /// Values and where they end.
-    Runs = 3,
-    /// Distinct values and packed codes.
-    Dictionary = 4,
-    /// Numbers, or their differences, in as few bits as they are surprising. (5 was another form of it, never released.)
-    Entropy = 6,
-}
-
-impl Encoding {
-    pub(crate) fn of(tag: u8) -> Result<Encoding> {
-        Ok(match tag & !TAG_DIVISOR {
-            0 => Encoding::Constant,
-            1 => Encoding::Frame,
-            2 => Encoding::Delta,
-            3 => Encoding::Runs,
-            4 => Encoding::Dictionary,
-            6 => Encoding::Entropy,
-            _ => return Err(CorruptBlock::new("unknown integer encoding")),
-        })
-    }
-}
-
-/// A decoded vector: offsets by row; only the rows asked for are meaningful.
-pub(crate) type Offsets<T> = [T; VECTOR_VALUES];
-
-/// Set in a vector's tag where a divisor precedes the encoding's bytes.
-pub(crate) const TAG_DIVISOR: u8 = 0x80;
+use crate::error::{Result, ensure};
+use crate::little_endian::Reader;
+use crate::narrow::{Narrow, Offsets};
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Vector<'a> {
@@ -97,10 +60,10 @@ impl<'a> Vector<'a> {
         Ok(Self { divisor, form })
     }
 
-    /// Decodes the offsets of `rows` to their places in `out`; other places may be overwritten too.
+    /// Decodes the offsets of `rows` to the same rows of `out`; other rows may be overwritten too.
     pub(crate) fn decode<T: Narrow>(
         &self,
-        level: Level,
+        cpu: Level,
         rows: Range<usize>,
         out: &mut Offsets<T>,
     ) -> Result<()> {
@@ -109,23 +72,23 @@ impl<'a> Vector<'a> {
                 out[rows].fill(T::default());
                 Ok(())
             }
-            Form::Frame(frame) => frame.decode(level, rows, out),
-            Form::Delta(delta) => delta.decode(level, rows, out),
+            Form::Frame(frame) => frame.decode(cpu, rows, out),
+            Form::Delta(delta) => delta.decode(cpu, rows, out),
             Form::Runs(runs) => runs.decode(rows, out),
-            Form::Dictionary(dictionary) => dictionary.decode(level, rows, out),
-            Form::Entropy(entropy) => entropy.decode(level, rows, out),
+            Form::Dictionary(dictionary) => dictionary.decode(cpu, rows, out),
+            Form::Entropy(entropy) => entropy.decode(cpu, rows, out),
         }
     }
 
     /// The offset of one row.
-    pub(crate) fn get(&self, level: Level, row: usize) -> Result<u64> {
+    pub(crate) fn get(&self, cpu: Level, row: usize) -> Result<u64> {
         match &self.form {
             Form::Constant => Ok(0),
             Form::Frame(frame) => frame.get(row),
-            Form::Delta(delta) => delta.get(level, row),
+            Form::Delta(delta) => delta.get(cpu, row),
             Form::Runs(runs) => runs.get(row),
             Form::Dictionary(dictionary) => dictionary.get(row),
-            Form::Entropy(entropy) => entropy.get(level, row),
+            Form::Entropy(entropy) => entropy.get(cpu, row),
         }
     }
 

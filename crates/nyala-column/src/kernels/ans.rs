@@ -1,21 +1,22 @@
-//! Asymmetric numeral systems by table (tANS): symbols to little more than their entropy, and back in a look-up each.
+//! Tabled asymmetric numeral systems (tANS): codes symbols in little more than their entropy, decodes each by one look-up.
 //!
 //! A state is one of 256; it stands for a symbol, and names the next state but for some bits, which come from the
 //! stream. Symbols go to [`LANES`] states in turn, so that a look-up need not wait for the one before it. The
 //! table is small because it is built anew for each vector of 1024 values, and its 256 parts are fine enough for
-//! the frequencies of so few. Any bits keep a state among the 256: corrupt ones yield wrong symbols, nothing worse.
+//! the frequencies of so few. Whatever the bits, a state stays among the 256, so corrupt
+//! bits give wrong symbols and nothing worse.
 
 use std::ops::RangeInclusive;
 
 use super::pack::load_word;
-use crate::level::{Feature, Level, dispatched};
+use crate::cpu::{Feature, Level, dispatched};
 
 /// States, and the sum of all frequencies.
 pub(crate) const STATES: usize = 256;
 const STATE_BITS: u32 = STATES.ilog2();
-/// States in turn. Fewer leave the processor waiting, each takes a byte to begin with.
+/// States that take turns. With fewer the processor waits; each takes a byte at the start.
 pub(crate) const LANES: usize = 8;
-/// From one state of a symbol to its next: odd, so that all states are visited, and far from even shares of them.
+/// Step from one state of a symbol to its next. It is odd, so that all states are visited, and spreads them evenly.
 const STRIDE: u8 = 163;
 
 /// How many of the states are each symbol's: together all of them.
@@ -26,7 +27,7 @@ pub(crate) type Frequencies = [u16; 256];
 pub(crate) struct DecodeTable {
     symbols: [u8; STATES],
     nexts: [u8; STATES],
-    /// How many: at most 8.
+    /// How many bits come from the stream: at most 8.
     bits: [u8; STATES],
 }
 
@@ -51,17 +52,17 @@ fn symbols_of_states(frequencies: &Frequencies, first: u8) -> [u8; STATES] {
 #[cfg(target_arch = "x86_64")]
 const FEW_SYMBOLS: usize = 32;
 
-/// The table to decode by, with `rename(symbol)` in the place of each symbol. The others do not occur.
-#[allow(unsafe_code, reason = "calls of the per-level copies, see SAFETY")]
+/// The table to decode by, with `rename(symbol)` instead of each symbol. The others do not occur.
+#[allow(unsafe_code, reason = "calls of the per-instruction-set copies, see SAFETY")]
 #[inline]
 pub(crate) fn decode_table(
-    level: Level,
+    cpu: Level,
     frequencies: &Frequencies,
     symbols: RangeInclusive<u8>,
     rename: impl Fn(u8) -> u8,
 ) -> DecodeTable {
-    let mut table = match level.feature() {
-        // SAFETY: level; it is only handed out where the processor has these instructions.
+    let mut table = match cpu.feature() {
+        // SAFETY: a Level exists only for instructions that the processor has.
         #[cfg(target_arch = "x86_64")]
         Feature::Avx512 if symbols.len() <= FEW_SYMBOLS => unsafe { x86::table_avx512(frequencies, symbols) },
         _ => table_by_states(frequencies, *symbols.start()),
@@ -84,11 +85,11 @@ fn table_by_states(frequencies: &Frequencies, first: u8) -> DecodeTable {
     table
 }
 
-/// Decodes `out.len()` symbols of `count` from bit `at` of the stream, where the lanes' first states are; answers
+/// Decodes `out.len()` symbols of `count` from bit `at` of the stream, where the lanes' first states are; returns
 /// the bit that follows. Past the end of the stream are zeros, for the caller to judge.
-#[allow(unsafe_code, reason = "calls of the per-level copies, see SAFETY")]
+#[allow(unsafe_code, reason = "calls of the per-instruction-set copies, see SAFETY")]
 pub(crate) fn decode_symbols(
-    level: Level,
+    cpu: Level,
     table: &DecodeTable,
     stream: &[u8],
     at: usize,
@@ -101,11 +102,11 @@ pub(crate) fn decode_symbols(
     let moving = count.saturating_sub(LANES).min(out.len());
     let (rounds, rest) = out.split_at_mut(moving / LANES * LANES);
     let rounds = rounds.as_chunks_mut().0;
-    match level.feature() {
-        // SAFETY: level; it is only handed out where the processor has these instructions.
+    match cpu.feature() {
+        // SAFETY: a Level exists only for instructions that the processor has.
         #[cfg(target_arch = "x86_64")]
         Feature::Avx512 => unsafe { x86::decode_rounds_avx512(table, stream, &mut lanes, rounds) },
-        _ => decode_rounds(level, table, stream, &mut lanes, rounds),
+        _ => decode_rounds(cpu, table, stream, &mut lanes, rounds),
     }
     let done = rounds.len() * LANES;
     for (index, symbol) in (done..).zip(rest) {
@@ -161,15 +162,15 @@ mod x86 {
 
     use super::{DecodeTable, Frequencies, LANES, Lanes, STATE_BITS, STATES, STRIDE, load_word};
 
-    /// The how manieth each state is when they are visited by strides.
-    const PLACES: [u8; STATES] = {
-        let mut places = [0; STATES];
-        let mut place = 0;
-        while place < STATES {
-            places[(place * STRIDE as usize) % STATES] = place as u8;
-            place += 1;
+    /// Position of each state when states are visited by strides.
+    const POSITIONS: [u8; STATES] = {
+        let mut indexes = [0; STATES];
+        let mut index = 0;
+        while index < STATES {
+            indexes[(index * STRIDE as usize) % STATES] = index as u8;
+            index += 1;
         }
-        places
+        indexes
     };
 
     const IOTA: [u8; 64] = {
@@ -182,7 +183,7 @@ mod x86 {
         iota
     };
 
-    /// The table, all states of a symbol at once: counting them one by one waits for each count to be stored.
+    /// The table, for all states of a symbol at once. Counting them one by one would wait for each count to be stored.
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
     #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vbmi2")]
     pub(super) fn table_avx512(frequencies: &Frequencies, symbols: RangeInclusive<u8>) -> DecodeTable {
@@ -192,13 +193,13 @@ mod x86 {
         for symbol in symbols.clone() {
             let frequency = usize::from(frequencies[symbol as usize]);
             for at in (start..start + frequency).step_by(PIECE) {
-                // What is too much is written over by the next.
+                // The next symbol overwrites what is too much.
                 runs[at..at + PIECE].fill(symbol);
             }
             start += frequency;
         }
         let runs = load(runs.first_chunk().expect("longer than the states"));
-        let owners = load(&PLACES).map(|places| permute(&runs, places));
+        let owners = load(&POSITIONS).map(|indexes| permute(&runs, indexes));
         let zero = _mm512_setzero_si512();
         let (mut numbers, mut bits) = ([zero; 4], [zero; 4]);
         // SAFETY: 64 bytes.
@@ -268,16 +269,16 @@ mod x86 {
         let mut states = u64::from_le_bytes(lanes.states);
         let mut at = lanes.at;
         for round in rounds {
-            let places = _mm512_castsi128_si512(_mm_cvtsi64_si128(states as i64));
-            *round = look_up(&symbols, places).to_le_bytes();
-            let mask = look_up(&masks, places);
+            let indexes = _mm512_castsi128_si512(_mm_cvtsi64_si128(states as i64));
+            *round = look_up(&symbols, indexes).to_le_bytes();
+            let mask = look_up(&masks, indexes);
             let taken = mask.count_ones() as usize;
             let mut word = load_word(stream, at / 8) >> (at % 8);
             if taken > 57 {
                 word |= load_word(stream, at / 8 + 7) >> (at % 8) << 56;
             }
             // The bits that come are 0 in what they are put into.
-            states = look_up(&nexts, places) | _pdep_u64(word, mask);
+            states = look_up(&nexts, indexes) | _pdep_u64(word, mask);
             at += taken;
         }
         *lanes = Lanes { states: states.to_le_bytes(), at };
@@ -290,20 +291,20 @@ mod x86 {
         [0, 64, 128, 192].map(|start| unsafe { _mm512_loadu_si512(bytes[start..start + 64].as_ptr().cast()) })
     }
 
-    /// The bytes at all places.
+    /// The bytes at all indexes.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
     #[inline]
-    fn permute(bytes: &[__m512i; 4], places: __m512i) -> __m512i {
-        let low = _mm512_permutex2var_epi8(bytes[0], places, bytes[1]);
-        let high = _mm512_permutex2var_epi8(bytes[2], places, bytes[3]);
-        _mm512_mask_blend_epi8(_mm512_movepi8_mask(places), low, high)
+    fn permute(bytes: &[__m512i; 4], indexes: __m512i) -> __m512i {
+        let low = _mm512_permutex2var_epi8(bytes[0], indexes, bytes[1]);
+        let high = _mm512_permutex2var_epi8(bytes[2], indexes, bytes[3]);
+        _mm512_mask_blend_epi8(_mm512_movepi8_mask(indexes), low, high)
     }
 
-    /// The bytes at the first eight places.
+    /// The bytes at the first eight indexes.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
     #[inline]
-    fn look_up(bytes: &[__m512i; 4], places: __m512i) -> u64 {
-        _mm_cvtsi128_si64(_mm512_castsi512_si128(permute(bytes, places))) as u64
+    fn look_up(bytes: &[__m512i; 4], indexes: __m512i) -> u64 {
+        _mm_cvtsi128_si64(_mm512_castsi512_si128(permute(bytes, indexes))) as u64
     }
 }
 
@@ -313,14 +314,14 @@ pub(crate) fn read(stream: &[u8], at: usize, count: u32) -> u64 {
     (load_word(stream, at / 8) >> (at % 8)) & !(u64::MAX << count)
 }
 
-/// What is to be written for some symbols: the lanes' first states, and the bits of each symbol, with their number.
+/// Coded symbols: the lanes' first states, and for each symbol its bits and their number.
 #[derive(Debug)]
 pub(crate) struct Coded {
     pub(crate) states: [u8; LANES],
     pub(crate) bits: Vec<(u8, u8)>,
 }
 
-/// Encodes symbols, each of which has a frequency; from the last to the first, because states are found backwards.
+/// Encodes symbols from the last to the first, because a state follows from the next one. Each symbol has a frequency.
 pub(crate) fn encode_symbols(frequencies: &Frequencies, first: u8, symbols: &[u8]) -> Coded {
     let mut starts = [0_u16; 256];
     let mut sum = 0;
@@ -330,11 +331,11 @@ pub(crate) fn encode_symbols(frequencies: &Frequencies, first: u8, symbols: &[u8
     }
     assert_eq!(sum as usize, STATES, "frequencies are of all states");
     let mut states_of = [0_u8; STATES];
-    let mut places = starts;
+    let mut indexes = starts;
     for (state, symbol) in (0..=u8::MAX).zip(symbols_of_states(frequencies, first)) {
-        let place = &mut places[symbol as usize];
-        states_of[*place as usize] = state;
-        *place += 1;
+        let index = &mut indexes[symbol as usize];
+        states_of[*index as usize] = state;
+        *index += 1;
     }
     let mut coded = Coded { states: [0; LANES], bits: vec![(0, 0); symbols.len()] };
     for (index, symbol) in symbols.iter().enumerate().rev() {
@@ -355,9 +356,9 @@ pub(crate) fn encode_symbols(frequencies: &Frequencies, first: u8, symbols: &[u8
     coded
 }
 
-/// Shares of all states about as `counts` are of their sum, none of a symbol that occurs being 0.
+/// Divides the states among symbols in proportion to `counts`. A symbol that occurs gets at least one state.
 ///
-/// There must be some, of at most 256 kinds.
+/// Some count must not be 0.
 pub(crate) fn frequencies_of(counts: &[u32; 256]) -> Frequencies {
     let total: u64 = counts.iter().map(|count| u64::from(*count)).sum();
     assert!(total > 0, "symbols have frequencies");
@@ -367,7 +368,7 @@ pub(crate) fn frequencies_of(counts: &[u32; 256]) -> Frequencies {
     };
     let mut frequencies: Frequencies = counts.map(share);
     let mut sum: usize = frequencies.iter().map(|frequency| usize::from(*frequency)).sum();
-    // Rounding is made up where it costs least: what a symbol's bits grow by is about its count over its share.
+    // Rounding is corrected where it costs least: a symbol's bits grow by about its count over its share.
     let cost = |symbol: usize, share: u16| u64::from(counts[symbol]) * 65_536 / u64::from(share);
     while sum > STATES {
         let giving = (0..256).filter(|symbol| frequencies[*symbol] > 1);
@@ -396,7 +397,7 @@ mod tests {
         bits.chunks(8).map(|byte| byte.iter().rev().fold(0, |byte, bit| byte << 1 | bit)).collect()
     }
 
-    /// The twin: one state after the other, by the definition.
+    /// The naive decoder: one state after the other, by the definition.
     fn naive(frequencies: &Frequencies, stream: &[u8], count: usize) -> Vec<u8> {
         let mut at = 0;
         let mut take = |count: u32| {
@@ -431,12 +432,12 @@ mod tests {
         let stream = stream_of(&encode_symbols(&frequencies, first, symbols));
         assert_eq!(naive(&frequencies, &stream, symbols.len()), symbols);
         let last = *symbols.iter().max().unwrap();
-        for level in Level::available() {
-            let table = decode_table(level, &frequencies, first..=last, |symbol| symbol);
+        for cpu in Level::available() {
+            let table = decode_table(cpu, &frequencies, first..=last, |symbol| symbol);
             assert_eq!(table, table_by_states(&frequencies, first));
             for wanted in [0, 1, 7, 8, 9, symbols.len() / 2, symbols.len()] {
                 let mut out = vec![0; wanted.min(symbols.len())];
-                let end = decode_symbols(level, &table, &stream, 0, symbols.len(), &mut out);
+                let end = decode_symbols(cpu, &table, &stream, 0, symbols.len(), &mut out);
                 assert_eq!(out, symbols[..out.len()]);
                 assert!(wanted < symbols.len() || end.div_ceil(8) == stream.len());
             }
@@ -455,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn they_take_little_more_than_their_entropy() {
+    fn symbols_take_little_more_than_their_entropy() {
         let symbols: Vec<u8> = (0..1024_u32)
             .map(|index| (index.wrapping_mul(0x9e37_79b9) >> 16).leading_zeros() as u8 - 16)
             .collect();
@@ -469,13 +470,13 @@ mod tests {
     }
 
     #[test]
-    fn any_table_and_bits_are_survived() {
+    fn any_table_and_any_bits_decode_without_panic() {
         let mut frequencies = [0; 256];
         frequencies[3] = 1;
         let mut out = [0; 1024];
-        for level in Level::available() {
-            let table = decode_table(level, &frequencies, 0..=3, |symbol| symbol);
-            decode_symbols(level, &table, &[0xff; 5], 0, 1024, &mut out);
+        for cpu in Level::available() {
+            let table = decode_table(cpu, &frequencies, 0..=3, |symbol| symbol);
+            decode_symbols(cpu, &table, &[0xff; 5], 0, 1024, &mut out);
         }
     }
 }

@@ -1,10 +1,9 @@
-//! Kernels on floats: extremes, decimals to floats and back (sums: [`super::lanes`]).
+//! Kernels on floats: smallest and largest, decimals to floats and back.
 //!
 //! Extremes ignore NaN and order −0.0 below 0.0, so that they do not depend on the order of rows.
 
-use crate::kernels::window::Rows;
-use crate::level::dispatched;
-use crate::narrow::{Narrow, Unit};
+use crate::cpu::dispatched;
+use crate::narrow::{FrameOfReference, Narrow};
 
 /// 1.5 · 2⁵²: adding it to a float below 2⁵¹ leaves the rounded integer in the low bits.
 const ROUNDING: f64 = 6_755_399_441_055_744.0;
@@ -21,15 +20,11 @@ pub(crate) enum Scale {
 }
 
 dispatched! {
-    /// Widens each window's `(min, max)` by its rows.
-    pub(crate) fn min_max_float_windows(values: &[f64], rows: Rows, bounds: &[u32], out: &mut [(f64, f64)])
-        = min_max_float_windows_body;
-
     /// Smallest and largest that is not NaN; `(∞, −∞)` if there is none.
     pub(crate) fn min_max_floats(values: &[f64]) -> (f64, f64) = min_max_body;
 
     /// Offsets to the floats they stand for.
-    pub(crate) fn scale_up<T: Narrow>(offsets: &[T], unit: Unit, scale: Scale, out: &mut [f64]) = scale_up_body;
+    pub(crate) fn scale_up<T: Narrow>(offsets: &[T], reference: FrameOfReference, scale: Scale, out: &mut [f64]) = scale_up_body;
 
     /// Neighbours whose bits differ.
     pub(crate) fn count_changes(values: &[f64]) -> usize = count_changes_body;
@@ -40,7 +35,7 @@ dispatched! {
     /// Whether some value is NaN, and whether all are.
     pub(crate) fn some_and_all_nan(values: &[f64]) -> (bool, bool) = some_and_all_nan_body;
 
-    /// The integers that `values` come from under `scale`; answers how many do not come back bit by bit.
+    /// The integers that `values` come from under `scale`; returns how many do not come back bit by bit.
     pub(crate) fn scale_down(values: &[f64], powers: (f64, f64), scale: Scale, out: &mut [i64]) -> usize
         = scale_down_body;
 }
@@ -56,22 +51,6 @@ pub(crate) fn to_ordered(value: f64) -> i64 {
 #[inline(always)]
 pub(crate) fn from_ordered(ordered: i64) -> f64 {
     f64::from_bits((ordered ^ ((ordered >> 63) as u64 >> 1) as i64) as u64)
-}
-
-/// The rows of one window that `values` holds.
-#[inline(always)]
-pub(super) fn window<'a>(values: &'a [f64], rows: &Rows, pair: &[u32]) -> &'a [f64] {
-    let (start, end) = (pair[0].max(rows.start), pair[1].min(rows.end));
-    if start >= end { &[] } else { &values[(start - rows.start) as usize..(end - rows.start) as usize] }
-}
-
-#[inline(always)]
-fn min_max_float_windows_body(values: &[f64], rows: Rows, bounds: &[u32], out: &mut [(f64, f64)]) {
-    for (pair, out) in bounds.windows(2).zip(out) {
-        let (min, max) = min_max_body(window(values, &rows, pair));
-        out.0 = from_ordered(to_ordered(out.0).min(to_ordered(min)));
-        out.1 = from_ordered(to_ordered(out.1).max(to_ordered(max)));
-    }
 }
 
 #[inline(always)]
@@ -116,25 +95,25 @@ fn to_float(integer: i64) -> f64 {
 }
 
 #[inline(always)]
-fn scale_up_body<T: Narrow>(offsets: &[T], unit: Unit, scale: Scale, out: &mut [f64]) {
-    if unit.divisor == 1 {
-        // So that the multiplication by the divisor is gone from the loop.
-        return scale_up_by(offsets, Unit { divisor: 1, ..unit }, scale, out);
+fn scale_up_body<T: Narrow>(offsets: &[T], reference: FrameOfReference, scale: Scale, out: &mut [f64]) {
+    if reference.divisor == 1 {
+        // A constant divisor of 1 removes the multiplication from the loop.
+        return scale_up_by(offsets, FrameOfReference { divisor: 1, ..reference }, scale, out);
     }
-    scale_up_by(offsets, unit, scale, out);
+    scale_up_by(offsets, reference, scale, out);
 }
 
 #[inline(always)]
-fn scale_up_by<T: Narrow>(offsets: &[T], unit: Unit, scale: Scale, out: &mut [f64]) {
+fn scale_up_by<T: Narrow>(offsets: &[T], reference: FrameOfReference, scale: Scale, out: &mut [f64]) {
     match scale {
         Scale::Multiply { factor, fraction } => {
             for (out, offset) in out.iter_mut().zip(offsets) {
-                *out = to_float(unit.value(offset.widen())) * factor * fraction;
+                *out = to_float(reference.value(offset.widen())) * factor * fraction;
             }
         }
         Scale::Divide { divisor } => {
             for (out, offset) in out.iter_mut().zip(offsets) {
-                *out = to_float(unit.value(offset.widen())) / divisor;
+                *out = to_float(reference.value(offset.widen())) / divisor;
             }
         }
     }
@@ -168,7 +147,7 @@ fn scale_down_body(values: &[f64], powers: (f64, f64), scale: Scale, out: &mut [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::level::Level;
+    use crate::cpu::Level;
 
     fn values() -> Vec<f64> {
         let mut values: Vec<f64> =
@@ -186,50 +165,50 @@ mod tests {
     }
 
     #[test]
-    fn extremes_ignore_nan_at_every_level() {
+    fn extremes_ignore_nan_at_every_instruction_set() {
         let values = values();
         let mut numbers: Vec<f64> = values.iter().copied().filter(|value| !value.is_nan()).collect();
         numbers.sort_by(f64::total_cmp);
-        for level in Level::available() {
-            assert_eq!(min_max_floats(level, &values), (numbers[0], numbers[numbers.len() - 1]));
-            assert_eq!(min_max_floats(level, &[f64::NAN]), (f64::INFINITY, f64::NEG_INFINITY));
-            let zeroes = min_max_floats(level, &[0.0, -0.0]);
+        for cpu in Level::available() {
+            assert_eq!(min_max_floats(cpu, &values), (numbers[0], numbers[numbers.len() - 1]));
+            assert_eq!(min_max_floats(cpu, &[f64::NAN]), (f64::INFINITY, f64::NEG_INFINITY));
+            let zeroes = min_max_floats(cpu, &[0.0, -0.0]);
             assert_eq!((zeroes.0.to_bits(), zeroes.1.to_bits()), ((-0.0_f64).to_bits(), 0));
         }
     }
 
     #[test]
-    fn changes_and_nan_are_counted_at_every_level() {
+    fn changes_and_nan_are_counted_at_every_instruction_set() {
         let values = [1.0, 1.0, f64::NAN, f64::NAN, 0.0, -0.0];
-        for level in Level::available() {
-            assert_eq!(count_changes(level, &values), 3);
-            assert_eq!(count_changes(level, &[]), 0);
-            assert!(same_bits(level, &values, &values));
-            assert!(!same_bits(level, &values, &values[1..]));
-            assert!(!same_bits(level, &values[4..5], &values[5..]));
-            assert_eq!(some_and_all_nan(level, &values), (true, false));
-            assert_eq!(some_and_all_nan(level, &values[..2]), (false, false));
-            assert_eq!(some_and_all_nan(level, &values[2..4]), (true, true));
+        for cpu in Level::available() {
+            assert_eq!(count_changes(cpu, &values), 3);
+            assert_eq!(count_changes(cpu, &[]), 0);
+            assert!(same_bits(cpu, &values, &values));
+            assert!(!same_bits(cpu, &values, &values[1..]));
+            assert!(!same_bits(cpu, &values[4..5], &values[5..]));
+            assert_eq!(some_and_all_nan(cpu, &values), (true, false));
+            assert_eq!(some_and_all_nan(cpu, &values[..2]), (false, false));
+            assert_eq!(some_and_all_nan(cpu, &values[2..4]), (true, true));
         }
     }
 
     #[test]
-    fn decimals_scale_down_and_up_at_every_level() {
+    fn decimals_scale_down_and_up_at_every_instruction_set() {
         let values: Vec<f64> = (-400..400).map(|index| f64::from(index * 37) / 100.0).collect();
         let scale = Scale::Divide { divisor: 100.0 };
-        for level in Level::available() {
+        for cpu in Level::available() {
             let mut integers = vec![0; values.len()];
-            assert_eq!(scale_down(level, &values, (100.0, 1.0), scale, &mut integers), 0);
+            assert_eq!(scale_down(cpu, &values, (100.0, 1.0), scale, &mut integers), 0);
             let offsets: Vec<u64> =
                 integers.iter().map(|integer| integer.wrapping_add(14800) as u64).collect();
             let mut back = vec![0.0; values.len()];
-            scale_up(level, &offsets, Unit { min: -14800, divisor: 1 }, scale, &mut back);
+            scale_up(cpu, &offsets, FrameOfReference { min: -14800, divisor: 1 }, scale, &mut back);
             assert_eq!(back, values);
             let thirds: Vec<u64> = offsets.iter().map(|offset| offset / 37).collect();
-            scale_up(level, &thirds, Unit { min: -14800, divisor: 37 }, scale, &mut back);
+            scale_up(cpu, &thirds, FrameOfReference { min: -14800, divisor: 37 }, scale, &mut back);
             assert_eq!(back, values);
             let odd = [f64::NAN, f64::INFINITY, -0.0, 1e300, 0.123_456];
-            assert_eq!(scale_down(level, &odd, (100.0, 1.0), scale, &mut [0; 5]), 5);
+            assert_eq!(scale_down(cpu, &odd, (100.0, 1.0), scale, &mut [0; 5]), 5);
         }
     }
 }

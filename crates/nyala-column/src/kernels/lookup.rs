@@ -1,10 +1,10 @@
 //! Dictionary codes to entries.
 
-use crate::level::dispatched;
+use crate::cpu::dispatched;
 use crate::narrow::Narrow;
 
 dispatched! {
-    /// Writes each code's entry; answers the highest code, for the caller to judge.
+    /// Writes each code's entry; returns the highest code, for the caller to check.
     pub(crate) fn look_up<T: Narrow>(entries: &[T; 256], codes: &[u8], out: &mut [T]) -> u8 = look_up_body;
 }
 
@@ -20,15 +20,15 @@ fn look_up_body<T: Narrow>(entries: &[T; 256], codes: &[u8], out: &mut [T]) -> u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::level::Level;
+    use crate::cpu::Level;
 
     #[test]
-    fn every_level_looks_up_the_same() {
+    fn every_instruction_set_looks_up_the_same() {
         let entries: [u64; 256] = std::array::from_fn(|index| index as u64 * 1_000_000_007);
         let codes: Vec<u8> = (0..300).map(|index| (index * 7 % 251) as u8).collect();
-        for level in Level::available() {
+        for cpu in Level::available() {
             let mut out = vec![0; codes.len()];
-            assert_eq!(look_up(level, &entries, &codes, &mut out), 250);
+            assert_eq!(look_up(cpu, &entries, &codes, &mut out), 250);
             assert!(out.iter().zip(&codes).all(|(out, code)| *out == entries[*code as usize]));
         }
     }

@@ -1,7 +1,7 @@
 //! Bit-packing: value `i` occupies bits `i * width .. (i + 1) * width` of a little-endian bit stream.
 //!
-//! A plain dense stream, without lanes or padding: any length costs `ceil(count * width / 8)` bytes, one value
-//! is found by arithmetic, and a range is unpacked from any multiple of 64 on. (Interleaved layouts need whole
+//! A plain dense stream, without lanes or padding: any length costs `ceil(count * width / 8)` bytes, the
+//! position of a value is computed, and a range is unpacked from any multiple of 64 on. (Interleaved layouts need whole
 //! blocks of 1024 values, which short series do not have.) With AVX-512 VBMI one byte permutation and one
 //! multi-shift yield 64 bytes of output whatever the width; with BMI2 a bit deposit yields 8.
 //!
@@ -10,7 +10,7 @@
 
 use std::any::TypeId;
 
-use crate::level::{Feature, Level};
+use crate::cpu::{Feature, Level};
 use crate::narrow::Narrow;
 
 /// Values that one call unpacks at most; callers work vector by vector.
@@ -72,7 +72,7 @@ pub(crate) fn pack<T: Narrow>(values: &[T], width: u32, out: &mut Vec<u8>) {
         if filled >= 64 {
             out.extend_from_slice(&word.to_le_bytes());
             filled -= 64;
-            // What did not fit; a shift by the whole width (filled == 0) leaves nothing.
+            // The bits that did not fit; after a shift by the whole width (filled == 0) there are none.
             word = if filled == 0 { 0 } else { value >> (width - filled) };
         }
     }
@@ -111,42 +111,36 @@ fn mask(width: u32) -> u64 {
 pub(crate) fn load_word(packed: &[u8], at: usize) -> u64 {
     match packed.get(at..at + 8) {
         Some(word) => u64::from_le_bytes(word.try_into().expect("eight bytes")),
-        None => crate::wire::load(&packed[at.min(packed.len())..]),
+        None => crate::little_endian::load(&packed[at.min(packed.len())..]),
     }
 }
 
 /// Unpacks values `first..first + out.len()`. `first` is a multiple of 64, the stream holds the range, and
 /// values wider than `T` are truncated (see [`Narrow`] for why that is right).
-pub(crate) fn unpack<T: Narrow>(level: Level, packed: &[u8], width: u32, first: usize, out: &mut [T]) {
+pub(crate) fn unpack<T: Narrow>(cpu: Level, packed: &[u8], width: u32, first: usize, out: &mut [T]) {
     assert!(first.is_multiple_of(64) && out.len() <= UNPACK_LIMIT && is_storable(width));
     assert!(packed.len() >= packed_bytes(first + out.len(), width));
     match width {
         0 => out.fill(T::default()),
-        1..=8 => unpack_through::<u8, T>(level, packed, width, first, out),
-        9..=16 => unpack_through::<u16, T>(level, packed, width, first, out),
-        17..=32 => unpack_through::<u32, T>(level, packed, width, first, out),
-        _ => unpack_through::<u64, T>(level, packed, width, first, out),
+        1..=8 => unpack_through::<u8, T>(cpu, packed, width, first, out),
+        9..=16 => unpack_through::<u16, T>(cpu, packed, width, first, out),
+        17..=32 => unpack_through::<u32, T>(cpu, packed, width, first, out),
+        _ => unpack_through::<u64, T>(cpu, packed, width, first, out),
     }
 }
 
 /// Unpacks into the natural type of the width, then converts if `T` is another one.
 #[allow(unsafe_code, reason = "a slice cast between identical types, see SAFETY")]
-fn unpack_through<N: Narrow, T: Narrow>(
-    level: Level,
-    packed: &[u8],
-    width: u32,
-    first: usize,
-    out: &mut [T],
-) {
+fn unpack_through<N: Narrow, T: Narrow>(cpu: Level, packed: &[u8], width: u32, first: usize, out: &mut [T]) {
     if TypeId::of::<N>() == TypeId::of::<T>() {
         // SAFETY: N and T are the same type, so this is the same slice.
         let out = unsafe { std::slice::from_raw_parts_mut(out.as_mut_ptr().cast::<N>(), out.len()) };
-        return unpack_natural(level, packed, width, first, out);
+        return unpack_natural(cpu, packed, width, first, out);
     }
     let mut natural = [N::default(); UNPACK_LIMIT];
     let natural = &mut natural[..out.len()];
-    unpack_natural(level, packed, width, first, natural);
-    convert(level, natural, out);
+    unpack_natural(cpu, packed, width, first, natural);
+    convert(cpu, natural, out);
 }
 
 #[inline(always)]
@@ -157,8 +151,8 @@ fn convert_body<N: Narrow, T: Narrow>(from: &[N], to: &mut [T]) {
 }
 
 /// Converts between narrow types, truncating; written out because [`dispatched!`] takes one type parameter.
-#[allow(unsafe_code, reason = "calls of the per-level copies, see SAFETY")]
-fn convert<N: Narrow, T: Narrow>(level: Level, from: &[N], to: &mut [T]) {
+#[allow(unsafe_code, reason = "calls of the per-instruction-set copies, see SAFETY")]
+fn convert<N: Narrow, T: Narrow>(cpu: Level, from: &[N], to: &mut [T]) {
     #[cfg(target_arch = "x86_64")]
     {
         #[target_feature(enable = "avx2")]
@@ -169,10 +163,10 @@ fn convert<N: Narrow, T: Narrow>(level: Level, from: &[N], to: &mut [T]) {
         fn avx512<N: Narrow, T: Narrow>(from: &[N], to: &mut [T]) {
             convert_body(from, to)
         }
-        match level.feature() {
-            // SAFETY: level; it is only handed out where the processor has these instructions.
+        match cpu.feature() {
+            // SAFETY: a Level exists only for instructions that the processor has.
             Feature::Avx512 => return unsafe { avx512(from, to) },
-            // SAFETY: level, as above.
+            // SAFETY: as above.
             Feature::Avx2 => return unsafe { avx2(from, to) },
             Feature::Portable => {}
         }
@@ -180,13 +174,13 @@ fn convert<N: Narrow, T: Narrow>(level: Level, from: &[N], to: &mut [T]) {
     convert_body(from, to)
 }
 
-#[allow(unsafe_code, reason = "calls of the per-level copies, see SAFETY")]
-fn unpack_natural<N: Narrow>(level: Level, packed: &[u8], width: u32, first: usize, out: &mut [N]) {
-    match level.feature() {
-        // SAFETY: level; it is only handed out where the processor has these instructions.
+#[allow(unsafe_code, reason = "calls of the per-instruction-set copies, see SAFETY")]
+fn unpack_natural<N: Narrow>(cpu: Level, packed: &[u8], width: u32, first: usize, out: &mut [N]) {
+    match cpu.feature() {
+        // SAFETY: a Level exists only for instructions that the processor has.
         #[cfg(target_arch = "x86_64")]
         Feature::Avx512 => unsafe { x86::unpack_avx512(packed, width, first, out) },
-        // SAFETY: level, as above.
+        // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
         Feature::Avx2 if N::BITS < 64 => unsafe { x86::unpack_bmi2(packed, width, first, out) },
         _ => unpack_portable(packed, width, first, out),
@@ -382,7 +376,7 @@ mod tests {
         (values, packed)
     }
 
-    /// The twin: bit by bit.
+    /// Naive: bit by bit.
     fn naive(packed: &[u8], width: u32, index: usize) -> u64 {
         (0..width as usize).fold(0, |value, bit| {
             let at = index * width as usize + bit;
@@ -398,16 +392,12 @@ mod tests {
             pack(&narrow, width, &mut again);
             assert_eq!(again, packed);
         }
-        for level in Level::available() {
+        for cpu in Level::available() {
             for first in (0..count).step_by(64) {
                 let mut out = vec![T::MAX; count - first];
-                unpack(level, &packed, width, first, &mut out);
+                unpack(cpu, &packed, width, first, &mut out);
                 for (index, value) in out.iter().enumerate() {
-                    assert_eq!(
-                        *value,
-                        T::truncate(values[first + index]),
-                        "{level:?} {width} {first} {index}"
-                    );
+                    assert_eq!(*value, T::truncate(values[first + index]), "{cpu:?} {width} {first} {index}");
                 }
             }
         }
@@ -418,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn every_width_unpacks_to_every_type_at_every_level() {
+    fn every_width_unpacks_to_every_type_at_every_instruction_set() {
         for width in (0..=64).filter(|width| is_storable(*width)) {
             for count in [1, 7, 8, 63, 64, 65, 129, 200, 1024] {
                 check::<u8>(width, count);

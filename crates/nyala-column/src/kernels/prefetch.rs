@@ -1,9 +1,9 @@
-//! Hints to the processor that memory is going to be read.
+//! Hints to the processor that memory will be read soon.
 
-/// Bytes that the processor fetches at once.
+/// Bytes of a cache line.
 pub const LINE_BYTES: usize = 64;
 
-/// Begins to bring bytes near the processor.
+/// Begins to load bytes into the processor's cache.
 #[inline]
 pub fn prefetch(bytes: &[u8]) {
     for line in bytes.chunks(LINE_BYTES) {
@@ -11,7 +11,7 @@ pub fn prefetch(bytes: &[u8]) {
     }
 }
 
-/// The same of the line that has an address, whatever is there: nothing is read.
+/// The same for the cache line of an address. Any address is allowed, because nothing is read.
 #[inline]
 #[allow(unsafe_code, reason = "a hint that touches no memory, see SAFETY")]
 pub fn prefetch_at<T>(address: *const T) {

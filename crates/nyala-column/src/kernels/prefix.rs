@@ -1,16 +1,16 @@
-//! Running sums: from differences back to values.
+//! Prefix sums (running sums): from differences back to values.
 
-use crate::level::{Feature, Level};
+use crate::cpu::{Feature, Level};
 use crate::narrow::Narrow;
 
 /// Turns differences into values in place: the first becomes `base`, each later one its predecessor plus `step`
 /// plus its difference. Arithmetic wraps (see [`Narrow`]).
-#[allow(unsafe_code, reason = "calls of the per-level copies, see SAFETY")]
+#[allow(unsafe_code, reason = "calls of the per-instruction-set copies, see SAFETY")]
 #[inline]
-pub(crate) fn running_sum<T: Narrow>(level: Level, values: &mut [T], base: T, step: T) {
-    match level.feature() {
+pub(crate) fn running_sum<T: Narrow>(cpu: Level, values: &mut [T], base: T, step: T) {
+    match cpu.feature() {
         Feature::Portable => running_sum_portable(values, base, step),
-        // SAFETY: level; both hold AVX2.
+        // SAFETY: a Level exists only for instructions that the processor has, and both hold AVX2.
         #[cfg(target_arch = "x86_64")]
         Feature::Avx2 | Feature::Avx512 => unsafe { x86::running_sum_avx2(values, base, step) },
     }
@@ -28,7 +28,7 @@ fn running_sum_portable<T: Narrow>(values: &mut [T], base: T, step: T) {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[allow(unsafe_code, reason = "intrinsics on whole 32-byte pieces of a slice, see SAFETY")]
+#[allow(unsafe_code, reason = "intrinsics on whole 32-byte chunks of a slice, see SAFETY")]
 mod x86 {
     use std::arch::x86_64::*;
 
@@ -40,10 +40,10 @@ mod x86 {
     pub(super) fn running_sum_avx2<T: Narrow>(values: &mut [T], base: T, step: T) {
         let per_step = 256 / T::BITS as usize;
         let Some(first) = values.first().copied() else { return };
-        // What must precede the first element so that it becomes `base`.
+        // The value before the first element, chosen so that the first becomes `base`.
         let negated = T::truncate(step.wrapping_add(first).widen().wrapping_neg());
         let before = base.wrapping_add(negated);
-        let (pieces, tail_start) = (values.len() / per_step, values.len() / per_step * per_step);
+        let (chunks, tail_start) = (values.len() / per_step, values.len() / per_step * per_step);
         let steps = splat(step);
         let mut carry = splat(before);
         // Within each half: the bytes of its last element, repeated.
@@ -53,9 +53,9 @@ mod x86 {
             32 => _mm256_set1_epi32(0x0f0e_0d0c),
             _ => _mm256_set1_epi64x(0x0f0e_0d0c_0b0a_0908),
         };
-        for piece in values[..tail_start].chunks_exact_mut(per_step) {
-            // SAFETY: `piece` is 32 bytes.
-            let input = unsafe { _mm256_loadu_si256(piece.as_ptr().cast()) };
+        for chunk in values[..tail_start].chunks_exact_mut(per_step) {
+            // SAFETY: `chunk` is 32 bytes.
+            let input = unsafe { _mm256_loadu_si256(chunk.as_ptr().cast()) };
             let mut sums = add::<T>(input, steps);
             if T::BITS <= 8 {
                 sums = add::<T>(sums, _mm256_slli_si256::<1>(sums));
@@ -73,10 +73,10 @@ mod x86 {
             let total = _mm256_shuffle_epi8(_mm256_permute4x64_epi64::<0xff>(sums), last);
             let output = add::<T>(sums, carry);
             carry = add::<T>(carry, total);
-            // SAFETY: `piece` is 32 bytes.
-            unsafe { _mm256_storeu_si256(piece.as_mut_ptr().cast(), output) };
+            // SAFETY: `chunk` is 32 bytes.
+            unsafe { _mm256_storeu_si256(chunk.as_mut_ptr().cast(), output) };
         }
-        let previous = if pieces == 0 { before } else { values[tail_start - 1] };
+        let previous = if chunks == 0 { before } else { values[tail_start - 1] };
         let mut last = previous;
         for value in &mut values[tail_start..] {
             last = last.wrapping_add(value.wrapping_add(step));
@@ -120,16 +120,16 @@ mod tests {
             let (base, step) = (T::truncate(0xdead_beef_1234_5678), T::truncate(u64::MAX - 2));
             let mut expected = differences.clone();
             running_sum_portable(&mut expected, base, step);
-            for level in Level::available() {
+            for cpu in Level::available() {
                 let mut sums = differences.clone();
-                running_sum(level, &mut sums, base, step);
-                assert_eq!(sums, expected, "{level:?} {count}");
+                running_sum(cpu, &mut sums, base, step);
+                assert_eq!(sums, expected, "{cpu:?} {count}");
             }
         }
     }
 
     #[test]
-    fn every_level_agrees_with_the_plain_loop() {
+    fn every_instruction_set_agrees_with_the_plain_loop() {
         check::<u8>();
         check::<u16>();
         check::<u32>();

@@ -1,8 +1,8 @@
-//! What the integer encoder must know of a vector before it chooses.
+//! Statistics of a vector, which the integer encoder chooses by.
 
-use crate::level::dispatched;
+use crate::cpu::dispatched;
 
-/// Extremes, sum and neighbourly behaviour of a vector.
+/// Smallest and largest value, sum, and differences of neighbours of a vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Profile {
     pub(crate) min: i64,
@@ -36,17 +36,17 @@ dispatched! {
     /// `values[i] - first - step · i`, wrapping.
     pub(crate) fn residuals(values: &[i64], first: i64, step: i64, out: &mut [i64]) = residuals_body;
 
-    /// `(values[i] - min) ÷ divisor`, which leave no remainder.
+    /// `(values[i] - min) ÷ divisor`, where no division leaves a remainder.
     pub(crate) fn divide_exactly(values: &[i64], min: i64, divisor: u64, out: &mut [i64])
         = divide_exactly_body;
 
-    /// Smallest and largest of `values`, which are not empty.
-    pub(crate) fn extremes(values: &[i64]) -> (i64, i64) = extremes_body;
+    /// Smallest and largest; `(i64::MAX, i64::MIN)` of nothing.
+    pub fn min_max_i64(values: &[i64]) -> (i64, i64) = min_max_i64_body;
 }
 
 #[inline(always)]
 fn profile_body(values: &[i64]) -> Profile {
-    let (min, max) = extremes_body(values);
+    let (min, max) = min_max_i64_body(values);
     let range = max.wrapping_sub(min) as u64;
     // Below 2⁵³ a million offsets still fit 64 bits (a vector has 1024).
     let sum_offset = if range < 1 << 53 {
@@ -69,7 +69,7 @@ fn profile_body(values: &[i64]) -> Profile {
 }
 
 #[inline(always)]
-fn extremes_body(values: &[i64]) -> (i64, i64) {
+fn min_max_i64_body(values: &[i64]) -> (i64, i64) {
     values.iter().fold((i64::MAX, i64::MIN), |(min, max), value| (min.min(*value), max.max(*value)))
 }
 
@@ -110,10 +110,10 @@ fn divide_exactly_body(values: &[i64], min: i64, divisor: u64, out: &mut [i64]) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::level::Level;
+    use crate::cpu::Level;
 
     #[test]
-    fn every_level_divides_exactly() {
+    fn every_instruction_set_divides_exactly() {
         for divisor in [2, 3, 1000, 1_000_000, 4096, 10_000_000_000, (1 << 62) - 1] {
             let quotients: Vec<i64> = (0..4)
                 .chain([i64::MAX / divisor])
@@ -121,16 +121,16 @@ mod tests {
                 .collect();
             let values: Vec<i64> =
                 quotients.iter().map(|quotient| (quotient * divisor).wrapping_add(i64::MIN + 7)).collect();
-            for level in Level::available() {
+            for cpu in Level::available() {
                 let mut divided = vec![0; values.len()];
-                divide_exactly(level, &values, i64::MIN + 7, divisor as u64, &mut divided);
+                divide_exactly(cpu, &values, i64::MIN + 7, divisor as u64, &mut divided);
                 assert_eq!(divided, quotients, "{divisor}");
             }
         }
     }
 
     #[test]
-    fn every_level_profiles_alike() {
+    fn every_instruction_set_profiles_alike() {
         let cases: [Vec<i64>; 4] = [
             vec![5],
             (0..1000).map(|index| index * index % 37 - 5).collect(),
@@ -140,8 +140,8 @@ mod tests {
         for values in &cases {
             let min = *values.iter().min().unwrap();
             let sum: i128 = values.iter().map(|value| i128::from(*value)).sum();
-            for level in Level::available() {
-                let profile = profile(level, values);
+            for cpu in Level::available() {
+                let profile = profile(cpu, values);
                 assert_eq!((profile.min, Some(&profile.max)), (min, values.iter().max()));
                 assert_eq!(profile.sum_offset as i128 + i128::from(min) * values.len() as i128, sum);
                 let pairs = values.windows(2);
@@ -150,7 +150,7 @@ mod tests {
                 assert_eq!(profile.difference_min, steps.iter().min().copied().unwrap_or(0));
                 assert_eq!(profile.difference_max, steps.iter().max().copied().unwrap_or(0));
                 let outside = values.iter().filter(|value| !(0..=30).contains(*value)).count();
-                assert_eq!(count_outside(level, values, 0, 30), outside);
+                assert_eq!(count_outside(cpu, values, 0, 30), outside);
             }
         }
     }

@@ -1,23 +1,23 @@
-//! Sorting a handful of values without branches, which are never predicted.
+//! Sorts a few values without branches, which the processor could not predict.
 
-use crate::level::{Level, dispatched};
+use crate::cpu::{Level, dispatched};
 
-/// Values sorted by rank: each against every other, all others at once.
+/// At most this many values are sorted by rank: each is compared with every other.
 const RANKED: usize = 64;
-/// Values ranked at once: they fill a register.
+/// Values ranked at once; they fill a register.
 const TOGETHER: usize = 32;
 /// Bits of a key that tell equal values apart.
 const INDEX_BITS: u32 = RANKED.trailing_zeros();
 
 /// Sorts values, fast if they are at most 64 and close together.
-pub(crate) fn sort_close(level: Level, values: &mut [i64]) {
+pub(crate) fn sort_small(cpu: Level, values: &mut [i64]) {
     let bounds = |(least, most): (i64, i64), value: &i64| (least.min(*value), most.max(*value));
     let (least, most) = values.iter().fold((i64::MAX, i64::MIN), bounds);
     let range = most.wrapping_sub(least) as u64;
     if values.len() > RANKED || range >= 1 << (u16::BITS - INDEX_BITS) {
         return values.sort_unstable();
     }
-    sort_ranked(level, values, least);
+    sort_ranked(cpu, values, least);
 }
 
 dispatched! {
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_level_sorts() {
+    fn every_instruction_set_sorts() {
         let mut state = 1_u64;
         for round in 0..400 {
             let mut values: Vec<i64> = (0..1 + round % 80)
@@ -66,9 +66,9 @@ mod tests {
             }
             let mut expected = values.clone();
             expected.sort_unstable();
-            for level in Level::available() {
+            for cpu in Level::available() {
                 let mut sorted = values.clone();
-                sort_close(level, &mut sorted);
+                sort_small(cpu, &mut sorted);
                 assert_eq!(sorted, expected);
             }
         }

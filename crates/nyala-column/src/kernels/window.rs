@@ -1,65 +1,62 @@
 //! Sums and extremes of windows over decoded values.
 //!
 //! A *window* is the rows from one bound to the next. Callers pass rising bounds in rows of a block, the rows
-//! that `values` holds, and results to add to: a window that spans vectors or blocks is completed piece by piece.
+//! that `values` holds, and results to add to: a window that spans vectors or blocks is completed by several calls.
 
 use std::ops::Range;
 
-use crate::level::{Feature, Level, dispatched};
-use crate::narrow::{Narrow, Unit};
+use crate::cpu::{Feature, Level, dispatched};
+use crate::narrow::{FrameOfReference, Narrow};
 
 /// Rows of the block that a slice of decoded values holds.
 pub(crate) type Rows = Range<u32>;
 
 /// Adds the values of its rows to each window's sum.
-#[allow(unsafe_code, reason = "calls of the per-level copies, see SAFETY")]
+#[allow(unsafe_code, reason = "calls of the per-instruction-set copies, see SAFETY")]
 pub(crate) fn sum_windows<T: Narrow>(
-    level: Level,
+    cpu: Level,
     values: &[T],
     rows: Rows,
     bounds: &[u32],
-    unit: Unit,
+    reference: FrameOfReference,
     out: &mut [i128],
 ) {
-    match level.feature() {
-        // SAFETY: level; it is only handed out where the processor has these instructions.
+    match cpu.feature() {
+        // SAFETY: a Level exists only for instructions that the processor has.
         #[cfg(target_arch = "x86_64")]
-        Feature::Avx512 => unsafe { x86::sum_windows_avx512(values, rows, bounds, unit, out) },
-        _ => sum_windows_by_level(level, values, rows, bounds, unit, out),
+        Feature::Avx512 => unsafe { x86::sum_windows_avx512(values, rows, bounds, reference, out) },
+        _ => sum_windows_dispatched(cpu, values, rows, bounds, reference, out),
     }
 }
 
 /// Widens each window's `(min, max)` by its rows.
-#[allow(unsafe_code, reason = "calls of the per-level copies, see SAFETY")]
+#[allow(unsafe_code, reason = "calls of the per-instruction-set copies, see SAFETY")]
 pub(crate) fn min_max_windows<T: Narrow>(
-    level: Level,
+    cpu: Level,
     values: &[T],
     rows: Rows,
     bounds: &[u32],
-    unit: Unit,
+    reference: FrameOfReference,
     out: &mut [(i64, i64)],
 ) {
-    match level.feature() {
-        // SAFETY: level; it is only handed out where the processor has these instructions.
+    match cpu.feature() {
+        // SAFETY: a Level exists only for instructions that the processor has.
         #[cfg(target_arch = "x86_64")]
-        Feature::Avx512 => unsafe { x86::min_max_windows_avx512(values, rows, bounds, unit, out) },
-        _ => min_max_windows_by_level(level, values, rows, bounds, unit, out),
+        Feature::Avx512 => unsafe { x86::min_max_windows_avx512(values, rows, bounds, reference, out) },
+        _ => min_max_windows_dispatched(cpu, values, rows, bounds, reference, out),
     }
 }
 
 dispatched! {
-    fn sum_windows_by_level<T: Narrow>(values: &[T], rows: Rows, bounds: &[u32], unit: Unit, out: &mut [i128])
+    fn sum_windows_dispatched<T: Narrow>(values: &[T], rows: Rows, bounds: &[u32], reference: FrameOfReference, out: &mut [i128])
         = sum_windows_body;
 
-    fn min_max_windows_by_level<T: Narrow>(
-        values: &[T], rows: Rows, bounds: &[u32], unit: Unit, out: &mut [(i64, i64)]
+    fn min_max_windows_dispatched<T: Narrow>(
+        values: &[T], rows: Rows, bounds: &[u32], reference: FrameOfReference, out: &mut [(i64, i64)]
     ) = min_max_windows_body;
 
     /// Sum of all offsets.
     pub(crate) fn sum_narrow<T: Narrow>(values: &[T]) -> u128 = sum_body;
-
-    /// Smallest and largest; `(MAX, 0)` of nothing.
-    pub(crate) fn min_max_narrow<T: Narrow>(values: &[T]) -> (T, T) = min_max_body;
 }
 
 #[inline(always)]
@@ -69,8 +66,14 @@ fn clip<'a, T>(values: &'a [T], rows: &Rows, start: u32, end: u32) -> &'a [T] {
 }
 
 #[inline(always)]
-fn sum_windows_body<T: Narrow>(values: &[T], rows: Rows, bounds: &[u32], unit: Unit, out: &mut [i128]) {
-    sum_windows_with(values, rows, bounds, unit, out, |values| sum_body(values));
+fn sum_windows_body<T: Narrow>(
+    values: &[T],
+    rows: Rows,
+    bounds: &[u32],
+    reference: FrameOfReference,
+    out: &mut [i128],
+) {
+    sum_windows_with(values, rows, bounds, reference, out, |values| sum_body(values));
 }
 
 #[inline(always)]
@@ -78,13 +81,13 @@ fn sum_windows_with<T: Narrow>(
     values: &[T],
     rows: Rows,
     bounds: &[u32],
-    unit: Unit,
+    reference: FrameOfReference,
     out: &mut [i128],
     sum: impl Fn(&[T]) -> u128,
 ) {
     for (pair, out) in bounds.windows(2).zip(out) {
         let values = clip(values, &rows, pair[0], pair[1]);
-        *out += unit.sum(values.len(), sum(values));
+        *out += reference.sum(values.len(), sum(values));
     }
 }
 
@@ -93,10 +96,10 @@ fn min_max_windows_body<T: Narrow>(
     values: &[T],
     rows: Rows,
     bounds: &[u32],
-    unit: Unit,
+    reference: FrameOfReference,
     out: &mut [(i64, i64)],
 ) {
-    min_max_windows_with(values, rows, bounds, unit, out, |values| {
+    min_max_windows_with(values, rows, bounds, reference, out, |values| {
         let (min, max) = min_max_body(values);
         (min.widen(), max.widen())
     });
@@ -107,7 +110,7 @@ fn min_max_windows_with<T: Narrow>(
     values: &[T],
     rows: Rows,
     bounds: &[u32],
-    unit: Unit,
+    reference: FrameOfReference,
     out: &mut [(i64, i64)],
     min_max: impl Fn(&[T]) -> (u64, u64),
 ) {
@@ -115,7 +118,7 @@ fn min_max_windows_with<T: Narrow>(
         let values = clip(values, &rows, pair[0], pair[1]);
         if !values.is_empty() {
             let (least, most) = min_max(values);
-            *out = (out.0.min(unit.value(least)), out.1.max(unit.value(most)));
+            *out = (out.0.min(reference.value(least)), out.1.max(reference.value(most)));
         }
     }
 }
@@ -139,33 +142,34 @@ fn sum_body<T: Narrow>(values: &[T]) -> u128 {
     }
 }
 
+/// Smallest and largest; `(MAX, 0)` of nothing.
 #[inline(always)]
 fn min_max_body<T: Narrow>(values: &[T]) -> (T, T) {
     values.iter().fold((T::MAX, T::default()), |(min, max), value| (min.min(*value), max.max(*value)))
 }
 
-/// Bytes and halfwords by hand: windows are often shorter than a register, where what the compiler makes of
-/// the plain loops is mostly loop ends. Loads are masked instead.
+/// Bytes and halfwords by hand. Windows are often shorter than a register, and there the compiler's loops are mostly
+/// loop ends. These use masked loads instead.
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code, reason = "masked loads inside a slice, see SAFETY")]
 mod x86 {
     use std::arch::x86_64::*;
 
     use super::{Rows, min_max_body, min_max_windows_with, sum_body, sum_windows_with};
-    use crate::narrow::{Narrow, Unit};
+    use crate::narrow::{FrameOfReference, Narrow};
 
     #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,bmi2,popcnt,lzcnt")]
     pub(super) fn sum_windows_avx512<T: Narrow>(
         values: &[T],
         rows: Rows,
         bounds: &[u32],
-        unit: Unit,
+        reference: FrameOfReference,
         out: &mut [i128],
     ) {
         if T::BITS > 16 {
-            return sum_windows_with(values, rows, bounds, unit, out, |values| sum_body(values));
+            return sum_windows_with(values, rows, bounds, reference, out, |values| sum_body(values));
         }
-        sum_windows_with(values, rows, bounds, unit, out, |values| sum_small(values));
+        sum_windows_with(values, rows, bounds, reference, out, |values| sum_small(values));
     }
 
     /// Sums bytes; of halfwords the low and high bytes apart.
@@ -181,10 +185,10 @@ mod x86 {
         }
         let zero = _mm512_setzero_si512();
         let (mut low, mut high) = (zero, zero);
-        for piece in values.chunks(512 / T::BITS as usize) {
-            let mask = u64::MAX >> (64 - size_of_val(piece) as u32);
-            // SAFETY: the mask keeps the load inside `piece` (1..=64 bytes).
-            let loaded = unsafe { _mm512_maskz_loadu_epi8(mask, piece.as_ptr().cast()) };
+        for chunk in values.chunks(512 / T::BITS as usize) {
+            let mask = u64::MAX >> (64 - size_of_val(chunk) as u32);
+            // SAFETY: the mask keeps the load inside `chunk` (1..=64 bytes).
+            let loaded = unsafe { _mm512_maskz_loadu_epi8(mask, chunk.as_ptr().cast()) };
             if T::BITS == 8 {
                 low = _mm512_add_epi64(low, _mm512_sad_epu8(loaded, zero));
             } else {
@@ -202,19 +206,19 @@ mod x86 {
         values: &[T],
         rows: Rows,
         bounds: &[u32],
-        unit: Unit,
+        reference: FrameOfReference,
         out: &mut [(i64, i64)],
     ) {
         if T::BITS > 16 {
-            return min_max_windows_with(values, rows, bounds, unit, out, |values| {
+            return min_max_windows_with(values, rows, bounds, reference, out, |values| {
                 let (min, max) = min_max_body(values);
                 (min.widen(), max.widen())
             });
         }
-        min_max_windows_with(values, rows, bounds, unit, out, |values| min_max_small(values));
+        min_max_windows_with(values, rows, bounds, reference, out, |values| min_max_small(values));
     }
 
-    /// Extremes of bytes or halfwords, of which there are some.
+    /// Smallest and largest of bytes or halfwords. `values` is not empty.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,sse4.1")]
     #[inline]
     fn min_max_small<T: Narrow>(values: &[T]) -> (u64, u64) {
@@ -229,11 +233,11 @@ mod x86 {
         }
         let mut min = _mm512_set1_epi8(-1);
         let mut max = _mm512_setzero_si512();
-        for piece in values.chunks(512 / T::BITS as usize) {
-            let mask = u64::MAX >> (64 - size_of_val(piece) as u32);
-            // SAFETY: the mask keeps the loads inside `piece` (1..=64 bytes).
+        for chunk in values.chunks(512 / T::BITS as usize) {
+            let mask = u64::MAX >> (64 - size_of_val(chunk) as u32);
+            // SAFETY: the mask keeps the loads inside `chunk` (1..=64 bytes).
             let (for_min, for_max) = unsafe {
-                let pointer = piece.as_ptr().cast();
+                let pointer = chunk.as_ptr().cast();
                 (
                     _mm512_mask_loadu_epi8(_mm512_set1_epi8(-1), mask, pointer),
                     _mm512_maskz_loadu_epi8(mask, pointer),
@@ -286,20 +290,20 @@ mod x86 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::level::Level;
+    use crate::cpu::Level;
 
     fn check<T: Narrow>() {
         let values: Vec<T> =
             (0..900_u64).map(|index| T::truncate(index.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
         let bounds = [90, 100, 100, 101, 108, 300, 700, 1000, 1200];
-        let unit = Unit { min: -3, divisor: 5 };
-        for level in Level::available() {
+        let reference = FrameOfReference { min: -3, divisor: 5 };
+        for cpu in Level::available() {
             let mut sums = [7_i128; 8];
-            sum_windows(level, &values, 100..1000, &bounds, unit, &mut sums);
+            sum_windows(cpu, &values, 100..1000, &bounds, reference, &mut sums);
             let mut extremes = [(i64::MAX, i64::MIN); 8];
-            min_max_windows(level, &values, 100..1000, &bounds, unit, &mut extremes);
+            min_max_windows(cpu, &values, 100..1000, &bounds, reference, &mut extremes);
             for (index, pair) in bounds.windows(2).enumerate() {
-                // The twin: row by row.
+                // Naive: row by row.
                 let rows = (pair[0]..pair[1]).filter(|row| (100..1000).contains(row));
                 let window: Vec<i64> = rows
                     .map(|row| values[row as usize - 100].widen() as i64)
@@ -313,14 +317,12 @@ mod tests {
                 }
             }
             let sum: u128 = values.iter().map(|value| u128::from(value.widen())).sum();
-            assert_eq!(sum_narrow(level, &values), sum);
-            let expected = (*values.iter().min().unwrap(), *values.iter().max().unwrap());
-            assert_eq!(min_max_narrow(level, &values), expected);
+            assert_eq!(sum_narrow(cpu, &values), sum);
         }
     }
 
     #[test]
-    fn every_level_agrees_with_row_by_row() {
+    fn every_instruction_set_agrees_with_row_by_row() {
         check::<u8>();
         check::<u16>();
         check::<u32>();

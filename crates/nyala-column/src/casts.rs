@@ -1,13 +1,13 @@
-//! 64-bit values as lists of their bits, and the other way round, without a copy in between.
+//! Lists of 64-bit words viewed as integers or floats with the same bits, without a copy.
 
 use std::mem::ManuallyDrop;
 
 /// A type of 64 bits.
 ///
 /// # Safety
-/// Every pattern of 64 bits is a value of it, and the other way round.
+/// Every pattern of 64 bits is a value of the type, and every value is a pattern of 64 bits.
 #[allow(unsafe_code, reason = "a promise about the type's layout, see SAFETY")]
-pub(crate) unsafe trait Word: Copy {}
+pub unsafe trait Word: Copy {}
 
 // SAFETY: eight bytes, aligned like `u64` on every target with 64-bit alignment of both (checked below), and
 // every pattern is a value.
@@ -68,7 +68,7 @@ mod tests {
             out.reserve(1000);
             out.push(-0.5);
         });
-        // The twin: converted one by one.
+        // Naive: converted one by one.
         assert_eq!(words, [7, u64::MAX, -1_i64 as u64, 5, (-0.5_f64).to_bits()]);
         assert_eq!(integers_of(&words[2..4]), [-1, 5]);
         assert_eq!(floats_of(&words[4..]), [-0.5]);

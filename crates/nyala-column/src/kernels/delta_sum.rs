@@ -1,33 +1,33 @@
 //! Sums of values that are stored as differences, without the values.
 //!
-//! In a sum over some rows each difference counts as often as rows follow it: a product per difference, none of
-//! which waits for the one before as running sums do.
+//! In a sum over rows, each difference counts as often as rows follow it. So the sum is made of one product per
+//! difference, and no product waits for another, as in running sums.
 
 use std::ops::Range;
 
 use super::pack::unpack;
-use crate::level::{Feature, Level};
+use crate::cpu::{Feature, Level};
 
 /// Rows from one stored base to the next.
 pub(crate) const GROUP_ROWS: usize = 128;
 /// The widest differences: twice the product of two such numbers fits 16 bits.
 pub(crate) const WIDTH_MAX: u32 = 7;
 
-/// Differences in groups, each of which has a base.
+/// Packed differences in groups. Each group has a base.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Climbs<'a> {
+pub(crate) struct DeltaGroups<'a> {
     pub(crate) packed: &'a [u8],
     pub(crate) width: u32,
-    /// The value of each group's first row, whose own difference counts for nothing.
+    /// The value of each group's first row. The difference of that row is ignored.
     pub(crate) bases: &'a [u64],
-    /// What is added to each difference.
+    /// Added to each difference.
     pub(crate) step: u64,
 }
 
-impl Climbs<'_> {
-    /// The sum of some rows of a group, but for their differences.
+impl DeltaGroups<'_> {
+    /// The sum of some rows of a group as if all their differences were 0.
     #[inline(always)]
-    fn sum_without(&self, first: usize, rows: &Range<usize>) -> u64 {
+    fn sum_without_differences(&self, first: usize, rows: &Range<usize>) -> u64 {
         let count = rows.len() as u64;
         // The sum of whole numbers from the first row's to the last's.
         let steps = (rows.start + rows.end - 1) as u64 * count / 2;
@@ -36,10 +36,10 @@ impl Climbs<'_> {
     }
 }
 
-/// Whether [`sum_climbs`] is cheaper than decoding.
+/// Whether [`sum_deltas`] is faster than decoding.
 #[inline]
-pub(crate) fn pays(level: Level) -> bool {
-    match level.feature() {
+pub(crate) fn is_faster(cpu: Level) -> bool {
+    match cpu.feature() {
         #[cfg(target_arch = "x86_64")]
         Feature::Avx512 => true,
         _ => false,
@@ -47,28 +47,28 @@ pub(crate) fn pays(level: Level) -> bool {
 }
 
 /// Sets the sum of rows `bounds[i]..bounds[i + 1]`, wrapping.
-#[allow(unsafe_code, reason = "calls of the per-level copies, see SAFETY")]
-pub(crate) fn sum_climbs(level: Level, climbs: Climbs<'_>, bounds: &[u32], out: &mut [u64]) {
-    assert!(climbs.width <= WIDTH_MAX);
-    match level.feature() {
-        // SAFETY: level; it is only handed out where the processor has these instructions.
+#[allow(unsafe_code, reason = "calls of the per-instruction-set copies, see SAFETY")]
+pub(crate) fn sum_deltas(cpu: Level, deltas: DeltaGroups<'_>, bounds: &[u32], out: &mut [u64]) {
+    assert!(deltas.width <= WIDTH_MAX);
+    match cpu.feature() {
+        // SAFETY: a Level exists only for instructions that the processor has.
         #[cfg(target_arch = "x86_64")]
-        Feature::Avx512 => unsafe { x86::sum_climbs_avx512(climbs, bounds, out) },
-        _ => sum_climbs_portable(level, climbs, bounds, out),
+        Feature::Avx512 => unsafe { x86::sum_deltas_avx512(deltas, bounds, out) },
+        _ => sum_deltas_portable(cpu, deltas, bounds, out),
     }
 }
 
-fn sum_climbs_portable(level: Level, climbs: Climbs<'_>, bounds: &[u32], out: &mut [u64]) {
+fn sum_deltas_portable(cpu: Level, deltas: DeltaGroups<'_>, bounds: &[u32], out: &mut [u64]) {
     for (pair, out) in bounds.windows(2).zip(out) {
         *out = 0;
         for_each_group(pair[0] as usize..pair[1] as usize, |first, rows| {
             let mut differences = [0; GROUP_ROWS];
             let differences: &mut [u8] = &mut differences[..rows.end];
-            unpack(level, climbs.packed, climbs.width, first, differences);
+            unpack(cpu, deltas.packed, deltas.width, first, differences);
             let weighted = differences.iter().enumerate().skip(1);
             let climbed = weighted
                 .map(|(row, difference)| u64::from(*difference) * (rows.end - row.max(rows.start)) as u64);
-            *out = out.wrapping_add(climbs.sum_without(first, &rows)).wrapping_add(climbed.sum());
+            *out = out.wrapping_add(deltas.sum_without_differences(first, &rows)).wrapping_add(climbed.sum());
         });
     }
 }
@@ -91,7 +91,7 @@ mod x86 {
     use std::arch::x86_64::*;
 
     use super::super::pack::x86::ByteStream;
-    use super::{Climbs, GROUP_ROWS, for_each_group};
+    use super::{DeltaGroups, GROUP_ROWS, for_each_group};
 
     #[repr(C, align(64))]
     struct Positions([u8; GROUP_ROWS]);
@@ -108,8 +108,8 @@ mod x86 {
     };
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-    pub(super) fn sum_climbs_avx512(climbs: Climbs<'_>, bounds: &[u32], out: &mut [u64]) {
-        let stream = ByteStream::new(climbs.packed, climbs.width);
+    pub(super) fn sum_deltas_avx512(deltas: DeltaGroups<'_>, bounds: &[u32], out: &mut [u64]) {
+        let stream = ByteStream::new(deltas.packed, deltas.width);
         // SAFETY: the array is 128 bytes long and aligned to 64.
         let (low, high) = unsafe {
             let positions: *const __m512i = POSITIONS.0.as_ptr().cast();
@@ -120,7 +120,7 @@ mod x86 {
             let mut sums = _mm512_setzero_si512();
             let mut without = 0_u64;
             for_each_group(pair[0] as usize..pair[1] as usize, |first, rows| {
-                without = without.wrapping_add(climbs.sum_without(first, &rows));
+                without = without.wrapping_add(deltas.sum_without_differences(first, &rows));
                 let end = _mm512_set1_epi8(rows.end as i8);
                 let most = _mm512_set1_epi8(rows.len() as i8);
                 // How many of the rows do not come before each, times how much that one adds.
@@ -142,10 +142,10 @@ mod tests {
     use crate::kernels::pack::{get, pack};
 
     #[test]
-    fn every_level_agrees_with_row_by_row() {
+    fn every_instruction_set_agrees_with_row_by_row() {
         for width in 0..=WIDTH_MAX {
             for count in [1_u32, 2, 63, 64, 65, 128, 129, 700, 1024] {
-                // The widest differences too, of which the most have to fit.
+                // Also with the widest differences everywhere, whose sums are the largest.
                 for noise in [0x9e37_79b9_7f4a_7c15_u64, 0] {
                     let mask = (1_u64 << width) - 1;
                     let difference = |row: u64| (row + 1).wrapping_mul(noise) >> 40;
@@ -156,7 +156,7 @@ mod tests {
                     pack(&differences, width, &mut packed);
                     let bases: Vec<u64> = (0..8_u64).map(|group| noise.wrapping_mul(group + 1)).collect();
                     let step = noise.wrapping_neg();
-                    let climbs = Climbs { packed: &packed, width, bases: &bases, step };
+                    let deltas = DeltaGroups { packed: &packed, width, bases: &bases, step };
                     let mut bounds = vec![1, 1, 2, 60, 64, 65, 127, 130, 300, 640, 641, 1000, 1024];
                     bounds.iter_mut().for_each(|bound| *bound = count.min(*bound));
                     for bounds in [&bounds, &vec![0, count], &vec![0, 0]] {
@@ -171,10 +171,10 @@ mod tests {
                             rows.fold(0_u64, |sum, row| sum.wrapping_add(value(row)))
                         };
                         let expected: Vec<u64> = bounds.windows(2).map(sum).collect();
-                        for level in Level::available() {
+                        for cpu in Level::available() {
                             let mut sums = vec![7; expected.len()];
-                            sum_climbs(level, climbs, bounds, &mut sums);
-                            assert_eq!(sums, expected, "{level:?} {width} {count} {bounds:?}");
+                            sum_deltas(cpu, deltas, bounds, &mut sums);
+                            assert_eq!(sums, expected, "{cpu:?} {width} {count} {bounds:?}");
                         }
                     }
                 }

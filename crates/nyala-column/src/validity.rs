@@ -1,8 +1,8 @@
-//! Cell states: whether each row of a column has a value, NULL, or nothing.
+//! Validity: whether each row of a column has a value, NULL, or nothing.
 //!
-//! *Absent* (this write does not speak of the cell) is not *NULL* (the cell was set to it). A column's values are
-//! stored densely, only those of its value rows; this block says which rows they belong to, and translates
-//! between row numbers and value numbers. A column without gaps costs five bytes here.
+//! *Absent* (a write did not name the cell) is not *NULL* (a write set the cell to NULL). A column's values are stored
+//! densely: only rows with a value take space. This block says which rows these are, and translates between row
+//! numbers and value numbers. A column without gaps costs five bytes here.
 //!
 //! Bytes: version, kind, count (u16), bits "has a value"; unless these are uniformly true, bits "is NULL".
 
@@ -13,10 +13,10 @@ use crate::bits::{Bits, push_bits};
 use crate::directory::{Kind, parse_start, push_start};
 use crate::error::{CorruptBlock, Result, ensure};
 
-/// What a cell holds.
+/// What a row of the column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum CellState {
-    /// Nothing was said of it.
+    /// No write named it.
     #[default]
     Absent,
     /// It was set to NULL.
@@ -39,7 +39,7 @@ pub fn encode_states(states: &[CellState], out: &mut Vec<u8>) {
     }
 }
 
-/// A parsed block of cell states. Rows beyond the block are a caller's bug and panic.
+/// A parsed block of validity. Rows beyond the block are a caller's bug and panic.
 #[derive(Debug, Clone, Copy)]
 pub struct StatesBlock<'a> {
     count: u32,
@@ -89,33 +89,12 @@ impl<'a> StatesBlock<'a> {
         self.values.uniform() == Some(true) || self.count == 0
     }
 
-    /// The state of one row.
-    pub fn state_at(&self, row: u32) -> CellState {
-        if self.values.get(row) {
-            CellState::Value
-        } else if self.nulls.is_some_and(|nulls| nulls.get(row)) {
-            CellState::Null
-        } else {
-            CellState::Absent
-        }
-    }
-
-    /// How many of `rows` have a value.
-    pub fn value_count(&self, rows: Range<u32>) -> u32 {
-        self.values.count_ones(rows)
-    }
-
-    /// How many of `rows` are NULL.
-    pub fn null_count(&self, rows: Range<u32>) -> u32 {
-        self.nulls.map_or(0, |nulls| nulls.count_ones(rows))
-    }
-
-    /// The value number of the first value at or after `row`: values before it.
+    /// The value number of the first value at or after `row`, which is the number of values before it.
     pub fn rank(&self, row: u32) -> u32 {
         if self.is_dense() { row } else { self.values.count_ones(0..row) }
     }
 
-    /// Row bounds to value bounds: what windows over rows are over values. `bounds` do not fall.
+    /// Appends the value bounds of windows whose row bounds are `bounds`, which do not fall.
     pub fn rank_bounds(&self, bounds: &[u32], out: &mut Vec<u32>) {
         if self.is_dense() {
             out.extend_from_slice(bounds);
@@ -129,13 +108,11 @@ impl<'a> StatesBlock<'a> {
         }
     }
 
-    /// Appends a bit per row of `rows`: whether it has a value.
-    pub fn values(&self, rows: Range<u32>, out: &mut Bitmap) {
+    fn values(&self, rows: Range<u32>, out: &mut Bitmap) {
         self.values.decode(rows, out);
     }
 
-    /// Appends a bit per row of `rows`: whether it is NULL.
-    pub fn nulls(&self, rows: Range<u32>, out: &mut Bitmap) {
+    fn nulls(&self, rows: Range<u32>, out: &mut Bitmap) {
         match self.nulls {
             Some(nulls) => nulls.decode(rows, out),
             None => out.extend_filled(rows.len(), false),

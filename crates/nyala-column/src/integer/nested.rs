@@ -1,64 +1,64 @@
-//! An integer vector inside another block: what a float's decimals or a string's codes and lengths are.
+//! A nested vector: integers inside another vector, such as the integers of decimal floats.
 //!
 //! Bytes: encoding tag, `minimum bytes | range bytes << 4`, minimum, range, then the vector to the end.
 
 use std::ops::Range;
 
 use super::encode::encode_vector;
-use super::vector::{Offsets, Vector};
+use super::scratch::IntegerScratch;
+use super::vector::Vector;
+use crate::cpu::Level;
 use crate::directory::VECTOR_VALUES;
 use crate::error::{Result, ensure};
 use crate::kernels::line::write_values;
-use crate::level::Level;
-use crate::narrow::{Unit, narrowed, with_narrow};
+use crate::little_endian::{Reader, push, signed_width, unsigned_width};
+use crate::narrow::{FrameOfReference, Offsets, narrowed, with_narrow};
 use crate::preference::Preference;
-use crate::scratch::IntegerScratch;
-use crate::wire::{Reader, push, signed_width, unsigned_width};
 
-/// A parsed inner vector.
+/// A parsed nested vector.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Inner<'a> {
-    pub(crate) unit: Unit,
+pub(crate) struct NestedVector<'a> {
+    pub(crate) reference: FrameOfReference,
     /// No true offset is larger.
     pub(crate) largest: u64,
     pub(crate) vector: Vector<'a>,
 }
 
-impl<'a> Inner<'a> {
+impl<'a> NestedVector<'a> {
     pub(crate) fn parse(rows: usize, bytes: &'a [u8]) -> Result<Self> {
         let mut reader = Reader::new(bytes);
         let (tag, widths) = (reader.u8()?, reader.u8()?);
         let min = reader.signed((widths & 0xf) as usize)?;
         let range = reader.unsigned((widths >> 4) as usize)?;
-        ensure(min.checked_add_unsigned(range).is_some(), "inner maximum beyond the integers")?;
+        ensure(min.checked_add_unsigned(range).is_some(), "nested maximum beyond the integers")?;
         let vector = Vector::parse(tag, rows, reader.rest())?;
-        let unit = Unit { min, divisor: vector.divisor };
-        Ok(Self { unit, largest: range / vector.divisor, vector })
+        let reference = FrameOfReference { min, divisor: vector.divisor };
+        Ok(Self { reference, largest: range / vector.divisor, vector })
     }
 
-    /// Decodes `rows` to their places in `out`.
+    /// Decodes `rows` to the same rows of `out`.
     pub(crate) fn decode(
         &self,
-        level: Level,
+        cpu: Level,
         rows: Range<usize>,
         out: &mut [i64; VECTOR_VALUES],
     ) -> Result<()> {
         with_narrow!(self.largest, T => {
             let mut offsets: Offsets<T> = [0; VECTOR_VALUES];
-            self.vector.decode(level, rows.clone(), &mut offsets)?;
-            write_values(level, &offsets[rows.clone()], self.unit, &mut out[rows]);
+            self.vector.decode(cpu, rows.clone(), &mut offsets)?;
+            write_values(cpu, &offsets[rows.clone()], self.reference, &mut out[rows]);
         });
         Ok(())
     }
 
-    pub(crate) fn get(&self, level: Level, row: usize) -> Result<i64> {
-        Ok(self.unit.value(narrowed(self.largest, self.vector.get(level, row)?)))
+    pub(crate) fn get(&self, cpu: Level, row: usize) -> Result<i64> {
+        Ok(self.reference.value(narrowed(self.largest, self.vector.get(cpu, row)?)))
     }
 }
 
-/// Appends `values` (1..=1024) as an inner vector.
-pub(crate) fn push_inner(
-    level: Level,
+/// Appends `values` (1..=1024) as a nested vector.
+pub(crate) fn push_nested_vector(
+    cpu: Level,
     values: &[i64],
     preference: Preference,
     scratch: &mut IntegerScratch,
@@ -66,7 +66,7 @@ pub(crate) fn push_inner(
 ) {
     let mut payload = std::mem::take(&mut scratch.inner);
     payload.clear();
-    let encoded = encode_vector(level, values, preference, scratch, &mut payload);
+    let encoded = encode_vector(cpu, values, preference, scratch, &mut payload);
     let (min, range) = (encoded.profile.min, encoded.profile.range());
     let (min_width, range_width) = (signed_width(min), unsigned_width(range));
     out.extend_from_slice(&[encoded.tag, (min_width | range_width << 4) as u8]);

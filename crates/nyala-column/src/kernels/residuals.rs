@@ -1,14 +1,14 @@
-//! Cutting values into residuals that fit a width and the few that do not.
+//! Splits values into residuals that fit a width, and patches for the few that do not.
 
-use crate::level::dispatched;
+use crate::cpu::dispatched;
+use crate::little_endian::fold_sign;
 use crate::narrow::Narrow;
-use crate::wire::fold_sign;
 
-/// Values looked at together: those that do not fit are few.
-const CUT_ROWS: usize = 8;
+/// Values that are tested together, because those that do not fit are few.
+const CHUNK_ROWS: usize = 8;
 
-/// Where what was cut goes: a residual per value, 0 where it does not fit, and each that does not with its row.
-pub(crate) struct CutInto<'a, T> {
+/// Where the results go: a residual per value (0 if it does not fit), and row and amount of each that does not fit.
+pub(crate) struct SplitInto<'a, T> {
     pub(crate) residuals: &'a mut [T],
     pub(crate) positions: &'a mut Vec<u16>,
     /// Folded.
@@ -16,13 +16,13 @@ pub(crate) struct CutInto<'a, T> {
 }
 
 dispatched! {
-    /// Cuts `values` less `low`, of which up to `span`, a power of two less one that fits `T`, are residuals.
-    pub(crate) fn cut_by<T: Narrow>(values: &[i64], low: i64, span: u64, into: CutInto<'_, T>) = cut_body;
+    /// Splits `values` minus `low`. Up to `span`, which is a power of two minus 1 and fits `T`, they are residuals.
+    pub(crate) fn split_residuals<T: Narrow>(values: &[i64], low: i64, span: u64, into: SplitInto<'_, T>) = split_residuals_body;
 }
 
 #[inline(always)]
-fn cut_body<T: Narrow>(values: &[i64], low: i64, span: u64, into: CutInto<'_, T>) {
-    let CutInto { residuals, positions, amounts } = into;
+fn split_residuals_body<T: Narrow>(values: &[i64], low: i64, span: u64, into: SplitInto<'_, T>) {
+    let SplitInto { residuals, positions, amounts } = into;
     assert_eq!(values.len(), residuals.len());
     let residual = |value: &i64| value.wrapping_sub(low) as u64;
     let mut patch = |row: usize, values: &[i64], residuals: &mut [T]| {
@@ -34,8 +34,8 @@ fn cut_body<T: Narrow>(values: &[i64], low: i64, span: u64, into: CutInto<'_, T>
             }
         }
     };
-    let (chunks, rest) = values.as_chunks::<CUT_ROWS>();
-    let (chunks_out, rest_out) = residuals.as_chunks_mut::<CUT_ROWS>();
+    let (chunks, rest) = values.as_chunks::<CHUNK_ROWS>();
+    let (chunks_out, rest_out) = residuals.as_chunks_mut::<CHUNK_ROWS>();
     for (chunk, (values, out)) in chunks.iter().zip(chunks_out).enumerate() {
         let mut any = 0;
         for (value, out) in values.iter().zip(out.iter_mut()) {
@@ -43,22 +43,22 @@ fn cut_body<T: Narrow>(values: &[i64], low: i64, span: u64, into: CutInto<'_, T>
             *out = T::truncate(residual(value));
         }
         if any > span {
-            patch(chunk * CUT_ROWS, values, out);
+            patch(chunk * CHUNK_ROWS, values, out);
         }
     }
     for (value, out) in rest.iter().zip(rest_out.iter_mut()) {
         *out = T::truncate(residual(value));
     }
-    patch(chunks.len() * CUT_ROWS, rest, rest_out);
+    patch(chunks.len() * CHUNK_ROWS, rest, rest_out);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::level::Level;
+    use crate::cpu::Level;
 
     #[test]
-    fn every_level_cuts_alike() {
+    fn every_instruction_set_splits_alike() {
         for rows in [1, 7, 8, 9, 100, 1024] {
             let values: Vec<i64> = (0..rows)
                 .map(|row| {
@@ -69,11 +69,11 @@ mod tests {
                     }
                 })
                 .collect();
-            for level in Level::available() {
+            for cpu in Level::available() {
                 let (mut bytes, mut positions, mut amounts) = (vec![9_u8; rows], Vec::new(), Vec::new());
                 let into =
-                    CutInto { residuals: &mut bytes, positions: &mut positions, amounts: &mut amounts };
-                cut_by(level, &values, -5, 63, into);
+                    SplitInto { residuals: &mut bytes, positions: &mut positions, amounts: &mut amounts };
+                split_residuals(cpu, &values, -5, 63, into);
                 let expected: Vec<u16> =
                     (0..rows as u16).filter(|row| !(-5..59).contains(&values[usize::from(*row)])).collect();
                 assert_eq!(positions, expected);

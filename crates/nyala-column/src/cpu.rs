@@ -1,12 +1,10 @@
-//! Which instruction set the kernels use.
+//! CPU features: which instruction set the kernels use.
 //!
-//! Every kernel exists as portable Rust and is compiled again per instruction set; the choice is made at run
-//! time, so that the default build is portable and fast. A [`Level`] can only be obtained for instructions the
-//! processor has, which is what makes calling the specialised functions sound: that is the invariant behind
-//! every `SAFETY: level` note in this crate.
+//! Every kernel is portable Rust that is compiled once per instruction set. The choice is made at run time, so that
+//! the default build is portable and fast. A [`Level`] can only be obtained for instructions the
+//! processor has. Every SAFETY note that names a Level rests on this invariant.
 //!
-//! Tests and instruction counts pin a level by passing it (`with_level`) or, where a whole program is measured,
-//! by [`Level::limit_process`]. Nothing reads the environment.
+//! Tests and instruction counts choose an instruction set by passing it (`with_level`). Nothing reads the environment.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -28,10 +26,10 @@ pub struct Level(Feature);
 static CURRENT: AtomicU8 = AtomicU8::new(0);
 
 impl Level {
-    /// Plain Rust for the build's baseline; what every other level is judged by.
+    /// Plain Rust for the build's baseline. Tests compare every other instruction set with it.
     pub const PORTABLE: Level = Level(Feature::Portable);
 
-    /// The best level of this processor, or what [`Level::limit_process`] left of it.
+    /// The best instruction set of this processor.
     #[inline]
     pub fn best() -> Level {
         match CURRENT.load(Ordering::Relaxed) {
@@ -46,9 +44,9 @@ impl Level {
 
     #[cold]
     fn look_up() -> Level {
-        let level = Self::detect();
-        CURRENT.store(level.0 as u8, Ordering::Relaxed);
-        level
+        let cpu = Self::detect();
+        CURRENT.store(cpu.0 as u8, Ordering::Relaxed);
+        cpu
     }
 
     fn detect() -> Level {
@@ -77,21 +75,14 @@ impl Level {
         Level(Feature::Portable)
     }
 
-    /// Every level of this processor, portable first: what tests loop over.
+    /// Every instruction set of this processor, portable first. Tests loop over them.
     pub fn available() -> Vec<Level> {
         let best = Self::detect();
-        let mut levels = vec![Level(Feature::Portable)];
+        let mut all = vec![Level(Feature::Portable)];
         #[cfg(target_arch = "x86_64")]
-        levels.extend(
-            [Level(Feature::Avx2), Level(Feature::Avx512)].into_iter().filter(|level| *level <= best),
-        );
-        levels.retain(|level| *level <= best);
-        levels
-    }
-
-    /// From now on [`Level::best`] answers at most `level`, process-wide: pins what is measured.
-    pub fn limit_process(level: Level) {
-        CURRENT.store(level.0 as u8, Ordering::Relaxed);
+        all.extend([Level(Feature::Avx2), Level(Feature::Avx512)].into_iter().filter(|cpu| *cpu <= best));
+        all.retain(|cpu| *cpu <= best);
+        all
     }
 
     #[inline]
@@ -102,14 +93,14 @@ impl Level {
 
 /// Defines a kernel that is compiled once per instruction set from one `#[inline(always)]` body.
 ///
-/// `dispatched! { fn name<T: Bound>(a: A, b: B) -> R = body; }` gives `fn name<T>(level: Level, a: A, b: B) -> R`.
+/// `dispatched! { fn name<T: Bound>(a: A, b: B) -> R = body; }` gives `fn name<T>(cpu: Level, a: A, b: B) -> R`.
 macro_rules! dispatched {
     ($($(#[$meta:meta])* $vis:vis fn $name:ident $(<$generic:ident: $bound:path>)?
         ($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)? = $body:path;)*) => {$(
         $(#[$meta])*
-        #[allow(unsafe_code, clippy::too_many_arguments, reason = "calls of the per-level copies, see SAFETY")]
+        #[allow(unsafe_code, clippy::too_many_arguments, reason = "calls of the per-instruction-set copies, see SAFETY")]
         #[inline]
-        $vis fn $name $(<$generic: $bound>)? (level: $crate::level::Level, $($argument: $type),*) $(-> $result)? {
+        $vis fn $name $(<$generic: $bound>)? (cpu: $crate::cpu::Level, $($argument: $type),*) $(-> $result)? {
             #[cfg(target_arch = "x86_64")]
             {
                 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
@@ -121,16 +112,16 @@ macro_rules! dispatched {
                 fn avx512 $(<$generic: $bound>)? ($($argument: $type),*) $(-> $result)? {
                     $body($($argument),*)
                 }
-                match level.feature() {
-                    // SAFETY: level; it is only handed out where the processor has these instructions.
-                    $crate::level::Feature::Avx512 => return unsafe { avx512($($argument),*) },
-                    // SAFETY: level, as above.
-                    $crate::level::Feature::Avx2 => return unsafe { avx2($($argument),*) },
-                    $crate::level::Feature::Portable => {}
+                match cpu.feature() {
+                    // SAFETY: a Level exists only for instructions that the processor has.
+                    $crate::cpu::Feature::Avx512 => return unsafe { avx512($($argument),*) },
+                    // SAFETY: as above.
+                    $crate::cpu::Feature::Avx2 => return unsafe { avx2($($argument),*) },
+                    $crate::cpu::Feature::Portable => {}
                 }
             }
             #[cfg(not(target_arch = "x86_64"))]
-            let _ = level;
+            let _ = cpu;
             $body($($argument),*)
         }
     )*};
@@ -142,10 +133,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn portable_is_always_there_and_levels_rise() {
-        let levels = Level::available();
-        assert_eq!(levels[0], Level::PORTABLE);
-        assert!(levels.windows(2).all(|pair| pair[0] < pair[1]));
-        assert!(levels.contains(&Level::detect()));
+    fn portable_is_always_there_and_comes_first() {
+        let all = Level::available();
+        assert_eq!(all[0], Level::PORTABLE);
+        assert!(all.windows(2).all(|pair| pair[0] < pair[1]));
+        assert!(all.contains(&Level::detect()));
     }
 }
