@@ -152,6 +152,23 @@ pub struct ReportArgs {
     pub html: Option<PathBuf>,
 }
 
+/// What all benchmarks of a server have in common.
+#[derive(Clone, Debug, Args)]
+pub struct CommonArgs {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub server: ServerArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub load: LoadArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub query: QueryArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub report: ReportArgs,
+}
+
 /// Options of `compare`.
 #[derive(Clone, Debug, Args)]
 pub struct CompareArgs {
@@ -201,16 +218,7 @@ pub struct TsbsArgs {
     pub query_only: bool,
     #[command(flatten)]
     #[allow(missing_docs)]
-    pub server: ServerArgs,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub load: LoadArgs,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub query: QueryArgs,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub report: ReportArgs,
+    pub common: CommonArgs,
 }
 
 /// Options of `devops`.
@@ -233,16 +241,7 @@ pub struct DevopsArgs {
     pub writers: Vec<u16>,
     #[command(flatten)]
     #[allow(missing_docs)]
-    pub server: ServerArgs,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub load: LoadArgs,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub query: QueryArgs,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub report: ReportArgs,
+    pub common: CommonArgs,
 }
 
 /// Options of `mixed`.
@@ -259,16 +258,7 @@ pub struct MixedArgs {
     pub full_speed: bool,
     #[command(flatten)]
     #[allow(missing_docs)]
-    pub server: ServerArgs,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub load: LoadArgs,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub query: QueryArgs,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub report: ReportArgs,
+    pub common: CommonArgs,
 }
 
 /// Options of `narrow`.
@@ -300,16 +290,7 @@ pub struct NarrowArgs {
     pub load_only: bool,
     #[command(flatten)]
     #[allow(missing_docs)]
-    pub server: ServerArgs,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub load: LoadArgs,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub query: QueryArgs,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub report: ReportArgs,
+    pub common: CommonArgs,
 }
 
 /// Database names that need no escaping anywhere.
@@ -322,24 +303,19 @@ fn parse_database(text: &str) -> Result<String, String> {
 }
 
 fn parse_rate(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(rate) if rate.is_finite() && rate >= 1.0 => Ok(rate),
-        _ => Err("a number of rows a second, at least 1".to_owned()),
-    }
+    parse_number(text, |rate| rate.is_finite() && rate >= 1.0, "a number of rows a second, at least 1")
 }
 
 fn parse_percent(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
-        _ => Err("a number from 0 to 100".to_owned()),
-    }
+    parse_number(text, |percent| (0.0..=100.0).contains(&percent), "a number from 0 to 100")
 }
 
 fn parse_share(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(share) if share > 0.0 && share <= 1.0 => Ok(share),
-        _ => Err("a number above 0, up to 1".to_owned()),
-    }
+    parse_number(text, |share| share > 0.0 && share <= 1.0, "a number above 0, up to 1")
+}
+
+fn parse_number(text: &str, accepts: fn(f64) -> bool, expected: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|&number| accepts(number)).ok_or_else(|| expected.to_owned())
 }
 
 #[cfg(test)]
@@ -386,6 +362,6 @@ mod tests {
         }
         let parsed =
             Arguments::try_parse_from("bench tsbs --query-workers 1,8".split(' ')).map(|a| a.command);
-        assert!(matches!(parsed, Ok(BenchCommand::Tsbs(args)) if args.query.query_workers == [1, 8]));
+        assert!(matches!(parsed, Ok(BenchCommand::Tsbs(args)) if args.common.query.query_workers == [1, 8]));
     }
 }

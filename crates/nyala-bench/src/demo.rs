@@ -2,8 +2,9 @@
 //! their answers and times shown.
 
 use crate::client::connection::Connection;
+use crate::client::database::prepare_database;
 use crate::client::response::Body;
-use crate::client::target::{Dialect, Target, prepare_database};
+use crate::client::target::{Dialect, Target};
 use crate::error::{BenchError, Result};
 use crate::measure::server::ServerProbe;
 use crate::query::generator::{Query, QueryGenerator};

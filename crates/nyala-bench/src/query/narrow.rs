@@ -1,7 +1,6 @@
 //! Queries on narrow data: one series, one instance, a regular expression, all of it.
 
-use super::text::Request;
-use crate::client::target::query_escape;
+use super::text::{Request, influxql_request};
 use crate::random::Random;
 use crate::time::{HOUR_SECONDS, rfc3339};
 use crate::workload::narrow::{METRICS_PER_INSTANCE, NarrowConfig};
@@ -60,13 +59,7 @@ pub fn requests(
 ) -> Vec<Request> {
     let stream = kind.name.bytes().fold(3 << 40, |sum: u64, byte| sum.wrapping_mul(31) ^ u64::from(byte));
     let mut random = Random::new(config.seed, stream.wrapping_add(round));
-    (0..count).map(|_| request(&text(kind, config, &mut random), database)).collect()
-}
-
-/// A request for a statement.
-pub fn request(statement: &str, database: &str) -> Request {
-    let path = format!("/query?q={}&db={}", query_escape(statement), query_escape(database));
-    Request { method: "POST", path }
+    (0..count).map(|_| influxql_request(&text(kind, config, &mut random), database)).collect()
 }
 
 fn text(kind: &NarrowKind, config: &NarrowConfig, random: &mut Random) -> String {

@@ -19,10 +19,7 @@ pub struct Request {
 /// The request for `query`; `None` where the dialect has no words for it.
 pub fn request(query: &Query, dialect: Dialect, database: &str) -> Option<Request> {
     match dialect {
-        Dialect::Influx => {
-            let path = format!("/query?q={}&db={}", query_escape(&influxql(query)), query_escape(database));
-            Some(Request { method: "POST", path })
-        }
+        Dialect::Influx => Some(influxql_request(&influxql(query), database)),
         Dialect::Victoriametrics => {
             let (text, step) = metricsql(query)?;
             let (start, end) = (query.span.start, query.span.end);
@@ -31,6 +28,12 @@ pub fn request(query: &Query, dialect: Dialect, database: &str) -> Option<Reques
             Some(Request { method: "GET", path })
         }
     }
+}
+
+/// The request for an InfluxQL statement.
+pub fn influxql_request(statement: &str, database: &str) -> Request {
+    let path = format!("/query?q={}&db={}", query_escape(statement), query_escape(database));
+    Request { method: "POST", path }
 }
 
 /// The query in the language of `dialect`, to show to people.

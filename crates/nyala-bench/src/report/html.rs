@@ -2,10 +2,9 @@
 //! bars side by side where several runs are given.
 
 use super::result::{LoadResult, QueryResult, RunResult};
-use super::svg::{Bar, COLOURS, Line, Mark, Scale, bars, escape, lines};
+use super::svg::{Bar, COLOURS, Line, Mark, Scale, bars, escape, lines, put};
 use super::table::{bytes, count, milliseconds};
 use crate::time::rfc3339;
-use std::fmt::Write as _;
 
 /// The page for `runs`, in the order given.
 pub fn page(runs: &[RunResult]) -> String {
@@ -39,10 +38,6 @@ svg .title{fill:var(--dim)}.grid{stroke:var(--rule)}.line{fill:none;stroke-width
 .dim{color:var(--dim)}.wrong{color:#d33}\
 .c0{--c:#3273dc}.c1{--c:#e07b1f}.c2{--c:#2f9e62}.c3{--c:#c0392b}.c4{--c:#8e5bd0}.c5{--c:#9c7a3c}\
 .c6{--c:#d5629f}.c7{--c:#4aa6b5}.key{background:var(--c)}.line{stroke:var(--c)}.bar{fill:var(--c)}";
-
-fn put(html: &mut String, text: std::fmt::Arguments<'_>) {
-    html.write_fmt(text).expect("a string takes any text");
-}
 
 fn introduction(runs: &[RunResult]) -> String {
     let mut html = String::new();

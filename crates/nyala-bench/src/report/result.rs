@@ -174,6 +174,9 @@ pub struct QueryResult {
     pub first_ms: f64,
 }
 
+/// Differences that are kept in words.
+const DIFFERENCE_LIMIT: usize = 20;
+
 /// What `--verify` found.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Verification {
@@ -185,4 +188,20 @@ pub struct Verification {
     pub values: u64,
     /// The first differences, in words.
     pub differences: Vec<String>,
+}
+
+impl Verification {
+    /// Counts one compared answer: the number of its values, or how it differs.
+    pub fn add(&mut self, compared: Result<u64, String>, statement: &str) {
+        self.compared += 1;
+        match compared {
+            Ok(values) => self.values += values,
+            Err(difference) => {
+                self.wrong += 1;
+                if self.differences.len() < DIFFERENCE_LIMIT {
+                    self.differences.push(format!("{difference}\n    {statement}"));
+                }
+            }
+        }
+    }
 }

@@ -169,8 +169,9 @@ fn open(height: f64) -> String {
     format!("<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=img>")
 }
 
-fn put(svg: &mut String, text: std::fmt::Arguments<'_>) {
-    svg.write_fmt(text).expect("a string takes any text");
+/// Appends formatted text.
+pub(super) fn put(text: &mut String, formatted: std::fmt::Arguments<'_>) {
+    text.write_fmt(formatted).expect("a string takes any text");
 }
 
 /// Position of values along an axis.

@@ -26,25 +26,19 @@ const GZIP_SAMPLES: u64 = 8;
 /// Runs the benchmark and gives its results.
 pub fn run(args: &DevopsArgs, launch: Launch<'_>) -> Result<RunResult> {
     let config = config(args)?;
-    let kinds = parse_kinds(&args.query.queries, &DEVOPS, DEVOPS.len()).map_err(BenchError::Invalid)?;
-    let mut session = Session::open(&args.server, &args.load, launch)?;
-    session.check_verify(&args.query)?;
-    let mut result = super::new_result("devops", args.report.label.as_deref(), &session);
-    result.parameters.splice(
-        0..0,
-        [
-            ("scale".to_owned(), args.scale.to_string()),
-            ("duration".to_owned(), format!("{} s", args.duration)),
-            ("interval".to_owned(), format!("{} s", args.interval)),
-            ("seed".to_owned(), args.seed.to_string()),
-        ],
-    );
+    let kinds =
+        parse_kinds(&args.common.query.queries, &DEVOPS, DEVOPS.len()).map_err(BenchError::Invalid)?;
+    let mut session = Session::open(&args.common, launch)?;
+    session.check_verify(&args.common.query)?;
+    let mut result = super::new_result("devops", args.common.report.label.as_deref(), &session);
+    let parameters = super::data_parameters("scale", args.scale, args.duration, args.interval, args.seed);
+    result.parameters.splice(0..0, parameters);
 
-    let gzip_share = gzip_share(&config, args.load.batch_size as usize)?;
+    let gzip_share = gzip_share(&config, args.common.load.batch_size as usize)?;
     for (number, writers) in writers(args).into_iter().enumerate() {
-        session.replace_database(args.server.overwrite || session.server.fresh || number > 0)?;
-        let workload = DevopsWorkload::new(config, args.load.batch_size as usize);
-        let settings = LoadSettings { workers: writers, ..session.load_settings(args.load.rate) };
+        session.replace_database(args.common.server.overwrite || session.server.fresh || number > 0)?;
+        let workload = DevopsWorkload::new(config, args.common.load.batch_size as usize);
+        let settings = LoadSettings { workers: writers, ..session.load_settings(args.common.load.rate) };
         let phase = if writers == 1 { "1 writer".to_owned() } else { format!("{writers} writers") };
         let mut load = session.load_with(&phase, &workload, &settings)?;
         session.settle(&mut load);
@@ -55,20 +49,27 @@ pub fn run(args: &DevopsArgs, launch: Launch<'_>) -> Result<RunResult> {
     let draw = |kind: &QueryKind| QueryGenerator::new(*kind, config.hosts, config.span, args.seed);
     for kind in &kinds {
         let mut generator = draw(kind);
-        let requests: Vec<Request> = (0..args.query.query_count)
-            .map_while(|_| request(&generator.draw(), args.server.dialect, &args.server.database))
+        let requests: Vec<Request> = (0..args.common.query.query_count)
+            .map_while(|_| {
+                request(&generator.draw(), args.common.server.dialect, &args.common.server.database)
+            })
             .collect();
         let name = |caches: &str| QueryName { name: format!("{}{caches}", kind.name), heavy: kind.heavy };
         if session.server.make_cold()? {
-            result.queries.push(session.ask(&name(" cold"), &requests, 1, args.query.query_limit)?);
+            result.queries.push(session.ask(&name(" cold"), &requests, 1, args.common.query.query_limit)?);
         }
-        for workers in worker_counts(kind.heavy, &args.query) {
-            result.queries.push(session.ask(&name(" warm"), &requests, workers, args.query.query_limit)?);
+        for workers in worker_counts(kind.heavy, &args.common.query) {
+            result.queries.push(session.ask(
+                &name(" warm"),
+                &requests,
+                workers,
+                args.common.query.query_limit,
+            )?);
         }
     }
-    if args.query.verify {
+    if args.common.query.verify {
         let mut connection = session.connection();
-        let found = verify(&kinds, draw, &config, &mut connection, &args.server.database)?;
+        let found = verify(&kinds, draw, &config, &mut connection, &args.common.server.database)?;
         result.verification = Some(found);
     }
     Ok(result)
@@ -87,7 +88,7 @@ fn config(args: &DevopsArgs) -> Result<DevopsConfig> {
 }
 
 fn writers(args: &DevopsArgs) -> Vec<usize> {
-    if let Some(workers) = args.load.workers {
+    if let Some(workers) = args.common.load.workers {
         return vec![usize::from(workers)];
     }
     if args.writers.is_empty() {

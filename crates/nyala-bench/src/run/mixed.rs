@@ -22,19 +22,19 @@ const CONTINUATION_SECONDS: i64 = 365 * DAY_SECONDS;
 /// Runs the benchmark and gives its results.
 pub fn run(args: &MixedArgs, launch: Launch<'_>) -> Result<RunResult> {
     let base = super::tsbs::config(&args.data)?;
-    let kinds = super::tsbs::kinds(&args.query.queries)?;
-    let session = Session::open(&args.server, &args.load, launch)?;
-    let mut result = super::new_result("mixed", args.report.label.as_deref(), &session);
+    let kinds = super::tsbs::kinds(&args.common.query.queries)?;
+    let session = Session::open(&args.common, launch)?;
+    let mut result = super::new_result("mixed", args.common.report.label.as_deref(), &session);
     result.parameters.splice(0..0, super::tsbs::parameters(&args.data));
     session.prepare_database()?;
 
     let end = base.span.end + CONTINUATION_SECONDS / base.interval_seconds * base.interval_seconds;
     let config = CpuConfig { span: Span { end, ..base.span }, ..base };
-    let workload = CpuWorkload::new(config, args.load.batch_size as usize);
+    let workload = CpuWorkload::new(config, args.common.load.batch_size as usize);
     workload.end_at(base.rows());
     let mut loaded = session.load("base", &workload, None)?;
     session.settle(&mut loaded);
-    let rate = match (args.full_speed, args.load.rate) {
+    let rate = match (args.full_speed, args.common.load.rate) {
         (true, _) => None,
         (false, Some(rate)) => Some(rate),
         (false, None) => Some(loaded.rows_per_second * args.load_share),
@@ -44,14 +44,14 @@ pub fn run(args: &MixedArgs, launch: Launch<'_>) -> Result<RunResult> {
     result.loads.push(loaded);
 
     let draw = |kind: &QueryKind| QueryGenerator::new(*kind, base.hosts, base.span, args.data.seed);
-    result.queries = session.ask_kinds(&kinds, draw, &args.query, "")?;
+    result.queries = session.ask_kinds(&kinds, draw, &args.common.query, "")?;
     workload.end_at(u64::MAX);
     let settings = session.load_settings(rate);
     let stop = AtomicBool::new(false);
     let (loaded, asked) = std::thread::scope(|scope| {
         let probe = &session.server.probe;
         let writer = scope.spawn(|| load(&workload, &settings, probe, &stop, None));
-        let asked = session.ask_kinds(&kinds, draw, &args.query, " while loading");
+        let asked = session.ask_kinds(&kinds, draw, &args.common.query, " while loading");
         stop.store(true, Relaxed);
         (writer.join().expect("loading does not panic"), asked)
     });

@@ -24,10 +24,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// for. `launch` starts a server where no target is given.
 pub fn run(command: &BenchCommand, launch: Launch<'_>) -> Result<()> {
     let (result, report) = match command {
-        BenchCommand::Tsbs(args) => (tsbs::run(args, launch)?, &args.report),
-        BenchCommand::Devops(args) => (devops::run(args, launch)?, &args.report),
-        BenchCommand::Narrow(args) => (narrow::run(args, launch)?, &args.report),
-        BenchCommand::Mixed(args) => (mixed::run(args, launch)?, &args.report),
+        BenchCommand::Tsbs(args) => (tsbs::run(args, launch)?, &args.common.report),
+        BenchCommand::Devops(args) => (devops::run(args, launch)?, &args.common.report),
+        BenchCommand::Narrow(args) => (narrow::run(args, launch)?, &args.common.report),
+        BenchCommand::Mixed(args) => (mixed::run(args, launch)?, &args.common.report),
         BenchCommand::Compare(args) => return compare::run(args),
     };
     publish(&result, report)?;
@@ -59,9 +59,9 @@ fn new_result(benchmark: &str, label: Option<&str>, session: &Session<'_>) -> Ru
     let server = &session.server;
     let default_label = if server.fresh { "nyala".to_owned() } else { server.target.url() };
     let parameters = [
-        ("batch size", session.load_args.batch_size.to_string()),
-        ("gzip", session.load_args.gzip.to_string()),
-        ("dialect", session.args.dialect.name().to_owned()),
+        ("batch size", session.args.load.batch_size.to_string()),
+        ("gzip", session.args.load.gzip.to_string()),
+        ("dialect", session.args.server.dialect.name().to_owned()),
     ];
     RunResult {
         version: RESULT_VERSION,
@@ -74,6 +74,22 @@ fn new_result(benchmark: &str, label: Option<&str>, session: &Session<'_>) -> Ru
         queries: Vec::new(),
         verification: None,
     }
+}
+
+/// The parameters that every data set has; `size_name` is what its size counts.
+fn data_parameters(
+    size_name: &str,
+    size: u32,
+    duration_seconds: i64,
+    interval_seconds: i64,
+    seed: u64,
+) -> Vec<(String, String)> {
+    vec![
+        (size_name.to_owned(), size.to_string()),
+        ("duration".to_owned(), format!("{duration_seconds} s")),
+        ("interval".to_owned(), format!("{interval_seconds} s")),
+        ("seed".to_owned(), seed.to_string()),
+    ]
 }
 
 fn cores() -> usize {

@@ -20,17 +20,17 @@ use std::path::Path;
 /// Runs the benchmark and gives its results.
 pub fn run(args: &TsbsArgs, launch: Launch<'_>) -> Result<RunResult> {
     let config = config(&args.data)?;
-    let kinds = kinds(&args.query.queries)?;
-    let session = Session::open(&args.server, &args.load, launch)?;
-    session.check_verify(&args.query)?;
-    let mut result = super::new_result("tsbs", args.report.label.as_deref(), &session);
+    let kinds = kinds(&args.common.query.queries)?;
+    let session = Session::open(&args.common, launch)?;
+    session.check_verify(&args.common.query)?;
+    let mut result = super::new_result("tsbs", args.common.report.label.as_deref(), &session);
     result.parameters.splice(0..0, parameters(&args.data));
     if !args.query_only {
         session.prepare_database()?;
-        let batch_rows = args.load.batch_size as usize;
+        let batch_rows = args.common.load.batch_size as usize;
         let mut load = match &args.data_file {
             Some(path) => load_file(path, batch_rows, &session, args)?,
-            None => session.load("load", &CpuWorkload::new(config, batch_rows), args.load.rate)?,
+            None => session.load("load", &CpuWorkload::new(config, batch_rows), args.common.load.rate)?,
         };
         session.settle(&mut load);
         result.loads.push(load);
@@ -39,19 +39,19 @@ pub fn run(args: &TsbsArgs, launch: Launch<'_>) -> Result<RunResult> {
         result.queries = ask_files(&session, args)?;
     } else if !args.load_only {
         let draw = |kind: &QueryKind| QueryGenerator::new(*kind, config.hosts, config.span, args.data.seed);
-        if args.query.verify {
+        if args.common.query.verify {
             let mut connection = session.connection();
-            let found = verify(&kinds, draw, &config, &mut connection, &args.server.database)?;
+            let found = verify(&kinds, draw, &config, &mut connection, &args.common.server.database)?;
             result.verification = Some(found);
         }
-        result.queries = session.ask_kinds(&kinds, draw, &args.query, "")?;
+        result.queries = session.ask_kinds(&kinds, draw, &args.common.query, "")?;
     }
     Ok(result)
 }
 
 fn load_file(path: &Path, batch_rows: usize, session: &Session<'_>, args: &TsbsArgs) -> Result<LoadResult> {
     let workload = FileWorkload::open(path, batch_rows)?;
-    let loaded = session.load("load", &workload, args.load.rate)?;
+    let loaded = session.load("load", &workload, args.common.load.rate)?;
     match workload.failure() {
         Some(source) => Err(BenchError::Io { context: format!("reading {}", path.display()), source }),
         None => Ok(loaded),
@@ -60,8 +60,8 @@ fn load_file(path: &Path, batch_rows: usize, session: &Session<'_>, args: &TsbsA
 
 /// Asks the queries of files, those of one label together.
 fn ask_files(session: &Session<'_>, args: &TsbsArgs) -> Result<Vec<QueryResult>> {
-    let suffix = match args.server.dialect {
-        Dialect::Influx => format!("&db={}", args.server.database),
+    let suffix = match args.common.server.dialect {
+        Dialect::Influx => format!("&db={}", args.common.server.database),
         Dialect::Victoriametrics => String::new(),
     };
     let mut by_label: Vec<(String, Vec<Request>)> = Vec::new();
@@ -76,8 +76,8 @@ fn ask_files(session: &Session<'_>, args: &TsbsArgs) -> Result<Vec<QueryResult>>
     let mut results = Vec::new();
     for (label, requests) in by_label {
         let name = QueryName { name: label, heavy: false };
-        for workers in worker_counts(false, &args.query) {
-            results.push(session.ask(&name, &requests, workers, args.query.query_limit)?);
+        for workers in worker_counts(false, &args.common.query) {
+            results.push(session.ask(&name, &requests, workers, args.common.query.query_limit)?);
         }
     }
     Ok(results)
@@ -103,10 +103,5 @@ pub(super) fn config(args: &DataArgs) -> Result<CpuConfig> {
 }
 
 pub(super) fn parameters(args: &DataArgs) -> Vec<(String, String)> {
-    vec![
-        ("scale".to_owned(), args.scale.to_string()),
-        ("duration".to_owned(), format!("{} s", args.duration)),
-        ("interval".to_owned(), format!("{} s", args.interval)),
-        ("seed".to_owned(), args.seed.to_string()),
-    ]
+    super::data_parameters("scale", args.scale, args.duration, args.interval, args.seed)
 }

@@ -10,15 +10,13 @@ use crate::query::kind::QueryKind;
 use crate::query::text::{influxql, request};
 use crate::report::progress::Progress;
 use crate::report::result::Verification;
-use crate::verify::CpuModel;
 use crate::verify::compare::compare;
 use crate::verify::expected::expected;
+use crate::workload::model::CpuModel;
 
 /// Answers compared of each type; the heavy ones are computed from every row of the data set.
 const LIGHT_COUNT: usize = 20;
 const HEAVY_COUNT: usize = 3;
-/// Differences that are told in words.
-const DIFFERENCE_LIMIT: usize = 20;
 
 /// Compares answers of every type.
 pub fn verify(
@@ -40,17 +38,9 @@ pub fn verify(
             let mut answer = Vec::new();
             let body = Body::Collect { into: &mut answer, limit_bytes: ANSWER_LIMIT_BYTES };
             connection.expect_success(asked.method, &asked.path, b"", body)?;
-            found.compared += 1;
-            match compare(&answer, &expected(&query, model), model) {
-                Ok(values) => found.values += values,
-                Err(difference) => {
-                    found.wrong += 1;
-                    if found.differences.len() < DIFFERENCE_LIMIT {
-                        let text = influxql(&query);
-                        found.differences.push(format!("{}: {difference}\n    {text}", kind.name));
-                    }
-                }
-            }
+            let compared = compare(&answer, &expected(&query, model), model);
+            let compared = compared.map_err(|difference| format!("{}: {difference}", kind.name));
+            found.add(compared, &influxql(&query));
         }
     }
     progress.finish(&format!("{} answers, {} wrong", found.compared, found.wrong));

@@ -1,11 +1,11 @@
 //! Compares a server's answer with the expected one and names the first difference.
 
-use super::CpuModel;
 use super::answer::{Cell, SeriesHead, Tags, read_rows};
 use super::expected::{Expected, Row, Window, star_columns};
 use crate::time::parse_rfc3339;
 use crate::workload::cpu::{FIELD_COUNT, FIELDS};
 use crate::workload::host::Host;
+use crate::workload::model::CpuModel;
 use std::collections::HashMap;
 
 /// Means may differ by the order of summation: units in the last place.

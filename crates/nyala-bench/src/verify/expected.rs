@@ -5,12 +5,12 @@
 //! `null` where it has no rows, as long as the series has any; without a lower bound of time the first
 //! window is the one of the first row.
 
-use super::CpuModel;
 use crate::query::generator::Query;
 use crate::query::kind::Shape;
 use crate::time::{HOUR_SECONDS, MINUTE_SECONDS, Span};
 use crate::workload::cpu::{FIELD_COUNT, FIELDS};
 use crate::workload::host::TAG_KEYS;
+use crate::workload::model::CpuModel;
 use std::cmp::Reverse;
 
 /// Windows that groupby-orderby-limit asks for.

@@ -8,10 +8,10 @@ mod processes;
 
 use super::cpu::{FIELD_COUNT, Walk};
 use super::host::Host;
+use super::model::CpuModel;
 use super::{Batch, Workload};
 use crate::random::{Random, Ziggurat};
 use crate::time::Span;
-use crate::verify::CpuModel;
 use lines::{HostLines, put_float};
 use processes::{MEASUREMENTS, Process};
 use std::sync::Mutex;

@@ -5,14 +5,16 @@
 //! writes them. Each host has its own random stream, so that one host's history can be computed alone
 //! (which is how answers are verified) and the data depend on nothing but seed and host number.
 //!
-//! Claiming rows (a step of each walk, serial) is apart from writing them as text ([`super::cpu_lines`],
+//! Claiming rows (a step of each walk, serial) is apart from writing them as text ([`lines`],
 //! by any number of workers), so the shared part is short.
+
+mod lines;
 
 use super::host::Host;
 use super::{Batch, Workload};
 use crate::random::{Random, Ziggurat};
 use crate::time::Span;
-use crate::workload::cpu_lines::CpuLines;
+use lines::CpuLines;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

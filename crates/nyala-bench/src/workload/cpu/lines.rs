@@ -7,7 +7,7 @@
 //! position then moves on by their real length. Nothing is allocated per row, nothing is formatted but
 //! one timestamp per tick.
 
-use super::cpu::{CpuConfig, CpuRow, FIELD_COUNT, FIELDS};
+use super::{CpuConfig, CpuRow, FIELD_COUNT, FIELDS};
 
 /// A copy of a value, and of a field's name with its comma and equals sign.
 const VALUE_BYTES: usize = 4;
