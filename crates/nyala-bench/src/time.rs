@@ -1,8 +1,8 @@
-//! Seconds since 1970, spans of them, their RFC 3339 text, and durations as people type them.
+//! Times in seconds since 1970, time spans, RFC 3339, and durations on the command line.
 
 use chrono::{DateTime, SecondsFormat};
 
-/// 2016-01-01T00:00:00Z, where TSBS' data begin.
+/// 2016-01-01T00:00:00Z, where TSBS' data begins.
 pub const TSBS_START: i64 = 1_451_606_400;
 /// Seconds of a minute.
 pub const MINUTE_SECONDS: i64 = 60;
@@ -11,7 +11,7 @@ pub const HOUR_SECONDS: i64 = 3600;
 /// Seconds of a day.
 pub const DAY_SECONDS: i64 = 86_400;
 
-/// A span of time, its end excluded, in seconds since 1970.
+/// A time span in seconds since 1970; its end is exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// First second.
@@ -44,7 +44,7 @@ pub fn parse_rfc3339(text: &str) -> Option<i64> {
     (rfc3339(seconds) == text).then_some(seconds)
 }
 
-/// Reads `10s`, `90m`, `6h`, `3d`, `1d12h` as seconds; the message says what is wrong.
+/// Reads durations such as `10s`, `90m`, `6h`, `3d`, `1d12h` as seconds.
 pub fn parse_duration(text: &str) -> Result<i64, String> {
     let wrong = || format!("'{text}' is not a duration like 10s, 90m, 6h, 3d or 1d12h");
     let (mut total, mut number) = (0i64, None::<i64>);

@@ -5,7 +5,7 @@ use super::response::Body;
 use super::target::query_escape;
 use crate::error::{BenchError, Result};
 
-/// Creates an empty database. One that exists is dropped only when `overwrite` says so: it may be somebody's.
+/// Creates an empty database. One that exists is dropped only with `overwrite`.
 pub fn prepare_database(connection: &mut Connection, database: &str, overwrite: bool) -> Result<()> {
     let databases = influx_statement(connection, "SHOW DATABASES")?;
     if databases.contains(&format!("[\"{database}\"]")) {

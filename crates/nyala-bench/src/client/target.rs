@@ -1,4 +1,4 @@
-//! Where requests go: the server's address and the dialect it speaks.
+//! The server's address, and the dialect it speaks.
 
 use crate::error::{BenchError, Result};
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// Its name as on the command line.
+    /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Dialect::Influx => "influx",
@@ -35,11 +35,11 @@ pub struct Target {
 impl Target {
     /// Reads `http://host:port`, optionally with a slash at its end.
     pub fn parse(url: &str) -> Result<Target> {
-        let invalid = |why: &str| BenchError::Invalid(format!("'{url}' is not a usable target: {why}"));
+        let invalid = |why: &str| BenchError::Invalid(format!("'{url}' is not a valid target: {why}"));
         let rest = url.strip_prefix("http://").ok_or_else(|| invalid("it has to begin with http://"))?;
         let authority = rest.strip_suffix('/').unwrap_or(rest);
         if authority.is_empty() || authority.contains(['/', '?', '#', '@', ' ']) {
-            return Err(invalid("only http://host:port is understood"));
+            return Err(invalid("only http://host:port is supported"));
         }
         let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
         let with_port = if has_port { authority.to_owned() } else { format!("{authority}:80") };

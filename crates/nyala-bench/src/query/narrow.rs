@@ -1,4 +1,4 @@
-//! Queries on narrow data: one series, one instance, a regular expression, all of it.
+//! Queries on narrow data: of one series, of one instance, by a regular expression, and of all data.
 
 use super::text::{Request, influxql_request};
 use crate::random::Random;
@@ -10,7 +10,7 @@ use crate::workload::narrow::{METRICS_PER_INSTANCE, NarrowConfig};
 pub struct NarrowKind {
     /// Its name.
     pub name: &'static str,
-    /// Whether it is counted in queries a minute.
+    /// Whether it is counted in queries per minute instead of per second.
     pub heavy: bool,
     template: &'static str,
 }
@@ -19,8 +19,8 @@ const fn kind(name: &'static str, heavy: bool, template: &'static str) -> Narrow
     NarrowKind { name, heavy, template }
 }
 
-/// The types. `{…}` stands for something drawn: an instance, a metric, the beginning of instances' names,
-/// a range of time of an hour or all data if they are shorter.
+/// The types. `{…}` stands for a random instance, a random metric, or a random time range of an hour (or all data if it
+/// is shorter).
 pub const NARROW: [NarrowKind; 7] = [
     kind(
         "one-series",
@@ -49,7 +49,7 @@ pub const NARROW: [NarrowKind; 7] = [
     kind("distinct-all", true, "SELECT count(distinct(value)) FROM narrow"),
 ];
 
-/// `count` requests of one type; others in each round.
+/// `count` requests of one type, different ones in each round.
 pub fn requests(
     kind: &NarrowKind,
     config: &NarrowConfig,

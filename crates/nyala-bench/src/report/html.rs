@@ -1,5 +1,5 @@
-//! Results as one page that needs nothing else: tables, throughput over time, latency distributions, and
-//! bars side by side where several runs are given.
+//! Results as one self-contained page: tables, throughput over time, latency distributions, and bars side by side for
+//! several runs.
 
 use super::result::{LoadResult, QueryResult, RunResult};
 use super::svg::{Bar, COLOURS, Line, Mark, Scale, bars, escape, lines, put};
@@ -73,7 +73,7 @@ fn introduction(runs: &[RunResult]) -> String {
     html
 }
 
-/// A row of the load's table: its title, the value and how to write it.
+/// A row of the load's table: its title, its value, and how to format the value.
 type Measure = (&'static str, fn(&LoadResult) -> Option<f64>, fn(f64) -> String);
 
 const LOAD_MEASURES: [Measure; 9] = [
@@ -143,7 +143,7 @@ fn load_section(runs: &[RunResult]) -> String {
     html
 }
 
-/// Name and workers of a type of query: what is compared between runs.
+/// The types of queries at each number of workers, which are compared between runs.
 fn kinds(runs: &[RunResult]) -> Vec<(&str, usize, bool)> {
     let mut kinds = Vec::new();
     for query in runs.iter().flat_map(|run| &run.queries) {
@@ -202,7 +202,7 @@ fn query_section(runs: &[RunResult]) -> String {
     for kind in &kinds {
         let line = |(number, run): (usize, &RunResult)| -> Option<Line> {
             let curve = find(run, kind)?.latency?.curve;
-            // Shares are drawn by their nines, where the slow end can be seen.
+            // The axis is logarithmic in the remaining share, so that the slow end is visible.
             let points = curve.into_iter().map(|[share, ms]| [-(1.0 - share).log10(), ms]).collect();
             Some(Line { colour: number, points })
         };
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_stand_side_by_side() {
+    fn runs_are_shown_side_by_side() {
         let page = page(&[run("one"), run("<two>")]);
         assert!(page.contains("&lt;two&gt;") && !page.contains("<two>") && !page.contains("<p>,"));
         assert_eq!(page.matches("<polyline").count(), 2 + 2, "throughput and one distribution of each");

@@ -1,5 +1,5 @@
-//! `devops`: influxdb-comparisons as Akumuli ran it. Load with one writer and with several, then the
-//! four queries with cold caches and with warm ones, size on disk beside gzip of the input.
+//! `devops`: influxdb-comparisons as Akumuli ran it. Loads with one writer and with several, then runs the four queries
+//! with cold and with warm caches, and compares the size on disk with that of the gzipped input.
 
 use super::load::LoadSettings;
 use super::queries::QueryName;
@@ -15,15 +15,15 @@ use crate::report::result::RunResult;
 use crate::server::Launch;
 use crate::time::Span;
 use crate::workload::Workload;
-use crate::workload::devops::{DEVOPS_START, DevopsBlock, DevopsConfig, DevopsWorkload};
+use crate::workload::devops::{DEVOPS_START, DevopsBatch, DevopsConfig, DevopsWorkload};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::Write;
 
-/// Batches that the size of compressed input is estimated from.
+/// The number of batches from which the size of the compressed input is estimated.
 const GZIP_SAMPLES: u64 = 8;
 
-/// Runs the benchmark and gives its results.
+/// Runs the benchmark and returns its results.
 pub fn run(args: &DevopsArgs, launch: Launch<'_>) -> Result<RunResult> {
     let config = config(args)?;
     let kinds =
@@ -55,11 +55,16 @@ pub fn run(args: &DevopsArgs, launch: Launch<'_>) -> Result<RunResult> {
             })
             .collect();
         let name = |caches: &str| QueryName { name: format!("{}{caches}", kind.name), heavy: kind.heavy };
-        if session.server.make_cold()? {
-            result.queries.push(session.ask(&name(" cold"), &requests, 1, args.common.query.query_limit)?);
+        if session.server.drop_caches()? {
+            result.queries.push(session.run_queries(
+                &name(" cold"),
+                &requests,
+                1,
+                args.common.query.query_limit,
+            )?);
         }
         for workers in worker_counts(kind.heavy, &args.common.query) {
-            result.queries.push(session.ask(
+            result.queries.push(session.run_queries(
                 &name(" warm"),
                 &requests,
                 workers,
@@ -97,17 +102,17 @@ fn writers(args: &DevopsArgs) -> Vec<usize> {
     args.writers.iter().map(|&writers| usize::from(writers)).collect()
 }
 
-/// Compressed size of the input relative to its text, by gzip's usual level, from some of its batches.
+/// The size of the gzipped input relative to its text, at gzip's default level, estimated from some batches.
 fn gzip_share(config: &DevopsConfig, batch_rows: usize) -> Result<f64> {
     let mut progress = Progress::start("gzip of the input");
     let workload = DevopsWorkload::new(*config, batch_rows);
     let every = (config.rows() / batch_rows as u64 / GZIP_SAMPLES).max(1);
-    let (mut block, mut text) = (DevopsBlock::default(), Vec::new());
+    let (mut batch, mut text) = (DevopsBatch::default(), Vec::new());
     let (mut number, mut rows, mut text_bytes, mut gzip_bytes) = (0, 0, 0, 0);
-    while let Some(batch) = workload.claim(&mut block) {
-        rows += batch.rows;
+    while let Some(size) = workload.claim(&mut batch) {
+        rows += size.rows;
         if number % every == 0 {
-            workload.write(&block, &mut text);
+            workload.write(&batch, &mut text);
             let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
             let compressed = encoder.write_all(&text).and_then(|()| encoder.finish());
             gzip_bytes += compressed.map_err(BenchError::io("compressing a sample"))?.len();

@@ -1,4 +1,4 @@
-//! Runs: loading, asking, and the benchmarks put together from them.
+//! Loading, querying, and the benchmarks that consist of them.
 
 pub mod compare;
 pub mod devops;
@@ -20,8 +20,8 @@ use session::Session;
 use std::io::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Runs one benchmark: progress to standard error, results to standard output and into the files asked
-/// for. `launch` starts a server where no target is given.
+/// Runs one benchmark. Writes progress to standard error, and results to standard output and to the files that the
+/// options name. `launch` starts a server if no target is given.
 pub fn run(command: &BenchCommand, launch: Launch<'_>) -> Result<()> {
     let (result, report) = match command {
         BenchCommand::Tsbs(args) => (tsbs::run(args, launch)?, &args.common.report),
@@ -53,7 +53,7 @@ fn publish(result: &RunResult, report: &ReportArgs) -> Result<()> {
     Ok(())
 }
 
-/// A result without anything measured yet.
+/// A result without measurements.
 fn new_result(benchmark: &str, label: Option<&str>, session: &Session<'_>) -> RunResult {
     let (cores, processor, memory_bytes) = machine();
     let server = &session.server;

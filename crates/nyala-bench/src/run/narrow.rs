@@ -1,5 +1,5 @@
-//! `narrow`: many series of one value; what a new series costs, what a row of a known one costs, and
-//! queries that touch one series or all.
+//! `narrow`: many series of one value. Measures the cost of a new series, the cost of a row of a known series, and
+//! queries on one series or all.
 
 use super::queries::{ANSWER_LIMIT_BYTES, QueryName};
 use super::session::{Session, worker_counts};
@@ -17,12 +17,12 @@ use crate::time::{Span, TSBS_START, parse_rfc3339};
 use crate::verify::answer::{Cell, read_rows};
 use crate::workload::narrow::{METRICS_PER_INSTANCE, NarrowConfig, NarrowWorkload};
 
-/// Series whose rows are all compared.
+/// The number of series of which every row is compared.
 const VERIFIED_SERIES: usize = 50;
-/// Counts that are compared.
+/// The number of counts that are compared.
 const COUNTS: usize = 3;
 
-/// Runs the benchmark and gives its results.
+/// Runs the benchmark and returns its results.
 pub fn run(args: &NarrowArgs, launch: Launch<'_>) -> Result<RunResult> {
     let config = config(args)?;
     let kinds = kinds(&args.common.query.queries)?;
@@ -32,7 +32,7 @@ pub fn run(args: &NarrowArgs, launch: Launch<'_>) -> Result<RunResult> {
     result.parameters.splice(0..0, parameters(args));
     session.prepare_database()?;
 
-    // The first pass makes the series; what follows finds them, but for those that churn brings.
+    // The first pass creates the series. Later passes only create those of churn.
     let workload = NarrowWorkload::new(config, args.common.load.batch_size as usize);
     workload.end_after(1);
     let mut first = session.load("new series", &workload, args.common.load.rate)?;
@@ -56,9 +56,14 @@ pub fn run(args: &NarrowArgs, launch: Launch<'_>) -> Result<RunResult> {
                 if kind.heavy { args.common.query.heavy_count } else { args.common.query.query_count };
             let name = QueryName { name: kind.name.to_owned(), heavy: kind.heavy };
             for (round, workers) in worker_counts(kind.heavy, &args.common.query).into_iter().enumerate() {
-                // New queries each time: a server may remember its answers.
-                let asked = requests(kind, &config, &args.common.server.database, round as u64, count);
-                result.queries.push(session.ask(&name, &asked, workers, args.common.query.query_limit)?);
+                // New queries for each number of workers, because a server may cache answers.
+                let requests = requests(kind, &config, &args.common.server.database, round as u64, count);
+                result.queries.push(session.run_queries(
+                    &name,
+                    &requests,
+                    workers,
+                    args.common.query.query_limit,
+                )?);
             }
         }
     }
@@ -106,8 +111,8 @@ fn kinds(names: &str) -> Result<Vec<&'static NarrowKind>> {
     names.split(',').map(find).collect()
 }
 
-/// Compares the number of all rows, that of each interval, counted by index and row by row, and every row of some
-/// slots. Nothing shows better than the counts whether late rows are merged right.
+/// Compares the number of all rows, the number of rows in each interval (from the index and row by row), and every row
+/// of some slots. The counts show whether late rows are merged correctly.
 fn verify(config: &NarrowConfig, session: &Session<'_>) -> Result<Verification> {
     let mut found = Verification::default();
     let mut progress = Progress::start("verify");
@@ -123,10 +128,10 @@ fn verify(config: &NarrowConfig, session: &Session<'_>) -> Result<Verification> 
             _ => format!("SELECT value FROM narrow WHERE instance = 'i{instance}' AND metric = 'm{metric}'"),
         };
         progress.update(number as f64 / (COUNTS + VERIFIED_SERIES) as f64, String::new);
-        let asked = influxql_request(&statement, &session.args.server.database);
+        let request = influxql_request(&statement, &session.args.server.database);
         let mut answer = Vec::new();
         let body = Body::Collect { into: &mut answer, limit_bytes: ANSWER_LIMIT_BYTES };
-        connection.expect_success(asked.method, &asked.path, b"", body)?;
+        connection.expect_success(request.method, &request.path, b"", body)?;
         let compared = match number {
             0 => check_count(&answer, config),
             1 | 2 => check_intervals(&answer, config),

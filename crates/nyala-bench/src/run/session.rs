@@ -1,7 +1,7 @@
-//! What the benchmarks have in common: a server, and the options of how to load and to ask.
+//! What the benchmarks have in common: a server, and the options for loading and querying it.
 
 use super::load::{LoadSettings, load, settle};
-use super::queries::{QueryName, QuerySettings, ask};
+use super::queries::{QueryName, QuerySettings, run_queries};
 use crate::cli::{CommonArgs, QueryArgs, ServerArgs};
 use crate::client::connection::Connection;
 use crate::client::database::prepare_database;
@@ -18,7 +18,7 @@ use crate::workload::Workload;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// A server and how to talk to it.
+/// A server and the options of a run.
 pub struct Session<'a> {
     /// The server.
     pub server: Server,
@@ -39,12 +39,12 @@ impl<'a> Session<'a> {
         Connection::new(&self.server.target, Duration::from_secs(self.args.server.timeout as u64))
     }
 
-    /// Makes an empty database.
+    /// Creates an empty database.
     pub fn prepare_database(&self) -> Result<()> {
         self.replace_database(self.args.server.overwrite || self.server.fresh)
     }
 
-    /// Makes an empty database, also in the place of one that exists if `overwrite` says so.
+    /// Creates an empty database. With `overwrite` it replaces one that exists.
     pub fn replace_database(&self, overwrite: bool) -> Result<()> {
         if self.args.server.dialect == Dialect::Influx {
             prepare_database(&mut self.connection(), &self.args.server.database, overwrite)?;
@@ -52,7 +52,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// How to load, by the options; at a rate of so many rows a second if given.
+    /// Settings for loading, from the options. With a rate, loading is limited to it.
     pub fn load_settings(&self, rows_per_second: Option<f64>) -> LoadSettings {
         LoadSettings {
             target: self.server.target.clone(),
@@ -66,12 +66,12 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Loads until the workload ends, at a rate of so many rows a second if given.
+    /// Loads until the workload ends, limited to `rate` rows per second if given.
     pub fn load<W: Workload>(&self, phase: &str, workload: &W, rate: Option<f64>) -> Result<LoadResult> {
         self.load_with(phase, workload, &self.load_settings(rate))
     }
 
-    /// Loads by other settings than the options'.
+    /// Loads with settings that differ from the options.
     pub fn load_with<W: Workload>(
         &self,
         phase: &str,
@@ -87,13 +87,13 @@ impl<'a> Session<'a> {
         Ok(result)
     }
 
-    /// Waits until the server is idle and adds what that took to the last load's result.
+    /// Waits until the server is idle and adds what it used meanwhile to the result.
     pub fn settle(&self, result: &mut LoadResult) {
         settle(result, &self.server.probe, Duration::from_secs(self.args.load.settle as u64));
     }
 
-    /// Asks requests of one type over so many connections.
-    pub fn ask(
+    /// Runs queries of one type over this many connections.
+    pub fn run_queries(
         &self,
         kind: &QueryName,
         requests: &[Request],
@@ -107,11 +107,11 @@ impl<'a> Session<'a> {
             timeout: Duration::from_secs(self.args.server.timeout as u64),
             time_limit: Duration::from_secs(limit_seconds as u64),
         };
-        ask(kind, requests, &settings, &self.server.probe)
+        run_queries(kind, requests, &settings, &self.server.probe)
     }
 
-    /// Asks types of queries on `cpu`, each at every number of connections. `suffix` goes to their names.
-    pub fn ask_kinds(
+    /// Runs types of queries on `cpu`, each with every number of connections. `suffix` is appended to their names.
+    pub fn run_kinds(
         &self,
         kinds: &[QueryKind],
         generator: impl Fn(&QueryKind) -> QueryGenerator,
@@ -124,31 +124,31 @@ impl<'a> Session<'a> {
             let mut generator = generator(kind);
             let name = QueryName { name: format!("{}{suffix}", kind.name), heavy: kind.heavy };
             for workers in worker_counts(kind.heavy, args) {
-                // New queries each time: a server may remember its answers.
+                // New queries for each number of workers, because a server may cache answers.
                 let draw =
                     |_| request(&generator.draw(), self.args.server.dialect, &self.args.server.database);
                 let requests: Vec<Request> = (0..count).map_while(draw).collect();
                 if requests.is_empty() {
                     let dialect = self.args.server.dialect.name();
-                    Progress::start(kind.name).finish(&format!("cannot be said in {dialect}, left out"));
+                    Progress::start(kind.name).finish(&format!("not available in {dialect}, skipped"));
                     break;
                 }
-                results.push(self.ask(&name, &requests, workers, args.query_limit)?);
+                results.push(self.run_queries(&name, &requests, workers, args.query_limit)?);
             }
         }
         Ok(results)
     }
 
-    /// Refuses `--verify` where it cannot be done.
+    /// Refuses `--verify` with other dialects than InfluxDB's.
     pub fn check_verify(&self, args: &QueryArgs) -> Result<()> {
         if args.verify && self.args.server.dialect != Dialect::Influx {
-            return Err(BenchError::Invalid("--verify knows the answers to InfluxQL only".to_owned()));
+            return Err(BenchError::Invalid("--verify works only with InfluxQL".to_owned()));
         }
         Ok(())
     }
 }
 
-/// Numbers of connections that a type of query is asked over.
+/// The numbers of connections with which a type of query is run.
 pub fn worker_counts(heavy: bool, args: &QueryArgs) -> Vec<usize> {
     if heavy {
         return vec![usize::from(args.heavy_workers)];

@@ -1,4 +1,4 @@
-//! `tsbs`: load the cpu-only data set, then ask each type of query.
+//! `tsbs`: loads the cpu-only data set, then runs each type of query.
 
 use super::queries::QueryName;
 use super::session::{Session, worker_counts};
@@ -17,7 +17,7 @@ use crate::workload::cpu::{CpuConfig, CpuWorkload};
 use crate::workload::file::FileWorkload;
 use std::path::Path;
 
-/// Runs the benchmark and gives its results.
+/// Runs the benchmark and returns its results.
 pub fn run(args: &TsbsArgs, launch: Launch<'_>) -> Result<RunResult> {
     let config = config(&args.data)?;
     let kinds = kinds(&args.common.query.queries)?;
@@ -36,7 +36,7 @@ pub fn run(args: &TsbsArgs, launch: Launch<'_>) -> Result<RunResult> {
         result.loads.push(load);
     }
     if !args.query_file.is_empty() {
-        result.queries = ask_files(&session, args)?;
+        result.queries = run_query_files(&session, args)?;
     } else if !args.load_only {
         let draw = |kind: &QueryKind| QueryGenerator::new(*kind, config.hosts, config.span, args.data.seed);
         if args.common.query.verify {
@@ -44,7 +44,7 @@ pub fn run(args: &TsbsArgs, launch: Launch<'_>) -> Result<RunResult> {
             let found = verify(&kinds, draw, &config, &mut connection, &args.common.server.database)?;
             result.verification = Some(found);
         }
-        result.queries = session.ask_kinds(&kinds, draw, &args.common.query, "")?;
+        result.queries = session.run_kinds(&kinds, draw, &args.common.query, "")?;
     }
     Ok(result)
 }
@@ -58,8 +58,8 @@ fn load_file(path: &Path, batch_rows: usize, session: &Session<'_>, args: &TsbsA
     }
 }
 
-/// Asks the queries of files, those of one label together.
-fn ask_files(session: &Session<'_>, args: &TsbsArgs) -> Result<Vec<QueryResult>> {
+/// Runs the queries of files, those with the same label together.
+fn run_query_files(session: &Session<'_>, args: &TsbsArgs) -> Result<Vec<QueryResult>> {
     let suffix = match args.common.server.dialect {
         Dialect::Influx => format!("&db={}", args.common.server.database),
         Dialect::Victoriametrics => String::new(),
@@ -77,19 +77,19 @@ fn ask_files(session: &Session<'_>, args: &TsbsArgs) -> Result<Vec<QueryResult>>
     for (label, requests) in by_label {
         let name = QueryName { name: label, heavy: false };
         for workers in worker_counts(false, &args.common.query) {
-            results.push(session.ask(&name, &requests, workers, args.common.query.query_limit)?);
+            results.push(session.run_queries(&name, &requests, workers, args.common.query.query_limit)?);
         }
     }
     Ok(results)
 }
 
-/// The types of queries that the option names.
+/// The types of queries that `--queries` names.
 pub(super) fn kinds(names: &str) -> Result<Vec<QueryKind>> {
     let known: Vec<QueryKind> = TSBS.into_iter().chain([TSBS_LAST_FIVE]).collect();
     parse_kinds(names, &known, TSBS.len()).map_err(BenchError::Invalid)
 }
 
-/// The data set that the options describe.
+/// The data set of the options.
 pub(super) fn config(args: &DataArgs) -> Result<CpuConfig> {
     if args.duration % args.interval != 0 {
         return Err(BenchError::Invalid("the duration has to be a multiple of the interval".to_owned()));

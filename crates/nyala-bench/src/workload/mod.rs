@@ -9,7 +9,7 @@ pub mod narrow;
 
 /// The size of a claimed batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Batch {
+pub struct BatchSize {
     /// Lines.
     pub rows: u64,
     /// Field values in them.
@@ -18,15 +18,15 @@ pub struct Batch {
 
 /// A source of batches for any number of loader threads.
 pub trait Workload: Sync {
-    /// A claimed batch, not yet text. Loaders reuse one for all their batches.
-    type Block: Default + Send;
+    /// A claimed batch, not yet text. A loader reuses one value for all its batches.
+    type Batch: Default + Send;
 
     /// All rows that it gives, if that is known.
     fn total_rows(&self) -> Option<u64>;
 
     /// Takes the next batch; `None` when the data set is complete. Safe to call from many threads.
-    fn claim(&self, block: &mut Self::Block) -> Option<Batch>;
+    fn claim(&self, batch: &mut Self::Batch) -> Option<BatchSize>;
 
     /// Replaces `body` with the batch as InfluxDB line protocol.
-    fn write(&self, block: &Self::Block, body: &mut Vec<u8>);
+    fn write(&self, batch: &Self::Batch, body: &mut Vec<u8>);
 }

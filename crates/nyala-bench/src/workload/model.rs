@@ -4,7 +4,7 @@ use super::cpu::{CpuConfig, FIELD_COUNT};
 use super::host::Host;
 use crate::time::Span;
 
-/// A data set with the measurement `cpu`, as its generator knows it.
+/// A data set with the measurement `cpu`, whose rows can be computed again.
 pub trait CpuModel {
     /// Number of hosts.
     fn hosts(&self) -> u64;
@@ -15,7 +15,7 @@ pub trait CpuModel {
     /// Times (seconds) and values of one host's rows within `span`.
     fn rows(&self, host: u64, span: Span) -> Vec<(i64, [f64; FIELD_COUNT])>;
 
-    /// All times of the data.
+    /// The time span of the data.
     fn span(&self) -> Span;
 }
 
