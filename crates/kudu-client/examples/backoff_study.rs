@@ -1,4 +1,4 @@
-//! Throughput of writers at an overloaded server: this client's concurrency limit compared with a fixed pause of 500 ms.
+//! Throughput of writers at an overloaded server: a limit of concurrent writes compared with a fixed pause of 500 ms.
 //!
 //! `cargo run -p kudu-client --example backoff_study [plot.svg]`
 //!

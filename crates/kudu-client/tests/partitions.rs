@@ -179,7 +179,7 @@ fn ranges_are_added_and_dropped_and_uncovered_rows_are_refused() {
         assert_eq!(in_range(&observer).await.unwrap(), 2);
         theirs.alter().drop_range(&custom).apply().await.unwrap();
         theirs.alter().add_range(&custom).apply().await.unwrap();
-        // The masters finish before the last server has removed the old tablets, which still accept requests until then.
+        // The masters finish before the last server has removed the old tablets, which serve requests until then.
         for _ in 0..200 {
             if in_range(&observer).await.unwrap() == 0 {
                 break;

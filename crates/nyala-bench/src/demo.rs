@@ -1,5 +1,5 @@
-//! `nyala demo`: writes a sample of TSBS' data to a running server, runs its fifteen types of queries, and shows answers
-//! and times.
+//! `nyala demo`: writes a sample of TSBS' data to a running server, runs its fifteen types of queries, and shows
+//! answers and times.
 
 use crate::client::connection::Connection;
 use crate::client::database::prepare_database;

@@ -1,8 +1,8 @@
 //! Runs the benchmarks against a real InfluxDB 1.8, whose answers must all be the computed ones. Only then can
 //! verification judge a server that is compatible with it.
 //!
-//! `NYALA_INFLUXD` names its server; otherwise the search path and `~/go/bin` are searched. Without a server these tests
-//! do nothing, or fail with `NYALA_REQUIRE_PEERS=1`.
+//! `NYALA_INFLUXD` names its server; otherwise the search path and `~/go/bin` are searched. Without a server these
+//! tests do nothing, or fail with `NYALA_REQUIRE_PEERS=1`.
 
 use clap::Parser;
 use nyala_bench::{BenchCommand, BenchError, ServerUnderTest};

@@ -49,8 +49,8 @@ impl Credentials {
         self.granted.read().clone()
     }
 
-    /// Keeps what the leading master sent. With a JWT the certificates are not replaced, because those that the user gave
-    /// are more trustworthy than an unverified connection.
+    /// Keeps what the leading master sent. With a JWT the certificates are not replaced, because those that the user
+    /// gave are more trustworthy than an unverified connection.
     pub(crate) fn grant(&self, token: Option<SignedToken>, certificates: Vec<CertificateDer<'static>>) {
         let mut granted = self.granted.write();
         let mut next = Granted::clone(&granted);

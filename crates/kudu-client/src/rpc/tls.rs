@@ -1,7 +1,7 @@
 //! TLS in Kudu: the handshake is tunnelled through negotiation messages, then ordinary records follow.
 //!
-//! The certificates of Kudu's built-in authority contain no host names, so a server is only checked by its chain to that
-//! authority. It is not checked at all when the client sends nothing secret (log-in by user name).
+//! The certificates of Kudu's built-in authority contain no host names, so a server is only checked by its chain to
+//! that authority. It is not checked at all when the client sends nothing secret (log-in by user name).
 
 use std::io::{self, Read, Write};
 use std::pin::Pin;

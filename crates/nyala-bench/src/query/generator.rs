@@ -14,8 +14,8 @@ pub struct Query {
     pub shape: Shape,
     /// The hosts that it names; empty for all hosts.
     pub hosts: Vec<u64>,
-    /// The time range, in whole seconds. [`Shape::FiveMinutes`] uses only its end, and [`Shape::LastPoint`] does not use
-    /// it.
+    /// The time range, in whole seconds. [`Shape::FiveMinutes`] uses only its end, and [`Shape::LastPoint`] does not
+    /// use it.
     pub span: Span,
 }
 

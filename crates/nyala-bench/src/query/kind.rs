@@ -128,8 +128,8 @@ pub const TSBS: [QueryKind; 15] = [
     QueryKind { name: "groupby-orderby-limit", shape: Shape::FiveMinutes { last: false }, heavy: true },
 ];
 
-/// groupby-orderby-limit as its description says: the last five minutes, newest first. Not one of the fifteen; it is run
-/// only when it is named.
+/// groupby-orderby-limit as its description says: the last five minutes, newest first. Not one of the fifteen; it is
+/// run only when it is named.
 pub const TSBS_LAST_FIVE: QueryKind =
     QueryKind { name: "groupby-orderby-limit-desc", shape: Shape::FiveMinutes { last: true }, heavy: true };
 

@@ -1,5 +1,5 @@
-//! Queries as text: exactly the InfluxQL that TSBS sends, and the MetricsQL that it sends to VictoriaMetrics for the types
-//! that MetricsQL can express.
+//! Queries as text: exactly the InfluxQL that TSBS sends, and the MetricsQL that it sends to VictoriaMetrics for the
+//! types that MetricsQL can express.
 
 use super::generator::Query;
 use super::kind::Shape;

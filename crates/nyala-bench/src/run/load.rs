@@ -307,8 +307,8 @@ mod tests {
     use std::io::{BufRead, BufReader};
     use std::net::TcpListener;
 
-    /// Answers each request with the next of `answers`, one connection after the other. Returns the number of body lines
-    /// that it acknowledged.
+    /// Answers each request with the next of `answers`, one connection after the other. Returns the number of body
+    /// lines that it acknowledged.
     fn stub(answers: &'static [&'static str]) -> (Target, std::thread::JoinHandle<usize>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let target = Target::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();

@@ -5,9 +5,9 @@
 //! 3. Authentication by user name (SASL PLAIN), Kerberos, authentication token, or JSON web token.
 //! 4. The client sends a connection context, which has no answer.
 //!
-//! A token or JWT is only sent to a server whose certificate chains to a trusted authority. A client with Kerberos never
-//! falls back to a user name. Frames are read to their last byte and not beyond, because what follows the handshake
-//! belongs to the TLS session.
+//! A token or JWT is only sent to a server whose certificate chains to a trusted authority. A client with Kerberos
+//! never falls back to a user name. Frames are read to their last byte and not beyond, because what follows the
+//! handshake belongs to the TLS session.
 
 use bytes::Bytes;
 use prost::Message;
