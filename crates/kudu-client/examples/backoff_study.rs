@@ -1,9 +1,9 @@
-//! What writers get from a server that refuses: this client's pace beside a fixed pause of 500 ms.
+//! Throughput of writers at an overloaded server: a limit of concurrent writes compared with a fixed pause of 500 ms.
 //!
 //! `cargo run -p kudu-client --example backoff_study [plot.svg]`
 //!
-//! One tablet server with two service threads and a queue of two calls; more and more writers with small batches.
-//! A fixed pause lets the server idle while all who were refused sleep, the more the more writers there are.
+//! One tablet server has two service threads and a queue of two calls; 1 to 64 writers send small batches. With a fixed
+//! pause the server idles while all refused writers sleep.
 
 #![allow(clippy::print_stdout, reason = "it prints a table")]
 
@@ -15,12 +15,12 @@ use kudu_client::test_cluster::{ClusterOptions, TestCluster};
 use kudu_client::*;
 use tokio::time::Instant;
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const WRITERS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 const SECONDS: u64 = 4;
 
-fn main() -> std::result::Result<(), Failure> {
+fn main() -> Result<()> {
     let options = ClusterOptions::new(1, 1)
         .tablet_server_flag("--rpc_service_queue_length=2")
         .tablet_server_flag("--rpc_num_service_threads=2");
@@ -42,11 +42,7 @@ fn main() -> std::result::Result<(), Failure> {
     Ok(())
 }
 
-async fn rate(
-    cluster: &TestCluster,
-    writers: usize,
-    fixed: Option<Duration>,
-) -> std::result::Result<f64, Failure> {
+async fn rate(cluster: &TestCluster, writers: usize, fixed: Option<Duration>) -> Result<f64> {
     let client = Client::builder(cluster.masters()).connect().await?;
     let schema = Schema::new(vec![
         Column::new("key", DataType::Int64).key(),
@@ -59,7 +55,7 @@ async fn rate(
     let started = Instant::now();
     let mut tasks = Vec::new();
     for writer in 0..writers {
-        // A client each, as if the writers were processes: none learns from the refusals of another.
+        // Each writer has its own client, like a process of its own, so none learns from the refusals of another.
         let client = Client::builder(cluster.masters()).connect().await?;
         let table = client.open_table(&name).await?;
         let written = written.clone();
@@ -91,7 +87,7 @@ async fn rate(
     Ok(rate)
 }
 
-/// A line each, over the number of writers.
+/// One line per kind of pause, over the number of writers.
 fn plot(points: &[(usize, f64, f64)]) -> String {
     let (width, height, margin) = (640.0, 360.0, 60.0);
     let most = points.iter().map(|point| point.1.max(point.2)).fold(1.0, f64::max);

@@ -1,4 +1,4 @@
-//! Measures this client beside Kudu's own C++ tools, on one cluster it starts, with the same tables.
+//! Compares this client with Kudu's own C++ tools, on one cluster and with the same tables.
 //!
 //! `cargo run --release -p kudu-client --example perf [million rows] [rounds]`
 //!
@@ -8,17 +8,20 @@
 
 #![allow(clippy::print_stdout, reason = "it prints a table")]
 
+use std::ops::Range;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Instant;
 
+use arrow_array::{Int32Array, Int64Array, RecordBatch, StringArray};
 use kudu_client::test_cluster::{ClusterOptions, TestCluster};
 use kudu_client::*;
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const WRITERS: u64 = 2;
 
-fn main() -> std::result::Result<(), Failure> {
+fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let millions: u64 = arguments.next().map_or(Ok(2), |text| text.parse())?;
     let rounds: usize = arguments.next().map_or(Ok(3), |text| text.parse())?;
@@ -30,11 +33,13 @@ fn main() -> std::result::Result<(), Failure> {
     for round in 1..=rounds {
         let theirs = loadgen(&cluster, rows)?;
         report(round, "write, kudu perf loadgen", rows, theirs);
-        let ours =
-            measure(Cpu::OwnProcess, || runtime.block_on(load(&cluster, &format!("ours_{round}"), rows)))?;
+        let ours = measure(Cpu::OwnProcess, || {
+            runtime.block_on(load(&cluster, &format!("ours_{round}"), rows, write_rows))
+        })?;
         report(round, "write, kudu-client rows", rows, ours);
         let arrow = format!("arrow_{round}");
-        let ours = measure(Cpu::OwnProcess, || runtime.block_on(load_arrow(&cluster, &arrow, rows)))?;
+        let ours =
+            measure(Cpu::OwnProcess, || runtime.block_on(load(&cluster, &arrow, rows, write_batches)))?;
         report(round, "write, kudu-client arrow", rows, ours);
 
         let table = format!("ours_{round}");
@@ -60,18 +65,15 @@ enum Cpu {
     Children,
 }
 
-/// Seconds by the clock and of CPU.
-fn measure(
-    cpu: Cpu,
-    work: impl FnOnce() -> std::result::Result<(), Failure>,
-) -> std::result::Result<(f64, f64), Failure> {
+/// Wall clock seconds and CPU seconds.
+fn measure(cpu: Cpu, work: impl FnOnce() -> Result<()>) -> Result<(f64, f64)> {
     let before = cpu_seconds(cpu)?;
     let started = Instant::now();
     work()?;
     Ok((started.elapsed().as_secs_f64(), cpu_seconds(cpu)? - before))
 }
 
-fn cpu_seconds(cpu: Cpu) -> std::result::Result<f64, Failure> {
+fn cpu_seconds(cpu: Cpu) -> Result<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     // After the name: user and system time are fields 11 and 12, those of waited-for children 13 and 14.
@@ -92,7 +94,7 @@ fn peak_memory() -> String {
     line.unwrap_or("unknown").trim().to_owned()
 }
 
-fn run(command: &mut Command) -> std::result::Result<String, Failure> {
+fn run(command: &mut Command) -> Result<String> {
     let output = command.output()?;
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
@@ -100,7 +102,7 @@ fn run(command: &mut Command) -> std::result::Result<String, Failure> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-fn loadgen(cluster: &TestCluster, rows: u64) -> std::result::Result<(f64, f64), Failure> {
+fn loadgen(cluster: &TestCluster, rows: u64) -> Result<(f64, f64)> {
     let mut said = String::new();
     let (_, cpu) = measure(Cpu::Children, || {
         said = run(cluster
@@ -114,13 +116,13 @@ fn loadgen(cluster: &TestCluster, rows: u64) -> std::result::Result<(f64, f64), 
     Ok((number_after(&said, "time total:")? / 1000.0, cpu))
 }
 
-/// The tools tell their time without that of starting up, which would weigh on them here.
-fn number_after(text: &str, label: &str) -> std::result::Result<f64, Failure> {
+/// The tools report their time without start-up, which would otherwise count against them.
+fn number_after(text: &str, label: &str) -> Result<f64> {
     let number = text.split(label).nth(1).and_then(|rest| rest.split_whitespace().next());
     Ok(number.ok_or_else(|| format!("no {label:?} in {text}"))?.parse()?)
 }
 
-fn table_scan(cluster: &TestCluster, table: &str) -> std::result::Result<(f64, f64), Failure> {
+fn table_scan(cluster: &TestCluster, table: &str) -> Result<(f64, f64)> {
     let mut said = String::new();
     let (_, cpu) = measure(Cpu::Children, || {
         said = run(cluster.kudu().args([
@@ -140,7 +142,7 @@ fn text_of(key: u64) -> String {
     format!("{:x<32}", format!("{key}."))
 }
 
-async fn create(cluster: &TestCluster, name: &str) -> std::result::Result<Table, Failure> {
+async fn create(cluster: &TestCluster, name: &str) -> Result<Table> {
     let client = Client::builder(cluster.masters()).connect().await?;
     // The columns of loadgen's own table.
     let schema = Schema::new(vec![
@@ -151,74 +153,60 @@ async fn create(cluster: &TestCluster, name: &str) -> std::result::Result<Table,
     Ok(client.create_table(name, schema).replicas(1).hash(HashPartition::new(["key"], 4)).create().await?)
 }
 
-async fn load(cluster: &TestCluster, name: &str, rows: u64) -> std::result::Result<(), Failure> {
-    let table = create(cluster, name).await?;
-    let mut writers = Vec::new();
-    for writer in 0..WRITERS {
-        let table = table.clone();
-        writers.push(tokio::spawn(async move {
-            let session = table.session().open();
-            let per_writer = rows / WRITERS;
-            for key in writer * per_writer..(writer + 1) * per_writer {
-                let mut row = table.row(Operation::Insert);
-                row.set_at(0, key as i64)?.set_at(1, key as i32)?.set_at(2, &text_of(key))?;
-                session.apply(&row).await?;
-            }
-            session.flush().await
-        }));
-    }
-    for writer in writers {
-        writer.await??;
-    }
-    Ok(())
-}
-
-async fn load_arrow(cluster: &TestCluster, name: &str, rows: u64) -> std::result::Result<(), Failure> {
-    use std::sync::Arc;
-    let table = create(cluster, name).await?;
-    let mut writers = Vec::new();
-    for writer in 0..WRITERS {
-        let table = table.clone();
-        writers.push(tokio::spawn(async move {
-            let session = table.session().open();
-            let per_writer = rows / WRITERS;
-            let mut key = writer * per_writer;
-            let end = key + per_writer;
-            while key < end {
-                let keys = key..end.min(key + 10_000);
-                key = keys.end;
-                let texts = keys.clone().map(text_of);
-                let batch = arrow_array::RecordBatch::try_new(
-                    Arc::new(table.schema().to_arrow()),
-                    vec![
-                        Arc::new(arrow_array::Int64Array::from_iter_values(
-                            keys.clone().map(|key| key as i64),
-                        )),
-                        Arc::new(arrow_array::Int32Array::from_iter_values(
-                            keys.clone().map(|key| key as i32),
-                        )),
-                        Arc::new(arrow_array::StringArray::from_iter_values(texts)),
-                    ],
-                );
-                let batch =
-                    batch.map_err(|error| Error::new(ErrorKind::InvalidArgument, error.to_string()))?;
-                session.apply_arrow(Operation::Insert, &batch).await?;
-            }
-            session.flush().await
-        }));
-    }
-    for writer in writers {
-        writer.await??;
-    }
-    Ok(())
-}
-
-async fn scan(
+/// Creates a table and writes the keys below `rows` by parallel writers.
+async fn load<F>(
     cluster: &TestCluster,
     name: &str,
-    layout: Layout,
     rows: u64,
-) -> std::result::Result<(), Failure> {
+    write: fn(Table, Session, Range<u64>) -> F,
+) -> Result<()>
+where
+    F: Future<Output = kudu_client::Result<()>> + Send + 'static,
+{
+    let table = create(cluster, name).await?;
+    let mut writers = Vec::new();
+    for writer in 0..WRITERS {
+        let (session, per_writer) = (table.session().open(), rows / WRITERS);
+        let written = write(table.clone(), session.clone(), writer * per_writer..(writer + 1) * per_writer);
+        writers.push(tokio::spawn(async move {
+            written.await?;
+            session.flush().await
+        }));
+    }
+    for writer in writers {
+        writer.await??;
+    }
+    Ok(())
+}
+
+async fn write_rows(table: Table, session: Session, keys: Range<u64>) -> kudu_client::Result<()> {
+    for key in keys {
+        let mut row = table.row(Operation::Insert);
+        row.set_at(0, key as i64)?.set_at(1, key as i32)?.set_at(2, &text_of(key))?;
+        session.apply(&row).await?;
+    }
+    Ok(())
+}
+
+async fn write_batches(table: Table, session: Session, keys: Range<u64>) -> kudu_client::Result<()> {
+    let mut key = keys.start;
+    while key < keys.end {
+        let batch_keys = key..keys.end.min(key + 10_000);
+        key = batch_keys.end;
+        let integers = Int64Array::from_iter_values(batch_keys.clone().map(|key| key as i64));
+        let small_integers = Int32Array::from_iter_values(batch_keys.clone().map(|key| key as i32));
+        let texts = StringArray::from_iter_values(batch_keys.map(text_of));
+        let batch = RecordBatch::try_new(
+            Arc::new(table.schema().to_arrow()),
+            vec![Arc::new(integers), Arc::new(small_integers), Arc::new(texts)],
+        );
+        let batch = batch.map_err(|error| Error::new(ErrorKind::InvalidArgument, error.to_string()))?;
+        session.apply_arrow(Operation::Insert, &batch).await?;
+    }
+    Ok(())
+}
+
+async fn scan(cluster: &TestCluster, name: &str, layout: Layout, rows: u64) -> Result<()> {
     let client = Client::builder(cluster.masters()).connect().await?;
     let table = client.open_table(name).await?;
     let mut scanner = table.scan().layout(layout).parallelism(2).open().await?;

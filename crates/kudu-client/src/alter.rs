@@ -1,9 +1,7 @@
-//! Changing tables: columns, ranges, name, owner, settings.
+//! Altering tables: columns, ranges, name, owner, options.
 
 use std::collections::HashMap;
 
-use crate::client::{Client, by_name};
-use crate::create::wait_until_done;
 use crate::error::{Error, Result};
 use crate::partition::{HashPartition, RangePartition, row_operations};
 use crate::pb;
@@ -16,7 +14,6 @@ use crate::value::Value;
 /// Changes to a table, from [`Table::alter`]; all are applied together, or none.
 #[derive(Clone, Debug)]
 pub struct TableAlterer {
-    client: Client,
     table: Table,
     steps: Vec<Result<AlterStep>>,
     features: Vec<u32>,
@@ -28,7 +25,7 @@ pub struct TableAlterer {
     names_ranges: bool,
 }
 
-/// Changes to how a column is kept, for [`TableAlterer::change_column`].
+/// Changes to the storage of a column, for [`TableAlterer::change_column`].
 #[derive(Clone, Debug, Default)]
 pub struct ColumnChange {
     /// A new default value.
@@ -45,11 +42,11 @@ pub struct ColumnChange {
     pub comment: Option<String>,
 }
 
-impl TableAlterer {
-    pub(crate) fn new(client: Client, table: Table) -> Self {
-        Self {
-            client,
-            table,
+impl Table {
+    /// Begins to change the table.
+    pub fn alter(&self) -> TableAlterer {
+        TableAlterer {
+            table: self.clone(),
             steps: Vec::new(),
             features: Vec::new(),
             new_name: None,
@@ -60,13 +57,15 @@ impl TableAlterer {
             names_ranges: false,
         }
     }
+}
 
+impl TableAlterer {
     fn step(mut self, step: Result<AlterStep>) -> Self {
         self.steps.push(step);
         self
     }
 
-    /// Adds a column; NOT NULL ones need a default.
+    /// Adds a column. A NOT NULL column needs a default.
     #[must_use]
     pub fn add_column(mut self, column: &Column) -> Self {
         if column.is_immutable {
@@ -100,17 +99,13 @@ impl TableAlterer {
         }))
     }
 
-    /// Changes how a column is kept.
+    /// Changes the storage of a column.
     #[must_use]
     pub fn change_column(self, name: &str, change: ColumnChange) -> Self {
         let delta = (|| {
-            let default_value = match &change.default_value {
-                None => None,
-                Some(value) => {
-                    let schema = self.table.schema();
-                    Some(value.to_wire(schema.columns()[schema.find(name)?].data_type)?)
-                }
-            };
+            let schema = self.table.schema();
+            let to_wire = |value: &Value| value.to_wire(schema.columns()[schema.find(name)?].data_type);
+            let default_value = change.default_value.as_ref().map(to_wire).transpose()?;
             Ok(pb::ColumnSchemaDelta {
                 name: Some(name.into()),
                 new_name: None,
@@ -153,7 +148,7 @@ impl TableAlterer {
         self.step(step)
     }
 
-    /// Drops a range partition with its data; the bounds must be exactly its own.
+    /// Drops a range partition with its data. The bounds must be exactly those of the partition.
     #[must_use]
     pub fn drop_range(mut self, range: &RangePartition) -> Self {
         self.names_ranges = true;
@@ -192,24 +187,24 @@ impl TableAlterer {
         self
     }
 
-    /// Changes the number of copies of each tablet.
+    /// Changes the number of replicas of each tablet.
     #[must_use]
     pub fn replicas(mut self, replicas: i32) -> Self {
         self.replicas = Some(replicas);
         self
     }
 
-    /// Changes a setting of the table; an empty value removes it.
+    /// Changes an option of the table; an empty value removes it.
     #[must_use]
     pub fn extra_config(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.extra_configs.insert(name.into(), value.into());
         self
     }
 
-    /// Applies the changes, waits until every tablet follows them, and opens the changed table.
+    /// Applies the changes, waits until every tablet has them, and opens the changed table.
     ///
     /// # Errors
-    /// What the masters refuse; nothing is changed then.
+    /// When the masters refuse the changes; then nothing is changed.
     pub async fn apply(self) -> Result<Table> {
         let steps: Vec<AlterStep> = self.steps.into_iter().collect::<Result<_>>()?;
         let mut features = self.features;
@@ -218,7 +213,7 @@ impl TableAlterer {
         }
         let schema = self.names_ranges.then(|| self.table.schema().to_plain_pb());
         let request = AlterTableRequest {
-            table: by_name(self.table.name()),
+            table: Some(TableIdentifier::by_name(self.table.name())),
             alter_schema_steps: steps,
             new_table_name: self.new_name.clone(),
             schema,
@@ -227,16 +222,16 @@ impl TableAlterer {
             new_table_comment: self.comment,
             num_replicas: self.replicas,
         };
-        let inner = &self.client.inner;
-        let deadline = inner.admin_deadline();
+        let client = self.table.client();
+        let cluster = &client.cluster;
+        let deadline = cluster.admin_deadline();
         let mut repeated = false;
-        let answer: Result<PlainResponse> = inner
-            .masters
-            .call_noting_repeats(&inner.messenger, "AlterTable", &request, &features, deadline, &mut repeated)
+        let answer: Result<PlainResponse> = cluster
+            .call_master_noting_repeats("AlterTable", &request, &features, deadline, &mut repeated)
             .await;
         if let Err(error) = answer {
             return Err(if repeated {
-                // An earlier attempt may have been applied, and the refusal may be its doing.
+                // An earlier attempt may have been applied, and may be the reason for the refusal.
                 Error::new(
                     crate::ErrorKind::OutcomeUnknown,
                     format!("the change may have been applied: {error}"),
@@ -246,10 +241,10 @@ impl TableAlterer {
             });
         }
         let name = self.new_name.as_deref().unwrap_or(self.table.name());
-        wait_until_done(inner, "IsAlterTableDone", name, deadline).await?;
+        cluster.wait_until_done("IsAlterTableDone", name, deadline).await?;
         if self.names_ranges {
             self.table.forget_locations();
         }
-        self.client.open_table(name).await
+        client.open_table(name).await
     }
 }

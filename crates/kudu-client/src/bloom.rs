@@ -1,14 +1,14 @@
-//! Bloom filters that tablet servers evaluate: "is the value perhaps one of these many?".
+//! Bloom filters that tablet servers evaluate.
 //!
-//! The filter is split into buckets of 32 bytes; a value sets one bit in each of the bucket's eight words, so a
+//! A filter is split into buckets of 32 bytes. A value sets one bit in each of the eight words of its bucket, so a
 //! look-up touches one cache line. Sizes are powers of two.
 
 use bytes::Bytes;
 
+use crate::data_type::DataType;
 use crate::error::Result;
 use crate::key::fast_hash32;
 use crate::pb::tserver::BlockBloomFilter;
-use crate::schema::DataType;
 use crate::value::Cell;
 
 const WORDS: usize = 8;
@@ -19,7 +19,7 @@ const FAST_HASH: i32 = 3;
 const REHASH: [u32; WORDS] =
     [0x47b6_137b, 0x4497_4d91, 0x8824_ad5b, 0xa2b7_289d, 0x7054_95c7, 0x2df1_424b, 0x9efc_4947, 0x5c6b_fb31];
 
-/// A set of values of one type that may also claim a few others.
+/// A set of values of one type, with false positives.
 ///
 /// ```
 /// use kudu_client::{BloomFilter, DataType};
@@ -38,10 +38,10 @@ pub struct BloomFilter {
 }
 
 impl BloomFilter {
-    /// A filter for about `values` values, of which it wrongly claims this share (0.01: one in a hundred) of
-    /// all others. At most 16 MiB, whatever is asked.
+    /// A filter for about `values` values. `false_share` is its rate of false positives (0.01: one in a hundred). Its
+    /// size is at most 16 MiB, whatever the parameters.
     pub fn new(data_type: DataType, values: usize, false_share: f64) -> Self {
-        // Each value sets 8 bits; with b bits per value a foreign one finds all of them set with
+        // Each value sets 8 bits; with b bits per value another value finds all of them set with
         // probability (1 - e^(-8/b))^8.
         let share = false_share.clamp(1e-6, 0.5);
         let bits_per_value = -8.0 / (1.0 - share.powf(1.0 / 8.0)).ln();
@@ -55,7 +55,7 @@ impl BloomFilter {
     /// # Errors
     /// When the value is not of the filter's type.
     pub fn insert<'a>(&mut self, value: impl Into<Cell<'a>>) -> Result<()> {
-        let (bucket, bits) = self.place(value.into())?;
+        let (bucket, bits) = self.bucket_and_bits(value.into())?;
         for (word, bit) in self.buckets[bucket].iter_mut().zip(bits) {
             *word |= bit;
         }
@@ -63,16 +63,16 @@ impl BloomFilter {
         Ok(())
     }
 
-    /// Whether the value was added, or is wrongly claimed.
+    /// Whether the value was added, or is a false positive.
     ///
     /// # Errors
     /// When the value is not of the filter's type.
     pub fn may_contain<'a>(&self, value: impl Into<Cell<'a>>) -> Result<bool> {
-        let (bucket, bits) = self.place(value.into())?;
+        let (bucket, bits) = self.bucket_and_bits(value.into())?;
         Ok(self.buckets[bucket].iter().zip(bits).all(|(word, bit)| word & bit != 0))
     }
 
-    fn place(&self, value: Cell<'_>) -> Result<(usize, [u32; WORDS])> {
+    fn bucket_and_bits(&self, value: Cell<'_>) -> Result<(usize, [u32; WORDS])> {
         let hash = fast_hash32(value.to_bytes(self.data_type)?.as_slice(), self.seed);
         let spread = u64::from(hash).wrapping_mul(0x7850_f11e_c6d1_4889).wrapping_add(0x6773_6105_97ca_4c63);
         let bucket = (spread >> 32) as usize & (self.buckets.len() - 1);
@@ -103,15 +103,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_never_forgets_and_seldom_lies() {
+    fn it_has_no_false_negatives_and_few_false_positives() {
         for share in [0.1, 0.01, 0.001] {
             let mut filter = BloomFilter::new(DataType::Int64, 10_000, share);
             for value in 0..10_000_i64 {
                 filter.insert(value * 7).unwrap();
             }
             assert!((0..10_000_i64).all(|value| filter.may_contain(value * 7).unwrap()));
-            let lies = (0..10_000_i64).filter(|value| filter.may_contain(value * 7 + 1).unwrap()).count();
-            assert!((lies as f64) < 20_000.0 * share, "{lies} at {share}");
+            let false_positives =
+                (0..10_000_i64).filter(|value| filter.may_contain(value * 7 + 1).unwrap()).count();
+            assert!((false_positives as f64) < 20_000.0 * share, "{false_positives} at {share}");
         }
     }
 

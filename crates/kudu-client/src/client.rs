@@ -1,18 +1,13 @@
-//! The entry: a client for one cluster, and how to make one.
+//! The entry point: a client for one cluster, its settings, and its operations on the catalogue.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use parking_lot::Mutex;
-use prost::Message;
 use rustls::pki_types::CertificateDer;
-use tokio::time::Instant;
 
-use crate::backoff::Pace;
 use crate::clock::{Clock, Timestamp};
-use crate::create::TableCreator;
+use crate::cluster::Cluster;
 use crate::error::{Error, Result};
 use crate::masters::Masters;
 use crate::metrics::{Metrics, MetricsSnapshot};
@@ -21,9 +16,6 @@ use crate::rpc::Messenger;
 use crate::rpc::connection::Limits;
 use crate::rpc::credentials::Credentials;
 use crate::rpc::messenger::{Address, MessengerSettings};
-use crate::schema::Schema;
-use crate::table::Table;
-use crate::write::request_ids::RequestIds;
 
 /// Settings of a client, from [`Client::builder`].
 #[derive(Clone, Debug)]
@@ -43,7 +35,7 @@ pub struct ClientBuilder {
 }
 
 impl ClientBuilder {
-    /// The user name to log in with; by default `$USER`, or `kudu`.
+    /// Sets the user name to log in with; by default `$USER`, or `kudu`.
     #[must_use]
     pub fn user(mut self, user: impl Into<String>) -> Self {
         self.user = Some(user.into());
@@ -51,9 +43,9 @@ impl ClientBuilder {
     }
 
     /// Logs in by Kerberos, with the ticket in the user's credential cache (`kinit`, or `KRB5_CLIENT_KTNAME` for a
-    /// keytab), to servers whose principals are `service/host`; Kudu's own default is `kudu`. The servers prove
-    /// themselves as well, and the certificates they encrypt with are tied to that proof. A client told to use
-    /// Kerberos does not fall back to a user name.
+    /// keytab), to servers whose principals are `service/host`; Kudu's default service is `kudu`. The servers
+    /// authenticate themselves as well, and their TLS certificates are bound to that authentication. A client with
+    /// Kerberos never falls back to a user name.
     ///
     /// The system's GSSAPI library (MIT Kerberos or Heimdal) is loaded when it is first needed.
     #[cfg(feature = "kerberos")]
@@ -63,7 +55,7 @@ impl ClientBuilder {
         self
     }
 
-    /// A JSON web token to log in with. Needs [`Self::trust_certificate`]: the token is only shown to servers
+    /// Sets a JSON web token to log in with. Needs [`Self::trust_certificate`]: the token is only sent to servers
     /// that prove to belong to the cluster.
     #[must_use]
     pub fn jwt(mut self, token: impl Into<String>) -> Self {
@@ -85,45 +77,45 @@ impl ClientBuilder {
         self
     }
 
-    /// Encrypts connections within one machine too, which Kudu otherwise leaves in the clear after the
-    /// handshake where servers agree.
+    /// Encrypts connections within one machine too. By default they go back to clear text after the handshake if the
+    /// server offers it.
     #[must_use]
     pub fn encrypt_loopback(mut self) -> Self {
         self.encrypt_loopback = true;
         self
     }
 
-    /// How long connecting and negotiating may take (5 s).
+    /// Sets how long connecting and negotiating may take (5 s).
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// How long one attempt of a call may take before another server is tried (10 s).
+    /// Sets how long one attempt of a call may take before another server is tried (10 s).
     #[must_use]
     pub fn rpc_timeout(mut self, timeout: Duration) -> Self {
         self.rpc_timeout = timeout;
         self
     }
 
-    /// How long an operation on the catalogue may take with all its attempts (30 s).
+    /// Sets how long an operation on the catalogue may take with all its attempts (30 s).
     #[must_use]
     pub fn admin_timeout(mut self, timeout: Duration) -> Self {
         self.admin_timeout = timeout;
         self
     }
 
-    /// The largest answer accepted (64 MiB); bounds what a broken server can make this client reserve. All but the
-    /// data of scans is bounded by a quarter of it.
+    /// Sets the largest answer accepted (64 MiB), which bounds the memory that a broken server can make this client
+    /// reserve. A quarter of it bounds everything but the data of scans.
     #[must_use]
     pub fn max_message_bytes(mut self, bytes: usize) -> Self {
         self.max_message_bytes = bytes;
         self
     }
 
-    /// After how long without a call a connection is closed (50 s; servers close after 65 s unless told otherwise).
-    /// The next call opens another.
+    /// Sets after how long without a call a connection is closed (50 s; servers close after 65 s by default). The
+    /// next call opens another.
     #[must_use]
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.idle_timeout = timeout;
@@ -142,7 +134,7 @@ impl ClientBuilder {
         }
         if self.jwt.is_some() && self.trusted_certificates.is_empty() {
             return Err(Error::invalid(
-                "a JWT needs a trusted certificate: it must not be shown to strangers",
+                "a JWT needs a trusted certificate, so that it is only sent to servers of the cluster",
             ));
         }
         let user = self.user.clone().or_else(|| std::env::var("USER").ok()).filter(|user| !user.is_empty());
@@ -156,19 +148,18 @@ impl ClientBuilder {
             require_encryption: self.require_encryption,
             encrypt_loopback: self.encrypt_loopback,
         };
-        let inner = Arc::new(Inner {
+        let cluster = Cluster {
             messenger: Messenger::new(settings, credentials, metrics.clone()),
             masters: Masters::new(masters, self.rpc_timeout),
             clock: Clock::default(),
             metrics,
-            request_ids: RequestIds::default(),
+            request_tracker: Default::default(),
             rpc_timeout: self.rpc_timeout,
             admin_timeout: self.admin_timeout,
-            paces: Mutex::default(),
-        });
-        let deadline = inner.admin_deadline();
-        inner.masters.leader(&inner.messenger, deadline).await?;
-        Ok(Client { inner })
+            write_limits: Default::default(),
+        };
+        cluster.masters.leader(&cluster.messenger, cluster.admin_deadline()).await?;
+        Ok(Client { cluster: Arc::new(cluster) })
     }
 }
 
@@ -185,48 +176,7 @@ impl ClientBuilder {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Client {
-    pub(crate) inner: Arc<Inner>,
-}
-
-/// What all handles of one client share.
-#[derive(Debug)]
-pub(crate) struct Inner {
-    pub(crate) messenger: Messenger,
-    pub(crate) masters: Masters,
-    pub(crate) clock: Clock,
-    pub(crate) metrics: Arc<Metrics>,
-    pub(crate) request_ids: RequestIds,
-    pub(crate) rpc_timeout: Duration,
-    pub(crate) admin_timeout: Duration,
-    paces: Mutex<HashMap<Address, Arc<Pace>>>,
-}
-
-impl Inner {
-    pub(crate) fn admin_deadline(&self) -> Instant {
-        Instant::now() + self.admin_timeout
-    }
-
-    pub(crate) fn rpc_deadline(&self, deadline: Instant) -> Instant {
-        deadline.min(Instant::now() + self.rpc_timeout)
-    }
-
-    pub(crate) fn pace(&self, address: &Address) -> Arc<Pace> {
-        self.paces.lock().entry(address.clone()).or_default().clone()
-    }
-
-    pub(crate) async fn call_master<Answer: MasterAnswer>(
-        &self,
-        method: &'static str,
-        request: &impl Message,
-        features: &[u32],
-        deadline: Instant,
-    ) -> Result<Answer> {
-        self.masters.call(&self.messenger, method, request, features, deadline).await
-    }
-
-    pub(crate) async fn renew_authentication_token(&self, deadline: Instant) -> Result<()> {
-        self.masters.renew_token(&self.messenger, deadline).await
-    }
+    pub(crate) cluster: Arc<Cluster>,
 }
 
 /// A table in the catalogue.
@@ -237,11 +187,11 @@ pub struct ListedTable {
     pub id: String,
     /// Its name.
     pub name: String,
-    /// Rows, where the master knows.
+    /// Rows, if the master knows.
     pub live_rows: Option<u64>,
     /// Number of tablets.
     pub tablets: Option<u32>,
-    /// Copies of each tablet.
+    /// Replicas of each tablet.
     pub replicas: Option<u32>,
 }
 
@@ -261,10 +211,6 @@ pub struct TabletServer {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
-}
-
-pub(crate) fn by_name(name: &str) -> Option<TableIdentifier> {
-    Some(TableIdentifier { table_id: None, table_name: Some(name.to_owned()) })
 }
 
 impl Client {
@@ -289,7 +235,7 @@ impl Client {
     /// Lists the tables whose name contains `filter` (empty: all).
     ///
     /// # Errors
-    /// As all operations on the catalogue: after retries until the admin timeout.
+    /// When the masters cannot be reached or refuse, after retries until the admin timeout.
     pub async fn list_tables(&self, filter: &str) -> Result<Vec<ListedTable>> {
         self.list(filter, false).await
     }
@@ -307,9 +253,9 @@ impl Client {
             name_filter: (!filter.is_empty()).then(|| filter.to_owned()),
             show_soft_deleted: soft_deleted.then_some(true),
         };
-        let deadline = self.inner.admin_deadline();
+        let deadline = self.cluster.admin_deadline();
         let answer: ListTablesResponse =
-            self.inner.call_master("ListTables", &request, &[], deadline).await?;
+            self.cluster.call_master("ListTables", &request, &[], deadline).await?;
         let tables = answer.tables.into_iter().map(|table| ListedTable {
             id: text(&table.id),
             name: table.name,
@@ -333,10 +279,10 @@ impl Client {
     /// # Errors
     /// See [`Self::list_tables`].
     pub async fn list_tablet_servers(&self) -> Result<Vec<TabletServer>> {
-        let deadline = self.inner.admin_deadline();
+        let deadline = self.cluster.admin_deadline();
         let request = ListTabletServersRequest {};
         let answer: ListTabletServersResponse =
-            self.inner.call_master("ListTabletServers", &request, &[], deadline).await?;
+            self.cluster.call_master("ListTabletServers", &request, &[], deadline).await?;
         let servers = answer.servers.into_iter().map(|server| TabletServer {
             uuid: server.instance_id.map(|id| text(&id.permanent_uuid)).unwrap_or_default(),
             addresses: server
@@ -352,28 +298,6 @@ impl Client {
         Ok(servers.collect())
     }
 
-    /// Opens a table.
-    ///
-    /// # Errors
-    /// `NotFound` when there is none of this name.
-    pub async fn open_table(&self, name: &str) -> Result<Table> {
-        Table::open(self, by_name(name)).await
-    }
-
-    /// Opens a table by its id.
-    ///
-    /// # Errors
-    /// `NotFound` when there is none with this id.
-    pub async fn open_table_by_id(&self, id: &str) -> Result<Table> {
-        let id = Bytes::copy_from_slice(id.as_bytes());
-        Table::open(self, Some(TableIdentifier { table_id: Some(id), table_name: None })).await
-    }
-
-    /// Begins to create a table.
-    pub fn create_table(&self, name: impl Into<String>, schema: Schema) -> TableCreator {
-        TableCreator::new(self.clone(), name.into(), schema)
-    }
-
     /// Deletes a table for good.
     ///
     /// # Errors
@@ -382,7 +306,7 @@ impl Client {
         self.delete(name, None).await
     }
 
-    /// Deletes a table, but keeps its data for a while, for [`Self::recall_table`].
+    /// Deletes a table, but keeps its data for a while so that [`Self::recall_table`] can restore it.
     ///
     /// # Errors
     /// `NotFound` when there is none of this name.
@@ -391,71 +315,70 @@ impl Client {
     }
 
     async fn delete(&self, name: &str, reserve_seconds: Option<u32>) -> Result<()> {
-        let request = DeleteTableRequest { table: by_name(name), reserve_seconds };
-        let deadline = self.inner.admin_deadline();
+        let request = DeleteTableRequest { table: Some(TableIdentifier::by_name(name)), reserve_seconds };
+        let deadline = self.cluster.admin_deadline();
         let mut repeated = false;
         let result: Result<PlainResponse> = self
-            .inner
-            .masters
-            .call_noting_repeats(&self.inner.messenger, "DeleteTable", &request, &[], deadline, &mut repeated)
+            .cluster
+            .call_master_noting_repeats("DeleteTable", &request, &[], deadline, &mut repeated)
             .await;
         match result {
-            // An attempt whose answer was lost has done it.
+            // An earlier attempt, whose answer was lost, deleted it.
             Err(error) if repeated && error.kind() == crate::ErrorKind::NotFound => Ok(()),
             other => other.map(drop),
         }
     }
 
-    /// Takes back a soft deletion, by the table's id; optionally under a new name.
+    /// Restores a soft-deleted table by its id, optionally under a new name.
     ///
     /// # Errors
-    /// `NotFound` when the table is gone.
+    /// `NotFound` when the table no longer exists.
     pub async fn recall_table(&self, id: &str, new_name: Option<&str>) -> Result<()> {
-        let id = Bytes::copy_from_slice(id.as_bytes());
         let request = RecallDeletedTableRequest {
-            table: Some(TableIdentifier { table_id: Some(id), table_name: None }),
+            table: Some(TableIdentifier::by_id(Bytes::copy_from_slice(id.as_bytes()))),
             new_table_name: new_name.map(str::to_owned),
         };
-        let deadline = self.inner.admin_deadline();
-        let _: PlainResponse = self.inner.call_master("RecallDeletedTable", &request, &[], deadline).await?;
+        let deadline = self.cluster.admin_deadline();
+        let _: PlainResponse =
+            self.cluster.call_master("RecallDeletedTable", &request, &[], deadline).await?;
         Ok(())
     }
 
     /// The cluster's id.
     pub fn cluster_id(&self) -> Option<String> {
-        self.inner.masters.cluster_id()
+        self.cluster.masters.cluster_id()
     }
 
     /// The latest point in the cluster's time that this client has seen.
     pub fn last_timestamp(&self) -> Option<Timestamp> {
-        self.inner.clock.latest().map(Timestamp)
+        self.cluster.clock.latest().map(Timestamp)
     }
 
-    /// Makes this client see everything up to a point another client reported with [`Self::last_timestamp`].
+    /// Makes this client see everything that another client had seen when it returned [`Self::last_timestamp`].
     pub fn observe_timestamp(&self, timestamp: Timestamp) {
-        self.inner.clock.observe(Some(timestamp.0));
+        self.cluster.clock.observe(Some(timestamp.0));
     }
 
     /// The counters so far.
     pub fn metrics(&self) -> MetricsSnapshot {
-        self.inner.metrics.snapshot()
+        self.cluster.metrics.snapshot()
     }
 
-    /// Spoils the authentication token, to test how servers and this client take it.
+    /// Invalidates the authentication token, to test how servers and this client react.
     #[cfg(feature = "test-cluster")]
     #[doc(hidden)]
     pub fn forge_authentication_token(&self) {
-        self.inner.messenger.forget(crate::rpc::Login::Token);
-        self.inner.messenger.credentials.replace_token(|token| {
+        self.cluster.messenger.forget(crate::rpc::Login::Token);
+        self.cluster.messenger.credentials.replace_token(|token| {
             token.signature = Some(Bytes::from_static(b"forged"));
         });
     }
 
-    /// Closes all connections; the next call negotiates anew.
+    /// Closes all connections; the next call negotiates again.
     #[cfg(feature = "test-cluster")]
     #[doc(hidden)]
     pub fn drop_connections(&self) {
-        self.inner.messenger.forget(crate::rpc::Login::Token);
-        self.inner.messenger.forget(crate::rpc::Login::Primary);
+        self.cluster.messenger.forget(crate::rpc::Login::Token);
+        self.cluster.messenger.forget(crate::rpc::Login::Primary);
     }
 }

@@ -1,7 +1,8 @@
-//! Kudu's hybrid time, as far as a client sees it.
+//! Kudu's hybrid clock, as far as a client uses it.
 //!
-//! A timestamp is microseconds since 1970 shifted left by 12 bits, with a counter below. The client keeps the
-//! largest one any server showed it and sends it along, so that what it wrote is in the past of what it reads.
+//! A timestamp is microseconds since 1970 shifted left by 12 bits, with a counter in the low bits. The client keeps
+//! the largest timestamp that any server returned and sends it with each request (the propagated timestamp), so that
+//! its reads see its own writes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -3,11 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tokio::time::Instant;
-
 use crate::backoff::Backoff;
-use crate::client::{Client, Inner, by_name};
-use crate::error::{Error, ErrorKind, Result};
+use crate::client::Client;
+use crate::error::{ErrorKind, Result};
 use crate::partition::{HashPartition, RangePartition, encode_split_row, identifiers, row_operations};
 use crate::pb;
 use crate::pb::master::*;
@@ -18,8 +16,8 @@ use crate::value::Value;
 
 /// A table to be created; from [`Client::create_table`].
 ///
-/// Without [`Self::range_columns`] a table that is hashed has one range, and one that is not is ranged over its
-/// primary key.
+/// Without [`Self::range_columns`], a table with hash dimensions has one range, and a table without them is
+/// partitioned by ranges of its primary key.
 #[derive(Clone, Debug)]
 pub struct TableCreator {
     client: Client,
@@ -36,11 +34,12 @@ pub struct TableCreator {
     extra_configs: HashMap<String, String>,
 }
 
-impl TableCreator {
-    pub(crate) fn new(client: Client, name: String, schema: Schema) -> Self {
-        Self {
-            client,
-            name,
+impl Client {
+    /// Begins to create a table.
+    pub fn create_table(&self, name: impl Into<String>, schema: Schema) -> TableCreator {
+        TableCreator {
+            client: self.clone(),
+            name: name.into(),
             schema,
             hash: Vec::new(),
             range_columns: None,
@@ -53,7 +52,9 @@ impl TableCreator {
             extra_configs: HashMap::new(),
         }
     }
+}
 
+impl TableCreator {
     /// Adds a hash dimension.
     #[must_use]
     pub fn hash(mut self, dimension: HashPartition) -> Self {
@@ -68,7 +69,7 @@ impl TableCreator {
         self
     }
 
-    /// Adds a range partition. Without any there is one, unbounded.
+    /// Adds a range partition. Without any, the table has one that is unbounded.
     #[must_use]
     pub fn range(mut self, range: RangePartition) -> Self {
         self.ranges.push(range);
@@ -82,35 +83,35 @@ impl TableCreator {
         self
     }
 
-    /// Copies of each tablet: odd; by default what the masters are set to (3).
+    /// Sets the number of replicas of each tablet; it must be odd. The masters' default is 3.
     #[must_use]
     pub fn replicas(mut self, replicas: i32) -> Self {
         self.replicas = Some(replicas);
         self
     }
 
-    /// The owner; by default the user who creates it.
+    /// Sets the owner; by default the user who creates the table.
     #[must_use]
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());
         self
     }
 
-    /// A comment on the table.
+    /// Sets a comment on the table.
     #[must_use]
     pub fn comment(mut self, comment: impl Into<String>) -> Self {
         self.comment = Some(comment.into());
         self
     }
 
-    /// A label by which replicas are spread evenly among tablets of the same label.
+    /// Sets a label; masters spread the replicas of tablets with the same label evenly.
     #[must_use]
     pub fn dimension_label(mut self, label: impl Into<String>) -> Self {
         self.dimension_label = Some(label.into());
         self
     }
 
-    /// A setting of the table, such as `kudu.table.history_max_age_sec`.
+    /// Sets an option of the table, such as `kudu.table.history_max_age_sec`.
     #[must_use]
     pub fn extra_config(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.extra_configs.insert(name.into(), value.into());
@@ -120,30 +121,22 @@ impl TableCreator {
     /// Creates the table and waits until its tablets serve.
     ///
     /// # Errors
-    /// `AlreadyPresent` when the name is taken; `InvalidArgument` for what the masters refuse.
+    /// `AlreadyPresent` when the name is taken; `InvalidArgument` when the masters refuse the description.
     pub async fn create(self) -> Result<Table> {
         let schema = Arc::new(self.schema.clone());
         let (request, features) = self.request(&schema)?;
-        let inner = &self.client.inner;
-        let deadline = inner.admin_deadline();
+        let cluster = &self.client.cluster;
+        let deadline = cluster.admin_deadline();
         let mut repeated = false;
         let mut backoff = Backoff::default();
         loop {
-            let result: Result<CreateTableResponse> = inner
-                .masters
-                .call_noting_repeats(
-                    &inner.messenger,
-                    "CreateTable",
-                    &request,
-                    &features,
-                    deadline,
-                    &mut repeated,
-                )
+            let result: Result<CreateTableResponse> = cluster
+                .call_master_noting_repeats("CreateTable", &request, &features, deadline, &mut repeated)
                 .await;
             match result {
                 Ok(_) => break,
                 Err(error) if error.kind() == ErrorKind::AlreadyPresent && repeated => {
-                    // An attempt whose answer was lost may have created it; then it has our columns.
+                    // An earlier attempt, whose answer was lost, may have created it; then it has our columns.
                     let table = self.client.open_table(&self.name).await?;
                     let names = |schema: &Schema| -> Vec<_> {
                         schema
@@ -157,7 +150,7 @@ impl TableCreator {
                     }
                     break;
                 }
-                // Too few tablet servers have reported yet, or the name is just being given up.
+                // Too few tablet servers have registered yet, or a table of this name is just being deleted.
                 Err(error) if error.can_retry() => {
                     if !backoff.wait(deadline).await {
                         return Err(error);
@@ -166,7 +159,7 @@ impl TableCreator {
                 Err(error) => return Err(error),
             }
         }
-        wait_until_done(inner, "IsCreateTableDone", &self.name, deadline).await?;
+        cluster.wait_until_done("IsCreateTableDone", &self.name, deadline).await?;
         self.client.open_table(&self.name).await
     }
 
@@ -178,7 +171,7 @@ impl TableCreator {
         if schema.columns().iter().any(|column| column.is_auto_incrementing) {
             features.push(FEATURE_AUTO_INCREMENTING_COLUMN);
         }
-        // The masters default to the whole key; a hashed table is meant to have just its buckets.
+        // The masters would default to ranges of the whole key; a hashed table should have just its buckets.
         let range_columns = match &self.range_columns {
             Some(columns) => Some(columns.clone()),
             None if !self.hash.is_empty() && self.ranges.is_empty() && self.split_rows.is_empty() => {
@@ -227,25 +220,5 @@ impl TableCreator {
             comment: self.comment.clone(),
         };
         Ok((request, features))
-    }
-}
-
-/// Polls until the masters have carried out a change; they answer before it has taken effect.
-pub(crate) async fn wait_until_done(
-    inner: &Inner,
-    method: &'static str,
-    table: &str,
-    deadline: Instant,
-) -> Result<()> {
-    let request = TableRequest { table: by_name(table) };
-    let mut backoff = Backoff::default();
-    loop {
-        let answer: IsDoneResponse = inner.call_master(method, &request, &[], deadline).await?;
-        if answer.done == Some(true) {
-            return Ok(());
-        }
-        if !backoff.wait(deadline).await {
-            return Err(Error::timed_out(format!("{method} of table {table:?} did not become true")));
-        }
     }
 }

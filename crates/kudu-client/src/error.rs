@@ -1,4 +1,4 @@
-//! What can go wrong, told by the caller's next step.
+//! Errors, classified by what the caller should do next.
 //!
 //! A Kudu answer can fail on three levels: the transport (no answer), the RPC layer (`ErrorStatusPB`: the
 //! server would not run the call) and the application (`MasterErrorPB` or `TabletServerErrorPB` inside a
@@ -12,7 +12,7 @@ use crate::pb;
 /// The result of this crate's operations.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What kind of failure it was; the question it answers is "what now?".
+/// The kind of a failure, which tells what to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -20,11 +20,11 @@ pub enum ErrorKind {
     Network,
     /// The deadline passed. The outcome of a write is unknown.
     TimedOut,
-    /// The server is overloaded or throttles this client: slow down.
+    /// The server is overloaded, or throttles this client: slow down.
     Busy,
     /// The server cannot serve this just now (starting, stopping, no leader yet).
     Unavailable,
-    /// The replica asked is not the leader.
+    /// The replica is not the leader.
     NotLeader,
     /// The server does not hold this tablet (any more).
     TabletNotFound,
@@ -34,13 +34,13 @@ pub enum ErrorKind {
     NotFound,
     /// The table or row already exists.
     AlreadyPresent,
-    /// The request makes no sense to the server, or was refused by this client before sending.
+    /// The request is invalid: the server refused it, or this client did before sending.
     InvalidArgument,
     /// The table's schema changed since it was opened.
     SchemaMismatch,
     /// The user may not do this.
     NotAuthorized,
-    /// The server does not believe who we are, and new credentials of the same sort will not help.
+    /// The server rejected the credentials, and new ones of the same kind will not help.
     NotAuthenticated,
     /// The authentication token was refused or has expired.
     InvalidAuthenticationToken,
@@ -48,19 +48,19 @@ pub enum ErrorKind {
     InvalidAuthorizationToken,
     /// The server or this client does not support it.
     NotSupported,
-    /// The server no longer knows how an earlier attempt of this write ended.
+    /// The server no longer knows the outcome of an earlier attempt of this write.
     OutcomeUnknown,
-    /// The snapshot asked for is too old or too far in the future.
+    /// The requested snapshot is too old or too far in the future.
     InvalidSnapshot,
     /// A configured bound was reached (buffer space, message size).
     Limit,
-    /// The peer's bytes do not follow the protocol.
+    /// The server's bytes do not follow the protocol.
     Protocol,
     /// Anything else the server reported.
     Server,
 }
 
-/// The number Kudu sent, with the table it belongs to.
+/// The code that Kudu sent, and the enum that it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Code {
     /// `ErrorStatusPB.RpcErrorCodePB`.
@@ -73,12 +73,12 @@ pub enum Code {
     Row(i32),
 }
 
-/// A failure, with its cause and place.
+/// A failure: its kind, message, server and tablet.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Error(Box<Parts>);
+pub struct Error(Box<Details>);
 
 #[derive(Clone, PartialEq, Eq)]
-struct Parts {
+struct Details {
     kind: ErrorKind,
     code: Option<Code>,
     message: String,
@@ -89,7 +89,7 @@ struct Parts {
 impl Error {
     /// A failure of this kind, not (yet) tied to a server.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Parts { kind, code: None, message: message.into(), server: None, tablet: None }))
+        Self(Box::new(Details { kind, code: None, message: message.into(), server: None, tablet: None }))
     }
 
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
@@ -114,7 +114,7 @@ impl Error {
         self.0.code
     }
 
-    /// The server's (or this client's) words.
+    /// The message of the server or of this client.
     pub fn message(&self) -> &str {
         &self.0.message
     }
@@ -167,7 +167,7 @@ impl Error {
         self
     }
 
-    /// The RPC layer's refusal.
+    /// An error of the RPC layer.
     pub(crate) fn from_rpc(status: &pb::rpc::ErrorStatus) -> Self {
         use ErrorKind::*;
         let code = status.code.unwrap_or(0);
@@ -239,7 +239,7 @@ impl Error {
         result
     }
 
-    /// The verdict on one row of a write.
+    /// The error of one row of a write.
     pub(crate) fn from_row(status: &pb::AppStatus) -> Self {
         let kind = match status.code {
             13 => ErrorKind::Unavailable,

@@ -1,7 +1,7 @@
-//! Doors for the fuzz targets: everything a hostile server can say, without a network.
+//! Entry points of the fuzz targets: everything that a hostile server can send, without a network.
 //!
-//! Each function takes whatever bytes there are and must come to an end, without a
-//! panic and without reserving much more than it was given; it tells whether anything was accepted.
+//! Each function takes any bytes and must end without a panic and without reserving much more memory than it was given.
+//! It returns whether anything was accepted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,9 @@ use futures::FutureExt;
 use prost::Message;
 use rustls::pki_types::CertificateDer;
 
+use crate::data_type::DataType;
 use crate::error::{Error, Result};
+use crate::location_cache::tablets_from_pb;
 use crate::partition::PartitionSchema;
 use crate::pb;
 use crate::pb::master::*;
@@ -21,12 +23,11 @@ use crate::pb::rpc::*;
 use crate::pb::tserver::*;
 use crate::rpc::credentials::Credentials;
 use crate::rpc::frame::read_response;
-use crate::rpc::negotiation::{Terms, negotiate};
-use crate::scan::columnar::{Projected, decode_columnar, decode_rowwise};
-use crate::schema::{DataType, Schema};
-use crate::tablets::tablets_of;
+use crate::rpc::negotiation::{NegotiationOptions, negotiate};
+use crate::scan::columnar::{ProjectedColumn, decode_columnar, decode_rowwise};
+use crate::schema::Schema;
 
-/// Frames as they come from the socket, and what they may hold: errors, the catalogue, answers to writes.
+/// Frames from the socket, and what they can contain: errors, the catalogue, answers to writes.
 pub fn frames(mut bytes: &[u8]) -> bool {
     let given = bytes.len();
     let mut accepted = false;
@@ -51,7 +52,7 @@ fn answers(body: Bytes, sidecars: Vec<Vec<u8>>) -> Result<()> {
         }
     }
     if let Ok(answer) = GetTableLocationsResponse::decode(body.clone()) {
-        let _ = tablets_of(&answer, Duration::from_millis(answer.ttl_millis.unwrap_or(0).into()));
+        let _ = tablets_from_pb(&answer, Duration::from_millis(answer.ttl_millis.unwrap_or(0).into()));
     }
     let _ = ConnectToMasterResponse::decode(body.clone());
     let _ = ListTablesResponse::decode(body.clone());
@@ -65,18 +66,18 @@ fn answers(body: Bytes, sidecars: Vec<Vec<u8>>) -> Result<()> {
     let answer = GetTableSchemaResponse::decode(body)?;
     let schema = Schema::from_pb(&answer.schema.unwrap_or_default())?;
     let partitions = PartitionSchema::from_pb(&schema, &answer.partition_schema.unwrap_or_default())?;
-    let _ = partitions.hash_at(b"key");
+    let _ = partitions.hash_schema_at(b"key");
     Ok(())
 }
 
-/// What a server says between greeting and connection context. The first byte chooses what the client holds and
-/// demands; with its highest bit unset the rest is put into well-formed frames first.
+/// What a server sends between greeting and connection context. The first byte chooses the client's credentials and
+/// options; if its highest bit is unset, the rest is put into well-formed frames first.
 pub fn negotiation(bytes: &[u8]) -> bool {
     let Some((&choice, mut rest)) = bytes.split_first() else { return false };
     let has = |bit: u8| choice >> bit & 1 == 1;
-    let mut words = Vec::new();
+    let mut sent = Vec::new();
     if has(7) {
-        words = rest.to_vec();
+        sent = rest.to_vec();
     } else {
         // Each message: a byte that says whether it is an error, two of length, its bytes.
         while let Some((&[is_error, low, high], behind)) = rest.split_first_chunk::<3>() {
@@ -89,8 +90,8 @@ pub fn negotiation(bytes: &[u8]) -> bool {
             let _ = header.encode_length_delimited(&mut frame);
             prost::encoding::encode_varint(body.len() as u64, &mut frame);
             frame.extend_from_slice(body);
-            words.extend((frame.len() as u32).to_be_bytes());
-            words.extend(frame);
+            sent.extend((frame.len() as u32).to_be_bytes());
+            sent.extend(frame);
         }
     }
     let trusted = if has(0) { vec![CertificateDer::from(vec![0x30, 3, 2, 1, 1])] } else { Vec::new() };
@@ -98,21 +99,21 @@ pub fn negotiation(bytes: &[u8]) -> bool {
     if has(2) {
         credentials.grant(Some(SignedToken::default()), trusted);
     }
-    let terms = Terms {
+    let options = NegotiationOptions {
         require_encryption: has(3),
         is_loopback: has(4),
         encrypt_loopback: has(5),
         offer_token: has(6),
     };
-    let server = tokio::io::join(&words[..], tokio::io::sink());
-    let outcome = negotiate(server, "kudu.example", &credentials, terms).now_or_never();
-    outcome.expect("nothing waits for more than the server will ever say").is_ok()
+    let server = tokio::io::join(&sent[..], tokio::io::sink());
+    let outcome = negotiate(server, "kudu.example", &credentials, options).now_or_never();
+    outcome.expect("the negotiation does not wait for more than the server sends").is_ok()
 }
 
 /// An answer to a scan, column by column or row by row.
 ///
-/// First the projection: how many columns, which may be NULL, the type of each; then how many rows; then the
-/// sidecars, each behind two bytes of length; then the block's message.
+/// The bytes are the number of columns and sidecars, which columns are nullable, the type of each column, the sidecars
+/// (each after two bytes of length), and the block's message.
 pub fn blocks(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     let mut take = |count: usize| {
@@ -138,16 +139,16 @@ pub fn blocks(bytes: &[u8]) -> bool {
     }
 }
 
-fn projection(types: &[u8], nullable: u8) -> (Arc<ArrowSchema>, Vec<Projected>) {
+fn projection(types: &[u8], nullable: u8) -> (Arc<ArrowSchema>, Vec<ProjectedColumn>) {
     let attributes = |code: u8| pb::ColumnTypeAttributes {
         precision: None,
         scale: Some(i32::from(code >> 5)),
         length: None,
     };
-    let columns: Vec<Projected> = types
+    let columns: Vec<ProjectedColumn> = types
         .iter()
         .enumerate()
-        .map(|(index, &code)| Projected {
+        .map(|(index, &code)| ProjectedColumn {
             name: index.to_string(),
             data_type: DataType::from_pb(i32::from(code & 31), Some(&attributes(code))),
             is_nullable: nullable >> (index % 8) & 1 == 1,
@@ -179,8 +180,8 @@ mod tests {
     }
 
     /// The body of a negotiation message, as [`negotiation`] takes it.
-    fn said(is_error: u8, message: &impl Message) -> Vec<u8> {
-        let body = message.encode_to_vec();
+    fn message(is_error: u8, content: &impl Message) -> Vec<u8> {
+        let body = content.encode_to_vec();
         [&[is_error][..], &(body.len() as u16).to_le_bytes(), &body].concat()
     }
 
@@ -221,13 +222,13 @@ mod tests {
         let record = Bytes::from_static(b"\x16\x03\x03\x00\x04\x02\x00\x00\x00");
         let handshake =
             Negotiate { step: STEP_TLS_HANDSHAKE, tls_handshake: Some(record), ..Default::default() };
-        let place = |data, variable, validity| ColumnarColumn {
+        let sidecars = |data, variable, validity| ColumnarColumn {
             data_sidecar: Some(data),
             varlen_data_sidecar: variable,
             non_null_bitmap_sidecar: validity,
         };
         let columnar = ColumnarRowBlock {
-            columns: vec![place(0, None, None), place(1, Some(2), Some(3))],
+            columns: vec![sidecars(0, None, None), sidecars(1, Some(2), Some(3))],
             num_rows: Some(2),
         };
         let rowwise =
@@ -239,22 +240,22 @@ mod tests {
             ("frames/refusal", framed(&refusal), false),
             (
                 "negotiation/plain",
-                [&[0][..], &said(0, &hello(sasl(), vec![1])), &said(0, &success)].concat(),
+                [&[0][..], &message(0, &hello(sasl(), vec![1])), &message(0, &success)].concat(),
                 true,
             ),
             (
                 "negotiation/refused",
-                [&[0][..], &said(0, &hello(sasl(), vec![1])), &said(1, &refusal)].concat(),
+                [&[0][..], &message(0, &hello(sasl(), vec![1])), &message(1, &refusal)].concat(),
                 false,
             ),
             (
                 "negotiation/tls",
-                [&[0][..], &said(0, &hello(sasl(), vec![1, 2])), &said(0, &handshake)].concat(),
+                [&[0][..], &message(0, &hello(sasl(), vec![1, 2])), &message(0, &handshake)].concat(),
                 false,
             ),
             (
                 "negotiation/token",
-                [&[0x47][..], &said(0, &hello(token, vec![1, 2])), &said(0, &handshake)].concat(),
+                [&[0x47][..], &message(0, &hello(token, vec![1, 2])), &message(0, &handshake)].concat(),
                 false,
             ),
             ("negotiation/raw", [&[0x80][..], &framed(&hello(sasl(), vec![1]))].concat(), false),
@@ -280,9 +281,9 @@ mod tests {
         ]
     }
 
-    /// The seeds reach what they are for. `KUDU_WRITE_SEEDS=1` writes them.
+    /// Each seed is accepted or refused as intended. `KUDU_WRITE_SEEDS=1` writes the files.
     #[test]
-    fn seeds_are_what_the_targets_take() {
+    fn seeds_reach_their_targets() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds");
         for (name, bytes, accepted) in seeds() {
             let target = match name.split('/').next() {

@@ -1,35 +1,36 @@
-//! Order-preserving keys, and the hash of them.
+//! The order-preserving encoding of keys, and hashes of keys.
 //!
-//! Integers (and what is kept as one) are written big-endian with the sign bit flipped. Text and bytes are
-//! written as they are when they come last; elsewhere every zero byte becomes `00 01` and `00 00` ends them.
-//! Comparing encoded keys byte by byte then compares the rows.
+//! Integers, and types that are stored as integers, are written big-endian with the sign bit flipped. Text and bytes
+//! are written as they are when they come last; elsewhere every zero byte becomes `00 01`, and `00 00` ends them.
+//! Encoded keys therefore compare byte by byte as their rows do.
 
+use crate::data_type::DataType;
 use crate::error::{Error, Result};
-use crate::row::KeyCells;
-use crate::schema::{DataType, Schema};
+use crate::row::Row;
+use crate::schema::Schema;
 
 /// Appends the encoded key of these columns.
 pub(crate) fn encode_columns(
     schema: &Schema,
     columns: &[usize],
-    row: &impl KeyCells,
+    row: &Row,
     into: &mut Vec<u8>,
 ) -> Result<()> {
-    for (place, &column) in columns.iter().enumerate() {
+    for (index, &column) in columns.iter().enumerate() {
         let spec = &schema.columns()[column];
         let cell = row
             .cell(column)
             .ok_or_else(|| Error::invalid(format!("the key column {:?} is not set", spec.name)))?;
-        encode_cell(spec.data_type, cell, place + 1 == columns.len(), into);
+        encode_cell(spec.data_type, cell, index + 1 == columns.len(), into);
     }
     Ok(())
 }
 
-/// Like [`encode_columns`], with the smallest value for columns that are not set (as in partition bounds).
-pub(crate) fn encode_bound(schema: &Schema, columns: &[usize], row: &impl KeyCells, into: &mut Vec<u8>) {
-    for (place, &column) in columns.iter().enumerate() {
+/// Like [`encode_columns`], but columns that are not set have their smallest value, as in partition bounds.
+pub(crate) fn encode_bound(schema: &Schema, columns: &[usize], row: &Row, into: &mut Vec<u8>) {
+    for (index, &column) in columns.iter().enumerate() {
         let data_type = schema.columns()[column].data_type;
-        let is_last = place + 1 == columns.len();
+        let is_last = index + 1 == columns.len();
         match (row.cell(column), data_type.fixed_bytes()) {
             (Some(cell), _) => encode_cell(data_type, cell, is_last, into),
             (None, Some(length)) => into.extend(std::iter::repeat_n(0, length)),
@@ -108,7 +109,7 @@ fn little_endian(tail: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::{Operation, Row};
+    use crate::row::Operation;
     use crate::schema::Column;
     use crate::value::Cell;
     use proptest::prelude::*;
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_seen_on_the_wire() {
+    fn a_key_matches_one_captured_on_the_wire() {
         let columns = vec![
             Column::new("host", DataType::String).key(),
             Column::new("n", DataType::Int32).key(),
@@ -146,7 +147,7 @@ mod tests {
         assert_eq!(encoded(DataType::Binary, Cell::Binary(b"a\0b"), true), b"a\0b");
     }
 
-    // Murmur as in Kudu's own tests; both hashes are also judged by the servers in `tests/`.
+    // The Murmur values are from Kudu's own tests. `tests/` checks both hashes against servers.
     #[test]
     fn hashes_are_stable() {
         assert_eq!(murmur2_64(b"", 0), 0);

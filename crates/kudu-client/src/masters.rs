@@ -1,8 +1,8 @@
-//! The masters: which of them leads, and calls to that one.
+//! Calls to the leading master.
 //!
-//! All known masters are asked at once who leads; the first that says "I do" is used, and tells the full set
-//! of masters, the cluster's CA and our authentication token. When it stops leading or answering the question
-//! is asked again, until the operation's deadline.
+//! To find it, the client asks all known masters at once whether they lead. The first that says so is used; its answer
+//! contains the addresses of all masters, the cluster's CA and an authentication token. When it stops leading or
+//! answering, the client searches again until the operation's deadline.
 
 use std::time::Duration;
 
@@ -12,7 +12,6 @@ use parking_lot::Mutex;
 use prost::Message;
 use rustls::pki_types::CertificateDer;
 use tokio::time::Instant;
-use tracing::Instrument;
 
 use crate::backoff::Backoff;
 use crate::error::{Code, Error, ErrorKind, Result};
@@ -30,7 +29,7 @@ pub(crate) struct Masters {
     configured: Vec<Address>,
     rpc_timeout: Duration,
     state: Mutex<State>,
-    /// Held while the leader is looked for, so that many callers ask once.
+    /// Held during the search for the leader, so that many callers share one search.
     searching: tokio::sync::Mutex<()>,
 }
 
@@ -44,8 +43,8 @@ struct State {
     renewed_at: Option<Instant>,
 }
 
-/// Callers that saw their token refused at about the same time share one renewal.
-const RENEWAL_LASTS: Duration = Duration::from_millis(500);
+/// Callers whose token was refused within this time of a renewal share that renewal.
+const RENEWAL_SHARED_FOR: Duration = Duration::from_millis(500);
 
 impl Masters {
     pub(crate) fn new(configured: Vec<Address>, rpc_timeout: Duration) -> Self {
@@ -56,28 +55,14 @@ impl Masters {
         self.state.lock().cluster_id.clone()
     }
 
-    /// The location the masters assigned to this client, for the choice of near replicas.
+    /// The location that the masters assigned to this client, for choosing replicas near it.
     pub(crate) fn client_location(&self) -> Option<String> {
         self.state.lock().client_location.clone()
     }
 
-    /// Calls the leading master, finding it and retrying as needed.
+    /// Calls the leading master, finding it and retrying as needed. `repeated` becomes true when an earlier attempt
+    /// may have taken effect unseen.
     pub(crate) async fn call<Answer: MasterAnswer>(
-        &self,
-        messenger: &Messenger,
-        method: &'static str,
-        request: &impl Message,
-        features: &[u32],
-        deadline: Instant,
-    ) -> Result<Answer> {
-        let span = tracing::debug_span!("kudu_master", method);
-        let mut repeated = false;
-        let call = self.call_noting_repeats(messenger, method, request, features, deadline, &mut repeated);
-        call.instrument(span).await
-    }
-
-    /// Like [`Self::call`]; `repeated` becomes true when an earlier attempt may have taken effect unseen.
-    pub(crate) async fn call_noting_repeats<Answer: MasterAnswer>(
         &self,
         messenger: &Messenger,
         method: &'static str,
@@ -101,7 +86,7 @@ impl Masters {
                 Err(error) => error,
             };
             match error.kind() {
-                // Unavailable: the leader answers, what was asked for (a new tablet, say) is just not ready.
+                // The leader answers, but something (a new tablet, for example) is not ready yet.
                 ErrorKind::Unavailable if matches!(error.code(), Some(Code::Master(..))) => {}
                 ErrorKind::Busy => {}
                 ErrorKind::Network | ErrorKind::TimedOut => {
@@ -120,17 +105,17 @@ impl Masters {
         }
     }
 
-    /// Logs in afresh and so gets a new authentication token.
+    /// Logs in again, which gives a new authentication token.
     pub(crate) async fn renew_token(&self, messenger: &Messenger, deadline: Instant) -> Result<()> {
         {
             let mut state = self.state.lock();
-            if state.renewed_at.is_some_and(|at| at.elapsed() < RENEWAL_LASTS) {
+            if state.renewed_at.is_some_and(|at| at.elapsed() < RENEWAL_SHARED_FOR) {
                 return Ok(());
             }
             state.renewed_at = Some(Instant::now());
             state.leader = None;
         }
-        // A token is given to those who logged in with their primary identity, once per connection.
+        // Masters give a token once per connection, to those who log in with their primary identity.
         messenger.forget(Login::Token);
         messenger.forget(Login::Primary);
         self.leader(messenger, deadline).await.map(drop)
@@ -147,9 +132,8 @@ impl Masters {
         if let Some(leader) = self.state.lock().leader.clone() {
             return Ok(leader);
         }
-        let _searching = match tokio::time::timeout_at(deadline, self.searching.lock()).await {
-            Ok(guard) => guard,
-            Err(_) => return Err(Error::timed_out("no leading master was found in time")),
+        let Ok(_searching) = tokio::time::timeout_at(deadline, self.searching.lock()).await else {
+            return Err(Error::timed_out("no leading master was found in time"));
         };
         let mut backoff = Backoff::default();
         loop {
@@ -160,8 +144,7 @@ impl Masters {
                 Ok(leader) => return Ok(leader),
                 Err(error) => error,
             };
-            let hopeless = !last.can_retry();
-            if hopeless || !backoff.wait(deadline).await {
+            if !last.can_retry() || !backoff.wait(deadline).await {
                 return Err(last.context("no leading master was found"));
             }
         }
@@ -190,7 +173,7 @@ impl Masters {
             })
             .collect();
 
-        let mut worst = Error::new(ErrorKind::Unavailable, "no master says that it leads");
+        let mut reported = Error::new(ErrorKind::Unavailable, "no master says that it leads");
         while let Some((address, answer)) = answers.next().await {
             match answer {
                 Ok((answer, _)) if answer.error.is_none() && answer.role == Some(ROLE_LEADER) => {
@@ -199,22 +182,24 @@ impl Masters {
                 }
                 Ok((answer, _)) => {
                     let error = answer.error.as_ref().map(Error::from_master);
-                    tracing::debug!(%address, role = answer.role, ?error, "a master that does not lead");
-                    // It knows the others, of which one may lead; they are asked in the next round.
+                    tracing::debug!(%address, role = answer.role, ?error, "this master does not lead");
+                    // It knows the other masters, of which one may lead: the next round asks them too.
                     self.learn(&answer);
                 }
-                // A refusal says more than a silence.
-                Err(error) if !error.can_retry() || worst.kind() == ErrorKind::Unavailable => worst = error,
+                // A refusal is more informative than no answer.
+                Err(error) if !error.can_retry() || reported.kind() == ErrorKind::Unavailable => {
+                    reported = error
+                }
                 Err(_) => {}
             }
         }
-        Err(worst)
+        Err(reported)
     }
 
     fn learn(&self, answer: &ConnectToMasterResponse) {
         let mut state = self.state.lock();
         for address in addresses_of(answer) {
-            if !state.known.contains(&address) && state.known.len() < MOST_MASTERS {
+            if !state.known.contains(&address) && state.known.len() < MAX_MASTERS {
                 state.known.push(address);
             }
         }
@@ -233,16 +218,16 @@ impl Masters {
             tracing::warn!(
                 known = state.known.len(),
                 configured = self.configured.len(),
-                "more masters than configured"
+                "the cluster has more masters than are configured"
             );
         }
         tracing::debug!(leader = %address, "found the leading master");
     }
 }
 
-/// More than any cluster has; a broken master must not make every search ask the world.
-const MOST_MASTERS: usize = 16;
+/// More than any cluster has. It bounds the search when a broken master lists many addresses.
+const MAX_MASTERS: usize = 16;
 
 fn addresses_of(answer: &ConnectToMasterResponse) -> Vec<Address> {
-    answer.master_addrs.iter().filter_map(|known| Address::from_pb(known).ok()).take(MOST_MASTERS).collect()
+    answer.master_addrs.iter().filter_map(|known| Address::from_pb(known).ok()).take(MAX_MASTERS).collect()
 }

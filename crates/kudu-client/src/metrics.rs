@@ -1,10 +1,10 @@
-//! Counters a program can export.
+//! Counters that a program can export.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// The live counters; shared by everything a client opens.
+        /// The live counters, shared by all handles of a client.
         #[derive(Debug, Default)]
         pub(crate) struct Metrics {
             $(pub(crate) $name: AtomicU64,)*
@@ -36,11 +36,11 @@ counters! {
     bytes_sent,
     /// Bytes received in answers.
     bytes_received,
-    /// Attempts beyond the first, for whatever reason.
+    /// Attempts after the first, for any reason.
     retries,
     /// Answers that said "busy" or "throttled".
     busy_answers,
-    /// Times another replica or master turned out to be the leader.
+    /// How often another replica or master was found to be the leader.
     leader_changes,
     /// Look-ups of tablet locations sent to a master.
     location_lookups,

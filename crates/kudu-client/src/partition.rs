@@ -1,19 +1,19 @@
-//! Which tablet a row belongs to.
+//! Partitions, and the partition key of a row, which tells its tablet.
 //!
-//! The partition key of a row is one big-endian bucket number per hash dimension, then the encoded range
-//! columns. A tablet holds an interval of partition keys. Ranges may have hash dimensions of their own (as
-//! many as the table's, but other columns, counts or seeds), so the range is looked up before hashing.
+//! The partition key is one big-endian bucket number per hash dimension, followed by the encoded range columns. A
+//! tablet holds an interval of partition keys. A range may have its own hash schema (with as many dimensions as the
+//! table's, but other columns, bucket counts or seeds), so the range is looked up before hashing.
 
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::key::{encode_bound, encode_columns, murmur2_64};
 use crate::pb;
-use crate::row::{EncodedRows, KeyCells, Operation, Row, RowReader};
+use crate::row::{EncodedRows, Operation, Row, RowReader};
 use crate::schema::Schema;
 use crate::value::Value;
 
-/// Splits rows over buckets by a hash of columns.
+/// A hash dimension: splits rows over buckets by a hash of columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HashPartition {
     /// Key columns to hash.
@@ -50,14 +50,14 @@ pub(crate) fn identifiers(names: &[String]) -> Vec<pb::ColumnIdentifier> {
     names.iter().map(|name| pb::ColumnIdentifier { id: None, name: Some(name.clone()) }).collect()
 }
 
-/// One end of a range partition: values of range columns, leading ones first.
+/// One bound of a range partition: values of leading range columns.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RangeBound {
-    /// No end.
+    /// No bound.
     Unbounded,
-    /// The values belong to the range.
+    /// The bound belongs to the range.
     Inclusive(Vec<(String, Value)>),
-    /// The values do not belong to the range.
+    /// The bound does not belong to the range.
     Exclusive(Vec<(String, Value)>),
 }
 
@@ -79,7 +79,7 @@ const UPPER_EXCLUSIVE: u8 = 7;
 const LOWER_EXCLUSIVE: u8 = 8;
 const UPPER_INCLUSIVE: u8 = 9;
 
-/// A range of a table, with its own hash dimensions if it has any.
+/// A range partition, with its own hash schema if it has one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RangePartition {
     /// Where it begins.
@@ -96,7 +96,7 @@ impl RangePartition {
         Self { lower, upper, hash: None }
     }
 
-    /// Gives the range hash dimensions of its own.
+    /// Gives the range its own hash schema.
     #[must_use]
     pub fn hash(mut self, dimensions: Vec<HashPartition>) -> Self {
         self.hash = Some(dimensions);
@@ -104,12 +104,12 @@ impl RangePartition {
     }
 
     pub(crate) fn encode(&self, schema: &Arc<Schema>, into: &mut EncodedRows) -> Result<()> {
-        encode_one(schema, &self.lower, [LOWER_INCLUSIVE, LOWER_EXCLUSIVE], into)?;
-        encode_one(schema, &self.upper, [UPPER_INCLUSIVE, UPPER_EXCLUSIVE], into)
+        encode_range_bound(schema, &self.lower, [LOWER_INCLUSIVE, LOWER_EXCLUSIVE], into)?;
+        encode_range_bound(schema, &self.upper, [UPPER_INCLUSIVE, UPPER_EXCLUSIVE], into)
     }
 }
 
-fn encode_one(
+fn encode_range_bound(
     schema: &Arc<Schema>,
     bound: &RangeBound,
     codes: [u8; 2],
@@ -117,7 +117,7 @@ fn encode_one(
 ) -> Result<()> {
     let mut row = Row::new(schema.clone(), Operation::Insert);
     let (code, values): (u8, &[(String, Value)]) = match bound {
-        // Without values inclusive and exclusive mean the same; masters know the plain pair best.
+        // Without values, inclusive and exclusive mean the same; every master knows this pair of codes.
         RangeBound::Unbounded => {
             (if codes[0] == LOWER_INCLUSIVE { LOWER_INCLUSIVE } else { UPPER_EXCLUSIVE }, &[])
         }
@@ -136,7 +136,7 @@ pub(crate) fn encode_split_row(
     values: &[(String, Value)],
     into: &mut EncodedRows,
 ) -> Result<()> {
-    encode_one(schema, &RangeBound::Inclusive(values.to_vec()), [SPLIT_ROW; 2], into)
+    encode_range_bound(schema, &RangeBound::Inclusive(values.to_vec()), [SPLIT_ROW; 2], into)
 }
 
 pub(crate) fn row_operations(rows: EncodedRows) -> pb::RowOperations {
@@ -158,7 +158,7 @@ impl HashDimension {
     }
 }
 
-/// An interval of encoded range keys which is hashed in its own way.
+/// An interval of encoded range keys with its own hash schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct CustomRange {
     lower: Vec<u8>,
@@ -178,13 +178,13 @@ pub(crate) struct PartitionSchema {
 /// Bytes that one hash dimension takes at the front of a partition key.
 pub(crate) const BUCKET_BYTES: usize = 4;
 
-/// Far more than a cluster has tablets; pruning keeps a flag for each.
-const MOST_BUCKETS: u32 = 1 << 20;
+/// Far more tablets than a cluster has. Pruning keeps a flag for each bucket.
+const MAX_BUCKETS: u32 = 1 << 20;
 
 impl PartitionSchema {
     pub(crate) fn from_pb(schema: &Arc<Schema>, partitions: &pb::PartitionSchema) -> Result<Self> {
         let range_columns = match &partitions.range_schema {
-            Some(range) => resolve(schema, &range.columns)?,
+            Some(range) => resolve_columns(schema, &range.columns)?,
             None => (0..schema.key_columns().len()).collect(),
         };
         let hash = dimensions(schema, &partitions.hash_schema)?;
@@ -201,8 +201,8 @@ impl PartitionSchema {
         Ok(Self { hash, range_columns, custom })
     }
 
-    /// The hash dimensions which apply at an encoded range key.
-    pub(crate) fn hash_at(&self, range_key: &[u8]) -> &[HashDimension] {
+    /// The hash dimensions at an encoded range key.
+    pub(crate) fn hash_schema_at(&self, range_key: &[u8]) -> &[HashDimension] {
         let after = self.custom.partition_point(|range| range.lower.as_slice() <= range_key);
         match after.checked_sub(1).map(|index| &self.custom[index]) {
             Some(range) if range.upper.is_empty() || range_key < range.upper.as_slice() => &range.hash,
@@ -214,7 +214,7 @@ impl PartitionSchema {
     pub(crate) fn partition_key(
         &self,
         schema: &Schema,
-        row: &impl KeyCells,
+        row: &Row,
         scratch: &mut Vec<u8>,
         key: &mut Vec<u8>,
     ) -> Result<()> {
@@ -224,7 +224,7 @@ impl PartitionSchema {
         } else {
             scratch.clear();
             encode_columns(schema, &self.range_columns, row, scratch)?;
-            self.hash_at(scratch)
+            self.hash_schema_at(scratch)
         };
         for dimension in dimensions {
             scratch.clear();
@@ -238,11 +238,11 @@ impl PartitionSchema {
 fn dimensions(schema: &Schema, hash: &[pb::HashBucketSchema]) -> Result<Vec<HashDimension>> {
     hash.iter()
         .map(|dimension| {
-            let mut columns = resolve(schema, &dimension.columns)?;
-            // Hash input is in column order, whatever the order they were named in.
+            let mut columns = resolve_columns(schema, &dimension.columns)?;
+            // Columns are hashed in schema order, whatever the order in which they were named.
             columns.sort_unstable();
             let buckets = u32::try_from(dimension.num_buckets).unwrap_or(0);
-            if !(1..=MOST_BUCKETS).contains(&buckets) {
+            if !(1..=MAX_BUCKETS).contains(&buckets) {
                 return Err(Error::protocol(format!(
                     "a hash dimension of {} buckets",
                     dimension.num_buckets
@@ -253,7 +253,7 @@ fn dimensions(schema: &Schema, hash: &[pb::HashBucketSchema]) -> Result<Vec<Hash
         .collect()
 }
 
-fn resolve(schema: &Schema, columns: &[pb::ColumnIdentifier]) -> Result<Vec<usize>> {
+fn resolve_columns(schema: &Schema, columns: &[pb::ColumnIdentifier]) -> Result<Vec<usize>> {
     columns
         .iter()
         .map(|column| {
@@ -308,14 +308,15 @@ fn increment(schema: &Schema, columns: &[usize], key: &mut Vec<u8>) {
             return;
         }
     }
-    // Beyond the largest key there is nothing: unbounded.
+    // Nothing lies beyond the largest key: unbounded.
     key.clear();
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::{Column, DataType};
+    use crate::data_type::DataType;
+    use crate::schema::Column;
 
     fn schema() -> Arc<Schema> {
         let columns = vec![
@@ -367,7 +368,7 @@ mod tests {
         let partitions = PartitionSchema::from_pb(&schema(), &partitions).unwrap();
         for (time, custom) in [(9, false), (10, true), (19, true), (20, false)] {
             let key = key_of(&partitions, &row("x", time));
-            let buckets = partitions.hash_at(&key[4..])[0].buckets;
+            let buckets = partitions.hash_schema_at(&key[4..])[0].buckets;
             assert_eq!(buckets == 1000, custom, "{time}");
         }
     }

@@ -1,8 +1,8 @@
-//! What rows a scan wants.
+//! Predicates: which rows a scan returns.
 //!
-//! Predicates are ANDed; NULL satisfies none of them but `is_null`. All predicates of a column are folded into
-//! one [`Filter`] (an interval, a list of values, NULL or not) in the terms of the protocol: lower bounds
-//! inclusive, upper bounds exclusive. A fold that leaves nothing answers the scan without asking anyone.
+//! Predicates are ANDed, and NULL satisfies only `is_null`. All predicates of a column are folded into one
+//! [`ColumnFilter`] as the protocol has it: an interval (lower bound inclusive, upper bound exclusive), a list of
+//! values, NULL or NOT NULL. When no value can satisfy them all, the scan ends without asking a server.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -10,12 +10,13 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use crate::bloom::BloomFilter;
+use crate::data_type::DataType;
 use crate::error::{Error, Result};
 use crate::pb::rpc::Empty;
 use crate::pb::tserver::{
     ColumnPredicate, EqualityPredicate, InBloomFilterPredicate, InListPredicate, RangePredicate,
 };
-use crate::schema::{DataType, Schema};
+use crate::schema::Schema;
 use crate::value::Value;
 
 /// A condition on one column.
@@ -74,7 +75,7 @@ impl Predicate {
         Self::new(column, Condition::GreaterOrEqual(value.into()))
     }
 
-    /// column is one of the values. For thousands of values; for more use [`Self::in_bloom_filter`].
+    /// column is one of the values. Use [`Self::in_bloom_filter`] for more than some thousands of values.
     pub fn in_list(column: &str, values: impl IntoIterator<Item = impl Into<Value>>) -> Self {
         Self::new(column, Condition::InList(values.into_iter().map(Into::into).collect()))
     }
@@ -89,7 +90,7 @@ impl Predicate {
         Self::new(column, Condition::IsNotNull)
     }
 
-    /// column is perhaps one of the filter's values; a few others come along.
+    /// column is one of the filter's values; a few other rows are returned too.
     pub fn in_bloom_filter(column: &str, filter: BloomFilter) -> Self {
         Self::new(column, Condition::InBloomFilter(filter))
     }
@@ -97,7 +98,7 @@ impl Predicate {
 
 /// All conditions on one column, folded. Values are wire bytes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Filter {
+pub(crate) struct ColumnFilter {
     /// Inclusive.
     pub(crate) lower: Option<Vec<u8>>,
     /// Exclusive.
@@ -112,9 +113,9 @@ pub(crate) struct Filter {
 /// The folded predicates of a scan, by column index.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Filters {
-    pub(crate) by_column: BTreeMap<usize, Filter>,
+    pub(crate) by_column: BTreeMap<usize, ColumnFilter>,
     /// No row can match.
-    pub(crate) none: bool,
+    pub(crate) match_nothing: bool,
 }
 
 impl Filters {
@@ -127,11 +128,11 @@ impl Filters {
             let possible = filter
                 .add(data_type, &predicate.condition)
                 .map_err(|error| error.context(&format!("predicate on {:?}", predicate.column)))?;
-            filters.none |= !possible;
+            filters.match_nothing |= !possible;
         }
         for (&index, filter) in &mut filters.by_column {
             let column = &schema.columns()[index];
-            filters.none |= !filter.settle(column.data_type, column.is_nullable);
+            filters.match_nothing |= !filter.simplify(column.data_type, column.is_nullable);
         }
         Ok(filters)
     }
@@ -149,23 +150,23 @@ impl Filters {
     }
 }
 
-impl Filter {
+impl ColumnFilter {
     /// Adds a condition; `false` when no value can satisfy it.
     fn add(&mut self, data_type: DataType, condition: &Condition) -> Result<bool> {
         let wire = |value: &Value| -> Result<Vec<u8>> {
             if *value == Value::Null {
                 return Err(Error::invalid("NULL cannot be compared; see is_null"));
             }
-            // Bounds of text are not cut to a column's length: that would move them.
+            // Cutting a bound to the column's length would move it.
             let data_type =
                 if matches!(data_type, DataType::Varchar { .. }) { DataType::String } else { data_type };
             Ok(value.to_wire(data_type)?.to_vec())
         };
         match condition {
-            Condition::Equal(value) => self.narrow_to(data_type, vec![wire(value)?]),
+            Condition::Equal(value) => self.intersect_list(data_type, vec![wire(value)?]),
             Condition::InList(values) => {
                 let values = values.iter().map(wire).collect::<Result<_>>()?;
-                self.narrow_to(data_type, values);
+                self.intersect_list(data_type, values);
             }
             Condition::GreaterOrEqual(value) => self.raise_lower(data_type, wire(value)?),
             Condition::Less(value) => self.cut_upper(data_type, wire(value)?),
@@ -193,7 +194,7 @@ impl Filter {
         Ok(true)
     }
 
-    fn narrow_to(&mut self, data_type: DataType, mut values: Vec<Vec<u8>>) {
+    fn intersect_list(&mut self, data_type: DataType, mut values: Vec<Vec<u8>>) {
         if let Some(known) = &self.list {
             values.retain(|value| known.iter().any(|kept| compare(data_type, kept, value).is_eq()));
         }
@@ -212,8 +213,8 @@ impl Filter {
         }
     }
 
-    /// Brings the conditions together; `false` when they exclude each other.
-    fn settle(&mut self, data_type: DataType, is_nullable: bool) -> bool {
+    /// Combines the conditions; `false` when they exclude each other.
+    fn simplify(&mut self, data_type: DataType, is_nullable: bool) -> bool {
         let wants_value = self.is_not_null
             || self.lower.is_some()
             || self.upper.is_some()
@@ -291,7 +292,7 @@ fn float(bytes: &[u8]) -> f64 {
     }
 }
 
-/// The order of values by their wire bytes.
+/// Compares two values by their wire bytes.
 pub(crate) fn compare(data_type: DataType, a: &[u8], b: &[u8]) -> Ordering {
     match data_type {
         DataType::Float | DataType::Double => {
@@ -302,7 +303,7 @@ pub(crate) fn compare(data_type: DataType, a: &[u8], b: &[u8]) -> Ordering {
     }
 }
 
-/// The smallest value above; `None` above the largest.
+/// The next larger value; `None` for the largest.
 pub(crate) fn successor(data_type: DataType, bytes: &[u8]) -> Option<Vec<u8>> {
     match data_type {
         DataType::Bool => (bytes == [0]).then(|| vec![1]),
@@ -342,7 +343,7 @@ mod tests {
 
     fn fold(predicates: &[Predicate]) -> Option<Filters> {
         let filters = Filters::fold(&schema(), predicates).unwrap();
-        (!filters.none).then_some(filters)
+        (!filters.match_nothing).then_some(filters)
     }
 
     #[test]
@@ -370,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_value_is_not_overflowed() {
+    fn the_largest_value_has_no_successor() {
         let filters = fold(&[Predicate::le("k", 127_i8)]).unwrap();
         assert!(filters.to_pb(&schema())[0].is_not_null.is_some());
         assert_eq!(successor(DataType::Int16, &i16::MAX.to_le_bytes()), None);

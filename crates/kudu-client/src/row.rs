@@ -1,6 +1,6 @@
-//! Rows on their way to a server, and back when a server refuses one.
+//! Row operations, and their form on the wire.
 //!
-//! A row operation on the wire, packed without alignment:
+//! Packed without alignment:
 //!
 //! ```text
 //! u8       operation
@@ -20,49 +20,32 @@ use crate::value::{Cell, Value};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// Adds a row; an existing key is an error.
-    Insert,
+    Insert = 1,
     /// Changes the columns that are set; a missing key is an error.
-    Update,
+    Update = 2,
     /// Removes a row (only key columns are set); a missing key is an error.
-    Delete,
+    Delete = 3,
     /// Adds a row, or changes the columns that are set.
-    Upsert,
-    /// Adds a row; an existing key is passed over.
-    InsertIgnore,
-    /// Changes a row; a missing key is passed over.
-    UpdateIgnore,
-    /// Removes a row; a missing key is passed over.
-    DeleteIgnore,
-    /// As upsert; changes to immutable columns are passed over.
-    UpsertIgnore,
+    Upsert = 5,
+    /// Adds a row; an existing key is ignored.
+    InsertIgnore = 10,
+    /// Changes a row; a missing key is ignored.
+    UpdateIgnore = 11,
+    /// Removes a row; a missing key is ignored.
+    DeleteIgnore = 12,
+    /// As upsert; changes to immutable columns are ignored.
+    UpsertIgnore = 13,
 }
 
 impl Operation {
     pub(crate) fn code(self) -> u8 {
-        match self {
-            Self::Insert => 1,
-            Self::Update => 2,
-            Self::Delete => 3,
-            Self::Upsert => 5,
-            Self::InsertIgnore => 10,
-            Self::UpdateIgnore => 11,
-            Self::DeleteIgnore => 12,
-            Self::UpsertIgnore => 13,
-        }
+        self as u8
     }
 
     fn from_code(code: u8) -> Option<Self> {
-        Some(match code {
-            1 => Self::Insert,
-            2 => Self::Update,
-            3 => Self::Delete,
-            5 => Self::Upsert,
-            10 => Self::InsertIgnore,
-            11 => Self::UpdateIgnore,
-            12 => Self::DeleteIgnore,
-            13 => Self::UpsertIgnore,
-            _ => return None,
-        })
+        use Operation::*;
+        let all = [Insert, Update, Delete, Upsert, InsertIgnore, UpdateIgnore, DeleteIgnore, UpsertIgnore];
+        all.into_iter().find(|operation| operation.code() == code)
     }
 
     fn adds_rows(self) -> bool {
@@ -74,17 +57,11 @@ impl Operation {
     }
 }
 
-/// Reads the raw bytes of key cells; what computes keys and partitions does not care where a row lies.
-pub(crate) trait KeyCells {
-    /// The bytes of a set, non-NULL cell; `None` if it is not set.
-    fn cell(&self, column: usize) -> Option<&[u8]>;
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum CellState {
     Unset,
     Null,
-    At { start: u32, length: u32 },
+    Value { start: u32, length: u32 },
 }
 
 /// One row operation, made by [`Table::row`](crate::Table::row).
@@ -94,14 +71,14 @@ enum Place {
 pub struct Row {
     schema: Arc<Schema>,
     operation: Operation,
-    places: Vec<Place>,
+    cells: Vec<CellState>,
     bytes: Vec<u8>,
 }
 
 impl Row {
     pub(crate) fn new(schema: Arc<Schema>, operation: Operation) -> Self {
-        let places = vec![Place::Unset; schema.columns().len()];
-        Self { schema, operation, places, bytes: Vec::with_capacity(64) }
+        let cells = vec![CellState::Unset; schema.columns().len()];
+        Self { schema, operation, cells, bytes: Vec::with_capacity(64) }
     }
 
     /// What it does.
@@ -109,7 +86,7 @@ impl Row {
         self.operation
     }
 
-    /// The columns it speaks of.
+    /// The columns of its table.
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
@@ -123,7 +100,7 @@ impl Row {
         self.set_at(index, value)
     }
 
-    /// Sets a column by its place; the quick way.
+    /// Sets a column by its index, which is faster than by name.
     ///
     /// # Errors
     /// When there is no such column or the value does not fit it.
@@ -131,58 +108,58 @@ impl Row {
         let Some(column) = self.schema.columns().get(index) else {
             return Err(Error::invalid(format!("there is no column {index}")));
         };
-        let place = match value.into() {
-            Cell::Null if column.is_nullable => Place::Null,
+        let state = match value.into() {
+            Cell::Null if column.is_nullable => CellState::Null,
             Cell::Null => return Err(Error::invalid(format!("column {:?} cannot be NULL", column.name))),
             value => {
                 let cell = value
                     .to_bytes(column.data_type)
                     .map_err(|error| error.context(&format!("column {:?}", column.name)))?;
                 let cell = cell.as_slice();
-                match self.places[index] {
-                    Place::At { start, length } if length as usize == cell.len() => {
+                match self.cells[index] {
+                    CellState::Value { start, length } if length as usize == cell.len() => {
                         self.bytes[start as usize..][..cell.len()].copy_from_slice(cell);
-                        Place::At { start, length }
+                        CellState::Value { start, length }
                     }
                     replaced => {
-                        if replaced != Place::Unset {
-                            self.places[index] = Place::Unset;
+                        if replaced != CellState::Unset {
+                            self.cells[index] = CellState::Unset;
                             self.drop_replaced_bytes();
                         }
                         let start = u32::try_from(self.bytes.len());
                         let start =
                             start.map_err(|_| Error::new(crate::ErrorKind::Limit, "a row beyond 4 GiB"))?;
                         self.bytes.extend_from_slice(cell);
-                        Place::At { start, length: cell.len() as u32 }
+                        CellState::Value { start, length: cell.len() as u32 }
                     }
                 }
             }
         };
-        self.places[index] = place;
+        self.cells[index] = state;
         Ok(self)
     }
 
-    /// Unsets all columns, to fill the row anew without allocating.
+    /// Unsets all columns, so that the row can be filled again without allocating.
     pub fn clear(&mut self) {
-        self.places.fill(Place::Unset);
+        self.cells.fill(CellState::Unset);
         self.bytes.clear();
     }
 
-    /// Values that were replaced by longer or shorter ones leave holes; a row that is set again and again must not
-    /// grow by them.
+    /// A value that is replaced by a longer or shorter one leaves a hole. A row that is set again and again must not
+    /// grow because of them.
     fn drop_replaced_bytes(&mut self) {
         const FEW_BYTES: usize = 1024;
-        let lengths = self.places.iter().map(|place| match place {
-            Place::At { length, .. } => *length as usize,
-            Place::Unset | Place::Null => 0,
+        let lengths = self.cells.iter().map(|state| match state {
+            CellState::Value { length, .. } => *length as usize,
+            CellState::Unset | CellState::Null => 0,
         });
         let live: usize = lengths.sum();
         if self.bytes.len() < FEW_BYTES.max(4 * live) {
             return;
         }
         let mut packed = Vec::with_capacity(live);
-        for place in &mut self.places {
-            if let Place::At { start, length } = place {
+        for state in &mut self.cells {
+            if let CellState::Value { start, length } = state {
                 let from = *start as usize;
                 *start = packed.len() as u32;
                 packed.extend_from_slice(&self.bytes[from..from + *length as usize]);
@@ -194,21 +171,21 @@ impl Row {
     /// The value of a column; `None` if it is not set.
     pub fn get(&self, column: &str) -> Option<Value> {
         let index = self.schema.index_of(column)?;
-        match self.places[index] {
-            Place::Unset => None,
-            Place::Null => Some(Value::Null),
-            Place::At { .. } => {
+        match self.cells[index] {
+            CellState::Unset => None,
+            CellState::Null => Some(Value::Null),
+            CellState::Value { .. } => {
                 Value::from_bytes(self.schema.columns()[index].data_type, self.cell(index)?).ok()
             }
         }
     }
 
-    /// Checks what the servers would refuse for the whole batch, so that only this row fails.
+    /// Refuses what would make the servers refuse the whole batch, so that only this row fails.
     pub(crate) fn check(&self) -> Result<()> {
         let operation = self.operation;
         let mut sets_values = false;
-        for (column, place) in self.schema.columns().iter().zip(&self.places) {
-            let is_set = *place != Place::Unset;
+        for (column, state) in self.schema.columns().iter().zip(&self.cells) {
+            let is_set = *state != CellState::Unset;
             if column.is_auto_incrementing {
                 let forbidden = matches!(operation, Operation::Insert | Operation::InsertIgnore);
                 if is_set == forbidden {
@@ -253,16 +230,16 @@ impl Row {
     pub(crate) fn encode_as(&self, code: u8, batch: &mut EncodedRows) {
         let rows = &mut batch.rows;
         rows.push(code);
-        let bitmap_len = self.places.len().div_ceil(8);
+        let bitmap_len = self.cells.len().div_ceil(8);
         let set_at = rows.len();
         let bitmaps = if self.schema.has_nullable() { 2 } else { 1 };
         rows.resize(set_at + bitmap_len * bitmaps, 0);
-        for (index, (place, column)) in self.places.iter().zip(self.schema.columns()).enumerate() {
+        for (index, (state, column)) in self.cells.iter().zip(self.schema.columns()).enumerate() {
             let bit = 1 << (index % 8);
-            match *place {
-                Place::Unset => continue,
-                Place::Null => rows[set_at + bitmap_len + index / 8] |= bit,
-                Place::At { start, length } => {
+            match *state {
+                CellState::Unset => continue,
+                CellState::Null => rows[set_at + bitmap_len + index / 8] |= bit,
+                CellState::Value { start, length } => {
                     let cell = &self.bytes[start as usize..][..length as usize];
                     if column.data_type.fixed_bytes().is_some() {
                         rows.extend_from_slice(cell);
@@ -278,17 +255,16 @@ impl Row {
         batch.count += 1;
     }
 
-    /// An upper bound of what the row adds to a batch.
+    /// An upper bound of the bytes that the row adds to a batch.
     pub(crate) fn encoded_bytes(&self) -> usize {
-        1 + 2 * self.places.len().div_ceil(8) + 16 * self.places.len() + self.bytes.len()
+        1 + 2 * self.cells.len().div_ceil(8) + 16 * self.cells.len() + self.bytes.len()
     }
-}
 
-impl KeyCells for Row {
-    fn cell(&self, column: usize) -> Option<&[u8]> {
-        match self.places[column] {
-            Place::At { start, length } => Some(&self.bytes[start as usize..][..length as usize]),
-            Place::Unset | Place::Null => None,
+    /// The bytes of a cell; `None` when it is not set or NULL.
+    pub(crate) fn cell(&self, column: usize) -> Option<&[u8]> {
+        match self.cells[column] {
+            CellState::Value { start, length } => Some(&self.bytes[start as usize..][..length as usize]),
+            CellState::Unset | CellState::Null => None,
         }
     }
 }
@@ -307,7 +283,7 @@ impl EncodedRows {
     }
 }
 
-/// Walks over row operations in wire form: rows to report or to route again, bounds a master sent.
+/// Reads row operations in wire form: failed rows, rows to send to other tablets, and bounds that a master sent.
 #[derive(Debug)]
 pub(crate) struct RowReader<'a> {
     schema: &'a Arc<Schema>,
@@ -346,38 +322,42 @@ impl<'a> RowReader<'a> {
                 continue;
             }
             if has(null) {
-                row.places[index] = Place::Null;
+                row.cells[index] = CellState::Null;
                 continue;
             }
             let cell = match column.data_type.fixed_bytes() {
                 Some(length) => self.take(length)?,
                 None => {
-                    let place = self.take(16)?;
-                    let number = |bytes: &[u8]| {
-                        bytes
-                            .try_into()
-                            .map(u64::from_le_bytes)
-                            .ok()
-                            .and_then(|value| usize::try_from(value).ok())
-                    };
-                    let slice = number(&place[..8])
-                        .zip(number(&place[8..]))
-                        .and_then(|(start, length)| self.indirect.get(start..)?.get(..length));
-                    slice.ok_or_else(|| Error::protocol("a cell lies outside the indirect data"))?
+                    let cell = self.take(INDIRECT_BYTES)?;
+                    indirect_slice(cell, self.indirect)?
                 }
             };
             let start = row.bytes.len() as u32;
             row.bytes.extend_from_slice(cell);
-            row.places[index] = Place::At { start, length: cell.len() as u32 };
+            row.cells[index] = CellState::Value { start, length: cell.len() as u32 };
         }
         Ok(Some((code, row)))
     }
 }
 
+/// The size of a text or binary cell: offset and length, 64 bits each.
+pub(crate) const INDIRECT_BYTES: usize = 16;
+
+/// The text or bytes that such a cell points to.
+pub(crate) fn indirect_slice<'a>(cell: &[u8], indirect: &'a [u8]) -> Result<&'a [u8]> {
+    let number = |bytes: &[u8]| {
+        bytes.try_into().map(u64::from_le_bytes).ok().and_then(|value| usize::try_from(value).ok())
+    };
+    let range = number(&cell[..8]).zip(number(&cell[8..]));
+    let slice = range.and_then(|(start, length)| indirect.get(start..)?.get(..length));
+    slice.ok_or_else(|| Error::protocol("a cell lies outside the indirect data"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::{Column, DataType};
+    use crate::data_type::DataType;
+    use crate::schema::Column;
     use proptest::prelude::*;
 
     fn schema() -> Arc<Schema> {

@@ -1,159 +1,14 @@
-//! Columns and their order.
-//!
-//! Key columns come first. Arrow types: integers, floats and dates map one to one; `UnixtimeMicros` becomes a
-//! UTC timestamp, decimals become `Decimal128` whatever their width on the wire.
+//! The columns of a table and their order: key columns come first.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_schema::{DataType as ArrowType, Field, TimeUnit};
+use arrow_schema::Field;
 
+use crate::data_type::DataType;
 use crate::error::{Error, Result};
 use crate::pb;
 use crate::value::Value;
-
-/// The type of a column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum DataType {
-    /// Signed, 8 bits.
-    Int8,
-    /// Signed, 16 bits.
-    Int16,
-    /// Signed, 32 bits.
-    Int32,
-    /// Signed, 64 bits.
-    Int64,
-    /// UTF-8 text, up to 64 KiB.
-    String,
-    /// UTF-8 text, cut to this many characters when written (1 to 65535).
-    Varchar {
-        /// The largest number of characters.
-        length: u16,
-    },
-    /// Bytes, up to 64 KiB.
-    Binary,
-    /// True or false.
-    Bool,
-    /// 32 bits, IEEE.
-    Float,
-    /// 64 bits, IEEE.
-    Double,
-    /// Microseconds since 1970, UTC.
-    UnixtimeMicros,
-    /// Days since 1970, in the years 0001 to 9999.
-    Date,
-    /// A decimal number.
-    Decimal {
-        /// Digits in all, 1 to 38.
-        precision: u8,
-        /// Digits behind the point, at most the precision.
-        scale: u8,
-    },
-    /// A type this client does not know; such columns can be neither read nor written.
-    Unknown(i32),
-}
-
-impl DataType {
-    pub(crate) fn from_pb(code: i32, attributes: Option<&pb::ColumnTypeAttributes>) -> Self {
-        let attributes = attributes.copied().unwrap_or_default();
-        match code {
-            1 => Self::Int8,
-            3 => Self::Int16,
-            5 => Self::Int32,
-            7 => Self::Int64,
-            8 => Self::String,
-            9 => Self::Bool,
-            10 => Self::Float,
-            11 => Self::Double,
-            12 => Self::Binary,
-            13 => Self::UnixtimeMicros,
-            15..=17 => {
-                let (most, least) = [(9, 1), (18, 10), (38, 19)][(code - 15) as usize];
-                let precision = attributes.precision.unwrap_or(most);
-                let scale = attributes.scale.unwrap_or(0);
-                if !(least..=most).contains(&precision) || !(0..=precision).contains(&scale) {
-                    return Self::Unknown(code);
-                }
-                Self::Decimal { precision: precision as u8, scale: scale as u8 }
-            }
-            19 => match u16::try_from(attributes.length.unwrap_or(i32::from(u16::MAX))) {
-                Ok(length) => Self::Varchar { length },
-                Err(_) => Self::Unknown(code),
-            },
-            20 => Self::Date,
-            other => Self::Unknown(other),
-        }
-    }
-
-    pub(crate) fn code(self) -> i32 {
-        match self {
-            Self::Int8 => 1,
-            Self::Int16 => 3,
-            Self::Int32 => 5,
-            Self::Int64 => 7,
-            Self::String => 8,
-            Self::Bool => 9,
-            Self::Float => 10,
-            Self::Double => 11,
-            Self::Binary => 12,
-            Self::UnixtimeMicros => 13,
-            Self::Decimal { precision: ..=9, .. } => 15,
-            Self::Decimal { precision: 10..=18, .. } => 16,
-            Self::Decimal { .. } => 17,
-            Self::Varchar { .. } => 19,
-            Self::Date => 20,
-            Self::Unknown(code) => code,
-        }
-    }
-
-    fn attributes(self) -> Option<pb::ColumnTypeAttributes> {
-        match self {
-            Self::Decimal { precision, scale } => Some(pb::ColumnTypeAttributes {
-                precision: Some(precision.into()),
-                scale: Some(scale.into()),
-                length: None,
-            }),
-            Self::Varchar { length } => {
-                Some(pb::ColumnTypeAttributes { length: Some(length.into()), ..Default::default() })
-            }
-            _ => None,
-        }
-    }
-
-    /// The size of a cell, `None` for text and bytes.
-    pub(crate) fn fixed_bytes(self) -> Option<usize> {
-        match self {
-            Self::Bool | Self::Int8 => Some(1),
-            Self::Int16 => Some(2),
-            Self::Int32 | Self::Float | Self::Date | Self::Decimal { precision: ..=9, .. } => Some(4),
-            Self::Int64 | Self::Double | Self::UnixtimeMicros | Self::Decimal { precision: 10..=18, .. } => {
-                Some(8)
-            }
-            Self::Decimal { .. } => Some(16),
-            Self::String | Self::Varchar { .. } | Self::Binary | Self::Unknown(_) => None,
-        }
-    }
-
-    /// The Arrow type in which scans return this type.
-    pub fn arrow_type(self) -> ArrowType {
-        match self {
-            Self::Int8 => ArrowType::Int8,
-            Self::Int16 => ArrowType::Int16,
-            Self::Int32 => ArrowType::Int32,
-            Self::Int64 => ArrowType::Int64,
-            Self::String | Self::Varchar { .. } => ArrowType::Utf8,
-            Self::Binary => ArrowType::Binary,
-            Self::Bool => ArrowType::Boolean,
-            Self::Float => ArrowType::Float32,
-            Self::Double => ArrowType::Float64,
-            Self::UnixtimeMicros => ArrowType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
-            Self::Date => ArrowType::Date32,
-            Self::Decimal { precision, scale } => ArrowType::Decimal128(precision, scale as i8),
-            Self::Unknown(_) => ArrowType::Null,
-        }
-    }
-}
 
 /// How the values of a column are encoded on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -161,40 +16,29 @@ impl DataType {
 pub enum Encoding {
     /// Kudu's choice for the type.
     #[default]
-    Auto,
-    /// As they are.
-    Plain,
-    /// Common prefixes once; for text and bytes.
-    Prefix,
-    /// Run lengths; for integers, dates, times and booleans.
-    RunLength,
-    /// Distinct values once; for text and bytes.
-    Dictionary,
-    /// Bits transposed, then LZ4; for integers, floats and decimals.
-    BitShuffle,
+    Auto = 0,
+    /// Unencoded.
+    Plain = 1,
+    /// Stores common prefixes once; for text and bytes.
+    Prefix = 2,
+    /// Stores run lengths; for integers, dates, times and booleans.
+    RunLength = 4,
+    /// Stores distinct values once; for text and bytes.
+    Dictionary = 5,
+    /// Transposes bits, then compresses with LZ4; for integers, floats and decimals.
+    BitShuffle = 6,
 }
 
 impl Encoding {
     pub(crate) fn code(self) -> i32 {
-        match self {
-            Self::Auto => 0,
-            Self::Plain => 1,
-            Self::Prefix => 2,
-            Self::RunLength => 4,
-            Self::Dictionary => 5,
-            Self::BitShuffle => 6,
-        }
+        self as i32
     }
 
     fn from_code(code: Option<i32>) -> Self {
-        match code {
-            Some(1) => Self::Plain,
-            Some(2) => Self::Prefix,
-            Some(4) => Self::RunLength,
-            Some(5) => Self::Dictionary,
-            Some(6) => Self::BitShuffle,
-            _ => Self::Auto,
-        }
+        let all =
+            [Self::Auto, Self::Plain, Self::Prefix, Self::RunLength, Self::Dictionary, Self::BitShuffle];
+        let known = all.into_iter().find(|known| Some(known.code()) == code);
+        known.unwrap_or_default()
     }
 }
 
@@ -204,40 +48,30 @@ impl Encoding {
 pub enum Compression {
     /// The server's default.
     #[default]
-    Default,
+    Default = 0,
     /// Not at all.
-    None,
+    None = 1,
     /// Snappy.
-    Snappy,
+    Snappy = 2,
     /// LZ4.
-    Lz4,
+    Lz4 = 3,
     /// Zlib.
-    Zlib,
+    Zlib = 4,
 }
 
 impl Compression {
     pub(crate) fn code(self) -> i32 {
-        match self {
-            Self::Default => 0,
-            Self::None => 1,
-            Self::Snappy => 2,
-            Self::Lz4 => 3,
-            Self::Zlib => 4,
-        }
+        self as i32
     }
 
     fn from_code(code: Option<i32>) -> Self {
-        match code {
-            Some(1) => Self::None,
-            Some(2) => Self::Snappy,
-            Some(3) => Self::Lz4,
-            Some(4) => Self::Zlib,
-            _ => Self::Default,
-        }
+        let all = [Self::Default, Self::None, Self::Snappy, Self::Lz4, Self::Zlib];
+        let known = all.into_iter().find(|known| Some(known.code()) == code);
+        known.unwrap_or_default()
     }
 }
 
-/// One column: its type and how it is kept.
+/// One column: its type and storage.
 ///
 /// ```
 /// use kudu_client::{Column, Compression, DataType, Encoding};
@@ -265,7 +99,7 @@ pub struct Column {
 }
 
 impl Column {
-    /// A NOT NULL column that is no part of the key.
+    /// A NOT NULL column that is not part of the key.
     pub fn new(name: impl Into<String>, data_type: DataType) -> Self {
         Self {
             name: name.into(),
@@ -282,7 +116,7 @@ impl Column {
         }
     }
 
-    /// The last key column of a table whose other key columns need not be unique: servers number its rows.
+    /// A last key column that servers fill with rising numbers, so that the other key columns need not be unique.
     pub fn auto_incrementing() -> Self {
         Self { is_auto_incrementing: true, ..Self::new("auto_incrementing_id", DataType::Int64).key() }
     }
@@ -301,7 +135,7 @@ impl Column {
         self
     }
 
-    /// The value of rows that do not name the column.
+    /// Sets the value of rows that do not set the column.
     #[must_use]
     pub fn default_value(mut self, value: impl Into<Value>) -> Self {
         self.default_value = Some(value.into());
@@ -336,7 +170,7 @@ impl Column {
         self
     }
 
-    /// Forbids to change a value once it is written.
+    /// Forbids changing a value after it is written.
     #[must_use]
     pub fn immutable(mut self) -> Self {
         self.is_immutable = true;
@@ -368,7 +202,7 @@ impl Column {
         self.is_auto_incrementing
     }
 
-    /// The value of rows that do not name the column.
+    /// The value of rows that do not set the column.
     pub fn default(&self) -> Option<&Value> {
         self.default_value.as_ref()
     }
@@ -378,20 +212,16 @@ impl Column {
         &self.comment
     }
 
-    /// Encoding and compression as the server keeps them.
+    /// The encoding and compression on disk.
     pub fn storage(&self) -> (Encoding, Compression) {
         (self.encoding, self.compression)
     }
 
-    /// The form for creating and altering tables.
+    /// The message for creating and altering tables.
     pub(crate) fn to_pb(&self) -> Result<pb::ColumnSchema> {
-        let default = match &self.default_value {
-            None => None,
-            Some(value) => {
-                let bytes = value.to_wire(self.data_type);
-                Some(bytes.map_err(|error| error.context(&format!("default of column {:?}", self.name)))?)
-            }
-        };
+        let default = self.default_value.as_ref().map(|value| value.to_wire(self.data_type)).transpose();
+        let default =
+            default.map_err(|error| error.context(&format!("default of column {:?}", self.name)))?;
         Ok(pb::ColumnSchema {
             read_default_value: default,
             encoding: Some(self.encoding.code()),
@@ -403,7 +233,7 @@ impl Column {
         })
     }
 
-    /// The form for writes and scans: without id, default and storage.
+    /// The message for writes and scans: without id, default and storage.
     pub(crate) fn to_plain_pb(&self) -> pb::ColumnSchema {
         pb::ColumnSchema {
             name: self.name.clone(),
@@ -460,13 +290,12 @@ impl PartialEq for Schema {
 }
 
 impl Schema {
-    /// A schema of these columns; key columns must come first and there must be at least one.
+    /// A schema of these columns. Key columns must come first, and there must be at least one.
     ///
     /// # Errors
     /// When the columns cannot form a table; the servers check the rest.
     pub fn new(columns: Vec<Column>) -> Result<Self> {
-        let ids = Vec::new();
-        Self::with_ids(columns, ids)
+        Self::with_ids(columns, Vec::new())
     }
 
     fn with_ids(columns: Vec<Column>, ids: Vec<u32>) -> Result<Self> {
@@ -497,7 +326,7 @@ impl Schema {
         &self.columns[..self.key_columns]
     }
 
-    /// The place of a column.
+    /// The index of a column.
     pub fn index_of(&self, name: &str) -> Option<usize> {
         self.index_of.get(name).copied()
     }
@@ -554,22 +383,9 @@ mod tests {
         );
     }
 
-    #[test]
-    fn types_of_newer_servers_are_kept_aside() {
-        assert_eq!(DataType::from_pb(21, None), DataType::Unknown(21));
-        let wrong = pb::ColumnTypeAttributes { precision: Some(77), scale: Some(0), length: None };
-        assert_eq!(DataType::from_pb(15, Some(&wrong)), DataType::Unknown(15));
-        let narrow = pb::ColumnTypeAttributes { precision: Some(5), scale: Some(0), length: None };
-        assert_eq!(
-            DataType::from_pb(16, Some(&narrow)),
-            DataType::Unknown(16),
-            "its cells would be 4 bytes here"
-        );
-    }
-
     proptest::proptest! {
         #[test]
-        fn no_schema_of_a_master_makes_us_panic(
+        fn no_schema_of_a_master_makes_the_client_panic(
             columns in proptest::collection::vec(proptest::prelude::any::<([i32; 4], bool, bool, Vec<u8>)>(), 0..6),
         ) {
             let column = |(index, (numbers, key, nullable, default)): (usize, ([i32; 4], bool, bool, Vec<u8>))| {

@@ -9,19 +9,16 @@ use parking_lot::Mutex;
 use prost::Message;
 use tokio::time::Instant;
 
-use crate::alter::TableAlterer;
 use crate::client::Client;
 use crate::error::{Error, Result};
+use crate::location_cache::LocationCache;
 use crate::partition::PartitionSchema;
 use crate::pb::master::*;
 use crate::pb::rpc::{SignedToken, Token};
 use crate::row::{Operation, Row};
-use crate::scan::ScanBuilder;
 use crate::schema::Schema;
-use crate::tablets::Tablets;
-use crate::write::SessionBuilder;
 
-/// Authorization tokens are renewed this long before they end.
+/// Authorization tokens are renewed this long before they expire.
 const RENEW_BEFORE: Duration = Duration::from_secs(20);
 
 /// An open table. Cheap to clone; clones share the cache of tablet locations.
@@ -36,7 +33,7 @@ pub(crate) struct TableInner {
     pub(crate) id: Bytes,
     pub(crate) schema: Arc<Schema>,
     pub(crate) partitions: PartitionSchema,
-    pub(crate) tablets: Tablets,
+    pub(crate) locations: LocationCache,
     name: String,
     owner: String,
     comment: String,
@@ -47,27 +44,44 @@ pub(crate) struct TableInner {
     renewing: tokio::sync::Mutex<()>,
 }
 
-/// Sizes of a table as the masters last heard of them.
+/// Sizes of a table as tablet servers last reported them to the masters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TableStatistics {
-    /// Bytes on disk of all tablets' leaders.
+    /// Bytes on disk of the leaders of all tablets.
     pub on_disk_bytes: Option<u64>,
     /// Rows.
     pub live_rows: Option<u64>,
 }
 
+impl Client {
+    /// Opens a table.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none of this name.
+    pub async fn open_table(&self, name: &str) -> Result<Table> {
+        Table::open(self, TableIdentifier::by_name(name)).await
+    }
+
+    /// Opens a table by its id.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none with this id.
+    pub async fn open_table_by_id(&self, id: &str) -> Result<Table> {
+        Table::open(self, TableIdentifier::by_id(Bytes::copy_from_slice(id.as_bytes()))).await
+    }
+}
+
 impl Table {
-    pub(crate) async fn open(client: &Client, identifier: Option<TableIdentifier>) -> Result<Self> {
-        let deadline = client.inner.admin_deadline();
-        let answer = fetch_schema(client, identifier, deadline).await?;
+    async fn open(client: &Client, identifier: TableIdentifier) -> Result<Self> {
+        let answer = fetch_schema(client, identifier, client.cluster.admin_deadline()).await?;
         let schema = answer.schema.ok_or_else(|| Error::protocol("a table without schema"))?;
         let schema = Schema::from_pb(&schema)?;
         let partitions = PartitionSchema::from_pb(&schema, &answer.partition_schema.unwrap_or_default())?;
         let id = answer.table_id.ok_or_else(|| Error::protocol("a table without id"))?;
         let inner = TableInner {
             client: client.clone(),
-            tablets: Tablets::new(id.clone()),
+            locations: LocationCache::new(id.clone()),
             id,
             schema,
             partitions,
@@ -107,12 +121,12 @@ impl Table {
         &self.inner.comment
     }
 
-    /// Copies of each tablet.
+    /// Replicas of each tablet.
     pub fn replicas(&self) -> i32 {
         self.inner.replicas
     }
 
-    /// Its settings when it was opened.
+    /// Its options when it was opened.
     pub fn extra_configs(&self) -> &HashMap<String, String> {
         &self.inner.extra_configs
     }
@@ -127,31 +141,16 @@ impl Table {
         Row::new(self.inner.schema.clone(), operation)
     }
 
-    /// Begins a write session.
-    pub fn session(&self) -> SessionBuilder {
-        SessionBuilder::new(self.clone())
-    }
-
-    /// Begins a scan.
-    pub fn scan(&self) -> ScanBuilder {
-        ScanBuilder::new(self.clone())
-    }
-
-    /// Begins to change the table.
-    pub fn alter(&self) -> TableAlterer {
-        TableAlterer::new(self.inner.client.clone(), self.clone())
-    }
-
-    /// Rows and bytes, as the masters last heard from the tablets.
+    /// Rows and bytes, as tablet servers last reported them to the masters.
     ///
     /// # Errors
-    /// When the masters cannot be asked, or the table is gone.
+    /// When the masters cannot be reached, or the table no longer exists.
     pub async fn statistics(&self) -> Result<TableStatistics> {
-        let client = &self.inner.client.inner;
-        let request = TableRequest { table: self.inner.identifier() };
-        let deadline = client.admin_deadline();
+        let cluster = &self.inner.client.cluster;
+        let request = TableRequest { table: Some(self.inner.identifier()) };
+        let deadline = cluster.admin_deadline();
         let answer: GetTableStatisticsResponse =
-            client.call_master("GetTableStatistics", &request, &[], deadline).await?;
+            cluster.call_master("GetTableStatistics", &request, &[], deadline).await?;
         let count = |value: Option<i64>| value.and_then(|value| u64::try_from(value).ok());
         Ok(TableStatistics {
             on_disk_bytes: count(answer.on_disk_size),
@@ -162,27 +161,27 @@ impl Table {
     /// The number of tablets.
     ///
     /// # Errors
-    /// When the masters cannot be asked, or the table is gone.
+    /// When the masters cannot be reached, or the table no longer exists.
     pub async fn tablet_count(&self) -> Result<usize> {
-        let client = &self.inner.client.inner;
-        Ok(self.inner.tablets.all(client, client.admin_deadline()).await?.len())
+        let cluster = &self.inner.client.cluster;
+        Ok(self.inner.locations.all(cluster, cluster.admin_deadline()).await?.len())
     }
 
-    /// Forgets where the tablets are; the next write or scan asks the masters. Needed only after range
-    /// partitions were changed elsewhere and the change must be seen at once.
+    /// Clears the cache of tablet locations, so that the next write or scan asks the masters. Needed only when another
+    /// client changed range partitions and the change must be seen at once.
     pub fn forget_locations(&self) {
-        self.inner.tablets.forget_all();
+        self.inner.locations.forget_all();
     }
 }
 
 impl TableInner {
-    fn identifier(&self) -> Option<TableIdentifier> {
-        Some(TableIdentifier { table_id: Some(self.id.clone()), table_name: None })
+    fn identifier(&self) -> TableIdentifier {
+        TableIdentifier::by_id(self.id.clone())
     }
 
-    /// A token that lets this user touch this table; renewed when it is about to end.
+    /// The token that authorizes this user for this table; renewed when it is about to expire.
     pub(crate) async fn authorization(&self, deadline: Instant) -> Result<Option<SignedToken>> {
-        // A cluster that issues none does not ask for any.
+        // A cluster that issues no tokens does not require one.
         let usable = |token: &Option<SignedToken>| {
             token.as_ref().is_none_or(|token| lives_beyond(token, RENEW_BEFORE))
         };
@@ -209,12 +208,12 @@ impl TableInner {
 
 async fn fetch_schema(
     client: &Client,
-    identifier: Option<TableIdentifier>,
+    identifier: TableIdentifier,
     deadline: Instant,
 ) -> Result<GetTableSchemaResponse> {
-    let request = TableRequest { table: identifier };
+    let request = TableRequest { table: Some(identifier) };
     let features = [FEATURE_GENERATE_AUTHZ_TOKEN];
-    client.inner.call_master("GetTableSchema", &request, &features, deadline).await
+    client.cluster.call_master("GetTableSchema", &request, &features, deadline).await
 }
 
 fn lives_beyond(token: &SignedToken, margin: Duration) -> bool {

@@ -1,13 +1,13 @@
-//! Single values: borrowed for writing rows, owned for defaults, bounds and predicates.
+//! Single values: borrowed ([`Cell`]) for writing rows, owned ([`Value`]) for defaults, bounds and predicates.
 
 use std::fmt;
 
 use bytes::Bytes;
 
+use crate::data_type::DataType;
 use crate::error::{Error, Result};
-use crate::schema::DataType;
 
-/// A value to put into a column, borrowed. Made by `From`, so that `row.set("name", "x")` just works.
+/// A borrowed value for a column. Rust's types convert to it, so `row.set("name", "x")` works.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Cell<'a> {
@@ -96,7 +96,7 @@ impl<'a> From<&'a Value> for Cell<'a> {
     }
 }
 
-/// A value, owned.
+/// An owned value.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Value {
@@ -185,7 +185,7 @@ fn fixed<const N: usize>(bytes: [u8; N]) -> CellBytes<'static> {
 }
 
 impl<'a> Cell<'a> {
-    /// The wire bytes of this value in a column of this type; refused when the types do not fit.
+    /// The wire bytes of this value in a column of this type; an error when the types do not fit.
     pub(crate) fn to_bytes(self, data_type: DataType) -> Result<CellBytes<'a>> {
         use DataType as T;
         Ok(match (data_type, self) {
@@ -215,7 +215,7 @@ impl<'a> Cell<'a> {
             }
             (T::String, Cell::String(value)) => CellBytes::Variable(value.as_bytes()),
             (T::Varchar { length }, Cell::String(value)) => {
-                // Only clients cut; a server stores what it gets.
+                // Servers do not cut: they store what they receive.
                 let end = value.char_indices().nth(usize::from(length)).map_or(value.len(), |(end, _)| end);
                 CellBytes::Variable(&value.as_bytes()[..end])
             }
@@ -228,13 +228,13 @@ impl<'a> Cell<'a> {
 }
 
 impl Value {
-    /// The value of wire bytes in a column of this type.
+    /// Reads the wire bytes of a column of this type.
     pub(crate) fn from_bytes(data_type: DataType, bytes: &[u8]) -> Result<Self> {
         use DataType as T;
         fn array<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
-            bytes
-                .try_into()
-                .map_err(|_| Error::protocol(format!("a cell of {} bytes where {N} are due", bytes.len())))
+            bytes.try_into().map_err(|_| {
+                Error::protocol(format!("a cell of {} bytes where {N} are expected", bytes.len()))
+            })
         }
         Ok(match data_type {
             T::Bool => Value::Bool(array::<1>(bytes)?[0] != 0),

@@ -1,4 +1,4 @@
-//! Three masters, three tablet servers, and servers that die, freeze and come back.
+//! Clusters of three masters and three tablet servers, of which some are killed, frozen and restarted.
 
 mod support;
 
@@ -14,43 +14,43 @@ use kudu_client::*;
 use support::*;
 
 fn options() -> ClusterOptions {
-    // Elections soon after a loss, so that a test is not mostly waiting.
+    // Elections start soon after a loss, so that tests do not wait long.
     ClusterOptions::new(3, 3)
         .flag("--raft_heartbeat_interval_ms=100")
         .flag("--leader_failure_max_missed_heartbeat_periods=3")
 }
 
-async fn impatient(cluster: &TestCluster) -> Client {
+async fn connect_with_short_timeouts(cluster: &TestCluster) -> Client {
     let builder = Client::builder(cluster.masters()).rpc_timeout(Duration::from_secs(2));
     builder.connect_timeout(Duration::from_secs(1)).connect().await.unwrap()
 }
 
-/// Keys of a sorted scan, which must rise.
+/// Keys of a sorted scan; checks that they rise.
 async fn rising_keys(scan: ScanBuilder) -> Result<BTreeSet<i64>> {
     let mut scanner = scan.project(["key"]).sorted().open().await?;
     let mut keys = BTreeSet::new();
     while let Some(batch) = scanner.next_batch().await? {
         for key in batch.column(0).as_primitive::<Int64Type>().values() {
-            assert!(keys.last().is_none_or(|last| last < key), "key {key} behind {:?}", keys.last());
+            assert!(keys.last().is_none_or(|last| last < key), "key {key} after {:?}", keys.last());
             keys.insert(*key);
         }
     }
     Ok(keys)
 }
 
-/// Keys of a scan that must not contain any twice.
+/// Keys of a scan; checks that none occurs twice.
 async fn distinct_keys(scan: ScanBuilder) -> Result<BTreeSet<i64>> {
     let mut scanner = scan.project(["key"]).open().await?;
     let mut keys = BTreeSet::new();
     while let Some(batch) = scanner.next_batch().await? {
         for key in batch.column(0).as_primitive::<Int64Type>().values() {
-            assert!(keys.insert(*key), "key {key} came twice");
+            assert!(keys.insert(*key), "key {key} occurs twice");
         }
     }
     Ok(keys)
 }
 
-/// Writes rising keys until told to stop.
+/// Writes rising keys until it is stopped.
 struct Load {
     acknowledged: Arc<AtomicI64>,
     stop: Arc<AtomicBool>,
@@ -61,7 +61,7 @@ impl Load {
     fn start(table: &Table, first: i64) -> Self {
         let acknowledged = Arc::new(AtomicI64::new(first));
         let stop = Arc::new(AtomicBool::new(false));
-        let (table, told, stopped) = (table.clone(), acknowledged.clone(), stop.clone());
+        let (table, progress, stopped) = (table.clone(), acknowledged.clone(), stop.clone());
         let task = tokio::spawn(async move {
             let session = table.session().timeout(Duration::from_secs(60)).batch_bytes(4000).open();
             let mut next = first;
@@ -71,7 +71,7 @@ impl Load {
                     next += 1;
                 }
                 session.flush().await.expect("no row is lost or doubled");
-                told.store(next, Ordering::Relaxed);
+                progress.store(next, Ordering::Relaxed);
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
             next
@@ -79,7 +79,7 @@ impl Load {
         Self { acknowledged, stop, task }
     }
 
-    /// Everything below has been written.
+    /// All keys below this are written.
     fn acknowledged(&self) -> i64 {
         self.acknowledged.load(Ordering::Relaxed)
     }
@@ -101,17 +101,17 @@ impl Load {
 
 async fn check_complete(table: &Table, upto: i64) {
     let keys = distinct_keys(table.scan().fault_tolerant()).await.unwrap();
-    assert!(keys.iter().copied().eq(0..upto), "{} keys where 0..{upto} are due", keys.len());
+    assert!(keys.iter().copied().eq(0..upto), "{} keys where 0..{upto} are expected", keys.len());
 }
 
 #[test]
-fn writes_and_scans_outlive_their_servers() {
+fn writes_and_scans_survive_the_loss_of_servers() {
     if !have_kudu() {
         return;
     }
     let mut cluster = start(&options());
     run(async {
-        let client = impatient(&cluster).await;
+        let client = connect_with_short_timeouts(&cluster).await;
         let table = small_table(&client, "outlived", 4, 3).await;
         let load = Load::start(&table, 0);
         load.progress().await;
@@ -124,7 +124,7 @@ fn writes_and_scans_outlive_their_servers() {
             cluster.restart(Daemon::TabletServer(server)).unwrap();
             load.progress().await;
         }
-        // A frozen server: connections stay open, nobody answers.
+        // A frozen server: its connections stay open, but it does not answer.
         cluster.pause(Daemon::TabletServer(1)).unwrap();
         load.progress().await;
         let atleast = load.acknowledged();
@@ -138,22 +138,22 @@ fn writes_and_scans_outlive_their_servers() {
 }
 
 #[test]
-fn a_scan_in_the_middle_goes_on_elsewhere() {
+fn a_running_scan_continues_on_another_replica() {
     if !have_kudu() {
         return;
     }
     let mut cluster = start(&options());
     run(async {
-        let client = impatient(&cluster).await;
+        let client = connect_with_short_timeouts(&cluster).await;
         let table = small_table(&client, "resumed", 1, 3).await;
         insert_range(&table, 0..20_000).await;
-        // Any replica serves, and all the same state.
+        // Any replica can serve the scan, and all have the same state.
         for _ in 0..6 {
             let closest = table.scan().replica(ReplicaSelection::Closest).read_mode(ReadMode::YourWrites);
             assert_eq!(distinct_keys(closest).await.unwrap().len(), 20_000);
         }
         let server = |error: &Error| error.server().map(str::to_owned);
-        // A scan without order cannot be resumed once it gave rows: it must say so.
+        // An unordered scan cannot be resumed after it has returned rows: it must fail.
         let read = table.scan().batch_bytes(5_000).prefetch(1);
         let mut plain = read.clone().open().await.unwrap();
         let mut ordered = read.fault_tolerant().project(["key"]).open().await.unwrap();
@@ -192,7 +192,7 @@ fn masters_change_and_the_whole_cluster_restarts() {
     }
     let mut cluster = start(&options());
     run(async {
-        let client = impatient(&cluster).await;
+        let client = connect_with_short_timeouts(&cluster).await;
         let table = small_table(&client, "masters", 3, 3).await;
         let load = Load::start(&table, 0);
         for master in 0..3 {
@@ -205,7 +205,7 @@ fn masters_change_and_the_whole_cluster_restarts() {
         }
         cluster.pause(Daemon::Master(0)).unwrap();
         client.list_tables("").await.unwrap();
-        // A client that is told of one live master finds the others.
+        // A client that knows one live master finds the others.
         let one = Client::builder([cluster.masters()[1].clone(), "127.0.0.1:1".to_owned()]);
         one.connect_timeout(Duration::from_secs(1)).connect().await.unwrap();
         cluster.resume(Daemon::Master(0)).unwrap();
@@ -228,13 +228,13 @@ fn masters_change_and_the_whole_cluster_restarts() {
 }
 
 #[test]
-fn ranges_come_and_go_under_load() {
+fn ranges_are_dropped_and_added_under_load() {
     if !have_kudu() {
         return;
     }
     let cluster = start(&options());
     run(async {
-        let client = impatient(&cluster).await;
+        let client = connect_with_short_timeouts(&cluster).await;
         let range = |from: i64, to: i64| {
             RangePartition::new(RangeBound::inclusive("key", from), RangeBound::exclusive("key", to))
         };
@@ -248,7 +248,7 @@ fn ranges_come_and_go_under_load() {
             tokio::spawn(async move {
                 let (mut scans, mut refused) = (0, 0);
                 while !stop.load(Ordering::Relaxed) {
-                    // Rows of the range that is dropped may be missed or the scan be refused; never doubled.
+                    // Rows of the dropped range may be missing, or the scan refused, but no row may occur twice.
                     match distinct_keys(table.scan()).await {
                         Ok(_) => scans += 1,
                         Err(error) => {
@@ -277,7 +277,7 @@ fn ranges_come_and_go_under_load() {
     });
 }
 
-/// The long proof: `KUDU_CHAOS_ROUNDS=50 cargo test -p kudu-client --release --test failover chaos`.
+/// The long test: `KUDU_CHAOS_ROUNDS=50 cargo test -p kudu-client --release --test failover chaos`.
 #[test]
 fn chaos() {
     if !have_kudu() {
@@ -286,7 +286,7 @@ fn chaos() {
     let rounds = std::env::var("KUDU_CHAOS_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(3);
     let mut cluster = start(&options());
     run(async {
-        let client = impatient(&cluster).await;
+        let client = connect_with_short_timeouts(&cluster).await;
         let table = small_table(&client, "chaos", 6, 3).await;
         let load = Load::start(&table, 0);
         let scans = Arc::new(AtomicI64::new(0));
@@ -304,7 +304,7 @@ fn chaos() {
                     };
                     let keys = keys.expect("the scan outlives its servers");
                     let missing = (0..atleast).find(|key| !keys.contains(key));
-                    assert_eq!(missing, None, "a scan of {} keys lacks an acknowledged one", keys.len());
+                    assert_eq!(missing, None, "a scan of {} keys lacks an acknowledged key", keys.len());
                     scans.fetch_add(1, Ordering::Relaxed);
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
@@ -330,7 +330,7 @@ fn chaos() {
             } else {
                 cluster.restart(victim).unwrap();
             }
-            // The next victim must not be needed for a majority yet.
+            // The next daemon may only be killed when a majority does not need it.
             tokio::time::sleep(Duration::from_millis(500)).await;
             load.progress().await;
             let (rows, scans) = (load.acknowledged() - before, scans.load(Ordering::Relaxed));

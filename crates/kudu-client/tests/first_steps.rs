@@ -1,4 +1,4 @@
-//! One master, one tablet server: the whole way once.
+//! Creates, writes, reads and drops a table on one master and one tablet server.
 
 mod support;
 

@@ -1,7 +1,7 @@
 //! Log-in by Kerberos, on clusters that require it.
 //!
-//! Tickets are found by the environment, which a program must not change while it runs: so each test starts
-//! itself again as another user of the same cluster, with the environment of that user.
+//! The environment says where tickets are, and a running program must not change it. So each test starts itself again
+//! with the environment of each user of its cluster.
 
 mod support;
 
@@ -13,7 +13,7 @@ use support::*;
 
 const MASTERS: &str = "KUDU_KERBEROS_TEST_MASTERS";
 
-/// A cluster that requires Kerberos; `None`, loudly, where there cannot be one.
+/// A cluster that requires Kerberos; `None`, with a message, where it cannot be started.
 fn start_with_kerberos(options: ClusterOptions) -> Option<TestCluster> {
     if !have_kudu() {
         return None;
@@ -24,7 +24,7 @@ fn start_with_kerberos(options: ClusterOptions) -> Option<TestCluster> {
     Some(start(&ClusterOptions { kerberos: true, ..options }))
 }
 
-/// Runs the test of this name, which is ignored otherwise, with these variables.
+/// Runs the test of this name, which is otherwise ignored, with these variables.
 fn run_as(test: &str, cluster: &TestCluster, environment: &[(String, String)]) {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "--ignored", "--nocapture", test])
@@ -32,9 +32,9 @@ fn run_as(test: &str, cluster: &TestCluster, environment: &[(String, String)]) {
         .envs(environment.iter().cloned())
         .output()
         .unwrap();
-    let words = [output.stdout, output.stderr].concat();
-    let words = String::from_utf8_lossy(&words);
-    assert!(output.status.success() && words.contains("1 passed"), "{test}: {words}");
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    assert!(output.status.success() && text.contains("1 passed"), "{test}: {text}");
 }
 
 fn builder() -> ClientBuilder {
@@ -50,7 +50,7 @@ async fn work(client: &Client, name: &str) {
 }
 
 #[test]
-fn a_ticket_opens_the_cluster_and_nothing_else_does() {
+fn only_a_ticket_gives_access() {
     let options = ClusterOptions::new(1, 1)
         .flag("--rpc_encryption=required")
         .flag("--rpc_encrypt_loopback_connections=true")
@@ -64,7 +64,7 @@ fn a_ticket_opens_the_cluster_and_nothing_else_does() {
 }
 
 #[test]
-fn within_one_machine_clear_text_may_follow_the_handshake() {
+fn on_one_machine_clear_text_may_follow_the_handshake() {
     let Some(mut cluster) = start_with_kerberos(ClusterOptions::new(1, 1)) else { return };
     cluster.kinit("test-user").unwrap();
     let environment = cluster.kerberos_environment().unwrap();
@@ -72,7 +72,7 @@ fn within_one_machine_clear_text_may_follow_the_handshake() {
 }
 
 #[test]
-fn a_cluster_without_kerberos_is_not_taken_for_one() {
+fn a_client_with_kerberos_refuses_a_cluster_without_it() {
     if !have_kudu() {
         return;
     }
@@ -90,7 +90,7 @@ fn user_with_ticket() {
     run(async {
         let client = builder().kerberos("kudu").require_encryption().connect().await.unwrap();
         work(&client, "with_ticket").await;
-        // A spoilt authentication token makes the client log in by Kerberos again.
+        // An invalid authentication token makes the client log in by Kerberos again.
         client.forge_authentication_token();
         work(&client, "again").await;
 

@@ -1,5 +1,5 @@
-//! Partitions: the servers judge keys and hashes (they refuse rows sent to the wrong tablet), the client finds
-//! gaps and leaves out what a scan does not need.
+//! Partitions: servers refuse rows that are sent to the wrong tablet, which checks keys and hashes. The client refuses
+//! rows that no range covers, and scans skip tablets that cannot match.
 
 mod support;
 
@@ -66,7 +66,7 @@ fn thousands_of_random_rows_reach_their_tablets() {
             let all_rows = rows_of(&all);
             assert!(all_rows.len() > 2900, "a few random keys may coincide");
 
-            // With all keys fixed one tablet is left, and it has the row.
+            // With all keys fixed, one tablet remains, and it has the row.
             for row in all_rows.iter().step_by(97) {
                 let cells: Vec<&str> = row.split('|').collect();
                 // The host came as quoted text; unquoting is left to the row that was written.
@@ -84,7 +84,7 @@ fn thousands_of_random_rows_reach_their_tablets() {
 }
 
 #[test]
-fn pruning_leaves_out_tablets_but_no_rows() {
+fn pruning_skips_tablets_but_no_rows() {
     with_shared(async |client| {
         let creator = client
             .create_table("pruned", schema())
@@ -141,7 +141,7 @@ fn pruning_leaves_out_tablets_but_no_rows() {
 }
 
 #[test]
-fn ranges_are_added_and_dropped_and_gaps_refuse_rows() {
+fn ranges_are_added_and_dropped_and_uncovered_rows_are_refused() {
     with_shared(async |client| {
         let creator = client
             .create_table("ranges", schema())
@@ -157,7 +157,7 @@ fn ranges_are_added_and_dropped_and_gaps_refuse_rows() {
             let error = session.apply(&random_row(&table, &mut numbers, outside)).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
         }
-        // Another client adds ranges: this one's cache still has the gap, until it is told.
+        // Another client adds ranges: this client's cache has the uncovered range until it is cleared.
         let other = connect(shared().unwrap()).await;
         let theirs = other.open_table("ranges").await.unwrap();
         let inclusive = RangePartition::new(
@@ -173,14 +173,13 @@ fn ranges_are_added_and_dropped_and_gaps_refuse_rows() {
             session.apply(&random_row(&table, &mut numbers, time)).await.unwrap();
         }
         assert_eq!(table.scan().count().await.unwrap(), 5);
-        // The range is dropped and added again elsewhere: rows on their way are routed to its new tablets.
+        // Another client drops and adds the range: rows in flight are sent to its new tablets.
         let observer = client.open_table("ranges").await.unwrap();
         let in_range = |table: &Table| table.scan().filter(Predicate::ge("time", 200_i64)).count();
         assert_eq!(in_range(&observer).await.unwrap(), 2);
         theirs.alter().drop_range(&custom).apply().await.unwrap();
         theirs.alter().add_range(&custom).apply().await.unwrap();
-        // The masters are done before the last server has taken the old tablets down; until then these still
-        // serve those who know them.
+        // The masters finish before the last server has removed the old tablets, which serve requests until then.
         for _ in 0..200 {
             if in_range(&observer).await.unwrap() == 0 {
                 break;
@@ -198,14 +197,14 @@ fn ranges_are_added_and_dropped_and_gaps_refuse_rows() {
             }
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
-        assert_eq!(refusal.expect("the range is gone").kind(), ErrorKind::NotFound);
+        assert_eq!(refusal.expect("the range was dropped").kind(), ErrorKind::NotFound);
         let error = theirs.alter().drop_range(&custom).apply().await.unwrap_err();
         assert!(!error.can_retry(), "{error}");
     });
 }
 
 #[test]
-fn tables_of_more_tablets_than_one_look_up_brings() {
+fn tables_with_more_tablets_than_one_look_up_returns() {
     if !have_kudu() {
         return;
     }
@@ -218,7 +217,7 @@ fn tables_of_more_tablets_than_one_look_up_brings() {
         let schema = Schema::new(vec![Column::new("key", DataType::Int64).key()]).unwrap();
         let creator = client.create_table("many", schema).replicas(1).hash(HashPartition::new(["key"], 2));
         let creator = creator.range_columns(["key"]);
-        // 120 tablets, with a gap of ten between all ranges.
+        // 120 tablets, with uncovered ranges of ten between them.
         let creator = (0..60_i64).fold(creator, |creator, number| {
             let lower = RangeBound::inclusive("key", number * 20);
             creator.range(RangePartition::new(lower, RangeBound::exclusive("key", number * 20 + 10)))
@@ -235,12 +234,12 @@ fn tables_of_more_tablets_than_one_look_up_brings() {
             session.flush().await.unwrap();
             refused
         };
-        assert_eq!(fill(&table).await, 600, "half of the keys lie in gaps");
+        assert_eq!(fill(&table).await, 600, "half of the keys are not covered");
         let lookups = client.metrics().location_lookups;
         assert!(lookups < 200, "{lookups} look-ups");
         assert_eq!(table.tablet_count().await.unwrap(), 120);
         assert_eq!(table.scan().count().await.unwrap(), 600);
-        // From the front, with nothing known.
+        // From the first tablet, with an empty cache.
         let fresh = client.open_table("many").await.unwrap();
         assert_eq!(fresh.tablet_count().await.unwrap(), 120);
         let walked = client.metrics().location_lookups - lookups;

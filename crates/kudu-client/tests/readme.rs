@@ -1,4 +1,4 @@
-//! The README's example is the one that runs here.
+//! Runs the README's example.
 
 #[path = "../examples/quickstart.rs"]
 mod quickstart;
@@ -7,13 +7,13 @@ mod support;
 use support::*;
 
 #[test]
-fn the_example_runs_and_is_the_one_shown() {
+fn the_example_of_the_readme_runs() {
     let strip = |text: &str| text.split_whitespace().collect::<String>();
     let readme = include_str!("../README.md");
     let shown = readme.split("```").nth(1).and_then(|block| block.split_once("kudu_client::Result<()> {"));
     let shown = shown.and_then(|(_, rest)| rest.split_once("# Ok(())")).expect("an example").0;
     let runs = include_str!("../examples/quickstart.rs");
-    assert!(strip(runs).contains(&strip(shown)), "the README shows another example than the one that runs");
+    assert!(strip(runs).contains(&strip(shown)), "the example in the README is not the one that runs");
 
     if !have_kudu() {
         return;

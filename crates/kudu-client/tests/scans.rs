@@ -1,4 +1,4 @@
-//! Scans: every predicate against a filter of our own, limits, snapshots, changes, tokens.
+//! Scans: predicates (compared with a filter in the test), limits, snapshots, changes, tokens.
 
 mod support;
 
@@ -11,7 +11,7 @@ use kudu_client::test_cluster::ClusterOptions;
 use kudu_client::*;
 use support::*;
 
-/// The keys a scan finds, sorted.
+/// The keys that a scan returns, sorted.
 async fn keys(scan: ScanBuilder) -> Vec<i64> {
     let batches = scan.project(["key"]).open().await.unwrap().collect().await.unwrap();
     let mut keys: Vec<i64> = batches
@@ -38,7 +38,7 @@ fn fuzz_schema() -> Schema {
     .unwrap()
 }
 
-/// A value of few different ones, extremes among them.
+/// One of a few values, which include the extremes.
 fn fuzz_value(data_type: DataType, numbers: &mut Numbers) -> Value {
     let pick = numbers.below(12) as usize;
     match data_type {
@@ -89,12 +89,12 @@ fn order(a: &Value, b: &Value) -> std::cmp::Ordering {
     }
 }
 
-type Judge = Box<dyn Fn(&Value) -> bool>;
+type Matches = Box<dyn Fn(&Value) -> bool>;
 
-/// A random predicate and the same as a function.
-fn fuzz_predicate(column: &str, data_type: DataType, numbers: &mut Numbers) -> (Predicate, Judge) {
+/// A random predicate, and the same condition as a function.
+fn fuzz_predicate(column: &str, data_type: DataType, numbers: &mut Numbers) -> (Predicate, Matches) {
     let value = fuzz_value(data_type, numbers);
-    let by_order = |value: &Value, wanted: fn(std::cmp::Ordering) -> bool| -> Judge {
+    let by_order = |value: &Value, wanted: fn(std::cmp::Ordering) -> bool| -> Matches {
         let value = value.clone();
         Box::new(move |cell| *cell != Value::Null && wanted(order(cell, &value)))
     };
@@ -108,17 +108,17 @@ fn fuzz_predicate(column: &str, data_type: DataType, numbers: &mut Numbers) -> (
         6 => (Predicate::is_not_null(column), Box::new(|cell| *cell != Value::Null)),
         _ => {
             let list: Vec<Value> = (0..numbers.below(6)).map(|_| fuzz_value(data_type, numbers)).collect();
-            let judged = list.clone();
-            let judge: Judge = Box::new(move |cell| {
-                *cell != Value::Null && judged.iter().any(|value| order(cell, value).is_eq())
+            let listed = list.clone();
+            let matches_value: Matches = Box::new(move |cell| {
+                *cell != Value::Null && listed.iter().any(|value| order(cell, value).is_eq())
             });
-            (Predicate::in_list(column, &list), judge)
+            (Predicate::in_list(column, &list), matches_value)
         }
     }
 }
 
 #[test]
-fn predicates_agree_with_a_filter_of_our_own() {
+fn predicates_agree_with_a_filter_in_the_test() {
     with_shared(async |client| {
         let creator =
             client.create_table("fuzz", fuzz_schema()).replicas(1).hash(HashPartition::new(["key"], 3));
@@ -143,18 +143,20 @@ fn predicates_agree_with_a_filter_of_our_own() {
         session.flush().await.unwrap();
         for round in 0..400 {
             let mut scan = table.scan();
-            let mut judges: Vec<(usize, Judge)> = Vec::new();
+            let mut conditions: Vec<(usize, Matches)> = Vec::new();
             let mut said = Vec::new();
             for _ in 0..1 + numbers.below(3) {
                 let index = numbers.below(columns.len() as u64) as usize;
-                let (predicate, judge) =
+                let (predicate, matches_value) =
                     fuzz_predicate(columns[index].name(), columns[index].data_type(), &mut numbers);
                 said.push(format!("{predicate:?}"));
                 scan = scan.filter(predicate);
-                judges.push((index, judge));
+                conditions.push((index, matches_value));
             }
             let expected: Vec<i64> = (0..FUZZ_ROWS)
-                .filter(|&key| judges.iter().all(|(index, judge)| judge(&rows[key as usize][*index])))
+                .filter(|&key| {
+                    conditions.iter().all(|(index, matches_value)| matches_value(&rows[key as usize][*index]))
+                })
                 .collect();
             assert_eq!(keys(scan).await, expected, "round {round}: {said:#?}");
         }
@@ -162,7 +164,7 @@ fn predicates_agree_with_a_filter_of_our_own() {
 }
 
 #[test]
-fn bloom_filters_keep_what_they_must() {
+fn bloom_filters_return_all_their_values() {
     with_shared(async |client| {
         let table = small_table(&client, "bloom", 3, 1).await;
         insert_range(&table, 0..5000).await;
@@ -176,7 +178,7 @@ fn bloom_filters_keep_what_they_must() {
         }
         let found = keys(table.scan().filter(Predicate::in_bloom_filter("key", keys_wanted.clone()))).await;
         assert!(wanted.is_subset(&found.iter().copied().collect()));
-        assert!(found.len() < 250, "{} of 5000 is no filter", found.len());
+        assert!(found.len() < 250, "{} of 5000 rows", found.len());
         let found = keys(table.scan().filter(Predicate::in_bloom_filter("text", texts_wanted))).await;
         let with_text: BTreeSet<i64> = wanted.iter().copied().filter(|key| key % 5 != 0).collect();
         assert!(with_text.is_subset(&found.iter().copied().collect()));
@@ -203,13 +205,13 @@ fn limits_projections_and_counts() {
         assert_eq!(table.scan().count().await.unwrap(), 10_000);
         assert_eq!(table.scan().layout(Layout::Rowwise).count().await.unwrap(), 10_000);
         let scanner = table.scan().project(["text", "key", "text"]).open().await;
-        // The same column twice is the servers' to refuse.
+        // Servers refuse the same column twice.
         assert!(scanner.unwrap().collect().await.is_err());
         let reordered =
             table.scan().project(["text", "key"]).filter(Predicate::eq("value", 7)).open().await.unwrap();
         assert_eq!(rows_of(&reordered.collect().await.unwrap()), [r#""text 7"|7"#]);
         assert!(table.scan().project(["nothing"]).open().await.is_err());
-        // Dropping a scanner in the middle closes it at the servers.
+        // Dropping a running scanner closes it on the servers.
         let mut scanner = table.scan().batch_bytes(1000).open().await.unwrap();
         assert!(scanner.next_batch().await.unwrap().is_some());
         drop(scanner);
@@ -269,7 +271,7 @@ fn snapshots_and_changes_between_them() {
         assert_eq!(keys(table.scan().read_mode(ReadMode::Snapshot(None))).await.len(), 250);
         assert_eq!(keys(table.scan().read_mode(ReadMode::YourWrites)).await.len(), 250);
 
-        let scan = table.scan().changes(before, after, "gone").project(["key", "value"]);
+        let scan = table.scan().changes(before, after, "deleted").project(["key", "value"]);
         let changes = scan.open().await.unwrap().collect().await.unwrap();
         let rows = rows_of(&changes);
         assert_eq!(rows.len(), 200);
@@ -278,7 +280,7 @@ fn snapshots_and_changes_between_them() {
 
         let error = at(Timestamp::from_micros(1)).open().await.unwrap().collect().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidSnapshot, "{error}");
-        // Another client that is told the time sees what this one wrote.
+        // Another client that observes the time sees what this one wrote.
         let other = connect(shared().unwrap()).await;
         other.observe_timestamp(client.last_timestamp().unwrap());
         let theirs = other.open_table("history").await.unwrap();
@@ -287,7 +289,7 @@ fn snapshots_and_changes_between_them() {
 }
 
 #[test]
-fn tokens_are_scans_for_others() {
+fn tokens_are_scanned_by_other_clients() {
     with_shared(async |client| {
         let table = small_table(&client, "tokens", 3, 1).await;
         insert_range(&table, 0..3000).await;
@@ -303,7 +305,7 @@ fn tokens_are_scans_for_others() {
             rows.extend(rows_of(&scanner.collect().await.unwrap()));
         }
         rows.sort();
-        assert_eq!(rows.len(), 2000, "the state of when the tokens were made");
+        assert_eq!(rows.len(), 2000, "the state when the tokens were made");
         for split in scan.split_bytes(1000).into_tokens().await.unwrap() {
             split.open(&client).await.unwrap().collect().await.unwrap();
         }
@@ -324,7 +326,7 @@ fn a_slow_reader_keeps_its_scanner_and_memory_stays_bounded() {
         scanner.next_batch().await.unwrap();
         tokio::time::sleep(Duration::from_millis(300)).await;
         let fetched = received(&client) - before;
-        // One batch taken, one waiting, one in the hand of each worker.
+        // One batch returned, one waiting, one with each reader.
         assert!(fetched < 8 * 20_000, "{fetched} bytes were fetched ahead");
         let mut rows = 0;
         while let Some(batch) = scanner.next_batch().await.unwrap() {
@@ -348,7 +350,7 @@ fn tablets_are_split_into_ranges_of_their_keys() {
             wait_for_flush(&cluster, 1).await;
         }
         let tokens = table.scan().project(["key"]).split_bytes(10_000).into_tokens().await.unwrap();
-        assert!(tokens.len() > 2, "{} pieces", tokens.len());
+        assert!(tokens.len() > 2, "{} tokens", tokens.len());
         let mut keys = Vec::new();
         for token in &tokens {
             for batch in token.open(&client).await.unwrap().collect().await.unwrap() {
@@ -356,12 +358,12 @@ fn tablets_are_split_into_ranges_of_their_keys() {
             }
         }
         keys.sort_unstable();
-        assert!(keys.into_iter().eq(0..20_000), "every key in one piece");
+        assert!(keys.into_iter().eq(0..20_000), "every key in one token");
     });
 }
 
 #[test]
-fn scanners_that_servers_forgot_are_resumed_or_reported() {
+fn expired_scanners_are_resumed_or_reported() {
     if !have_kudu() {
         return;
     }

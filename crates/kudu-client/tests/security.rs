@@ -1,4 +1,4 @@
-//! Who may connect, and what protects the connection.
+//! Authentication, authorization and encryption.
 
 mod support;
 
@@ -31,13 +31,13 @@ fn encryption_and_tokens_where_they_are_required() {
         let client = builder().connect().await.unwrap();
         work(&client, "encrypted").await;
 
-        // A forged authentication token is refused; the client fetches a true one and goes on.
+        // A forged authentication token is refused; the client fetches a valid one and continues.
         let connections = client.metrics().connections;
         client.forge_authentication_token();
         work(&client, "forged").await;
         assert!(client.metrics().connections >= connections + 2);
 
-        // Authorization tokens live 21 s and are renewed 20 s before their end: soon.
+        // Authorization tokens live 21 s and are renewed 20 s before they expire, so after 1 s.
         let table = client.open_table("encrypted").await.unwrap();
         tokio::time::sleep(std::time::Duration::from_millis(2200)).await;
         assert_eq!(table.scan().count().await.unwrap(), 500);
@@ -58,7 +58,7 @@ fn encryption_and_tokens_where_they_are_required() {
 }
 
 #[test]
-fn servers_of_tls_1_2_are_understood() {
+fn servers_with_tls_1_2_are_supported() {
     if !have_kudu() {
         return;
     }
@@ -90,7 +90,7 @@ fn expired_tokens_are_replaced() {
         for round in 0..3 {
             insert_range(&table, round * 100..(round + 1) * 100).await;
             tokio::time::sleep(std::time::Duration::from_millis(2500)).await;
-            // Only new connections show the authentication token.
+            // Only new connections send the authentication token.
             client.drop_connections();
             assert_eq!(table.scan().count().await.unwrap() as i64, (round + 1) * 100);
         }
@@ -133,7 +133,7 @@ fn json_web_tokens_log_in_and_forged_ones_do_not() {
 
         let error = builder(&forged).trust_certificate(certificate.clone()).connect().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotAuthenticated, "{error}");
-        // A server that cannot prove to belong to the cluster never sees the token.
+        // A server that cannot prove that it belongs to the cluster never receives the token.
         let other = start(&ClusterOptions::new(1, 1));
         let strangers = certificate_of(&other);
         let error = builder(&token).trust_certificate(strangers).connect().await.unwrap_err();
@@ -142,7 +142,7 @@ fn json_web_tokens_log_in_and_forged_ones_do_not() {
 }
 
 #[test]
-fn a_cluster_in_the_clear_serves_only_those_who_accept_it() {
+fn a_client_that_requires_encryption_refuses_clear_text() {
     if !have_kudu() {
         return;
     }
@@ -157,7 +157,7 @@ fn a_cluster_in_the_clear_serves_only_those_who_accept_it() {
     });
 }
 
-/// The cluster's authority, from the master's web page.
+/// The certificate of the cluster's authority, from the master's web page.
 fn certificate_of(cluster: &TestCluster) -> Vec<u8> {
     page(&cluster.master_web()[0], "/ipki-ca-cert-der")
 }

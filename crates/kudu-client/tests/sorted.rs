@@ -1,4 +1,4 @@
-//! Scans of all tablets in the order of the primary key, and which replica a scan reads.
+//! Sorted scans of all tablets, the choice of replicas, and idle connections.
 
 mod support;
 
@@ -24,7 +24,7 @@ fn schema() -> Schema {
 
 type Key = (i32, String, i128);
 
-/// Rows of a few days, hosts with zero bytes and shared beginnings, and amounts below and above zero.
+/// Rows of a few days, with hosts that contain zero bytes and share prefixes, and negative and positive amounts.
 async fn fill(table: &Table) -> Vec<Key> {
     let mut numbers = Numbers(3);
     let session = table.session().open();
@@ -65,7 +65,7 @@ fn days(from: Option<i32>, to: Option<i32>) -> RangePartition {
 }
 
 #[test]
-fn rows_of_many_tablets_come_in_the_order_of_their_keys() {
+fn rows_of_many_tablets_are_merged_by_key() {
     with_shared(async |client| {
         let create = |name: &str| client.create_table(name, schema()).replicas(1);
         let by_host = || HashPartition::new(["host"], 3);
@@ -79,7 +79,7 @@ fn rows_of_many_tablets_come_in_the_order_of_their_keys() {
                 .range(days(None, Some(-10)))
                 .range(days(Some(-10), Some(0)).hash(vec![by_amount(), HashPartition::new(["day"], 2)]))
                 .range(days(Some(0), None)),
-            // Ranges of a column that does not begin the key: all tablets interleave.
+            // Ranges of a column that is not a prefix of the key: all tablets interleave.
             create("sorted across")
                 .hash(HashPartition::new(["day"], 2))
                 .range_columns(["host"])
@@ -101,7 +101,7 @@ fn rows_of_many_tablets_come_in_the_order_of_their_keys() {
 }
 
 #[test]
-fn what_was_not_asked_for_is_not_shown() {
+fn columns_that_are_read_only_to_sort_are_hidden() {
     with_shared(async |client| {
         let creator = client.create_table("sorted hidden", schema()).replicas(1);
         let table = creator.hash(HashPartition::new(["host", "amount"], 5)).create().await.unwrap();
@@ -139,7 +139,7 @@ fn what_was_not_asked_for_is_not_shown() {
         let error = table.scan().sorted().into_tokens().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
 
-        // Changes, too, come sorted, with their mark at the end.
+        // Changes are sorted too, with the deletion flag as the last column.
         let before = client.last_timestamp().unwrap();
         let session = table.session().open();
         for key in keys.iter().step_by(7) {
@@ -150,7 +150,7 @@ fn what_was_not_asked_for_is_not_shown() {
         session.flush().await.unwrap();
         let after = client.last_timestamp().unwrap();
         let changes =
-            table.scan().changes(before, after, "gone").sorted().project(["day"]).open().await.unwrap();
+            table.scan().changes(before, after, "deleted").sorted().project(["day"]).open().await.unwrap();
         let batches = changes.collect().await.unwrap();
         let days: Vec<i32> = batches
             .iter()
@@ -168,8 +168,8 @@ fn the_closest_replica_is_the_one_at_the_clients_location() {
     }
     // The second server's address ends in 2 modulo 64; clients come from 127.0.0.1.
     let script = std::env::temp_dir().join(format!("kudu-client-locations-{}", std::process::id()));
-    let words = "#!/bin/sh\n[ $1 = 127.0.0.1 ] || [ $((${1##*.} % 64)) = 2 ] && echo /two || echo /other\n";
-    std::fs::write(&script, words).unwrap();
+    let text = "#!/bin/sh\n[ $1 = 127.0.0.1 ] || [ $((${1##*.} % 64)) = 2 ] && echo /two || echo /other\n";
+    std::fs::write(&script, text).unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
     let mapping = format!("--location_mapping_cmd={}", script.display());
     let for_clients_too = "--master_client_location_assignment_enabled=true";

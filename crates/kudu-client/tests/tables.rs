@@ -1,4 +1,4 @@
-//! The catalogue: every type and storage setting, changes to tables, and the errors of both.
+//! The catalogue: types and storage options of columns, changes of tables, and their errors.
 
 mod support;
 
@@ -72,11 +72,11 @@ fn every_type_and_encoding_round_trips_in_both_layouts() {
         let types = all_types();
         let mut columns = vec![Column::new("id", DataType::Int32).key()];
         for (number, (data_type, encodings, _)) in types.iter().enumerate() {
-            for (place, encoding) in encodings.iter().enumerate() {
+            for (index, encoding) in encodings.iter().enumerate() {
                 let compression =
                     [Compression::Default, Compression::Snappy, Compression::Lz4, Compression::Zlib]
-                        [place % 4];
-                let column = Column::new(format!("c{number}_{place}"), *data_type).nullable();
+                        [index % 4];
+                let column = Column::new(format!("c{number}_{index}"), *data_type).nullable();
                 columns.push(column.encoding(*encoding).compression(compression));
             }
         }
@@ -89,16 +89,16 @@ fn every_type_and_encoding_round_trips_in_both_layouts() {
             row.set("id", id).unwrap();
             let mut texts = vec![id.to_string()];
             for (number, (_, encodings, values)) in types.iter().enumerate() {
-                for place in 0..encodings.len() {
-                    // Some rows leave the column out, some say NULL; both read as NULL.
-                    let turn = (id as usize * 7 + number + place) % (values.len() + 2);
+                for index in 0..encodings.len() {
+                    // Some rows leave the column unset, some set NULL; both are read as NULL.
+                    let turn = (id as usize * 7 + number + index) % (values.len() + 2);
                     let text = match values.get(turn) {
                         Some(value) => {
-                            row.set(&format!("c{number}_{place}"), value).unwrap();
+                            row.set(&format!("c{number}_{index}"), value).unwrap();
                             value_text(value)
                         }
                         None if turn == values.len() => {
-                            row.set(&format!("c{number}_{place}"), Cell::Null).unwrap();
+                            row.set(&format!("c{number}_{index}"), Cell::Null).unwrap();
                             "NULL".into()
                         }
                         None => "NULL".into(),
@@ -114,7 +114,7 @@ fn every_type_and_encoding_round_trips_in_both_layouts() {
         for (layout, on_disk) in [
             (Layout::Columnar, false),
             (Layout::Rowwise, false),
-            // Only what was flushed has gone through the encodings.
+            // Only flushed rows have been encoded.
             (Layout::Columnar, true),
             (Layout::Rowwise, true),
         ] {
@@ -131,7 +131,7 @@ fn every_type_and_encoding_round_trips_in_both_layouts() {
                 assert!(row == wanted, "{layout:?}: {:.300} instead of {:.300}", row, wanted);
             }
         }
-        // What a scan returned can be written as it is.
+        // The batches of a scan can be written unchanged.
         let copy = table.schema().columns().to_vec();
         let copy = client.create_table("all_types_copy", Schema::new(copy).unwrap()).replicas(1);
         let copy = copy.create().await.unwrap();
@@ -170,7 +170,7 @@ fn every_key_type_can_be_a_key() {
                     }
                     let mut row = table.row(Operation::Insert);
                     row.set("a", a).unwrap().set("b", b).unwrap().set("n", 1_i8).unwrap();
-                    // The server refuses rows of another tablet, so this judges key and hash.
+                    // The server refuses rows of another tablet, which checks key and hash.
                     session
                         .apply(&row)
                         .await
@@ -187,7 +187,7 @@ fn every_key_type_can_be_a_key() {
 }
 
 #[test]
-fn what_a_table_was_created_with_can_be_read_back() {
+fn the_options_of_a_table_can_be_read_back() {
     with_shared(async |client| {
         let schema = Schema::new(vec![
             Column::new("k", DataType::Varchar { length: 20 }).key().comment("the key"),
@@ -241,7 +241,7 @@ fn what_a_table_was_created_with_can_be_read_back() {
         assert_eq!(by_id.name(), "described");
         let listed = client.list_tables("descr").await.unwrap();
         assert_eq!((listed.len(), listed[0].tablets, listed[0].replicas), (1, Some(1), Some(1)));
-        // Servers report what they hold with their heartbeats.
+        // Servers report their sizes with their heartbeats.
         let started = std::time::Instant::now();
         while table.statistics().await.unwrap().live_rows != Some(1) {
             assert!(started.elapsed() < Duration::from_secs(30), "the one row is never counted");
@@ -251,7 +251,7 @@ fn what_a_table_was_created_with_can_be_read_back() {
         let listed = client.list_tables("descr").await.unwrap();
         assert_eq!(listed[0].live_rows, Some(1));
 
-        // The counters tell what this client did.
+        // The counters count what this client did.
         let metrics = client.metrics();
         assert!(
             metrics.rows_written >= 1 && metrics.rows_scanned >= 1 && metrics.calls > metrics.connections
@@ -261,17 +261,18 @@ fn what_a_table_was_created_with_can_be_read_back() {
 }
 
 #[test]
-fn tables_change_their_columns_names_and_settings() {
+fn columns_names_and_options_of_tables_are_altered() {
     with_shared(async |client| {
         let table = small_table(&client, "changing", 2, 1).await;
         insert_range(&table, 0..10).await;
         let extra = Column::new("extra", DataType::Int16).default_value(4_i16);
-        let changed = table.alter().add_column(&extra).rename_column("text", "words").apply().await.unwrap();
-        assert!(changed.schema().index_of("words").is_some());
+        let changed =
+            table.alter().add_column(&extra).rename_column("text", "renamed").apply().await.unwrap();
+        assert!(changed.schema().index_of("renamed").is_some());
         let rows =
             rows_of(&changed.scan().project(["key", "extra"]).open().await.unwrap().collect().await.unwrap());
         assert_eq!(rows[1], "1|4");
-        // The old handle does not know the new column, which has a default; its own names are gone.
+        // The old handle does not know the new column, which has a default; its old column names no longer exist.
         let error = table.scan().project(["text"]).count().await.unwrap();
         assert_eq!(error, 10, "a count projects nothing");
         let error = table.scan().project(["text"]).open().await.unwrap().collect().await.unwrap_err();
@@ -301,7 +302,7 @@ fn tables_change_their_columns_names_and_settings() {
         assert_eq!((column.default(), column.comment_text()), (Some(&Value::Int16(9)), "more"));
         assert!(!client.table_exists("changing").await.unwrap());
 
-        // Writing with the schema of before the change.
+        // Writing with the schema from before the change.
         let session = table.session().mode(FlushMode::Sync).open();
         let error = session.apply(&small_row(&table, Operation::Insert, 100)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{error}");
@@ -315,9 +316,9 @@ fn deleted_tables_can_be_recalled_for_a_while() {
         let table = small_table(&client, "shortlived", 2, 1).await;
         insert_range(&table, 0..10).await;
         client.soft_delete_table("shortlived", Duration::from_secs(600)).await.unwrap();
-        let gone = client.list_soft_deleted_tables().await.unwrap();
-        let gone = gone.iter().find(|table| table.name == "shortlived").unwrap();
-        client.recall_table(&gone.id, Some("back again")).await.unwrap();
+        let deleted = client.list_soft_deleted_tables().await.unwrap();
+        let deleted = deleted.iter().find(|table| table.name == "shortlived").unwrap();
+        client.recall_table(&deleted.id, Some("back again")).await.unwrap();
         let table = client.open_table("back again").await.unwrap();
         assert_eq!(table.scan().count().await.unwrap(), 10);
         client.delete_table("back again").await.unwrap();
@@ -363,7 +364,7 @@ fn refusals_of_the_masters_become_the_right_errors() {
 }
 
 #[test]
-fn a_client_without_master_says_so_in_time() {
+fn a_client_without_a_master_fails_in_time() {
     run(async {
         let started = std::time::Instant::now();
         let nobody = Client::builder(["127.0.0.1:1"]).admin_timeout(Duration::from_millis(300));

@@ -1,4 +1,4 @@
-//! Writes: flush modes, verdicts on single rows, bounds, and servers that throttle.
+//! Writes: flush modes, errors of single rows, bounds, and servers that throttle.
 
 mod support;
 
@@ -15,7 +15,7 @@ fn key_only(table: &Table, operation: Operation, key: i64) -> Row {
 }
 
 #[test]
-fn every_operation_does_what_it_says() {
+fn every_operation_has_its_effect() {
     with_shared(async |client| {
         let table = small_table(&client, "operations", 2, 1).await;
         let session = table.session().mode(FlushMode::Sync).open();
@@ -33,7 +33,7 @@ fn every_operation_does_what_it_says() {
         let mut text_only = key_only(&table, Operation::Upsert, 1);
         text_only.set("text", "t").unwrap();
         session.apply(&text_only).await.unwrap();
-        assert_eq!(rows().await, ["1|10|\"t\""], "an upsert leaves unset columns alone");
+        assert_eq!(rows().await, ["1|10|\"t\""], "an upsert does not change unset columns");
         session.apply(&with_value(Operation::Update, 1, 12)).await.unwrap();
         let missing = session.apply(&with_value(Operation::Update, 2, 1)).await.unwrap_err();
         assert_eq!(missing.kind(), ErrorKind::NotFound);
@@ -71,7 +71,7 @@ fn failed_rows_come_back_with_their_reasons() {
         }
         session.flush().await.unwrap();
         assert_eq!(table.scan().count().await.unwrap(), 150);
-        // A cell that is too large fails alone.
+        // A cell that is too large fails only its own row.
         let mut large = key_only(&table, Operation::Insert, 1000);
         large.set("text", &"x".repeat(70_000)).unwrap();
         session.apply(&large).await.unwrap();
@@ -103,7 +103,7 @@ fn operations_on_one_key_keep_their_order() {
 }
 
 #[test]
-fn modes_differ_in_when_rows_are_sent() {
+fn modes_decide_when_rows_are_sent() {
     with_shared(async |client| {
         let table = small_table(&client, "modes", 2, 1).await;
         let manual = table.session().mode(FlushMode::Manual).buffer_bytes(5000).open();
@@ -145,7 +145,7 @@ fn modes_differ_in_when_rows_are_sent() {
 }
 
 #[test]
-fn a_small_buffer_bounds_what_is_under_way() {
+fn a_small_buffer_bounds_the_bytes_in_flight() {
     with_shared(async |client| {
         let table = small_table(&client, "bounded", 4, 1).await;
         let session = table.session().buffer_bytes(50_000).batch_bytes(8_000).open();
@@ -184,7 +184,7 @@ fn rows_without_a_unique_key_are_numbered_by_the_servers() {
 }
 
 #[test]
-fn throttling_and_a_tiny_queue_slow_writers_but_lose_nothing() {
+fn throttling_and_a_tiny_queue_slow_writers_but_lose_no_rows() {
     if !have_kudu() {
         return;
     }
@@ -252,7 +252,7 @@ fn a_frozen_server_fills_no_memory_and_fails_rows_in_time() {
         assert_eq!(session.used_bytes(), 0);
 
         cluster.resume(Daemon::TabletServer(0)).unwrap();
-        // Their outcome is unknown; writing them again settles it.
+        // The outcome of the rows is unknown; writing them again succeeds.
         for failed in failed.errors {
             let Some(Value::Int64(key)) = failed.row.get("key") else { panic!("the row has a key") };
             session.apply(&small_row(&table, Operation::Upsert, key)).await.unwrap();

@@ -1,5 +1,4 @@
-//! The benchmarks against a server that runs already: `--target URL` is needed, since nothing here can
-//! start one. The `nyala` binary is this with a launcher.
+//! Runs the benchmarks against a running server, which `--target URL` names. The `nyala` binary can also start one.
 
 use clap::Parser;
 use nyala_bench::BenchCommand;

@@ -1,4 +1,4 @@
-//! The demonstration against a server that runs already: `demo http://127.0.0.1:8086`.
+//! Runs the demonstration against a running server: `demo http://127.0.0.1:8086`.
 
 use nyala_bench::demo::{DemoSettings, run};
 

@@ -17,7 +17,7 @@ pub enum BenchCommand {
     /// Many series of one value each, with churn and late rows
     #[command(after_help = NARROW_EXAMPLES)]
     Narrow(Box<NarrowArgs>),
-    /// TSBS queries alone, then while rows are written at a set rate
+    /// TSBS queries alone, and while rows are written at a set rate
     #[command(after_help = MIXED_EXAMPLES)]
     Mixed(Box<MixedArgs>),
     /// Show result files side by side
@@ -59,23 +59,23 @@ Examples:
   nyala bench tsbs --queries 'lastpoint,single-*' --query-count 5000
   nyala bench tsbs --data-file data.gz --query-file queries.gz     replay files of TSBS' own tools";
 
-/// Which server, and how to talk to it.
+/// The server and its dialect.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Server")]
 pub struct ServerArgs {
     /// Server to measure [default: a fresh nyala, started for the benchmark]
     #[arg(long, value_name = "URL")]
     pub target: Option<String>,
-    /// What the target speaks
+    /// Dialect of the target
     #[arg(long, value_enum, default_value_t = Dialect::Influx, requires = "target")]
     pub dialect: Dialect,
-    /// Process to measure CPU, memory and writes of [default: the one that listens on the target's port]
+    /// Process whose CPU, memory and writes are measured [default: the one that listens on the target's port]
     #[arg(long, value_name = "PID", requires = "target")]
     pub server_pid: Option<u32>,
-    /// Directory whose size is the target's data on disk
+    /// Data directory of the target, whose size is measured
     #[arg(long, value_name = "DIR", requires = "target")]
     pub server_data_dir: Option<PathBuf>,
-    /// Database to write to and to ask
+    /// Database to write to and to query
     #[arg(long, default_value = "benchmark", value_parser = parse_database)]
     pub database: String,
     /// Drop the database first if the target has it
@@ -99,10 +99,10 @@ pub struct LoadArgs {
     /// Compress what is written and ask for compressed answers, as most clients do
     #[arg(long)]
     pub gzip: bool,
-    /// Write at this rate instead of as fast as the server takes it
+    /// Write at this rate instead of at full speed
     #[arg(long, value_name = "ROWS/S", value_parser = parse_rate)]
     pub rate: Option<f64>,
-    /// End loading after this long even if data remain
+    /// End loading after this long even if data remains
     #[arg(long, value_name = "DURATION", default_value = "12h", value_parser = parse_duration)]
     pub load_limit: i64,
     /// Longest wait for the server to be idle after loading (needs its process)
@@ -110,11 +110,11 @@ pub struct LoadArgs {
     pub settle: i64,
 }
 
-/// How to ask.
+/// How to query.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Queries")]
 pub struct QueryArgs {
-    /// Types of queries: all, or names separated by commas, * at a name's end for all that begin so
+    /// Types of queries: all, or names separated by commas; a name may end in * as a wildcard
     #[arg(long, value_name = "NAMES", default_value = "all")]
     pub queries: String,
     /// Light queries of each type
@@ -123,25 +123,25 @@ pub struct QueryArgs {
     /// Heavy queries of each type
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub heavy_count: u32,
-    /// Numbers of connections for light queries [default: cores and twice that]
+    /// Numbers of connections for light queries [default: the number of cores, and twice that]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub query_workers: Vec<u16>,
     /// Connections for heavy queries
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub heavy_workers: u16,
-    /// No new query of a type after this long
+    /// Stop sending queries of a type after this long
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = parse_duration)]
     pub query_limit: i64,
-    /// Compare answers with ones computed from the generator's model, up to 20 of each type
+    /// Compare up to 20 answers of each type with computed ones
     #[arg(long)]
     pub verify: bool,
 }
 
-/// Where results go besides the terminal.
+/// Where results are written besides the terminal.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Report")]
 pub struct ReportArgs {
-    /// What to call the server in reports [default: nyala, or the target]
+    /// Name of the server in reports [default: nyala, or the target]
     #[arg(long, value_name = "NAME")]
     pub label: Option<String>,
     /// Write the results as JSON
@@ -150,6 +150,23 @@ pub struct ReportArgs {
     /// Write the results as a page with plots
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+}
+
+/// What all benchmarks of a server have in common.
+#[derive(Clone, Debug, Args)]
+pub struct CommonArgs {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub server: ServerArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub load: LoadArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub query: QueryArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub report: ReportArgs,
 }
 
 /// Options of `compare`.
@@ -170,13 +187,13 @@ pub struct DataArgs {
     /// Number of hosts
     #[arg(long, value_name = "HOSTS", default_value_t = 4000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub scale: u32,
-    /// Time that the data cover
+    /// Time span of the data
     #[arg(long, default_value = "1d", value_parser = parse_duration)]
     pub duration: i64,
     /// Time between a host's rows
     #[arg(long, default_value = "10s", value_parser = parse_duration)]
     pub interval: i64,
-    /// What data and queries depend on
+    /// Seed of data and queries
     #[arg(long, default_value_t = 123)]
     pub seed: u64,
 }
@@ -187,30 +204,21 @@ pub struct TsbsArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub data: DataArgs,
-    /// Load the lines of this file, plain or gzipped, as tsbs_generate_data writes them for InfluxDB
+    /// Load the lines of this file of tsbs_generate_data for InfluxDB, plain or gzipped
     #[arg(long, value_name = "FILE", conflicts_with_all = ["query_only", "verify"])]
     pub data_file: Option<PathBuf>,
-    /// Ask the queries of these files as tsbs_generate_queries writes them
+    /// Run the queries of these files of tsbs_generate_queries
     #[arg(long, value_name = "FILE", conflicts_with_all = ["queries", "verify", "load_only"])]
     pub query_file: Vec<PathBuf>,
     /// Only load
     #[arg(long, conflicts_with_all = ["query_only", "verify"])]
     pub load_only: bool,
-    /// Only ask; the data were loaded before with the same options
+    /// Only run queries; the data must have been loaded with the same options
     #[arg(long, requires = "target")]
     pub query_only: bool,
     #[command(flatten)]
     #[allow(missing_docs)]
-    pub server: ServerArgs,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub load: LoadArgs,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub query: QueryArgs,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub report: ReportArgs,
+    pub common: CommonArgs,
 }
 
 /// Options of `devops`.
@@ -219,13 +227,13 @@ pub struct DevopsArgs {
     /// Number of hosts
     #[arg(long, value_name = "HOSTS", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub scale: u32,
-    /// Time that the data cover
+    /// Time span of the data
     #[arg(long, default_value = "1d", value_parser = parse_duration)]
     pub duration: i64,
     /// Time between a host's reports
     #[arg(long, default_value = "10s", value_parser = parse_duration)]
     pub interval: i64,
-    /// What data and queries depend on
+    /// Seed of data and queries
     #[arg(long, default_value_t = 123)]
     pub seed: u64,
     /// Load once with each of these numbers of connections [default: 1 and one per core]
@@ -233,16 +241,7 @@ pub struct DevopsArgs {
     pub writers: Vec<u16>,
     #[command(flatten)]
     #[allow(missing_docs)]
-    pub server: ServerArgs,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub load: LoadArgs,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub query: QueryArgs,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub report: ReportArgs,
+    pub common: CommonArgs,
 }
 
 /// Options of `mixed`.
@@ -251,39 +250,30 @@ pub struct MixedArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub data: DataArgs,
-    /// Write at this share of the rate that loading reached, unless --rate is given
+    /// Write at this share of the rate that loading reached; --rate overrides it
     #[arg(long, value_name = "SHARE", default_value_t = 0.5, value_parser = parse_share)]
     pub load_share: f64,
-    /// Write as fast as the server takes it while queries run
+    /// Write at full speed while queries run
     #[arg(long, conflicts_with = "rate")]
     pub full_speed: bool,
     #[command(flatten)]
     #[allow(missing_docs)]
-    pub server: ServerArgs,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub load: LoadArgs,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub query: QueryArgs,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub report: ReportArgs,
+    pub common: CommonArgs,
 }
 
 /// Options of `narrow`.
 #[derive(Clone, Debug, Args)]
 pub struct NarrowArgs {
-    /// Series at any one time
+    /// Series that exist at the same time
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     pub series: u32,
-    /// Time that the data cover
+    /// Time span of the data
     #[arg(long, default_value = "3m", value_parser = parse_duration)]
     pub duration: i64,
     /// Time between a series' rows
     #[arg(long, default_value = "15s", value_parser = parse_duration)]
     pub interval: i64,
-    /// Percent of the series that are replaced by new ones in an hour
+    /// Percent of the series that are replaced by new ones per hour
     #[arg(long, value_name = "PERCENT", default_value_t = 10.0, value_parser = parse_percent)]
     pub churn: f64,
     /// Percent of the rows that are sent late
@@ -292,7 +282,7 @@ pub struct NarrowArgs {
     /// How late they are
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = parse_duration)]
     pub late_by: i64,
-    /// What data and queries depend on
+    /// Seed of data and queries
     #[arg(long, default_value_t = 123)]
     pub seed: u64,
     /// Only load
@@ -300,19 +290,10 @@ pub struct NarrowArgs {
     pub load_only: bool,
     #[command(flatten)]
     #[allow(missing_docs)]
-    pub server: ServerArgs,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub load: LoadArgs,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub query: QueryArgs,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub report: ReportArgs,
+    pub common: CommonArgs,
 }
 
-/// Database names that need no escaping anywhere.
+/// Accepts database names that never need escaping.
 fn parse_database(text: &str) -> Result<String, String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if text.is_empty() || text.len() > 64 || !text.chars().all(plain) {
@@ -322,24 +303,19 @@ fn parse_database(text: &str) -> Result<String, String> {
 }
 
 fn parse_rate(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(rate) if rate.is_finite() && rate >= 1.0 => Ok(rate),
-        _ => Err("a number of rows a second, at least 1".to_owned()),
-    }
+    parse_number(text, |rate| rate.is_finite() && rate >= 1.0, "a number of rows a second, at least 1")
 }
 
 fn parse_percent(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
-        _ => Err("a number from 0 to 100".to_owned()),
-    }
+    parse_number(text, |percent| (0.0..=100.0).contains(&percent), "a number from 0 to 100")
 }
 
 fn parse_share(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(share) if share > 0.0 && share <= 1.0 => Ok(share),
-        _ => Err("a number above 0, up to 1".to_owned()),
-    }
+    parse_number(text, |share| share > 0.0 && share <= 1.0, "a number above 0, up to 1")
+}
+
+fn parse_number(text: &str, accepts: fn(f64) -> bool, expected: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|&number| accepts(number)).ok_or_else(|| expected.to_owned())
 }
 
 #[cfg(test)]
@@ -359,7 +335,7 @@ mod tests {
         let helps = [TSBS_EXAMPLES, DEVOPS_EXAMPLES, NARROW_EXAMPLES, MIXED_EXAMPLES, COMPARE_EXAMPLES];
         let lines = helps.iter().flat_map(|help| help.lines().skip(1));
         for line in lines {
-            // An explanation stands behind at least two spaces.
+            // An explanation follows after at least two spaces.
             let command = line.trim().split("  ").next().unwrap_or_default().replace('\'', "");
             let words = command.strip_prefix("nyala ").expect("examples are commands").split(' ');
             Arguments::try_parse_from(words).unwrap_or_else(|error| panic!("{line}: {error}"));
@@ -386,6 +362,6 @@ mod tests {
         }
         let parsed =
             Arguments::try_parse_from("bench tsbs --query-workers 1,8".split(' ')).map(|a| a.command);
-        assert!(matches!(parsed, Ok(BenchCommand::Tsbs(args)) if args.query.query_workers == [1, 8]));
+        assert!(matches!(parsed, Ok(BenchCommand::Tsbs(args)) if args.common.query.query_workers == [1, 8]));
     }
 }

@@ -1,9 +1,10 @@
-//! `nyala demo`: a sample of TSBS' data written to a running server, its fifteen types of queries asked,
-//! their answers and times shown.
+//! `nyala demo`: writes a sample of TSBS' data to a running server, runs its fifteen types of queries, and shows
+//! answers and times.
 
 use crate::client::connection::Connection;
+use crate::client::database::prepare_database;
 use crate::client::response::Body;
-use crate::client::target::{Dialect, Target, prepare_database};
+use crate::client::target::{Dialect, Target};
 use crate::error::{BenchError, Result};
 use crate::measure::server::ServerProbe;
 use crate::query::generator::{Query, QueryGenerator};
@@ -27,9 +28,9 @@ pub struct DemoSettings {
     pub database: String,
     /// Number of hosts.
     pub hosts: u64,
-    /// Hours of data: the longest queries ask for twelve.
+    /// Hours of data; the longest queries read twelve.
     pub hours: i64,
-    /// How often each query is asked; the fastest time is shown beside the first.
+    /// How often each query is run; the first and the fastest time are shown.
     pub repetitions: usize,
 }
 
@@ -47,7 +48,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 const ROWS_SHOWN: usize = 3;
 const COLUMNS_SHOWN: usize = 7;
 
-/// Runs the demonstration against the server at `url`; results to `out`, progress to standard error.
+/// Runs the demonstration against the server at `url`. Writes results to `out` and progress to standard error.
 pub fn run(url: &str, settings: &DemoSettings, out: &mut dyn Write) -> Result<()> {
     let target = Target::parse(url)?;
     let mut connection = Connection::new(&target, TIMEOUT);
@@ -106,13 +107,13 @@ fn show(
     settings: &DemoSettings,
     out: &mut dyn Write,
 ) -> Result<()> {
-    let asked = request(query, Dialect::Influx, &settings.database).expect("every type has InfluxQL");
+    let request = request(query, Dialect::Influx, &settings.database).expect("every type has InfluxQL");
     let (mut answer, mut times_ms) = (Vec::new(), Vec::new());
     for _ in 0..settings.repetitions.max(1) {
         answer.clear();
         let body = Body::Collect { into: &mut answer, limit_bytes: ANSWER_LIMIT_BYTES };
         let started = Instant::now();
-        connection.expect_success(asked.method, &asked.path, b"", body)?;
+        connection.expect_success(request.method, &request.path, b"", body)?;
         times_ms.push(started.elapsed().as_secs_f64() * 1000.0);
     }
     let (lines, rows) =
@@ -133,7 +134,7 @@ fn show(
     )
 }
 
-/// The first rows as a table, and the number of all.
+/// The first rows as a table, and the number of all rows.
 fn first_lines(answer: &[u8]) -> std::result::Result<(String, usize), String> {
     let mut shown: Vec<Vec<String>> = Vec::new();
     let mut rows = 0;
@@ -142,7 +143,7 @@ fn first_lines(answer: &[u8]) -> std::result::Result<(String, usize), String> {
         if rows > ROWS_SHOWN {
             return Ok(());
         }
-        // Tags that a series is grouped by are not among its columns.
+        // The tags that a series is grouped by are not columns.
         let tags = head.tags.iter();
         if shown.is_empty() {
             let titles = tags.clone().map(|(key, _)| key.clone()).chain(head.columns.iter().cloned());

@@ -1,24 +1,24 @@
-//! What can go wrong in a benchmark, by what the person at the keyboard can do about it.
+//! Errors of a benchmark, classified by what the user can do about them.
 
 use std::fmt;
 use std::io;
 
-/// The result of anything in this crate that can fail.
+/// The result of functions that can fail.
 pub type Result<T> = std::result::Result<T, BenchError>;
 
 /// Why a benchmark stopped.
 #[derive(Debug)]
 pub enum BenchError {
-    /// The command asks for something that makes no sense; say it differently.
+    /// The command is invalid.
     Invalid(String),
-    /// The server cannot be reached, or the connection broke; `context` says doing what.
+    /// The server cannot be reached, the connection broke, or a file cannot be read or written.
     Io {
         /// What was being done.
         context: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The server answered something that is not HTTP, or not what was asked.
+    /// The server's answer is not HTTP, or not what was requested.
     Protocol(String),
     /// The server refused a request.
     Server {
@@ -39,7 +39,7 @@ pub enum BenchError {
 }
 
 impl BenchError {
-    /// Wraps an I/O error with what was being done.
+    /// Adds to an I/O error what was being done.
     pub fn io(context: impl Into<String>) -> impl FnOnce(io::Error) -> BenchError {
         let context = context.into();
         move |source| BenchError::Io { context, source }

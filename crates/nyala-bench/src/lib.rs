@@ -3,9 +3,9 @@
 //! `nyala bench` is [`run`] on a [`BenchCommand`]. The crate talks to servers over HTTP only and knows
 //! nothing of nyala's insides, so that a peer is measured by exactly the same means.
 //!
-//! A run: [`workload`] makes rows and writes them as text, [`run::load`] sends them through
-//! [`client`] connections; [`query`] draws queries, [`run::queries`] asks them; [`measure`] looks at the
-//! server's process meanwhile; [`verify`] checks answers; [`report`] shows what came of it.
+//! In a run, [`workload`] generates rows as line protocol and [`run::load`] sends them over connections of [`client`].
+//! [`query`] draws random queries and [`run::queries`] sends those. Meanwhile [`measure`] samples the server's process.
+//! [`verify`] checks answers, and [`report`] prints the results.
 
 pub mod cli;
 pub mod client;

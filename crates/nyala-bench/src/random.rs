@@ -1,8 +1,8 @@
-//! Seeded randomness: a 64-bit generator of 8 bytes of state and normal deviates by the ziggurat method.
+//! A seeded random number generator with 8 bytes of state, and normal deviates by the ziggurat method.
 //!
-//! Why not a crate: benchmark data must be the same for a seed for years, whatever a library's next
-//! version does, and every host carries a generator of its own (so that one host's history can be
-//! computed without the others), which wants the smallest state that passes the usual statistical tests.
+//! No crate is used, because a seed must give the same data for years, with any version of a library.
+//! Every host has its own generator, so that its history can be computed without the others; so the state has to be
+//! small.
 
 use std::sync::LazyLock;
 
@@ -20,7 +20,7 @@ fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// 64 bits that depend on all three numbers: randomness without state, for what has to be known again.
+/// 64 bits that depend on all three numbers: randomness that can be computed again without state.
 #[inline]
 pub fn hash(seed: u64, a: u64, b: u64) -> u64 {
     mix(mix(seed ^ a.wrapping_mul(GOLDEN_GAMMA)) ^ b.wrapping_add(GOLDEN_GAMMA))

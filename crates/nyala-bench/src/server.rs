@@ -1,12 +1,12 @@
-//! The server that a benchmark runs against: one that the caller starts for it, or a given URL.
+//! The server that a benchmark runs against: a new one that the caller starts, or one at a URL.
 
 use crate::client::target::Target;
 use crate::error::{BenchError, Result};
-use crate::measure::server::{ServerProbe, forget_cached_files, listening_process};
+use crate::measure::server::{ServerProbe, evict_cached_files, listening_process};
 use std::any::Any;
 use std::path::PathBuf;
 
-/// A server that was started for the benchmark. Dropping it stops it (by what `guard` does).
+/// A server that was started for the benchmark. Dropping `guard` stops it.
 pub struct ServerUnderTest {
     /// `http://127.0.0.1:port`.
     pub url: String,
@@ -14,26 +14,26 @@ pub struct ServerUnderTest {
     pub pid: Option<u32>,
     /// Where it keeps its data.
     pub data_dir: Option<PathBuf>,
-    /// Stops the server and starts it again on the same data and port; gives its new process. Without
-    /// it, nothing is measured with cold caches.
+    /// Restarts the server on the same data and port and returns its new process. Without it, nothing is measured with
+    /// cold caches.
     pub restart: Option<Restart>,
     /// Kept until the benchmark is over; its `Drop` stops the server and removes what it leaves.
     pub guard: Box<dyn Any>,
 }
 
-/// Restarts a server; gives its new process.
+/// Restarts a server and returns its new process.
 pub type Restart = Box<dyn FnMut() -> std::result::Result<u32, Box<dyn std::error::Error>>>;
 
-/// Starts a fresh server; called once, when no `--target` was given.
+/// Starts a new server; called once, when no `--target` was given.
 pub type Launch<'a> = &'a mut dyn FnMut() -> std::result::Result<ServerUnderTest, Box<dyn std::error::Error>>;
 
-/// A server to talk to and to look at.
+/// The server of a run: its address, and its process.
 pub struct Server {
     /// Where it is.
     pub target: Target,
-    /// What it uses.
+    /// Measures its process.
     pub probe: ServerProbe,
-    /// Whether it was started for this run, so that its data are nobody's.
+    /// Whether it was started for this run, so that its data may be dropped.
     pub fresh: bool,
     restart: Option<Restart>,
     _guard: Option<Box<dyn Any>>,
@@ -68,15 +68,15 @@ impl Server {
         })
     }
 
-    /// Empties the server's caches by a restart, and the system's of its files. False where that cannot
-    /// be done.
-    pub fn make_cold(&mut self) -> Result<bool> {
+    /// Empties the server's caches by a restart, and the system's cache of its files. Returns false if that is not
+    /// possible.
+    pub fn drop_caches(&mut self) -> Result<bool> {
         let (Some(restart), Some(data_dir)) = (&mut self.restart, &self.probe.data_dir) else {
             return Ok(false);
         };
         let pid = restart().map_err(|error| BenchError::Launch(error.to_string()))?;
         self.probe.pid = Some(pid);
-        forget_cached_files(data_dir);
+        evict_cached_files(data_dir);
         Ok(true)
     }
 }

@@ -1,6 +1,8 @@
-//! Seconds since 1970, spans of them, their RFC 3339 text, and durations as people type them.
+//! Times in seconds since 1970, time spans, RFC 3339, and durations on the command line.
 
-/// 2016-01-01T00:00:00Z, where TSBS' data begin.
+use chrono::{DateTime, SecondsFormat};
+
+/// 2016-01-01T00:00:00Z, where TSBS' data begins.
 pub const TSBS_START: i64 = 1_451_606_400;
 /// Seconds of a minute.
 pub const MINUTE_SECONDS: i64 = 60;
@@ -9,7 +11,7 @@ pub const HOUR_SECONDS: i64 = 3600;
 /// Seconds of a day.
 pub const DAY_SECONDS: i64 = 86_400;
 
-/// A span of time, its end excluded, in seconds since 1970.
+/// A time span in seconds since 1970; its end is exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// First second.
@@ -30,58 +32,19 @@ impl Span {
     }
 }
 
-/// `2016-01-01T00:00:00Z`.
+/// `2016-01-01T00:00:00Z`; the plain number for times beyond chrono's years.
 pub fn rfc3339(seconds: i64) -> String {
-    let (year, month, day) = civil_date(seconds.div_euclid(DAY_SECONDS));
-    let second = seconds.rem_euclid(DAY_SECONDS);
-    format!(
-        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z",
-        second / HOUR_SECONDS,
-        second / MINUTE_SECONDS % 60,
-        second % 60
-    )
+    let time = DateTime::from_timestamp(seconds, 0);
+    time.map_or_else(|| seconds.to_string(), |time| time.to_rfc3339_opts(SecondsFormat::Secs, true))
 }
 
-/// The reverse of [`rfc3339`]; `None` for anything else, fractions of seconds included.
+/// The reverse of [`rfc3339`]; `None` for anything else, other offsets and fractions of seconds included.
 pub fn parse_rfc3339(text: &str) -> Option<i64> {
-    let bytes = text.as_bytes();
-    if bytes.len() != 20 || !text.is_ascii() {
-        return None;
-    }
-    let number = |range: std::ops::Range<usize>| -> Option<i64> {
-        bytes[range]
-            .iter()
-            .try_fold(0, |sum, byte| byte.is_ascii_digit().then(|| sum * 10 + i64::from(byte - b'0')))
-    };
-    let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
-    let (hour, minute, second) = (number(11..13)?, number(14..16)?, number(17..19)?);
-    let seconds =
-        days_from_civil(year, month, day) * DAY_SECONDS + hour * HOUR_SECONDS + minute * 60 + second;
-    // Separators, and days that do not exist, are checked by writing it again.
+    let seconds = DateTime::parse_from_rfc3339(text).ok()?.timestamp();
     (rfc3339(seconds) == text).then_some(seconds)
 }
 
-/// Days since 1970 to a date; eras of 400 years that begin in March make leap days fall at the end.
-fn civil_date(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
-}
-
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let year = year - i64::from(month <= 2);
-    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let day_of_year = (153 * (month + if month > 2 { -3 } else { 9 }) + 2) / 5 + day - 1;
-    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
-}
-
-/// Reads `10s`, `90m`, `6h`, `3d`, `1d12h` as seconds; the message says what is wrong.
+/// Reads durations such as `10s`, `90m`, `6h`, `3d`, `1d12h` as seconds.
 pub fn parse_duration(text: &str) -> Result<i64, String> {
     let wrong = || format!("'{text}' is not a duration like 10s, 90m, 6h, 3d or 1d12h");
     let (mut total, mut number) = (0i64, None::<i64>);

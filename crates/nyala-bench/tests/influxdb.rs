@@ -1,5 +1,5 @@
-//! The benchmarks against a real InfluxDB 1.8: every answer has to be the computed one, so that a server
-//! that is compatible with it can be judged by the same means.
+//! Runs the benchmarks against a real InfluxDB 1.8, whose answers must all be the computed ones. Only then can
+//! verification judge a server that is compatible with it.
 //!
 //! `NYALA_INFLUXD` names its server, else the search path and `~/go/bin` are tried. Without one these tests are skipped.
 
@@ -39,13 +39,13 @@ struct Influxd {
     child: Child,
 }
 
-/// Two ports that nobody has at this moment.
+/// Two ports that are free at this moment.
 fn free_ports() -> [u16; 2] {
     let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
     listeners.map(|listener| listener.local_addr().expect("it listens").port())
 }
 
-/// Nothing if the program ended, because others took a port meanwhile.
+/// `None` if the program ended because another one took a port meanwhile.
 fn spawn(program: &Path, directory: &Path, ports: [u16; 2]) -> Option<Child> {
     let mut command = Command::new(program);
     command
@@ -140,7 +140,7 @@ fn all_tsbs_answers_are_the_computed_ones() {
     let again =
         format!("tsbs --scale 12 --duration 1d {QUICK} --queries groupby-orderby-limit-desc,lastpoint");
     let refused = bench(&again, Some(&server)).unwrap_err();
-    assert!(matches!(refused, BenchError::Invalid(_)), "somebody's database: {refused}");
+    assert!(matches!(refused, BenchError::Invalid(_)), "the existing database is not dropped: {refused}");
     bench(&format!("{again} --query-only"), Some(&server)).unwrap();
     let other_data = bench(&format!("{again} --query-only --seed 124"), Some(&server)).unwrap_err();
     assert!(matches!(other_data, BenchError::WrongAnswers { wrong: 6, compared: 6 }), "{other_data}");

@@ -1,4 +1,4 @@
-//! Frames from a hostile Kudu server, and the answers they hold.
+//! Frames from a hostile Kudu server, and the answers they contain.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

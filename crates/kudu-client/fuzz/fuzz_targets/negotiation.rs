@@ -1,4 +1,4 @@
-//! What a hostile Kudu server says during negotiation.
+//! What a hostile Kudu server sends during negotiation.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

@@ -29,6 +29,16 @@ pub(crate) struct TableIdentifier {
     pub(crate) table_name: Option<String>,
 }
 
+impl TableIdentifier {
+    pub(crate) fn by_id(id: Bytes) -> Self {
+        Self { table_id: Some(id), table_name: None }
+    }
+
+    pub(crate) fn by_name(name: &str) -> Self {
+        Self { table_id: None, table_name: Some(name.to_owned()) }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(crate) struct ConnectToMasterRequest {}
 
@@ -189,7 +199,7 @@ pub(crate) struct AlterTableRequest {
     pub(crate) num_replicas: Option<i32>,
 }
 
-/// The answer of methods of which only success matters.
+/// The answer of methods for which only success matters.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct PlainResponse {
     #[prost(message, optional, tag = "1")]
@@ -363,7 +373,7 @@ pub(crate) struct ListTabletServersResponse {
     pub(crate) servers: Vec<ListedTabletServer>,
 }
 
-/// Every answer of a master (but the listing of masters) may carry an error in field 1.
+/// Every answer of a master may contain an error in field 1.
 pub(crate) trait MasterAnswer: Message + Default {
     fn error(&self) -> Option<&ServiceError>;
 }

@@ -1,8 +1,8 @@
 //! The protocol's messages, written by hand with the fields this client uses.
 //!
-//! Kudu speaks protobuf (proto2). Only tags and types matter on the wire, so these structs name just what is
-//! sent or read; fields left out are skipped when they arrive, as are enum values from newer servers, because
-//! enums stay plain integers here and are judged where they are used.
+//! Kudu uses protobuf (proto2), where only tags and types matter on the wire. These structs have just the fields that
+//! are sent or read; other fields are skipped when they arrive. Enums are plain integers, checked where they are used,
+//! so values from newer servers do not fail to decode.
 
 pub(crate) mod common;
 pub(crate) mod master;

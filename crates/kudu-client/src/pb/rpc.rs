@@ -104,7 +104,7 @@ pub(crate) struct SignedToken {
     pub(crate) signing_key_seq_num: Option<i64>,
 }
 
-/// The readable part of a token; the client only looks at its end of life.
+/// The readable part of a token; the client only reads its expiry.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Token {
     #[prost(int64, optional, tag = "1")]

@@ -34,7 +34,7 @@ pub(crate) struct PerRowError {
     pub(crate) error: AppStatus,
 }
 
-/// How many operations of each kind took effect, and how many an ignore variant passed over.
+/// How many operations of each kind took effect, and how many an ignore variant ignored.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(crate) struct WriteMetrics {
     #[prost(int64, optional, tag = "8")]

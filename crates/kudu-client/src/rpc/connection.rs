@@ -1,10 +1,10 @@
 //! One negotiated connection with any number of calls in flight.
 //!
-//! Two tasks serve it: one writes queued requests, one reads answers and hands each to its waiting call. A
-//! call that is dropped (cancelled, or past its deadline) leaves the table of waiting calls; if its request
-//! was not written yet it never will be, and an answer that comes later is read and thrown away. When the
-//! connection breaks every waiting call fails, and the pool replaces the connection. One that nobody used for a
-//! while is closed: servers do so too, and closing first avoids sending into that moment.
+//! Two tasks serve it: one writes queued requests, the other reads answers and hands each to its waiting call. A call
+//! that is dropped (cancelled, or past its deadline) is removed from the table of waiting calls. If its request was not
+//! written yet it is not sent, and an answer that arrives later is discarded. When the connection breaks, every waiting
+//! call fails and the pool replaces the connection. An idle connection is closed: servers close idle connections too,
+//! and closing first avoids sending a request just when they do.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,14 +25,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::Metrics;
 use crate::pb::rpc::{ErrorStatus, RemoteMethod, RequestHeader, RequestId};
 
-/// Requests waiting for the socket; beyond it callers wait for a place.
+/// The most requests waiting for the socket; further callers wait for room in the queue.
 const QUEUE_LENGTH: usize = 64;
 
-/// Large columns bypass this buffer and are read straight into their own.
+/// Large columns bypass this buffer and are read straight into their own buffers.
 const READ_BUFFER_BYTES: usize = 32 << 10;
 const WRITE_BUFFER_BYTES: usize = 16 << 10;
 
-/// What travels with a call besides its message.
+/// What a call has besides its message.
 #[derive(Clone, Debug)]
 pub(crate) struct CallOptions {
     pub(crate) deadline: Instant,
@@ -46,7 +46,7 @@ impl CallOptions {
     }
 }
 
-/// What bounds a connection.
+/// The bounds of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) max_message_bytes: usize,
@@ -117,7 +117,7 @@ impl Connection {
         let (reading, end_of_writer) = (shared.clone(), writer.abort_handle());
         let reader = tokio::spawn(async move {
             read_responses(reading, read, limits).await;
-            // Only when both halves are gone is the connection closed; the pool may keep this for long.
+            // The connection closes when both halves are dropped, and the pool may keep this value for long.
             end_of_writer.abort();
         });
         let tasks = [writer, reader];
@@ -155,7 +155,7 @@ impl Connection {
         let frame = encode_request(&header, message);
         let sent_bytes = frame.len() as u64;
         let exchange = async {
-            // The writer task only ends when the connection broke; the reason is then in the answer.
+            // The writer only ends when the connection breaks; then the answer has the reason.
             let _ = self.requests.send(Request { call_id, frame }).await;
             waiting.await.unwrap_or_else(|_| Err(self.shared.broken_error()))
         };
@@ -193,7 +193,7 @@ impl Shared {
             return Err(error.clone());
         }
         if calls.next_id == i32::MAX {
-            // Ids must rise; a fresh connection starts again from zero.
+            // Ids must rise; a new connection starts again from zero.
             let error = Error::new(ErrorKind::Network, "the connection has used up its call ids");
             calls.broken = Some(error.clone());
             return Err(error);
@@ -230,7 +230,7 @@ impl Shared {
         }
     }
 
-    /// Marks the connection as ended, unless a call slipped in.
+    /// Marks the connection as ended, unless a call has been registered meanwhile.
     fn end_if_idle(&self) -> bool {
         let mut calls = self.calls.lock();
         if !calls.waiting.is_empty() {
@@ -280,7 +280,7 @@ where
 {
     let mut reader = BufReader::with_capacity(READ_BUFFER_BYTES, read);
     loop {
-        // Waiting for a first byte may be given up at any time; a message once begun is read to its end.
+        // Waiting for a first byte can be interrupted at any time; a message that has begun is read to its end.
         let first = tokio::io::AsyncBufReadExt::fill_buf(&mut reader);
         match timeout(limits.idle_timeout, first).await {
             Ok(Ok(_)) => {}
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn answers_find_their_calls_in_any_order() {
+    async fn answers_reach_their_calls_in_any_order() {
         let (connection, mut server) = connect();
         let options = in_ms(5_000);
         let one = connection.call("s", "one", &Empty {}, &options);
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_deadline_frees_the_call_and_a_late_answer_harms_nobody() {
+    async fn a_deadline_frees_the_call_and_a_late_answer_is_discarded() {
         let (connection, mut server) = connect();
         let error = connection.call("s", "slow", &Empty {}, &in_ms(20)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);

@@ -1,9 +1,9 @@
-//! Who we are: the primary identity, and the tokens and certificates the cluster handed out in return.
+//! Credentials: the primary identity, and the token and certificates that the cluster issued for it.
 //!
-//! The primary identity (a user name, a Kerberos ticket, or a JSON web token) opens the first connection to the masters. The
-//! leader answers with the cluster's CA certificates and, for a user name over a confidential connection, with
-//! a signed authentication token. Tablet servers then see the token; because it must only ever be shown to a
-//! server of this very cluster, a token is used only together with a CA to check the server's certificate.
+//! The primary identity (a user name, a Kerberos ticket, or a JSON web token) opens the first connection to the
+//! masters. The leader answers with the cluster's CA certificates and, over a confidential connection, with a signed
+//! authentication token. The client authenticates to tablet servers by this token. It must only be sent to servers of
+//! this cluster, so it is used only when there is a CA to check the server's certificate with.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use crate::pb::rpc::SignedToken;
 #[derive(Debug)]
 pub(crate) struct Credentials {
     pub(crate) user: String,
-    /// With it the log-in is by Kerberos, and never by user name.
+    /// If set, the client logs in by Kerberos and never by user name.
     pub(crate) kerberos_service: Option<String>,
     pub(crate) jwt: Option<String>,
     granted: RwLock<Arc<Granted>>,
 }
 
-/// What the cluster handed out.
+/// What the cluster issued.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Granted {
     pub(crate) authentication_token: Option<SignedToken>,
@@ -49,8 +49,8 @@ impl Credentials {
         self.granted.read().clone()
     }
 
-    /// Keeps what the leading master sent. Certificates given by the user are not replaced: with a JWT they
-    /// came from a source more trustworthy than an unverified connection.
+    /// Keeps what the leading master sent. With a JWT the certificates are not replaced, because those that the user
+    /// gave are more trustworthy than an unverified connection.
     pub(crate) fn grant(&self, token: Option<SignedToken>, certificates: Vec<CertificateDer<'static>>) {
         let mut granted = self.granted.write();
         let mut next = Granted::clone(&granted);

@@ -1,4 +1,4 @@
-//! Frames: how one message lies on the wire, in either direction.
+//! Frames: the layout of one message on the wire, in both directions.
 //!
 //! ```text
 //! u32 big-endian   length of all that follows
@@ -6,12 +6,11 @@
 //! varint           body length         main message, then the sidecars
 //! ```
 //!
-//! Sidecar offsets in the response header count from the first byte of the main message. Each sidecar is
-//! read from the socket into a buffer of its own: a column then lies where the allocator put it (aligned),
-//! and becomes an Arrow buffer without another copy.
+//! Sidecar offsets in the response header count from the first byte of the main message. Each sidecar is read from the
+//! socket into its own buffer, which the allocator aligns, so that it can become an Arrow buffer without another copy.
 //!
-//! Everything here comes from a peer that may be broken or hostile: lengths are checked against each other
-//! and against the configured bound before anything is reserved.
+//! The server may be broken or hostile, so lengths are checked against each other and against the configured bound
+//! before memory is reserved.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
@@ -21,16 +20,16 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use crate::error::{Error, Result};
 use crate::pb::rpc::{RequestHeader, ResponseHeader};
 
-/// The protocol's own bound on sidecars in one message.
+/// The protocol's bound on sidecars in one message.
 const MAX_SIDECARS: usize = 10_000;
 
 /// A header holds an id and sidecar offsets (at most 6 bytes each).
 const MAX_HEADER_BYTES: usize = 16 + 6 * MAX_SIDECARS;
 
-/// Main messages become structures of up to a hundred times their bytes, so they are bounded more tightly than the
-/// data beside them: by this where there are sidecars, else by a part of the bound on the whole.
+/// Decoding a main message can take up to a hundred times its bytes, so it is bounded more tightly than sidecars: by
+/// this when there are sidecars, else by a part of the bound on the whole message.
 const MAX_MAIN_BYTES_BESIDE_SIDECARS: usize = 1 << 20;
-const MAX_MAIN_PART: usize = 4;
+const MAIN_DIVISOR: usize = 4;
 
 /// One message from a server.
 #[derive(Debug)]
@@ -86,7 +85,7 @@ where
 
     let body_len = read_varint(reader, &mut left).await?;
     if body_len != left {
-        return Err(Error::protocol(format!("a body of {body_len} bytes where {left} follow")));
+        return Err(Error::protocol(format!("a body of {body_len} bytes in a message with {left} left")));
     }
 
     let offsets = &header.sidecar_offsets;
@@ -99,7 +98,7 @@ where
     }
     let main_len = offsets.first().map_or(body_len, |&first| first as usize);
     let most =
-        if offsets.is_empty() { max_message_bytes / MAX_MAIN_PART } else { MAX_MAIN_BYTES_BESIDE_SIDECARS };
+        if offsets.is_empty() { max_message_bytes / MAIN_DIVISOR } else { MAX_MAIN_BYTES_BESIDE_SIDECARS };
     if main_len > most {
         return Err(Error::protocol(format!("a main message of {main_len} bytes; the bound is {most}")));
     }
@@ -173,7 +172,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn sidecars_are_cut_at_their_offsets() {
+    fn sidecars_are_split_at_their_offsets() {
         let header = ResponseHeader { call_id: 7, is_error: None, sidecar_offsets: vec![3, 3, 5] };
         let response = read(&encode_response(&header, b"abcdefgh")).unwrap().unwrap();
         assert_eq!(response.call_id, 7);
@@ -188,7 +187,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn lengths_that_lie_are_refused_before_memory_is_reserved() {
+    fn wrong_lengths_are_refused_before_memory_is_reserved() {
         assert_eq!(read(b"\xff\xff\xff\xff").unwrap_err().kind(), ErrorKind::Protocol);
         assert_eq!(read(b"\0\0\0\x02\x7f\0").unwrap_err().kind(), ErrorKind::Protocol);
         let header = ResponseHeader { call_id: 1, ..Default::default() };
@@ -214,9 +213,9 @@ pub(crate) mod tests {
         ) {
             let header = ResponseHeader { call_id: 1, is_error: Some(false), sidecar_offsets: offsets };
             let mut frame = encode_response(&header, &body);
-            for (place, byte) in damage {
-                let place = place.index(frame.len());
-                frame[place] = byte;
+            for (position, byte) in damage {
+                let position = position.index(frame.len());
+                frame[position] = byte;
             }
             if let Ok(Some(response)) = read(&frame) {
                 let bytes = response.body.len() + response.sidecars.iter().map(Vec::len).sum::<usize>();

@@ -1,14 +1,14 @@
-//! The system's GSSAPI library, loaded when the first Kerberos log-in needs it.
+//! The system's GSSAPI library, loaded at the first Kerberos log-in.
 //!
-//! The only unsafe code of this crate: seven functions of a stable C interface (RFC 2744), behind one safe type.
-//! [`Context`] owns what the library gave it and releases it once; nothing of the library leaves this file.
+//! This file has the only unsafe code of this crate: calls of a stable C interface (RFC 2744), behind one safe type.
+//! [`Context`] owns what the library returned and releases it once. No pointer of the library leaves this file.
 //!
 //! Why this is sound:
 //! - the library is never unloaded, so its functions live as long as the program;
 //! - the declarations below are those of RFC 2744 as MIT and Heimdal compile them everywhere but on Apple's
 //!   systems (which pack the structures differently, and where loading is refused);
-//! - every pointer passed points to a live value on this side for the whole call; buffers the library fills are
-//!   copied and released before the call returns here;
+//! - every pointer that is passed points to a value that lives for the whole call; buffers that the library fills are
+//!   copied and released before the safe function returns;
 //! - both libraries may be used from any thread as long as one object is used by one thread at a time, which
 //!   `&mut self` guarantees: so a [`Context`] can be sent, but not shared.
 #![allow(unsafe_code)]
@@ -23,7 +23,7 @@ use crate::error::{Error, ErrorKind, Result};
 const LIBRARIES: [&str; 3] = ["libgssapi_krb5.so.2", "libgssapi.so.3", "libgssapi.so"];
 
 const CONTINUE_NEEDED: u32 = 1;
-/// The halves of a status that mean failure; the rest is information.
+/// The bits of a status that mean failure; the others are information.
 const FAILURE: u32 = 0xffff_0000;
 const MUTUAL: u32 = 2;
 const SEQUENCE: u32 = 8;
@@ -132,7 +132,7 @@ impl Library {
         })
     }
 
-    /// Copies what the library wrote, and gives it back.
+    /// Copies what the library wrote, and releases its buffer.
     fn take(&self, mut buffer: Buffer) -> Vec<u8> {
         if buffer.value.is_null() {
             return Vec::new();
@@ -145,14 +145,14 @@ impl Library {
         bytes
     }
 
-    fn words(&self, status: u32, kind: c_int) -> String {
-        let (mut minor, mut more, mut words) = (0, 0, Buffer::empty());
+    fn status_text(&self, status: u32, kind: c_int) -> String {
+        let (mut minor, mut more, mut text) = (0, 0, Buffer::empty());
         let kerberos = object_id(&KERBEROS);
         // SAFETY: all pointers are to live values of this function.
         let major =
-            unsafe { (self.display_status)(&mut minor, status, kind, &kerberos, &mut more, &mut words) };
-        let words = self.take(words);
-        if major & FAILURE == 0 { String::from_utf8_lossy(&words).into_owned() } else { status.to_string() }
+            unsafe { (self.display_status)(&mut minor, status, kind, &kerberos, &mut more, &mut text) };
+        let text = self.take(text);
+        if major & FAILURE == 0 { String::from_utf8_lossy(&text).into_owned() } else { status.to_string() }
     }
 
     fn check(&self, what: &str, major: u32, minor: u32) -> Result<()> {
@@ -160,7 +160,7 @@ impl Library {
             return Ok(());
         }
         let (general, special) =
-            (self.words(major, STATUS_OF_INTERFACE), self.words(minor, STATUS_OF_MECHANISM));
+            (self.status_text(major, STATUS_OF_INTERFACE), self.status_text(minor, STATUS_OF_MECHANISM));
         let message = format!("Kerberos, {what}: {general} {special}");
         Err(Error::new(ErrorKind::NotAuthenticated, message))
     }
@@ -181,7 +181,7 @@ fn object_id(bytes: &'static [u8]) -> ObjectId {
     ObjectId { length: bytes.len() as u32, elements: bytes.as_ptr().cast() }
 }
 
-/// One side of a conversation that proves who both are.
+/// A security context: the client's side of a mutual authentication.
 pub(crate) struct Context {
     library: &'static Library,
     handle: Handle,
@@ -192,7 +192,7 @@ pub(crate) struct Context {
 unsafe impl Send for Context {}
 
 impl Context {
-    /// Prepares to speak to `service` at `host`, as the user whose ticket is in the credential cache.
+    /// Prepares to authenticate to `service` at `host` as the user whose ticket is in the credential cache.
     pub(crate) fn new(service: &str, host: &str) -> Result<Self> {
         let library = library()?;
         let name = format!("{service}@{host}");
@@ -205,8 +205,8 @@ impl Context {
         Ok(Self { library, handle: null_mut(), target })
     }
 
-    /// Takes the server's token (empty at the beginning) and gives the next one to send. True once both sides
-    /// are proven. May ask the key distribution centre, and so block.
+    /// Takes the server's token (empty at first) and returns the next one to send, and whether both sides are
+    /// authenticated. May block, because it may ask the key distribution centre.
     pub(crate) fn step(&mut self, token: &[u8]) -> Result<(Vec<u8>, bool)> {
         let (mut minor, mut output, mut flags) = (0, Buffer::empty(), 0);
         let mechanism = object_id(&KERBEROS);
@@ -233,7 +233,7 @@ impl Context {
         self.library.check("log-in (is there a ticket? see kinit, klist)", major, minor)?;
         let is_done = major & CONTINUE_NEEDED == 0;
         if is_done && flags & (MUTUAL | INTEGRITY) != MUTUAL | INTEGRITY {
-            let message = "Kerberos: the server did not prove itself, or offers no integrity";
+            let message = "Kerberos: the server did not authenticate itself, or offers no integrity";
             return Err(Error::new(ErrorKind::NotAuthenticated, message));
         }
         Ok((output, is_done))
@@ -241,7 +241,7 @@ impl Context {
 
     /// Signs bytes for the server.
     pub(crate) fn wrap(&mut self, bytes: &[u8]) -> Result<Vec<u8>> {
-        self.established()?;
+        self.require_established()?;
         let (mut minor, mut output) = (0, Buffer::empty());
         // SAFETY: the handle is of an established context; all pointers are to live values, or null where allowed.
         let major = unsafe {
@@ -252,9 +252,9 @@ impl Context {
         Ok(output)
     }
 
-    /// Checks the server's signature and gives what it signed.
+    /// Checks the server's signature and returns the signed bytes.
     pub(crate) fn unwrap(&mut self, bytes: &[u8]) -> Result<Vec<u8>> {
-        self.established()?;
+        self.require_established()?;
         let (mut minor, mut output) = (0, Buffer::empty());
         // SAFETY: as in `wrap`.
         let major = unsafe {
@@ -272,7 +272,7 @@ impl Context {
         Ok(output)
     }
 
-    fn established(&self) -> Result<()> {
+    fn require_established(&self) -> Result<()> {
         match self.handle.is_null() {
             true => Err(Error::protocol("Kerberos: a signature before the log-in")),
             false => Ok(()),
@@ -298,14 +298,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strange_tokens_are_refused_and_everything_is_released() {
-        // Without the library there is nothing to test; the tests on a real cluster say so loudly.
+    fn invalid_tokens_are_refused_and_everything_is_released() {
+        // Without the library there is nothing to test; the tests on a real cluster report that it is missing.
         if library().is_err() {
             return;
         }
         for token in [&b""[..], b"x", &[0x60, 0x82, 0xff, 0xff], &[0; 4000]] {
             let mut context = Context::new("kudu", "nowhere.invalid").unwrap();
-            // A server that speaks before it was spoken to, or (with nothing) no ticket at all.
+            // The server's token comes before the client's first, or (if empty) there is no ticket.
             let error = context.step(token).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::NotAuthenticated, "{error}");
             assert!(context.wrap(b"x").is_err() && context.unwrap(token).is_err());

@@ -1,7 +1,7 @@
-//! Calls to servers by address: finds or makes the connection, then sends.
+//! The connection pool: calls servers by address over connections that it opens when needed.
 //!
-//! Connections are kept per server and login; several callers that need the same one wait for a single
-//! negotiation. Retrying is not done here: what an error means depends on the call.
+//! There is one connection per server and login. Callers that need the same connection wait for a single negotiation.
+//! The messenger does not retry, because what an error means depends on the call.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::connection::{CallOptions, Connection, Limits};
 use super::credentials::Credentials;
-use super::negotiation::{Terms, negotiate};
+use super::negotiation::{NegotiationOptions, negotiate};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::Metrics;
 use crate::pb;
@@ -27,8 +27,8 @@ pub(crate) struct Address {
     pub(crate) port: u16,
 }
 
-/// What the name system allows. Addresses are copied for each replica, so none may be large.
-const MOST_HOST_BYTES: usize = 255;
+/// The longest name in DNS. Addresses are copied for each replica, so none may be large.
+const MAX_HOST_BYTES: usize = 255;
 
 impl Address {
     /// Reads `host:port`; without a port it is the masters' default.
@@ -46,7 +46,7 @@ impl Address {
     }
 
     pub(crate) fn from_pb(address: &pb::HostPort) -> Result<Self> {
-        if address.host.len() > MOST_HOST_BYTES {
+        if address.host.len() > MAX_HOST_BYTES {
             return Err(Error::protocol(format!("a host name of {} bytes", address.host.len())));
         }
         let port = u16::try_from(address.port).map_err(|_| Error::protocol("a port beyond 65535"))?;
@@ -63,13 +63,13 @@ impl fmt::Display for Address {
 /// Which identity a connection is opened with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Login {
-    /// The primary identity: to the masters, which hand out tokens for it.
+    /// The primary identity, for the masters, which issue tokens for it.
     Primary,
-    /// The authentication token where there is one.
+    /// The authentication token if there is one.
     Token,
 }
 
-/// Bounds and terms of all connections.
+/// Settings of all connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MessengerSettings {
     pub(crate) connect_timeout: Duration,
@@ -121,12 +121,12 @@ impl Messenger {
         })
     }
 
-    /// Closes the connections with this login; the next call negotiates anew.
+    /// Closes the connections with this login, so that the next call negotiates again.
     pub(crate) fn forget(&self, login: Login) {
         self.slots.lock().retain(|(_, kept), _| *kept != login);
     }
 
-    /// Closes the connections to this server; for one that stopped answering.
+    /// Closes the connections to this server, which stopped answering.
     pub(crate) fn forget_server(&self, address: &Address) {
         self.slots.lock().retain(|(kept, _), _| kept != address);
     }
@@ -162,13 +162,13 @@ impl Messenger {
             let socket = TcpStream::connect((address.host.as_str(), address.port)).await?;
             socket.set_nodelay(true)?;
             let is_loopback = socket.peer_addr().is_ok_and(|address| address.ip().is_loopback());
-            let terms = Terms {
+            let options = NegotiationOptions {
                 is_loopback,
                 require_encryption: self.settings.require_encryption,
                 encrypt_loopback: self.settings.encrypt_loopback,
                 offer_token: login == Login::Token,
             };
-            negotiate(socket, &address.host, &self.credentials, terms).await
+            negotiate(socket, &address.host, &self.credentials, options).await
         };
         match negotiated.await {
             Ok(transport) => {

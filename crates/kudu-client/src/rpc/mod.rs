@@ -1,12 +1,10 @@
-//! Kudu's RPC layer: frames, negotiation, connections and the pool of them.
+//! Kudu's RPC layer: frames, negotiation, connections and the connection pool.
 
 pub(crate) mod connection;
 pub(crate) mod credentials;
 pub(crate) mod frame;
 #[cfg(feature = "kerberos")]
 mod gssapi;
-#[cfg(feature = "kerberos")]
-mod kerberos;
 pub(crate) mod messenger;
 pub(crate) mod negotiation;
 pub(crate) mod tls;

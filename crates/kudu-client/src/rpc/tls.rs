@@ -1,7 +1,7 @@
-//! TLS as Kudu does it: a handshake tunnelled through negotiation messages, then ordinary records.
+//! TLS in Kudu: the handshake is tunnelled through negotiation messages, then ordinary records follow.
 //!
-//! The certificates of Kudu's built-in authority carry no host name, so a server is checked by its chain to
-//! that authority alone, and not at all when nothing secret will be shown to it (log-in by user name).
+//! The certificates of Kudu's built-in authority contain no host names, so a server is only checked by its chain to
+//! that authority. It is not checked at all when the client sends nothing secret (log-in by user name).
 
 use std::io::{self, Read, Write};
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Prepares a client session; with `trusted` the server must prove its place in the cluster.
+/// Prepares a client session. With `trusted`, the server must have a certificate of one of these authorities.
 pub(crate) fn client_session(trusted: Option<&[CertificateDer<'static>]>) -> Result<ClientConnection> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let roots = match trusted {
@@ -107,7 +107,7 @@ impl ServerCertVerifier for ChainVerifier {
     }
 }
 
-/// A socket wrapped in a TLS session whose handshake is already over.
+/// A socket with a TLS session whose handshake is complete.
 #[derive(Debug)]
 pub(crate) struct TlsStream<S> {
     socket: S,
@@ -138,7 +138,7 @@ impl<S: AsyncWrite + Unpin> TlsStream<S> {
     }
 }
 
-/// Shows a non-blocking socket to rustls, which expects `WouldBlock` where tokio says `Pending`.
+/// Adapts a non-blocking socket to rustls, which expects `WouldBlock` where tokio returns `Pending`.
 struct Blocking<'a, 'b, S> {
     socket: &'a mut S,
     context: &'a mut Context<'b>,
@@ -176,7 +176,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for TlsStream<S> {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         loop {
-            // Only a record's worth is prepared: the whole of a large buffer would be zeroed on every call.
+            // Only one record's bytes are initialised: otherwise a large buffer would be zeroed on every call.
             let want = into.remaining().min(RECORD_BYTES);
             match this.session.reader().read(into.initialize_unfilled_to(want)) {
                 Ok(read) => {
@@ -206,7 +206,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TlsStream<S> {
         let this = self.get_mut();
         ready!(this.poll_send_records(context))?;
         let written = this.session.writer().write(bytes)?;
-        // Pending is fine here: what remains goes out with the next write or flush.
+        // Pending is not an error: the rest is sent with the next write or flush.
         if let Poll::Ready(Err(error)) = this.poll_send_records(context) {
             return Poll::Ready(Err(error));
         }

@@ -1,9 +1,9 @@
-//! From a server's answer to Arrow arrays.
+//! Decodes a server's answer into Arrow arrays.
 //!
-//! In the columnar layout a fixed-size column is Arrow's values buffer, a text column Arrow's offsets and bytes,
-//! a validity bitmap Arrow's. Each came into a buffer of its own, so nothing is copied where that buffer happens
-//! to be aligned for the type; it is checked, and copied otherwise. Booleans (a byte each) are packed, narrow
-//! decimals widened. Everything is checked against the row count: the bytes may come from a broken server.
+//! In the columnar layout, a fixed-size column has the bytes of Arrow's values buffer, a text column those of Arrow's
+//! offsets and data, and a validity bitmap is Arrow's. Each was received into its own buffer. If that buffer is aligned
+//! for the type it becomes the array without a copy; otherwise it is copied. Booleans (a byte each) are packed, and
+//! narrow decimals are widened. Everything is checked against the row count, because the server may be broken.
 
 use std::sync::Arc;
 
@@ -15,22 +15,23 @@ use arrow_array::{
 use arrow_buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType as ArrowType, SchemaRef};
 
+use crate::data_type::DataType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pb::tserver::{ColumnarRowBlock, RowwiseRowBlock};
-use crate::schema::DataType;
+use crate::row::{INDIRECT_BYTES, indirect_slice};
 
-/// One column of a projection, as far as decoding goes.
+/// What decoding needs to know of one column of the projection.
 #[derive(Clone, Debug)]
-pub(crate) struct Projected {
+pub(crate) struct ProjectedColumn {
     pub(crate) name: String,
     pub(crate) data_type: DataType,
     pub(crate) is_nullable: bool,
 }
 
 /// The raw parts of one column.
-struct Parts {
-    /// Fixed cells, or offsets.
-    data: Vec<u8>,
+struct ColumnData {
+    /// Fixed-size cells, or offsets.
+    cells: Vec<u8>,
     /// Text and bytes.
     variable: Vec<u8>,
     /// 1 = valid.
@@ -40,14 +41,14 @@ struct Parts {
 /// Decodes a columnar answer.
 pub(crate) fn decode_columnar(
     schema: &SchemaRef,
-    columns: &[Projected],
+    columns: &[ProjectedColumn],
     block: &ColumnarRowBlock,
     mut sidecars: Vec<Vec<u8>>,
 ) -> Result<RecordBatch> {
     let rows = row_count(block.num_rows.unwrap_or(0))?;
     if block.columns.len() != columns.len() {
         return Err(Error::protocol(format!(
-            "{} columns where {} were asked",
+            "{} columns where {} were requested",
             block.columns.len(),
             columns.len()
         )));
@@ -57,22 +58,22 @@ pub(crate) fn decode_columnar(
         sidecar.map(std::mem::take).ok_or_else(|| Error::protocol(format!("there is no sidecar {index}")))
     };
     let mut arrays = Vec::with_capacity(columns.len());
-    for (column, place) in columns.iter().zip(&block.columns) {
-        let parts = Parts {
-            data: place.data_sidecar.map_or(Ok(Vec::new()), &mut take)?,
-            variable: place.varlen_data_sidecar.map_or(Ok(Vec::new()), &mut take)?,
-            validity: place.non_null_bitmap_sidecar.map(&mut take).transpose()?,
+    for (column, indexes) in columns.iter().zip(&block.columns) {
+        let data = ColumnData {
+            cells: indexes.data_sidecar.map_or(Ok(Vec::new()), &mut take)?,
+            variable: indexes.varlen_data_sidecar.map_or(Ok(Vec::new()), &mut take)?,
+            validity: indexes.non_null_bitmap_sidecar.map(&mut take).transpose()?,
         };
-        let nullable = schema.field(arrays.len()).data_type();
-        arrays.push(array_of(column, nullable, parts, rows)?);
+        let arrow = schema.field(arrays.len()).data_type();
+        arrays.push(array_of(column, arrow, data, rows)?);
     }
     record_batch(schema, arrays, rows)
 }
 
-/// Decodes a row-wise answer: gathers each column, then goes on as if it had come so.
+/// Decodes a row-wise answer: gathers each column, then decodes it like a columnar one.
 pub(crate) fn decode_rowwise(
     schema: &SchemaRef,
-    columns: &[Projected],
+    columns: &[ProjectedColumn],
     block: &RowwiseRowBlock,
     sidecars: &[Vec<u8>],
 ) -> Result<RecordBatch> {
@@ -86,7 +87,7 @@ pub(crate) fn decode_rowwise(
     };
     let cells = sidecar(block.rows_sidecar)?;
     let indirect = sidecar(block.indirect_data_sidecar)?;
-    let width = |column: &Projected| column.data_type.fixed_bytes().unwrap_or(16);
+    let width = |column: &ProjectedColumn| column.data_type.fixed_bytes().unwrap_or(INDIRECT_BYTES);
     let fixed_stride: usize = columns.iter().map(width).sum();
     let any_nullable = columns.iter().any(|column| column.is_nullable);
     let stride = fixed_stride + if any_nullable { columns.len().div_ceil(8) } else { 0 };
@@ -95,15 +96,15 @@ pub(crate) fn decode_rowwise(
     }
     let mut arrays = Vec::with_capacity(columns.len());
     let mut at = 0;
-    // Servers give each cell its own bytes; cells that shared some could become many times the message.
+    // Servers give each cell its own bytes. Cells that shared bytes could become many times the size of the message.
     let mut indirect_left = indirect.len();
     for (index, column) in columns.iter().enumerate() {
         let width = width(column);
         let is_variable = column.data_type.fixed_bytes().is_none();
-        let mut parts = Parts { data: Vec::new(), variable: Vec::new(), validity: None };
+        let mut data = ColumnData { cells: Vec::new(), variable: Vec::new(), validity: None };
         let mut validity = vec![0u8; rows.div_ceil(8)];
         if is_variable {
-            parts.data.extend_from_slice(&0u32.to_le_bytes());
+            data.cells.extend_from_slice(&0u32.to_le_bytes());
         }
         for row in 0..rows {
             let line = &cells[row * stride..][..stride];
@@ -113,40 +114,31 @@ pub(crate) fn decode_rowwise(
             }
             let cell = &line[at..at + width];
             if !is_variable {
-                parts.data.extend_from_slice(cell);
+                data.cells.extend_from_slice(cell);
                 continue;
             }
             if !is_null {
-                // NULL cells hold garbage, so they are not even looked at.
+                // NULL cells hold garbage and are not read.
                 let slice = indirect_slice(cell, indirect)?;
                 indirect_left = indirect_left
                     .checked_sub(slice.len())
                     .ok_or_else(|| Error::protocol("cells that share their bytes"))?;
-                parts.variable.extend_from_slice(slice);
+                data.variable.extend_from_slice(slice);
             }
             let end =
-                u32::try_from(parts.variable.len()).map_err(|_| Error::protocol("a column beyond 4 GiB"))?;
-            parts.data.extend_from_slice(&end.to_le_bytes());
+                u32::try_from(data.variable.len()).map_err(|_| Error::protocol("a column beyond 4 GiB"))?;
+            data.cells.extend_from_slice(&end.to_le_bytes());
         }
-        parts.validity = column.is_nullable.then_some(validity);
+        data.validity = column.is_nullable.then_some(validity);
         at += width;
         let arrow = schema.field(arrays.len()).data_type();
-        arrays.push(array_of(column, arrow, parts, rows)?);
+        arrays.push(array_of(column, arrow, data, rows)?);
     }
     record_batch(schema, arrays, rows)
 }
 
-fn indirect_slice<'a>(cell: &[u8], indirect: &'a [u8]) -> Result<&'a [u8]> {
-    let number = |bytes: &[u8]| {
-        bytes.try_into().map(u64::from_le_bytes).ok().and_then(|value| usize::try_from(value).ok())
-    };
-    let place = number(&cell[..8]).zip(number(&cell[8..]));
-    let slice = place.and_then(|(start, length)| indirect.get(start..)?.get(..length));
-    slice.ok_or_else(|| Error::protocol("a cell lies outside the indirect data"))
-}
-
 fn row_count(rows: i64) -> Result<usize> {
-    // No answer within the message bound holds more rows than this with any column at all.
+    // No answer within the message bound has more rows than fit u32.
     u32::try_from(rows)
         .map(|rows| rows as usize)
         .map_err(|_| Error::protocol(format!("{rows} rows in an answer")))
@@ -158,10 +150,10 @@ fn record_batch(schema: &SchemaRef, arrays: Vec<ArrayRef>, rows: usize) -> Resul
         .map_err(|error| Error::protocol(error.to_string()))
 }
 
-fn array_of(column: &Projected, arrow: &ArrowType, parts: Parts, rows: usize) -> Result<ArrayRef> {
+fn array_of(column: &ProjectedColumn, arrow: &ArrowType, data: ColumnData, rows: usize) -> Result<ArrayRef> {
     let wrong =
         |what: &str| Error::protocol(format!("column {:?}: {what} does not fit {rows} rows", column.name));
-    let nulls = match parts.validity {
+    let nulls = match data.validity {
         None => None,
         Some(bitmap) if bitmap.len() < rows.div_ceil(8) => return Err(wrong("the validity bitmap")),
         Some(bitmap) => {
@@ -170,40 +162,40 @@ fn array_of(column: &Projected, arrow: &ArrowType, parts: Parts, rows: usize) ->
         }
     };
     if let Some(width) = column.data_type.fixed_bytes()
-        && rows.checked_mul(width) != Some(parts.data.len())
+        && rows.checked_mul(width) != Some(data.cells.len())
     {
         return Err(wrong("the values"));
     }
-    let data = parts.data;
+    let cells = data.cells;
     Ok(match column.data_type {
-        DataType::Int8 => primitive::<Int8Type>(data, rows, nulls),
-        DataType::Int16 => primitive::<Int16Type>(data, rows, nulls),
-        DataType::Int32 => primitive::<Int32Type>(data, rows, nulls),
-        DataType::Int64 => primitive::<Int64Type>(data, rows, nulls),
-        DataType::Float => primitive::<Float32Type>(data, rows, nulls),
-        DataType::Double => primitive::<Float64Type>(data, rows, nulls),
-        DataType::Date => primitive::<Date32Type>(data, rows, nulls),
+        DataType::Int8 => primitive::<Int8Type>(cells, rows, nulls),
+        DataType::Int16 => primitive::<Int16Type>(cells, rows, nulls),
+        DataType::Int32 => primitive::<Int32Type>(cells, rows, nulls),
+        DataType::Int64 => primitive::<Int64Type>(cells, rows, nulls),
+        DataType::Float => primitive::<Float32Type>(cells, rows, nulls),
+        DataType::Double => primitive::<Float64Type>(cells, rows, nulls),
+        DataType::Date => primitive::<Date32Type>(cells, rows, nulls),
         DataType::UnixtimeMicros => {
-            let values = values::<TimestampMicrosecondType>(data, rows);
+            let values = values::<TimestampMicrosecondType>(cells, rows);
             Arc::new(PrimitiveArray::<TimestampMicrosecondType>::new(values, nulls).with_timezone("UTC"))
         }
         DataType::Bool => {
-            let packed = BooleanBuffer::collect_bool(rows, |row| data[row] != 0);
+            let packed = BooleanBuffer::collect_bool(rows, |row| cells[row] != 0);
             Arc::new(BooleanArray::new(packed, nulls))
         }
         DataType::Decimal { precision, scale } => {
             let values: ScalarBuffer<i128> = match column.data_type.fixed_bytes() {
-                Some(4) => values::<Int32Type>(data, rows).iter().map(|&value| i128::from(value)).collect(),
-                Some(8) => values::<Int64Type>(data, rows).iter().map(|&value| i128::from(value)).collect(),
-                _ => values::<Decimal128Type>(data, rows),
+                Some(4) => values::<Int32Type>(cells, rows).iter().map(|&value| i128::from(value)).collect(),
+                Some(8) => values::<Int64Type>(cells, rows).iter().map(|&value| i128::from(value)).collect(),
+                _ => values::<Decimal128Type>(cells, rows),
             };
             let array = PrimitiveArray::<Decimal128Type>::new(values, nulls);
             let array = array.with_precision_and_scale(precision, scale as i8);
             Arc::new(array.map_err(|error| Error::protocol(error.to_string()))?)
         }
         DataType::String | DataType::Varchar { .. } | DataType::Binary => {
-            let offsets = offsets(data, parts.variable.len(), rows).ok_or_else(|| wrong("the offsets"))?;
-            let bytes = Buffer::from_vec(parts.variable);
+            let offsets = offsets(cells, data.variable.len(), rows).ok_or_else(|| wrong("the offsets"))?;
+            let bytes = Buffer::from_vec(data.variable);
             if *arrow == ArrowType::Binary {
                 Arc::new(BinaryArray::new(offsets, bytes, nulls))
             } else {
@@ -231,7 +223,7 @@ fn primitive<T: ArrowPrimitiveType>(data: Vec<u8>, rows: usize, nulls: Option<Nu
     array
 }
 
-/// The bytes as values, in place if they are aligned for them.
+/// The bytes as values, without a copy if they are aligned.
 fn values<T: ArrowPrimitiveType>(data: Vec<u8>, rows: usize) -> ScalarBuffer<T::Native> {
     let is_aligned = data.as_ptr().align_offset(align_of::<T::Native>()) == 0;
     let buffer = if is_aligned {
@@ -244,7 +236,7 @@ fn values<T: ArrowPrimitiveType>(data: Vec<u8>, rows: usize) -> ScalarBuffer<T::
     ScalarBuffer::new(buffer, 0, rows)
 }
 
-/// The offsets of text or bytes, if they rise within the data.
+/// The offsets of text or bytes; `None` unless they rise and lie within the data.
 fn offsets(data: Vec<u8>, variable_bytes: usize, rows: usize) -> Option<OffsetBuffer<i32>> {
     if rows == 0 {
         return Some(OffsetBuffer::new_empty());
@@ -265,7 +257,7 @@ mod tests {
     use arrow_schema::{Field, Schema};
     use proptest::prelude::*;
 
-    fn columns() -> (SchemaRef, Vec<Projected>) {
+    fn columns() -> (SchemaRef, Vec<ProjectedColumn>) {
         let types = [
             DataType::Int64,
             DataType::String,
@@ -273,10 +265,14 @@ mod tests {
             DataType::Decimal { precision: 30, scale: 2 },
             DataType::Binary,
         ];
-        let projected: Vec<Projected> = types
+        let projected: Vec<ProjectedColumn> = types
             .iter()
             .enumerate()
-            .map(|(index, &data_type)| Projected { name: format!("c{index}"), data_type, is_nullable: true })
+            .map(|(index, &data_type)| ProjectedColumn {
+                name: format!("c{index}"),
+                data_type,
+                is_nullable: true,
+            })
             .collect();
         let fields: Vec<Field> = projected
             .iter()
@@ -285,7 +281,7 @@ mod tests {
         (Arc::new(Schema::new(fields)), projected)
     }
 
-    fn place(data: i32, variable: i32, validity: i32) -> ColumnarColumn {
+    fn column_sidecars(data: i32, variable: i32, validity: i32) -> ColumnarColumn {
         ColumnarColumn {
             data_sidecar: Some(data),
             varlen_data_sidecar: (variable >= 0).then_some(variable),
@@ -311,7 +307,7 @@ mod tests {
         let (_, mut projected) = columns();
         projected.drain(..1);
         projected.truncate(1);
-        let block = ColumnarRowBlock { columns: vec![place(0, 1, -1)], num_rows: Some(1) };
+        let block = ColumnarRowBlock { columns: vec![column_sidecars(0, 1, -1)], num_rows: Some(1) };
         let sidecars = || vec![[0u32.to_le_bytes(), 1u32.to_le_bytes()].concat(), vec![0xff]];
         let schema = Arc::new(Schema::new(vec![Field::new("c1", ArrowType::Utf8, true)]));
         let error = decode_columnar(&schema, &projected, &block, sidecars()).unwrap_err();
@@ -343,12 +339,12 @@ mod tests {
         #[test]
         fn no_columnar_answer_makes_the_decoder_panic(
             rows in prop_oneof![Just(-1i64), Just(i64::MAX), 0i64..9],
-            places in proptest::collection::vec((-1i32..8, -1i32..8, -1i32..8), 0..6),
+            sidecar_indexes in proptest::collection::vec((-1i32..8, -1i32..8, -1i32..8), 0..6),
             sidecars in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..80), 0..8),
         ) {
             let (schema, projected) = columns();
-            let places = places.into_iter().map(|(a, b, c)| place(a, b, c)).collect();
-            let block = ColumnarRowBlock { columns: places, num_rows: Some(rows) };
+            let sidecar_indexes = sidecar_indexes.into_iter().map(|(a, b, c)| column_sidecars(a, b, c)).collect();
+            let block = ColumnarRowBlock { columns: sidecar_indexes, num_rows: Some(rows) };
             let _ = decode_columnar(&schema, &projected, &block, sidecars);
         }
 
@@ -366,14 +362,14 @@ mod tests {
         #[test]
         fn no_rowwise_answer_makes_the_decoder_panic(
             rows in prop_oneof![Just(-1i32), Just(i32::MAX), 0i32..4],
-            places in (proptest::option::of(-1i32..3), proptest::option::of(-1i32..3)),
+            sidecar_indexes in (proptest::option::of(-1i32..3), proptest::option::of(-1i32..3)),
             cells in proptest::collection::vec(any::<u8>(), 0..240),
         ) {
             let (schema, projected) = columns();
             let stride = 8 + 16 + 1 + 16 + 16 + 1;
             let fitting = vec![3u8; stride * rows.clamp(0, 4) as usize];
             let block =
-                RowwiseRowBlock { num_rows: Some(rows), rows_sidecar: places.0, indirect_data_sidecar: places.1 };
+                RowwiseRowBlock { num_rows: Some(rows), rows_sidecar: sidecar_indexes.0, indirect_data_sidecar: sidecar_indexes.1 };
             let _ = decode_rowwise(&schema, &projected, &block, &[cells, fitting]);
         }
     }

@@ -1,10 +1,11 @@
-//! Reading: what to scan, and how.
+//! Scans: the builder, and what the readers of all tablets share.
 
 pub(crate) mod columnar;
 mod prune;
+mod reader;
 mod scanner;
 mod sorted;
-mod tablet;
+mod tablet_scan;
 mod token;
 
 use std::sync::Arc;
@@ -16,15 +17,15 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::clock::Timestamp;
+use crate::data_type::DataType;
 use crate::error::{Error, Result};
+use crate::location_cache::Tablet;
 use crate::pb;
 use crate::pb::tserver::*;
 use crate::predicate::{Filters, Predicate};
-use crate::schema::DataType;
 use crate::table::{Table, TableInner};
-use crate::tablets::Tablet;
-use columnar::Projected;
-use prune::Pruner;
+use columnar::ProjectedColumn;
+use prune::PartitionPruner;
 pub use scanner::Scanner;
 pub use token::ScanToken;
 
@@ -33,12 +34,12 @@ const IS_DELETED: i32 = 18;
 /// Which state of the table a scan sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadMode {
-    /// Whatever each replica has applied; not repeatable, no waiting.
+    /// What each replica has applied so far; not repeatable, but without waiting.
     Latest,
-    /// One state of the whole table: with all that was written up to and at this time, or (without one) as it is
+    /// One state of the whole table: everything written up to and including this time, or without a time, the state
     /// when the scan begins.
     Snapshot(Option<Timestamp>),
-    /// At least everything this client has written or read; may be later in one tablet than in another.
+    /// At least everything that this client has written or read. Tablets may be read at different times.
     YourWrites,
 }
 
@@ -47,15 +48,15 @@ pub enum ReadMode {
 pub enum ReplicaSelection {
     /// The leader.
     Leader,
-    /// A replica at the location the masters assigned to this client, if there is one, else any. Masters assign
-    /// locations by `--location_mapping_cmd`, to clients only with `--master_client_location_assignment_enabled`.
+    /// A replica at the location that the masters assigned to this client, else any. Masters assign locations by
+    /// `--location_mapping_cmd`, and to clients only with `--master_client_location_assignment_enabled`.
     Closest,
 }
 
 /// How servers lay out their answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// Column by column, as Arrow wants it; falls back to rows where a server is too old.
+    /// Column by column, as in Arrow; falls back to rows when a server is too old.
     Columnar,
     /// Row by row.
     Rowwise,
@@ -100,10 +101,11 @@ pub struct ScanBuilder {
     split_bytes: Option<u64>,
 }
 
-impl ScanBuilder {
-    pub(crate) fn new(table: Table) -> Self {
-        Self {
-            table,
+impl Table {
+    /// Begins a scan.
+    pub fn scan(&self) -> ScanBuilder {
+        ScanBuilder {
+            table: self.clone(),
             projection: None,
             predicates: Vec::new(),
             limit: None,
@@ -122,15 +124,17 @@ impl ScanBuilder {
             split_bytes: None,
         }
     }
+}
 
-    /// The columns wanted, in this order; by default all. None at all counts rows.
+impl ScanBuilder {
+    /// Returns these columns in this order; by default all. With an empty list, batches only have a row count.
     #[must_use]
     pub fn project(mut self, columns: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.projection = Some(columns.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Wants only rows that satisfy this (and all other) predicates.
+    /// Returns only rows that satisfy this predicate and all others.
     #[must_use]
     pub fn filter(mut self, predicate: Predicate) -> Self {
         self.predicates.push(predicate);
@@ -144,15 +148,15 @@ impl ScanBuilder {
         self
     }
 
-    /// Which state of the table to see.
+    /// Sets which state of the table the scan sees.
     #[must_use]
     pub fn read_mode(mut self, mode: ReadMode) -> Self {
         self.read_mode = mode;
         self
     }
 
-    /// Reads a snapshot, each tablet in key order, one tablet after the other; a scan then survives the loss of a
-    /// server between any two batches. The order is that of the primary key within a tablet.
+    /// Reads a snapshot, one tablet after the other, each in the order of the primary key. The scan then survives the
+    /// loss of a server between any two batches.
     #[must_use]
     pub fn fault_tolerant(mut self) -> Self {
         self.ordered = true;
@@ -174,8 +178,8 @@ impl ScanBuilder {
         self.fault_tolerant()
     }
 
-    /// Returns only rows that changed after `from` and up to `to`, each as it is at `to`, with a Boolean column
-    /// of the given name that tells whether the row was deleted.
+    /// Returns only rows that changed after `from` and up to `to`, as they are at `to`. A Boolean column of the given
+    /// name tells whether the row was deleted.
     #[must_use]
     pub fn changes(mut self, from: Timestamp, to: Timestamp, deleted_column: impl Into<String>) -> Self {
         self.diff_from = Some((from, deleted_column.into()));
@@ -184,64 +188,64 @@ impl ScanBuilder {
         self
     }
 
-    /// Which replica to read.
+    /// Sets which replica is read.
     #[must_use]
     pub fn replica(mut self, selection: ReplicaSelection) -> Self {
         self.replica = selection;
         self
     }
 
-    /// How servers lay out their answers; the result is the same.
+    /// Sets how servers lay out their answers; the result is the same.
     #[must_use]
     pub fn layout(mut self, layout: Layout) -> Self {
         self.layout = layout;
         self
     }
 
-    /// Returns text as bytes, unchecked; for tables written by clients that do not keep to UTF-8.
+    /// Returns text as unchecked bytes, for tables whose writers do not keep to UTF-8.
     #[must_use]
     pub fn strings_as_binary(mut self) -> Self {
         self.strings_as_binary = true;
         self
     }
 
-    /// Leaves the servers' block caches alone; for large scans of cold data.
+    /// Bypasses the servers' block caches; for large scans of cold data.
     #[must_use]
     pub fn bypass_cache(mut self) -> Self {
         self.cache_blocks = false;
         self
     }
 
-    /// How much a server sends at once, about (1 MiB; servers cap it at 8 MiB).
+    /// Sets the approximate size of a batch (1 MiB; servers cap it at 8 MiB).
     #[must_use]
     pub fn batch_bytes(mut self, bytes: u32) -> Self {
         self.batch_bytes = bytes.max(1);
         self
     }
 
-    /// How many tablets are read at the same time (4). Ordered scans read one.
+    /// Sets how many tablets are read at the same time (4). Fault-tolerant scans read one, unless they are sorted.
     #[must_use]
     pub fn parallelism(mut self, tablets: usize) -> Self {
         self.parallelism = tablets.max(1);
         self
     }
 
-    /// How many batches may wait to be taken (2). With [`Self::parallelism`] and [`Self::batch_bytes`] this
-    /// bounds the memory of a scan: (parallelism + prefetch) batches.
+    /// Sets how many batches are read ahead of the caller (2). The memory of a scan is bounded by
+    /// ([`parallelism`](Self::parallelism) + prefetch) batches of [`Self::batch_bytes`].
     #[must_use]
     pub fn prefetch(mut self, batches: usize) -> Self {
         self.prefetch = batches.max(1);
         self
     }
 
-    /// How long one batch may take, retries included (60 s).
+    /// Sets how long one batch may take, retries included (60 s).
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// For [`Self::into_tokens`]: also splits tablets into key ranges of about this size.
+    /// Makes [`Self::into_tokens`] split tablets into key ranges of about this size.
     #[must_use]
     pub fn split_bytes(mut self, bytes: u64) -> Self {
         self.split_bytes = Some(bytes);
@@ -262,8 +266,8 @@ impl ScanBuilder {
             return Ok(Scanner::start_sorted(Arc::new(spec), groups));
         }
         let spec = Arc::new(spec);
-        let parts = tablets.into_iter().map(Part::whole).collect();
-        Ok(Scanner::start(spec, parts))
+        let ranges = tablets.into_iter().map(TabletRange::whole).collect();
+        Ok(Scanner::start(spec, ranges))
     }
 
     /// Counts the rows.
@@ -281,15 +285,15 @@ impl ScanBuilder {
         Ok(rows)
     }
 
-    /// Describes the scan in pieces (one per tablet, or finer with [`Self::split_bytes`]) that other processes
-    /// can run. A snapshot scan without a time gets the present one, so that all pieces see the same state.
+    /// Splits the scan into tokens that other processes can run: one per tablet, or more with [`Self::split_bytes`]. A
+    /// snapshot scan without a time gets the present time, so that all tokens see the same state.
     ///
     /// # Errors
-    /// As [`Self::open`]; and when the scan is [sorted](Self::sorted), which pieces by themselves cannot be.
+    /// As [`Self::open`]; and when the scan is [sorted](Self::sorted), because tokens run independently.
     pub async fn into_tokens(mut self) -> Result<Vec<ScanToken>> {
         if self.sorted {
             return Err(Error::invalid(
-                "a sorted scan cannot be cut into pieces; fault-tolerant pieces are sorted each",
+                "a sorted scan cannot be split into tokens; tokens of a fault-tolerant scan are sorted each",
             ));
         }
         if self.read_mode == ReadMode::Snapshot(None) {
@@ -301,7 +305,7 @@ impl ScanBuilder {
         token::tokens(&spec, tablets, split_bytes).await
     }
 
-    fn spec(self) -> Result<(Spec, Filters)> {
+    fn spec(self) -> Result<(ScanSpec, Filters)> {
         let table = self.table.inner.clone();
         let schema = &table.schema;
         let filters = Filters::fold(schema, &self.predicates)?;
@@ -322,12 +326,12 @@ impl ScanBuilder {
                 let message = format!("column {:?} is of type {code}; project others", column.name);
                 return Err(Error::new(crate::ErrorKind::NotSupported, message));
             }
-            columns.push(Projected {
+            columns.push(ProjectedColumn {
                 name: column.name.clone(),
                 data_type: column.data_type,
                 is_nullable: column.is_nullable,
             });
-            // As plain columns: keys would have to come first and all together.
+            // Without key flags: servers require key columns to come first and to be complete.
             wire.push(pb::ColumnSchema {
                 is_key: Some(false),
                 is_auto_incrementing: None,
@@ -335,7 +339,11 @@ impl ScanBuilder {
             });
         }
         if let Some((_, name)) = &self.diff_from {
-            columns.push(Projected { name: name.clone(), data_type: DataType::Bool, is_nullable: false });
+            columns.push(ProjectedColumn {
+                name: name.clone(),
+                data_type: DataType::Bool,
+                is_nullable: false,
+            });
             wire.push(pb::ColumnSchema {
                 name: name.clone(),
                 data_type: IS_DELETED,
@@ -347,7 +355,7 @@ impl ScanBuilder {
         }
         let (read_mode, snapshot) = match self.read_mode {
             ReadMode::Latest => (READ_LATEST, None),
-            // Servers show what is before the time they are given.
+            // Servers return what lies before the time they are given.
             ReadMode::Snapshot(at) => (READ_AT_SNAPSHOT, at.map(just_after)),
             ReadMode::YourWrites if self.ordered => {
                 return Err(Error::invalid("fault-tolerant scans read a snapshot"));
@@ -369,7 +377,7 @@ impl ScanBuilder {
         }
         let arrow_schema = arrow_schema_of(&columns, self.strings_as_binary);
         let hidden = wanted..indices.len();
-        let spec = Spec {
+        let spec = ScanSpec {
             hidden,
             uses_bloom_filters: filters.use_bloom_filters(),
             template,
@@ -393,8 +401,8 @@ fn just_after(timestamp: Timestamp) -> u64 {
     timestamp.0.saturating_add(1)
 }
 
-fn arrow_schema_of(columns: &[Projected], strings_as_binary: bool) -> SchemaRef {
-    let field = |column: &Projected| {
+fn arrow_schema_of(columns: &[ProjectedColumn], strings_as_binary: bool) -> SchemaRef {
+    let field = |column: &ProjectedColumn| {
         let arrow = match column.data_type.arrow_type() {
             ArrowType::Utf8 if strings_as_binary => ArrowType::Binary,
             other => other,
@@ -404,16 +412,16 @@ fn arrow_schema_of(columns: &[Projected], strings_as_binary: bool) -> SchemaRef 
     Arc::new(arrow_schema::Schema::new(columns.iter().map(field).collect::<Vec<_>>()))
 }
 
-/// Everything that the scans of single tablets have in common.
+/// What the scans of all tablets share.
 #[derive(Debug)]
-struct Spec {
+struct ScanSpec {
     table: Arc<TableInner>,
-    /// Without tablet, snapshot and token.
+    /// The request without tablet, snapshot and token.
     template: NewScanRequest,
-    columns: Vec<Projected>,
+    columns: Vec<ProjectedColumn>,
     arrow_schema: SchemaRef,
     limit: Option<u64>,
-    /// The columns that are read only to sort by them.
+    /// Columns that are read only to sort by them.
     hidden: std::ops::Range<usize>,
     replica: ReplicaSelection,
     batch_bytes: u32,
@@ -421,13 +429,13 @@ struct Spec {
     prefetch: usize,
     timeout: Duration,
     uses_bloom_filters: bool,
-    /// Set once a server turns out not to know the columnar layout.
+    /// Set when a server does not know the columnar layout.
     rowwise: AtomicBool,
-    /// The time all tablets are read at; learnt from the first that is opened.
+    /// The time at which all tablets are read; the first that is opened determines it.
     snapshot: tokio::sync::Mutex<Option<u64>>,
 }
 
-impl Spec {
+impl ScanSpec {
     fn is_ordered(&self) -> bool {
         self.template.order_mode == Some(ORDERED)
     }
@@ -439,13 +447,13 @@ impl Spec {
 
 /// A tablet, or a range of its keys.
 #[derive(Clone, Debug)]
-struct Part {
+struct TabletRange {
     tablet: Arc<Tablet>,
     start_primary_key: Option<Bytes>,
     stop_primary_key: Option<Bytes>,
 }
 
-impl Part {
+impl TabletRange {
     fn whole(tablet: Arc<Tablet>) -> Self {
         Self { tablet, start_primary_key: None, stop_primary_key: None }
     }
@@ -456,11 +464,11 @@ async fn wanted_tablets(
     filters: &Filters,
     timeout: Duration,
 ) -> Result<Vec<Arc<Tablet>>> {
-    if filters.none {
+    if filters.match_nothing {
         return Ok(Vec::new());
     }
-    let mut tablets = table.tablets.all(&table.client.inner, Instant::now() + timeout).await?;
-    let mut pruner = Pruner::new(&table.schema, &table.partitions, filters);
+    let mut tablets = table.locations.all(&table.client.cluster, Instant::now() + timeout).await?;
+    let mut pruner = PartitionPruner::new(&table.schema, &table.partitions, filters);
     tablets.retain(|tablet| pruner.may_match(tablet));
     Ok(tablets)
 }

@@ -1,19 +1,19 @@
-//! Which tablets a scan can leave out.
+//! Partition pruning: which tablets a scan can skip.
 //!
-//! A hash dimension whose columns are all fixed to values leaves the buckets of those values. Conditions on the
-//! leading range columns leave an interval of range keys. A tablet outside of either holds no wanted row.
+//! When all columns of a hash dimension are fixed to values, only the buckets of those values can match. Conditions on
+//! the leading range columns give an interval of range keys that can match. A tablet outside of either is skipped.
 
 use crate::key::encode_cell;
+use crate::location_cache::Tablet;
 use crate::partition::{BUCKET_BYTES, HashDimension, PartitionSchema};
-use crate::predicate::{Filter, Filters, successor};
+use crate::predicate::{ColumnFilter, Filters, successor};
 use crate::schema::Schema;
-use crate::tablets::Tablet;
 
-/// Combinations of listed values that are hashed at most; beyond that the dimension is not used.
-const MOST_COMBINATIONS: usize = 100_000;
+/// The most combinations of listed values that are hashed; with more, the dimension is not used for pruning.
+const MAX_COMBINATIONS: usize = 100_000;
 
-/// Judges the tablets of one table for one scan.
-pub(crate) struct Pruner<'a> {
+/// Decides for one scan which tablets of a table it reads.
+pub(crate) struct PartitionPruner<'a> {
     schema: &'a Schema,
     partitions: &'a PartitionSchema,
     filters: &'a Filters,
@@ -24,7 +24,7 @@ pub(crate) struct Pruner<'a> {
     buckets: Vec<(HashDimension, Option<Vec<bool>>)>,
 }
 
-impl<'a> Pruner<'a> {
+impl<'a> PartitionPruner<'a> {
     pub(crate) fn new(schema: &'a Schema, partitions: &'a PartitionSchema, filters: &'a Filters) -> Self {
         let (lower, upper) = range_interval(schema, &partitions.range_columns, filters);
         Self { schema, partitions, filters, lower, upper, buckets: Vec::new() }
@@ -32,7 +32,7 @@ impl<'a> Pruner<'a> {
 
     /// Whether the tablet may hold rows that match.
     pub(crate) fn may_match(&mut self, tablet: &Tablet) -> bool {
-        if self.filters.none {
+        if self.filters.match_nothing {
             return false;
         }
         let prefix = tablet.hash_buckets.len() * BUCKET_BYTES;
@@ -42,7 +42,7 @@ impl<'a> Pruner<'a> {
         };
         let end = match tablet.end.split_at_checked(prefix) {
             Some((end_buckets, end)) if end_buckets == start_buckets => end,
-            // The hash prefix is counted up: the range goes on without end.
+            // The end lies in the next bucket: the range of this one is unbounded.
             _ => &[],
         };
         self.matches(tablet, start, end)
@@ -54,18 +54,18 @@ impl<'a> Pruner<'a> {
         if starts_after || ends_before {
             return false;
         }
-        let dimensions = self.partitions.hash_at(start);
+        let dimensions = self.partitions.hash_schema_at(start);
         if dimensions.len() != tablet.hash_buckets.len() {
             return true;
         }
         dimensions.iter().zip(&tablet.hash_buckets).all(|(dimension, &bucket)| {
             let known = self.buckets.iter().position(|(known, _)| known == dimension);
-            let place = known.unwrap_or_else(|| {
+            let index = known.unwrap_or_else(|| {
                 let wanted = wanted_buckets(self.schema, dimension, self.filters);
                 self.buckets.push((dimension.clone(), wanted));
                 self.buckets.len() - 1
             });
-            match &self.buckets[place].1 {
+            match &self.buckets[index].1 {
                 Some(wanted) => wanted.get(bucket as usize).copied().unwrap_or(true),
                 None => true,
             }
@@ -75,13 +75,13 @@ impl<'a> Pruner<'a> {
 
 fn wanted_buckets(schema: &Schema, dimension: &HashDimension, filters: &Filters) -> Option<Vec<bool>> {
     let mut keys: Vec<Vec<u8>> = vec![Vec::new()];
-    for (place, column) in dimension.columns.iter().enumerate() {
+    for (index, column) in dimension.columns.iter().enumerate() {
         let list = filters.by_column.get(column)?.list.as_ref()?;
-        if keys.len().saturating_mul(list.len()) > MOST_COMBINATIONS {
+        if keys.len().saturating_mul(list.len()) > MAX_COMBINATIONS {
             return None;
         }
         let data_type = schema.columns()[*column].data_type;
-        let is_last = place + 1 == dimension.columns.len();
+        let is_last = index + 1 == dimension.columns.len();
         keys = keys
             .iter()
             .flat_map(|key| {
@@ -100,12 +100,12 @@ fn wanted_buckets(schema: &Schema, dimension: &HashDimension, filters: &Filters)
     Some(wanted)
 }
 
-/// The encoded range keys that can match: from the first to before the second.
+/// The interval of encoded range keys that can match; its end is exclusive.
 fn range_interval(schema: &Schema, columns: &[usize], filters: &Filters) -> (Vec<u8>, Option<Vec<u8>>) {
     let mut prefix = Vec::new();
-    for (place, column) in columns.iter().enumerate() {
+    for (index, column) in columns.iter().enumerate() {
         let data_type = schema.columns()[*column].data_type;
-        let is_last = place + 1 == columns.len();
+        let is_last = index + 1 == columns.len();
         let encode = |value: &[u8]| {
             let mut key = prefix.clone();
             encode_cell(data_type, value, is_last, &mut key);
@@ -113,20 +113,20 @@ fn range_interval(schema: &Schema, columns: &[usize], filters: &Filters) -> (Vec
         };
         let filter = filters.by_column.get(column);
         match filter {
-            Some(Filter { list: Some(list), .. }) if list.len() == 1 => prefix = encode(&list[0]),
-            Some(Filter { list: Some(list), .. }) if list.len() > 1 => {
+            Some(ColumnFilter { list: Some(list), .. }) if list.len() == 1 => prefix = encode(&list[0]),
+            Some(ColumnFilter { list: Some(list), .. }) if list.len() > 1 => {
                 let upper = match successor(data_type, &list[list.len() - 1]) {
                     Some(above) => Some(encode(&above)),
-                    None => after(&prefix),
+                    None => prefix_end(&prefix),
                 };
                 return (encode(&list[0]), upper);
             }
-            Some(Filter { lower, upper, .. }) => {
+            Some(ColumnFilter { lower, upper, .. }) => {
                 let from = lower.as_ref().map_or_else(|| prefix.clone(), |lower| encode(lower));
-                let to = upper.as_ref().map_or_else(|| after(&prefix), |upper| Some(encode(upper)));
+                let to = upper.as_ref().map_or_else(|| prefix_end(&prefix), |upper| Some(encode(upper)));
                 return (from, to);
             }
-            None => return (prefix.clone(), after(&prefix)),
+            None => return (prefix.clone(), prefix_end(&prefix)),
         }
     }
     // All columns are fixed: just this key.
@@ -134,8 +134,8 @@ fn range_interval(schema: &Schema, columns: &[usize], filters: &Filters) -> (Vec
     (prefix, upper)
 }
 
-/// The first key that does not begin with this prefix; `None` if there is no such.
-fn after(prefix: &[u8]) -> Option<Vec<u8>> {
+/// The first key after all keys with this prefix; `None` if there is none.
+fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let mut key = prefix.to_vec();
     while let Some(last) = key.last_mut() {
         if *last < 0xff {
@@ -150,8 +150,9 @@ fn after(prefix: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data_type::DataType;
     use crate::predicate::Predicate;
-    use crate::schema::{Column, DataType};
+    use crate::schema::Column;
 
     fn interval(predicates: &[Predicate]) -> (Vec<u8>, Option<Vec<u8>>) {
         let schema = Schema::new(vec![

@@ -1,62 +1,51 @@
-//! A running scan: several tablets at a time, batches into one bounded queue.
+//! A running scan: several readers put batches into one bounded queue, from which the caller takes them.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use futures::Stream;
-use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tracing::Instrument;
 
-use super::tablet::TabletScan;
-use super::{Part, Spec, sorted};
+use super::reader::{RangeQueue, read_ranges};
+use super::{ScanSpec, TabletRange, sorted};
 use crate::error::Result;
-use crate::tablets::Tablet;
-
-/// Servers forget a scanner after 60 s without a call.
-const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(20);
+use crate::location_cache::Tablet;
 
 /// A running scan. Dropping it ends the work on the servers.
 #[derive(Debug)]
 pub struct Scanner {
     schema: SchemaRef,
     batches: mpsc::Receiver<Result<RecordBatch>>,
-    workers: Vec<JoinHandle<()>>,
+    readers: Vec<JoinHandle<()>>,
     rows_left: Option<u64>,
     tablets: usize,
 }
 
 impl Scanner {
-    pub(super) fn start(spec: Arc<Spec>, parts: Vec<Part>) -> Self {
+    pub(super) fn start(spec: Arc<ScanSpec>, ranges: Vec<TabletRange>) -> Self {
         let (sender, batches) = mpsc::channel(spec.prefetch);
-        let tablets = parts.len();
+        let tablets = ranges.len();
         let rows_left = spec.limit;
-        let shared = Arc::new(Shared::new(&spec, parts));
+        let queue = Arc::new(RangeQueue::new(&spec, ranges));
         let count = if rows_left == Some(0) { 0 } else { spec.parallelism.min(tablets) };
-        let workers = (0..count)
-            .map(|_| {
-                let (spec, shared, sender) = (spec.clone(), shared.clone(), sender.clone());
-                tokio::spawn(work(spec, shared, sender))
-            })
+        let readers = (0..count)
+            .map(|_| tokio::spawn(read_ranges(spec.clone(), queue.clone(), sender.clone())))
             .collect();
-        Self { schema: spec.arrow_schema.clone(), batches, workers, rows_left, tablets }
+        Self { schema: spec.arrow_schema.clone(), batches, readers, rows_left, tablets }
     }
 
     /// Reads the tablets so that all rows come in the order of the primary key.
-    pub(super) fn start_sorted(spec: Arc<Spec>, groups: Vec<Vec<Arc<Tablet>>>) -> Self {
+    pub(super) fn start_sorted(spec: Arc<ScanSpec>, groups: Vec<Vec<Arc<Tablet>>>) -> Self {
         let (sender, batches) = mpsc::channel(1);
         let (schema, rows_left) = (sorted::visible_schema(&spec), spec.limit);
         let tablets = groups.iter().map(Vec::len).sum();
-        let workers = match rows_left {
+        let readers = match rows_left {
             Some(0) => Vec::new(),
             _ => vec![tokio::spawn(sorted::read(spec, groups, sender))],
         };
-        Self { schema, batches, workers, rows_left, tablets }
+        Self { schema, batches, readers, rows_left, tablets }
     }
 
     /// The schema of the batches.
@@ -80,9 +69,9 @@ impl Scanner {
         }
         match self.batches.recv().await {
             None => {
-                // Workers only end early by panicking; a short result must not look complete.
-                for worker in self.workers.drain(..) {
-                    if let Err(error) = worker.await
+                // Readers only end early by panicking; a short result must not look complete.
+                for reader in self.readers.drain(..) {
+                    if let Err(error) = reader.await
                         && error.is_panic()
                     {
                         std::panic::resume_unwind(error.into_panic());
@@ -126,8 +115,8 @@ impl Scanner {
 
     fn stop(&mut self) {
         self.batches.close();
-        for worker in self.workers.drain(..) {
-            worker.abort();
+        for reader in self.readers.drain(..) {
+            reader.abort();
         }
     }
 }
@@ -135,61 +124,5 @@ impl Scanner {
 impl Drop for Scanner {
     fn drop(&mut self) {
         self.stop();
-    }
-}
-
-#[derive(Debug)]
-pub(super) struct Shared {
-    parts: Mutex<VecDeque<Part>>,
-    /// Rows not yet received by any worker, so that none asks for more than is wanted.
-    rows_left: AtomicU64,
-}
-
-impl Shared {
-    pub(super) fn new(spec: &Spec, parts: Vec<Part>) -> Self {
-        Self { parts: Mutex::new(parts.into()), rows_left: AtomicU64::new(spec.limit.unwrap_or(u64::MAX)) }
-    }
-}
-
-/// Scans one tablet after the other until none is left.
-pub(super) async fn work(spec: Arc<Spec>, shared: Arc<Shared>, sender: mpsc::Sender<Result<RecordBatch>>) {
-    loop {
-        let Some(part) = shared.parts.lock().pop_front() else { return };
-        let span = tracing::debug_span!("kudu_scan", tablet = %part.tablet.id_text());
-        let mut scan = TabletScan::new(spec.clone(), part);
-        loop {
-            let left = shared.rows_left.load(Ordering::Relaxed);
-            if left == 0 {
-                return;
-            }
-            let next = scan.next(spec.limit.map(|_| left)).instrument(span.clone());
-            let batch = match next.await {
-                Ok(Some(batch)) if batch.num_rows() == 0 => continue,
-                Ok(Some(batch)) => Ok(batch),
-                Ok(None) => break,
-                Err(error) => Err(error),
-            };
-            if spec.limit.is_some()
-                && let Ok(batch) = &batch
-            {
-                let rows = batch.num_rows() as u64;
-                let take = |left: u64| Some(left.saturating_sub(rows));
-                let _ = shared.rows_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
-            }
-            let failed = batch.is_err();
-            let place = loop {
-                tokio::select! {
-                    place = sender.reserve() => break place,
-                    () = tokio::time::sleep(KEEP_ALIVE_INTERVAL) => scan.keep_alive().await,
-                }
-            };
-            match place {
-                Ok(place) => place.send(batch),
-                Err(_) => return,
-            }
-            if failed {
-                return;
-            }
-        }
     }
 }

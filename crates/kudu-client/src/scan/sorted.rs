@@ -1,9 +1,10 @@
-//! All tablets in one order: that of the primary key.
+//! Merges all tablets into the order of the primary key.
 //!
-//! Each tablet is in order by itself. The tablets whose keys interleave (the hash buckets of one range partition)
-//! are read at the same time, each by a task that is at most two batches ahead, and merged by their encoded keys,
-//! which compare byte by byte. The merge moves runs of rows: all rows of the tablet in front up to the first key of
-//! the next. A limit or a lost interest ends the readers, for they end with this task.
+//! Each tablet is sorted by itself. Tablets whose keys interleave (the hash buckets of one range partition) are read at
+//! the same time, each by a task that is at most two batches ahead. They are merged by their encoded keys, which
+//! compare byte by byte. The merge moves runs of rows: all rows of the tablet with the smallest key, up to the first
+//! key of the next tablet. The readers end with this task, for example when the limit is reached or the scanner is
+//! dropped.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -15,23 +16,23 @@ use arrow_schema::SchemaRef;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::scanner::{Shared, work};
-use super::{Part, Spec};
+use super::reader::{RangeQueue, read_ranges};
+use super::{ScanSpec, TabletRange};
+use crate::data_type::DataType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::encode_cell;
+use crate::location_cache::Tablet;
 use crate::partition::BUCKET_BYTES;
-use crate::schema::DataType;
 use crate::table::TableInner;
-use crate::tablets::Tablet;
 
-/// Held of one tablet: the batch being merged, one that waits, one that its reader holds.
+/// Batches in memory of one tablet: one is being merged, one waits, one is with its reader.
 const BATCHES_PER_TABLET: usize = 3;
 /// Smaller batches are mostly overhead.
-const LEAST_BATCH_BYTES: usize = 16 << 10;
+const MIN_BATCH_BYTES: usize = 16 << 10;
 
-/// The tablets that must be merged with each other, in the order in which the groups follow each other.
+/// Groups of tablets that must be merged with each other, in the order in which the groups are read.
 pub(super) fn groups(table: &TableInner, tablets: Vec<Arc<Tablet>>) -> Vec<Vec<Arc<Tablet>>> {
-    // Key columns come first, so the range columns begin the key if they are the first columns.
+    // Key columns come first, so the range columns are a prefix of the key if they are the first columns.
     let ranges_follow_keys =
         table.partitions.range_columns.iter().copied().eq(0..table.partitions.range_columns.len());
     let range_of = |tablet: &Tablet| match ranges_follow_keys {
@@ -47,24 +48,24 @@ pub(super) fn groups(table: &TableInner, tablets: Vec<Arc<Tablet>>) -> Vec<Vec<A
         .collect()
 }
 
-/// The size of batches with which the largest group keeps to the bound of the scan.
-pub(super) fn batch_bytes(spec: &Spec, groups: &[Vec<Arc<Tablet>>]) -> u32 {
+/// The batch size at which the largest group stays within the memory bound of the scan.
+pub(super) fn batch_bytes(spec: &ScanSpec, groups: &[Vec<Arc<Tablet>>]) -> u32 {
     let largest = groups.iter().map(Vec::len).max().unwrap_or(1).max(1);
     let bound = spec.batch_bytes as usize * (spec.parallelism + spec.prefetch);
-    let share = (bound / (BATCHES_PER_TABLET * largest)).max(LEAST_BATCH_BYTES);
+    let share = (bound / (BATCHES_PER_TABLET * largest)).max(MIN_BATCH_BYTES);
     spec.batch_bytes.min(u32::try_from(share).unwrap_or(u32::MAX))
 }
 
 /// The schema without the columns that were only needed to sort.
-pub(super) fn visible_schema(spec: &Spec) -> SchemaRef {
+pub(super) fn visible_schema(spec: &ScanSpec) -> SchemaRef {
     let visible: Vec<_> = spec.arrow_schema.fields()[..spec.hidden.start].to_vec();
-    let behind = spec.arrow_schema.fields()[spec.hidden.end..].to_vec();
-    Arc::new(arrow_schema::Schema::new([visible, behind].concat()))
+    let after = spec.arrow_schema.fields()[spec.hidden.end..].to_vec();
+    Arc::new(arrow_schema::Schema::new([visible, after].concat()))
 }
 
 /// Reads group after group into `output`.
 pub(super) async fn read(
-    spec: Arc<Spec>,
+    spec: Arc<ScanSpec>,
     groups: Vec<Vec<Arc<Tablet>>>,
     output: mpsc::Sender<Result<RecordBatch>>,
 ) {
@@ -80,7 +81,7 @@ pub(super) async fn read(
 }
 
 async fn merge(
-    spec: &Arc<Spec>,
+    spec: &Arc<ScanSpec>,
     tablets: Vec<Arc<Tablet>>,
     output: &mpsc::Sender<Result<RecordBatch>>,
 ) -> Result<()> {
@@ -89,103 +90,104 @@ async fn merge(
     let mut sources = Vec::with_capacity(tablets.len());
     for tablet in tablets {
         let (sender, batches) = mpsc::channel(1);
-        readers.spawn(work(spec.clone(), Arc::new(Shared::new(spec, vec![Part::whole(tablet)])), sender));
+        let queue = RangeQueue::new(spec, vec![TabletRange::whole(tablet)]);
+        readers.spawn(read_ranges(spec.clone(), Arc::new(queue), sender));
         sources.push(batches);
     }
-    let mut heads = Vec::with_capacity(sources.len());
+    let mut inputs = Vec::with_capacity(sources.len());
     for source in &mut sources {
-        heads.push(next_head(spec, source).await?);
+        inputs.push(next_input(spec, source).await?);
     }
-    let mut order: Vec<usize> = (0..heads.len()).filter(|&index| !heads[index].is_empty()).collect();
-    // The smallest key last, where it is taken off and put back cheaply.
-    order.sort_by(|&a, &b| heads[b].key().cmp(heads[a].key()));
+    let mut order: Vec<usize> = (0..inputs.len()).filter(|&index| !inputs[index].is_empty()).collect();
+    // The smallest key is last, where it is cheap to remove and to insert again.
+    order.sort_by(|&a, &b| inputs[b].key().cmp(inputs[a].key()));
     while !order.is_empty() {
-        let runs = runs_until_one_is_empty(&mut heads, &mut order);
+        let runs = runs_until_one_is_empty(&mut inputs, &mut order);
         let Some(&Run { source: empty, .. }) = runs.last() else { break };
-        let batch = join(spec, &schema, &heads, &runs)?;
+        let batch = join(spec, &schema, &inputs, &runs)?;
         if output.send(Ok(batch)).await.is_err() {
             return Ok(());
         }
-        heads[empty] = next_head(spec, &mut sources[empty]).await?;
-        if !heads[empty].is_empty() {
-            put_back(&heads, &mut order, empty);
+        inputs[empty] = next_input(spec, &mut sources[empty]).await?;
+        if !inputs[empty].is_empty() {
+            put_back(&inputs, &mut order, empty);
         }
     }
-    // A reader only ends early by panicking; what it left out must not look complete.
+    // A reader only ends early by panicking; a short result must not look complete.
     while let Some(ended) = readers.join_next().await {
         if let Err(error) = ended {
-            return Err(Error::protocol(format!("a reader of a tablet broke off: {error}")));
+            return Err(Error::protocol(format!("the reader of a tablet ended early: {error}")));
         }
     }
     Ok(())
 }
 
-/// A batch of one tablet, its encoded keys, and how far it was merged.
-struct Head {
+/// A batch of one tablet, its encoded keys, and how far it is merged.
+struct MergeInput {
     batch: RecordBatch,
     keys: Vec<u8>,
-    /// Where each key ends.
-    ends: Vec<usize>,
-    at: usize,
+    /// The end of each key in `keys`.
+    key_ends: Vec<usize>,
+    next_row: usize,
 }
 
-/// Rows `from..to` of a head's batch.
+/// Rows `from..to` of an input's batch.
 struct Run {
     source: usize,
     from: usize,
     to: usize,
 }
 
-impl Head {
+impl MergeInput {
     fn is_empty(&self) -> bool {
-        self.at == self.ends.len()
+        self.next_row == self.key_ends.len()
     }
 
     fn key(&self) -> &[u8] {
-        self.key_at(self.at)
+        self.key_at(self.next_row)
     }
 
     fn key_at(&self, row: usize) -> &[u8] {
-        let start = row.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.keys[start..self.ends[row]]
+        let start = row.checked_sub(1).map_or(0, |before| self.key_ends[before]);
+        &self.keys[start..self.key_ends[row]]
     }
 }
 
-async fn next_head(spec: &Spec, source: &mut mpsc::Receiver<Result<RecordBatch>>) -> Result<Head> {
+async fn next_input(spec: &ScanSpec, source: &mut mpsc::Receiver<Result<RecordBatch>>) -> Result<MergeInput> {
     let Some(batch) = source.recv().await.transpose()? else {
         let batch = RecordBatch::new_empty(spec.arrow_schema.clone());
-        return Ok(Head { batch, keys: Vec::new(), ends: Vec::new(), at: 0 });
+        return Ok(MergeInput { batch, keys: Vec::new(), key_ends: Vec::new(), next_row: 0 });
     };
     let schema = &spec.table.schema;
     let columns: Vec<KeyColumn> = schema
         .key_columns()
         .iter()
         .map(|column| {
-            let place = spec.columns.iter().position(|projected| projected.name == column.name());
-            let array = place.and_then(|place| batch.columns().get(place));
+            let index = spec.columns.iter().position(|projected| projected.name == column.name());
+            let array = index.and_then(|index| batch.columns().get(index));
             array.map(|array| KeyColumn::new(column.data_type(), array))
         })
         .collect::<Option<_>>()
         .ok_or_else(|| Error::protocol("a key column is missing from a sorted scan"))?;
     let mut keys = Vec::with_capacity(batch.num_rows() * 16);
-    let mut ends = Vec::with_capacity(batch.num_rows());
+    let mut key_ends = Vec::with_capacity(batch.num_rows());
     for row in 0..batch.num_rows() {
-        for (place, column) in columns.iter().enumerate() {
-            encode_cell(column.data_type, column.cell(row), place + 1 == columns.len(), &mut keys);
+        for (index, column) in columns.iter().enumerate() {
+            encode_cell(column.data_type, column.cell(row), index + 1 == columns.len(), &mut keys);
         }
-        ends.push(keys.len());
+        key_ends.push(keys.len());
     }
-    Ok(Head { batch, keys, ends, at: 0 })
+    Ok(MergeInput { batch, keys, key_ends, next_row: 0 })
 }
 
-/// The cells of a key column as Kudu has them.
+/// The cells of a key column in Kudu's form.
 struct KeyColumn {
     data_type: DataType,
-    /// Values, or text and bytes.
+    /// Fixed-size values, or the contents of text and binary cells.
     bytes: Buffer,
-    /// Of text and bytes: where each ends, with a zero in front.
+    /// Of text and binary cells: where each begins, and the end of the last.
     offsets: Vec<usize>,
-    /// Of values: the size of one in the array; decimals are wider there.
+    /// Of fixed-size values: the size of one in the array, where decimals are wider.
     stored_bytes: usize,
 }
 
@@ -212,50 +214,50 @@ impl KeyColumn {
     }
 }
 
-/// Merges until one head is used up: its run is the last. `order` is without it then.
-fn runs_until_one_is_empty(heads: &mut [Head], order: &mut Vec<usize>) -> Vec<Run> {
+/// Merges until one input is used up. Its run is the last, and `order` no longer contains it.
+fn runs_until_one_is_empty(inputs: &mut [MergeInput], order: &mut Vec<usize>) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     while let Some(source) = order.pop() {
-        let from = heads[source].at;
+        let from = inputs[source].next_row;
         let mut to = from + 1;
-        let rows = heads[source].ends.len();
+        let rows = inputs[source].key_ends.len();
         match order.last() {
             Some(&next) => {
-                let bound = heads[next].key();
-                while to < rows && heads[source].key_at(to) < bound {
+                let bound = inputs[next].key();
+                while to < rows && inputs[source].key_at(to) < bound {
                     to += 1;
                 }
             }
             None => to = rows,
         }
-        heads[source].at = to;
+        inputs[source].next_row = to;
         runs.push(Run { source, from, to });
         if to == rows {
             break;
         }
-        put_back(heads, order, source);
+        put_back(inputs, order, source);
     }
     runs
 }
 
-fn put_back(heads: &[Head], order: &mut Vec<usize>, source: usize) {
-    let key = heads[source].key();
-    let place = order.partition_point(|&other| heads[other].key().cmp(key) == Ordering::Greater);
-    order.insert(place, source);
+fn put_back(inputs: &[MergeInput], order: &mut Vec<usize>, source: usize) {
+    let key = inputs[source].key();
+    let position = order.partition_point(|&other| inputs[other].key().cmp(key) == Ordering::Greater);
+    order.insert(position, source);
 }
 
-fn join(spec: &Spec, schema: &SchemaRef, heads: &[Head], runs: &[Run]) -> Result<RecordBatch> {
+fn join(spec: &ScanSpec, schema: &SchemaRef, inputs: &[MergeInput], runs: &[Run]) -> Result<RecordBatch> {
     let rows = runs.iter().map(|run| run.to - run.from).sum();
     let visible = (0..spec.arrow_schema.fields().len()).filter(|index| !spec.hidden.contains(index));
     let column = |index: usize| -> std::result::Result<ArrayRef, arrow_schema::ArrowError> {
-        let parts: Vec<_> = heads.iter().map(|head| head.batch.column(index).to_data()).collect();
+        let parts: Vec<_> = inputs.iter().map(|input| input.batch.column(index).to_data()).collect();
         let mut joined = MutableArrayData::new(parts.iter().collect(), false, rows);
         for run in runs {
             joined.try_extend(run.source, run.from, run.to)?;
         }
         Ok(make_array(joined.freeze()))
     };
-    // What does not fit Arrow's offsets: more text than any server sends at once.
+    // The text exceeds Arrow's offsets: more than any server sends at once.
     let too_much = |error: arrow_schema::ArrowError| Error::new(ErrorKind::Limit, error.to_string());
     let columns: Vec<ArrayRef> =
         visible.map(column).collect::<std::result::Result<_, _>>().map_err(too_much)?;

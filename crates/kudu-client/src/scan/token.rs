@@ -1,4 +1,4 @@
-//! Scans in pieces that can be sent to other processes.
+//! Scan tokens: parts of a scan that other processes can run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,23 +8,23 @@ use bytes::Bytes;
 use prost::Message;
 use tokio::time::Instant;
 
-use super::columnar::Projected;
-use super::{IS_DELETED, Part, ReplicaSelection, Scanner, Spec, arrow_schema_of};
+use super::columnar::ProjectedColumn;
+use super::{IS_DELETED, ReplicaSelection, ScanSpec, Scanner, TabletRange, arrow_schema_of};
 use crate::backoff::Backoff;
 use crate::client::Client;
 use crate::clock::Timestamp;
+use crate::data_type::DataType;
 use crate::error::{Error, ErrorKind, Result};
+use crate::location_cache::{Lookup, Tablet};
 use crate::pb::tserver::*;
 use crate::rpc::{CallOptions, Login};
-use crate::schema::DataType;
 use crate::table::Table;
-use crate::tablets::{Found, Tablet};
 
 const FORMAT: u32 = 1;
 
-/// The form that is sent: this client's own, versioned; not that of other clients.
+/// The serialized form. It has a version and is not that of the official clients.
 #[derive(Clone, PartialEq, Message)]
-struct Wire {
+struct SerializedToken {
     #[prost(uint32, tag = "1")]
     format: u32,
     #[prost(bytes = "bytes", tag = "2")]
@@ -49,68 +49,68 @@ struct Wire {
     uses_bloom_filters: bool,
 }
 
-/// One piece of a scan, from [`ScanBuilder::into_tokens`](super::ScanBuilder::into_tokens).
+/// A part of a scan, from [`ScanBuilder::into_tokens`](super::ScanBuilder::into_tokens).
 ///
-/// A limit holds for each piece by itself.
+/// A limit applies to each token separately.
 #[derive(Clone, Debug)]
 pub struct ScanToken {
-    wire: Wire,
+    token: SerializedToken,
     servers: Vec<String>,
 }
 
 impl ScanToken {
-    /// `host:port` of the servers which hold the piece, to run it near one of them.
+    /// `host:port` of the servers that have the data, so that the token can be run near one of them.
     pub fn servers(&self) -> &[String] {
         &self.servers
     }
 
     /// The token as bytes. Contains no credentials.
     pub fn serialize(&self) -> Vec<u8> {
-        self.wire.encode_to_vec()
+        self.token.encode_to_vec()
     }
 
-    /// Opens a piece described by [`Self::serialize`].
+    /// Opens the scan of a token from [`Self::serialize`].
     ///
     /// # Errors
-    /// When the bytes are no token, or table or tablet are gone.
+    /// When the bytes are not a token, or the table or tablet no longer exists.
     pub async fn open_serialized(client: &Client, token: &[u8]) -> Result<Scanner> {
-        let wire = Wire::decode(token)?;
-        if wire.format != FORMAT {
+        let token = SerializedToken::decode(token)?;
+        if token.format != FORMAT {
             return Err(Error::new(
                 ErrorKind::NotSupported,
-                format!("a scan token of format {}", wire.format),
+                format!("a scan token of format {}", token.format),
             ));
         }
-        open(client, wire).await
+        open(client, token).await
     }
 
-    /// Opens the piece.
+    /// Opens the scan.
     ///
     /// # Errors
-    /// When table or tablet are gone.
+    /// When the table or tablet no longer exists.
     pub async fn open(&self, client: &Client) -> Result<Scanner> {
-        open(client, self.wire.clone()).await
+        open(client, self.token.clone()).await
     }
 }
 
-async fn open(client: &Client, wire: Wire) -> Result<Scanner> {
+async fn open(client: &Client, token: SerializedToken) -> Result<Scanner> {
     let id =
-        std::str::from_utf8(&wire.table_id).map_err(|_| Error::protocol("a table id that is no text"))?;
+        std::str::from_utf8(&token.table_id).map_err(|_| Error::protocol("a table id that is not text"))?;
     let table = client.open_table_by_id(id).await?;
-    let template = wire.template.ok_or_else(|| Error::protocol("a scan token without request"))?;
-    let timeout = Duration::from_millis(wire.timeout_ms);
+    let template = token.template.ok_or_else(|| Error::protocol("a scan token without request"))?;
+    let timeout = Duration::from_millis(token.timeout_ms);
     let deadline = Instant::now() + timeout;
-    let tablets = &table.inner.tablets;
-    let tablet = match tablets.find(&client.inner, &wire.partition_key_start, deadline).await? {
-        Found::Tablet(tablet) if tablet.id == template.tablet_id => tablet,
-        Found::Tablet(_) | Found::Gap { .. } => {
-            return Err(Error::new(ErrorKind::NotFound, "the partition of the scan token is gone"));
+    let tablets = &table.inner.locations;
+    let tablet = match tablets.find(&client.cluster, &token.partition_key_start, deadline).await? {
+        Lookup::Tablet(tablet) if tablet.id == template.tablet_id => tablet,
+        Lookup::Tablet(_) | Lookup::NonCoveredRange { .. } => {
+            return Err(Error::new(ErrorKind::NotFound, "the partition of the scan token was dropped"));
         }
     };
-    let columns: Vec<Projected> = template
+    let columns: Vec<ProjectedColumn> = template
         .projected_columns
         .iter()
-        .map(|column| Projected {
+        .map(|column| ProjectedColumn {
             name: column.name.clone(),
             data_type: if column.data_type == IS_DELETED {
                 DataType::Bool
@@ -120,31 +120,31 @@ async fn open(client: &Client, wire: Wire) -> Result<Scanner> {
             is_nullable: column.is_nullable.unwrap_or(false),
         })
         .collect();
-    let part = Part {
+    let range = TabletRange {
         tablet,
         start_primary_key: template.start_primary_key.clone(),
         stop_primary_key: template.stop_primary_key.clone(),
     };
-    let spec = Spec {
-        arrow_schema: arrow_schema_of(&columns, wire.strings_as_binary),
+    let spec = ScanSpec {
+        arrow_schema: arrow_schema_of(&columns, token.strings_as_binary),
         columns,
-        limit: wire.limit,
+        limit: token.limit,
         hidden: 0..0,
-        replica: if wire.closest_replica { ReplicaSelection::Closest } else { ReplicaSelection::Leader },
-        batch_bytes: wire.batch_bytes,
+        replica: if token.closest_replica { ReplicaSelection::Closest } else { ReplicaSelection::Leader },
+        batch_bytes: token.batch_bytes,
         parallelism: 1,
         prefetch: 2,
         timeout,
-        uses_bloom_filters: wire.uses_bloom_filters,
-        rowwise: AtomicBool::new(wire.rowwise),
+        uses_bloom_filters: token.uses_bloom_filters,
+        rowwise: AtomicBool::new(token.rowwise),
         snapshot: tokio::sync::Mutex::new(template.snap_timestamp),
         template,
         table: table.inner.clone(),
     };
-    Ok(Scanner::start(Arc::new(spec), vec![part]))
+    Ok(Scanner::start(Arc::new(spec), vec![range]))
 }
 
-/// The present, and not before anything this client has seen.
+/// The present time, but not before anything that this client has seen.
 pub(super) fn now(table: &Table) -> Timestamp {
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
     let wall = Timestamp::from_micros(wall as u64);
@@ -152,7 +152,7 @@ pub(super) fn now(table: &Table) -> Timestamp {
 }
 
 pub(super) async fn tokens(
-    spec: &Spec,
+    spec: &ScanSpec,
     tablets: Vec<Arc<Tablet>>,
     split_bytes: Option<u64>,
 ) -> Result<Vec<ScanToken>> {
@@ -170,7 +170,7 @@ pub(super) async fn tokens(
                 stop_primary_key: some(range.stop_primary_key),
                 ..spec.template.clone()
             };
-            let wire = Wire {
+            let token = SerializedToken {
                 format: FORMAT,
                 table_id: spec.table.id.clone(),
                 template: Some(template),
@@ -189,15 +189,15 @@ pub(super) async fn tokens(
                 uses_bloom_filters: spec.uses_bloom_filters,
             };
             let servers = tablet.replicas.iter().map(|replica| replica.address.to_string()).collect();
-            tokens.push(ScanToken { wire, servers });
+            tokens.push(ScanToken { token, servers });
         }
     }
     Ok(tokens)
 }
 
-/// Asks the tablet's leader to cut it into key ranges.
-async fn split(spec: &Spec, tablet: &Tablet, bytes: u64) -> Result<Vec<KeyRange>> {
-    let client = &spec.table.client.inner;
+/// Asks the tablet's leader to split it into key ranges.
+async fn split(spec: &ScanSpec, tablet: &Tablet, bytes: u64) -> Result<Vec<KeyRange>> {
+    let cluster = &spec.table.client.cluster;
     let deadline = Instant::now() + spec.timeout;
     let mut backoff = Backoff::default();
     loop {
@@ -206,14 +206,14 @@ async fn split(spec: &Spec, tablet: &Tablet, bytes: u64) -> Result<Vec<KeyRange>
             target_chunk_size_bytes: Some(bytes.max(1)),
             authz_token: spec.table.authorization(deadline).await?,
         };
-        let options = CallOptions::until(client.rpc_deadline(deadline));
+        let options = CallOptions::until(cluster.rpc_deadline(deadline));
         let call = ("kudu.tserver.TabletServerService", "SplitKeyRange");
         let index = tablet.leader();
         let address = index.and_then(|index| tablet.replicas.get(index)).map(|replica| &replica.address);
         let error = match address {
             None => Error::new(ErrorKind::Unavailable, "no replica can split the tablet"),
             Some(address) => {
-                let answer = client
+                let answer = cluster
                     .messenger
                     .call::<SplitKeyRangeResponse>(address, Login::Token, call, &request, &options)
                     .await;
@@ -228,11 +228,11 @@ async fn split(spec: &Spec, tablet: &Tablet, bytes: u64) -> Result<Vec<KeyRange>
             }
         };
         match error.kind() {
-            ErrorKind::InvalidAuthenticationToken => client.renew_authentication_token(deadline).await?,
+            ErrorKind::InvalidAuthenticationToken => cluster.renew_authentication_token(deadline).await?,
             ErrorKind::InvalidAuthorizationToken => drop(spec.table.renew_authorization(deadline).await?),
-            // Splitting is only a help: a whole tablet can be scanned too.
+            // Splitting is optional: the whole tablet can be scanned instead.
             _ if error.can_retry() && address.is_none() => return Ok(vec![KeyRange::default()]),
-            _ if error.can_retry() => index.into_iter().for_each(|index| tablet.refused_by(index)),
+            _ if error.can_retry() => index.into_iter().for_each(|index| tablet.mark_failed(index)),
             _ => return Err(error),
         }
         if !backoff.wait(deadline).await {

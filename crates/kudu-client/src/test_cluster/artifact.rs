@@ -1,7 +1,7 @@
-//! The published test binaries: fetched with Maven once, unpacked, kept in the user's cache.
+//! Kudu's published test binaries: fetched once with Maven, unpacked, and kept in the user's cache.
 //!
-//! The directory is `$KUDU_CLIENT_CACHE`, or `kudu-client` in `$XDG_CACHE_HOME` or `~/.cache`. It is filled
-//! under a temporary name and renamed when complete, so a broken download is never taken for a cluster.
+//! The directory is `$KUDU_CLIENT_CACHE`, or `kudu-client` in `$XDG_CACHE_HOME` or `~/.cache`. It is filled under a
+//! temporary name and renamed when complete, so an incomplete download is never used.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +12,7 @@ const VERSION: &str = "1.18.1";
 /// The directory with `bin/`, `lib/` and `www/`, fetched on first use.
 ///
 /// # Errors
-/// A sentence saying what is missing: no Maven, no network, no way to unpack, or not Linux on x86-64.
+/// A message that says what is missing: Maven, network, a program to unpack, or Linux on x86-64.
 pub fn kudu_home() -> Result<PathBuf, String> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _guard = ONE_AT_A_TIME.lock();

@@ -1,20 +1,20 @@
 //! Clusters that require Kerberos.
 //!
-//! Kudu's control shell starts a key distribution centre from the programs of MIT Kerberos. The published
-//! binaries carry an older Kerberos of their own, which those programs (and the system's plug-ins) must not be
-//! mixed with; so such a cluster runs from a home without it, where both find the system's.
+//! Kudu's control shell starts a key distribution centre from the programs of MIT Kerberos. The published binaries
+//! contain an older Kerberos library, which must not be mixed with those programs and the system's plug-ins. Such a
+//! cluster therefore runs from a home without that library, where both find the system's.
 
 use std::path::{Path, PathBuf};
 
-/// Whether the programs of MIT Kerberos are here.
+/// Checks that the programs of MIT Kerberos are installed.
 ///
 /// # Errors
-/// A sentence: which is missing, and where it comes from.
+/// A message: which program is missing, and which packages contain it.
 pub fn have_kerberos() -> Result<(), String> {
     // Where the control shell looks for them.
-    let places = ["/usr/local/sbin", "/usr/sbin", "/usr/bin", "/usr/lib/mit/sbin", "/usr/lib/mit/bin"];
+    let directories = ["/usr/local/sbin", "/usr/sbin", "/usr/bin", "/usr/lib/mit/sbin", "/usr/lib/mit/bin"];
     for program in ["krb5kdc", "kdb5_util", "kadmin.local", "kinit"] {
-        if !places.iter().any(|place| Path::new(place).join(program).exists()) {
+        if !directories.iter().any(|directory| Path::new(directory).join(program).exists()) {
             let packages = "krb5-kdc, krb5-admin-server and krb5-user on Debian";
             return Err(format!("MIT Kerberos' {program} is not installed ({packages})"));
         }
@@ -22,13 +22,13 @@ pub fn have_kerberos() -> Result<(), String> {
     Ok(())
 }
 
-/// A home below `root` which is `home` without its Kerberos libraries.
+/// Makes a copy of `home` below `root`, without its Kerberos libraries.
 pub(super) fn home_for_kerberos(home: &Path, root: &Path) -> Result<PathBuf, String> {
     let own = root.join("home");
     let make = || {
         std::fs::create_dir_all(own.join("bin"))?;
         std::fs::create_dir_all(own.join("lib"))?;
-        // Copies: the loader looks for libraries beside the true place of a program.
+        // Copies, not links: the loader looks for libraries beside the real path of a program.
         for program in std::fs::read_dir(home.join("bin"))? {
             let program = program?;
             std::fs::copy(program.path(), own.join("bin").join(program.file_name()))?;

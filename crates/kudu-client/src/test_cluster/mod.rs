@@ -1,8 +1,8 @@
-//! Real clusters for tests and for people: started in about a second, ended with their owner.
+//! Real clusters for tests and manual trials, which start in about a second.
 //!
-//! Kudu's own tool has a control shell for small clusters (`kudu test mini_cluster`) which reads one JSON
-//! object per line and answers with one. Every daemon gets an address of its own in 127.0.0.0/8. The shell
-//! ends, and the daemons with it, when its input is closed; so nothing outlives the process that started it.
+//! Kudu's command line tool has a control shell for small clusters (`kudu test mini_cluster`), which reads one JSON
+//! object per line and answers with one. Every daemon gets its own address in 127.0.0.0/8. When the shell's input is
+//! closed, the shell and the daemons end, so nothing outlives the process that started the cluster.
 
 mod artifact;
 mod kerberos;
@@ -30,7 +30,7 @@ pub struct ClusterOptions {
     pub tablet_server_flags: Vec<String>,
     /// Accept JSON web tokens of the account `acct`.
     pub jwt: bool,
-    /// Require Kerberos, with a key distribution centre of the cluster's own; needs MIT Kerberos' programs on this
+    /// Require Kerberos, with the cluster's own key distribution centre. Needs the programs of MIT Kerberos on this
     /// machine ([`have_kerberos`]).
     pub kerberos: bool,
 }
@@ -98,7 +98,7 @@ impl TestCluster {
     /// Starts a cluster and waits until its daemons serve.
     ///
     /// # Errors
-    /// A sentence: the binaries cannot be had, or a daemon refused to start.
+    /// A message: the binaries are not available, or a daemon did not start.
     pub fn start(options: &ClusterOptions) -> Result<Self, String> {
         static COUNTER: AtomicU32 = AtomicU32::new(0);
         let mut home = kudu_home()?;
@@ -132,7 +132,7 @@ impl TestCluster {
             tablet_servers: Vec::new(),
             tablet_server_web: Vec::new(),
         };
-        // The shell's own defaults are keys of 768 bits, which no TLS library of today accepts.
+        // By default the shell makes keys of 768 bits, which TLS libraries no longer accept.
         let strong = ["--ipki_ca_key_size=2048", "--ipki_server_key_size=2048"];
         let server_strong = ["--ipki_server_key_size=2048"];
         let mut create = json!({
@@ -151,12 +151,12 @@ impl TestCluster {
                 "jwksOptions": [{"accountId": "acct", "isValidKey": true}],
             });
         }
-        cluster.ask(json!({ "createCluster": create }))?;
-        cluster.ask(json!({ "startCluster": {} }))?;
-        let masters = cluster.ask(json!({ "getMasters": {} }))?;
+        cluster.request(json!({ "createCluster": create }))?;
+        cluster.request(json!({ "startCluster": {} }))?;
+        let masters = cluster.request(json!({ "getMasters": {} }))?;
         cluster.masters = addresses(&masters["getMasters"]["masters"], "boundRpcAddress");
         cluster.master_web = addresses(&masters["getMasters"]["masters"], "boundHttpAddress");
-        let servers = cluster.ask(json!({ "getTservers": {} }))?;
+        let servers = cluster.request(json!({ "getTservers": {} }))?;
         cluster.tablet_servers = addresses(&servers["getTservers"]["tservers"], "boundRpcAddress");
         cluster.tablet_server_web = addresses(&servers["getTservers"]["tservers"], "boundHttpAddress");
         if cluster.masters.len() != options.masters || cluster.tablet_servers.len() != options.tablet_servers
@@ -189,47 +189,47 @@ impl TestCluster {
     /// Kills a daemon (SIGKILL).
     ///
     /// # Errors
-    /// What the shell says, here and in the following methods.
+    /// The shell's message, here and in the following methods.
     pub fn kill(&mut self, daemon: Daemon) -> Result<(), String> {
-        self.ask(json!({ "stopDaemon": { "id": id(daemon) } })).map(drop)
+        self.request(json!({ "stopDaemon": { "id": id(daemon) } })).map(drop)
     }
 
     /// Starts a killed daemon again, at its old address with its old data.
     pub fn restart(&mut self, daemon: Daemon) -> Result<(), String> {
-        self.ask(json!({ "startDaemon": { "id": id(daemon) } })).map(drop)
+        self.request(json!({ "startDaemon": { "id": id(daemon) } })).map(drop)
     }
 
-    /// Freezes a daemon (SIGSTOP): its connections stay open and nobody answers.
+    /// Freezes a daemon (SIGSTOP): its connections stay open but it does not answer.
     pub fn pause(&mut self, daemon: Daemon) -> Result<(), String> {
-        self.ask(json!({ "pauseDaemon": { "id": id(daemon) } })).map(drop)
+        self.request(json!({ "pauseDaemon": { "id": id(daemon) } })).map(drop)
     }
 
-    /// Lets a frozen daemon go on.
+    /// Resumes a frozen daemon (SIGCONT).
     pub fn resume(&mut self, daemon: Daemon) -> Result<(), String> {
-        self.ask(json!({ "resumeDaemon": { "id": id(daemon) } })).map(drop)
+        self.request(json!({ "resumeDaemon": { "id": id(daemon) } })).map(drop)
     }
 
     /// Changes a flag of a running daemon.
     pub fn set_flag(&mut self, daemon: Daemon, flag: &str, value: &str) -> Result<(), String> {
-        self.ask(json!({ "setDaemonFlag": { "id": id(daemon), "flag": flag, "value": value } })).map(drop)
+        self.request(json!({ "setDaemonFlag": { "id": id(daemon), "flag": flag, "value": value } })).map(drop)
     }
 
-    /// A JSON web token for the user, signed by a key the cluster knows or not.
+    /// A JSON web token for the user. `valid` says whether it is signed by a key that the cluster knows.
     pub fn create_jwt(&mut self, user: &str, valid: bool) -> Result<String, String> {
         let request = json!({ "createJwt": { "accountId": "acct", "subject": user, "isValidKey": valid } });
-        let answer = self.ask(request)?;
+        let answer = self.request(request)?;
         answer["createJwt"]["jwt"].as_str().map(str::to_owned).ok_or_else(|| format!("no token in {answer}"))
     }
 
     /// Gets a ticket for this user of a cluster with Kerberos: `test-user`, who may work with tables, or
     /// `test-admin`, who may do everything.
     pub fn kinit(&mut self, user: &str) -> Result<(), String> {
-        self.ask(json!({ "kinit": { "username": user } })).map(drop)
+        self.request(json!({ "kinit": { "username": user } })).map(drop)
     }
 
     /// The environment in which a program finds the tickets of [`Self::kinit`].
     pub fn kerberos_environment(&mut self) -> Result<Vec<(String, String)>, String> {
-        let answer = self.ask(json!({ "getKdcEnvVars": {} }))?;
+        let answer = self.request(json!({ "getKdcEnvVars": {} }))?;
         let variables = answer["getKdcEnvVars"]["envVars"].as_object().ok_or("no Kerberos here")?;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         Ok(variables.iter().map(|(name, value)| (name.clone(), text(value))).collect())
@@ -257,9 +257,9 @@ impl TestCluster {
         .collect()
     }
 
-    fn ask(&mut self, request: Value) -> Result<Value, String> {
+    fn request(&mut self, command: Value) -> Result<Value, String> {
         let input = self.input.as_mut().ok_or("the cluster shell was closed")?;
-        writeln!(input, "{request}")
+        writeln!(input, "{command}")
             .and_then(|()| input.flush())
             .map_err(|error| self.shell_ended(&error.to_string()))?;
         let mut line = String::new();
@@ -269,7 +269,7 @@ impl TestCluster {
         }
         let answer: Value = serde_json::from_str(&line).map_err(|error| format!("{error} in {line}"))?;
         match answer.get("error") {
-            Some(error) => Err(format!("{request}: {error}")),
+            Some(error) => Err(format!("{command}: {error}")),
             None => Ok(answer),
         }
     }
@@ -292,7 +292,7 @@ impl Drop for TestCluster {
 
 const DIRECTORY_PREFIX: &str = "kudu-client-cluster-";
 
-/// Removes directories of processes that were killed before they could.
+/// Removes directories of processes that were killed before they could remove them.
 fn remove_leftovers() {
     let Ok(entries) = std::fs::read_dir(std::env::temp_dir()) else { return };
     for entry in entries.flatten() {
@@ -306,7 +306,7 @@ fn remove_leftovers() {
 
 fn tool(home: &Path) -> Command {
     let mut command = Command::new(home.join("bin/kudu"));
-    // Only for Kudu's own processes: the directory carries its own old OpenSSL and Kerberos.
+    // Only for Kudu's processes: the directory contains an old OpenSSL and Kerberos.
     command.env("LD_LIBRARY_PATH", home.join("lib")).env("SASL_PATH", home.join("lib/sasl2"));
     command
 }

@@ -6,19 +6,19 @@ use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType as ArrowType, TimeUnit};
 
 use super::session::{Scratch, Session};
+use crate::data_type::DataType;
 use crate::error::{Error, Result};
 use crate::row::{Operation, Row};
-use crate::schema::DataType;
 use crate::value::Cell;
 
 impl Session {
-    /// Adds one row operation per row of the batch, columns matched by name.
+    /// Applies one row operation per row of the batch. Columns are matched by name.
     ///
-    /// Arrow types must be those in which scans return the columns; `LargeUtf8`, `LargeBinary`, and timestamps of
-    /// other units (cut to microseconds) are taken too. Columns of the table that the batch lacks stay unset.
+    /// Arrow types must be those in which scans return the columns. `LargeUtf8`, `LargeBinary`, and timestamps of other
+    /// units (truncated to microseconds) are accepted too. Columns of the table that the batch lacks stay unset.
     ///
     /// # Errors
-    /// As [`Self::apply`]; the rows before the one that is refused have been added.
+    /// As [`Self::apply`]; the rows before the refused one have been applied.
     pub async fn apply_arrow(&self, operation: Operation, batch: &RecordBatch) -> Result<()> {
         let schema = self.table().schema.clone();
         let mut columns = Vec::with_capacity(batch.num_columns());
@@ -36,10 +36,10 @@ impl Session {
         }
         let mut scratch = Scratch::default();
         let mut row = Row::new(schema, operation);
-        for place in 0..batch.num_rows() {
+        for row_index in 0..batch.num_rows() {
             row.clear();
             for &(index, array) in &columns {
-                row.set_at(index, cell_at(array, place))?;
+                row.set_at(index, cell_at(array, row_index))?;
             }
             self.apply_with(&row, &mut scratch).await?;
         }
@@ -60,35 +60,35 @@ fn accepts(data_type: DataType, array: &ArrowType) -> bool {
     }
 }
 
-fn cell_at(array: &dyn Array, place: usize) -> Cell<'_> {
-    if array.is_null(place) {
+fn cell_at(array: &dyn Array, row_index: usize) -> Cell<'_> {
+    if array.is_null(row_index) {
         return Cell::Null;
     }
     match array.data_type() {
-        ArrowType::Boolean => Cell::Bool(array.as_boolean().value(place)),
-        ArrowType::Int8 => Cell::Int8(array.as_primitive::<Int8Type>().value(place)),
-        ArrowType::Int16 => Cell::Int16(array.as_primitive::<Int16Type>().value(place)),
-        ArrowType::Int32 => Cell::Int32(array.as_primitive::<Int32Type>().value(place)),
-        ArrowType::Int64 => Cell::Int64(array.as_primitive::<Int64Type>().value(place)),
-        ArrowType::Float32 => Cell::Float(array.as_primitive::<Float32Type>().value(place)),
-        ArrowType::Float64 => Cell::Double(array.as_primitive::<Float64Type>().value(place)),
-        ArrowType::Date32 => Cell::Int32(array.as_primitive::<Date32Type>().value(place)),
-        ArrowType::Decimal128(_, _) => Cell::Int128(array.as_primitive::<Decimal128Type>().value(place)),
-        ArrowType::Utf8 => Cell::String(array.as_string::<i32>().value(place)),
-        ArrowType::LargeUtf8 => Cell::String(array.as_string::<i64>().value(place)),
-        ArrowType::Binary => Cell::Binary(array.as_binary::<i32>().value(place)),
-        ArrowType::LargeBinary => Cell::Binary(array.as_binary::<i64>().value(place)),
+        ArrowType::Boolean => Cell::Bool(array.as_boolean().value(row_index)),
+        ArrowType::Int8 => Cell::Int8(array.as_primitive::<Int8Type>().value(row_index)),
+        ArrowType::Int16 => Cell::Int16(array.as_primitive::<Int16Type>().value(row_index)),
+        ArrowType::Int32 => Cell::Int32(array.as_primitive::<Int32Type>().value(row_index)),
+        ArrowType::Int64 => Cell::Int64(array.as_primitive::<Int64Type>().value(row_index)),
+        ArrowType::Float32 => Cell::Float(array.as_primitive::<Float32Type>().value(row_index)),
+        ArrowType::Float64 => Cell::Double(array.as_primitive::<Float64Type>().value(row_index)),
+        ArrowType::Date32 => Cell::Int32(array.as_primitive::<Date32Type>().value(row_index)),
+        ArrowType::Decimal128(_, _) => Cell::Int128(array.as_primitive::<Decimal128Type>().value(row_index)),
+        ArrowType::Utf8 => Cell::String(array.as_string::<i32>().value(row_index)),
+        ArrowType::LargeUtf8 => Cell::String(array.as_string::<i64>().value(row_index)),
+        ArrowType::Binary => Cell::Binary(array.as_binary::<i32>().value(row_index)),
+        ArrowType::LargeBinary => Cell::Binary(array.as_binary::<i64>().value(row_index)),
         ArrowType::Timestamp(unit, _) => {
             let micros = match unit {
                 TimeUnit::Second => {
-                    array.as_primitive::<TimestampSecondType>().value(place).saturating_mul(1_000_000)
+                    array.as_primitive::<TimestampSecondType>().value(row_index).saturating_mul(1_000_000)
                 }
                 TimeUnit::Millisecond => {
-                    array.as_primitive::<TimestampMillisecondType>().value(place).saturating_mul(1_000)
+                    array.as_primitive::<TimestampMillisecondType>().value(row_index).saturating_mul(1_000)
                 }
-                TimeUnit::Microsecond => array.as_primitive::<TimestampMicrosecondType>().value(place),
+                TimeUnit::Microsecond => array.as_primitive::<TimestampMicrosecondType>().value(row_index),
                 TimeUnit::Nanosecond => {
-                    array.as_primitive::<TimestampNanosecondType>().value(place).div_euclid(1_000)
+                    array.as_primitive::<TimestampNanosecondType>().value(row_index).div_euclid(1_000)
                 }
             };
             Cell::Int64(micros)

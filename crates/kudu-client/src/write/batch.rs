@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use crate::error::{Error, ErrorKind};
+use crate::location_cache::Tablet;
 use crate::row::{EncodedRows, Row, RowReader};
 use crate::schema::Schema;
-use crate::tablets::Tablet;
 
 /// A row that was not written, and why.
 #[derive(Clone, Debug)]
@@ -15,11 +15,11 @@ use crate::tablets::Tablet;
 pub struct RowError {
     /// The row operation.
     pub row: Row,
-    /// What the server (or this client) said of it.
+    /// The error of the server or of this client.
     pub error: Error,
 }
 
-/// Rows that failed since they were last asked for.
+/// Rows that failed since errors were last taken.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct PendingErrors {
@@ -49,15 +49,15 @@ impl PendingErrors {
     }
 }
 
-/// Operations for one tablet, in the order they were given.
+/// Operations for one tablet, in the order in which they were applied.
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) tablet: Arc<Tablet>,
     pub(super) rows: EncodedRows,
     pub(super) first_row_at: Instant,
-    /// When it must have been written; set when it is sealed.
+    /// When it must be written; set when it is sealed.
     pub(super) deadline: Option<Instant>,
-    /// Rises with each batch of a session; what a flush waits for.
+    /// Rises with each batch of a session; a flush waits up to a number.
     pub(super) number: u64,
 }
 
@@ -70,15 +70,15 @@ impl Batch {
 /// How a batch ended.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// The server took it; these rows (by place) failed.
+    /// The server applied it; these rows (by index) failed.
     Applied { row_errors: Vec<(usize, Error)> },
-    /// No row was written, or it is unknown whether any was (see the error).
+    /// No row was written, or it is unknown whether any was; the error tells which.
     Failed(Error),
-    /// The tablet is gone and others hold its keys now: the rows must be routed again.
+    /// The tablet no longer exists: the rows must go to the tablets that hold its keys now.
     Moved,
 }
 
-/// Calls back with the rows that failed.
+/// Calls `report` with each row that failed.
 pub(super) fn failed_rows(
     schema: &Arc<Schema>,
     rows: &[u8],
@@ -87,22 +87,22 @@ pub(super) fn failed_rows(
     mut report: impl FnMut(Row, Error),
 ) {
     let mut reader = RowReader::new(schema, rows, indirect);
-    let mut place = 0;
+    let mut index = 0;
     let mut reported = Vec::new();
     if let Outcome::Applied { row_errors } = outcome {
         reported = row_errors.clone();
-        reported.sort_by_key(|(place, _)| *place);
+        reported.sort_by_key(|(index, _)| *index);
     }
     let mut next = reported.into_iter().peekable();
-    // The bytes are our own, so they can be read back.
+    // This client encoded the bytes, so decoding them cannot fail.
     while let Ok(Some((_, row))) = reader.next_row() {
         match outcome {
             Outcome::Failed(error) => report(row, error.clone()),
             Outcome::Moved => {
-                report(row, Error::new(ErrorKind::NotFound, "the partition of the row is gone"))
+                report(row, Error::new(ErrorKind::NotFound, "the partition of the row was dropped"))
             }
             Outcome::Applied { .. } => match next.peek() {
-                Some((failed, error)) if *failed == place => {
+                Some((failed, error)) if *failed == index => {
                     report(row, error.clone());
                     next.next();
                 }
@@ -110,6 +110,6 @@ pub(super) fn failed_rows(
                 None => return,
             },
         }
-        place += 1;
+        index += 1;
     }
 }

@@ -1,8 +1,7 @@
-//! Writing: sessions collect row operations, batches carry them to tablets.
+//! Writing: sessions collect row operations and send them to tablets in batches.
 
 mod arrow;
 mod batch;
-pub(crate) mod request_ids;
 mod send;
 mod session;
 

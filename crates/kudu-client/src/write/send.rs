@@ -1,8 +1,8 @@
-//! One batch to its tablet: finding the leader, retrying, applied exactly once.
+//! Sends one batch to its tablet: finds the leader, retries, and has the batch applied exactly once.
 //!
-//! Every attempt repeats the same bytes under the same request id, to whichever replica leads by then; a server
-//! that has applied it already answers as it did the first time. The outcome is unknown only when the deadline
-//! passes without an answer.
+//! Every attempt sends the same bytes under the same request id, to the replica that leads then. A server that has
+//! already applied the batch repeats its first answer. The outcome is unknown only when the deadline passes without an
+//! answer.
 
 use std::time::Duration;
 
@@ -11,18 +11,19 @@ use rand::Rng;
 use tokio::time::{Instant, sleep};
 
 use super::batch::Outcome;
-use crate::backoff::{Backoff, Turn};
+use crate::backoff::Backoff;
+use crate::concurrency_limit::Permit;
 use crate::error::{Error, ErrorKind, Result};
+use crate::location_cache::{Lookup, Tablet};
 use crate::metrics::Metrics;
 use crate::pb::tserver::{WriteRequest, WriteResponse};
 use crate::pb::{RowOperations, Schema};
 use crate::rpc::{CallOptions, Login};
 use crate::table::TableInner;
-use crate::tablets::{Found, Tablet};
 
 const WRITE: (&str, &str) = ("kudu.tserver.TabletServerService", "Write");
 
-/// Attempts at a server that is there but not ready, before another replica is tried.
+/// Attempts at a server that answers but is not ready, before another replica is tried.
 const UNAVAILABLE_ATTEMPTS: u32 = 3;
 
 /// A batch in the form that is sent.
@@ -32,7 +33,7 @@ pub(super) struct Payload {
     pub(super) rows: Bytes,
     pub(super) indirect: Bytes,
     pub(super) count: usize,
-    /// Instead of the server's pace a fixed pause after each refusal; only to measure what that costs.
+    /// Pauses this long after each refusal instead of limiting concurrency; only to measure the difference.
     pub(super) fixed_pause: Option<Duration>,
 }
 
@@ -56,8 +57,8 @@ async fn attempt_until_settled(
     payload: &Payload,
     deadline: Instant,
 ) -> Result<Outcome> {
-    let client = &table.client.inner;
-    let mut request_id = client.request_ids.open();
+    let cluster = &table.client.cluster;
+    let mut request_id = cluster.request_tracker.open();
     let mut tablet = first;
     let mut backoff = Backoff::default();
     let mut unavailable = 0;
@@ -71,22 +72,22 @@ async fn attempt_until_settled(
             return Err(give_up(&last_error));
         }
         let Some(index) = tablet.leader() else {
-            table.tablets.forget(&tablet);
+            table.locations.forget(&tablet);
             if !backoff.wait(deadline).await {
                 return Err(give_up(&last_error));
             }
-            match table.tablets.find(client, &tablet.start, deadline).await? {
-                Found::Tablet(found) if found.id == tablet.id => tablet = found,
-                // Another tablet: what the old one answered under this request id died with it.
-                Found::Tablet(_) | Found::Gap { .. } => return Ok(Outcome::Moved),
+            match table.locations.find(cluster, &tablet.start, deadline).await? {
+                Lookup::Tablet(found) if found.id == tablet.id => tablet = found,
+                // Another tablet, which knows nothing of this request id.
+                Lookup::Tablet(_) | Lookup::NonCoveredRange { .. } => return Ok(Outcome::Moved),
             }
             continue;
         };
         let address = &tablet.replicas[index].address;
-        let turn = match payload.fixed_pause {
+        let permit = match payload.fixed_pause {
             Some(_) => None,
-            None => match client.pace(address).turn(deadline).await {
-                Some(turn) => Some(turn),
+            None => match cluster.write_limit(address).acquire(deadline).await {
+                Some(permit) => Some(permit),
                 None => return Err(give_up(&last_error).at_server(&address.to_string())),
             },
         };
@@ -98,51 +99,41 @@ async fn attempt_until_settled(
                 indirect_data: Some(payload.indirect.clone()),
             }),
             external_consistency_mode: None,
-            propagated_timestamp: client.clock.latest(),
+            propagated_timestamp: cluster.clock.latest(),
             authz_token: table.authorization(deadline).await?,
         };
         let options = CallOptions {
-            deadline: client.rpc_deadline(deadline),
+            deadline: cluster.rpc_deadline(deadline),
             features: Vec::new(),
             request_id: Some(request_id.attempt()),
         };
         let answer =
-            client.messenger.call::<WriteResponse>(address, Login::Token, WRITE, &request, &options).await;
+            cluster.messenger.call::<WriteResponse>(address, Login::Token, WRITE, &request, &options).await;
         let error = match answer {
             Ok((answer, _)) => match &answer.error {
                 None => {
-                    turn.into_iter().for_each(Turn::accepted);
-                    tablet.led_by(index);
-                    client.clock.observe(answer.timestamp);
+                    permit.into_iter().for_each(Permit::accepted);
+                    tablet.mark_leader(index);
+                    cluster.clock.observe(answer.timestamp);
                     let failed = answer.per_row_errors.len().min(payload.count);
-                    Metrics::add(&client.metrics.rows_written, (payload.count - failed) as u64);
+                    Metrics::add(&cluster.metrics.rows_written, (payload.count - failed) as u64);
                     let row_errors = answer.per_row_errors.iter().map(|row| {
                         let error = Error::from_row(&row.error).at_tablet(&tablet.id_text());
                         (usize::try_from(row.row_index).unwrap_or(usize::MAX), error)
                     });
                     return Ok(Outcome::Applied { row_errors: row_errors.collect() });
                 }
-                Some(error) => {
-                    let error = Error::from_tablet_server(error).at_server(&address.to_string());
-                    if error.kind() == ErrorKind::Busy {
-                        turn.into_iter().for_each(Turn::refused);
-                    }
-                    error
-                }
+                Some(error) => Error::from_tablet_server(error).at_server(&address.to_string()),
             },
-            Err(error) => {
-                if error.kind() == ErrorKind::Busy {
-                    turn.into_iter().for_each(Turn::refused);
-                }
-                error
-            }
+            Err(error) => error,
         };
         let error = error.at_tablet(&tablet.id_text());
         tracing::debug!(%error, "write attempt failed");
-        Metrics::count(&client.metrics.retries);
+        Metrics::count(&cluster.metrics.retries);
         match error.kind() {
-            // The server's pace already spaces what is sent to it; this only breaks up lockstep.
+            // The concurrency limit already spaces the writes; this jitter only keeps writers from retrying in step.
             ErrorKind::Busy => {
+                permit.into_iter().for_each(Permit::refused);
                 let jitter = || Duration::from_micros(rand::rng().random_range(500..3_000));
                 let pause = payload.fixed_pause.unwrap_or_else(jitter);
                 sleep(pause.min(deadline.saturating_duration_since(Instant::now()))).await;
@@ -152,25 +143,25 @@ async fn attempt_until_settled(
             ErrorKind::Unavailable => {
                 unavailable += 1;
                 if unavailable % UNAVAILABLE_ATTEMPTS == 0 {
-                    tablet.refused_by(index);
+                    tablet.mark_failed(index);
                 }
             }
-            ErrorKind::Network => tablet.refused_by(index),
+            ErrorKind::Network => tablet.mark_failed(index),
             ErrorKind::TimedOut => {
-                tablet.refused_by(index);
-                client.messenger.forget_server(address);
+                tablet.mark_failed(index);
+                cluster.messenger.forget_server(address);
             }
             ErrorKind::NotLeader => {
-                Metrics::count(&client.metrics.leader_changes);
-                tablet.refused_by(index);
+                Metrics::count(&cluster.metrics.leader_changes);
+                tablet.mark_failed(index);
                 last_error = Some(error);
-                // The next replica may be the leader; only a full round without one calls for patience.
+                // The next replica may be the leader, so it is tried at once; only a full round without one backs off.
                 continue;
             }
             ErrorKind::TabletNotFound => {
-                (0..tablet.replicas.len()).for_each(|index| tablet.refused_by(index))
+                (0..tablet.replicas.len()).for_each(|index| tablet.mark_failed(index))
             }
-            ErrorKind::InvalidAuthenticationToken => client.renew_authentication_token(deadline).await?,
+            ErrorKind::InvalidAuthenticationToken => cluster.renew_authentication_token(deadline).await?,
             ErrorKind::InvalidAuthorizationToken => {
                 table.renew_authorization(deadline).await?;
             }

@@ -1,8 +1,8 @@
-//! Sessions: where row operations are collected and from where they are sent.
+//! Write sessions: buffer row operations and send them in batches.
 //!
-//! Rows go into one open batch per tablet. A full batch is sealed and queued; per tablet one batch is under way
-//! at a time, so that operations on a row keep their order. What is buffered, queued and under way is counted in
-//! bytes against one bound, and who writes faster than the servers take waits.
+//! Rows go into one open batch per tablet. A full batch is sealed and queued. One batch per tablet is in flight at a
+//! time, so that operations on a row keep their order. One bound limits the bytes of all open, queued and in-flight
+//! batches; a caller that writes faster than the servers waits.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -18,26 +18,26 @@ use tracing::Instrument;
 use super::batch::{Batch, Outcome, PendingErrors, failed_rows};
 use super::send::{Payload, send_batch};
 use crate::error::{Error, ErrorKind, Result};
+use crate::location_cache::{Lookup, Tablet};
 use crate::pb;
 use crate::row::{EncodedRows, Row, RowReader};
 use crate::table::{Table, TableInner};
-use crate::tablets::{Found, Tablet};
 
 /// When buffered rows are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlushMode {
-    /// Each row at once; [`Session::apply`] returns its verdict.
+    /// Each row at once; [`Session::apply`] returns its result.
     Sync,
-    /// When a batch is full or has waited for the flush interval; verdicts are collected.
+    /// When a batch is full or has waited for the flush interval; errors are collected.
     Background,
-    /// Only by [`Session::flush`]; a full buffer is an error.
+    /// Only by [`Session::flush`]; applying to a full buffer is an error.
     Manual,
 }
 
-/// Servers remember outcomes for about ten minutes; a retry after that could be applied twice.
+/// Servers remember outcomes for about ten minutes; a later retry could be applied twice.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(8 * 60);
 
-/// Servers drop connections that send more than 50 MiB at once; a last row of the largest size must still fit.
+/// Servers drop connections that send more than 50 MiB at once, and the last row of a batch may be of the largest size.
 const LARGEST_BATCH_BYTES: usize = 16 << 20;
 
 /// Settings of a session, from [`Table::session`].
@@ -53,10 +53,11 @@ pub struct SessionBuilder {
     fixed_pause: Option<Duration>,
 }
 
-impl SessionBuilder {
-    pub(crate) fn new(table: Table) -> Self {
-        Self {
-            table,
+impl Table {
+    /// Begins a write session.
+    pub fn session(&self) -> SessionBuilder {
+        SessionBuilder {
+            table: self.clone(),
             mode: FlushMode::Background,
             buffer_bytes: 16 << 20,
             batch_bytes: 1 << 20,
@@ -66,51 +67,53 @@ impl SessionBuilder {
             fixed_pause: None,
         }
     }
+}
 
-    /// When rows are sent; by default in the background.
+impl SessionBuilder {
+    /// Sets when rows are sent; by default in the background.
     #[must_use]
     pub fn mode(mut self, mode: FlushMode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// The most bytes of rows buffered, queued and under way (16 MiB).
+    /// Sets the most bytes of rows in open, queued and in-flight batches (16 MiB).
     #[must_use]
     pub fn buffer_bytes(mut self, bytes: usize) -> Self {
         self.buffer_bytes = bytes.max(1);
         self
     }
 
-    /// The size at which a batch is sent (1 MiB, at most 16 MiB).
+    /// Sets the size at which a batch is sent (1 MiB, at most 16 MiB).
     #[must_use]
     pub fn batch_bytes(mut self, bytes: usize) -> Self {
         self.batch_bytes = bytes.clamp(1, LARGEST_BATCH_BYTES);
         self
     }
 
-    /// How long a row may wait in an open batch in background mode (500 ms).
+    /// Sets how long a row may wait in an open batch in background mode (500 ms).
     #[must_use]
     pub fn flush_interval(mut self, interval: Duration) -> Self {
         self.flush_interval = interval.max(Duration::from_millis(1));
         self
     }
 
-    /// How long after a batch was sealed (full, or flushed) its rows fail if they are not written, waiting behind
-    /// others included (60 s, at most 8 min).
+    /// Sets how long after a batch is full or flushed its rows fail if they are not written (60 s, at most 8 min). The
+    /// time in the queue counts.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout.min(LONGEST_TIMEOUT);
         self
     }
 
-    /// How many failed rows are kept until they are asked for (10 000).
+    /// Sets how many failed rows are kept for [`Session::take_errors`] (10 000).
     #[must_use]
     pub fn max_errors(mut self, errors: usize) -> Self {
         self.max_errors = errors;
         self
     }
 
-    /// Pauses this long after each refusal instead of adapting; to measure what that costs.
+    /// Pauses this long after each refusal instead of limiting concurrency; to measure the difference.
     #[cfg(feature = "test-cluster")]
     #[doc(hidden)]
     #[must_use]
@@ -121,13 +124,13 @@ impl SessionBuilder {
 
     /// Opens the session. Must be called within a tokio runtime.
     pub fn open(self) -> Session {
-        let inner = Arc::new(Inner {
+        let inner = Arc::new(SessionInner {
             wire_schema: self.table.schema().to_plain_pb(),
             table: self.table.inner.clone(),
             settings: self,
             used_bytes: AtomicUsize::new(0),
             freed: Notify::new(),
-            lanes: Mutex::default(),
+            queues: Mutex::default(),
             unfinished: Mutex::default(),
             finished: Notify::new(),
             errors: Mutex::default(),
@@ -167,39 +170,39 @@ impl SessionBuilder {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Session {
-    inner: Arc<Inner>,
+    inner: Arc<SessionInner>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct SessionInner {
     table: Arc<TableInner>,
     settings: SessionBuilder,
     wire_schema: pb::Schema,
-    /// Bytes of rows in open, queued and travelling batches.
+    /// Bytes of rows in open, queued and in-flight batches.
     used_bytes: AtomicUsize,
     freed: Notify,
-    lanes: Mutex<Lanes>,
-    /// Numbers of the batches with rows that are not settled.
+    queues: Mutex<TabletQueues>,
+    /// Numbers of the batches that are not settled.
     unfinished: Mutex<BTreeSet<u64>>,
     finished: Notify,
     errors: Mutex<PendingErrors>,
 }
 
 #[derive(Debug, Default)]
-struct Lanes {
-    by_tablet: HashMap<Bytes, Lane>,
+struct TabletQueues {
+    by_tablet: HashMap<Bytes, TabletQueue>,
     last_number: u64,
 }
 
-/// The way to one tablet.
+/// The batches for one tablet.
 #[derive(Debug, Default)]
-struct Lane {
+struct TabletQueue {
     open: Option<Batch>,
-    queue: VecDeque<Batch>,
+    sealed: VecDeque<Batch>,
     is_sending: bool,
 }
 
-/// Space for keys, reused over rows.
+/// Buffers for keys, reused from row to row.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     key: Vec<u8>,
@@ -210,8 +213,8 @@ impl Session {
     /// Adds a row operation. Waits while the buffer is full.
     ///
     /// # Errors
-    /// A row that is incomplete or that no partition covers is refused here. In sync mode the servers' verdict
-    /// is returned too; in the other modes see [`Self::flush`] and [`Self::take_errors`].
+    /// When the row is incomplete or no partition covers it. In sync mode also the server's error; in the other modes
+    /// see [`Self::flush`] and [`Self::take_errors`].
     pub async fn apply(&self, row: &Row) -> Result<()> {
         self.apply_with(row, &mut Scratch::default()).await
     }
@@ -230,7 +233,7 @@ impl Session {
         )?;
         let tablet = inner.tablet_of(&scratch.key).await?;
         match inner.settings.mode {
-            FlushMode::Sync => inner.write_now(row, tablet).await,
+            FlushMode::Sync => inner.write_sync(row, tablet).await,
             FlushMode::Background => {
                 inner.wait_for_space(row.encoded_bytes()).await;
                 inner.append(row, tablet);
@@ -252,14 +255,14 @@ impl Session {
         &self.inner.table
     }
 
-    /// Sends what is buffered and waits until all rows given so far are settled.
+    /// Sends what is buffered and waits until all rows applied so far are written or have failed.
     ///
     /// # Errors
-    /// When rows failed since errors were last taken: the first row's error. [`Self::take_errors`] has them all.
+    /// The first row's error, if rows failed since errors were last taken. [`Self::take_errors`] returns them all.
     pub async fn flush(&self) -> Result<()> {
         let inner = &self.inner;
         inner.seal(None);
-        let upto = inner.lanes.lock().last_number;
+        let upto = inner.queues.lock().last_number;
         loop {
             let finished = inner.finished.notified();
             if inner.unfinished.lock().first().is_none_or(|&first| first > upto) {
@@ -283,24 +286,26 @@ impl Session {
         std::mem::take(&mut self.inner.errors.lock())
     }
 
-    /// Bytes of rows buffered and under way; never far above the bound.
+    /// Bytes of rows in open, queued and in-flight batches; never far above the bound.
     pub fn used_bytes(&self) -> usize {
         self.inner.used_bytes.load(Ordering::Relaxed)
     }
 }
 
-impl Inner {
+impl SessionInner {
     async fn tablet_of(&self, key: &[u8]) -> Result<Arc<Tablet>> {
-        let found = match self.table.tablets.cached(key) {
+        let found = match self.table.locations.cached(key) {
             Some(found) => found,
             None => {
                 let deadline = Instant::now() + self.settings.timeout;
-                self.table.tablets.find(&self.table.client.inner, key, deadline).await?
+                self.table.locations.find(&self.table.client.cluster, key, deadline).await?
             }
         };
         match found {
-            Found::Tablet(tablet) => Ok(tablet),
-            Found::Gap { .. } => Err(Error::new(ErrorKind::NotFound, "no range partition covers the row")),
+            Lookup::Tablet(tablet) => Ok(tablet),
+            Lookup::NonCoveredRange { .. } => {
+                Err(Error::new(ErrorKind::NotFound, "no range partition covers the row"))
+            }
         }
     }
 
@@ -308,13 +313,13 @@ impl Inner {
         let most = self.settings.buffer_bytes;
         let fits = || {
             let used = self.used_bytes.load(Ordering::Relaxed);
-            // A single row larger than the buffer must still get through.
+            // A single row larger than the buffer must still be sent.
             used == 0 || used + bytes <= most
         };
         if fits() {
             return;
         }
-        // Open batches hold space too; without sending them it might never be freed.
+        // Open batches occupy space too, which might never be freed if they were not sent.
         self.seal(None);
         loop {
             let freed = self.freed.notified();
@@ -326,65 +331,65 @@ impl Inner {
     }
 
     fn append(self: &Arc<Self>, row: &Row, tablet: Arc<Tablet>) {
-        let mut lanes = self.lanes.lock();
-        let lanes = &mut *lanes;
-        let lane = match lanes.by_tablet.get_mut(&tablet.id) {
-            Some(lane) => lane,
-            None => lanes.by_tablet.entry(tablet.id.clone()).or_default(),
+        let mut queues = self.queues.lock();
+        let queues = &mut *queues;
+        let queue = match queues.by_tablet.get_mut(&tablet.id) {
+            Some(queue) => queue,
+            None => queues.by_tablet.entry(tablet.id.clone()).or_default(),
         };
-        let batch = lane.open.get_or_insert_with(|| {
-            lanes.last_number += 1;
-            self.unfinished.lock().insert(lanes.last_number);
-            Batch::new(tablet, lanes.last_number)
+        let batch = queue.open.get_or_insert_with(|| {
+            queues.last_number += 1;
+            self.unfinished.lock().insert(queues.last_number);
+            Batch::new(tablet, queues.last_number)
         });
         let before = batch.rows.bytes();
         row.encode_into(&mut batch.rows);
         let bytes = batch.rows.bytes();
         self.used_bytes.fetch_add(bytes - before, Ordering::Relaxed);
         if bytes >= self.settings.batch_bytes && self.settings.mode == FlushMode::Background {
-            self.seal_lane(lane);
+            self.seal_open_batch(queue);
         }
     }
 
-    /// Queues open batches; with `before` only those whose first row is older.
+    /// Queues open batches; with `before`, only those whose first row is older.
     fn seal(self: &Arc<Self>, before: Option<Instant>) {
-        let mut lanes = self.lanes.lock();
-        for lane in lanes.by_tablet.values_mut() {
-            if lane
+        let mut queues = self.queues.lock();
+        for queue in queues.by_tablet.values_mut() {
+            if queue
                 .open
                 .as_ref()
                 .is_some_and(|batch| before.is_none_or(|before| batch.first_row_at <= before))
             {
-                self.seal_lane(lane);
+                self.seal_open_batch(queue);
             }
         }
     }
 
-    fn seal_lane(self: &Arc<Self>, lane: &mut Lane) {
-        let Some(mut batch) = lane.open.take() else { return };
+    fn seal_open_batch(self: &Arc<Self>, queue: &mut TabletQueue) {
+        let Some(mut batch) = queue.open.take() else { return };
         batch.deadline = Some(Instant::now() + self.settings.timeout);
         let tablet_id = batch.tablet.id.clone();
-        lane.queue.push_back(batch);
-        if !lane.is_sending {
-            lane.is_sending = true;
+        queue.sealed.push_back(batch);
+        if !queue.is_sending {
+            queue.is_sending = true;
             let session = self.clone();
-            tokio::spawn(async move { session.send_lane(tablet_id).await });
+            tokio::spawn(async move { session.send_queued(tablet_id).await });
         }
     }
 
     /// Sends the batches of a tablet, one after the other, until none is queued.
-    async fn send_lane(self: Arc<Self>, tablet_id: Bytes) {
+    async fn send_queued(self: Arc<Self>, tablet_id: Bytes) {
         loop {
             let batch = {
-                let mut lanes = self.lanes.lock();
-                let Some(lane) = lanes.by_tablet.get_mut(&tablet_id) else { return };
-                match lane.queue.pop_front() {
+                let mut queues = self.queues.lock();
+                let Some(queue) = queues.by_tablet.get_mut(&tablet_id) else { return };
+                match queue.sealed.pop_front() {
                     Some(batch) => batch,
                     None => {
-                        lane.is_sending = false;
-                        // Lanes of tablets that are gone must not pile up.
-                        if lane.open.is_none() {
-                            lanes.by_tablet.remove(&tablet_id);
+                        queue.is_sending = false;
+                        // Queues of tablets that no longer exist must not accumulate.
+                        if queue.open.is_none() {
+                            queues.by_tablet.remove(&tablet_id);
                         }
                         return;
                     }
@@ -417,7 +422,7 @@ impl Inner {
         let outcome = send_batch(&self.table, batch.tablet, &payload, deadline).instrument(span).await;
         match &outcome {
             Outcome::Applied { row_errors } if row_errors.is_empty() => {}
-            Outcome::Moved => self.route_again(&payload, deadline).await,
+            Outcome::Moved => self.reroute(&payload, deadline).await,
             outcome => self.report(&payload, outcome),
         }
     }
@@ -430,8 +435,8 @@ impl Inner {
         });
     }
 
-    /// Sends rows whose tablet is gone to those that hold their keys now, in order.
-    async fn route_again(&self, payload: &Payload, deadline: Instant) {
+    /// Sends rows whose tablet no longer exists to the tablets that hold their keys now, in order.
+    async fn reroute(&self, payload: &Payload, deadline: Instant) {
         let mut by_tablet: Vec<(Arc<Tablet>, EncodedRows)> = Vec::new();
         let mut reader = RowReader::new(&self.table.schema, &payload.rows, &payload.indirect);
         let mut scratch = Scratch::default();
@@ -462,7 +467,7 @@ impl Inner {
         }
     }
 
-    async fn write_now(&self, row: &Row, tablet: Arc<Tablet>) -> Result<()> {
+    async fn write_sync(&self, row: &Row, tablet: Arc<Tablet>) -> Result<()> {
         let mut rows = EncodedRows::default();
         row.encode_into(&mut rows);
         let bytes = rows.bytes();
@@ -486,12 +491,12 @@ impl Inner {
                 row_errors.into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
             }
             Outcome::Failed(error) => Err(error),
-            Outcome::Moved => Err(Error::new(ErrorKind::NotFound, "the partition of the row is gone")),
+            Outcome::Moved => Err(Error::new(ErrorKind::NotFound, "the partition of the row was dropped")),
         }
     }
 }
 
-impl Drop for Inner {
+impl Drop for SessionInner {
     fn drop(&mut self) {
         let bytes = *self.used_bytes.get_mut();
         if bytes > 0 {

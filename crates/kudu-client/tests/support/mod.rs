@@ -33,7 +33,7 @@ pub async fn connect(cluster: &TestCluster) -> Client {
     Client::builder(cluster.masters()).user("tester").connect().await.expect("the client connects")
 }
 
-/// A runtime for one test; two worker threads are as many as the machines that run the tests have.
+/// A runtime for one test. Two worker threads suit the machines that run the tests.
 pub fn run<F: Future>(test: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.expect("a runtime").block_on(test)
@@ -84,13 +84,13 @@ pub fn shared() -> Option<&'static TestCluster> {
     CLUSTER.get_or_init(|| start(&ClusterOptions::new(1, 1))).into()
 }
 
-/// Runs a test on the shared cluster, in which other tests have tables of other names.
+/// Runs a test on the shared cluster. Tests use tables of different names.
 pub fn with_shared<F: AsyncFnOnce(Client)>(test: F) {
     let Some(cluster) = shared() else { return };
     run(async { test(connect(cluster).await).await });
 }
 
-/// Numbers that look random and are the same each time.
+/// Pseudo-random numbers, the same in every run.
 pub struct Numbers(pub u64);
 
 impl Numbers {
@@ -107,7 +107,7 @@ impl Numbers {
     }
 }
 
-/// All rows of some batches, one text per row, sorted: to compare results whatever their order and layout.
+/// All rows of some batches as sorted texts, to compare results of any order and layout.
 pub fn rows_of(batches: &[RecordBatch]) -> Vec<String> {
     let mut rows = Vec::new();
     for batch in batches {
@@ -142,7 +142,7 @@ pub fn cell_text(array: &dyn Array, row: usize) -> String {
     }
 }
 
-/// The same text for a value given to a row.
+/// The text that [`cell_text`] gives for this value.
 pub fn value_text(value: &Value) -> String {
     match value {
         Value::Null => "NULL".into(),
@@ -164,7 +164,7 @@ pub fn page(address: &str, path: &str) -> Vec<u8> {
     answer.split_off(body)
 }
 
-/// A cluster that writes to disk soon.
+/// Options of a cluster that flushes soon.
 pub fn flushing_options() -> ClusterOptions {
     ClusterOptions::new(1, 1)
         .tablet_server_flag("--flush_threshold_mb=1")
@@ -182,11 +182,11 @@ pub fn metric(address: &str, name: &str) -> Vec<u64> {
     named.filter_map(value).collect()
 }
 
-/// Waits until the tablet server holds at least this many rowsets on disk and nothing in memory.
+/// Waits until the tablet server has at least this many rowsets on disk and no rows in memory.
 pub async fn wait_for_flush(cluster: &TestCluster, rowsets: u64) {
     for _ in 0..400 {
         let values = |name: &str| metric(&cluster.tablet_server_web()[0], name);
-        // An empty memrowset is still some hundred bytes large.
+        // An empty memrowset still takes some hundred bytes.
         let in_memory = values("memrowset_size").into_iter().max().unwrap_or(u64::MAX);
         if values("num_rowsets_on_disk").into_iter().sum::<u64>() >= rowsets && in_memory < 2000 {
             return;

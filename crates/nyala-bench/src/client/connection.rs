@@ -7,7 +7,7 @@ use std::io::{IoSlice, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// A connection that is opened when it is needed, and again when the server closed it between requests.
+/// A connection that is opened when it is needed, and again if the server closed it between requests.
 #[derive(Debug)]
 pub struct Connection {
     target: Target,
@@ -15,12 +15,12 @@ pub struct Connection {
     stream: Option<TcpStream>,
     reader: ResponseReader,
     head: Vec<u8>,
-    /// Lines of every head.
+    /// Header lines of every request.
     accepts: &'static str,
 }
 
 impl Connection {
-    /// For `target`; an answer, or a pause within it, may take `timeout`.
+    /// A connection to `target`. No single read or write may take longer than `timeout`.
     pub fn new(target: &Target, timeout: Duration) -> Connection {
         Connection {
             target: target.clone(),
@@ -32,7 +32,7 @@ impl Connection {
         }
     }
 
-    /// Says with every request that its answer may be compressed, if `gzip` is set. Answers are given as they come.
+    /// With `gzip`, allows compressed answers. They are returned as received, not decompressed.
     #[must_use]
     pub fn accepting(mut self, gzip: bool) -> Connection {
         self.accepts = if gzip { "Accept-Encoding: gzip\r\n" } else { "" };
@@ -60,14 +60,14 @@ impl Connection {
         let fresh = self.stream.is_none();
         match self.attempt(request_body, &mut body) {
             Ok(Some(response)) => Ok(response),
-            // An idle connection that the server closed meanwhile tells so only when it is used.
+            // That the server closed an idle connection only shows when it is used.
             Ok(None) if !fresh => self.attempt(request_body, &mut body)?.ok_or_else(closed),
             Ok(None) => Err(closed()),
             Err(error) => Err(error),
         }
     }
 
-    /// The beginning of the last refusal's body.
+    /// The beginning of the body of the last error.
     pub fn error_text(&self) -> String {
         self.reader.error_text()
     }
@@ -96,7 +96,7 @@ impl Connection {
                 self.target.connect(self.timeout)?
             }
         };
-        // A server may refuse before it has read everything: its answer counts, not the failed write.
+        // A server may refuse before it has read everything, so its answer counts, not the failed write.
         let sent = send(&mut stream, &self.head, request_body);
         match self.reader.read(&mut stream, body) {
             Ok(Some(response)) => {

@@ -1,8 +1,7 @@
 //! Reads HTTP/1.1 answers from a stream: `Content-Length`, chunked, or until the connection closes.
 //!
-//! What servers send is not trusted: heads, lines and collected bodies are bounded, and bytes that are
-//! not HTTP end in an error, never in a panic. Bodies are counted and dropped unless they are collected,
-//! so that the client stays cheap beside the server it measures.
+//! Servers are not trusted: heads, lines and collected bodies are bounded, and bytes that are not HTTP give an error,
+//! never a panic. Bodies are counted and dropped unless they are collected, which keeps the client cheap.
 
 use crate::error::{BenchError, Result};
 use std::io::{ErrorKind, Read};
@@ -14,7 +13,7 @@ const CHUNK_LINE_LIMIT_BYTES: usize = 1 << 10;
 /// Read from the connection at once.
 const BUFFER_BYTES: usize = 128 << 10;
 
-/// What is known of an answer once it was read to its end.
+/// An answer that was read to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Response {
     /// HTTP status.
@@ -30,18 +29,18 @@ pub struct Response {
 /// What to do with a body.
 #[derive(Debug)]
 pub enum Body<'a> {
-    /// Count it. The first bytes of an error's body are kept, so that it can be reported.
+    /// Count its bytes. The beginning of an error's body is kept, so that it can be reported.
     Drop,
-    /// Append it here; longer than the limit is an error.
+    /// Append it; a body above the limit is an error.
     Collect {
-        /// Where to.
+        /// The buffer to append to.
         into: &'a mut Vec<u8>,
-        /// At most this many bytes.
+        /// The limit.
         limit_bytes: usize,
     },
 }
 
-/// Buffered reader of consecutive answers of one connection.
+/// Reads consecutive answers of one connection through a buffer.
 #[derive(Debug)]
 pub struct ResponseReader {
     buffer: Box<[u8]>,
@@ -82,7 +81,7 @@ fn malformed(what: &str) -> BenchError {
 }
 
 impl ResponseReader {
-    /// Forgets what was read of an earlier connection.
+    /// Discards what was read from an earlier connection.
     pub fn reset(&mut self) {
         (self.start, self.end) = (0, 0);
     }
@@ -205,7 +204,7 @@ struct Sink<'a, 'b> {
     bytes: u64,
 }
 
-/// Kept of an error's body.
+/// How much of an error's body is kept.
 const ERROR_TEXT_LIMIT_BYTES: usize = 2 << 10;
 
 impl Sink<'_, '_> {
@@ -233,7 +232,7 @@ struct Input<'a, R> {
 }
 
 impl<R: Read> Input<'_, R> {
-    /// Reads more; false at the end of the stream. Unread bytes are kept, and fewer than the buffer.
+    /// Reads more; false at the end of the stream. Unread bytes are kept; callers leave fewer than the buffer holds.
     fn fill(&mut self) -> Result<bool> {
         if *self.start == *self.end {
             (*self.start, *self.end) = (0, 0);
@@ -296,7 +295,7 @@ impl<R: Read> Input<'_, R> {
                 },
             )?;
         }
-        // Trailers, up to an empty line; as many as a head may be long.
+        // Trailers up to an empty line, bounded like a head.
         let mut trailers_bytes = 0;
         while !self.line(|line| {
             trailers_bytes += line.len();
@@ -341,7 +340,7 @@ fn parse_hexadecimal(text: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// Gives its bytes in pieces of `step`.
+    /// Returns its bytes in pieces of `step`.
     struct Trickle<'a> {
         bytes: &'a [u8],
         step: usize,
@@ -374,7 +373,7 @@ mod tests {
         HTTP/1.0 400 Bad\r\n\r\nuntil the end";
 
     #[test]
-    fn answers_are_read_whatever_the_pieces() {
+    fn answers_are_read_in_pieces_of_any_size() {
         let expected = [(200, "hello"), (204, ""), (200, "abc0123456789"), (400, "until the end")]
             .map(|(status, text)| (status, text.to_owned()));
         for step in [1, 2, 3, 7, 1000] {
@@ -431,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn an_errors_text_is_kept_and_bounded() {
+    fn the_text_of_an_error_is_kept_and_bounded() {
         let mut bytes = b"HTTP/1.1 503 Busy\r\nRetry-After: 3\r\nConnection: close\r\n\r\n".to_vec();
         bytes.resize(100_000, b'e');
         let mut reader = ResponseReader::default();

@@ -1,7 +1,5 @@
-//! Where requests go: the server's address and the dialect it speaks.
+//! The server's address, and the dialect it speaks.
 
-use super::connection::Connection;
-use super::response::Body;
 use crate::error::{BenchError, Result};
 use std::fmt::Write as _;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -18,7 +16,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// Its name as on the command line.
+    /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Dialect::Influx => "influx",
@@ -37,11 +35,11 @@ pub struct Target {
 impl Target {
     /// Reads `http://host:port`, optionally with a slash at its end.
     pub fn parse(url: &str) -> Result<Target> {
-        let invalid = |why: &str| BenchError::Invalid(format!("'{url}' is not a usable target: {why}"));
+        let invalid = |why: &str| BenchError::Invalid(format!("'{url}' is not a valid target: {why}"));
         let rest = url.strip_prefix("http://").ok_or_else(|| invalid("it has to begin with http://"))?;
         let authority = rest.strip_suffix('/').unwrap_or(rest);
         if authority.is_empty() || authority.contains(['/', '?', '#', '@', ' ']) {
-            return Err(invalid("only http://host:port is understood"));
+            return Err(invalid("only http://host:port is supported"));
         }
         let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
         let with_port = if has_port { authority.to_owned() } else { format!("{authority}:80") };
@@ -102,36 +100,6 @@ pub fn query_escape(text: &str) -> String {
         }
     }
     escaped
-}
-
-/// Runs an InfluxQL statement that answers little, such as `CREATE DATABASE`, and gives the answer.
-pub fn influx_statement(connection: &mut Connection, statement: &str) -> Result<String> {
-    let mut answer = Vec::new();
-    let path = format!("/query?q={}", query_escape(statement));
-    let body = Body::Collect { into: &mut answer, limit_bytes: 16 << 20 };
-    connection.expect_success("POST", &path, b"", body)?;
-    let text = String::from_utf8_lossy(&answer).into_owned();
-    if text.contains("\"error\"") {
-        return Err(BenchError::Server { status: 200, message: text });
-    }
-    Ok(text)
-}
-
-/// Makes sure that an empty database is there to write to. One that exists is dropped only when
-/// `overwrite` says so: it may be somebody's.
-pub fn prepare_database(connection: &mut Connection, database: &str, overwrite: bool) -> Result<()> {
-    let databases = influx_statement(connection, "SHOW DATABASES")?;
-    if databases.contains(&format!("[\"{database}\"]")) {
-        if !overwrite {
-            return Err(BenchError::Invalid(format!(
-                "the server already has a database '{database}': give --overwrite to replace it, \
-                 --query-only to use what it holds, or --database for another name"
-            )));
-        }
-        influx_statement(connection, &format!("DROP DATABASE \"{database}\""))?;
-    }
-    influx_statement(connection, &format!("CREATE DATABASE \"{database}\""))?;
-    Ok(())
 }
 
 #[cfg(test)]

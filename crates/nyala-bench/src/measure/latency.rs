@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// At most this many latencies are kept by one recorder (8 bytes each); more are refused by name.
+/// The most latencies that one recorder keeps (8 bytes each); more are dropped.
 pub const LATENCY_LIMIT: usize = 16 << 20;
 /// Points of the distribution that go into a report.
 const CURVE_POINTS: usize = 64;
@@ -15,7 +15,7 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// Adds one; past [`LATENCY_LIMIT`] it is dropped.
+    /// Adds one latency; beyond [`LATENCY_LIMIT`] it is dropped.
     #[inline]
     pub fn add(&mut self, latency: Duration) {
         if self.nanoseconds.len() < LATENCY_LIMIT {
@@ -23,7 +23,7 @@ impl Latencies {
         }
     }
 
-    /// Adds another thread's.
+    /// Adds the latencies of another thread.
     pub fn merge(&mut self, other: Latencies) {
         let room = LATENCY_LIMIT - self.nanoseconds.len();
         self.nanoseconds.extend(other.nanoseconds.into_iter().take(room));
@@ -62,7 +62,7 @@ fn percentile(sorted: &[u64], share: f64) -> u64 {
     sorted[rank.clamp(1, sorted.len()) - 1]
 }
 
-/// What a report says about latencies.
+/// A summary of latencies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LatencySummary {
     /// Number of requests.

@@ -1,4 +1,4 @@
-//! What is measured: the server's use of the machine, latencies, rates.
+//! Measurements: the server's resource use, and latencies.
 
 pub mod latency;
 pub mod server;

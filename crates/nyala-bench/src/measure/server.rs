@@ -1,7 +1,7 @@
-//! What the server process uses, from `/proc`: CPU time, memory, bytes written; and its data on disk.
+//! The resource use of the server process, from `/proc`: CPU time, memory, bytes written; and its data on disk.
 //!
-//! Everything here is optional to a run: a server on another machine, of another user or on a system
-//! without `/proc` is measured by its answers alone.
+//! All of it is optional: for a server on another machine, of another user, or on a system without `/proc`, only its
+//! answers are measured.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// Linux reports CPU time to programs in hundredths of a second on every architecture it runs on here.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// A server process to look at.
+/// The server process to measure.
 #[derive(Clone, Debug, Default)]
 pub struct ServerProbe {
     /// Its process.
@@ -19,16 +19,16 @@ pub struct ServerProbe {
     pub data_dir: Option<PathBuf>,
 }
 
-/// What the server had used at one moment; differences of two are what a phase took.
+/// What the server has used up to one moment. The difference of two is what a phase used.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
     /// User and system time of all its threads.
     pub cpu_seconds: Option<f64>,
     /// Resident memory now.
     pub resident_bytes: Option<u64>,
-    /// The most it ever was.
+    /// The maximum of resident memory so far.
     pub peak_resident_bytes: Option<u64>,
-    /// Caused to be written to storage.
+    /// Bytes written to storage so far.
     pub written_bytes: Option<u64>,
 }
 
@@ -65,7 +65,7 @@ impl ServerProbe {
     }
 }
 
-/// The sum of user and system time of `/proc/<pid>/stat`, whose second field may hold anything.
+/// The sum of user and system time in `/proc/<pid>/stat`, whose second field may contain any characters.
 fn cpu_seconds(stat: &str) -> Option<f64> {
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut times = after_name.split_ascii_whitespace().skip(11).map_while(|field| field.parse::<u64>().ok());
@@ -80,7 +80,7 @@ fn labelled_number(text: &str, label: &str) -> Option<u64> {
 /// Depth of directories that are followed; data directories are far shallower.
 const DEPTH_LIMIT: usize = 64;
 
-/// Files come and go while a server works: what vanishes counts as nothing.
+/// Files come and go while a server works; a file that vanishes counts as empty.
 fn allocated_bytes(path: &Path, depth: usize) -> u64 {
     let Ok(metadata) = fs::symlink_metadata(path) else { return 0 };
     let own = metadata.blocks() * 512;
@@ -91,14 +91,13 @@ fn allocated_bytes(path: &Path, depth: usize) -> u64 {
     own + entries.map(|entry| allocated_bytes(&entry.path(), depth + 1)).sum::<u64>()
 }
 
-/// Asks the system to drop what it caches of the files under `directory`. Only what was written back can
-/// be dropped; what fails is left cached.
-pub fn forget_cached_files(directory: &Path) {
-    fn forget(path: &Path, depth: usize) {
+/// Asks the system to drop its cache of the files under `directory`. Files for which this fails stay cached.
+pub fn evict_cached_files(directory: &Path) {
+    fn evict(path: &Path, depth: usize) {
         let Ok(metadata) = fs::symlink_metadata(path) else { return };
         if metadata.is_dir() && depth < DEPTH_LIMIT {
             let entries = fs::read_dir(path).into_iter().flatten().flatten();
-            entries.for_each(|entry| forget(&entry.path(), depth + 1));
+            entries.for_each(|entry| evict(&entry.path(), depth + 1));
         } else if metadata.is_file()
             && let Ok(file) = fs::File::open(path)
         {
@@ -106,10 +105,10 @@ pub fn forget_cached_files(directory: &Path) {
             let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
         }
     }
-    forget(directory, 0);
+    evict(directory, 0);
 }
 
-/// The process of this machine that listens on `port`, as far as it can be seen.
+/// The process of this machine that listens on `port`, if its `/proc` entries can be read.
 pub fn listening_process(port: u16) -> Option<u32> {
     let inodes: Vec<String> = ["/proc/net/tcp", "/proc/net/tcp6"]
         .iter()

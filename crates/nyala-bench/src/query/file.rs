@@ -1,4 +1,4 @@
-//! Reads query files as `tsbs_generate_queries` writes them: a stream of Go's gob encoding.
+//! Reads the query files of `tsbs_generate_queries`: streams of Go's gob encoding.
 //!
 //! ```text
 //! file    = message*
@@ -7,9 +7,9 @@
 //!                               id > 0: a value of it
 //! value   = (delta:unsigned  field)*  0       delta: steps from the last field's number, from -1
 //! ```
-//! An unsigned number below 128 is one byte; else a byte with the negated count of the big-endian bytes
-//! that follow. A signed number is unsigned with its sign in the lowest bit. The type is TSBS' `HTTP`,
-//! whose fields in order are two labels, method, path, body, raw query (all bytes), two times (signed).
+//! An unsigned number below 128 is one byte; a larger one is a byte with the negated count of the big-endian bytes that
+//! follow. A signed number is stored as an unsigned one with its sign in the lowest bit. The type is TSBS' `HTTP`, whose
+//! fields in order are two labels, method, path, body, raw query (all bytes), two times (signed).
 
 use super::text::Request;
 use crate::error::{BenchError, Result};
@@ -24,11 +24,11 @@ pub struct FileQuery {
     pub request: Request,
 }
 
-/// Reads a file, compressed by gzip or not; `suffix` (such as a database) is added to each query string.
+/// Reads a file, gzipped or not. `suffix` (such as a database) is appended to each query string.
 pub fn read_queries(path: &Path, suffix: &str) -> Result<Vec<FileQuery>> {
     let bytes = crate::workload::file::read_whole(path)?;
     let invalid =
-        |what: &str| BenchError::Invalid(format!("{} is no TSBS query file: {what}", path.display()));
+        |what: &str| BenchError::Invalid(format!("{} is not a TSBS query file: {what}", path.display()));
     let mut queries = Vec::new();
     for value in decode(&bytes).map_err(invalid)? {
         let [label, _, method, path, body, _] = value;
@@ -39,7 +39,7 @@ pub fn read_queries(path: &Path, suffix: &str) -> Result<Vec<FileQuery>> {
         };
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).map_err(|_| invalid("text that is not UTF-8"));
         let path = text(path)?;
-        // It becomes part of a request's first line.
+        // The path becomes part of a request line.
         if !path.starts_with('/') || path.bytes().any(|byte| byte <= b' ' || byte == 0x7f) || !body.is_empty()
         {
             return Err(invalid("a request other than a path with a query string"));
@@ -49,7 +49,7 @@ pub fn read_queries(path: &Path, suffix: &str) -> Result<Vec<FileQuery>> {
     Ok(queries)
 }
 
-/// Number of fields of bytes that come first in TSBS' type, and of all.
+/// TSBS' type begins with this many fields of bytes, and has this many fields in total.
 const BYTE_FIELDS: usize = 6;
 const FIELDS: usize = 8;
 
@@ -107,7 +107,7 @@ fn take_unsigned(bytes: &mut &[u8]) -> std::result::Result<u64, &'static str> {
     Ok(number.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
 }
 
-/// A length that the bytes after it have.
+/// A length, which must not exceed the bytes after it.
 fn take_length(bytes: &mut &[u8]) -> std::result::Result<usize, &'static str> {
     let length = take_unsigned(bytes)?;
     usize::try_from(length).ok().filter(|length| *length <= bytes.len()).ok_or("it ends too early")
@@ -122,7 +122,7 @@ mod tests {
     const FILE: &[u8] = include_bytes!("../../testdata/queries.gob");
 
     #[test]
-    fn values_of_go_are_read() {
+    fn values_written_by_go_are_read() {
         let values = decode(FILE).unwrap();
         assert_eq!(values.len(), 3);
         for (number, value) in values.iter().enumerate() {
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_files_are_errors_and_never_panics() {
+    fn damaged_files_never_panic() {
         for length in 0..FILE.len() {
             let _ = decode(&FILE[..length]);
         }
@@ -167,7 +167,7 @@ mod tests {
         assert!(queries[1].request.path.ends_with("&db=x") && queries[1].request.method == "POST");
     }
 
-    /// Bytes of each message, with its length.
+    /// The size of each message, with its length prefix.
     fn decode_lengths() -> Vec<usize> {
         let (mut bytes, mut lengths) = (FILE, Vec::new());
         while !bytes.is_empty() {

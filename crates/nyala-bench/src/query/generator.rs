@@ -1,21 +1,21 @@
-//! Draws a query's random hosts and range of time as TSBS does.
+//! Draws the random hosts and time range of a query as TSBS does.
 
 use super::kind::{QueryKind, Shape};
 use crate::random::Random;
 use crate::time::Span;
 
-/// Streams of a seed that queries use; one per type, so that leaving one type out changes no other.
+/// Random streams of a seed for queries. Each type has its own, so that skipping a type does not change the others.
 const QUERY_STREAMS: u64 = 2 << 40;
 
-/// One query: what is asked, of whom and when.
+/// One query: its shape, hosts and time range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query {
-    /// What is asked.
+    /// Its shape.
     pub shape: Shape,
-    /// The hosts named; empty when all are meant.
+    /// The hosts that it names; empty for all hosts.
     pub hosts: Vec<u64>,
-    /// The range of time asked for, in whole seconds as the text has them. Of
-    /// [`Shape::FiveMinutes`] only the end is used, of [`Shape::LastPoint`] nothing.
+    /// The time range, in whole seconds. [`Shape::FiveMinutes`] uses only its end, and [`Shape::LastPoint`] does not
+    /// use it.
     pub span: Span,
 }
 
@@ -45,8 +45,8 @@ impl QueryGenerator {
         Query { shape: self.kind.shape, hosts, span }
     }
 
-    /// A window at a random time within the data. TSBS draws its start in nanoseconds and writes
-    /// whole seconds. Data shorter than the window (which TSBS refuses) are asked for from their start.
+    /// A window at a random time within the data. TSBS draws its start in nanoseconds and writes whole seconds. If the
+    /// data is shorter than the window, which TSBS refuses, the window starts with the data.
     fn window(&mut self, seconds: i64) -> Span {
         let room = (self.data.seconds() - seconds).max(1);
         let start = self.data.start + self.random.below(room as u64) as i64;

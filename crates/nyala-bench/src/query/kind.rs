@@ -1,8 +1,8 @@
-//! The types of queries that the suites ask.
+//! The types of queries of the suites.
 
 use crate::time::{HOUR_SECONDS, MINUTE_SECONDS};
 
-/// What a query asks of the measurement `cpu`.
+/// What a query computes from the measurement `cpu`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// Maximum of the first `fields` fields over `hosts` hosts together, per window of `window_seconds`.
@@ -11,7 +11,7 @@ pub enum Shape {
         fields: usize,
         /// Number of hosts.
         hosts: usize,
-        /// Length of the range asked for.
+        /// Length of the time range.
         hours: i64,
         /// Length of a window.
         window_seconds: i64,
@@ -33,16 +33,16 @@ pub enum Shape {
     },
     /// The last row of each host.
     LastPoint,
-    /// Maximum of `usage_user` over all hosts of five minutes before some time: the first five of all
-    /// data as TSBS' InfluxQL has it, or the last five as its description means it.
+    /// Maximum of `usage_user` over all hosts, per minute, of five minutes before some time: the first five of the data
+    /// as in TSBS' InfluxQL, or the last five as in its description.
     FiveMinutes {
-        /// Whether the last five are asked for.
+        /// Whether it is the last five.
         last: bool,
     },
 }
 
 impl Shape {
-    /// The length of the range of time that it asks for; `None` where it has no such range.
+    /// The length of its time range, if it has one.
     pub fn range_seconds(self) -> Option<i64> {
         match self {
             Shape::MaxByTime { hours, .. } => Some(hours * HOUR_SECONDS),
@@ -54,7 +54,7 @@ impl Shape {
         }
     }
 
-    /// What it asks, in words.
+    /// A description for users.
     pub fn describe(self) -> String {
         let hosts = |count| if count == 1 { "1 host".to_owned() } else { format!("{count} hosts together") };
         let fields = |count| if count == 1 { "usage_user".to_owned() } else { format!("{count} fields") };
@@ -83,7 +83,7 @@ impl Shape {
         }
     }
 
-    /// How many hosts it names; `None` when it speaks of all.
+    /// How many hosts it names; `None` for all hosts.
     pub fn named_hosts(self) -> Option<usize> {
         match self {
             Shape::MaxByTime { hosts, .. } | Shape::MaxAll { hosts } => Some(hosts),
@@ -98,9 +98,9 @@ impl Shape {
 pub struct QueryKind {
     /// The suite's name for it.
     pub name: &'static str,
-    /// What it asks.
+    /// What it computes.
     pub shape: Shape,
-    /// Whether it is counted in queries a minute rather than a second.
+    /// Whether it is counted in queries per minute instead of per second.
     pub heavy: bool,
 }
 
@@ -128,8 +128,8 @@ pub const TSBS: [QueryKind; 15] = [
     QueryKind { name: "groupby-orderby-limit", shape: Shape::FiveMinutes { last: false }, heavy: true },
 ];
 
-/// What groupby-orderby-limit was meant to be: the last five minutes, newest first. Not one of the
-/// fifteen; asked for by name.
+/// groupby-orderby-limit as its description says: the last five minutes, newest first. Not one of the fifteen; it is
+/// run only when it is named.
 pub const TSBS_LAST_FIVE: QueryKind =
     QueryKind { name: "groupby-orderby-limit-desc", shape: Shape::FiveMinutes { last: true }, heavy: true };
 
@@ -145,8 +145,8 @@ pub const DEVOPS: [QueryKind; 4] = [
     },
 ];
 
-/// Reads `all`, or names of `known` types separated by commas; a name that ends in `*` stands for all
-/// that begin so.
+/// Reads `all`, or names of `known` types separated by commas. A name that ends in `*` stands for all types with this
+/// prefix.
 pub fn parse_kinds(text: &str, known: &[QueryKind], default: usize) -> Result<Vec<QueryKind>, String> {
     if text == "all" {
         return Ok(known[..default].to_vec());
@@ -155,7 +155,7 @@ pub fn parse_kinds(text: &str, known: &[QueryKind], default: usize) -> Result<Ve
     for name in text.split(',').map(str::trim) {
         let before = kinds.len();
         kinds.extend(known.iter().filter(|kind| match name.strip_suffix('*') {
-            Some(beginning) => kind.name.starts_with(beginning),
+            Some(prefix) => kind.name.starts_with(prefix),
             None => kind.name == name,
         }));
         if kinds.len() == before {

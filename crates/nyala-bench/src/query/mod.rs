@@ -1,4 +1,4 @@
-//! The published queries: their types, random parameters as TSBS draws them, and their text.
+//! The published queries: their types, their random parameters, and their text.
 
 pub mod file;
 pub mod generator;

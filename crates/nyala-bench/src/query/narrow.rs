@@ -1,7 +1,6 @@
-//! Queries on narrow data: one series, one instance, a regular expression, all of it.
+//! Queries on narrow data: of one series, of one instance, by a regular expression, and of all data.
 
-use super::text::Request;
-use crate::client::target::query_escape;
+use super::text::{Request, influxql_request};
 use crate::random::Random;
 use crate::time::{HOUR_SECONDS, rfc3339};
 use crate::workload::narrow::{METRICS_PER_INSTANCE, NarrowConfig};
@@ -11,7 +10,7 @@ use crate::workload::narrow::{METRICS_PER_INSTANCE, NarrowConfig};
 pub struct NarrowKind {
     /// Its name.
     pub name: &'static str,
-    /// Whether it is counted in queries a minute.
+    /// Whether it is counted in queries per minute instead of per second.
     pub heavy: bool,
     template: &'static str,
 }
@@ -20,8 +19,8 @@ const fn kind(name: &'static str, heavy: bool, template: &'static str) -> Narrow
     NarrowKind { name, heavy, template }
 }
 
-/// The types. `{…}` stands for something drawn: an instance, a metric, the beginning of instances' names,
-/// a range of time of an hour or all data if they are shorter.
+/// The types. `{…}` stands for a random instance, a random metric, or a random time range of an hour (or all data if it
+/// is shorter).
 pub const NARROW: [NarrowKind; 7] = [
     kind(
         "one-series",
@@ -50,7 +49,7 @@ pub const NARROW: [NarrowKind; 7] = [
     kind("distinct-all", true, "SELECT count(distinct(value)) FROM narrow"),
 ];
 
-/// `count` requests of one type; others in each round.
+/// `count` requests of one type, different ones in each round.
 pub fn requests(
     kind: &NarrowKind,
     config: &NarrowConfig,
@@ -60,13 +59,7 @@ pub fn requests(
 ) -> Vec<Request> {
     let stream = kind.name.bytes().fold(3 << 40, |sum: u64, byte| sum.wrapping_mul(31) ^ u64::from(byte));
     let mut random = Random::new(config.seed, stream.wrapping_add(round));
-    (0..count).map(|_| request(&text(kind, config, &mut random), database)).collect()
-}
-
-/// A request for a statement.
-pub fn request(statement: &str, database: &str) -> Request {
-    let path = format!("/query?q={}&db={}", query_escape(statement), query_escape(database));
-    Request { method: "POST", path }
+    (0..count).map(|_| influxql_request(&text(kind, config, &mut random), database)).collect()
 }
 
 fn text(kind: &NarrowKind, config: &NarrowConfig, random: &mut Random) -> String {

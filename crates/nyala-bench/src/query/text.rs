@@ -1,5 +1,5 @@
-//! Queries as text: the InfluxQL that TSBS sends, to the character, and the MetricsQL it sends to
-//! VictoriaMetrics for the types that can be said in it.
+//! Queries as text: exactly the InfluxQL that TSBS sends, and the MetricsQL that it sends to VictoriaMetrics for the
+//! types that MetricsQL can express.
 
 use super::generator::Query;
 use super::kind::Shape;
@@ -7,7 +7,7 @@ use crate::client::target::{Dialect, query_escape};
 use crate::time::{HOUR_SECONDS, rfc3339};
 use crate::workload::cpu::FIELDS;
 
-/// A query as it is sent.
+/// The HTTP request of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// `GET` or `POST`.
@@ -16,13 +16,10 @@ pub struct Request {
     pub path: String,
 }
 
-/// The request for `query`; `None` where the dialect has no words for it.
+/// The request for `query`; `None` if the dialect cannot express it.
 pub fn request(query: &Query, dialect: Dialect, database: &str) -> Option<Request> {
     match dialect {
-        Dialect::Influx => {
-            let path = format!("/query?q={}&db={}", query_escape(&influxql(query)), query_escape(database));
-            Some(Request { method: "POST", path })
-        }
+        Dialect::Influx => Some(influxql_request(&influxql(query), database)),
         Dialect::Victoriametrics => {
             let (text, step) = metricsql(query)?;
             let (start, end) = (query.span.start, query.span.end);
@@ -33,6 +30,12 @@ pub fn request(query: &Query, dialect: Dialect, database: &str) -> Option<Reques
     }
 }
 
+/// The request for an InfluxQL statement.
+pub fn influxql_request(statement: &str, database: &str) -> Request {
+    let path = format!("/query?q={}&db={}", query_escape(statement), query_escape(database));
+    Request { method: "POST", path }
+}
+
 /// The query in the language of `dialect`, to show to people.
 pub fn display(query: &Query, dialect: Dialect) -> Option<String> {
     match dialect {
@@ -41,7 +44,7 @@ pub fn display(query: &Query, dialect: Dialect) -> Option<String> {
     }
 }
 
-/// TSBS' InfluxQL, with its own use of capitals, commas and spaces.
+/// TSBS' InfluxQL, with its capitals, commas and spaces.
 pub fn influxql(query: &Query) -> String {
     let (start, end) = (rfc3339(query.span.start), rfc3339(query.span.end));
     let range = format!("time >= '{start}' and time < '{end}'");

@@ -1,11 +1,10 @@
-//! Results as one page that needs nothing else: tables, throughput over time, latency distributions, and
-//! bars side by side where several runs are given.
+//! Results as one self-contained page: tables, throughput over time, latency distributions, and bars side by side for
+//! several runs.
 
 use super::result::{LoadResult, QueryResult, RunResult};
-use super::svg::{Bar, COLOURS, Line, Mark, Scale, bars, escape, lines};
+use super::svg::{Bar, COLOURS, Line, Mark, Scale, bars, escape, lines, put};
 use super::table::{bytes, count, milliseconds};
 use crate::time::rfc3339;
-use std::fmt::Write as _;
 
 /// The page for `runs`, in the order given.
 pub fn page(runs: &[RunResult]) -> String {
@@ -39,10 +38,6 @@ svg .title{fill:var(--dim)}.grid{stroke:var(--rule)}.line{fill:none;stroke-width
 .dim{color:var(--dim)}.wrong{color:#d33}\
 .c0{--c:#3273dc}.c1{--c:#e07b1f}.c2{--c:#2f9e62}.c3{--c:#c0392b}.c4{--c:#8e5bd0}.c5{--c:#9c7a3c}\
 .c6{--c:#d5629f}.c7{--c:#4aa6b5}.key{background:var(--c)}.line{stroke:var(--c)}.bar{fill:var(--c)}";
-
-fn put(html: &mut String, text: std::fmt::Arguments<'_>) {
-    html.write_fmt(text).expect("a string takes any text");
-}
 
 fn introduction(runs: &[RunResult]) -> String {
     let mut html = String::new();
@@ -78,7 +73,7 @@ fn introduction(runs: &[RunResult]) -> String {
     html
 }
 
-/// A row of the load's table: its title, the value and how to write it.
+/// A row of the load's table: its title, its value, and how to format the value.
 type Measure = (&'static str, fn(&LoadResult) -> Option<f64>, fn(f64) -> String);
 
 const LOAD_MEASURES: [Measure; 9] = [
@@ -148,7 +143,7 @@ fn load_section(runs: &[RunResult]) -> String {
     html
 }
 
-/// Name and workers of a type of query: what is compared between runs.
+/// The types of queries at each number of workers, which are compared between runs.
 fn kinds(runs: &[RunResult]) -> Vec<(&str, usize, bool)> {
     let mut kinds = Vec::new();
     for query in runs.iter().flat_map(|run| &run.queries) {
@@ -207,7 +202,7 @@ fn query_section(runs: &[RunResult]) -> String {
     for kind in &kinds {
         let line = |(number, run): (usize, &RunResult)| -> Option<Line> {
             let curve = find(run, kind)?.latency?.curve;
-            // Shares are drawn by their nines, where the slow end can be seen.
+            // The axis is logarithmic in the remaining share, so that the slow end is visible.
             let points = curve.into_iter().map(|[share, ms]| [-(1.0 - share).log10(), ms]).collect();
             Some(Line { colour: number, points })
         };
@@ -289,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_stand_side_by_side() {
+    fn runs_are_shown_side_by_side() {
         let page = page(&[run("one"), run("<two>")]);
         assert!(page.contains("&lt;two&gt;") && !page.contains("<two>") && !page.contains("<p>,"));
         assert_eq!(page.matches("<polyline").count(), 2 + 2, "throughput and one distribution of each");

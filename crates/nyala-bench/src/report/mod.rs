@@ -1,4 +1,4 @@
-//! What a run says about itself: progress, tables, results as data.
+//! Reports: progress, tables, pages, and results as data.
 
 pub mod html;
 pub mod progress;

@@ -23,7 +23,7 @@ impl Progress {
         Progress { title: title.into(), terminal, started: Instant::now(), shown: None }
     }
 
-    /// Says that `share` (0 to 1) is done, with a note such as a rate; shown as often as is useful.
+    /// Shows that `share` (0 to 1) is done, with a note such as a rate; does nothing if it was shown a moment ago.
     pub fn update(&mut self, share: f64, note: impl FnOnce() -> String) {
         let pause = if self.terminal { TERMINAL_PAUSE } else { PLAIN_PAUSE };
         let last = self.shown.unwrap_or(self.started);
@@ -34,7 +34,7 @@ impl Progress {
         let share = share.clamp(0.0, 1.0);
         let remaining = remaining(self.started.elapsed(), share);
         let (percent, note) = (share * 100.0, note());
-        // Progress is a courtesy: a closed standard error must not end a benchmark.
+        // A closed standard error must not end a benchmark.
         let _ = if self.terminal {
             let filled = (share * BAR_WIDTH as f64) as usize;
             let bar = format!("{}{}", "█".repeat(filled), "░".repeat(BAR_WIDTH - filled));
@@ -44,7 +44,7 @@ impl Progress {
         };
     }
 
-    /// Ends the phase and leaves nothing of it on a terminal.
+    /// Ends the phase and clears its line on a terminal.
     pub fn clear(self) {
         if self.terminal && self.shown.is_some() {
             let _ = write!(std::io::stderr(), "\r\x1b[2K");
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_that_remains_is_said_once_it_can_be_known() {
+    fn the_remaining_time_is_shown_when_it_can_be_estimated() {
         assert_eq!(remaining(Duration::from_secs(1), 0.001), "");
         assert_eq!(remaining(Duration::from_secs(10), 0.5), ", 10 s left");
         assert_eq!(remaining(Duration::from_secs(100), 0.1), ", 15 min left");

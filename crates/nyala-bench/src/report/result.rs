@@ -1,6 +1,6 @@
-//! Results of a run as data: what the JSON file holds and tables and pages are drawn from.
+//! The results of a run as data: the content of the JSON file, from which tables and pages are made.
 //!
-//! Members are named with their units. What could not be measured is `null`.
+//! Names end with their units. What could not be measured is `null`.
 
 use crate::measure::latency::LatencySummary;
 use serde::{Deserialize, Serialize};
@@ -47,7 +47,7 @@ pub struct Machine {
 pub struct LoadResult {
     /// Which part of the run.
     pub phase: String,
-    /// Series that were not there before, where that is of interest.
+    /// New series, in phases that measure their cost.
     pub new_series: Option<u64>,
     /// Lines acknowledged.
     pub rows: u64,
@@ -63,11 +63,11 @@ pub struct LoadResult {
     pub workers: usize,
     /// Bytes of line protocol.
     pub text_bytes: u64,
-    /// Bytes of line protocol compressed by gzip, estimated from a sample, where that was asked for.
+    /// Estimated bytes of the line protocol after gzip, in benchmarks that measure it.
     pub gzip_text_bytes: Option<u64>,
-    /// Bytes sent: less than that if compressed.
+    /// Bytes sent, which are fewer than `text_bytes` if compressed.
     pub sent_bytes: u64,
-    /// Requests answered 503 (and repeated).
+    /// Requests that were answered with 503 and repeated.
     pub refused_requests: u64,
     /// Time per acknowledged request.
     pub latency: Option<LatencySummary>,
@@ -87,34 +87,34 @@ pub struct LoadResult {
     pub disk_bytes: Option<u64>,
     /// Its data on disk once it was idle again.
     pub settled_disk_bytes: Option<u64>,
-    /// Throughput and use of the machine over time.
+    /// Throughput and resource use over time.
     pub timeline: Vec<Sample>,
 }
 
 impl RunResult {
-    /// The phase of loading that comparisons show: the first, which is the only one of most runs.
+    /// The phase of loading that comparisons show: the first. Most runs have only one.
     pub fn load(&self) -> Option<&LoadResult> {
         self.loads.first()
     }
 }
 
 impl LoadResult {
-    /// CPU microseconds of the server for a new series.
+    /// CPU microseconds of the server per new series.
     pub fn cpu_us_per_new_series(&self) -> Option<f64> {
         let series = self.new_series.filter(|&series| series > 0)?;
         Some(self.server_cpu_seconds? * 1e6 / series as f64)
     }
 
-    /// CPU seconds of the server for a million values, until it was idle again where that was awaited.
+    /// CPU seconds of the server per million values, until it was idle again if the run waited for that.
     pub fn cpu_seconds_per_million_values(&self) -> Option<f64> {
         let seconds = self.settled_server_cpu_seconds.or(self.server_cpu_seconds)?;
         Some(seconds / (self.values as f64 / 1e6))
     }
 
-    /// The slowest second's throughput as a share of the median second's; `None` for short loads.
+    /// The throughput of the slowest second divided by that of the median second; `None` for short loads.
     pub fn steadiness(&self) -> Option<f64> {
         const FEWEST_SAMPLES: usize = 5;
-        // The last sample may be of less than a second.
+        // The last sample may cover less than a second.
         let (_, whole) = self.timeline.split_last()?;
         let mut rates: Vec<f64> = whole.iter().map(|sample| sample.values_per_second).collect();
         rates.sort_unstable_by(f64::total_cmp);
@@ -122,12 +122,12 @@ impl LoadResult {
         (rates.len() >= FEWEST_SAMPLES).then(|| rates[0] / median)
     }
 
-    /// Bytes on disk for a value, settled if that was awaited.
+    /// Bytes on disk per value, after the server was idle if the run waited for that.
     pub fn disk_bytes_per_value(&self) -> Option<f64> {
         Some(self.settled_disk_bytes.or(self.disk_bytes)? as f64 / self.values as f64)
     }
 
-    /// Bytes written to storage for each byte that is on disk in the end.
+    /// Bytes written to storage per byte on disk at the end.
     pub fn write_amplification(&self) -> Option<f64> {
         let disk = self.settled_disk_bytes.or(self.disk_bytes).filter(|&bytes| bytes > 0)?;
         Some(self.written_bytes? as f64 / disk as f64)
@@ -139,9 +139,9 @@ impl LoadResult {
 pub struct Sample {
     /// Since the start.
     pub seconds: f64,
-    /// Values acknowledged since the sample before, a second.
+    /// Values per second acknowledged since the previous sample.
     pub values_per_second: f64,
-    /// Cores that the server used since the sample before.
+    /// Cores that the server used since the previous sample.
     pub server_cores: Option<f64>,
     /// Its resident memory.
     pub resident_bytes: Option<u64>,
@@ -152,9 +152,9 @@ pub struct Sample {
 pub struct QueryResult {
     /// The suite's name.
     pub name: String,
-    /// Whether it is counted a minute.
+    /// Whether it is counted per minute instead of per second.
     pub heavy: bool,
-    /// Connections that asked.
+    /// Connections that sent queries.
     pub workers: usize,
     /// Queries answered.
     pub count: u64,
@@ -170,9 +170,12 @@ pub struct QueryResult {
     pub answer_bytes: u64,
     /// CPU time of the server per query.
     pub server_cpu_ms_per_query: Option<f64>,
-    /// First answer's time, before any of the others (the coldest).
+    /// The time of the first answer, before all others.
     pub first_ms: f64,
 }
+
+/// Differences that are kept in words.
+const DIFFERENCE_LIMIT: usize = 20;
 
 /// What `--verify` found.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -185,4 +188,20 @@ pub struct Verification {
     pub values: u64,
     /// The first differences, in words.
     pub differences: Vec<String>,
+}
+
+impl Verification {
+    /// Counts one compared answer: the number of its values, or how it differs.
+    pub fn add(&mut self, compared: Result<u64, String>, statement: &str) {
+        self.compared += 1;
+        match compared {
+            Ok(values) => self.values += values,
+            Err(difference) => {
+                self.wrong += 1;
+                if self.differences.len() < DIFFERENCE_LIMIT {
+                    self.differences.push(format!("{difference}\n    {statement}"));
+                }
+            }
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Plots as inline SVG: lines over a linear or logarithmic axis, and bars side by side.
 //!
-//! Colours are classes of the page's style sheet, so that they follow its light or dark scheme. All text
-//! is escaped here; labels come from result files, which are not trusted.
+//! Colours are classes of the page's style sheet, so that they follow its light or dark scheme. All text is escaped,
+//! because labels come from result files, which are not trusted.
 
 use std::fmt::Write as _;
 
@@ -11,9 +11,9 @@ const LEFT: f64 = 70.0;
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 40.0;
-/// More points than pixels show nothing.
+/// More points than pixels are useless.
 const POINT_LIMIT: usize = 700;
-/// Series that have a colour of their own.
+/// The number of different colours.
 pub const COLOURS: usize = 8;
 
 /// How values become positions.
@@ -59,7 +59,7 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// Lines over x; `x_marks` are given where x is no plain number, else chosen.
+/// A line plot. `x_marks` are needed when x is not a plain number; otherwise they are chosen.
 pub fn lines(
     lines: &[Line],
     x_title: &str,
@@ -121,7 +121,7 @@ pub struct Bar {
     pub colour: usize,
     /// How long.
     pub value: f64,
-    /// The value in words.
+    /// The value as text.
     pub text: String,
 }
 
@@ -169,8 +169,9 @@ fn open(height: f64) -> String {
     format!("<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=img>")
 }
 
-fn put(svg: &mut String, text: std::fmt::Arguments<'_>) {
-    svg.write_fmt(text).expect("a string takes any text");
+/// Appends formatted text.
+pub(super) fn put(text: &mut String, formatted: std::fmt::Arguments<'_>) {
+    text.write_fmt(formatted).expect("a string takes any text");
 }
 
 /// Position of values along an axis.
@@ -224,7 +225,7 @@ fn mark(at: f64) -> Mark {
         v if v >= 1e9 => format!("{} G", v / 1e9),
         v if v >= 1e6 => format!("{} M", v / 1e6),
         v if v >= 1e4 => format!("{} k", v / 1e3),
-        // Steps of decimal fractions have rounding errors that nobody wants to read.
+        // Rounds off the errors of decimal fractions.
         v => format!("{}", (v * 1e6).round() / 1e6),
     };
     Mark { at, text }

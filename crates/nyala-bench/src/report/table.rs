@@ -1,4 +1,4 @@
-//! Aligned tables of results for the terminal.
+//! Results as aligned tables for the terminal.
 
 use super::result::{LoadResult, QueryResult, RunResult};
 use std::fmt::Write as _;
@@ -127,7 +127,7 @@ fn query_rows(queries: &[&QueryResult], heavy: bool) -> Vec<Vec<String>> {
     rows
 }
 
-/// The first column to the left, the others to the right (a table of two columns: both left).
+/// Aligns the first column left and the others right; in a table of two columns, both left.
 pub fn align(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {

@@ -1,4 +1,4 @@
-//! `compare`: several result files side by side, as a table and as a page.
+//! `compare`: shows several result files side by side, as a table and as a page.
 
 use crate::cli::CompareArgs;
 use crate::error::{BenchError, Result};
@@ -8,7 +8,7 @@ use crate::report::table::{align, bytes, count, milliseconds};
 use std::io::Write;
 use std::path::Path;
 
-/// A result file is not longer: a day of seconds and some dozens of queries take a few MB.
+/// The longest result file accepted. A day of samples and some dozens of queries take a few MB.
 const FILE_LIMIT_BYTES: u64 = 64 << 20;
 
 /// Reads the files and shows them.
@@ -42,7 +42,7 @@ fn read(path: &Path) -> Result<RunResult> {
     Ok(run)
 }
 
-/// A line for each measure, a column for each run.
+/// One line per measure, one column per run.
 fn rows(runs: &[RunResult]) -> Vec<Vec<String>> {
     let mut rows =
         vec![std::iter::once(String::new()).chain(runs.iter().map(|run| run.label.clone())).collect()];
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_that_are_no_results_are_refused() {
+    fn files_that_are_not_results_are_refused() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("x.json");
         assert!(matches!(read(&path), Err(BenchError::Io { .. })));

@@ -1,5 +1,5 @@
-//! `devops`: influxdb-comparisons as Akumuli ran it. Load with one writer and with several, then the
-//! four queries with cold caches and with warm ones, size on disk beside gzip of the input.
+//! `devops`: influxdb-comparisons as Akumuli ran it. Loads with one writer and with several, then runs the four queries
+//! with cold and with warm caches, and compares the size on disk with that of the gzipped input.
 
 use super::load::LoadSettings;
 use super::queries::QueryName;
@@ -15,36 +15,30 @@ use crate::report::result::RunResult;
 use crate::server::Launch;
 use crate::time::Span;
 use crate::workload::Workload;
-use crate::workload::devops::{DEVOPS_START, DevopsBlock, DevopsConfig, DevopsWorkload};
+use crate::workload::devops::{DEVOPS_START, DevopsBatch, DevopsConfig, DevopsWorkload};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::Write;
 
-/// Batches that the size of compressed input is estimated from.
+/// The number of batches from which the size of the compressed input is estimated.
 const GZIP_SAMPLES: u64 = 8;
 
-/// Runs the benchmark and gives its results.
+/// Runs the benchmark and returns its results.
 pub fn run(args: &DevopsArgs, launch: Launch<'_>) -> Result<RunResult> {
     let config = config(args)?;
-    let kinds = parse_kinds(&args.query.queries, &DEVOPS, DEVOPS.len()).map_err(BenchError::Invalid)?;
-    let mut session = Session::open(&args.server, &args.load, launch)?;
-    session.check_verify(&args.query)?;
-    let mut result = super::new_result("devops", args.report.label.as_deref(), &session);
-    result.parameters.splice(
-        0..0,
-        [
-            ("scale".to_owned(), args.scale.to_string()),
-            ("duration".to_owned(), format!("{} s", args.duration)),
-            ("interval".to_owned(), format!("{} s", args.interval)),
-            ("seed".to_owned(), args.seed.to_string()),
-        ],
-    );
+    let kinds =
+        parse_kinds(&args.common.query.queries, &DEVOPS, DEVOPS.len()).map_err(BenchError::Invalid)?;
+    let mut session = Session::open(&args.common, launch)?;
+    session.check_verify(&args.common.query)?;
+    let mut result = super::new_result("devops", args.common.report.label.as_deref(), &session);
+    let parameters = super::data_parameters("scale", args.scale, args.duration, args.interval, args.seed);
+    result.parameters.splice(0..0, parameters);
 
-    let gzip_share = gzip_share(&config, args.load.batch_size as usize)?;
+    let gzip_share = gzip_share(&config, args.common.load.batch_size as usize)?;
     for (number, writers) in writers(args).into_iter().enumerate() {
-        session.replace_database(args.server.overwrite || session.server.fresh || number > 0)?;
-        let workload = DevopsWorkload::new(config, args.load.batch_size as usize);
-        let settings = LoadSettings { workers: writers, ..session.load_settings(args.load.rate) };
+        session.replace_database(args.common.server.overwrite || session.server.fresh || number > 0)?;
+        let workload = DevopsWorkload::new(config, args.common.load.batch_size as usize);
+        let settings = LoadSettings { workers: writers, ..session.load_settings(args.common.load.rate) };
         let phase = if writers == 1 { "1 writer".to_owned() } else { format!("{writers} writers") };
         let mut load = session.load_with(&phase, &workload, &settings)?;
         session.settle(&mut load);
@@ -55,20 +49,32 @@ pub fn run(args: &DevopsArgs, launch: Launch<'_>) -> Result<RunResult> {
     let draw = |kind: &QueryKind| QueryGenerator::new(*kind, config.hosts, config.span, args.seed);
     for kind in &kinds {
         let mut generator = draw(kind);
-        let requests: Vec<Request> = (0..args.query.query_count)
-            .map_while(|_| request(&generator.draw(), args.server.dialect, &args.server.database))
+        let requests: Vec<Request> = (0..args.common.query.query_count)
+            .map_while(|_| {
+                request(&generator.draw(), args.common.server.dialect, &args.common.server.database)
+            })
             .collect();
         let name = |caches: &str| QueryName { name: format!("{}{caches}", kind.name), heavy: kind.heavy };
-        if session.server.make_cold()? {
-            result.queries.push(session.ask(&name(" cold"), &requests, 1, args.query.query_limit)?);
+        if session.server.drop_caches()? {
+            result.queries.push(session.run_queries(
+                &name(" cold"),
+                &requests,
+                1,
+                args.common.query.query_limit,
+            )?);
         }
-        for workers in worker_counts(kind.heavy, &args.query) {
-            result.queries.push(session.ask(&name(" warm"), &requests, workers, args.query.query_limit)?);
+        for workers in worker_counts(kind.heavy, &args.common.query) {
+            result.queries.push(session.run_queries(
+                &name(" warm"),
+                &requests,
+                workers,
+                args.common.query.query_limit,
+            )?);
         }
     }
-    if args.query.verify {
+    if args.common.query.verify {
         let mut connection = session.connection();
-        let found = verify(&kinds, draw, &config, &mut connection, &args.server.database)?;
+        let found = verify(&kinds, draw, &config, &mut connection, &args.common.server.database)?;
         result.verification = Some(found);
     }
     Ok(result)
@@ -87,7 +93,7 @@ fn config(args: &DevopsArgs) -> Result<DevopsConfig> {
 }
 
 fn writers(args: &DevopsArgs) -> Vec<usize> {
-    if let Some(workers) = args.load.workers {
+    if let Some(workers) = args.common.load.workers {
         return vec![usize::from(workers)];
     }
     if args.writers.is_empty() {
@@ -96,17 +102,17 @@ fn writers(args: &DevopsArgs) -> Vec<usize> {
     args.writers.iter().map(|&writers| usize::from(writers)).collect()
 }
 
-/// Compressed size of the input relative to its text, by gzip's usual level, from some of its batches.
+/// The size of the gzipped input relative to its text, at gzip's default level, estimated from some batches.
 fn gzip_share(config: &DevopsConfig, batch_rows: usize) -> Result<f64> {
     let mut progress = Progress::start("gzip of the input");
     let workload = DevopsWorkload::new(*config, batch_rows);
     let every = (config.rows() / batch_rows as u64 / GZIP_SAMPLES).max(1);
-    let (mut block, mut text) = (DevopsBlock::default(), Vec::new());
+    let (mut batch, mut text) = (DevopsBatch::default(), Vec::new());
     let (mut number, mut rows, mut text_bytes, mut gzip_bytes) = (0, 0, 0, 0);
-    while let Some(batch) = workload.claim(&mut block) {
-        rows += batch.rows;
+    while let Some(size) = workload.claim(&mut batch) {
+        rows += size.rows;
         if number % every == 0 {
-            workload.write(&block, &mut text);
+            workload.write(&batch, &mut text);
             let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
             let compressed = encoder.write_all(&text).and_then(|()| encoder.finish());
             gzip_bytes += compressed.map_err(BenchError::io("compressing a sample"))?.len();

@@ -1,10 +1,9 @@
-//! Loading: worker threads that each claim a batch, write it as text and send it, until the data set is
-//! complete or the time is over.
+//! Loading: worker threads claim batches, write them as text and send them, until the data set is complete or the time
+//! is over.
 //!
-//! A request that is refused with 503 is sent again after the pause that the server asks for; anything
-//! else but success ends the run, because a benchmark of a load that failed measures nothing. With a
-//! set rate, batch n is not sent before its time has come, so that a slow answer does not lower the rate
-//! of what follows (as far as there are workers).
+//! A request that is refused with 503 is sent again after the pause that the server asks for. Any other failure ends
+//! the run, because a failed load measures nothing. With a set rate, each batch has a time before which it is not sent.
+//! A slow answer therefore does not lower the rate of later batches, as long as other workers are free.
 
 use crate::client::connection::Connection;
 use crate::client::response::Body;
@@ -23,25 +22,25 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// At most this long between a refusal and the next attempt, whatever the server asks for.
+/// The longest pause between a refusal and the next attempt, whatever the server asks for.
 const RETRY_PAUSE_LIMIT: Duration = Duration::from_secs(5);
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
-/// Between two looks at the workers.
-const WATCH_PAUSE: Duration = Duration::from_millis(50);
-/// Samples kept of a run: a day of seconds.
+/// Pause between two samples of the progress.
+const SAMPLE_PAUSE: Duration = Duration::from_millis(50);
+/// The most samples kept of a run: one a second for a day.
 const SAMPLE_LIMIT: usize = 86_400;
-/// A server that uses less than this share of a core is taken to be idle.
+/// A server that uses less than this share of a core counts as idle.
 const IDLE_CORES: f64 = 0.05;
 const SETTLE_WINDOW: Duration = Duration::from_secs(2);
 
 /// How to load.
 #[derive(Clone, Debug)]
 pub struct LoadSettings {
-    /// Where to.
+    /// The server.
     pub target: Target,
-    /// In which dialect.
+    /// The dialect it speaks.
     pub dialect: Dialect,
-    /// Into which database.
+    /// The database to write to.
     pub database: String,
     /// Number of connections.
     pub workers: usize,
@@ -51,12 +50,12 @@ pub struct LoadSettings {
     pub rows_per_second: Option<f64>,
     /// How long an answer may take.
     pub timeout: Duration,
-    /// How long loading may take; then it ends as if the data set were complete.
+    /// How long loading may take. After that it ends as if the data set were complete.
     pub time_limit: Duration,
 }
 
-/// What the workers share.
-struct Shared<'a, W> {
+/// The state of one load, which all workers share.
+struct LoadState<'a, W> {
     workload: &'a W,
     settings: &'a LoadSettings,
     path: String,
@@ -87,7 +86,7 @@ pub fn load<W: Workload>(
     };
     let client = ServerProbe { pid: Some(std::process::id()), data_dir: None };
     let (client_before, server_before) = (client.usage(), probe.usage());
-    let shared = Shared {
+    let state = LoadState {
         workload,
         settings,
         path,
@@ -105,16 +104,16 @@ pub fn load<W: Workload>(
     };
     let timeline = std::thread::scope(|scope| {
         for _ in 0..settings.workers {
-            scope.spawn(|| shared.work());
+            scope.spawn(|| state.run_worker());
         }
-        shared.watch(probe, server_before, &mut progress)
+        state.sample_until_done(probe, server_before, &mut progress)
     });
-    let seconds = shared.started.elapsed().as_secs_f64();
-    if let Some(failure) = shared.failure.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
+    let seconds = state.started.elapsed().as_secs_f64();
+    if let Some(failure) = state.failure.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
         return Err(failure);
     }
     let (server, client_after) = (probe.usage(), client.usage());
-    let (rows, values) = (shared.rows.into_inner(), shared.values.into_inner());
+    let (rows, values) = (state.rows.into_inner(), state.values.into_inner());
     Ok(LoadResult {
         phase: String::new(),
         new_series: None,
@@ -124,11 +123,11 @@ pub fn load<W: Workload>(
         rows_per_second: rows as f64 / seconds,
         values_per_second: values as f64 / seconds,
         workers: settings.workers,
-        text_bytes: shared.text_bytes.into_inner(),
+        text_bytes: state.text_bytes.into_inner(),
         gzip_text_bytes: None,
-        sent_bytes: shared.sent_bytes.into_inner(),
-        refused_requests: shared.refused.into_inner(),
-        latency: shared.latencies.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).summary(),
+        sent_bytes: state.sent_bytes.into_inner(),
+        refused_requests: state.refused.into_inner(),
+        latency: state.latencies.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).summary(),
         client_cpu_seconds: client_after.cpu_since(&client_before),
         server_cpu_seconds: server.cpu_since(&server_before),
         settled_server_cpu_seconds: None,
@@ -141,9 +140,9 @@ pub fn load<W: Workload>(
     })
 }
 
-impl<W: Workload> Shared<'_, W> {
-    /// One worker, from start to end.
-    fn work(&self) {
+impl<W: Workload> LoadState<'_, W> {
+    /// Runs one worker.
+    fn run_worker(&self) {
         if let Err(error) = self.send_batches() {
             self.failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert(error);
             self.stop.store(true, Relaxed);
@@ -154,23 +153,23 @@ impl<W: Workload> Shared<'_, W> {
     fn send_batches(&self) -> Result<()> {
         let mut connection = Connection::new(&self.settings.target, self.settings.timeout);
         let mut latencies = Latencies::default();
-        let (mut block, mut text, mut compressed) = (W::Block::default(), Vec::new(), Vec::new());
+        let (mut batch, mut text, mut compressed) = (W::Batch::default(), Vec::new(), Vec::new());
         while !self.is_over() {
-            let Some(batch) = self.workload.claim(&mut block) else { break };
-            let first_row = self.claimed_rows.fetch_add(batch.rows, Relaxed);
-            self.workload.write(&block, &mut text);
+            let Some(size) = self.workload.claim(&mut batch) else { break };
+            let first_row = self.claimed_rows.fetch_add(size.rows, Relaxed);
+            self.workload.write(&batch, &mut text);
             let body = if self.settings.gzip {
                 compress(&text, &mut compressed)?;
                 &compressed
             } else {
                 &text
             };
-            self.wait_for_turn(first_row);
+            self.wait_until_due(first_row);
             if !self.send(&mut connection, body, &mut latencies)? {
                 break;
             }
-            self.rows.fetch_add(batch.rows, Relaxed);
-            self.values.fetch_add(batch.values, Relaxed);
+            self.rows.fetch_add(size.rows, Relaxed);
+            self.values.fetch_add(size.values, Relaxed);
             self.text_bytes.fetch_add(text.len() as u64, Relaxed);
             self.sent_bytes.fetch_add(body.len() as u64, Relaxed);
         }
@@ -178,7 +177,7 @@ impl<W: Workload> Shared<'_, W> {
         Ok(())
     }
 
-    /// Sends one body until it is taken; false if the time was over before.
+    /// Sends one body until the server accepts it; false if the time is over before.
     fn send(&self, connection: &mut Connection, body: &[u8], latencies: &mut Latencies) -> Result<bool> {
         let headers = if self.settings.gzip { "Content-Encoding: gzip\r\n" } else { "" };
         loop {
@@ -191,8 +190,8 @@ impl<W: Workload> Shared<'_, W> {
                 }
                 503 => {
                     self.refused.fetch_add(1, Relaxed);
-                    let asked = response.retry_after_seconds.map_or(RETRY_PAUSE, Duration::from_secs);
-                    std::thread::sleep(asked.min(RETRY_PAUSE_LIMIT));
+                    let pause = response.retry_after_seconds.map_or(RETRY_PAUSE, Duration::from_secs);
+                    std::thread::sleep(pause.min(RETRY_PAUSE_LIMIT));
                     if self.is_over() {
                         return Ok(false);
                     }
@@ -206,7 +205,7 @@ impl<W: Workload> Shared<'_, W> {
         self.stop.load(Relaxed) || self.started.elapsed() >= self.settings.time_limit
     }
 
-    fn wait_for_turn(&self, first_row: u64) {
+    fn wait_until_due(&self, first_row: u64) {
         let Some(rate) = self.settings.rows_per_second else { return };
         let due = Duration::from_secs_f64(first_row as f64 / rate);
         while let Some(wait) = due.checked_sub(self.started.elapsed()).filter(|wait| !wait.is_zero()) {
@@ -217,8 +216,8 @@ impl<W: Workload> Shared<'_, W> {
         }
     }
 
-    /// Samples the server each second and shows progress, until every worker has ended.
-    fn watch(
+    /// Samples the server every second and shows progress, until every worker has ended.
+    fn sample_until_done(
         &self,
         probe: &ServerProbe,
         server_before: Usage,
@@ -250,12 +249,12 @@ impl<W: Workload> Shared<'_, W> {
                 let rate = values as f64 / seconds;
                 progress.update(by_rows.max(by_time), || format!("{} values/s", table::count(rate)));
             }
-            std::thread::sleep(WATCH_PAUSE);
+            std::thread::sleep(SAMPLE_PAUSE);
         }
     }
 }
 
-/// The fastest level: the client must not become what is measured.
+/// Compresses at the fastest level, so that the client does not become the bottleneck.
 fn compress(text: &[u8], into: &mut Vec<u8>) -> Result<()> {
     into.clear();
     let mut encoder = GzEncoder::new(std::mem::take(into), Compression::fast());
@@ -264,8 +263,8 @@ fn compress(text: &[u8], into: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the server is idle (its background work done), at most `limit`, and adds what it used
-/// meanwhile to `result`.
+/// Waits until the server is idle, which means that its background work is done, but at most `limit`. Adds what the
+/// server used meanwhile to `result`.
 pub fn settle(result: &mut LoadResult, probe: &ServerProbe, limit: Duration) {
     let mut progress = Progress::start("settle");
     let started = Instant::now();
@@ -308,8 +307,8 @@ mod tests {
     use std::io::{BufRead, BufReader};
     use std::net::TcpListener;
 
-    /// Answers the requests of one connection after the other, each with the next of `answers`; gives the
-    /// number of body lines that it acknowledged.
+    /// Answers each request with the next of `answers`, one connection after the other. Returns the number of body
+    /// lines that it acknowledged.
     fn stub(answers: &'static [&'static str]) -> (Target, std::thread::JoinHandle<usize>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let target = Target::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();

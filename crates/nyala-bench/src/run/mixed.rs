@@ -1,8 +1,7 @@
-//! `mixed`: queries are timed alone, then again while rows are written at a set rate.
+//! `mixed`: runs queries alone, then again while rows are written at a set rate.
 //!
-//! The base data are loaded as fast as the server takes them, which also tells that rate; the rows
-//! written during queries continue them. Queries ask for the base data, so that both times are of the
-//! same answers.
+//! The base data is loaded at full speed, which also gives the rate for later. The rows that are written during queries
+//! continue the base data. All queries read the base data, so that both runs have the same answers.
 
 use super::load::load;
 use super::session::Session;
@@ -16,50 +15,50 @@ use crate::time::{DAY_SECONDS, Span};
 use crate::workload::cpu::{CpuConfig, CpuWorkload};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Data ready to be written while queries run: at any rate more than queries will take.
+/// The length of the data for writing during queries: longer than any run.
 const CONTINUATION_SECONDS: i64 = 365 * DAY_SECONDS;
 
-/// Runs the benchmark and gives its results.
+/// Runs the benchmark and returns its results.
 pub fn run(args: &MixedArgs, launch: Launch<'_>) -> Result<RunResult> {
     let base = super::tsbs::config(&args.data)?;
-    let kinds = super::tsbs::kinds(&args.query.queries)?;
-    let session = Session::open(&args.server, &args.load, launch)?;
-    let mut result = super::new_result("mixed", args.report.label.as_deref(), &session);
+    let kinds = super::tsbs::kinds(&args.common.query.queries)?;
+    let session = Session::open(&args.common, launch)?;
+    let mut result = super::new_result("mixed", args.common.report.label.as_deref(), &session);
     result.parameters.splice(0..0, super::tsbs::parameters(&args.data));
     session.prepare_database()?;
 
     let end = base.span.end + CONTINUATION_SECONDS / base.interval_seconds * base.interval_seconds;
     let config = CpuConfig { span: Span { end, ..base.span }, ..base };
-    let workload = CpuWorkload::new(config, args.load.batch_size as usize);
+    let workload = CpuWorkload::new(config, args.common.load.batch_size as usize);
     workload.end_at(base.rows());
     let mut loaded = session.load("base", &workload, None)?;
     session.settle(&mut loaded);
-    let rate = match (args.full_speed, args.load.rate) {
+    let rate = match (args.full_speed, args.common.load.rate) {
         (true, _) => None,
         (false, Some(rate)) => Some(rate),
         (false, None) => Some(loaded.rows_per_second * args.load_share),
     };
     let rate_text = rate.map_or_else(|| "none".to_owned(), |rate| format!("{rate:.0} rows/s"));
-    result.parameters.push(("limit while asked".to_owned(), rate_text));
+    result.parameters.push(("limit during queries".to_owned(), rate_text));
     result.loads.push(loaded);
 
     let draw = |kind: &QueryKind| QueryGenerator::new(*kind, base.hosts, base.span, args.data.seed);
-    result.queries = session.ask_kinds(&kinds, draw, &args.query, "")?;
+    result.queries = session.run_kinds(&kinds, draw, &args.common.query, "")?;
     workload.end_at(u64::MAX);
     let settings = session.load_settings(rate);
     let stop = AtomicBool::new(false);
-    let (loaded, asked) = std::thread::scope(|scope| {
+    let (loaded, queried) = std::thread::scope(|scope| {
         let probe = &session.server.probe;
         let writer = scope.spawn(|| load(&workload, &settings, probe, &stop, None));
-        let asked = session.ask_kinds(&kinds, draw, &args.query, " while loading");
+        let queried = session.run_kinds(&kinds, draw, &args.common.query, " while loading");
         stop.store(true, Relaxed);
-        (writer.join().expect("loading does not panic"), asked)
+        (writer.join().expect("loading does not panic"), queried)
     });
     let mut loaded = loaded?;
-    "while asked".clone_into(&mut loaded.phase);
+    "during queries".clone_into(&mut loaded.phase);
     result.loads.push(loaded);
-    // The server's CPU time then is that of writes and queries together, and cannot be told apart.
-    let asked = asked?.into_iter().map(|query| QueryResult { server_cpu_ms_per_query: None, ..query });
-    result.queries.extend(asked);
+    // The server's CPU time is that of writes and queries together, which cannot be separated.
+    let queried = queried?.into_iter().map(|query| QueryResult { server_cpu_ms_per_query: None, ..query });
+    result.queries.extend(queried);
     Ok(result)
 }

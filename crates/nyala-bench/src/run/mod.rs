@@ -1,4 +1,4 @@
-//! Runs: loading, asking, and the benchmarks put together from them.
+//! Loading, querying, and the benchmarks that consist of them.
 
 pub mod compare;
 pub mod devops;
@@ -20,14 +20,14 @@ use session::Session;
 use std::io::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Runs one benchmark: progress to standard error, results to standard output and into the files asked
-/// for. `launch` starts a server where no target is given.
+/// Runs one benchmark. Writes progress to standard error, and results to standard output and to the files that the
+/// options name. `launch` starts a server if no target is given.
 pub fn run(command: &BenchCommand, launch: Launch<'_>) -> Result<()> {
     let (result, report) = match command {
-        BenchCommand::Tsbs(args) => (tsbs::run(args, launch)?, &args.report),
-        BenchCommand::Devops(args) => (devops::run(args, launch)?, &args.report),
-        BenchCommand::Narrow(args) => (narrow::run(args, launch)?, &args.report),
-        BenchCommand::Mixed(args) => (mixed::run(args, launch)?, &args.report),
+        BenchCommand::Tsbs(args) => (tsbs::run(args, launch)?, &args.common.report),
+        BenchCommand::Devops(args) => (devops::run(args, launch)?, &args.common.report),
+        BenchCommand::Narrow(args) => (narrow::run(args, launch)?, &args.common.report),
+        BenchCommand::Mixed(args) => (mixed::run(args, launch)?, &args.common.report),
         BenchCommand::Compare(args) => return compare::run(args),
     };
     publish(&result, report)?;
@@ -53,15 +53,15 @@ fn publish(result: &RunResult, report: &ReportArgs) -> Result<()> {
     Ok(())
 }
 
-/// A result without anything measured yet.
+/// A result without measurements.
 fn new_result(benchmark: &str, label: Option<&str>, session: &Session<'_>) -> RunResult {
     let (cores, processor, memory_bytes) = machine();
     let server = &session.server;
     let default_label = if server.fresh { "nyala".to_owned() } else { server.target.url() };
     let parameters = [
-        ("batch size", session.load_args.batch_size.to_string()),
-        ("gzip", session.load_args.gzip.to_string()),
-        ("dialect", session.args.dialect.name().to_owned()),
+        ("batch size", session.args.load.batch_size.to_string()),
+        ("gzip", session.args.load.gzip.to_string()),
+        ("dialect", session.args.server.dialect.name().to_owned()),
     ];
     RunResult {
         version: RESULT_VERSION,
@@ -74,6 +74,22 @@ fn new_result(benchmark: &str, label: Option<&str>, session: &Session<'_>) -> Ru
         queries: Vec::new(),
         verification: None,
     }
+}
+
+/// The parameters that every data set has; `size_name` is what its size counts.
+fn data_parameters(
+    size_name: &str,
+    size: u32,
+    duration_seconds: i64,
+    interval_seconds: i64,
+    seed: u64,
+) -> Vec<(String, String)> {
+    vec![
+        (size_name.to_owned(), size.to_string()),
+        ("duration".to_owned(), format!("{duration_seconds} s")),
+        ("interval".to_owned(), format!("{interval_seconds} s")),
+        ("seed".to_owned(), seed.to_string()),
+    ]
 }
 
 fn cores() -> usize {

@@ -1,5 +1,5 @@
-//! `narrow`: many series of one value; what a new series costs, what a row of a known one costs, and
-//! queries that touch one series or all.
+//! `narrow`: many series of one value. Measures the cost of a new series, the cost of a row of a known series, and
+//! queries on one series or all.
 
 use super::queries::{ANSWER_LIMIT_BYTES, QueryName};
 use super::session::{Session, worker_counts};
@@ -7,7 +7,8 @@ use crate::cli::NarrowArgs;
 use crate::client::response::Body;
 use crate::client::target::Dialect;
 use crate::error::{BenchError, Result};
-use crate::query::narrow::{NARROW, NarrowKind, request, requests};
+use crate::query::narrow::{NARROW, NarrowKind, requests};
+use crate::query::text::influxql_request;
 use crate::random::Random;
 use crate::report::progress::Progress;
 use crate::report::result::{RunResult, Verification};
@@ -16,48 +17,53 @@ use crate::time::{Span, TSBS_START, parse_rfc3339};
 use crate::verify::answer::{Cell, read_rows};
 use crate::workload::narrow::{METRICS_PER_INSTANCE, NarrowConfig, NarrowWorkload};
 
-/// Series whose rows are all compared.
+/// The number of series of which every row is compared.
 const VERIFIED_SERIES: usize = 50;
-/// Counts that are compared.
+/// The number of counts that are compared.
 const COUNTS: usize = 3;
-const DIFFERENCE_LIMIT: usize = 20;
 
-/// Runs the benchmark and gives its results.
+/// Runs the benchmark and returns its results.
 pub fn run(args: &NarrowArgs, launch: Launch<'_>) -> Result<RunResult> {
     let config = config(args)?;
-    let kinds = kinds(&args.query.queries)?;
-    let session = Session::open(&args.server, &args.load, launch)?;
-    session.check_verify(&args.query)?;
-    let mut result = super::new_result("narrow", args.report.label.as_deref(), &session);
+    let kinds = kinds(&args.common.query.queries)?;
+    let session = Session::open(&args.common, launch)?;
+    session.check_verify(&args.common.query)?;
+    let mut result = super::new_result("narrow", args.common.report.label.as_deref(), &session);
     result.parameters.splice(0..0, parameters(args));
     session.prepare_database()?;
 
-    // The first pass makes the series; what follows finds them, but for those that churn brings.
-    let workload = NarrowWorkload::new(config, args.load.batch_size as usize);
+    // The first pass creates the series. Later passes only create those of churn.
+    let workload = NarrowWorkload::new(config, args.common.load.batch_size as usize);
     workload.end_after(1);
-    let mut first = session.load("new series", &workload, args.load.rate)?;
+    let mut first = session.load("new series", &workload, args.common.load.rate)?;
     first.new_series = Some(first.rows);
     result.loads.push(first);
     workload.end_after(u64::MAX);
-    let mut rest = session.load("known series", &workload, args.load.rate)?;
+    let mut rest = session.load("known series", &workload, args.common.load.rate)?;
     session.settle(&mut rest);
     let rows = result.loads[0].rows + rest.rows;
     result.loads.push(rest);
 
-    if args.query.verify {
+    if args.common.query.verify {
         if rows != config.rows() {
             return Err(BenchError::Invalid("--verify needs all data loaded: raise --load-limit".to_owned()));
         }
         result.verification = Some(verify(&config, &session)?);
     }
-    if !args.load_only && args.server.dialect == Dialect::Influx {
+    if !args.load_only && args.common.server.dialect == Dialect::Influx {
         for kind in kinds {
-            let count = if kind.heavy { args.query.heavy_count } else { args.query.query_count };
+            let count =
+                if kind.heavy { args.common.query.heavy_count } else { args.common.query.query_count };
             let name = QueryName { name: kind.name.to_owned(), heavy: kind.heavy };
-            for (round, workers) in worker_counts(kind.heavy, &args.query).into_iter().enumerate() {
-                // New queries each time: a server may remember its answers.
-                let asked = requests(kind, &config, &args.server.database, round as u64, count);
-                result.queries.push(session.ask(&name, &asked, workers, args.query.query_limit)?);
+            for (round, workers) in worker_counts(kind.heavy, &args.common.query).into_iter().enumerate() {
+                // New queries for each number of workers, because a server may cache answers.
+                let requests = requests(kind, &config, &args.common.server.database, round as u64, count);
+                result.queries.push(session.run_queries(
+                    &name,
+                    &requests,
+                    workers,
+                    args.common.query.query_limit,
+                )?);
             }
         }
     }
@@ -82,14 +88,14 @@ fn config(args: &NarrowArgs) -> Result<NarrowConfig> {
 }
 
 fn parameters(args: &NarrowArgs) -> Vec<(String, String)> {
-    vec![
-        ("series".to_owned(), args.series.to_string()),
-        ("duration".to_owned(), format!("{} s", args.duration)),
-        ("interval".to_owned(), format!("{} s", args.interval)),
+    let mut parameters =
+        super::data_parameters("series", args.series, args.duration, args.interval, args.seed);
+    let own = [
         ("churn".to_owned(), format!("{} % an hour", args.churn)),
         ("late".to_owned(), format!("{} % by {} s", args.late, args.late_by)),
-        ("seed".to_owned(), args.seed.to_string()),
-    ]
+    ];
+    parameters.splice(3..3, own);
+    parameters
 }
 
 fn kinds(names: &str) -> Result<Vec<&'static NarrowKind>> {
@@ -105,8 +111,8 @@ fn kinds(names: &str) -> Result<Vec<&'static NarrowKind>> {
     names.split(',').map(find).collect()
 }
 
-/// Compares the number of all rows, that of each interval, counted by index and row by row, and every row of some
-/// slots. Nothing shows better than the counts whether late rows are merged right.
+/// Compares the number of all rows, the number of rows in each interval (from the index and row by row), and every row
+/// of some slots. The counts show whether late rows are merged correctly.
 fn verify(config: &NarrowConfig, session: &Session<'_>) -> Result<Verification> {
     let mut found = Verification::default();
     let mut progress = Progress::start("verify");
@@ -122,25 +128,16 @@ fn verify(config: &NarrowConfig, session: &Session<'_>) -> Result<Verification> 
             _ => format!("SELECT value FROM narrow WHERE instance = 'i{instance}' AND metric = 'm{metric}'"),
         };
         progress.update(number as f64 / (COUNTS + VERIFIED_SERIES) as f64, String::new);
-        let asked = request(&statement, &session.args.database);
+        let request = influxql_request(&statement, &session.args.server.database);
         let mut answer = Vec::new();
         let body = Body::Collect { into: &mut answer, limit_bytes: ANSWER_LIMIT_BYTES };
-        connection.expect_success(asked.method, &asked.path, b"", body)?;
+        connection.expect_success(request.method, &request.path, b"", body)?;
         let compared = match number {
             0 => check_count(&answer, config),
             1 | 2 => check_intervals(&answer, config),
             _ => check_rows(&answer, config, slot),
         };
-        found.compared += 1;
-        match compared {
-            Ok(values) => found.values += values,
-            Err(difference) => {
-                found.wrong += 1;
-                if found.differences.len() < DIFFERENCE_LIMIT {
-                    found.differences.push(format!("{difference}\n    {statement}"));
-                }
-            }
-        }
+        found.add(compared, &statement);
     }
     progress.finish(&format!("{} answers, {} wrong", found.compared, found.wrong));
     Ok(found)

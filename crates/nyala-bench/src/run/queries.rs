@@ -1,4 +1,4 @@
-//! Asking: the prepared requests of one type, by worker threads that each wait for their answer.
+//! Running the prepared queries of one type by worker threads, each of which waits for its answer.
 
 use crate::client::connection::Connection;
 use crate::client::response::Body;
@@ -15,34 +15,34 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// An answer that is looked at may be this long.
+/// The longest answer that is kept.
 pub const ANSWER_LIMIT_BYTES: usize = 1 << 30;
 /// An InfluxQL error comes with status 200 and is short.
 const ERROR_ANSWER_BYTES: usize = 4 << 10;
 /// What a compressed answer begins with.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// How to ask.
+/// How to run queries.
 #[derive(Clone, Debug)]
 pub struct QuerySettings {
-    /// Whom.
+    /// The server.
     pub target: Target,
     /// Number of connections.
     pub workers: usize,
-    /// Whether answers may be compressed, as most clients say.
+    /// Whether answers may be compressed, as most clients allow.
     pub gzip: bool,
     /// How long an answer may take.
     pub timeout: Duration,
-    /// No new query is asked after this long.
+    /// After this long no new query is sent.
     pub time_limit: Duration,
 }
 
-/// A type of query: its name, and whether it is counted a minute.
+/// The name of a type of query, and how it is counted.
 #[derive(Clone, Debug)]
 pub struct QueryName {
     /// The suite's name.
     pub name: String,
-    /// Whether it is counted a minute.
+    /// Whether it is counted per minute instead of per second.
     pub heavy: bool,
 }
 
@@ -54,16 +54,16 @@ struct Totals {
     first_error: Option<String>,
 }
 
-/// Asks `requests`, once each, and measures. The first is asked once more before, alone: it warms the
-/// connection and shows whether the server understands the query at all.
-pub fn ask(
+/// Sends each of `requests` once and measures. Before that it sends the first one alone, which warms the connection and
+/// shows whether the server understands the query.
+pub fn run_queries(
     kind: &QueryName,
     requests: &[Request],
     settings: &QuerySettings,
     probe: &ServerProbe,
 ) -> Result<QueryResult> {
-    let first = requests.first().ok_or_else(|| BenchError::Invalid("no queries to ask".to_owned()))?;
-    let first_ms = ask_first(kind, first, settings)?;
+    let first = requests.first().ok_or_else(|| BenchError::Invalid("no queries to run".to_owned()))?;
+    let first_ms = run_first(kind, first, settings)?;
     let mut progress = Progress::start(format!("{} × {}", kind.name, settings.workers));
     let (next, answered) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let totals = Mutex::new(Totals::default());
@@ -71,7 +71,7 @@ pub fn ask(
     let started = Instant::now();
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..settings.workers)
-            .map(|_| scope.spawn(|| work(requests, settings, started, &next, &answered, &totals)))
+            .map(|_| scope.spawn(|| run_worker(requests, settings, started, &next, &answered, &totals)))
             .collect();
         while !workers.iter().all(|worker| worker.is_finished()) {
             std::thread::sleep(Duration::from_millis(2));
@@ -104,7 +104,7 @@ pub fn ask(
     Ok(result)
 }
 
-fn ask_first(kind: &QueryName, request: &Request, settings: &QuerySettings) -> Result<f64> {
+fn run_first(kind: &QueryName, request: &Request, settings: &QuerySettings) -> Result<f64> {
     let mut connection = Connection::new(&settings.target, settings.timeout).accepting(settings.gzip);
     let mut answer = Vec::new();
     let started = Instant::now();
@@ -127,7 +127,7 @@ fn ask_first(kind: &QueryName, request: &Request, settings: &QuerySettings) -> R
     Ok(milliseconds)
 }
 
-fn work(
+fn run_worker(
     requests: &[Request],
     settings: &QuerySettings,
     started: Instant,
@@ -139,10 +139,10 @@ fn work(
     let mut own = Totals::default();
     while started.elapsed() < settings.time_limit {
         let Some(request) = requests.get(next.fetch_add(1, Relaxed)) else { break };
-        let asked = Instant::now();
+        let sent = Instant::now();
         match connection.expect_success(request.method, &request.path, b"", Body::Drop) {
             Ok(response) => {
-                own.latencies.add(asked.elapsed());
+                own.latencies.add(sent.elapsed());
                 own.answer_bytes += response.body_bytes;
             }
             Err(error) => {

@@ -1,10 +1,11 @@
-//! What the benchmarks have in common: a server, and the options of how to load and to ask.
+//! What the benchmarks have in common: a server, and the options for loading and querying it.
 
 use super::load::{LoadSettings, load, settle};
-use super::queries::{QueryName, QuerySettings, ask};
-use crate::cli::{LoadArgs, QueryArgs, ServerArgs};
+use super::queries::{QueryName, QuerySettings, run_queries};
+use crate::cli::{CommonArgs, QueryArgs, ServerArgs};
 use crate::client::connection::Connection;
-use crate::client::target::{Dialect, prepare_database};
+use crate::client::database::prepare_database;
+use crate::client::target::Dialect;
 use crate::error::{BenchError, Result};
 use crate::query::generator::QueryGenerator;
 use crate::query::kind::QueryKind;
@@ -17,62 +18,60 @@ use crate::workload::Workload;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// A server and how to talk to it.
+/// A server and the options of a run.
 pub struct Session<'a> {
     /// The server.
     pub server: Server,
-    /// Options of the connection.
-    pub args: &'a ServerArgs,
-    /// Options of loading.
-    pub load_args: &'a LoadArgs,
+    /// The options of the run.
+    pub args: &'a CommonArgs,
 }
 
 impl<'a> Session<'a> {
     /// Finds the server that the options name, or starts one.
-    pub fn open(args: &'a ServerArgs, load_args: &'a LoadArgs, launch: Launch<'_>) -> Result<Session<'a>> {
-        let server =
-            Server::find(args.target.as_deref(), args.server_pid, args.server_data_dir.clone(), launch)?;
-        Ok(Session { server, args, load_args })
+    pub fn open(args: &'a CommonArgs, launch: Launch<'_>) -> Result<Session<'a>> {
+        let ServerArgs { target, server_pid, server_data_dir, .. } = &args.server;
+        let server = Server::find(target.as_deref(), *server_pid, server_data_dir.clone(), launch)?;
+        Ok(Session { server, args })
     }
 
     /// A connection for statements and single queries.
     pub fn connection(&self) -> Connection {
-        Connection::new(&self.server.target, Duration::from_secs(self.args.timeout as u64))
+        Connection::new(&self.server.target, Duration::from_secs(self.args.server.timeout as u64))
     }
 
-    /// Makes an empty database.
+    /// Creates an empty database.
     pub fn prepare_database(&self) -> Result<()> {
-        self.replace_database(self.args.overwrite || self.server.fresh)
+        self.replace_database(self.args.server.overwrite || self.server.fresh)
     }
 
-    /// Makes an empty database, also in the place of one that exists if `overwrite` says so.
+    /// Creates an empty database. With `overwrite` it replaces one that exists.
     pub fn replace_database(&self, overwrite: bool) -> Result<()> {
-        if self.args.dialect == Dialect::Influx {
-            prepare_database(&mut self.connection(), &self.args.database, overwrite)?;
+        if self.args.server.dialect == Dialect::Influx {
+            prepare_database(&mut self.connection(), &self.args.server.database, overwrite)?;
         }
         Ok(())
     }
 
-    /// How to load, by the options; at a rate of so many rows a second if given.
+    /// Settings for loading, from the options. With a rate, loading is limited to it.
     pub fn load_settings(&self, rows_per_second: Option<f64>) -> LoadSettings {
         LoadSettings {
             target: self.server.target.clone(),
-            dialect: self.args.dialect,
-            database: self.args.database.clone(),
-            workers: self.load_args.workers.map_or_else(super::cores, usize::from),
-            gzip: self.load_args.gzip,
+            dialect: self.args.server.dialect,
+            database: self.args.server.database.clone(),
+            workers: self.args.load.workers.map_or_else(super::cores, usize::from),
+            gzip: self.args.load.gzip,
             rows_per_second,
-            timeout: Duration::from_secs(self.args.timeout as u64),
-            time_limit: Duration::from_secs(self.load_args.load_limit as u64),
+            timeout: Duration::from_secs(self.args.server.timeout as u64),
+            time_limit: Duration::from_secs(self.args.load.load_limit as u64),
         }
     }
 
-    /// Loads until the workload ends, at a rate of so many rows a second if given.
+    /// Loads until the workload ends, limited to `rate` rows per second if given.
     pub fn load<W: Workload>(&self, phase: &str, workload: &W, rate: Option<f64>) -> Result<LoadResult> {
         self.load_with(phase, workload, &self.load_settings(rate))
     }
 
-    /// Loads by other settings than the options'.
+    /// Loads with settings that differ from the options.
     pub fn load_with<W: Workload>(
         &self,
         phase: &str,
@@ -88,13 +87,13 @@ impl<'a> Session<'a> {
         Ok(result)
     }
 
-    /// Waits until the server is idle and adds what that took to the last load's result.
+    /// Waits until the server is idle and adds what it used meanwhile to the result.
     pub fn settle(&self, result: &mut LoadResult) {
-        settle(result, &self.server.probe, Duration::from_secs(self.load_args.settle as u64));
+        settle(result, &self.server.probe, Duration::from_secs(self.args.load.settle as u64));
     }
 
-    /// Asks requests of one type over so many connections.
-    pub fn ask(
+    /// Runs queries of one type over this many connections.
+    pub fn run_queries(
         &self,
         kind: &QueryName,
         requests: &[Request],
@@ -104,15 +103,15 @@ impl<'a> Session<'a> {
         let settings = QuerySettings {
             target: self.server.target.clone(),
             workers,
-            gzip: self.load_args.gzip,
-            timeout: Duration::from_secs(self.args.timeout as u64),
+            gzip: self.args.load.gzip,
+            timeout: Duration::from_secs(self.args.server.timeout as u64),
             time_limit: Duration::from_secs(limit_seconds as u64),
         };
-        ask(kind, requests, &settings, &self.server.probe)
+        run_queries(kind, requests, &settings, &self.server.probe)
     }
 
-    /// Asks types of queries on `cpu`, each at every number of connections. `suffix` goes to their names.
-    pub fn ask_kinds(
+    /// Runs types of queries on `cpu`, each with every number of connections. `suffix` is appended to their names.
+    pub fn run_kinds(
         &self,
         kinds: &[QueryKind],
         generator: impl Fn(&QueryKind) -> QueryGenerator,
@@ -125,30 +124,31 @@ impl<'a> Session<'a> {
             let mut generator = generator(kind);
             let name = QueryName { name: format!("{}{suffix}", kind.name), heavy: kind.heavy };
             for workers in worker_counts(kind.heavy, args) {
-                // New queries each time: a server may remember its answers.
-                let draw = |_| request(&generator.draw(), self.args.dialect, &self.args.database);
+                // New queries for each number of workers, because a server may cache answers.
+                let draw =
+                    |_| request(&generator.draw(), self.args.server.dialect, &self.args.server.database);
                 let requests: Vec<Request> = (0..count).map_while(draw).collect();
                 if requests.is_empty() {
-                    let dialect = self.args.dialect.name();
-                    Progress::start(kind.name).finish(&format!("cannot be said in {dialect}, left out"));
+                    let dialect = self.args.server.dialect.name();
+                    Progress::start(kind.name).finish(&format!("not available in {dialect}, skipped"));
                     break;
                 }
-                results.push(self.ask(&name, &requests, workers, args.query_limit)?);
+                results.push(self.run_queries(&name, &requests, workers, args.query_limit)?);
             }
         }
         Ok(results)
     }
 
-    /// Refuses `--verify` where it cannot be done.
+    /// Refuses `--verify` with other dialects than InfluxDB's.
     pub fn check_verify(&self, args: &QueryArgs) -> Result<()> {
-        if args.verify && self.args.dialect != Dialect::Influx {
-            return Err(BenchError::Invalid("--verify knows the answers to InfluxQL only".to_owned()));
+        if args.verify && self.args.server.dialect != Dialect::Influx {
+            return Err(BenchError::Invalid("--verify works only with InfluxQL".to_owned()));
         }
         Ok(())
     }
 }
 
-/// Numbers of connections that a type of query is asked over.
+/// The numbers of connections with which a type of query is run.
 pub fn worker_counts(heavy: bool, args: &QueryArgs) -> Vec<usize> {
     if heavy {
         return vec![usize::from(args.heavy_workers)];

@@ -1,4 +1,4 @@
-//! `tsbs`: load the cpu-only data set, then ask each type of query.
+//! `tsbs`: loads the cpu-only data set, then runs each type of query.
 
 use super::queries::QueryName;
 use super::session::{Session, worker_counts};
@@ -17,51 +17,51 @@ use crate::workload::cpu::{CpuConfig, CpuWorkload};
 use crate::workload::file::FileWorkload;
 use std::path::Path;
 
-/// Runs the benchmark and gives its results.
+/// Runs the benchmark and returns its results.
 pub fn run(args: &TsbsArgs, launch: Launch<'_>) -> Result<RunResult> {
     let config = config(&args.data)?;
-    let kinds = kinds(&args.query.queries)?;
-    let session = Session::open(&args.server, &args.load, launch)?;
-    session.check_verify(&args.query)?;
-    let mut result = super::new_result("tsbs", args.report.label.as_deref(), &session);
+    let kinds = kinds(&args.common.query.queries)?;
+    let session = Session::open(&args.common, launch)?;
+    session.check_verify(&args.common.query)?;
+    let mut result = super::new_result("tsbs", args.common.report.label.as_deref(), &session);
     result.parameters.splice(0..0, parameters(&args.data));
     if !args.query_only {
         session.prepare_database()?;
-        let batch_rows = args.load.batch_size as usize;
+        let batch_rows = args.common.load.batch_size as usize;
         let mut load = match &args.data_file {
             Some(path) => load_file(path, batch_rows, &session, args)?,
-            None => session.load("load", &CpuWorkload::new(config, batch_rows), args.load.rate)?,
+            None => session.load("load", &CpuWorkload::new(config, batch_rows), args.common.load.rate)?,
         };
         session.settle(&mut load);
         result.loads.push(load);
     }
     if !args.query_file.is_empty() {
-        result.queries = ask_files(&session, args)?;
+        result.queries = run_query_files(&session, args)?;
     } else if !args.load_only {
         let draw = |kind: &QueryKind| QueryGenerator::new(*kind, config.hosts, config.span, args.data.seed);
-        if args.query.verify {
+        if args.common.query.verify {
             let mut connection = session.connection();
-            let found = verify(&kinds, draw, &config, &mut connection, &args.server.database)?;
+            let found = verify(&kinds, draw, &config, &mut connection, &args.common.server.database)?;
             result.verification = Some(found);
         }
-        result.queries = session.ask_kinds(&kinds, draw, &args.query, "")?;
+        result.queries = session.run_kinds(&kinds, draw, &args.common.query, "")?;
     }
     Ok(result)
 }
 
 fn load_file(path: &Path, batch_rows: usize, session: &Session<'_>, args: &TsbsArgs) -> Result<LoadResult> {
     let workload = FileWorkload::open(path, batch_rows)?;
-    let loaded = session.load("load", &workload, args.load.rate)?;
+    let loaded = session.load("load", &workload, args.common.load.rate)?;
     match workload.failure() {
         Some(source) => Err(BenchError::Io { context: format!("reading {}", path.display()), source }),
         None => Ok(loaded),
     }
 }
 
-/// Asks the queries of files, those of one label together.
-fn ask_files(session: &Session<'_>, args: &TsbsArgs) -> Result<Vec<QueryResult>> {
-    let suffix = match args.server.dialect {
-        Dialect::Influx => format!("&db={}", args.server.database),
+/// Runs the queries of files, those with the same label together.
+fn run_query_files(session: &Session<'_>, args: &TsbsArgs) -> Result<Vec<QueryResult>> {
+    let suffix = match args.common.server.dialect {
+        Dialect::Influx => format!("&db={}", args.common.server.database),
         Dialect::Victoriametrics => String::new(),
     };
     let mut by_label: Vec<(String, Vec<Request>)> = Vec::new();
@@ -76,20 +76,20 @@ fn ask_files(session: &Session<'_>, args: &TsbsArgs) -> Result<Vec<QueryResult>>
     let mut results = Vec::new();
     for (label, requests) in by_label {
         let name = QueryName { name: label, heavy: false };
-        for workers in worker_counts(false, &args.query) {
-            results.push(session.ask(&name, &requests, workers, args.query.query_limit)?);
+        for workers in worker_counts(false, &args.common.query) {
+            results.push(session.run_queries(&name, &requests, workers, args.common.query.query_limit)?);
         }
     }
     Ok(results)
 }
 
-/// The types of queries that the option names.
+/// The types of queries that `--queries` names.
 pub(super) fn kinds(names: &str) -> Result<Vec<QueryKind>> {
     let known: Vec<QueryKind> = TSBS.into_iter().chain([TSBS_LAST_FIVE]).collect();
     parse_kinds(names, &known, TSBS.len()).map_err(BenchError::Invalid)
 }
 
-/// The data set that the options describe.
+/// The data set of the options.
 pub(super) fn config(args: &DataArgs) -> Result<CpuConfig> {
     if args.duration % args.interval != 0 {
         return Err(BenchError::Invalid("the duration has to be a multiple of the interval".to_owned()));
@@ -103,10 +103,5 @@ pub(super) fn config(args: &DataArgs) -> Result<CpuConfig> {
 }
 
 pub(super) fn parameters(args: &DataArgs) -> Vec<(String, String)> {
-    vec![
-        ("scale".to_owned(), args.scale.to_string()),
-        ("duration".to_owned(), format!("{} s", args.duration)),
-        ("interval".to_owned(), format!("{} s", args.interval)),
-        ("seed".to_owned(), args.seed.to_string()),
-    ]
+    super::data_parameters("scale", args.scale, args.duration, args.interval, args.seed)
 }

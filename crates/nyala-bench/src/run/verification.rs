@@ -1,4 +1,4 @@
-//! `--verify`: asks some queries of each type once more and compares the answers with computed ones.
+//! `--verify`: runs some queries of each type and compares the answers with computed ones.
 
 use super::queries::ANSWER_LIMIT_BYTES;
 use crate::client::connection::Connection;
@@ -10,15 +10,13 @@ use crate::query::kind::QueryKind;
 use crate::query::text::{influxql, request};
 use crate::report::progress::Progress;
 use crate::report::result::Verification;
-use crate::verify::CpuModel;
 use crate::verify::compare::compare;
 use crate::verify::expected::expected;
+use crate::workload::model::CpuModel;
 
-/// Answers compared of each type; the heavy ones are computed from every row of the data set.
+/// How many answers of each type are compared. Expected answers to heavy queries are computed from every row.
 const LIGHT_COUNT: usize = 20;
 const HEAVY_COUNT: usize = 3;
-/// Differences that are told in words.
-const DIFFERENCE_LIMIT: usize = 20;
 
 /// Compares answers of every type.
 pub fn verify(
@@ -35,22 +33,14 @@ pub fn verify(
         for _ in 0..if kind.heavy { HEAVY_COUNT } else { LIGHT_COUNT } {
             progress.update(done as f64 / kinds.len() as f64, || kind.name.to_owned());
             let query = generator.draw();
-            let asked = request(&query, Dialect::Influx, database)
+            let request = request(&query, Dialect::Influx, database)
                 .ok_or_else(|| BenchError::Invalid(format!("{} has no InfluxQL", kind.name)))?;
             let mut answer = Vec::new();
             let body = Body::Collect { into: &mut answer, limit_bytes: ANSWER_LIMIT_BYTES };
-            connection.expect_success(asked.method, &asked.path, b"", body)?;
-            found.compared += 1;
-            match compare(&answer, &expected(&query, model), model) {
-                Ok(values) => found.values += values,
-                Err(difference) => {
-                    found.wrong += 1;
-                    if found.differences.len() < DIFFERENCE_LIMIT {
-                        let text = influxql(&query);
-                        found.differences.push(format!("{}: {difference}\n    {text}", kind.name));
-                    }
-                }
-            }
+            connection.expect_success(request.method, &request.path, b"", body)?;
+            let compared = compare(&answer, &expected(&query, model), model);
+            let compared = compared.map_err(|difference| format!("{}: {difference}", kind.name));
+            found.add(compared, &influxql(&query));
         }
     }
     progress.finish(&format!("{} answers, {} wrong", found.compared, found.wrong));

@@ -1,6 +1,6 @@
-//! Reads InfluxDB's JSON answer of one statement, handing over rows one at a time.
+//! Reads InfluxDB's JSON answer to one statement, row by row.
 //!
-//! An answer may have millions of rows, so no tree is built: a row's cells borrow from the text.
+//! An answer may have millions of rows, so no tree is built; a row's cells borrow from the text.
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, de};
@@ -25,24 +25,23 @@ pub enum Cell<'a> {
 /// Keys and values, sorted by key.
 pub type Tags = Vec<(String, String)>;
 
-/// What stands before a series' rows.
+/// What precedes the rows of a series.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeriesHead {
     /// Position of the series in the answer, from 0.
     pub position: usize,
     /// The measurement.
     pub name: String,
-    /// Tags that it is grouped by.
+    /// The tags that it is grouped by.
     pub tags: Tags,
     /// Names of the columns.
     pub columns: Vec<String>,
 }
 
-/// What is called with each row; its error ends the reading.
+/// Called with each row; an error ends reading.
 pub type EachRow<'r> = dyn FnMut(&SeriesHead, &[Cell<'_>]) -> Result<(), String> + 'r;
 
-/// Calls `each_row` for every row of the answer, in order. The error says what is not as it should be,
-/// an `error` member of the answer included.
+/// Calls `each_row` for every row of the answer, in order. Fails if the answer is malformed or has an `error` member.
 pub fn read_rows(json: &[u8], each_row: &mut EachRow<'_>) -> Result<(), String> {
     let mut deserializer = serde_json::Deserializer::from_slice(json);
     let mut reader = Reader { each_row, refusal: None, head: SeriesHead::default(), cells: 0 };
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_come_with_their_series() {
+    fn rows_are_read_with_their_series() {
         let json = r#"{"results":[{"statement_id":0,"series":[
             {"name":"cpu","tags":{"h":"a"},"columns":["time","v"],"values":[["t",1],["\u00e9",null]]},
             {"name":"cpu","columns":["time"],"values":[[-2.5e0],[true]]}],"partial":true}]}"#;
@@ -237,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_and_other_bytes_are_said() {
+    fn errors_and_other_bytes_are_reported() {
         assert_eq!(rows(r#"{"error":"no"}"#).unwrap_err(), "the server says: no");
         assert_eq!(rows(r#"{"results":[{"error":"timeout"}]}"#).unwrap_err(), "the server says: timeout");
         for json in

@@ -1,20 +1,20 @@
 //! Compares a server's answer with the expected one and names the first difference.
 
-use super::CpuModel;
 use super::answer::{Cell, SeriesHead, Tags, read_rows};
 use super::expected::{Expected, Row, Window, star_columns};
 use crate::time::parse_rfc3339;
 use crate::workload::cpu::{FIELD_COUNT, FIELDS};
 use crate::workload::host::Host;
+use crate::workload::model::CpuModel;
 use std::collections::HashMap;
 
-/// Means may differ by the order of summation: units in the last place.
+/// Means may differ by this many units in the last place, because of the order of summation.
 const MEAN_TOLERANCE_ULPS: u64 = 2;
 
 /// A series' tags and windows.
 type Series<'a> = (Tags, &'a [Window]);
 
-/// How many values were compared, or what differs.
+/// Returns the number of compared values, or the first difference.
 pub fn compare(json: &[u8], expected: &Expected, model: &dyn CpuModel) -> Result<u64, String> {
     match expected {
         Expected::Windows { columns, windows } => {
@@ -55,13 +55,13 @@ fn compare_windows(
         }
         let (start, wanted) =
             windows.get(at_row).ok_or_else(|| format!("unexpected row {cells:?} of {tags:?}"))?;
-        let place = || format!("{tags:?}, row {at_row}");
+        let location = || format!("{tags:?}, row {at_row}");
         if time_of(cells)? != *start || cells.len() != wanted.len() + 1 {
-            return Err(format!("{}: {cells:?} instead of {wanted:?} at {start}", place()));
+            return Err(format!("{}: {cells:?} instead of {wanted:?} at {start}", location()));
         }
         for ((cell, wanted), column) in cells[1..].iter().zip(wanted).zip(columns) {
             if !equals(cell, *wanted, tolerance_ulps) {
-                return Err(format!("{}, {column}: {cell:?} instead of {wanted:?}", place()));
+                return Err(format!("{}, {column}: {cell:?} instead of {wanted:?}", location()));
             }
         }
         values += wanted.len() as u64;
@@ -146,7 +146,7 @@ fn time_of(cells: &[Cell<'_>]) -> Result<i64, String> {
     }
 }
 
-/// A row of `SELECT *`, its tags checked against those of its host.
+/// Reads a row of `SELECT *` and checks its tags against those of its host.
 fn read_row(
     cells: &[Cell<'_>],
     columns: &[&str],
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_must_be_the_same_to_the_last() {
+    fn all_windows_must_be_the_same() {
         let expected = windows(&[None, Some(5.0)]);
         let check = |rows: &str| compare(answer(rows).as_bytes(), &expected, &model());
         let first = r#"["1970-01-01T00:00:00Z",null]"#;
@@ -250,7 +250,7 @@ mod tests {
         assert!(!equals(&Cell::Float(-0.3), wanted, 2));
     }
 
-    /// The answer's rows as a right server would write them.
+    /// The rows of a correct answer.
     fn star_rows(rows: &[Row], model: &CpuConfig) -> Vec<String> {
         let columns = star_columns(false);
         let cell = |row: &Row, column: &str| match FIELDS.iter().position(|field| *field == column) {

@@ -1,25 +1,26 @@
-//! What a query's answer has to be, computed in the simplest way from the model's rows.
+//! The expected answer of a query, computed in the simplest way from the model's rows.
 //!
-//! Semantics of InfluxDB 1.8 that matter here: windows are aligned to the epoch; the first and the last
-//! window of a range hold only its part of their rows; every window of the range is in the answer, with
-//! `null` where it has no rows, as long as the series has any; without a lower bound of time the first
-//! window is the one of the first row.
+//! Semantics of InfluxDB 1.8 that matter here:
+//! - windows are aligned to the epoch;
+//! - the first and the last window of a range contain only rows of the range;
+//! - if the series has any rows in the range, every window is in the answer, with `null` if it has no rows;
+//! - without a lower time bound, the first window is that of the first row.
 
-use super::CpuModel;
 use crate::query::generator::Query;
 use crate::query::kind::Shape;
 use crate::time::{HOUR_SECONDS, MINUTE_SECONDS, Span};
 use crate::workload::cpu::{FIELD_COUNT, FIELDS};
 use crate::workload::host::TAG_KEYS;
+use crate::workload::model::CpuModel;
 use std::cmp::Reverse;
 
-/// Windows that groupby-orderby-limit asks for.
+/// The number of windows of groupby-orderby-limit.
 const FIVE: usize = 5;
 
 /// A window's start in seconds, and the aggregate of each column if it has rows.
 pub type Window = (i64, Vec<Option<f64>>);
 
-/// An answer as it has to be.
+/// An expected answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expected {
     /// One series of windows.
@@ -29,16 +30,16 @@ pub enum Expected {
         /// In the order of the answer.
         windows: Vec<Window>,
     },
-    /// A series of windows for each host, in the order of the names.
+    /// A series of windows per host, ordered by host name.
     WindowsByHost {
         /// Names of the columns after `time`.
         columns: Vec<String>,
         /// Host names and their windows.
         hosts: Vec<(String, Vec<Window>)>,
     },
-    /// Whole rows in order of time, in any order within a time.
+    /// Whole rows ordered by time, in any order within a time.
     Rows(Vec<Row>),
-    /// The last row of each host, a series each, in the reverse order of the names.
+    /// The last row of each host, one series each, in reverse order of host names.
     LastRows(Vec<Row>),
 }
 
@@ -53,7 +54,7 @@ pub struct Row {
     pub values: [f64; FIELD_COUNT],
 }
 
-/// The answer to `query` on the data of `model`.
+/// The expected answer to `query` on the data of `model`.
 pub fn expected(query: &Query, model: &dyn CpuModel) -> Expected {
     match query.shape {
         Shape::MaxByTime { fields, window_seconds, .. } => maxima(query, model, fields, window_seconds),
@@ -73,13 +74,13 @@ pub fn star_columns(grouped_by_host: bool) -> Vec<&'static str> {
     columns
 }
 
-/// `max`, `max_1`, `max_2` …: how InfluxDB names columns of the same function.
+/// How InfluxDB names columns of the same function: `max`, `max_1`, `max_2` ….
 fn numbered_columns(function: &str, count: usize) -> Vec<String> {
     let name = |number| if number == 0 { function.to_owned() } else { format!("{function}_{number}") };
     (0..count).map(name).collect()
 }
 
-/// The hosts that the query names, or all.
+/// The hosts that the query names, or all hosts.
 fn hosts_of(query: &Query, model: &dyn CpuModel) -> Vec<u64> {
     if query.shape.named_hosts().is_some() { query.hosts.clone() } else { (0..model.hosts()).collect() }
 }
@@ -139,7 +140,7 @@ fn high_rows(query: &Query, model: &dyn CpuModel) -> Vec<Row> {
 fn last_rows(model: &dyn CpuModel) -> Vec<Row> {
     let last = |host| model.rows(host, model.span()).last().map(|&(time, values)| Row { time, host, values });
     let mut rows: Vec<Row> = (0..model.hosts()).filter_map(last).collect();
-    // ORDER BY time DESC turns the order of the series round as well.
+    // ORDER BY time DESC also reverses the order of the series.
     rows.sort_unstable_by_key(|row| Reverse(format!("host_{}", row.host)));
     rows
 }
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_hold_the_part_of_their_rows_that_was_asked_for() {
+    fn windows_contain_only_rows_of_the_range() {
         let Expected::Windows { columns, windows } = answer("single-groupby-1-8-1", &[0, 1], 50, 130) else {
             panic!("one series")
         };

@@ -1,6 +1,6 @@
 //! Line protocol from a file, as `tsbs_generate_data --format influx` writes it, plain or gzipped.
 
-use super::{Batch, Workload};
+use super::{BatchSize, Workload};
 use crate::error::{BenchError, Result};
 use flate2::bufread::MultiGzDecoder;
 use std::fs::File;
@@ -8,15 +8,15 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::sync::Mutex;
 
-/// No line is longer.
+/// The longest line accepted.
 const LINE_LIMIT_BYTES: u64 = 1 << 20;
-/// A file that is read whole is not longer.
+/// The longest file that [`read_whole`] accepts.
 const WHOLE_LIMIT_BYTES: u64 = 1 << 30;
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// Lines of a batch.
+/// The lines of one batch.
 #[derive(Debug, Default)]
-pub struct FileBlock {
+pub struct FileBatch {
     text: Vec<u8>,
 }
 
@@ -38,33 +38,33 @@ impl FileWorkload {
         Ok(FileWorkload { batch_rows, source: Mutex::new(Source { reader, failure: None }) })
     }
 
-    /// What ended the file before its end.
+    /// The error that ended reading before the end of the file.
     pub fn failure(&self) -> Option<io::Error> {
         self.source.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).failure.take()
     }
 }
 
 impl Workload for FileWorkload {
-    type Block = FileBlock;
+    type Batch = FileBatch;
 
     fn total_rows(&self) -> Option<u64> {
         None
     }
 
-    fn claim(&self, block: &mut FileBlock) -> Option<Batch> {
-        block.text.clear();
+    fn claim(&self, batch: &mut FileBatch) -> Option<BatchSize> {
+        batch.text.clear();
         let mut source = self.source.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if source.failure.is_some() {
             return None;
         }
-        let mut batch = Batch { rows: 0, values: 0 };
-        while batch.rows < self.batch_rows as u64 {
-            match read_line(&mut source.reader, &mut block.text) {
+        let mut size = BatchSize { rows: 0, values: 0 };
+        while size.rows < self.batch_rows as u64 {
+            match read_line(&mut source.reader, &mut batch.text) {
                 Ok(0) => break,
                 Ok(length) => {
-                    let line = &block.text[block.text.len() - length..];
-                    batch.rows += 1;
-                    batch.values += fields(line);
+                    let line = &batch.text[batch.text.len() - length..];
+                    size.rows += 1;
+                    size.values += fields(line);
                 }
                 Err(error) => {
                     source.failure = Some(error);
@@ -72,16 +72,16 @@ impl Workload for FileWorkload {
                 }
             }
         }
-        (batch.rows > 0).then_some(batch)
+        (size.rows > 0).then_some(size)
     }
 
-    fn write(&self, block: &FileBlock, body: &mut Vec<u8>) {
+    fn write(&self, batch: &FileBatch, body: &mut Vec<u8>) {
         body.clear();
-        body.extend_from_slice(&block.text);
+        body.extend_from_slice(&batch.text);
     }
 }
 
-/// Reads a whole file, unzipped if need be.
+/// Reads a whole file, decompressed if it is gzipped.
 pub fn read_whole(path: &Path) -> Result<Vec<u8>> {
     let context = || format!("reading {}", path.display());
     let mut bytes = Vec::new();
@@ -101,7 +101,7 @@ fn open(path: &Path) -> io::Result<Box<dyn BufRead + Send>> {
     Ok(Box::new(plain))
 }
 
-/// Appends a line with its end; gives its length, 0 at the end of the file.
+/// Appends a line with its newline; returns its length, 0 at the end of the file.
 fn read_line(reader: &mut dyn BufRead, text: &mut Vec<u8>) -> io::Result<usize> {
     let length = reader.take(LINE_LIMIT_BYTES).read_until(b'\n', text)?;
     if length as u64 == LINE_LIMIT_BYTES {
@@ -110,7 +110,7 @@ fn read_line(reader: &mut dyn BufRead, text: &mut Vec<u8>) -> io::Result<usize> 
     Ok(length)
 }
 
-/// Fields of a line whose tags and strings hold no spaces or commas: the suites' are so.
+/// The number of fields of a line. In the suites, tags and strings contain no spaces or commas.
 fn fields(line: &[u8]) -> u64 {
     let parts = line.split(|&byte| byte == b' ').nth(1).unwrap_or_default();
     1 + parts.iter().filter(|&&byte| byte == b',').count() as u64
@@ -128,18 +128,18 @@ mod tests {
         let path = directory.path().join("data");
         std::fs::write(&path, bytes).unwrap();
         let workload = FileWorkload::open(&path, 2).unwrap();
-        let (mut block, mut body, mut all, mut sizes) =
-            (FileBlock::default(), Vec::new(), Vec::new(), Vec::new());
-        while let Some(batch) = workload.claim(&mut block) {
-            workload.write(&block, &mut body);
+        let (mut batch, mut body, mut all, mut sizes) =
+            (FileBatch::default(), Vec::new(), Vec::new(), Vec::new());
+        while let Some(size) = workload.claim(&mut batch) {
+            workload.write(&batch, &mut body);
             all.extend_from_slice(&body);
-            sizes.push((batch.rows, batch.values));
+            sizes.push((size.rows, size.values));
         }
         (sizes, all, workload.failure().is_some())
     }
 
     #[test]
-    fn lines_come_in_batches_zipped_or_not() {
+    fn lines_are_batched_whether_gzipped_or_not() {
         let text = b"cpu,a=b x=1i,y=2i 1\ncpu,a=b x=1i 2\ncpu,a=c x=1i,y=2i,z=3i 3";
         let expected = (vec![(2, 3), (1, 3)], text.to_vec(), false);
         assert_eq!(batches(text), expected);
@@ -147,7 +147,7 @@ mod tests {
         encoder.write_all(text).unwrap();
         let zipped = encoder.finish().unwrap();
         assert_eq!(batches(&zipped), expected);
-        assert!(batches(&zipped[..zipped.len() - 9]).2, "a torn file is no end");
+        assert!(batches(&zipped[..zipped.len() - 9]).2, "a truncated file is an error");
         assert!(batches(&vec![b'x'; 2 << 20]).2, "a line without end");
         assert_eq!(batches(b""), (vec![], vec![], false));
     }

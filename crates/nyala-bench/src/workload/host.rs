@@ -1,7 +1,6 @@
-//! A simulated machine's identity: the ten tags that TSBS and influxdb-comparisons give each host.
+//! A simulated host: the ten tags that TSBS and influxdb-comparisons give it.
 //!
-//! Both suites draw the same tags from the same choices. All values are free of characters that line
-//! protocol would escape, so they are written as they are.
+//! Both suites draw the same tags from the same choices. No value contains characters that line protocol escapes.
 
 use crate::random::Random;
 use std::fmt::Write as _;
@@ -39,7 +38,7 @@ const RACKS: u64 = 100;
 const SERVICES: u64 = 20;
 const SERVICE_VERSIONS: u64 = 2;
 
-/// Streams of a seed that belong to hosts' tags; their values use the streams below.
+/// Random streams of a seed for the tags of hosts; their field values use the streams below.
 const TAG_STREAMS: u64 = 1 << 40;
 
 /// One machine's tag values, in the order of [`TAG_KEYS`].
@@ -50,7 +49,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// The host numbered `number` of the data set that `seed` makes.
+    /// Host `number` of the data set with this seed.
     pub fn new(seed: u64, number: u64) -> Host {
         let mut random = Random::new(seed, TAG_STREAMS + number);
         let (region, datacenters) = *random.choice(&REGIONS);
@@ -76,7 +75,7 @@ impl Host {
         Some(&self.tags[position])
     }
 
-    /// `,hostname=host_7,region=…`: the tags as line protocol has them after the measurement's name.
+    /// The tags in line protocol, after the measurement's name: `,hostname=host_7,region=…`.
     pub fn line_tags(&self) -> String {
         let mut text = String::with_capacity(192);
         for (key, value) in TAG_KEYS.iter().zip(&self.tags) {

@@ -1,15 +1,15 @@
-//! Workloads: what the published benchmarks write. Seeded, streamed, never a file.
+//! Workloads: the data that the published benchmarks write, generated from a seed while they are sent.
 
 pub mod cpu;
-mod cpu_lines;
 pub mod devops;
 pub mod file;
 pub mod host;
+pub mod model;
 pub mod narrow;
 
-/// What a claimed batch holds.
+/// The size of a claimed batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Batch {
+pub struct BatchSize {
     /// Lines.
     pub rows: u64,
     /// Field values in them.
@@ -18,15 +18,15 @@ pub struct Batch {
 
 /// A source of batches for any number of loader threads.
 pub trait Workload: Sync {
-    /// A claimed batch, not yet text; reused from batch to batch.
-    type Block: Default + Send;
+    /// A claimed batch, not yet text. A loader reuses one value for all its batches.
+    type Batch: Default + Send;
 
-    /// Rows that it gives until it ends, from its first on, as far as it knows.
+    /// All rows that it gives, if that is known.
     fn total_rows(&self) -> Option<u64>;
 
-    /// Takes the next batch; `None` when the data set is complete. Calls are serialised inside.
-    fn claim(&self, block: &mut Self::Block) -> Option<Batch>;
+    /// Takes the next batch; `None` when the data set is complete. Safe to call from many threads.
+    fn claim(&self, batch: &mut Self::Batch) -> Option<BatchSize>;
 
-    /// Replaces `body` by the batch as InfluxDB line protocol.
-    fn write(&self, block: &Self::Block, body: &mut Vec<u8>);
+    /// Replaces `body` with the batch as InfluxDB line protocol.
+    fn write(&self, batch: &Self::Batch, body: &mut Vec<u8>);
 }

@@ -1,13 +1,13 @@
 //! Many series of one value: `narrow,instance=i7,metric=m45,run=0 value=57.31 1451606400000000000`.
 //!
-//! Slots report every interval, 100 to an instance. Churn: a slot begins a new series (the tag `run`)
-//! after 1 / churn hours, slots evenly spread over that time, as containers are replaced. Late rows: a
-//! share of them is sent some time after the others of their time, among rows that are new then.
+//! The data set has a fixed number of slots, 100 per instance. Each slot reports one value per interval. Churn: a slot
+//! begins a new series (with another tag `run`) after 1 / churn hours, as when containers are replaced; slots change
+//! evenly over that time. Late rows: a share of the rows is sent some ticks later, among the rows of that time.
 //!
-//! Everything is a function of (seed, slot, tick), so nothing is kept per series and any row can be
-//! computed alone when answers are verified.
+//! Everything is a function of (seed, slot, tick), so no state is kept per series, and verification can compute any row
+//! alone.
 
-use super::{Batch, Workload};
+use super::{BatchSize, Workload};
 use crate::random::hash;
 use crate::time::{HOUR_SECONDS, Span};
 use std::io::Write;
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Slots of an instance.
 pub const METRICS_PER_INSTANCE: u64 = 100;
 
-/// What data set to make.
+/// The parameters of the data set.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NarrowConfig {
     /// Series at any one time.
@@ -29,13 +29,13 @@ pub struct NarrowConfig {
     pub churn_per_hour: f64,
     /// Share of rows that are sent late.
     pub late_share: f64,
-    /// By how many ticks.
+    /// By how many ticks they are late.
     pub late_ticks: u64,
-    /// What the data depend on.
+    /// Seed of the data.
     pub seed: u64,
 }
 
-/// Streams of the seed, for what is drawn by hash.
+/// Random streams of the seed.
 const LATENESS: u64 = 1;
 const NOISE: u64 = 2;
 const SHAPE: u64 = 3;
@@ -46,17 +46,17 @@ impl NarrowConfig {
         (self.span.seconds() / self.interval_seconds) as u64
     }
 
-    /// Rows of the data set; late ones come, too.
+    /// All rows of the data set, late ones included.
     pub fn rows(&self) -> u64 {
         self.slots * self.ticks()
     }
 
-    /// When tick `tick` is, in seconds since 1970.
+    /// The time of a tick, in seconds since 1970.
     pub fn time_of(&self, tick: u64) -> i64 {
         self.span.start + tick as i64 * self.interval_seconds
     }
 
-    /// Which series of its slot a row belongs to.
+    /// The number of the series, within its slot, that a row belongs to.
     pub fn run_of(&self, slot: u64, tick: u64) -> u64 {
         // Multiples of the golden ratio spread evenly over [0, 1).
         let phase = (slot as f64 * 0.618_033_988_749_894_9).fract();
@@ -70,7 +70,7 @@ impl NarrowConfig {
         (0..self.slots).map(|slot| self.run_of(slot, last) + 1).sum()
     }
 
-    /// Whether a row is sent late. The first ones never are, so that the first pass makes every series.
+    /// Whether a row is sent late. Rows of the first tick never are, so that the first pass creates every series.
     pub fn is_late(&self, slot: u64, tick: u64) -> bool {
         let threshold = (self.late_share * u64::MAX as f64) as u64;
         threshold > 0 && tick > 0 && hash(self.seed ^ LATENESS, slot, tick) < threshold
@@ -80,30 +80,30 @@ impl NarrowConfig {
     pub fn hundredths(&self, slot: u64, tick: u64) -> u64 {
         let shape = hash(self.seed, slot, SHAPE);
         let (base, period) = (shape % 8000, 200 + (shape >> 16) % 1800);
-        let place = (tick + (shape >> 32) % period) % period;
-        let wave = 4000 * place.min(period - place) / period;
+        let position = (tick + (shape >> 32) % period) % period;
+        let wave = 4000 * position.min(period - position) / period;
         base + wave + hash(self.seed ^ NOISE, slot, tick) % 50
     }
 
-    /// Passes over all slots that it takes to send everything.
+    /// The number of passes over all slots that send everything.
     fn passes(&self) -> u64 {
         if self.late_share > 0.0 { self.ticks() + self.late_ticks } else { self.ticks() }
     }
 }
 
-/// Rows of a batch: slot and tick.
+/// The rows of one batch: slot and tick.
 #[derive(Debug, Default)]
-pub struct NarrowBlock {
+pub struct NarrowBatch {
     rows: Vec<(u64, u64)>,
 }
 
-/// The workload: a counter of stretches of slots.
+/// The workload: a counter of chunks of slots.
 #[derive(Debug)]
 pub struct NarrowWorkload {
     config: NarrowConfig,
     batch_slots: u64,
-    next_stretch: AtomicU64,
-    end_stretch: AtomicU64,
+    next_chunk: AtomicU64,
+    end_chunk: AtomicU64,
 }
 
 impl NarrowWorkload {
@@ -112,63 +112,63 @@ impl NarrowWorkload {
         let workload = NarrowWorkload {
             config,
             batch_slots: (batch_rows as u64).min(config.slots),
-            next_stretch: AtomicU64::new(0),
-            end_stretch: AtomicU64::new(0),
+            next_chunk: AtomicU64::new(0),
+            end_chunk: AtomicU64::new(0),
         };
         workload.end_after(u64::MAX);
         workload
     }
 
-    /// Lets the workload end after so many passes over all slots, so that it can be loaded in parts.
+    /// Makes the workload end after this many passes over all slots, so that it can be loaded in parts.
     pub fn end_after(&self, passes: u64) {
         let passes = passes.min(self.config.passes());
-        self.end_stretch.store(passes * self.stretches_per_pass(), Relaxed);
+        self.end_chunk.store(passes * self.chunks_per_pass(), Relaxed);
     }
 
-    fn stretches_per_pass(&self) -> u64 {
+    fn chunks_per_pass(&self) -> u64 {
         self.config.slots.div_ceil(self.batch_slots)
     }
 }
 
 impl Workload for NarrowWorkload {
-    type Block = NarrowBlock;
+    type Batch = NarrowBatch;
 
     fn total_rows(&self) -> Option<u64> {
-        let passes = self.end_stretch.load(Relaxed) / self.stretches_per_pass();
+        let passes = self.end_chunk.load(Relaxed) / self.chunks_per_pass();
         Some(self.config.slots * passes.min(self.config.ticks()))
     }
 
-    fn claim(&self, block: &mut NarrowBlock) -> Option<Batch> {
+    fn claim(&self, batch: &mut NarrowBatch) -> Option<BatchSize> {
         let config = &self.config;
         loop {
-            let end = self.end_stretch.load(Relaxed);
+            let end = self.end_chunk.load(Relaxed);
             let claimed =
-                self.next_stretch.fetch_update(Relaxed, Relaxed, |next| (next < end).then_some(next + 1));
-            let stretch = claimed.ok()?;
-            let (pass, part) = (stretch / self.stretches_per_pass(), stretch % self.stretches_per_pass());
+                self.next_chunk.fetch_update(Relaxed, Relaxed, |next| (next < end).then_some(next + 1));
+            let chunk = claimed.ok()?;
+            let (pass, part) = (chunk / self.chunks_per_pass(), chunk % self.chunks_per_pass());
             let first = part * self.batch_slots;
             let late_tick = pass.checked_sub(config.late_ticks).filter(|&tick| tick < config.ticks());
-            block.rows.clear();
+            batch.rows.clear();
             for slot in first..config.slots.min(first + self.batch_slots) {
                 if pass < config.ticks() && !config.is_late(slot, pass) {
-                    block.rows.push((slot, pass));
+                    batch.rows.push((slot, pass));
                 }
                 if let Some(tick) = late_tick.filter(|&tick| config.is_late(slot, tick)) {
-                    block.rows.push((slot, tick));
+                    batch.rows.push((slot, tick));
                 }
             }
-            // The last passes hold late rows only, perhaps none of these slots.
-            if !block.rows.is_empty() {
-                let rows = block.rows.len() as u64;
-                return Some(Batch { rows, values: rows });
+            // The last passes have only late rows, possibly none of this chunk.
+            if !batch.rows.is_empty() {
+                let rows = batch.rows.len() as u64;
+                return Some(BatchSize { rows, values: rows });
             }
         }
     }
 
-    fn write(&self, block: &NarrowBlock, body: &mut Vec<u8>) {
+    fn write(&self, batch: &NarrowBatch, body: &mut Vec<u8>) {
         body.clear();
         let mut digits = itoa::Buffer::new();
-        for &(slot, tick) in &block.rows {
+        for &(slot, tick) in &batch.rows {
             let hundredths = self.config.hundredths(slot, tick);
             let mut part = |text: &[u8], number: u64| {
                 body.extend_from_slice(text);
@@ -205,18 +205,18 @@ mod tests {
     }
 
     fn lines(workload: &NarrowWorkload) -> Vec<String> {
-        let (mut block, mut body, mut all) = (NarrowBlock::default(), Vec::new(), Vec::new());
-        while let Some(batch) = workload.claim(&mut block) {
-            workload.write(&block, &mut body);
+        let (mut batch, mut body, mut all) = (NarrowBatch::default(), Vec::new(), Vec::new());
+        while let Some(size) = workload.claim(&mut batch) {
+            workload.write(&batch, &mut body);
             let text = std::str::from_utf8(&body).unwrap();
-            assert_eq!(text.lines().count() as u64, batch.rows);
+            assert_eq!(text.lines().count() as u64, size.rows);
             all.extend(text.lines().map(str::to_owned));
         }
         all
     }
 
     #[test]
-    fn every_row_is_written_once_late_or_not() {
+    fn every_row_is_written_once() {
         for late_share in [0.0, 0.1, 1.0] {
             let config = config(late_share);
             let lines = lines(&NarrowWorkload::new(config, 100));
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn loading_in_parts_is_loading_the_whole() {
+    fn loading_in_parts_loads_everything() {
         let parts = NarrowWorkload::new(config(0.1), 100);
         parts.end_after(1);
         let mut all = lines(&parts);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_its_row() {
+    fn a_line_has_the_values_of_its_row() {
         let config = config(0.0);
         let line = &lines(&NarrowWorkload::new(config, 250))[201];
         let value = config.hundredths(201, 0) as f64 / 100.0;

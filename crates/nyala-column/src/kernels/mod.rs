@@ -12,6 +12,7 @@ pub(crate) mod pack;
 mod prefetch;
 pub(crate) mod prefix;
 pub(crate) mod profile;
+pub(crate) mod residuals;
 pub(crate) mod sort;
 pub(crate) mod window;
 

@@ -1,20 +1,20 @@
-//! Writes the nine lines of a host's tick as InfluxDB line protocol.
+//! Writes one report of a host, nine lines, as InfluxDB line protocol.
 
 use super::processes::{DISK_BYTES, MEASUREMENTS, Measurement, Source};
 use crate::random::Random;
 use crate::workload::cpu::FIELD_COUNT;
 use crate::workload::host::Host;
 
-/// Streams of a seed that the hosts' own tags of measurements use.
+/// Random streams of a seed for the tags that only some measurements have.
 const OWN_TAG_STREAMS: u64 = 5 << 40;
 const FILE_SYSTEMS: [&str; 3] = ["ext3", "ext4", "btrfs"];
 const MEMORY_GIB: [u64; 3] = [8, 12, 16];
 
-/// What a host's lines need besides its processes.
+/// The constant parts of a host's lines.
 #[derive(Debug)]
 pub(super) struct HostLines {
     tags: String,
-    /// By the position of the measurement.
+    /// By the index of the measurement.
     own_tags: [String; MEASUREMENTS.len()],
     boot_time: u64,
     memory_bytes: f64,
@@ -32,18 +32,18 @@ impl HostLines {
         }
     }
 
-    /// Appends the lines of one tick.
+    /// Appends the lines of one report.
     pub(super) fn write(
         &self,
         cpu: &[f64; FIELD_COUNT],
-        mut states: &[f64],
+        mut process_values: &[f64],
         uptime_seconds: i64,
         time: &str,
         body: &mut Vec<u8>,
     ) {
         for (measurement, own_tags) in MEASUREMENTS.iter().zip(&self.own_tags) {
-            let (hidden, shown) = states.split_at(measurement.hidden.len());
-            let mut shown = shown.iter();
+            let (shared, own) = process_values.split_at(measurement.shared.len());
+            let mut own = own.iter();
             body.extend_from_slice(measurement.name.as_bytes());
             body.extend_from_slice(self.tags.as_bytes());
             body.extend_from_slice(own_tags.as_bytes());
@@ -54,17 +54,17 @@ impl HostLines {
                 match *source {
                     Source::Cpu(walk) => put_float(body, cpu[walk]),
                     Source::Process(_) => {
-                        let state = shown.next().expect("there is a state for each process");
-                        put_integer(body, *state as i64);
+                        let value = own.next().expect("there is a value for each process");
+                        put_integer(body, *value as i64);
                     }
-                    Source::Disk(which) => put_integer(body, disk(which, hidden[0] as i64)),
-                    Source::Memory(which) => put_memory(body, which, self.memory_bytes, hidden),
+                    Source::Disk(which) => put_integer(body, disk(which, shared[0] as i64)),
+                    Source::Memory(which) => put_memory(body, which, self.memory_bytes, shared),
                     Source::BootTime => put_integer(body, self.boot_time as i64),
                     Source::Uptime => put_integer(body, uptime_seconds),
                 }
             }
             body.extend_from_slice(time.as_bytes());
-            states = shown.as_slice();
+            process_values = own.as_slice();
         }
     }
 }
@@ -97,7 +97,7 @@ fn disk(which: usize, free: i64) -> i64 {
     }
 }
 
-/// The suite shows the cached bytes as free, the buffered as cached and the used as buffered; so here.
+/// As in the suite, the field `free` has the cached bytes, `cached` the buffered and `buffered` the used ones.
 fn put_memory(body: &mut Vec<u8>, which: usize, total: f64, shares: &[f64]) {
     let (used, cached, buffered) = (shares[0], shares[1], shares[2]);
     match which {
@@ -121,7 +121,7 @@ fn put_integer(body: &mut Vec<u8>, value: i64) {
 pub(super) fn put_float(body: &mut Vec<u8>, value: f64) {
     const DECIMALS: usize = 16;
     let whole = value.trunc();
-    // The product is rounded, so the last decimal may be off by one: the text is what counts as the value.
+    // The product is rounded, so the last decimal may be off by one. Verification reads the text, not the float.
     let fraction = ((value - whole) * 1e16) as u64;
     body.extend_from_slice(itoa::Buffer::new().format(whole as u64).as_bytes());
     body.push(b'.');

@@ -1,28 +1,28 @@
-//! The devops use case of influxdb-comparisons: nine measurements of a host, about a hundred fields.
+//! The devops use case of influxdb-comparisons: nine measurements per host, with about a hundred fields.
 //!
-//! Each interval every host reports its nine measurements, hosts in order. The walks of `cpu` have a
-//! random stream of their own, so that a host's history of it can be computed alone for verification.
+//! In each interval every host reports its nine measurements, hosts in order. The walks of `cpu` have their own random
+//! stream, so that verification can compute a host's history of `cpu` alone.
 
 mod lines;
 mod processes;
 
 use super::cpu::{FIELD_COUNT, Walk};
 use super::host::Host;
-use super::{Batch, Workload};
+use super::model::CpuModel;
+use super::{BatchSize, Workload};
 use crate::random::{Random, Ziggurat};
 use crate::time::Span;
-use crate::verify::CpuModel;
 use lines::{HostLines, put_float};
 use processes::{MEASUREMENTS, Process};
 use std::sync::Mutex;
 
-/// 2018-01-01T00:00:00Z, where the suite's data begin.
+/// 2018-01-01T00:00:00Z, where the suite's data begins.
 pub const DEVOPS_START: i64 = 1_514_764_800;
 
-/// Streams of a seed that processes other than cpu's use.
+/// Random streams of a seed for processes other than those of `cpu`.
 const PROCESS_STREAMS: u64 = 6 << 40;
 
-/// What data set to make.
+/// The parameters of the data set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DevopsConfig {
     /// Number of hosts.
@@ -31,7 +31,7 @@ pub struct DevopsConfig {
     pub span: Span,
     /// Seconds between a host's reports.
     pub interval_seconds: i64,
-    /// What the data depend on.
+    /// Seed of the data.
     pub seed: u64,
 }
 
@@ -40,7 +40,7 @@ impl DevopsConfig {
         (self.span.seconds() / self.interval_seconds) as u64
     }
 
-    /// Reports: one host at one time.
+    /// Reports: one per host and tick.
     fn reports(&self) -> u64 {
         self.hosts * self.ticks()
     }
@@ -64,19 +64,19 @@ pub fn values_per_report() -> u64 {
 struct HostState {
     cpu: Walk,
     random: Random,
-    states: Vec<f64>,
+    process_values: Vec<f64>,
 }
 
-/// Reports that belong to one batch.
+/// The reports of one batch.
 #[derive(Debug, Default)]
-pub struct DevopsBlock {
+pub struct DevopsBatch {
     first_report: u64,
     cpu: Vec<[f64; FIELD_COUNT]>,
-    /// Of all reports, one after the other.
-    states: Vec<f64>,
+    /// The values of all reports, one after the other.
+    process_values: Vec<f64>,
 }
 
-/// The workload: the processes of all hosts behind a lock, and the writers of their lines.
+/// The workload: the processes of all hosts behind a lock, and the constant parts of their lines.
 #[derive(Debug)]
 pub struct DevopsWorkload {
     config: DevopsConfig,
@@ -98,8 +98,8 @@ impl DevopsWorkload {
         let processes = processes::all();
         let host = |number| {
             let mut random = Random::new(config.seed, PROCESS_STREAMS + number);
-            let states = processes.iter().map(|process| process.start(&mut random)).collect();
-            HostState { cpu: Walk::new(config.seed, number), random, states }
+            let process_values = processes.iter().map(|process| process.start(&mut random)).collect();
+            HostState { cpu: Walk::new(config.seed, number), random, process_values }
         };
         let hosts = (0..config.hosts).map(host).collect();
         DevopsWorkload {
@@ -113,13 +113,13 @@ impl DevopsWorkload {
 }
 
 impl Workload for DevopsWorkload {
-    type Block = DevopsBlock;
+    type Batch = DevopsBatch;
 
     fn total_rows(&self) -> Option<u64> {
         Some(self.config.rows())
     }
 
-    fn claim(&self, block: &mut DevopsBlock) -> Option<Batch> {
+    fn claim(&self, batch: &mut DevopsBatch) -> Option<BatchSize> {
         let ziggurat = Ziggurat::shared();
         let mut shared = self.shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let first = shared.next_report;
@@ -128,33 +128,33 @@ impl Workload for DevopsWorkload {
             return None;
         }
         shared.next_report += reports;
-        block.first_report = first;
-        block.cpu.clear();
-        block.states.clear();
+        batch.first_report = first;
+        batch.cpu.clear();
+        batch.process_values.clear();
         for report in first..first + reports {
             let host = &mut shared.hosts[(report % self.config.hosts) as usize];
-            block.cpu.push(host.cpu.states);
+            batch.cpu.push(host.cpu.values);
             host.cpu.advance(ziggurat);
-            block.states.extend_from_slice(&host.states);
-            for (state, process) in host.states.iter_mut().zip(&self.processes) {
-                *state = process.advance(*state, &mut host.random, ziggurat);
+            batch.process_values.extend_from_slice(&host.process_values);
+            for (value, process) in host.process_values.iter_mut().zip(&self.processes) {
+                *value = process.advance(*value, &mut host.random, ziggurat);
             }
         }
-        Some(Batch { rows: reports * MEASUREMENTS.len() as u64, values: reports * values_per_report() })
+        Some(BatchSize { rows: reports * MEASUREMENTS.len() as u64, values: reports * values_per_report() })
     }
 
-    fn write(&self, block: &DevopsBlock, body: &mut Vec<u8>) {
+    fn write(&self, batch: &DevopsBatch, body: &mut Vec<u8>) {
         body.clear();
         let (mut tick, mut time) = (u64::MAX, String::new());
-        let states = block.states.chunks_exact(self.processes.len());
-        for ((number, cpu), states) in (block.first_report..).zip(&block.cpu).zip(states) {
+        let process_values = batch.process_values.chunks_exact(self.processes.len());
+        for ((number, cpu), process_values) in (batch.first_report..).zip(&batch.cpu).zip(process_values) {
             if number / self.config.hosts != tick {
                 tick = number / self.config.hosts;
                 time = format!(" {}000000000\n", self.config.time_of(tick));
             }
             let uptime = tick as i64 * self.config.interval_seconds;
             let lines = &self.lines[(number % self.config.hosts) as usize];
-            lines.write(cpu, states, uptime, &time, body);
+            lines.write(cpu, process_values, uptime, &time, body);
         }
     }
 }
@@ -168,13 +168,13 @@ impl CpuModel for DevopsConfig {
         Host::new(self.seed, number)
     }
 
-    /// Values as a reader of their text has them.
+    /// The values after they were written as text and parsed again.
     fn rows(&self, host: u64, span: Span) -> Vec<(i64, [f64; FIELD_COUNT])> {
         let mut walk = Walk::new(self.seed, host);
         let mut rows = Vec::new();
         for time in (0..self.ticks()).map(|tick| self.time_of(tick)).take_while(|&time| time < span.end) {
             if time >= span.start {
-                rows.push((time, walk.states.map(published)));
+                rows.push((time, walk.values.map(through_text)));
             }
             walk.advance(Ziggurat::shared());
         }
@@ -186,7 +186,7 @@ impl CpuModel for DevopsConfig {
     }
 }
 
-fn published(value: f64) -> f64 {
+fn through_text(value: f64) -> f64 {
     let mut text = Vec::with_capacity(24);
     put_float(&mut text, value);
     let text = String::from_utf8(text).expect("numbers are ASCII");
@@ -205,13 +205,13 @@ mod tests {
 
     fn text(batch_rows: usize) -> String {
         let workload = DevopsWorkload::new(config(), batch_rows);
-        let (mut block, mut body, mut all) = (DevopsBlock::default(), Vec::new(), Vec::new());
+        let (mut batch, mut body, mut all) = (DevopsBatch::default(), Vec::new(), Vec::new());
         let (mut rows, mut values) = (0, 0);
-        while let Some(batch) = workload.claim(&mut block) {
-            workload.write(&block, &mut body);
+        while let Some(size) = workload.claim(&mut batch) {
+            workload.write(&batch, &mut body);
             all.extend_from_slice(&body);
-            rows += batch.rows;
-            values += batch.values;
+            rows += size.rows;
+            values += size.values;
         }
         assert_eq!((rows, values), (3 * 10 * 9, 3 * 10 * values_per_report()));
         String::from_utf8(all).unwrap()

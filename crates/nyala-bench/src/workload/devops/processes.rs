@@ -1,9 +1,8 @@
-//! The random processes behind the fields of influxdb-comparisons' devops use case, measurement by
-//! measurement, as that suite has them.
+//! The random processes that generate the fields of influxdb-comparisons' devops use case, by measurement.
 
 use crate::random::{Random, Ziggurat};
 
-/// How a value moves: each tick by a normal step, then as `bounds` says.
+/// A random walk: each tick adds a normal step, then applies `bounds`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Process {
     mean: f64,
@@ -14,27 +13,27 @@ pub(super) struct Process {
 
 #[derive(Clone, Copy, Debug)]
 enum Bounds {
-    /// Nothing.
+    /// No bounds.
     None,
-    /// Steps count without their sign, so that it only rises.
+    /// Adds the absolute value of each step, so that the value only rises.
     Rising,
-    /// It is held within these.
+    /// Clamps the value to this interval.
     Within(f64, f64),
 }
 
 impl Process {
-    /// The first value of a host; memory starts anywhere, everything else at its fixed start.
+    /// The first value of a host: random for memory, the fixed start for everything else.
     pub(super) fn start(&self, random: &mut Random) -> f64 {
         if self.start.is_nan() { random.unit() } else { self.start }
     }
 
     #[inline]
-    pub(super) fn advance(&self, state: f64, random: &mut Random, ziggurat: &Ziggurat) -> f64 {
+    pub(super) fn advance(&self, value: f64, random: &mut Random, ziggurat: &Ziggurat) -> f64 {
         let step = random.normal(ziggurat) * self.deviation + self.mean;
         match self.bounds {
-            Bounds::None => state + step,
-            Bounds::Rising => state + step.abs(),
-            Bounds::Within(low, high) => (state + step).clamp(low, high),
+            Bounds::None => value + step,
+            Bounds::Rising => value + step.abs(),
+            Bounds::Within(low, high) => (value + step).clamp(low, high),
         }
     }
 }
@@ -54,7 +53,7 @@ const fn within(mean: f64, high: f64, start: f64) -> Process {
 /// Bytes of every simulated disk.
 pub(super) const DISK_BYTES: f64 = (1u64 << 40) as f64;
 const REDIS_BYTES: f64 = (16u64 << 30) as f64;
-/// Shares of a host's memory; NaN as start means: anywhere.
+/// Shares of a host's memory. NaN as start means a random start.
 const MEMORY: Process =
     Process { mean: 0.0, deviation: 1.0 / 64.0, bounds: Bounds::Within(0.0, 1.0), start: f64::NAN };
 
@@ -65,11 +64,11 @@ pub(super) enum Source {
     Cpu(usize),
     /// A process of its own, as an integer.
     Process(Process),
-    /// Computed from the disk's process (free bytes): which of the seven.
+    /// Computed from the disk's process (free bytes): the index of the field.
     Disk(usize),
-    /// Computed from the three memory processes: which of the nine.
+    /// Computed from the three memory processes: the index of the field.
     Memory(usize),
-    /// When the host was started; it never changes.
+    /// When the host was started, which never changes.
     BootTime,
     /// Seconds since the data begin.
     Uptime,
@@ -82,25 +81,25 @@ const fn of(name: &'static str, process: Process) -> Field {
     (name, Source::Process(process))
 }
 
-/// A measurement's name, its processes that no single field shows, and its fields.
+/// A measurement: its name, the processes from which several fields are computed, and its fields.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measurement {
     pub(super) name: &'static str,
-    pub(super) hidden: &'static [Process],
+    pub(super) shared: &'static [Process],
     pub(super) fields: &'static [Field],
 }
 
 /// Measurements in the order in which a host reports them. `postgresl` is spelled as published.
 pub(super) const MEASUREMENTS: [Measurement; 9] = [
-    Measurement { name: "cpu", hidden: &[], fields: &CPU },
-    Measurement { name: "diskio", hidden: &[], fields: &DISKIO },
-    Measurement { name: "disk", hidden: &[within(50.0, DISK_BYTES, DISK_BYTES / 2.0)], fields: &DISK },
-    Measurement { name: "kernel", hidden: &[], fields: &KERNEL },
-    Measurement { name: "mem", hidden: &[MEMORY; 3], fields: &MEM },
-    Measurement { name: "net", hidden: &[], fields: &NET },
-    Measurement { name: "nginx", hidden: &[], fields: &NGINX },
-    Measurement { name: "postgresl", hidden: &[], fields: &POSTGRESQL },
-    Measurement { name: "redis", hidden: &[], fields: &REDIS },
+    Measurement { name: "cpu", shared: &[], fields: &CPU },
+    Measurement { name: "diskio", shared: &[], fields: &DISKIO },
+    Measurement { name: "disk", shared: &[within(50.0, DISK_BYTES, DISK_BYTES / 2.0)], fields: &DISK },
+    Measurement { name: "kernel", shared: &[], fields: &KERNEL },
+    Measurement { name: "mem", shared: &[MEMORY; 3], fields: &MEM },
+    Measurement { name: "net", shared: &[], fields: &NET },
+    Measurement { name: "nginx", shared: &[], fields: &NGINX },
+    Measurement { name: "postgresl", shared: &[], fields: &POSTGRESQL },
+    Measurement { name: "redis", shared: &[], fields: &REDIS },
 ];
 
 const CPU: [Field; 10] = [
@@ -235,14 +234,14 @@ const REDIS: [Field; 31] = [
     of("used_cpu_user_children", TO_THOUSAND),
 ];
 
-/// Processes of all measurements in order: of each, the hidden ones, then those of its fields.
+/// Processes of all measurements in order: of each, the shared ones, then those of single fields.
 pub(super) fn all() -> Vec<Process> {
     let of_measurement = |measurement: &Measurement| {
         let shown = measurement.fields.iter().filter_map(|(_, source)| match source {
             Source::Process(process) => Some(*process),
             _ => None,
         });
-        measurement.hidden.iter().copied().chain(shown).collect::<Vec<_>>()
+        measurement.shared.iter().copied().chain(shown).collect::<Vec<_>>()
     };
     MEASUREMENTS.iter().flat_map(of_measurement).collect()
 }

@@ -1,7 +1,7 @@
-//! Where a table's tablets are.
+//! A cache of a table's tablet locations.
 //!
-//! A cache of intervals of partition keys: each is a tablet, or a gap that no range partition covers (gaps are
-//! remembered too, or every row for one would ask the master). Entries live as long as the master said.
+//! Each entry is an interval of partition keys: a tablet, or a range that no partition covers. The latter are cached
+//! too, because otherwise every row in them would ask the master. Entries live as long as the master says.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -12,18 +12,18 @@ use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
 
-use crate::client::Inner;
+use crate::cluster::Cluster;
 use crate::error::{Error, Result};
 use crate::metrics::Metrics;
 use crate::pb::master::{GetTableLocationsRequest, GetTableLocationsResponse, ROLE_LEADER, TableIdentifier};
 use crate::rpc::messenger::Address;
 
-/// How many tablets one look-up brings.
+/// The most tablets that one look-up returns.
 const TABLETS_PER_LOOKUP: u32 = 50;
 
-/// More than any tablet or location has; a broken master must not make few bytes into many.
-const MOST_REPLICAS: usize = 16;
-const MOST_LOCATION_BYTES: usize = 1024;
+/// More than any tablet or location has. Without these bounds a few bytes of a broken master could become many.
+const MAX_REPLICAS: usize = 16;
+const MAX_LOCATION_BYTES: usize = 1024;
 
 /// One copy of a tablet.
 #[derive(Clone, Debug)]
@@ -42,14 +42,14 @@ pub(crate) struct Tablet {
     pub(crate) hash_buckets: Vec<u32>,
     pub(crate) replicas: Vec<Replica>,
     expires_at: Instant,
-    belief: Mutex<Belief>,
+    states: Mutex<ReplicaStates>,
 }
 
-/// What we think of the replicas; starts with the master's word and learns from refusals.
+/// Which replica leads and which have failed: first as the master says, then as calls to them end.
 #[derive(Debug)]
-struct Belief {
+struct ReplicaStates {
     leader: Option<usize>,
-    refused: Vec<bool>,
+    failed: Vec<bool>,
 }
 
 impl Tablet {
@@ -57,76 +57,76 @@ impl Tablet {
         String::from_utf8_lossy(&self.id)
     }
 
-    /// The replica to write to; `None` when all have refused and the master must be asked.
+    /// The replica to write to; `None` when all have failed and the master must be asked.
     pub(crate) fn leader(&self) -> Option<usize> {
-        let belief = self.belief.lock();
-        let untried = || belief.refused.iter().position(|refused| !refused);
-        belief.leader.filter(|&leader| !belief.refused[leader]).or_else(untried)
+        let states = self.states.lock();
+        let untried = || states.failed.iter().position(|failed| !failed);
+        states.leader.filter(|&leader| !states.failed[leader]).or_else(untried)
     }
 
-    /// This replica does not lead or does not answer.
-    pub(crate) fn refused_by(&self, replica: usize) {
-        let mut belief = self.belief.lock();
-        belief.refused[replica] = true;
-        if belief.leader == Some(replica) {
-            belief.leader = None;
+    /// Called when this replica does not lead or does not answer.
+    pub(crate) fn mark_failed(&self, replica: usize) {
+        let mut states = self.states.lock();
+        states.failed[replica] = true;
+        if states.leader == Some(replica) {
+            states.leader = None;
         }
     }
 
-    pub(crate) fn led_by(&self, replica: usize) {
-        let mut belief = self.belief.lock();
-        belief.leader = Some(replica);
-        belief.refused[replica] = false;
+    pub(crate) fn mark_leader(&self, replica: usize) {
+        let mut states = self.states.lock();
+        states.leader = Some(replica);
+        states.failed[replica] = false;
     }
 }
 
 #[derive(Clone, Debug)]
 enum Entry {
     Tablet(Arc<Tablet>),
-    Gap { end: Bytes, expires_at: Instant },
+    NonCoveredRange { end: Bytes, expires_at: Instant },
 }
 
 impl Entry {
     fn end(&self) -> &Bytes {
         match self {
             Entry::Tablet(tablet) => &tablet.end,
-            Entry::Gap { end, .. } => end,
+            Entry::NonCoveredRange { end, .. } => end,
         }
     }
 
     fn expires_at(&self) -> Instant {
         match self {
             Entry::Tablet(tablet) => tablet.expires_at,
-            Entry::Gap { expires_at, .. } => *expires_at,
+            Entry::NonCoveredRange { expires_at, .. } => *expires_at,
         }
     }
 }
 
-/// What lies at a partition key.
+/// The result of looking up a partition key.
 #[derive(Clone, Debug)]
-pub(crate) enum Found {
+pub(crate) enum Lookup {
     Tablet(Arc<Tablet>),
-    /// No range partition covers the key; the gap ends here (empty: never).
-    Gap {
+    /// No range partition covers the key. The range ends here (empty: never).
+    NonCoveredRange {
         end: Bytes,
     },
 }
 
-/// The tablets of one table, as far as they were looked up.
+/// The tablets of one table that were looked up so far.
 #[derive(Debug)]
-pub(crate) struct Tablets {
+pub(crate) struct LocationCache {
     table_id: Bytes,
     entries: RwLock<BTreeMap<Bytes, Entry>>,
     looking_up: tokio::sync::Mutex<()>,
 }
 
-impl Tablets {
+impl LocationCache {
     pub(crate) fn new(table_id: Bytes) -> Self {
         Self { table_id, entries: RwLock::default(), looking_up: tokio::sync::Mutex::new(()) }
     }
 
-    /// What the cache knows of a key.
-    pub(crate) fn cached(&self, key: &[u8]) -> Option<Found> {
+    /// The cached entry that covers a key, if any.
+    pub(crate) fn cached(&self, key: &[u8]) -> Option<Lookup> {
         let entries = self.entries.read();
         let (_, entry) = entries.range::<[u8], _>((Bound::Unbounded, Bound::Included(key))).next_back()?;
         let covers = entry.end().is_empty() || key < &entry.end()[..];
@@ -134,40 +134,40 @@ impl Tablets {
             return None;
         }
         Some(match entry {
-            Entry::Tablet(tablet) => Found::Tablet(tablet.clone()),
-            Entry::Gap { end, .. } => Found::Gap { end: end.clone() },
+            Entry::Tablet(tablet) => Lookup::Tablet(tablet.clone()),
+            Entry::NonCoveredRange { end, .. } => Lookup::NonCoveredRange { end: end.clone() },
         })
     }
 
-    /// What lies at a key, asking the master if need be.
-    pub(crate) async fn find(&self, client: &Inner, key: &[u8], deadline: Instant) -> Result<Found> {
+    /// The tablet or uncovered range at a key; asks the master if it is not cached.
+    pub(crate) async fn find(&self, cluster: &Cluster, key: &[u8], deadline: Instant) -> Result<Lookup> {
         if let Some(found) = self.cached(key) {
             return Ok(found);
         }
-        // One look-up at a time brings many tablets; those who waited mostly find theirs.
+        // One look-up at a time: it returns many tablets, so most of those who waited find theirs.
         let Ok(_guard) = tokio::time::timeout_at(deadline, self.looking_up.lock()).await else {
             return Err(Error::timed_out("waiting for tablet locations"));
         };
         if let Some(found) = self.cached(key) {
             return Ok(found);
         }
-        self.look_up(client, key, deadline).await?;
+        self.look_up(cluster, key, deadline).await?;
         self.cached(key)
             .ok_or_else(|| Error::protocol("the master's tablet locations do not say what lies at the key"))
     }
 
     /// Every tablet, in key order.
-    pub(crate) async fn all(&self, client: &Inner, deadline: Instant) -> Result<Vec<Arc<Tablet>>> {
+    pub(crate) async fn all(&self, cluster: &Cluster, deadline: Instant) -> Result<Vec<Arc<Tablet>>> {
         let mut tablets = Vec::new();
         let mut key = Bytes::new();
         loop {
-            let end = match self.find(client, &key, deadline).await? {
-                Found::Tablet(tablet) => {
+            let end = match self.find(cluster, &key, deadline).await? {
+                Lookup::Tablet(tablet) => {
                     let end = tablet.end.clone();
                     tablets.push(tablet);
                     end
                 }
-                Found::Gap { end } => end,
+                Lookup::NonCoveredRange { end } => end,
             };
             if end.is_empty() {
                 return Ok(tablets);
@@ -176,7 +176,7 @@ impl Tablets {
         }
     }
 
-    /// Forgets a tablet, so that its next use asks the master.
+    /// Removes a tablet, so that its next use asks the master.
     pub(crate) fn forget(&self, tablet: &Tablet) {
         let mut entries = self.entries.write();
         if let Some(Entry::Tablet(known)) = entries.get(&tablet.start)
@@ -186,23 +186,23 @@ impl Tablets {
         }
     }
 
-    /// Forgets everything; for when partitions were added or dropped.
+    /// Removes everything; called when partitions were added or dropped.
     pub(crate) fn forget_all(&self) {
         self.entries.write().clear();
     }
 
-    async fn look_up(&self, client: &Inner, key: &[u8], deadline: Instant) -> Result<()> {
-        Metrics::count(&client.metrics.location_lookups);
+    async fn look_up(&self, cluster: &Cluster, key: &[u8], deadline: Instant) -> Result<()> {
+        Metrics::count(&cluster.metrics.location_lookups);
         let request = GetTableLocationsRequest {
-            table: Some(TableIdentifier { table_id: Some(self.table_id.clone()), table_name: None }),
+            table: Some(TableIdentifier::by_id(self.table_id.clone())),
             partition_key_start: Some(Bytes::copy_from_slice(key)),
             max_returned_locations: Some(TABLETS_PER_LOOKUP),
             intern_ts_infos_in_response: Some(true),
         };
         let answer: GetTableLocationsResponse =
-            client.call_master("GetTableLocations", &request, &[], deadline).await?;
+            cluster.call_master("GetTableLocations", &request, &[], deadline).await?;
         let life = Duration::from_millis(answer.ttl_millis.unwrap_or(60_000).into());
-        self.insert(key, &tablets_of(&answer, life)?, life);
+        self.insert(key, &tablets_from_pb(&answer, life)?, life);
         Ok(())
     }
 
@@ -210,7 +210,7 @@ impl Tablets {
         let expires_at = Instant::now() + life;
         let complete = tablets.len() < TABLETS_PER_LOOKUP as usize;
         let mut entries = self.entries.write();
-        // From where to where the answer speaks: a first tablet that starts after the key has nothing before it.
+        // The interval that the answer covers: if its first tablet starts after the key, nothing lies before that.
         let mut at = match tablets.first() {
             Some(first) if &first.start[..] <= key => first.start.clone(),
             _ => Bytes::new(),
@@ -231,19 +231,22 @@ impl Tablets {
         let mut ended = false;
         for tablet in tablets {
             if at < tablet.start {
-                entries.insert(at, Entry::Gap { end: tablet.start.clone(), expires_at });
+                entries.insert(at, Entry::NonCoveredRange { end: tablet.start.clone(), expires_at });
             }
             at = tablet.end.clone();
             ended = at.is_empty();
             entries.insert(tablet.start.clone(), Entry::Tablet(tablet.clone()));
         }
         if complete && !ended {
-            entries.insert(at, Entry::Gap { end: Bytes::new(), expires_at });
+            entries.insert(at, Entry::NonCoveredRange { end: Bytes::new(), expires_at });
         }
     }
 }
 
-pub(crate) fn tablets_of(answer: &GetTableLocationsResponse, life: Duration) -> Result<Vec<Arc<Tablet>>> {
+pub(crate) fn tablets_from_pb(
+    answer: &GetTableLocationsResponse,
+    life: Duration,
+) -> Result<Vec<Arc<Tablet>>> {
     let expires_at = Instant::now() + life;
     let too_large =
         |what: &str| Err(Error::protocol(format!("too many or too long {what} in tablet locations")));
@@ -256,7 +259,7 @@ pub(crate) fn tablets_of(answer: &GetTableLocationsResponse, life: Duration) -> 
         let partition = location.partition.clone().unwrap_or_default();
         let mut replicas = Vec::new();
         let mut leader = None;
-        if location.interned_replicas.len() > MOST_REPLICAS {
+        if location.interned_replicas.len() > MAX_REPLICAS {
             return too_large("replicas");
         }
         for replica in &location.interned_replicas {
@@ -267,7 +270,7 @@ pub(crate) fn tablets_of(answer: &GetTableLocationsResponse, life: Duration) -> 
                 leader = Some(replicas.len());
             }
             let location = server.location.clone().unwrap_or_default();
-            if location.len() > MOST_LOCATION_BYTES {
+            if location.len() > MAX_LOCATION_BYTES {
                 return too_large("locations");
             }
             replicas.push(Replica { address: Address::from_pb(address)?, location });
@@ -279,7 +282,7 @@ pub(crate) fn tablets_of(answer: &GetTableLocationsResponse, life: Duration) -> 
             return Err(Error::protocol("tablet locations out of order"));
         }
         last_end = Some(end.clone());
-        let refused = vec![false; replicas.len()];
+        let failed = vec![false; replicas.len()];
         tablets.push(Arc::new(Tablet {
             id: location.tablet_id.clone(),
             start,
@@ -287,7 +290,7 @@ pub(crate) fn tablets_of(answer: &GetTableLocationsResponse, life: Duration) -> 
             hash_buckets: partition.hash_buckets.iter().map(|&bucket| bucket as u32).collect(),
             replicas,
             expires_at,
-            belief: Mutex::new(Belief { leader, refused }),
+            states: Mutex::new(ReplicaStates { leader, failed }),
         }));
     }
     Ok(tablets)
@@ -315,60 +318,60 @@ mod tests {
         }
     }
 
-    fn fill(cache: &Tablets, key: &str, intervals: &[(&'static str, &'static str)]) {
+    fn fill(cache: &LocationCache, key: &str, intervals: &[(&'static str, &'static str)]) {
         let life = Duration::from_secs(60);
-        cache.insert(key.as_bytes(), &tablets_of(&answer(intervals), life).unwrap(), life);
+        cache.insert(key.as_bytes(), &tablets_from_pb(&answer(intervals), life).unwrap(), life);
     }
 
-    fn at(cache: &Tablets, key: &str) -> String {
+    fn at(cache: &LocationCache, key: &str) -> String {
         match cache.cached(key.as_bytes()) {
             None => "?".into(),
-            Some(Found::Tablet(tablet)) => tablet.id_text().into_owned(),
-            Some(Found::Gap { end }) => format!("gap to {}", String::from_utf8_lossy(&end)),
+            Some(Lookup::Tablet(tablet)) => tablet.id_text().into_owned(),
+            Some(Lookup::NonCoveredRange { end }) => format!("gap to {}", String::from_utf8_lossy(&end)),
         }
     }
 
     #[tokio::test]
-    async fn gaps_are_remembered_between_around_and_without_tablets() {
-        let cache = Tablets::new(Bytes::new());
+    async fn uncovered_ranges_are_cached_between_around_and_without_tablets() {
+        let cache = LocationCache::new(Bytes::new());
         assert_eq!(at(&cache, "c"), "?");
         fill(&cache, "a", &[("b", "d"), ("f", "h")]);
         assert_eq!(
             ["a", "b", "c", "d", "e", "f", "h", "z"].map(|key| at(&cache, key)),
             ["gap to b", "b", "b", "gap to f", "gap to f", "f", "gap to ", "gap to "]
         );
-        let empty = Tablets::new(Bytes::new());
+        let empty = LocationCache::new(Bytes::new());
         fill(&empty, "x", &[]);
         assert_eq!(at(&empty, ""), "gap to ");
     }
 
     #[tokio::test]
-    async fn a_later_answer_replaces_what_it_covers_and_nothing_else() {
-        let cache = Tablets::new(Bytes::new());
+    async fn a_later_answer_replaces_only_what_it_covers() {
+        let cache = LocationCache::new(Bytes::new());
         fill(&cache, "", &[("", "c"), ("c", "f"), ("f", "")]);
         fill(&cache, "d", &[("c", "d"), ("e", "")]);
         assert_eq!(["a", "c", "d", "e", "x"].map(|key| at(&cache, key)), ["", "c", "gap to e", "e", "e"]);
     }
 
     #[test]
-    fn few_bytes_of_locations_do_not_become_many() {
+    fn locations_are_bounded() {
         let life = Duration::from_secs(1);
-        let mut refused = answer(&[("", "")]);
+        let mut unbounded = answer(&[("", "")]);
         let replica = InternedReplica { ts_info_index: 0, role: ROLE_LEADER };
-        refused.ts_infos.push(TabletServerInfo { rpc_addresses: vec![], ..Default::default() });
-        refused.tablet_locations[0].interned_replicas = vec![replica; MOST_REPLICAS + 1];
-        assert!(tablets_of(&refused, life).is_err());
-        refused.tablet_locations[0].interned_replicas.truncate(1);
-        assert!(tablets_of(&refused, life).is_ok());
-        refused.ts_infos[0].rpc_addresses.push(crate::pb::HostPort { host: "x".repeat(300), port: 1 });
-        assert!(tablets_of(&refused, life).is_err());
+        unbounded.ts_infos.push(TabletServerInfo { rpc_addresses: vec![], ..Default::default() });
+        unbounded.tablet_locations[0].interned_replicas = vec![replica; MAX_REPLICAS + 1];
+        assert!(tablets_from_pb(&unbounded, life).is_err());
+        unbounded.tablet_locations[0].interned_replicas.truncate(1);
+        assert!(tablets_from_pb(&unbounded, life).is_ok());
+        unbounded.ts_infos[0].rpc_addresses.push(crate::pb::HostPort { host: "x".repeat(300), port: 1 });
+        assert!(tablets_from_pb(&unbounded, life).is_err());
     }
 
     #[test]
     fn locations_out_of_order_are_refused() {
         let life = Duration::from_secs(1);
         for bad in [&[("c", "d"), ("a", "b")][..], &[("a", ""), ("b", "c")], &[("b", "a")]] {
-            assert!(tablets_of(&answer(bad), life).is_err(), "{bad:?}");
+            assert!(tablets_from_pb(&answer(bad), life).is_err(), "{bad:?}");
         }
     }
 }

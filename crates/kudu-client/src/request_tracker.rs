@@ -1,7 +1,7 @@
-//! Ids that let servers recognise a repeated write.
+//! Ids by which servers recognise a repeated write.
 //!
-//! Every logical write gets the next number; each attempt repeats it. Servers keep the outcome of a write until
-//! the client tells (with a later write) that all up to some number are settled.
+//! Every logical write gets the next sequence number, and each of its attempts repeats that number. Servers keep the
+//! outcome of a write until a later write of this client says that all writes up to its number are settled.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use rand::Rng;
 use crate::pb::rpc::RequestId;
 
 #[derive(Debug)]
-pub(crate) struct RequestIds {
+pub(crate) struct RequestTracker {
     client_id: String,
     state: Mutex<State>,
 }
@@ -22,32 +22,32 @@ struct State {
     open: BTreeSet<i64>,
 }
 
-/// One write under way; dropping it settles the number.
+/// One write in flight. Dropping it settles its number.
 #[derive(Debug)]
-pub(crate) struct OpenRequest<'a> {
-    ids: &'a RequestIds,
+pub(crate) struct TrackedRequest<'a> {
+    ids: &'a RequestTracker,
     number: i64,
     attempts: i64,
 }
 
-impl Default for RequestIds {
+impl Default for RequestTracker {
     fn default() -> Self {
         let random: u128 = rand::rng().random();
         Self { client_id: format!("{random:032x}"), state: Mutex::default() }
     }
 }
 
-impl RequestIds {
-    pub(crate) fn open(&self) -> OpenRequest<'_> {
+impl RequestTracker {
+    pub(crate) fn open(&self) -> TrackedRequest<'_> {
         let mut state = self.state.lock();
         state.last += 1;
         let number = state.last;
         state.open.insert(number);
-        OpenRequest { ids: self, number, attempts: 0 }
+        TrackedRequest { ids: self, number, attempts: 0 }
     }
 }
 
-impl OpenRequest<'_> {
+impl TrackedRequest<'_> {
     /// The id of the next attempt.
     pub(crate) fn attempt(&mut self) -> RequestId {
         let attempt_no = self.attempts;
@@ -62,7 +62,7 @@ impl OpenRequest<'_> {
     }
 }
 
-impl Drop for OpenRequest<'_> {
+impl Drop for TrackedRequest<'_> {
     fn drop(&mut self) {
         self.ids.state.lock().open.remove(&self.number);
     }
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn the_oldest_open_request_is_announced() {
-        let ids = RequestIds::default();
+        let ids = RequestTracker::default();
         let mut first = ids.open();
         let mut second = ids.open();
         assert_eq!(first.attempt().seq_no, 1);

@@ -1,8 +1,8 @@
-//! The scan of one tablet: opening, going on, and starting again elsewhere.
+//! The scan of one tablet, or of a range of its keys, with recovery on other replicas.
 //!
-//! A scan that has handed out nothing yet can start again on any replica. One that has can only be continued
-//! if it is ordered and reads a snapshot: a new scanner, anywhere, then begins behind the last key received.
-//! Otherwise losing the server ends the scan with an error; it never ends silently short.
+//! A scan that has not returned rows yet can start again on any replica. After it has returned rows, it can only
+//! continue elsewhere if it is ordered and reads a snapshot: a new scanner then starts after the last key received.
+//! Otherwise losing the server ends the scan with an error, never silently short.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,30 +14,30 @@ use rand::Rng;
 use tokio::time::Instant;
 
 use super::columnar::{decode_columnar, decode_rowwise};
-use super::{Part, ReplicaSelection, Spec};
+use super::{ReplicaSelection, ScanSpec, TabletRange};
 use crate::backoff::Backoff;
 use crate::error::{Error, ErrorKind, Result};
+use crate::location_cache::{Lookup, Tablet};
 use crate::metrics::Metrics;
 use crate::pb::tserver::*;
 use crate::rpc::messenger::Address;
 use crate::rpc::{CallOptions, Login};
-use crate::tablets::{Found, Tablet};
 
 const SERVICE: &str = "kudu.tserver.TabletServerService";
 
-/// Closing is a courtesy; a server forgets scanners by itself.
+/// Closing only frees memory early: servers expire scanners by themselves.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 pub(super) struct TabletScan {
-    spec: Arc<Spec>,
-    part: Part,
-    /// Replicas that failed since the locations were last fetched.
+    spec: Arc<ScanSpec>,
+    range: TabletRange,
+    /// Which replicas failed since the locations were last fetched.
     excluded: Vec<bool>,
     open: Option<OpenScanner>,
-    /// Where a new scanner goes on (ordered scans).
+    /// Where a new scanner continues (ordered scans only).
     last_primary_key: Option<Bytes>,
-    handed_out: bool,
+    has_returned_rows: bool,
     is_done: bool,
     snapshot: Option<u64>,
 }
@@ -51,21 +51,21 @@ struct OpenScanner {
 }
 
 impl TabletScan {
-    pub(super) fn new(spec: Arc<Spec>, part: Part) -> Self {
-        let excluded = vec![false; part.tablet.replicas.len()];
+    pub(super) fn new(spec: Arc<ScanSpec>, range: TabletRange) -> Self {
+        let excluded = vec![false; range.tablet.replicas.len()];
         Self {
             spec,
-            part,
+            range,
             excluded,
             open: None,
             last_primary_key: None,
-            handed_out: false,
+            has_returned_rows: false,
             is_done: false,
             snapshot: None,
         }
     }
 
-    /// The next batch, perhaps empty; `None` at the end. `limit` is how many rows are still wanted.
+    /// The next batch, which may be empty; `None` at the end. `limit` is the number of rows still wanted.
     pub(super) async fn next(&mut self, limit: Option<u64>) -> Result<Option<RecordBatch>> {
         if self.is_done {
             return Ok(None);
@@ -75,33 +75,33 @@ impl TabletScan {
         let mut unavailable = 0;
         loop {
             let attempt = if self.open.is_some() {
-                self.go_on(deadline).await
+                self.fetch_next(deadline).await
             } else {
                 self.open_scanner(limit, deadline).await
             };
             let error = match attempt {
                 Ok(batch) => {
-                    self.handed_out |= batch.num_rows() > 0;
+                    self.has_returned_rows |= batch.num_rows() > 0;
                     let rows = batch.num_rows() as u64;
-                    Metrics::add(&self.spec.table.client.inner.metrics.rows_scanned, rows);
+                    Metrics::add(&self.spec.table.client.cluster.metrics.rows_scanned, rows);
                     return Ok(Some(batch));
                 }
-                Err(error) => error.at_tablet(&self.part.tablet.id_text()),
+                Err(error) => error.at_tablet(&self.range.tablet.id_text()),
             };
             tracing::debug!(%error, "scan attempt failed");
             self.recover(&error, &mut unavailable, deadline).await?;
-            Metrics::count(&self.spec.table.client.inner.metrics.retries);
+            Metrics::count(&self.spec.table.client.cluster.metrics.retries);
             if !backoff.wait(deadline).await {
                 return Err(error.context("the scan gave up at its deadline"));
             }
         }
     }
 
-    /// Prepares another attempt, or says that there can be none.
+    /// Prepares another attempt; fails when none is possible.
     async fn recover(&mut self, error: &Error, unavailable: &mut u32, deadline: Instant) -> Result<()> {
-        let client = self.spec.table.client.inner.clone();
+        let cluster = self.spec.table.client.cluster.clone();
         match error.kind() {
-            // The scanner is alive; the same call can be repeated.
+            // The scanner is still open; the same call can be repeated.
             ErrorKind::Busy => return Ok(()),
             ErrorKind::Unavailable if self.open.is_some() => {
                 *unavailable += 1;
@@ -110,28 +110,28 @@ impl TabletScan {
                 }
             }
             ErrorKind::InvalidAuthenticationToken => {
-                client.renew_authentication_token(deadline).await?;
+                cluster.renew_authentication_token(deadline).await?;
             }
             ErrorKind::InvalidAuthorizationToken => {
                 self.spec.table.renew_authorization(deadline).await?;
                 return Ok(());
             }
             ErrorKind::NotSupported
-                if !self.handed_out && !self.spec.rowwise.swap(true, Ordering::Relaxed) =>
+                if !self.has_returned_rows && !self.spec.rowwise.swap(true, Ordering::Relaxed) =>
             {
-                tracing::warn!(%error, "the server does not know the columnar layout; reading rows");
+                tracing::warn!(%error, "the server does not know the columnar layout; reading row by row");
                 return Ok(());
             }
             _ if !error.can_retry() => return Err(error.clone()),
             _ => {}
         }
-        // What follows needs a new scanner.
+        // From here on, the next attempt needs a new scanner.
         let replica = self.open.take().map(|open| open.replica);
-        if self.handed_out && !self.spec.is_ordered() {
-            return Err(error.clone().context("the scan lost its server after rows were handed out"));
+        if self.has_returned_rows && !self.spec.is_ordered() {
+            return Err(error.clone().context("the scan lost its server after it had returned rows"));
         }
-        if self.handed_out {
-            Metrics::count(&client.metrics.scans_resumed);
+        if self.has_returned_rows {
+            Metrics::count(&cluster.metrics.scans_resumed);
         }
         let keeps_replica =
             matches!(error.kind(), ErrorKind::ScannerExpired | ErrorKind::InvalidAuthenticationToken);
@@ -141,7 +141,7 @@ impl TabletScan {
         if matches!(error.kind(), ErrorKind::TimedOut)
             && let Some(replica) = replica
         {
-            client.messenger.forget_server(&self.part.tablet.replicas[replica].address);
+            cluster.messenger.forget_server(&self.range.tablet.replicas[replica].address);
         }
         if error.kind() == ErrorKind::TabletNotFound {
             self.excluded.fill(true);
@@ -151,7 +151,7 @@ impl TabletScan {
 
     fn exclude(&mut self, replica: usize) {
         self.excluded[replica] = true;
-        self.part.tablet.refused_by(replica);
+        self.range.tablet.mark_failed(replica);
     }
 
     async fn open_scanner(&mut self, limit: Option<u64>, deadline: Instant) -> Result<RecordBatch> {
@@ -160,22 +160,22 @@ impl TabletScan {
             self.is_done = true;
             return Ok(RecordBatch::new_empty(spec.arrow_schema.clone()));
         };
-        let client = &spec.table.client.inner;
-        // Until one tablet has told the time of the snapshot the others wait.
+        let cluster = &spec.table.client.cluster;
+        // The other tablets wait until the first one has returned the time of the snapshot.
         let mut common = None;
         if self.snapshot.is_none() && spec.needs_common_snapshot() {
             let known = spec.snapshot.lock().await;
             self.snapshot = *known;
             common = known.is_none().then_some(known);
         }
-        let address = self.part.tablet.replicas[replica].address.clone();
+        let address = self.range.tablet.replicas[replica].address.clone();
         let mut new_scan = NewScanRequest {
-            tablet_id: self.part.tablet.id.clone(),
+            tablet_id: self.range.tablet.id.clone(),
             limit,
             snap_timestamp: self.snapshot,
-            propagated_timestamp: client.clock.latest(),
-            start_primary_key: self.part.start_primary_key.clone(),
-            stop_primary_key: self.part.stop_primary_key.clone(),
+            propagated_timestamp: cluster.clock.latest(),
+            start_primary_key: self.range.start_primary_key.clone(),
+            stop_primary_key: self.range.stop_primary_key.clone(),
             last_primary_key: self.last_primary_key.clone(),
             authz_token: spec.table.authorization(deadline).await?,
             ..spec.template.clone()
@@ -198,12 +198,12 @@ impl TabletScan {
             batch_size_bytes: Some(spec.batch_bytes),
             ..Default::default()
         };
-        let options = CallOptions { features, ..CallOptions::until(client.rpc_deadline(deadline)) };
-        let result = self.exchange(&address, &request, &options).await;
+        let options = CallOptions { features, ..CallOptions::until(cluster.rpc_deadline(deadline)) };
+        let result = self.call_scan(&address, &request, &options).await;
         let (answer, sidecars) = match result {
             Ok(answer) => answer,
             Err(error) => {
-                // Nothing is open there yet: another replica may be asked, whatever the reason.
+                // No scanner was opened, so another replica can be tried.
                 let elsewhere = matches!(
                     error.kind(),
                     ErrorKind::Network | ErrorKind::TimedOut | ErrorKind::Unavailable | ErrorKind::NotLeader
@@ -212,7 +212,7 @@ impl TabletScan {
                     self.exclude(replica);
                 }
                 if error.kind() == ErrorKind::TimedOut {
-                    client.messenger.forget_server(&address);
+                    cluster.messenger.forget_server(&address);
                 }
                 return Err(error);
             }
@@ -229,10 +229,10 @@ impl TabletScan {
         if let Some(id) = answer.scanner_id.clone().filter(|_| answer.has_more_results == Some(true)) {
             self.open = Some(OpenScanner { id, address, replica, next_call: 1 });
         }
-        self.take_in(answer, sidecars)
+        self.take_answer(answer, sidecars)
     }
 
-    async fn go_on(&mut self, deadline: Instant) -> Result<RecordBatch> {
+    async fn fetch_next(&mut self, deadline: Instant) -> Result<RecordBatch> {
         let Some(open) = &self.open else { return Err(Error::invalid("no scanner is open")) };
         let request = ScanRequest {
             scanner_id: Some(open.id.clone()),
@@ -241,36 +241,36 @@ impl TabletScan {
             ..Default::default()
         };
         let address = open.address.clone();
-        let options = CallOptions::until(self.spec.table.client.inner.rpc_deadline(deadline));
-        let (answer, sidecars) = self.exchange(&address, &request, &options).await?;
+        let options = CallOptions::until(self.spec.table.client.cluster.rpc_deadline(deadline));
+        let (answer, sidecars) = self.call_scan(&address, &request, &options).await?;
         match &mut self.open {
             Some(open) if answer.has_more_results == Some(true) => open.next_call += 1,
             _ => self.open = None,
         }
-        self.take_in(answer, sidecars)
+        self.take_answer(answer, sidecars)
     }
 
-    async fn exchange(
+    async fn call_scan(
         &self,
         address: &Address,
         request: &ScanRequest,
         options: &CallOptions,
     ) -> Result<(ScanResponse, Vec<Vec<u8>>)> {
-        let client = &self.spec.table.client.inner;
+        let cluster = &self.spec.table.client.cluster;
         let call = (SERVICE, "Scan");
         let (answer, sidecars) =
-            client.messenger.call::<ScanResponse>(address, Login::Token, call, request, options).await?;
+            cluster.messenger.call::<ScanResponse>(address, Login::Token, call, request, options).await?;
         match &answer.error {
             Some(error) => Err(Error::from_tablet_server(error).at_server(&address.to_string())),
             None => {
-                client.clock.observe(answer.propagated_timestamp);
-                client.clock.observe(answer.snap_timestamp);
+                cluster.clock.observe(answer.propagated_timestamp);
+                cluster.clock.observe(answer.snap_timestamp);
                 Ok((answer, sidecars))
             }
         }
     }
 
-    fn take_in(&mut self, answer: ScanResponse, sidecars: Vec<Vec<u8>>) -> Result<RecordBatch> {
+    fn take_answer(&mut self, answer: ScanResponse, sidecars: Vec<Vec<u8>>) -> Result<RecordBatch> {
         let spec = &self.spec;
         let batch = if let Some(block) = &answer.columnar_data {
             decode_columnar(&spec.arrow_schema, &spec.columns, block, sidecars)
@@ -279,7 +279,7 @@ impl TabletScan {
         } else {
             Ok(RecordBatch::new_empty(spec.arrow_schema.clone()))
         };
-        // A batch that cannot be decoded must not be skipped by going on behind it.
+        // A batch that cannot be decoded must not be skipped: the scanner is not continued after it.
         let batch = batch.inspect_err(|_| self.open = None)?;
         if answer.last_primary_key.is_some() {
             self.last_primary_key = answer.last_primary_key;
@@ -291,26 +291,26 @@ impl TabletScan {
         Ok(batch)
     }
 
-    /// The replica to open a scanner at; `None` when the partition is gone and with it its rows.
+    /// The replica to open a scanner on; `None` when the partition was dropped, and its rows with it.
     async fn choose_replica(&mut self, deadline: Instant) -> Result<Option<usize>> {
-        let client = self.spec.table.client.inner.clone();
+        let cluster = self.spec.table.client.cluster.clone();
         if self.excluded.iter().all(|excluded| *excluded) {
             let table = &self.spec.table;
-            table.tablets.forget(&self.part.tablet);
-            let found = table.tablets.find(&client, &self.part.tablet.start, deadline).await?;
+            table.locations.forget(&self.range.tablet);
+            let found = table.locations.find(&cluster, &self.range.tablet.start, deadline).await?;
             match found {
-                // Dropped and added again since the locations were fetched, and nothing read yet.
-                Found::Tablet(found)
-                    if found.id == self.part.tablet.id
-                        || !self.handed_out
-                            && found.start == self.part.tablet.start
-                            && found.end == self.part.tablet.end =>
+                // The same tablet; or a new one, if the partition was dropped and added again before anything was read.
+                Lookup::Tablet(found)
+                    if found.id == self.range.tablet.id
+                        || !self.has_returned_rows
+                            && found.start == self.range.tablet.start
+                            && found.end == self.range.tablet.end =>
                 {
                     self.excluded = vec![false; found.replicas.len()];
-                    self.part.tablet = found;
+                    self.range.tablet = found;
                 }
-                Found::Gap { .. } if !self.handed_out => return Ok(None),
-                Found::Tablet(_) | Found::Gap { .. } => {
+                Lookup::NonCoveredRange { .. } if !self.has_returned_rows => return Ok(None),
+                Lookup::Tablet(_) | Lookup::NonCoveredRange { .. } => {
                     return Err(Error::new(ErrorKind::NotFound, "the partition was dropped during the scan"));
                 }
             }
@@ -318,14 +318,14 @@ impl TabletScan {
                 return Err(Error::new(ErrorKind::Unavailable, "the tablet has no replica"));
             }
         }
-        let tablet: &Tablet = &self.part.tablet;
+        let tablet: &Tablet = &self.range.tablet;
         let usable = |index: &usize| !self.excluded[*index];
         let candidates: Vec<usize> = (0..tablet.replicas.len()).filter(usable).collect();
         let leader = tablet.leader().filter(usable);
         Ok(Some(match self.spec.replica {
             ReplicaSelection::Leader => leader.unwrap_or(candidates[0]),
             ReplicaSelection::Closest => {
-                let here = client.masters.client_location().unwrap_or_default();
+                let here = cluster.masters.client_location().unwrap_or_default();
                 let near = |index: &usize| !here.is_empty() && tablet.replicas[*index].location == here;
                 let near = candidates.iter().copied().find(near);
                 near.unwrap_or_else(|| candidates[rand::rng().random_range(0..candidates.len())])
@@ -336,12 +336,12 @@ impl TabletScan {
     /// Keeps the scanner alive while the caller is busy.
     pub(super) async fn keep_alive(&self) {
         let Some(open) = &self.open else { return };
-        let client = &self.spec.table.client.inner;
+        let cluster = &self.spec.table.client.cluster;
         let request = ScannerKeepAliveRequest { scanner_id: open.id.clone() };
-        let options = CallOptions::until(client.rpc_deadline(Instant::now() + self.spec.timeout));
+        let options = CallOptions::until(cluster.rpc_deadline(Instant::now() + self.spec.timeout));
         let call = (SERVICE, "ScannerKeepAlive");
-        // If it failed, the next batch finds out and recovers.
-        let _ = client
+        // If it fails, the next call for a batch recovers.
+        let _ = cluster
             .messenger
             .call::<ScannerKeepAliveResponse>(&open.address, Login::Token, call, &request, &options)
             .await;
@@ -363,7 +363,7 @@ impl Drop for TabletScan {
             };
             let options = CallOptions::until(Instant::now() + CLOSE_TIMEOUT);
             let call = (SERVICE, "Scan");
-            let messenger = &client.inner.messenger;
+            let messenger = &client.cluster.messenger;
             let _ =
                 messenger.call::<ScanResponse>(&open.address, Login::Token, call, &request, &options).await;
         });

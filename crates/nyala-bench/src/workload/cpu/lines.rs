@@ -2,14 +2,13 @@
 //!
 //! `cpu,hostname=host_0,…,service_environment=test usage_user=58i,usage_system=2i,… 1451606400000000000`
 //!
-//! The measurement, tags and first field's name of a host are copied whole; a value and the next
-//! field's name are copied as blocks of fixed size (which compile to one or two vector moves) and the
-//! position then moves on by their real length. Nothing is allocated per row, nothing is formatted but
-//! one timestamp per tick.
+//! The measurement, tags and first field's name of a host are copied at once. Each value and each following field name
+//! is copied as a block of fixed size, which compiles to one or two vector moves, and the position then advances by the
+//! real length. Nothing is allocated per row, and only one timestamp per tick is formatted.
 
-use super::cpu::{CpuConfig, CpuRow, FIELD_COUNT, FIELDS};
+use super::{CpuConfig, CpuRow, FIELD_COUNT, FIELDS};
 
-/// A copy of a value, and of a field's name with its comma and equals sign.
+/// Sizes of the copied blocks: a value, and a field's name with its comma and equals sign.
 const VALUE_BYTES: usize = 4;
 const NAME_BYTES: usize = 32;
 /// ` 1451606400000000000\n` and room for any other 64-bit time.
@@ -35,7 +34,7 @@ impl<const N: usize> Text<N> {
     }
 }
 
-/// The parts that lines are put together from.
+/// The parts of which lines consist.
 #[derive(Debug)]
 pub(super) struct CpuLines {
     /// Per host: everything before the first value.
@@ -44,7 +43,7 @@ pub(super) struct CpuLines {
     values: Vec<Text<VALUE_BYTES>>,
     /// Per field: what follows its value, `,usage_system=` and so on.
     names: [Text<NAME_BYTES>; FIELD_COUNT - 1],
-    /// No row is longer, the slack of its last copies included.
+    /// The longest row, with the extra bytes of the last copies.
     row_limit_bytes: usize,
 }
 
@@ -67,7 +66,7 @@ impl CpuLines {
         }
     }
 
-    /// Replaces `body` by the lines of `rows`, the first of which is row `first_row` of the data set.
+    /// Replaces `body` with the lines of `rows`, the first of which is row `first_row` of the data set.
     pub(super) fn write(&self, config: &CpuConfig, first_row: u64, rows: &[CpuRow], body: &mut Vec<u8>) {
         body.resize(rows.len() * self.row_limit_bytes, 0);
         let mut tick = first_row / config.hosts;

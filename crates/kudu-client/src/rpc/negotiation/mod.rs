@@ -1,18 +1,21 @@
 //! Negotiation: from a fresh TCP connection to one that carries calls.
 //!
-//! 1. both sides name features and ways to authenticate; the server picks one way;
-//! 2. TLS, its handshake carried inside negotiation messages;
-//! 3. authentication: PLAIN user name, Kerberos, authentication token, or JSON web token;
-//! 4. a connection context, which nobody answers.
+//! 1. Both sides send their features and types of authentication, and the server chooses a type.
+//! 2. TLS, whose handshake is carried inside negotiation messages.
+//! 3. Authentication by user name (SASL PLAIN), Kerberos, authentication token, or JSON web token.
+//! 4. The client sends a connection context, which has no answer.
 //!
-//! A token or JWT is only shown to a server whose certificate chains to a trusted authority; a client told to use
-//! Kerberos never falls back to a mere user name. Frames are read
-//! to the byte, never ahead: what follows the handshake already belongs to the TLS session.
+//! A token or JWT is only sent to a server whose certificate chains to a trusted authority. A client with Kerberos
+//! never falls back to a user name. Frames are read to their last byte and not beyond, because what follows the
+//! handshake belongs to the TLS session.
 
 use bytes::Bytes;
 use prost::Message;
 use rustls::ClientConnection;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+
+#[cfg(feature = "kerberos")]
+mod kerberos;
 
 use super::credentials::Credentials;
 use super::frame::{encode_request, read_response};
@@ -23,18 +26,18 @@ use crate::pb::rpc::*;
 const NEGOTIATION_CALL_ID: i32 = -33;
 const CONTEXT_CALL_ID: i32 = -3;
 
-/// "hrpc", version 9, service class and protocol 0.
-const GREETING: [u8; 7] = *b"hrpc\x09\0\0";
-
 /// Negotiation messages are small; certificates are the largest part.
 const MAX_NEGOTIATION_BYTES: usize = 1 << 20;
 
-/// How many handshake messages may go back and forth before a server is taken for broken.
+/// "hrpc", version 9, service class and protocol 0.
+const GREETING: [u8; 7] = *b"hrpc\x09\0\0";
+
+/// The most rounds of handshake messages; a server that needs more is broken.
 const MAX_HANDSHAKE_ROUNDS: usize = 16;
 
-/// How a connection must or may be protected and authenticated.
+/// What the client requires and offers in a negotiation.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
+pub(crate) struct NegotiationOptions {
     /// Refuse servers that do not offer TLS.
     pub(crate) require_encryption: bool,
     /// The server runs on this machine.
@@ -51,19 +54,19 @@ pub(crate) enum Transport<S> {
     Tls(Box<TlsStream<S>>),
 }
 
-enum Chosen {
+enum Authentication {
     Sasl,
     Token,
     Jwt,
 }
 
-/// What authentication needs to know of the server.
-struct Server<'a> {
-    #[cfg_attr(not(feature = "kerberos"), allow(dead_code, reason = "only Kerberos logs in to a host"))]
+/// What authentication needs to know about the server.
+struct ServerIdentity<'a> {
+    #[cfg_attr(not(feature = "kerberos"), allow(dead_code, reason = "only Kerberos authenticates hosts"))]
     host: &'a str,
     mechanisms: &'a [SaslMechanism],
     /// From the TLS handshake, if there was one.
-    #[cfg_attr(not(feature = "kerberos"), allow(dead_code, reason = "only Kerberos vouches for it"))]
+    #[cfg_attr(not(feature = "kerberos"), allow(dead_code, reason = "only Kerberos binds it"))]
     certificate: Option<Vec<u8>>,
 }
 
@@ -72,17 +75,17 @@ pub(crate) async fn negotiate<S>(
     mut socket: S,
     host: &str,
     credentials: &Credentials,
-    terms: Terms,
+    options: NegotiationOptions,
 ) -> Result<Transport<S>>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let granted = credentials.granted();
     let trusted = &granted.trusted_certificates[..];
-    let token = granted.authentication_token.as_ref().filter(|_| terms.offer_token && !trusted.is_empty());
+    let token = granted.authentication_token.as_ref().filter(|_| options.offer_token && !trusted.is_empty());
     let jwt = credentials.jwt.as_ref().filter(|_| !trusted.is_empty());
     let offer_clear_after_handshake =
-        terms.is_loopback && !terms.encrypt_loopback && !terms.require_encryption;
+        options.is_loopback && !options.encrypt_loopback && !options.require_encryption;
 
     socket.write_all(&GREETING).await?;
 
@@ -109,13 +112,15 @@ where
     let answer = receive(&mut socket, STEP_NEGOTIATE).await?;
 
     let chosen = match answer.authn_types.first() {
-        Some(AuthenticationType { token: Some(_), .. }) if token.is_some() => Chosen::Token,
-        Some(AuthenticationType { jwt: Some(_), .. }) if jwt.is_some() => Chosen::Jwt,
-        Some(AuthenticationType { sasl: Some(_), .. }) | None => Chosen::Sasl,
-        Some(_) => return Err(Error::protocol("the server chose an authentication that was not offered")),
+        Some(AuthenticationType { token: Some(_), .. }) if token.is_some() => Authentication::Token,
+        Some(AuthenticationType { jwt: Some(_), .. }) if jwt.is_some() => Authentication::Jwt,
+        Some(AuthenticationType { sasl: Some(_), .. }) | None => Authentication::Sasl,
+        Some(_) => {
+            return Err(Error::protocol("the server chose a type of authentication that was not offered"));
+        }
     };
     let server_has = |feature| answer.supported_features.contains(&feature);
-    let verify = matches!(chosen, Chosen::Token | Chosen::Jwt);
+    let verify = matches!(chosen, Authentication::Token | Authentication::Jwt);
 
     let mut session = None;
     let mut certificate = None;
@@ -125,7 +130,7 @@ where
         certificate = tls.peer_certificates().and_then(|chain| Some(chain.first()?.to_vec()));
         let clear = offer_clear_after_handshake && server_has(FEATURE_TLS_AUTHENTICATION_ONLY);
         session = (!clear).then_some(tls);
-    } else if verify || terms.require_encryption {
+    } else if verify || options.require_encryption {
         let message = "the server does not offer TLS, which this client requires";
         return Err(Error::new(ErrorKind::NotAuthenticated, message));
     }
@@ -134,7 +139,7 @@ where
         Some(session) => Transport::Tls(Box::new(TlsStream::new(socket, session))),
         None => Transport::Plain(socket),
     };
-    let server = Server { host, mechanisms: &answer.sasl_mechanisms, certificate };
+    let server = ServerIdentity { host, mechanisms: &answer.sasl_mechanisms, certificate };
     match &mut transport {
         Transport::Plain(stream) => authenticate(stream, credentials, chosen, token, &server).await?,
         Transport::Tls(stream) => authenticate(stream.as_mut(), credentials, chosen, token, &server).await?,
@@ -159,7 +164,7 @@ where
             };
             send(socket, &message).await?;
         }
-        // TLS 1.3 ends with our message, 1.2 with theirs; either way nothing more is to come.
+        // TLS 1.3 ends with the client's message, 1.2 with the server's; in both cases no further message follows.
         if !session.is_handshaking() {
             return Ok(session);
         }
@@ -170,28 +175,28 @@ where
             session.process_new_packets().map_err(tls_error)?;
         }
     }
-    Err(Error::protocol("the TLS handshake does not come to an end"))
+    Err(Error::protocol("the TLS handshake does not end"))
 }
 
 async fn authenticate<S>(
     stream: &mut S,
     credentials: &Credentials,
-    chosen: Chosen,
+    chosen: Authentication,
     token: Option<&SignedToken>,
-    server: &Server<'_>,
+    server: &ServerIdentity<'_>,
 ) -> Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let encoded_nonce = match chosen {
-        Chosen::Token => {
+        Authentication::Token => {
             let message =
                 Negotiate { step: STEP_TOKEN_EXCHANGE, authn_token: token.cloned(), ..Default::default() };
             send(stream, &message).await?;
             receive(stream, STEP_TOKEN_EXCHANGE).await?;
             None
         }
-        Chosen::Jwt => {
+        Authentication::Jwt => {
             let jwt = credentials.jwt.clone().unwrap_or_default();
             let message = Negotiate {
                 step: STEP_JWT_EXCHANGE,
@@ -202,13 +207,12 @@ where
             receive(stream, STEP_JWT_EXCHANGE).await?;
             None
         }
-        Chosen::Sasl => {
+        Authentication::Sasl => {
             let offered: Vec<&str> = server.mechanisms.iter().map(|item| item.mechanism.as_str()).collect();
             let wanted = credentials.mechanism();
             if !offered.is_empty() && !offered.contains(&wanted) {
-                let advice = if offered.contains(&"GSSAPI") { "; log in by Kerberos" } else { "" };
-                let message =
-                    format!("the server accepts {offered:?}, this client logs in by {wanted}{advice}");
+                let advice = if offered.contains(&"GSSAPI") { "; use Kerberos" } else { "" };
+                let message = format!("the server accepts {offered:?}, this client uses {wanted}{advice}");
                 return Err(Error::new(ErrorKind::NotAuthenticated, message));
             }
             match &credentials.kerberos_service {
@@ -219,7 +223,7 @@ where
                 #[cfg(feature = "kerberos")]
                 Some(service) => {
                     let certificate = server.certificate.as_deref();
-                    super::kerberos::log_in(stream, service, server.host, certificate).await?
+                    kerberos::log_in(stream, service, server.host, certificate).await?
                 }
                 #[cfg(not(feature = "kerberos"))]
                 Some(_) => return Err(Error::new(ErrorKind::NotSupported, "built without Kerberos")),
@@ -249,7 +253,7 @@ where
     receive(stream, STEP_SASL_SUCCESS).await.map(drop)
 }
 
-pub(super) async fn send<S>(stream: &mut S, message: &Negotiate) -> Result<()>
+async fn send<S>(stream: &mut S, message: &Negotiate) -> Result<()>
 where
     S: AsyncWrite + Unpin,
 {
@@ -266,7 +270,7 @@ where
     receive_one_of(stream, &[step]).await
 }
 
-pub(super) async fn receive_one_of<S>(stream: &mut S, steps: &[i32]) -> Result<Negotiate>
+async fn receive_one_of<S>(stream: &mut S, steps: &[i32]) -> Result<Negotiate>
 where
     S: AsyncRead + Unpin,
 {
@@ -276,7 +280,7 @@ where
     })?;
     if response.is_error {
         let error = Error::from_rpc(&ErrorStatus::decode(response.body)?);
-        // The same code means "no privilege" once a connection stands; here it is about who we are.
+        // After negotiation this code means "no privilege"; here it means that the log-in failed.
         return Err(match error.kind() {
             ErrorKind::NotAuthorized => error.with_kind(ErrorKind::NotAuthenticated),
             _ => error,
@@ -287,7 +291,10 @@ where
     }
     let message = Negotiate::decode(response.body)?;
     if !steps.contains(&message.step) {
-        return Err(Error::protocol(format!("negotiation step {} where {steps:?} was due", message.step)));
+        return Err(Error::protocol(format!(
+            "negotiation step {} where {steps:?} was expected",
+            message.step
+        )));
     }
     Ok(message)
 }
@@ -297,9 +304,14 @@ mod tests {
     use super::*;
     use crate::rpc::frame::tests::encode_response;
     use proptest::prelude::*;
+    use prost::Message;
 
-    const TERMS: Terms =
-        Terms { require_encryption: false, is_loopback: true, encrypt_loopback: false, offer_token: true };
+    const OPTIONS: NegotiationOptions = NegotiationOptions {
+        require_encryption: false,
+        is_loopback: true,
+        encrypt_loopback: false,
+        offer_token: true,
+    };
 
     fn frame(is_error: bool, message: &impl Message) -> Vec<u8> {
         let header =
@@ -307,16 +319,16 @@ mod tests {
         encode_response(&header, &message.encode_to_vec())
     }
 
-    /// Negotiates with a server that says these bytes, whatever it hears, and then closes.
-    fn against(bytes: Vec<u8>, terms: Terms) -> Result<()> {
-        against_as(bytes, terms, Credentials::new("me".into(), None, None, Vec::new()))
+    /// Negotiates with a server that sends these bytes, whatever it receives, and then closes.
+    fn against(bytes: Vec<u8>, options: NegotiationOptions) -> Result<()> {
+        against_as(bytes, options, Credentials::new("me".into(), None, None, Vec::new()))
     }
 
-    fn against_as(bytes: Vec<u8>, terms: Terms, credentials: Credentials) -> Result<()> {
+    fn against_as(bytes: Vec<u8>, options: NegotiationOptions, credentials: Credentials) -> Result<()> {
         let server = tokio::io::join(&bytes[..], tokio::io::sink());
-        let negotiation = negotiate(server, "127.0.0.1", &credentials, terms);
-        // Everything is there already: what waits now would wait for ever.
-        match futures::FutureExt::now_or_never(negotiation).expect("it comes to an end")? {
+        let negotiation = negotiate(server, "127.0.0.1", &credentials, options);
+        // All bytes are available already: a negotiation that waits now would wait for ever.
+        match futures::FutureExt::now_or_never(negotiation).expect("it ends")? {
             Transport::Plain(_) => Ok(()),
             Transport::Tls(_) => panic!("no canned bytes can finish a handshake"),
         }
@@ -340,32 +352,32 @@ mod tests {
 
     #[test]
     fn a_plain_server_is_accepted_unless_encryption_is_required() {
-        let words = [frame(false, &hello(vec![1])), frame(false, &success())].concat();
-        against(words.clone(), TERMS).unwrap();
-        let strict = Terms { require_encryption: true, ..TERMS };
-        assert_eq!(against(words, strict).err().unwrap().kind(), ErrorKind::NotAuthenticated);
+        let bytes = [frame(false, &hello(vec![1])), frame(false, &success())].concat();
+        against(bytes.clone(), OPTIONS).unwrap();
+        let strict = NegotiationOptions { require_encryption: true, ..OPTIONS };
+        assert_eq!(against(bytes, strict).err().unwrap().kind(), ErrorKind::NotAuthenticated);
     }
 
     #[test]
-    fn refusals_and_strange_choices_are_told_apart() {
+    fn refusals_and_invalid_choices_have_different_kinds() {
         let refusal = ErrorStatus { message: "no".into(), code: Some(15), unsupported_feature_flags: vec![] };
         let refused = [frame(false, &hello(vec![1])), frame(true, &refusal)].concat();
-        assert_eq!(against(refused, TERMS).err().unwrap().kind(), ErrorKind::NotAuthenticated);
+        assert_eq!(against(refused, OPTIONS).err().unwrap().kind(), ErrorKind::NotAuthenticated);
         let mut only_kerberos = hello(vec![1]);
         only_kerberos.sasl_mechanisms[0].mechanism = "GSSAPI".into();
-        let error = against(frame(false, &only_kerberos), TERMS).err().unwrap();
+        let error = against(frame(false, &only_kerberos), OPTIONS).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::NotAuthenticated);
         let mut token = hello(vec![1]);
         token.authn_types = vec![AuthenticationType { token: Some(Empty {}), ..Default::default() }];
-        assert_eq!(against(frame(false, &token), TERMS).err().unwrap().kind(), ErrorKind::Protocol);
-        assert_eq!(against(Vec::new(), TERMS).err().unwrap().kind(), ErrorKind::Network);
+        assert_eq!(against(frame(false, &token), OPTIONS).err().unwrap().kind(), ErrorKind::Protocol);
+        assert_eq!(against(Vec::new(), OPTIONS).err().unwrap().kind(), ErrorKind::Network);
     }
 
     #[test]
-    fn who_wants_kerberos_is_not_talked_out_of_it() {
+    fn a_client_with_kerberos_refuses_other_mechanisms() {
         let credentials = || Credentials::new("me".into(), Some("kudu".into()), None, Vec::new());
-        let words = [frame(false, &hello(vec![1])), frame(false, &success())].concat();
-        let error = against_as(words, TERMS, credentials()).err().unwrap();
+        let bytes = [frame(false, &hello(vec![1])), frame(false, &success())].concat();
+        let error = against_as(bytes, OPTIONS, credentials()).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::NotAuthenticated, "{error}");
     }
 
@@ -378,14 +390,14 @@ mod tests {
             steps in proptest::collection::vec((0i32..9, proptest::collection::vec(any::<u8>(), 0..60)), 0..5),
             tail in proptest::collection::vec(any::<u8>(), 0..30),
         ) {
-            let mut words = frame(false, &hello(features));
-            for (step, bytes) in steps {
-                let bytes = Some(Bytes::from(bytes));
-                let message = Negotiate { step, tls_handshake: bytes.clone(), token: bytes, ..Default::default() };
-                words.extend(frame(false, &message));
+            let mut bytes = frame(false, &hello(features));
+            for (step, content) in steps {
+                let content = Some(Bytes::from(content));
+                let message = Negotiate { step, tls_handshake: content.clone(), token: content, ..Default::default() };
+                bytes.extend(frame(false, &message));
             }
-            words.extend(tail);
-            let _ = against(words, TERMS);
+            bytes.extend(tail);
+            let _ = against(bytes, OPTIONS);
         }
     }
 }

@@ -1,18 +1,19 @@
-//! TSBS' cpu-only model: every host reports ten integer percentages each interval.
+//! TSBS' cpu-only data set: every host reports ten integer percentages in each interval.
 //!
-//! A value starts uniform in [0, 100) and then walks by standard normal steps, clamped to [0, 100];
-//! what is written is its integer part. Rows come tick by tick, hosts in order within a tick, as TSBS
-//! writes them. Each host has its own random stream, so that one host's history can be computed alone
-//! (which is how answers are verified) and the data depend on nothing but seed and host number.
+//! A value starts uniform in [0, 100) and walks by standard normal steps, clamped to [0, 100]; its integer part is
+//! written. As in TSBS, rows are ordered by tick, and by host within a tick. Each host has its own random stream, so
+//! that verification can compute one host's history alone, and the data depends only on seed and host number.
 //!
-//! Claiming rows (a step of each walk, serial) is apart from writing them as text ([`super::cpu_lines`],
-//! by any number of workers), so the shared part is short.
+//! Claiming rows (one step of each walk, under a lock) is separate from writing them as text ([`lines`], by any number
+//! of workers), so that the lock is held briefly.
+
+mod lines;
 
 use super::host::Host;
-use super::{Batch, Workload};
+use super::{BatchSize, Workload};
 use crate::random::{Random, Ziggurat};
 use crate::time::Span;
-use crate::workload::cpu_lines::CpuLines;
+use lines::CpuLines;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -36,7 +37,7 @@ pub const FIELDS: [&str; FIELD_COUNT] = [
 /// One row's values.
 pub type CpuRow = [u8; FIELD_COUNT];
 
-/// What data set to make.
+/// The parameters of the data set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuConfig {
     /// Number of hosts.
@@ -45,7 +46,7 @@ pub struct CpuConfig {
     pub span: Span,
     /// Seconds between a host's rows.
     pub interval_seconds: i64,
-    /// What the data depend on.
+    /// Seed of the data.
     pub seed: u64,
 }
 
@@ -60,7 +61,7 @@ impl CpuConfig {
         self.hosts * self.ticks()
     }
 
-    /// When tick `tick` is, in seconds since 1970.
+    /// The time of a tick, in seconds since 1970.
     pub fn time_of(&self, tick: u64) -> i64 {
         self.span.start + tick as i64 * self.interval_seconds
     }
@@ -70,7 +71,7 @@ impl CpuConfig {
         Host::new(self.seed, number)
     }
 
-    /// The rows of one host from the first tick on, without end.
+    /// All rows of one host from the first tick on; the iterator does not end.
     pub fn history(&self, host: u64) -> History {
         History { walk: Walk::new(self.seed, host) }
     }
@@ -80,29 +81,29 @@ impl CpuConfig {
 #[derive(Clone, Debug)]
 pub(super) struct Walk {
     random: Random,
-    /// Where they are.
-    pub(super) states: [f64; FIELD_COUNT],
+    /// Their current values.
+    pub(super) values: [f64; FIELD_COUNT],
 }
 
 impl Walk {
     pub(super) fn new(seed: u64, host: u64) -> Walk {
         let mut random = Random::new(seed, host);
-        let states = std::array::from_fn(|_| random.unit() * 100.0);
-        Walk { random, states }
+        let values = std::array::from_fn(|_| random.unit() * 100.0);
+        Walk { random, values }
     }
 
     /// Moves them to the next tick.
     #[inline]
     pub(super) fn advance(&mut self, ziggurat: &Ziggurat) {
-        for state in &mut self.states {
-            *state = (*state + self.random.normal(ziggurat)).clamp(0.0, 100.0);
+        for value in &mut self.values {
+            *value = (*value + self.random.normal(ziggurat)).clamp(0.0, 100.0);
         }
     }
 
-    /// The values now; the walks are advanced to the next tick.
+    /// Returns the current values and moves the walks to the next tick.
     #[inline]
     fn take(&mut self, ziggurat: &Ziggurat) -> CpuRow {
-        let row = self.states.map(|state| state as u8);
+        let row = self.values.map(|value| value as u8);
         self.advance(ziggurat);
         row
     }
@@ -122,14 +123,14 @@ impl Iterator for History {
     }
 }
 
-/// Rows that belong to one batch.
+/// The rows of one batch.
 #[derive(Debug, Default)]
-pub struct CpuBlock {
+pub struct CpuBatch {
     first_row: u64,
     rows: Vec<CpuRow>,
 }
 
-/// The workload: the walks of all hosts behind a lock, and the writer of lines.
+/// The workload: the walks of all hosts behind a lock, and the constant parts of their lines.
 #[derive(Debug)]
 pub struct CpuWorkload {
     config: CpuConfig,
@@ -158,41 +159,41 @@ impl CpuWorkload {
         }
     }
 
-    /// Lets the workload end at row `row` of the data set, so that it can be loaded in parts.
+    /// Makes the workload end at row `row` of the data set, so that it can be loaded in parts.
     pub fn end_at(&self, row: u64) {
         self.end_row.store(row.min(self.config.rows()), Relaxed);
     }
 }
 
 impl Workload for CpuWorkload {
-    type Block = CpuBlock;
+    type Batch = CpuBatch;
 
     fn total_rows(&self) -> Option<u64> {
         Some(self.end_row.load(Relaxed))
     }
 
-    fn claim(&self, block: &mut CpuBlock) -> Option<Batch> {
+    fn claim(&self, batch: &mut CpuBatch) -> Option<BatchSize> {
         let ziggurat = Ziggurat::shared();
         let mut shared = self.walks.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let rows = self.end_row.load(Relaxed).saturating_sub(shared.next_row).min(self.batch_rows as u64);
         if rows == 0 {
             return None;
         }
-        block.first_row = shared.next_row;
-        block.rows.clear();
+        batch.first_row = shared.next_row;
+        batch.rows.clear();
         let mut host = (shared.next_row % self.config.hosts) as usize;
-        while (block.rows.len() as u64) < rows {
-            let wanted = rows as usize - block.rows.len();
+        while (batch.rows.len() as u64) < rows {
+            let wanted = rows as usize - batch.rows.len();
             let end = shared.walks.len().min(host + wanted);
-            block.rows.extend(shared.walks[host..end].iter_mut().map(|walk| walk.take(ziggurat)));
+            batch.rows.extend(shared.walks[host..end].iter_mut().map(|walk| walk.take(ziggurat)));
             host = 0;
         }
         shared.next_row += rows;
-        Some(Batch { rows, values: rows * FIELD_COUNT as u64 })
+        Some(BatchSize { rows, values: rows * FIELD_COUNT as u64 })
     }
 
-    fn write(&self, block: &CpuBlock, body: &mut Vec<u8>) {
-        self.lines.write(&self.config, block.first_row, &block.rows, body);
+    fn write(&self, batch: &CpuBatch, body: &mut Vec<u8>) {
+        self.lines.write(&self.config, batch.first_row, &batch.rows, body);
     }
 }
 
@@ -208,23 +209,23 @@ mod tests {
 
     fn text(config: CpuConfig, batch_rows: usize, batches: usize) -> String {
         let workload = CpuWorkload::new(config, batch_rows);
-        let (mut block, mut body, mut all) = (CpuBlock::default(), Vec::new(), Vec::new());
+        let (mut batch, mut body, mut all) = (CpuBatch::default(), Vec::new(), Vec::new());
         for _ in 0..batches {
-            workload.claim(&mut block).unwrap();
-            workload.write(&block, &mut body);
+            workload.claim(&mut batch).unwrap();
+            workload.write(&batch, &mut body);
             all.extend_from_slice(&body);
         }
         String::from_utf8(all).unwrap()
     }
 
-    /// FNV-1a, only to pin the bytes.
+    /// FNV-1a, to compare the text with a fixture.
     fn fingerprint(text: &str) -> u64 {
         text.bytes()
             .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
     }
 
     #[test]
-    fn the_same_seed_writes_the_same_bytes_for_ever() {
+    fn the_same_seed_always_writes_the_same_bytes() {
         let text = text(config(7, 123), 100, 3);
         assert_eq!(text.lines().count(), 300);
         assert_eq!(fingerprint(&text), FIXTURE, "{}", text.lines().next().unwrap());
@@ -279,9 +280,9 @@ mod tests {
     fn the_last_batch_is_what_remains() {
         let span = Span { start: TSBS_START, end: TSBS_START + 30 };
         let workload = CpuWorkload::new(CpuConfig { span, ..config(5, 1) }, 10);
-        let mut block = CpuBlock::default();
+        let mut batch = CpuBatch::default();
         let rows: Vec<u64> =
-            std::iter::from_fn(|| workload.claim(&mut block)).map(|batch| batch.rows).collect();
+            std::iter::from_fn(|| workload.claim(&mut batch)).map(|size| size.rows).collect();
         assert_eq!(rows, [10, 5]);
     }
 }

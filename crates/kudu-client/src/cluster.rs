@@ -1,0 +1,98 @@
+//! The cluster as one client sees it: connections, masters, time and counters.
+//!
+//! All handles of a client (tables, sessions, scanners) share one [`Cluster`].
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use prost::Message;
+use tokio::time::Instant;
+use tracing::Instrument;
+
+use crate::backoff::Backoff;
+use crate::clock::Clock;
+use crate::concurrency_limit::ConcurrencyLimit;
+use crate::error::{Error, Result};
+use crate::masters::Masters;
+use crate::metrics::Metrics;
+use crate::pb::master::{IsDoneResponse, MasterAnswer, TableIdentifier, TableRequest};
+use crate::request_tracker::RequestTracker;
+use crate::rpc::Messenger;
+use crate::rpc::messenger::Address;
+
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    pub(crate) messenger: Messenger,
+    pub(crate) masters: Masters,
+    pub(crate) clock: Clock,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) request_tracker: RequestTracker,
+    pub(crate) rpc_timeout: Duration,
+    pub(crate) admin_timeout: Duration,
+    pub(crate) write_limits: Mutex<HashMap<Address, Arc<ConcurrencyLimit>>>,
+}
+
+impl Cluster {
+    pub(crate) fn admin_deadline(&self) -> Instant {
+        Instant::now() + self.admin_timeout
+    }
+
+    pub(crate) fn rpc_deadline(&self, deadline: Instant) -> Instant {
+        deadline.min(Instant::now() + self.rpc_timeout)
+    }
+
+    /// How many writes at once this server takes.
+    pub(crate) fn write_limit(&self, address: &Address) -> Arc<ConcurrencyLimit> {
+        self.write_limits.lock().entry(address.clone()).or_default().clone()
+    }
+
+    pub(crate) async fn call_master<Answer: MasterAnswer>(
+        &self,
+        method: &'static str,
+        request: &impl Message,
+        features: &[u32],
+        deadline: Instant,
+    ) -> Result<Answer> {
+        self.call_master_noting_repeats(method, request, features, deadline, &mut false).await
+    }
+
+    /// Like [`Self::call_master`]; `repeated` becomes true when an earlier attempt may have taken effect unseen.
+    pub(crate) async fn call_master_noting_repeats<Answer: MasterAnswer>(
+        &self,
+        method: &'static str,
+        request: &impl Message,
+        features: &[u32],
+        deadline: Instant,
+        repeated: &mut bool,
+    ) -> Result<Answer> {
+        let span = tracing::debug_span!("kudu_master", method);
+        let call = self.masters.call(&self.messenger, method, request, features, deadline, repeated);
+        call.instrument(span).await
+    }
+
+    /// Polls until the masters have carried out a change of a table: they answer before it has taken effect.
+    pub(crate) async fn wait_until_done(
+        &self,
+        method: &'static str,
+        table: &str,
+        deadline: Instant,
+    ) -> Result<()> {
+        let request = TableRequest { table: Some(TableIdentifier::by_name(table)) };
+        let mut backoff = Backoff::default();
+        loop {
+            let answer: IsDoneResponse = self.call_master(method, &request, &[], deadline).await?;
+            if answer.done == Some(true) {
+                return Ok(());
+            }
+            if !backoff.wait(deadline).await {
+                return Err(Error::timed_out(format!("{method} of table {table:?} did not become true")));
+            }
+        }
+    }
+
+    pub(crate) async fn renew_authentication_token(&self, deadline: Instant) -> Result<()> {
+        self.masters.renew_token(&self.messenger, deadline).await
+    }
+}
