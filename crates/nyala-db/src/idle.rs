@@ -1,4 +1,6 @@
-//! Keeping the series in memory that get points, and those that queries need: the others rest on disk.
+//! Evicting series that no longer get points, and reloading those that queries need.
+
+pub use crate::catalog::IdleRules;
 
 use crate::catalog::{Catalog, Measurement, SeriesTable};
 use crate::series::{Stay, TagFilter};
@@ -11,43 +13,27 @@ use nyala_core::{Result, SeriesId, TimeRange};
 use roaring::RoaringBitmap;
 use std::collections::HashMap;
 
-/// When series leave memory.
-#[derive(Debug, Clone, Copy)]
-pub struct IdleRules {
-    /// Series without a new point for this long are idle, at the latest after twice as long; 0: none ever is.
-    pub after_ns: i64,
-    /// Measurements with fewer series keep all in memory, and ask the store which of them a shard has.
-    pub series_min: usize,
-    /// The most bytes that all series take once some are read back.
-    pub series_bytes_max: usize,
-}
-
-impl Default for IdleRules {
-    fn default() -> Self {
-        Self { after_ns: 0, series_min: 1 << 14, series_bytes_max: usize::MAX }
-    }
-}
-
-/// Idle series rest together that had their first points at about the same time, so that a query of a short time reads
-/// few that it does not need: those that became idle together are cut in so many sets, of so many series.
+/// Series that become idle together are divided into up to this many sets, by the time of their first points, so that a
+/// query of a short time reloads few series that it does not need. The second constant bounds the number of series in a
+/// set.
 const SETS: usize = 8;
 const SET_SERIES: std::ops::RangeInclusive<usize> = 1 << 10..=1 << 13;
-/// Nothing is done for a smaller part of the series.
+/// Nothing is evicted if less than this part of the series is idle.
 const IDLE_PART: usize = 16;
-/// Series of which the store is asked at once.
+/// The number of series per request to the store.
 const ASKED_AT_ONCE: usize = 1 << 16;
 
 impl Catalog {
-    /// Keeps the series of a measurement in memory that may have points in a range of times, if they all are.
+    /// Pins the series of a measurement that may have points in a time range, if all of them are in memory.
     pub fn stay(&self, measurement: &Measurement, time: TimeRange) -> Option<Stay> {
         measurement.stored().idle().lock().stay_if_here(time)
     }
 
-    /// Makes sure that all series of a measurement are in memory that a filter selects and that may have points in a range of
-    /// times, as long as the stay is held.
+    /// Reloads the series of a measurement that a filter selects and that may have points in a time range. They stay in
+    /// memory as long as the pin is held.
     ///
     /// # Errors
-    /// Where they take more memory than there may be.
+    /// If they need more memory than is allowed.
     pub async fn recall(
         &self,
         measurement: &Measurement,
@@ -57,13 +43,13 @@ impl Catalog {
         measurement.stored().recall(time, &measurement.within(filter), self).await
     }
 
-    /// What series that are read back may take.
+    /// The memory that reloaded series may still take.
     pub(crate) fn idle_room_bytes(&self) -> usize {
         self.idle_rules().series_bytes_max.saturating_sub(self.series_memory_bytes())
     }
 
-    /// Lets series leave memory that are idle, and removes those whose points are gone. What fails for one measurement keeps
-    /// no other; the first error tells of it.
+    /// Evicts idle series, and removes series whose points have expired. A failure in one measurement does not stop the
+    /// work on the others; the first error is returned.
     pub async fn rest_idle_series(&self, now_ns: i64) -> Result<()> {
         let mut rested = Ok(());
         for table in self.loaded_tables() {
@@ -102,7 +88,8 @@ impl Catalog {
             let has_end = |partition: &&PartitionInfo| partition.range.contains(time.end_ns - 1);
             partitions.iter().find(has_end).map(|partition| partition.range.start_ns)
         };
-        // Whose last points are dropped together goes together; of these who came at the same time.
+        // Series whose last points are in the same partition go together, because they will expire together; among
+        // these, series whose first points came at the same time.
         times.sort_by_cached_key(|(_, time)| (last_partition(time), time.start_ns));
         let count = times.len().div_ceil(SETS).clamp(*SET_SERIES.start(), *SET_SERIES.end());
         let is_one =
@@ -112,7 +99,7 @@ impl Catalog {
             if table.membership().has_ended() {
                 break;
             }
-            // Whoever has written since then was noted.
+            // Series that were written since then are no longer inactive.
             let still = table.silent_among(set.iter().map(|(id, _)| *id).collect());
             let set = || set.iter().filter(|(id, _)| still.contains(*id));
             let starts = set().map(|(_, time)| time.start_ns).min();
@@ -135,7 +122,7 @@ impl Catalog {
         }
     }
 
-    /// Of each series that has points the times between which they lie.
+    /// The range of times of the points of each series that has any.
     async fn times_of_series(
         &self,
         table: &SeriesTable,
@@ -154,7 +141,7 @@ impl Catalog {
         Ok(times)
     }
 
-    /// The time of each series' first row in a direction.
+    /// The time of the first row of each series in a direction.
     async fn ends_of_series(
         &self,
         table: &SeriesTable,
@@ -170,7 +157,7 @@ impl Catalog {
         while let Some(batch) = rows.next().await? {
             let mut times = &batch.columns[0].as_primitive::<TimestampNanosecondType>().values()[..];
             for run in &batch.series {
-                // A run may go on in the next batch: the first counts.
+                // A run may continue in the next batch: only its first row counts.
                 let of_run = &times[..run.rows as usize];
                 times = &times[run.rows as usize..];
                 if let Some(time_ns) = of_run.first() {
@@ -181,9 +168,9 @@ impl Catalog {
         Ok(ends)
     }
 
-    /// Removes idle sets without points, and with them the series that have none elsewhere.
+    /// Removes idle sets that have no points left, and the series that are in no other set.
     async fn remove_expired_sets(&self, table: &SeriesTable) -> Result<()> {
-        // One that was dropped meanwhile has no partitions, and its records go with it.
+        // A table that was dropped meanwhile has no partitions. Its records are removed with it.
         let Ok(left) = self.store().partitions(table.table()).await else { return Ok(()) };
         let left: Vec<TimeRange> = left.iter().map(|partition| partition.range).collect();
         for set in table.expired_idle_sets(&left) {
@@ -197,8 +184,8 @@ impl Catalog {
         Ok(())
     }
 
-    /// Removes the idle sets of a measurement of which all points were deleted, with a range of times. The caller owns the
-    /// membership.
+    /// Removes the idle sets of a table whose points lie wholly within a time range, because they were all deleted. The
+    /// caller holds the table lock exclusively.
     pub(crate) async fn remove_sets_within(&self, table: &SeriesTable, time: TimeRange) -> Result<()> {
         for set in table.idle_sets_within(time) {
             let tag_sets = table.tag_sets_of(&set).await?;

@@ -1,6 +1,6 @@
-//! Measurements and fields that come into being because points name them.
+//! Creation of measurements and fields that points name for the first time.
 //!
-//! What the points of a batch name is made by one change of the store, which costs a sync however much it is.
+//! Everything that a batch creates is one change of the store, because each change costs a sync, whatever its size.
 
 use super::series_table::SeriesTable;
 use super::{Catalog, FieldType, Measurement, RetentionPolicy, SEPARATOR};
@@ -9,24 +9,24 @@ use nyala_core::{ColumnId, Error, Result, TableId, TableSchema};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A measurement and fields that are to be written to it.
+/// A measurement, and the fields to write to it.
 pub(crate) type WantedFields<'a> = (&'a Arc<Measurement>, &'a [(String, FieldType)]);
 
-/// A measurement and fields that have no column in it.
+/// A measurement, and those of its fields that have no column.
 type NewFields<'a> = (&'a Measurement, BTreeSet<(&'a str, FieldType)>);
 
 impl Catalog {
-    /// The measurements of these names, their series loaded; none where there is none.
+    /// The measurements of these names, with their series loaded; `None` for a name that does not exist.
     pub(crate) async fn measurements_named(
         &self,
         database: &str,
         policy: &str,
         names: &[impl AsRef<str>],
     ) -> Result<Vec<Option<Arc<Measurement>>>> {
-        let place = (database.to_owned(), policy.to_owned());
+        let key = (database.to_owned(), policy.to_owned());
         let found: Vec<_> = {
             let state = self.state.read();
-            let all = state.measurements.get(&place);
+            let all = state.measurements.get(&key);
             names.iter().map(|name| all.and_then(|all| all.get(name.as_ref())).cloned()).collect()
         };
         if found.iter().any(Option::is_none) {
@@ -36,7 +36,7 @@ impl Catalog {
         Ok(found)
     }
 
-    /// Makes the measurements of these names that do not exist.
+    /// Creates the measurements of these names that do not exist.
     pub(crate) async fn create_measurements(
         &self,
         database: &str,
@@ -44,14 +44,14 @@ impl Catalog {
         mut names: Vec<String>,
     ) -> Result<()> {
         let _changing = self.changing.lock().await;
-        // The database may have been dropped since the caller looked.
+        // The database may have been dropped since the caller looked it up.
         let known = self.existing_database(database)?;
         let policy = known.existing_policy(&policy.name)?;
-        let place = (database.to_owned(), policy.name.clone());
+        let key = (database.to_owned(), policy.name.clone());
         {
             let state = self.state.read();
-            let all = state.measurements.get(&place);
-            names.retain(|name| !all.is_some_and(|all| all.contains_key(name)));
+            let all = state.measurements.get(&key);
+            names.retain(|name| !all.is_some_and(|all| all.get(name).is_some()));
         }
         names.sort_unstable();
         names.dedup();
@@ -69,12 +69,12 @@ impl Catalog {
         let made: Vec<_> = made.collect();
         self.add_series_memory(made.iter().map(|measurement| measurement.stored().memory_bytes()).sum());
         let mut state = self.state.write();
-        let all = state.measurements.entry(place).or_default();
-        all.extend(made.into_iter().map(|measurement| (measurement.name().to_owned(), measurement)));
+        let all = state.measurements.entry(key).or_default();
+        made.into_iter().for_each(|measurement| all.insert(measurement));
         Ok(())
     }
 
-    /// The columns of fields that some shard has from now on, added where they are new.
+    /// The columns of fields that are about to be written. New columns are added.
     pub(crate) async fn columns_for_write(&self, wanted: &[WantedFields<'_>]) -> Result<Vec<Vec<ColumnId>>> {
         let known = || -> Option<Vec<_>> {
             wanted.iter().map(|(measurement, fields)| measurement.shown_columns(fields)).collect()

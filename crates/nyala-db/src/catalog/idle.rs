@@ -1,10 +1,11 @@
-//! Idle series and their records: leaving memory, coming back, waking, and going for good.
+//! Idle series and their records: eviction, reloading, reactivation and removal.
 //!
-//! Queries find an idle series by its set, which has its tags; writers by a record under the hash of them. One that wakes
-//! gets back the record of its own with its first point, and one that says that it is not idle, so that a start reads it
-//! with those that never were; so does one that is gone.
+//! Queries find an idle series by its set, whose record has the tags. Writers find it by a record whose key is a hash
+//! of the tags. When a series is reactivated, its first point brings two records: the series' own one, and one that
+//! says that it is no longer idle, so that a start reads it with the active series. A series that is removed gets the
+//! latter record too.
 //!
-//! Order of locks: series, idle series, presence, records that are not saved.
+//! Order of locks: series, idle series, presence, unsaved records.
 
 use super::Catalog;
 use super::record::{
@@ -19,11 +20,11 @@ use roaring::RoaringBitmap;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Series that come or leave while the index is locked once.
+/// The number of series that are reloaded or evicted under one lock of the index.
 const MOVED_AT_ONCE: usize = 1 << 12;
-/// Tags of a set, about: they are one record.
+/// The approximate size of a set's tags, which are one record.
 const SET_TAGS_BYTES: usize = 4 << 20;
-/// Records that are read as quickly as one is looked up.
+/// The number of records that can be read in the time of one look-up.
 const READ_PER_LOOKUP: usize = 64;
 
 impl SeriesTable {
@@ -32,7 +33,7 @@ impl SeriesTable {
         &self.loaded().idle
     }
 
-    /// Whether some of its series are, or were, idle.
+    /// Whether some of its series are or were idle.
     pub(crate) fn has_idle_sets(&self) -> bool {
         self.idle().lock().has_sets()
     }
@@ -42,7 +43,7 @@ impl SeriesTable {
         !self.idle().lock().away().is_empty()
     }
 
-    /// How many series it has, in memory or not.
+    /// The number of its series, in memory or not.
     pub(crate) fn count_series(&self) -> usize {
         self.series().len() + self.idle().lock().away().len() as usize
     }
@@ -62,19 +63,20 @@ impl SeriesTable {
         keys
     }
 
-    /// Tells whether a writer may go on using the id of a series it remembers: it is there, and not idle.
+    /// Returns a function that says whether a writer may keep using a cached series id: the series exists and is not
+    /// idle.
     pub(crate) fn ids_in_use(&self) -> impl Fn(u32) -> bool + use<'_> {
         let (series, idle) = (self.series(), self.idle().lock());
         move |id| series.contains(SeriesId(id)) && !idle.is_visiting(id)
     }
 
-    /// Reads the idle series that may have points in a range of times, unless they are in memory; none of them leaves as
-    /// long as the stay is held. Where there is no memory for all of them, only those that a filter selects.
+    /// Reloads the idle series that may have points in a time range. None of them is evicted while the pin is held. If
+    /// there is not enough memory for all of them, only those that a filter selects are reloaded.
     pub(crate) async fn recall(&self, time: TimeRange, filter: &TagFilter, memory: &Catalog) -> Result<Stay> {
         self.recall_sets(time, &|_| true, filter, Some(memory)).await
     }
 
-    /// The same for those of the sets whose times are wanted.
+    /// The same for those sets whose times are wanted.
     async fn recall_sets(
         &self,
         time: TimeRange,
@@ -88,7 +90,7 @@ impl SeriesTable {
         }
         before_long_work().await;
         let _recalling = self.loaded().recalling.lock().await;
-        // Another may have read them meanwhile.
+        // Another task may have reloaded them meanwhile.
         let (stay, lacking) = self.idle().lock().stay(time, is_wanted);
         let room_bytes = memory.map_or(usize::MAX, Catalog::idle_room_bytes);
         let mut read = Vec::with_capacity(lacking.len());
@@ -136,14 +138,15 @@ impl SeriesTable {
         ))
     }
 
-    /// Takes series that are away into memory, if a filter selects them; their points lie within a range of times. Returns
-    /// how many there were.
+    /// Puts evicted series into memory if a filter selects them. Their points lie within a time range. Returns the
+    /// number of these series.
     fn enter(&self, tags: &[(u32, &[u8])], filter: &TagFilter, time: TimeRange) -> Result<usize> {
         let mut entered = 0;
         let (mut of_set, mut of_several) = (RoaringBitmap::new(), RoaringBitmap::new());
         let mut series = self.loaded().series.write();
         let mut idle = self.idle().lock();
-        // All are read before the first enters: none is there without being noted, though another's record is malformed.
+        // All records are parsed before the first series is inserted, so that a malformed record cannot leave a series
+        // inserted but unnoted.
         let away = tags
             .iter()
             .filter(|(id, _)| idle.is_away(*id))
@@ -153,24 +156,25 @@ impl SeriesTable {
             series.insert_with_id(SeriesId(id), &tags);
             idle.come(id);
             entered += 1;
-            // It has points in the times of all sets it is in.
+            // A series in several sets may have points in the times of each.
             if idle.is_in_several(id) { &mut of_several } else { &mut of_set }.insert(id);
         }
-        // At once: a series that is there without being noted is taken for one without points.
+        // Under the same lock: a series in the index without presence would look as if it had no points.
         let mut presence = self.presence().write();
         presence.note_range(&of_set, time);
         presence.note_range(&of_several, TimeRange::ALL);
         Ok(entered)
     }
 
-    /// About how many bytes a series takes in the index.
+    /// The approximate number of bytes that a series takes in the index.
     fn bytes_of_series(&self) -> usize {
         let series = self.series();
         let bytes = if series.len() < MOVED_AT_ONCE { 0 } else { series.memory_bytes() / series.len() };
         bytes.clamp(SERIES_BYTES_MIN, SERIES_BYTES_MAX)
     }
 
-    /// The id of a tag set (sorted by key) that is known, and awake from now on. The caller shares the membership.
+    /// The id of a tag set (sorted by key) that is in memory. The series is reactivated. The caller holds the table
+    /// lock shared.
     pub(crate) fn wake_known(&self, tags: &[(impl AsRef<[u8]>, impl AsRef<[u8]>)]) -> Option<SeriesId> {
         let series = self.series();
         let id = series.find(tags)?;
@@ -178,15 +182,15 @@ impl SeriesTable {
         Some(id)
     }
 
-    /// Makes sure that a series in memory is not idle any more. The caller has locked the series.
+    /// Makes sure that a series in memory is no longer idle. The caller has locked the series.
     pub(super) fn wake(&self, id: SeriesId, series: &SeriesIndex) {
         if self.idle().lock().wake(id.0) {
             self.unsaved().lock().add_awake(id, tags_record(&series.tags_of(id)).into());
         }
     }
 
-    /// Brings back those series of tag sets (sorted by key) that are away, and wakes all that are idle. The caller shares
-    /// the membership.
+    /// Reloads those series of the tag sets (sorted by key) that are evicted, and reactivates all that are idle. The
+    /// caller holds the table lock shared.
     pub(crate) async fn find_away(&self, tag_sets: Vec<Tags>) -> Result<()> {
         if !self.has_idle_sets() {
             return Ok(());
@@ -213,14 +217,14 @@ impl SeriesTable {
         Ok(())
     }
 
-    /// Brings back the series that a record says has a tag set, if it is away, and wakes it.
+    /// Reloads the series that a record gives for a tag set, if it is evicted, and reactivates it.
     fn come_awake(&self, tags: &Tags, id: &[u8]) -> Result<()> {
         let id = u32::from_le_bytes(id.try_into().map_err(|_| self.malformed("a tag set"))?);
         let mut series = self.loaded().series.write();
         let is_away = self.idle().lock().is_away(id);
         if is_away {
             series.insert_with_id(SeriesId(id), tags);
-            // Where it has points is not known without its sets.
+            // Which shards have its points is unknown without reading its sets.
             self.presence().write().note_range(&[id].into(), TimeRange::ALL);
         }
         if is_away || series.contains(SeriesId(id)) {
@@ -229,7 +233,7 @@ impl SeriesTable {
         Ok(())
     }
 
-    /// Makes series idle whose points lie within a range of times. The caller owns the membership.
+    /// Makes series idle whose points lie within a time range. The caller holds the table lock exclusively.
     pub(crate) async fn rest(&self, ids: &RoaringBitmap, time: TimeRange) -> Result<()> {
         let mut left = ids.iter().peekable();
         while left.peek().is_some() {
@@ -242,14 +246,14 @@ impl SeriesTable {
                 }
                 (self.idle().lock().rest(time, &series.keys_of(&some), &some), some)
             };
-            // From here on writers wake what they remember, whatever becomes of the records.
+            // From here on writers reactivate the series that they have cached, whatever happens to the records.
             self.membership().note_removal();
             self.save_idle_set(&set, &some).await?;
         }
         Ok(())
     }
 
-    /// Those of some series that are in memory, got no points lately, and may rest.
+    /// Those of some series that are in memory, have not been written lately, and may become idle.
     pub(crate) fn silent_among(&self, ids: RoaringBitmap) -> RoaringBitmap {
         let mut silent = ids & self.series().all();
         self.activity().read().keep_silent(&mut silent);
@@ -258,13 +262,13 @@ impl SeriesTable {
         silent.iter().filter(|id| !unsaved.has_series(*id)).collect()
     }
 
-    /// The idle sets of which no point is left, given the ranges of time that may have points.
+    /// The idle sets that have no points left, given the ranges of time that may have points.
     pub(crate) fn expired_idle_sets(&self, left: &[TimeRange]) -> Vec<Arc<IdleSet>> {
         self.idle().lock().expired(left)
     }
 
-    /// Reads back the series that may have no points left without those of a range that was dropped, given the ranges that
-    /// may have points: whoever drops looks at those in memory.
+    /// Reloads the series that may lose their last points with a dropped range, given the ranges that may still have
+    /// points. The caller of a drop only looks at series in memory.
     pub(crate) async fn recall_for_drop(&self, dropped: TimeRange, left: &[TimeRange]) -> Result<Stay> {
         let loses_its_end = |time: TimeRange| {
             dropped.contains(time.end_ns.saturating_sub(1)) && left.iter().any(|range| range.overlaps(time))
@@ -272,28 +276,29 @@ impl SeriesTable {
         self.recall_sets(dropped, &loses_its_end, &TagFilter::All, None).await
     }
 
-    /// Reads back the idle series that may have points both within a range of times and outside of it.
+    /// Reloads the idle series that may have points both inside and outside of a time range.
     pub(crate) async fn recall_cut(&self, time: TimeRange, memory: &Catalog) -> Result<Stay> {
         self.recall_sets(time, &|of_set| !time.covers(of_set), &TagFilter::All, Some(memory)).await
     }
 
-    /// The idle sets of which all points lie within a range of times.
+    /// The idle sets whose points lie wholly within a time range.
     pub(crate) fn idle_sets_within(&self, time: TimeRange) -> Vec<Arc<IdleSet>> {
         self.idle().lock().within(time)
     }
 
-    /// Whether there is a set of which it is not known whether it was saved.
+    /// Whether there is a set that may not have been saved.
     pub(crate) fn has_unsaved_idle_set(&self) -> bool {
         self.idle().lock().unsaved().is_some()
     }
 
-    /// Saves a set again of which it is not known whether it was saved. The caller owns the membership.
+    /// Saves such a set again. The caller holds the table lock exclusively.
     pub(crate) async fn save_unsaved_idle_set(&self) -> Result<()> {
         let Some((set, ids)) = self.idle().lock().unsaved() else { return Ok(()) };
         self.save_idle_set(&set, &ids).await
     }
 
-    /// Writes the records of a set of which no series has left memory yet, and removes those of series that are idle now.
+    /// Writes the records of a set before any of its series is evicted. Removes the series' own records if they are
+    /// idle.
     async fn save_idle_set(&self, set: &IdleSet, ids: &RoaringBitmap) -> Result<()> {
         let table = self.table();
         let (tags, resting) = {
@@ -327,8 +332,8 @@ impl SeriesTable {
         Ok(())
     }
 
-    /// Lets idle series leave memory that nobody needs; returns how many did. Whoever removes series, or looks whether one
-    /// is there before giving a tag set a new id, has the membership: none leaves meanwhile.
+    /// Evicts idle series that nobody needs. Returns how many. It holds the table lock exclusively, so nothing is
+    /// evicted while somebody removes series, or checks that a tag set is unknown before giving it an id.
     pub(crate) async fn leave(&self) -> usize {
         self.idle().lock().begin_round();
         let mut count = 0;
@@ -347,8 +352,8 @@ impl SeriesTable {
         count
     }
 
-    /// Removes an idle set of which no point is left, and its series that are in no other and have no other points.
-    /// The caller owns the membership; `tag_sets`: see [`Self::tag_sets_of`].
+    /// Removes an idle set that has no points left, with its series that are in no other set and have no other points.
+    /// The caller holds the table lock exclusively. `tag_sets`: see [`Self::tag_sets_of`].
     pub(crate) async fn remove_idle_set(&self, set: &IdleSet, tag_sets: Vec<(u32, Vec<u8>)>) -> Result<()> {
         let table = self.table();
         let all: RoaringBitmap = tag_sets.iter().map(|(id, _)| *id).collect();
@@ -369,7 +374,7 @@ impl SeriesTable {
             (known, only - is_idle)
         };
         let mut keys: Vec<Vec<u8>> = not_idle.iter().map(|id| not_idle_key(table, id)).collect();
-        // The tags of those that are gone may be another's by now.
+        // If a series was removed, another series may have its tags by now.
         keys.extend(tag_sets.into_iter().filter(|(id, _)| known.contains(*id)).map(|(_, key)| key));
         keys.extend([idle_set_key(table, set.number), idle_tags_key(table, set.number)]);
         self.unsaved().lock().remove_keys(&not_idle, keys);
@@ -391,20 +396,20 @@ impl SeriesTable {
         Ok(series.iter().zip(tags).collect())
     }
 
-    /// The series among some that are in idle sets, with the keys of the records that find series by their tags. They are
-    /// in memory.
+    /// Those of some series in memory that are in idle sets, with the keys of the records that find series by their
+    /// tags.
     pub(super) fn listed_among(&self, ids: &RoaringBitmap) -> (RoaringBitmap, Vec<Vec<u8>>) {
         let series = self.series();
         let idle = self.idle().lock();
         let listed = ids & (idle.visiting() | idle.awake());
         let key = |id| tag_set_key(self.table(), &tags_record(&series.tags_of(SeriesId(id))));
-        // Where several servers give ids all series have one.
+        // If several servers give ids, every series has such a record.
         let found_by_tags = if self.is_shared() { ids } else { &listed };
         let keys = found_by_tags.iter().map(key).collect();
         (listed, keys)
     }
 
-    /// The series of a set; none if it is no more.
+    /// The series of a set; none if the set no longer exists.
     async fn read_idle_set(&self, set: &IdleSet) -> Result<RoaringBitmap> {
         let Some(value) = self.records().find(&idle_set_key(self.table(), set.number)).await? else {
             return Ok(RoaringBitmap::new());
@@ -412,7 +417,7 @@ impl SeriesTable {
         read_idle_set(&value).map(|(_, _, series)| series).ok_or_else(|| self.malformed("an idle set"))
     }
 
-    /// The record of the tags of a set's series; empty if it is no more.
+    /// The record with the tags of a set's series; empty if the set no longer exists.
     async fn read_idle_tags(&self, set: &IdleSet) -> Result<Vec<u8>> {
         let found = self.records().find(&idle_tags_key(self.table(), set.number)).await?;
         Ok(found.unwrap_or_default())
@@ -426,6 +431,6 @@ impl SeriesTable {
     }
 }
 
-/// What a series takes in the index, at least and at most, where there are too few to tell.
+/// Bounds for the size of a series in the index, used when there are too few series to tell.
 const SERIES_BYTES_MIN: usize = 128;
 const SERIES_BYTES_MAX: usize = 4096;

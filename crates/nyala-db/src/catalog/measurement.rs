@@ -11,7 +11,7 @@
 
 use super::field::{Field, FieldType, find};
 use super::series_table::SeriesTable;
-use super::series_view::SeriesView;
+use super::series_view::{MEMBER_KEY, METRIC_KEY, SeriesView};
 use crate::series::TagFilter;
 use nyala_core::store::{PartitionInfo, RowStream, ScanRequest, SnapshotRef};
 use nyala_core::{ColumnId, Result, TableId, TimeRange};
@@ -40,10 +40,6 @@ enum Share {
     Group,
 }
 
-/// The tag that says of which member of a group a series is, ...
-pub(super) const METRIC_KEY: &str = "__name__";
-/// ... unless it has this one.
-pub(super) const MEMBER_KEY: &str = "";
 /// The field that all members of a group have, a float.
 const GROUP_FIELD: &str = "value";
 

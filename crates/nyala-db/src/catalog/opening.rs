@@ -4,8 +4,9 @@ use super::database::{Database, read_databases, read_old_database, run_key_of_ol
 use super::group::GROUP_NAME;
 use super::record::{member_key, member_of};
 use super::series_table::SeriesTable;
-use super::{Catalog, DEFAULT_POLICY_NAME, Measurement, PolicyChange, RetentionPolicy, SEPARATOR, State};
-use crate::idle::IdleRules;
+use super::{
+    Catalog, DEFAULT_POLICY_NAME, IdleRules, Measurement, PolicyChange, RetentionPolicy, SEPARATOR, State,
+};
 use crate::records::{Records, VersionedRecords, table_named};
 use crate::users::Users;
 use nyala_core::store::{Alteration, StoreRef};
@@ -50,28 +51,27 @@ impl Catalog {
                 lost.push(format!("{database:?}.{policy:?}"));
             }
             let stored = SeriesTable::new(name.into(), table, &schema, store.clone(), series_records.clone());
-            let (place, stored) = ((database.to_owned(), policy.to_owned()), Arc::new(stored));
-            let all = state.measurements.entry(place.clone()).or_default();
+            let (key, stored) = ((database.to_owned(), policy.to_owned()), Arc::new(stored));
+            let all = state.measurements.entry(key).or_default();
             if name != GROUP_NAME {
-                all.insert(name.into(), Arc::new(Measurement::whole(name.into(), stored)));
+                all.insert(Arc::new(Measurement::whole(name.into(), stored)));
                 continue;
             }
             let add = |key: &[u8], _: &[u8]| {
                 if let Some(name) = member_of(key) {
-                    let member = Measurement::member(name.to_owned(), stored.clone());
-                    all.insert(name.to_owned(), Arc::new(member));
+                    all.insert(Arc::new(Measurement::member(name.to_owned(), stored.clone())));
                 }
             };
             match series_records.visit(&member_key(table, ""), add).await {
                 Err(error) if error.kind() == ErrorKind::Corrupt => {
                     // What it has of measurements is not known, so nobody may take a name for one that is not there.
                     let words = format!("the metrics of {database:?}.{policy:?} cannot be read: {error}");
-                    state.unreadable.insert(place.clone(), words.clone());
+                    all.unreadable = Some(words.clone());
                     unreadable.push(words);
                 }
                 visited => visited?,
             }
-            state.groups.insert(place, Arc::new(Measurement::group(stored)));
+            all.group = Some(Arc::new(Measurement::group(stored)));
         }
         if damage.is_some() {
             // What is left of the old records says that some are lost; what is known now can be read again.

@@ -18,9 +18,7 @@
 //! A series that is idle has no record of its own: its tags stand in its set. The last two kinds are many and large, and a
 //! start does not read them.
 
-use super::FieldType;
-use super::series_directory::BLOCK_IDS;
-use super::shard_types::ShardTypes;
+use super::field::{FieldType, ShardTypes};
 use crate::series::{IdleSeries, SeriesIndex};
 use nyala_core::{SeriesId, TableId, TimeRange};
 use ring::digest::{SHA256, digest};
@@ -37,6 +35,9 @@ const SERIES: u8 = b's';
 const SHARD_TYPE: u8 = b't';
 const OWN_TYPE: u8 = b'u';
 pub(super) const NEXT_ID: u8 = b'n';
+
+/// Ids that a server reserves at once. A server that stops loses those it has not given out.
+pub(super) const BLOCK_IDS: u32 = 1 << 12;
 
 /// The number that no series has, since none could come after it.
 const NO_SERIES: u32 = u32::MAX;

@@ -7,18 +7,11 @@
 //! with points of a series that cannot be read. A store of one's own needs none of this: ids follow one another there, and
 //! their records go with the points (`unsaved`).
 
-use super::record::{id_block_key, series_key, tag_set_key, tags_record};
+use super::record::{BLOCK_IDS, id_block_key, series_key, tag_set_key, tags_record};
 use super::series_table::SeriesTable;
 use crate::series::Tags;
 use nyala_core::{Error, ErrorKind, Result, SeriesId};
 use std::ops::Range;
-
-/// Ids that are reserved at once: those of a server that stops are lost.
-pub(super) const BLOCK_IDS: u32 = 1 << 12;
-
-/// The ids that a server has reserved of a table and not given out.
-#[derive(Default)]
-pub(super) struct ReservedIds(Range<u32>);
 
 /// A tag set on its way into the directory.
 struct Entry {
@@ -70,8 +63,8 @@ impl SeriesTable {
     }
 
     /// An id that no other server gives out.
-    async fn next_reserved(&self, reserved: &mut ReservedIds) -> Result<u32> {
-        if let Some(id) = reserved.0.next() {
+    async fn next_reserved(&self, reserved: &mut Range<u32>) -> Result<u32> {
+        if let Some(id) = reserved.next() {
             return Ok(id);
         }
         let mut block = self.series().next_id().0.div_ceil(BLOCK_IDS);
@@ -81,7 +74,7 @@ impl SeriesTable {
                 first.ok_or_else(|| Error::limit("a table can have no more series: write to another"))?;
             let key = id_block_key(self.table(), block);
             if self.records().insert([(key.as_slice(), [].as_slice())]).await?.is_empty() {
-                reserved.0 = first + 1..first + BLOCK_IDS;
+                *reserved = first + 1..first + BLOCK_IDS;
                 return Ok(first);
             }
             block += 1;

@@ -1,15 +1,14 @@
 //! How many series all measurements have, and what they take in memory.
 
 use super::Catalog;
-use std::collections::BTreeMap;
+use super::policy_measurements::PolicyMeasurements;
 use std::sync::atomic::Ordering;
 
 impl Catalog {
     /// Measures how many bytes the series indexes in memory take, about. Takes its time.
     pub fn measure_series_memory(&self) -> usize {
         let state = self.state.read();
-        let measurements = state.measurements.values().flat_map(BTreeMap::values);
-        let all: Vec<_> = measurements.chain(state.groups.values()).cloned().collect();
+        let all: Vec<_> = state.measurements.values().flat_map(PolicyMeasurements::all).cloned().collect();
         drop(state);
         let bytes = all.iter().map(|measurement| measurement.memory_bytes()).sum();
         self.series_bytes.store(bytes, Ordering::Relaxed);

@@ -1,11 +1,9 @@
 //! What is kept of a table of points: its series, and its fields (`shard_types`). It is of one measurement, or of a group
 //! (`measurement`).
 
-use super::field::{Field, fields_of, present_fields};
+use super::field::{Field, ShardTypes, fields_of, present_fields};
 use super::membership::Membership;
 use super::record::{NEXT_ID, Next, ReadRecords, member_key, record_key, record_prefix, tags_record};
-use super::series_directory::ReservedIds;
-use super::shard_types::ShardTypes;
 use super::unsaved::{TakenRecords, Unsaved};
 use crate::ingest::Generation;
 use crate::records::Records;
@@ -15,6 +13,7 @@ use nyala_core::{Error, Result, SeriesId, TableId, TableSchema, TimeRange};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
 
@@ -41,8 +40,8 @@ pub(super) struct Loaded {
     pub(super) idle: Mutex<IdleSeries>,
     /// Held by whoever reads idle series back.
     pub(super) recalling: tokio::sync::Mutex<()>,
-    /// Held by whoever registers series.
-    pub(super) reserved_ids: tokio::sync::Mutex<ReservedIds>,
+    /// The ids that this server has reserved and not given out (`series_directory`). Locked while series are registered.
+    pub(super) reserved_ids: tokio::sync::Mutex<Range<u32>>,
     activity: RwLock<Activity>,
     presence: RwLock<Presence>,
     pub(super) shard_types: RwLock<ShardTypes>,

@@ -1,12 +1,15 @@
 //! The series of a measurement, in the index of the table that it may share with others.
 
-use super::measurement::{MEMBER_KEY, METRIC_KEY};
 use crate::series::{Groups, SeriesIndex, TagFilter, TagValues, TagWords, Tags};
 use nyala_core::SeriesId;
 use parking_lot::RwLockReadGuard;
 use roaring::RoaringBitmap;
 use std::borrow::Cow;
 
+/// The tag that says to which member of a group a series belongs, ...
+pub(super) const METRIC_KEY: &str = "__name__";
+/// ... unless the series has this one.
+pub(super) const MEMBER_KEY: &str = "";
 /// A tag key that no series has: it would end its line.
 const ABSENT_KEY: &str = "\n";
 

@@ -5,17 +5,14 @@
 //! shard has it: its column outlives the deletion of its last shard unseen, and is used again. What only one member of a
 //! group has stands by itself.
 
-use super::field::{Field, FieldType, fields_of, find, present_fields, sort};
+use super::field::{Field, FieldType, ShardTypes, fields_of, find, present_fields, sort};
 use super::record::{own_type_key, shard_type_key};
 use super::series_table::SeriesTable;
 use nyala_core::store::Operation;
 use nyala_core::{Result, TableSchema};
 use roaring::RoaringBitmap;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// Per shard (by the start of its range) the types of its fields.
-pub(super) type ShardTypes = BTreeMap<i64, HashMap<String, FieldType>>;
 
 impl SeriesTable {
     /// Its fields by name, then type. A name is there once per type it has in some shard.

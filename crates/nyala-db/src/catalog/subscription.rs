@@ -2,7 +2,7 @@
 //!
 //! Whoever creates one makes this server send requests to any address it can reach, so only administrators may.
 
-use super::{Catalog, Database};
+use super::Catalog;
 use nyala_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -115,7 +115,7 @@ impl Catalog {
         }
         let _changing = self.changing.lock().await;
         self.change_existing(database, |changed| {
-            existing(changed, &subscription.policy)?;
+            changed.named_policy(&subscription.policy)?;
             let is_same =
                 |own: &Subscription| own.policy == subscription.policy && own.name == subscription.name;
             if changed.subscriptions.iter().any(is_same) {
@@ -137,7 +137,7 @@ impl Catalog {
     pub async fn drop_subscription(&self, database: &str, policy: &str, name: &str) -> Result<()> {
         let _changing = self.changing.lock().await;
         self.change_existing(database, |changed| {
-            existing(changed, policy)?;
+            changed.named_policy(policy)?;
             let before = changed.subscriptions.len();
             changed.subscriptions.retain(|own| own.policy != policy || own.name != name);
             match changed.subscriptions.len() < before {
@@ -146,14 +146,6 @@ impl Catalog {
             }
         })
         .await
-    }
-}
-
-/// A policy must be named: the empty name is not that of the default one.
-fn existing(database: &Database, policy: &str) -> Result<()> {
-    match database.policies.iter().any(|own| own.name == policy) {
-        true => Ok(()),
-        false => Err(Error::missing(format!("retention policy not found: {policy}"))),
     }
 }
 

@@ -6,7 +6,7 @@
 
 mod password;
 
-use crate::records::{TRIES, VersionedRecords, always_changed};
+use crate::records::VersionedRecords;
 use nyala_core::store::StoreRef;
 use nyala_core::{Error, ErrorKind, Result};
 use parking_lot::RwLock;
@@ -323,21 +323,23 @@ impl Users {
         name: &str,
         change: impl Fn(Option<&User>) -> Result<Option<User>>,
     ) -> Result<()> {
-        for _ in 0..TRIES {
+        let decide = || {
             let before = self.state.read().get(name).cloned();
             let after = change(before.as_deref())?;
             let value = after.as_ref().map(|user| serde_json::to_vec(user).expect("users are plain data"));
-            if self.records.change(vec![(name.as_bytes().to_vec(), value)]).await? {
-                self.change(|users| match after {
-                    Some(user) => drop(users.insert(name.to_owned(), Arc::new(user))),
-                    None => drop(users.remove(name)),
-                });
-                return Ok(());
-            }
-            let users = read_users(&self.records.read().await?)?;
+            Ok(Some((vec![(name.as_bytes().to_vec(), value)], after)))
+        };
+        let learn = |records: &[_]| {
+            let users = read_users(records)?;
             self.change(|known| *known = users);
-        }
-        Err(always_changed(&format!("user {name}")))
+            Ok(())
+        };
+        let after = self.records.change_by(&format!("user {name}"), decide, learn).await?.flatten();
+        self.change(|users| match after {
+            Some(user) => drop(users.insert(name.to_owned(), Arc::new(user))),
+            None => drop(users.remove(name)),
+        });
+        Ok(())
     }
 
     fn change(&self, change: impl FnOnce(&mut BTreeMap<String, Arc<User>>)) {

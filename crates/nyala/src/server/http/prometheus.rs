@@ -11,7 +11,7 @@ use super::response::{Failure, failure, status_of};
 use hyper::StatusCode;
 use members::{Member, Members, text};
 use nyala_core::{Error, ErrorKind, Result};
-use nyala_db::ingest::{MAX_BODY_BYTES, measurement_of};
+use nyala_db::ingest::{MAX_BODY_BYTES, MEASUREMENT_SPECIALS, TAG_SPECIALS, measurement_of, push_escaped};
 use std::fmt::Write;
 
 /// What stands for the name of a metric without one.
@@ -103,9 +103,9 @@ impl LinesWriter<'_> {
             }
             if !value.is_empty() {
                 self.tags.push(',');
-                push_escaped(&mut self.tags, key, ",= ");
+                push_text(&mut self.tags, key, TAG_SPECIALS);
                 self.tags.push('=');
-                push_escaped(&mut self.tags, value, ",= ");
+                push_text(&mut self.tags, value, TAG_SPECIALS);
             }
         }
         self.head.clear();
@@ -113,7 +113,7 @@ impl LinesWriter<'_> {
         if name.starts_with(['#', '\t', '\0']) {
             self.head.push('\\');
         }
-        push_escaped(&mut self.head, if name.is_empty() { NAMELESS } else { name }, ", ");
+        push_text(&mut self.head, if name.is_empty() { NAMELESS } else { name }, MEASUREMENT_SPECIALS);
         self.head.push_str(&self.tags);
         Ok(())
     }
@@ -204,13 +204,12 @@ fn too_large() -> Error {
 
 /// Text with a backslash before what would end it. Line protocol has no way to write a line break, nor a backslash at
 /// an end: those become spaces, and get one behind them.
-fn push_escaped(line: &mut String, text: &str, special: &str) {
-    for letter in text.chars() {
-        let letter = if letter == '\n' { ' ' } else { letter };
-        if special.contains(letter) {
-            line.push('\\');
-        }
-        line.push(letter);
+fn push_text(line: &mut String, text: &str, specials: &[char]) {
+    let mut parts = text.split('\n');
+    push_escaped(line, parts.next().unwrap_or(""), specials);
+    for part in parts {
+        line.push_str("\\ ");
+        push_escaped(line, part, specials);
     }
     if text.ends_with('\\') {
         line.push_str("\\ ");
