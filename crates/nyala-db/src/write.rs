@@ -1,8 +1,8 @@
-//! A request body becomes one batch of the store, or a few when it is very large.
+//! Writing a request body as one batch of the store, or as several if it is very large.
 //!
-//! Per group of rows (see `ingest`): series get their ids, fields their columns; rows that are too old or
-//! whose fields have other types in their shard are refused and counted as InfluxDB does (`refusal`); the
-//! rest is handed on as columns, with the records of new series in the same batch.
+//! For each group of rows (see `ingest`), series get their ids and fields their columns. Rows that are too old, or
+//! whose fields have another type in their shard, are rejected and counted as InfluxDB does it (`rejected_rows`). The
+//! other rows are passed on as columns, in one batch with the records of new series.
 
 mod arrays;
 mod memory;
@@ -34,16 +34,16 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What the lines of a request are.
+/// What the lines of a request contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// Points of any measurements.
     Lines,
-    /// Samples of metrics: measurements that share a table, with a single field.
+    /// Samples of metrics: measurements with a single field that share a table.
     Samples,
 }
 
-/// Writes request bodies. Shared by all connections; what is remembered between requests is pooled.
+/// Writes request bodies. All connections share it. What it caches between requests is pooled.
 pub struct LineWriter {
     catalog: Arc<Catalog>,
     memories: Memories,
@@ -53,37 +53,37 @@ pub struct LineWriter {
 }
 
 impl LineWriter {
-    /// A writer to a catalog, which makes no new series once their indexes take `series_limit_bytes`; what it remembers
-    /// is charged.
+    /// A writer to a catalog. It creates no series once the indexes take `series_limit_bytes`. What it caches is
+    /// charged to `memory`.
     pub fn new(catalog: Arc<Catalog>, memory: Arc<MemoryBudget>, series_limit_bytes: usize) -> Self {
         let memories = Memories::new(SeriesCacheLimits::default(), memory);
         let counts = WriteCounts::default();
         Self { catalog, memories, counts, feed: None, series_limit_bytes }
     }
 
-    /// A writer that leaves what subscribers get in a feed.
+    /// Makes the writer put copies of requests for subscribers into a feed.
     #[must_use]
     pub fn with_feed(mut self, feed: Feed) -> Self {
         self.feed = Some(feed);
         self
     }
 
-    /// What it writes to.
+    /// The catalog that it writes to.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
     }
 
-    /// Where it leaves what subscribers get.
+    /// The feed for subscribers.
     pub fn feed(&self) -> Option<&Feed> {
         self.feed.as_ref()
     }
 
-    /// What was written since the start.
+    /// Counters of writes since the start.
     pub fn counts(&self) -> &WriteCounts {
         &self.counts
     }
 
-    /// Writes a body of line protocol. Its good lines are stored even when others are not.
+    /// Writes a body of line protocol. Its valid lines are stored even if others are not.
     pub async fn write(
         &self,
         database: &str,
@@ -94,8 +94,8 @@ impl LineWriter {
         self.write_form(database, policy, options, body, Form::Lines).await
     }
 
-    /// The same for samples of metrics, floats in the field `value`: measurements that are new become members of the
-    /// policy's group. Of measurements that have a table of their own there are none ([`Catalog::own_tables`]).
+    /// The same for samples of metrics, which are floats in the field `value`. New measurements become members of the
+    /// policy's group. The body contains no measurement that has a table of its own ([`Catalog::own_tables`]).
     pub async fn write_samples(
         &self,
         database: &str,
@@ -158,14 +158,16 @@ impl LineWriter {
                 members = Members::try_share(&there).unwrap_or_default();
             }
             if !members.hold(&there) {
-                // Somebody removes there. Who has the same turn but other measurements does not wait for that.
+                // Somebody is removing series there. Requests that use the same cache for other tables need not wait
+                // for that.
                 drop(turn);
                 members = Members::share(&there).await;
                 request.rewind(&start);
                 continue;
             }
             if renew_series(cache, batch, &measurements) {
-                // Rows have ids that were removed before the members were held, and are not any more.
+                // Some rows have ids of series that were removed before the tables were locked. The ids are no longer
+                // cached.
                 request.rewind(&start);
                 continue;
             }
@@ -175,8 +177,8 @@ impl LineWriter {
                 writing.make_members(cache, &measurements, is_full).await?;
                 find_away(cache, batch, &measurements, is_full).await?;
             }
-            // Series that get their ids here are known to all writers, and each of them stores their records until
-            // one has succeeded: should this one fail, what is remembered of them is right all the same.
+            // All writers know the series that get their ids here, and each writes their records until one succeeds. So
+            // the cache is right even if this batch fails.
             let full = writing.resolve_series(cache, batch, &measurements, is_full);
             drop(turn);
             writing.write(batch, &measurements, full, &mut names, &mut report).await?;
@@ -205,7 +207,7 @@ impl LineWriter {
     }
 }
 
-/// One batch on its way to the store.
+/// A batch that is being written.
 struct BatchWrite<'a> {
     catalog: &'a Arc<Catalog>,
     database: &'a str,
@@ -216,7 +218,7 @@ struct BatchWrite<'a> {
 }
 
 impl BatchWrite<'_> {
-    /// Makes the members of the group that the batch is the first to name.
+    /// Creates the members of the group that the batch names for the first time.
     async fn make_members(
         &self,
         cache: &SeriesCache,
@@ -229,15 +231,15 @@ impl BatchWrite<'_> {
         self.catalog.create_members(self.database, &self.policy.name, group, &names).await
     }
 
-    /// The measurement of each group. Those that are new are made, unless all their points are beyond what the policy
-    /// takes, or no other may be made.
+    /// The measurement of each group of rows. New ones are created, unless the policy rejects all of their points, or
+    /// no more may be created.
     async fn measurements_of(
         &self,
         batch: &ParsedBatch,
         names: &mut NewNames,
     ) -> Result<Vec<Option<Arc<Measurement>>>> {
         if self.form == Form::Samples {
-            // Looked up each time: it may have been dropped, as any measurement.
+            // The group is looked up each time, because it may be dropped like any measurement.
             let group = self.catalog.group(self.database, self.policy).await?;
             return Ok(batch.groups().map(|_| Some(group.clone())).collect());
         }
@@ -258,7 +260,7 @@ impl BatchWrite<'_> {
             batch.groups().zip(&named).enumerate().filter(|(index, _)| unknown(index))
         {
             let is_wanted = !new.contains(&**name) && group.times_ns.iter().any(is_stored);
-            // Without its fields it would be of no use.
+            // Without its fields a new measurement would be useless.
             if is_wanted && names.take(1 + group.columns.len()) {
                 new.insert(name);
                 taken.push((index, group));
@@ -328,7 +330,7 @@ impl BatchWrite<'_> {
             lent.push((group.index, upsert.columns.iter().map(|cells| cells.values.clone()).collect()));
             operations.push(Operation::Upsert(upsert));
         }
-        // By table, because a measurement may have several groups.
+        // Sorted by table, because a measurement may have several groups of rows.
         let mut touched: Vec<(&Arc<Measurement>, &Operation)> =
             stored.iter().map(|group| group.measurement).zip(&operations).collect();
         touched.sort_by_key(|(measurement, _)| measurement.table());
@@ -344,7 +346,7 @@ impl BatchWrite<'_> {
             }
         }
         if !records.is_empty() {
-            // Where a batch is not one, what points need is there before them.
+            // If batches are not atomic, the records that points need are written first.
             if self.catalog.store().capabilities().atomicity == Atomicity::Row {
                 self.catalog.store().write(WriteBatch { operations: std::mem::take(&mut records) }).await?;
             }
@@ -360,7 +362,7 @@ impl BatchWrite<'_> {
         Ok(())
     }
 
-    /// Why there is no new series where indexes take all they may.
+    /// Why no series can be created when the indexes have taken all their memory.
     fn no_memory(&self) -> String {
         let limit_mib = self.series_limit_bytes >> 20;
         format!(
@@ -369,7 +371,7 @@ impl BatchWrite<'_> {
         )
     }
 
-    /// Gives ids to the series that the batch is the first to name here. Returns why some got none, if so.
+    /// Gives ids to the series that the batch names for the first time. Returns why some got none, if so.
     fn resolve_series(
         &self,
         cache: &mut SeriesCache,
@@ -403,19 +405,19 @@ struct StoredGroup<'a> {
     /// Its position in the batch.
     index: usize,
     measurement: &'a Arc<Measurement>,
-    /// Those of its fields that rows to be stored have.
+    /// Those of its fields that occur in stored rows.
     fields: Vec<(String, FieldType)>,
-    /// Which rows are stored; `None`: all.
+    /// Which rows are stored; `None` means all.
     keep: Option<BooleanBuffer>,
 }
 
-/// Whether a column of a group is stored: one that only dropped rows have must not come into being.
+/// Whether a column of a group is stored. A field that occurs only in rejected rows must not be created.
 fn is_stored(column: &FieldColumn, keep: Option<&BooleanBuffer>) -> bool {
     let any = || keep.is_none_or(|keep| keep.set_indices().any(|row| column.is_present(row)));
     column.name() != b"time" && any()
 }
 
-/// The series of the rows that an operation upserts into a measurement.
+/// The series of the rows of an upsert.
 fn series_of(operation: &Operation) -> impl Iterator<Item = u32> {
     let ids = match operation {
         Operation::Upsert(upsert) => upsert.column(SERIES_COLUMN),
@@ -482,7 +484,7 @@ mod tests {
         };
         let many = OWN_SERIES_MAX + 10;
         assert_eq!(write(body(0, many, 1)).await, many as u64);
-        // Two at once, both with new series: neither waits for the other for ever, and ids stay as they were.
+        // Two at once, both with new series: they do not deadlock, and ids stay as they were.
         let (one, two) = tokio::join!(write(body(many - 5, 10, 2)), write(body(many, 10, 2)));
         assert_eq!((one, two), (10, 10));
         let measurement = named(&catalog).await;
@@ -491,7 +493,7 @@ mod tests {
             let id = measurement.series().find(&[("host", &host.to_string())]);
             assert!(id.is_some_and(|id| host >= many || id == SeriesId(host as u32)), "{host}");
         }
-        // What is removed is not remembered.
+        // Dropped series are no longer cached.
         catalog.drop_measurement("d", "m").await.unwrap();
         assert_eq!(write(body(0, 20, 3)).await, 20);
         let measurement = named(&catalog).await;

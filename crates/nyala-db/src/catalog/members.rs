@@ -1,19 +1,19 @@
-//! The measurements that a batch is written to, held so that nobody removes series from them meanwhile.
+//! The tables that a batch is written to, locked so that nobody removes series from them meanwhile.
 
 use super::Measurement;
 use nyala_core::TableId;
 use std::sync::Arc;
 use tokio::sync::OwnedRwLockReadGuard;
 
-/// The measurements of a batch, from which nobody removes anything meanwhile.
+/// Shared locks on the tables of a batch.
 #[derive(Default)]
 pub(crate) struct Members {
-    /// In order of their tables.
+    /// In order of table ids.
     held: Vec<(TableId, OwnedRwLockReadGuard<()>)>,
 }
 
 impl Members {
-    /// Whether all of these are held, and there.
+    /// Whether the tables of all these measurements are locked, and none of the measurements was dropped.
     pub(crate) fn hold(&self, measurements: &[Arc<Measurement>]) -> bool {
         let is_held = |measurement: &Arc<Measurement>| {
             self.held.binary_search_by_key(&measurement.table(), |(table, _)| *table).is_ok()
@@ -22,7 +22,7 @@ impl Members {
         measurements.iter().all(is_held)
     }
 
-    /// Holds measurements if nobody has to be waited for.
+    /// Locks the tables of measurements if this needs no waiting.
     pub(crate) fn try_share(measurements: &[Arc<Measurement>]) -> Option<Self> {
         let mut held = Vec::with_capacity(measurements.len());
         for measurement in in_order(measurements) {
@@ -35,8 +35,8 @@ impl Members {
         Some(Self { held })
     }
 
-    /// Waits for measurements and holds them, except those that are no more. The caller holds none, nor what somebody
-    /// who removes may wait for.
+    /// Waits for the tables of measurements and locks them, except those that were dropped. The caller holds no other
+    /// table lock, nor anything else that a holder of an exclusive lock may wait for.
     pub(crate) async fn share(measurements: &[Arc<Measurement>]) -> Self {
         let mut held = Vec::with_capacity(measurements.len());
         for measurement in in_order(measurements) {
@@ -49,7 +49,7 @@ impl Members {
     }
 }
 
-/// Each measurement once, in order of their tables.
+/// Each table once, in order of table ids.
 fn in_order(measurements: &[Arc<Measurement>]) -> Vec<&Arc<Measurement>> {
     let mut sorted: Vec<_> = measurements.iter().collect();
     sorted.sort_unstable_by_key(|measurement| measurement.table());

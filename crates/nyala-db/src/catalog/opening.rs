@@ -1,4 +1,5 @@
-//! Opening: databases out of their records, or where these are damaged out of the tables of their measurements.
+//! Opening the catalog: reading databases from their records, or from the tables of their measurements if the records
+//! are damaged.
 
 use super::database::{Database, read_databases, read_old_database, run_key_of_old};
 use super::group::GROUP_NAME;
@@ -16,9 +17,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 const DATABASES_TABLE: &str = "nyala.databases";
-/// What the table of databases is called from when it was found damaged until somebody accepts it.
+/// The name that the table of databases gets when it is found damaged. It keeps the name until an operator accepts the
+/// damage.
 pub const DAMAGED_DATABASES_TABLE: &str = "nyala.databases.damaged";
-/// Where it stood until when continuous queries have run, before that was among the records of databases.
+/// The old table of the times until which continuous queries have run. They are now among the records of databases.
 const RUNS_TABLE: &str = "nyala.continuous";
 const SERIES_TABLE: &str = "nyala.series";
 
@@ -64,7 +66,7 @@ impl Catalog {
             };
             match series_records.visit(&member_key(table, ""), add).await {
                 Err(error) if error.kind() == ErrorKind::Corrupt => {
-                    // What it has of measurements is not known, so nobody may take a name for one that is not there.
+                    // Not all names of its measurements are known, so no new measurement may get an unknown name.
                     let words = format!("the metrics of {database:?}.{policy:?} cannot be read: {error}");
                     all.unreadable = Some(words.clone());
                     unreadable.push(words);
@@ -74,7 +76,8 @@ impl Catalog {
             all.group = Some(Arc::new(Measurement::group(stored)));
         }
         if damage.is_some() {
-            // What is left of the old records says that some are lost; what is known now can be read again.
+            // What is left of the old records says that some are lost. What is known now is written so that it can be
+            // read again.
             let known = state.databases.values().flat_map(|database| database.records());
             database_records.change(known.map(|(key, value)| (key, Some(value))).collect()).await?;
         }
@@ -99,7 +102,7 @@ impl Catalog {
     }
 }
 
-/// The records of databases, those of earlier versions upgraded.
+/// The records of databases. Records of earlier versions are upgraded.
 async fn read_records(
     store: &StoreRef,
     lost_runs: &mut Option<String>,
@@ -124,7 +127,7 @@ async fn read_records(
     Ok((records, read))
 }
 
-/// The records of databases, each out of one of its own, and those of the runs of continuous queries.
+/// The new records of databases, made of the old ones (one per database), and those of runs of continuous queries.
 fn upgraded(old: &PlainRecords, runs: PlainRecords) -> Result<PlainRecords> {
     let databases = old.iter().map(|(key, value)| read_old_database(key, value));
     let mut databases = databases.collect::<Result<Vec<_>>>()?;
@@ -132,7 +135,7 @@ fn upgraded(old: &PlainRecords, runs: PlainRecords) -> Result<PlainRecords> {
     Ok(databases.iter().flat_map(Database::records).chain(runs).collect())
 }
 
-/// Gives a damaged table of databases another name, and what is written from now on a new one.
+/// Renames a damaged table of databases, and starts a new one.
 async fn set_aside(store: &StoreRef) -> Result<VersionedRecords> {
     if let Some(earlier) = table_named(store, DAMAGED_DATABASES_TABLE) {
         store.drop_table(earlier.0).await?;
@@ -140,7 +143,7 @@ async fn set_aside(store: &StoreRef) -> Result<VersionedRecords> {
     if let Some(runs) = table_named(store, RUNS_TABLE) {
         store.drop_table(runs.0).await?;
     }
-    // One that was on its way to become one of versions may be the damaged one; what came of it is not needed.
+    // A table that was being upgraded may be the damaged one. Whatever was upgraded is not needed.
     let names = [VersionedRecords::old_name(DATABASES_TABLE), DATABASES_TABLE.to_owned()];
     let tables: Vec<TableId> = names.iter().filter_map(|name| Some(table_named(store, name)?.0)).collect();
     if let [damaged, rest @ ..] = tables.as_slice() {
@@ -150,7 +153,7 @@ async fn set_aside(store: &StoreRef) -> Result<VersionedRecords> {
     VersionedRecords::open(store.clone(), DATABASES_TABLE, Ok).await
 }
 
-/// Refuses a store that has measurements, and not their series: nothing would be found.
+/// Refuses a store that has measurements but no table of their series: no point could be found.
 fn check_tables(store: &StoreRef) -> Result<()> {
     let has_measurements = store.tables().iter().any(|(_, schema)| schema.name.contains(SEPARATOR));
     match has_measurements && table_named(store, SERIES_TABLE).is_none() {
@@ -162,7 +165,8 @@ fn check_tables(store: &StoreRef) -> Result<()> {
 }
 
 impl State {
-    /// Makes a database and a policy known by the table of a measurement; whether there was no record of them.
+    /// Adds a database and a policy that are only known by the table of a measurement. Returns whether there was no
+    /// record of them.
     fn restore(&mut self, database: &str, policy: &str, schema: &TableSchema) -> Result<bool> {
         if self.databases.get(database).is_some_and(|known| known.policy(policy).is_some()) {
             return Ok(false);

@@ -12,27 +12,27 @@ pub const MIN_DURATION_NS: i64 = HOUR_NS;
 /// The name of the policy a new database gets.
 pub const DEFAULT_POLICY_NAME: &str = "autogen";
 
-/// How long points are kept, and in what pieces they are dropped.
+/// How long points are kept, and the width of the shards in which they are dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetentionPolicy {
     /// Its name.
     pub name: String,
-    /// How long points are kept, ns; 0 is for ever.
+    /// How long points are kept, ns; 0 means for ever.
     pub duration_ns: i64,
     /// The width of a shard, ns.
     pub shard_duration_ns: i64,
-    /// The number of copies; kept and shown, without effect on one machine.
+    /// The number of copies. It is stored and shown, but has no effect on one machine.
     pub replication: u32,
-    /// How far after now points may lie when they are written, ns; 0 is any distance.
+    /// How far after now the time of a written point may lie, ns; 0 means any distance.
     #[serde(default)]
     pub future_limit_ns: i64,
-    /// How far before now points may lie when they are written, ns; 0 is any distance.
+    /// How far before now the time of a written point may lie, ns; 0 means any distance.
     #[serde(default)]
     pub past_limit_ns: i64,
 }
 
 impl RetentionPolicy {
-    /// A policy from what a statement gives; what it leaves out takes InfluxDB's defaults.
+    /// A policy from the settings of a statement. Missing settings get InfluxDB's defaults.
     pub fn new(name: &str, asked: &PolicyChange) -> Result<Self> {
         Self::check_duration(asked.duration_ns)?;
         let duration_ns = asked.duration_ns.unwrap_or(0);
@@ -50,7 +50,7 @@ impl RetentionPolicy {
         })
     }
 
-    /// The policy as a change makes it.
+    /// The policy after a change.
     pub(super) fn changed(&self, change: &PolicyChange) -> Result<Self> {
         Self::new(
             &self.name,
@@ -65,7 +65,7 @@ impl RetentionPolicy {
         )
     }
 
-    /// Whether points may be kept that long.
+    /// Checks how long points are to be kept.
     pub(crate) fn check_duration(duration_ns: Option<i64>) -> Result<()> {
         match duration_ns {
             Some(duration_ns) if duration_ns != 0 && duration_ns < MIN_DURATION_NS => {
@@ -75,7 +75,7 @@ impl RetentionPolicy {
         }
     }
 
-    /// Whether it has the settings asked for. Shards always count: where no width is given, the usual one.
+    /// Whether it has the given settings. The shard width is always compared; if none is given, with the default width.
     pub(crate) fn fits(&self, asked: &PolicyChange) -> bool {
         let width_ns = normalise_shard_duration(asked.shard_duration_ns.unwrap_or(0), self.duration_ns);
         asked.duration_ns.is_none_or(|duration_ns| duration_ns == self.duration_ns)
@@ -85,12 +85,12 @@ impl RetentionPolicy {
             && width_ns == self.shard_duration_ns
     }
 
-    /// The times before which its points are gone, given the time of day; `None` when never.
+    /// The time before which points have expired, given the current time; `None` if points are kept for ever.
     pub fn horizon_ns(&self, now_ns: i64) -> Option<i64> {
         (self.duration_ns != 0).then(|| now_ns.saturating_sub(self.duration_ns))
     }
 
-    /// The first and last time of points that may be written, given the time of day; `None` where there is no bound.
+    /// The first and last time of points that may be written, given the current time; `None` if any may.
     pub(crate) fn writable_ns(&self, now_ns: i64) -> Option<(i64, i64)> {
         let past = (self.past_limit_ns != 0).then(|| now_ns.saturating_sub(self.past_limit_ns));
         let first = self.horizon_ns(now_ns).max(past);
@@ -99,7 +99,7 @@ impl RetentionPolicy {
     }
 }
 
-/// The width of shards: as asked, at least an hour; else by how long points are kept.
+/// The width of shards: as given, but at least an hour; if not given, by how long points are kept.
 fn normalise_shard_duration(asked_ns: i64, duration_ns: i64) -> i64 {
     match asked_ns {
         0 if duration_ns == 0 || duration_ns >= 180 * DAY_NS => 7 * DAY_NS,

@@ -1,11 +1,11 @@
-//! Ids of series that several servers agree on: where others write to the same store, whoever meets a tag set first gives
-//! it its id, and everybody else uses that.
+//! Ids of series that several servers agree on. If other servers write to the same store, the first server that sees a
+//! tag set gives it an id, and all others use that id.
 //!
-//! A tag set is registered by a record under its hash, inserted on condition that there is none. Who finds one reads it: the
-//! id in it counts, whoever gave it. Ids come from blocks that a server reserves for itself in the same way. The record of
-//! the series itself is written by all who use it, before their points: a server that dies between the two leaves nobody
-//! with points of a series that cannot be read. A store of one's own needs none of this: ids follow one another there, and
-//! their records go with the points (`unsaved`).
+//! A tag set is registered by a record under its hash, inserted on condition that there is none. If there is one, the
+//! id in that record counts. Ids come from blocks, which a server reserves in the same way. Every server that uses a
+//! series writes the series' record before its points. So if a server dies between the two, no points are left whose
+//! series cannot be read. A store with one server does not need any of this: its ids are consecutive, and their records
+//! are written with the points (`unsaved`).
 
 use super::record::{BLOCK_IDS, id_block_key, series_key, tag_set_key, tags_record};
 use super::series_table::SeriesTable;
@@ -13,7 +13,7 @@ use crate::series::Tags;
 use nyala_core::{Error, ErrorKind, Result, SeriesId};
 use std::ops::Range;
 
-/// A tag set on its way into the directory.
+/// A tag set that is being registered.
 struct Entry {
     tags: Tags,
     record: Vec<u8>,
@@ -22,8 +22,8 @@ struct Entry {
 }
 
 impl SeriesTable {
-    /// Makes sure that tag sets (sorted by key) have the ids that all servers know them by. The caller shares the
-    /// membership.
+    /// Makes sure that tag sets (sorted by key) have the ids that all servers use. The caller holds the table lock
+    /// shared.
     pub(crate) async fn register(&self, tag_sets: Vec<Tags>) -> Result<()> {
         let mut reserved = self.loaded().reserved_ids.lock().await;
         let unknown: Vec<Tags> = {
@@ -45,7 +45,7 @@ impl SeriesTable {
             let entry = &mut entries[taken];
             let found = self.records().find(&entry.key).await?;
             let id = found.and_then(|id| id.try_into().ok()).map(u32::from_le_bytes);
-            // It was removed, with its series, since it was found.
+            // The record was removed with its series since the insertion failed.
             let words = || Error::new(ErrorKind::Retry, "a series is being removed: send it again");
             entry.id = id.ok_or_else(words)?;
         }

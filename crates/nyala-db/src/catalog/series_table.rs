@@ -1,5 +1,5 @@
-//! What is kept of a table of points: its series, and its fields (`shard_types`). It is of one measurement, or of a group
-//! (`measurement`).
+//! What is known of a table of points: its series and its fields (`shard_types`). The table belongs to one measurement,
+//! or to a group (`measurement`).
 
 use super::field::{Field, ShardTypes, fields_of, present_fields};
 use super::membership::Membership;
@@ -17,20 +17,20 @@ use std::ops::Range;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
 
-/// A table of points, of one measurement or of a group of them, in one retention policy of one database.
+/// A table of points in a retention policy. It belongs to one measurement or to a group.
 pub(crate) struct SeriesTable {
-    /// What it is called where something fails.
+    /// Its name in error messages.
     name: String,
     table: TableId,
     store: StoreRef,
     records: Records,
     membership: Membership,
-    /// One per column, also of fields that no shard has any more.
+    /// One per column, including fields that no shard has any more.
     pub(super) columns: RwLock<Vec<Field>>,
     /// Loaded when first needed.
     loaded: OnceCell<Loaded>,
-    /// Series and shard types that no acknowledged batch holds yet. Every writer takes them along, so that
-    /// they are durable before the first point that needs them, whoever fails in between.
+    /// Series and shard types that no acknowledged batch holds yet. Every writer writes them with its batch, so they
+    /// are durable before the first point that needs them, even if another writer fails.
     unsaved: Mutex<Unsaved>,
 }
 
@@ -38,16 +38,17 @@ pub(crate) struct SeriesTable {
 pub(super) struct Loaded {
     pub(super) series: RwLock<SeriesIndex>,
     pub(super) idle: Mutex<IdleSeries>,
-    /// Held by whoever reads idle series back.
+    /// Locked to reload idle series.
     pub(super) recalling: tokio::sync::Mutex<()>,
-    /// The ids that this server has reserved and not given out (`series_directory`). Locked while series are registered.
+    /// The ids that this server has reserved and not given out (`series_directory`). Locked while series are
+    /// registered.
     pub(super) reserved_ids: tokio::sync::Mutex<Range<u32>>,
     activity: RwLock<Activity>,
     presence: RwLock<Presence>,
     pub(super) shard_types: RwLock<ShardTypes>,
-    /// The same by member of a group, of the fields that only it has.
+    /// The same for the fields that only one member of a group has, by member.
     pub(super) own_types: RwLock<HashMap<String, ShardTypes>>,
-    /// Per shard (as there) a series that has rows in it, if a deletion looked for one.
+    /// By shard, a series that has rows in it, if a deletion had to find one.
     pub(super) witnesses: Mutex<BTreeMap<i64, u32>>,
     /// Those of the columns that some shard has.
     pub(super) fields: RwLock<Arc<Vec<Field>>>,
@@ -73,7 +74,7 @@ impl SeriesTable {
         }
     }
 
-    /// One that was just made: there is nothing to load.
+    /// A table that was just created: there is nothing to load.
     pub(crate) fn created(
         name: String,
         table: TableId,
@@ -85,7 +86,7 @@ impl SeriesTable {
         Self { loaded, ..Self::new(name, table, schema, store, records) }
     }
 
-    /// What it is called where something fails.
+    /// Its name in error messages.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -95,12 +96,12 @@ impl SeriesTable {
         self.table
     }
 
-    /// Its range partitions. One that was dropped has none.
+    /// Its range partitions; none if it was dropped.
     pub(crate) async fn partitions(&self) -> Vec<PartitionInfo> {
         self.store.partitions(self.table).await.unwrap_or_default()
     }
 
-    /// A scan of some rows of it as of a snapshot; `None`: the snapshot does not have its table, or a column.
+    /// A scan of some of its rows in a snapshot; `None` if the snapshot lacks the table or a column.
     pub(crate) async fn scan(
         &self,
         snapshot: &SnapshotRef,
@@ -113,7 +114,7 @@ impl SeriesTable {
         snapshot.scan(request).await.map(Some)
     }
 
-    /// Its series, once [`Self::load`] is done.
+    /// Its series, which must have been loaded ([`Self::load`]).
     pub(crate) fn series(&self) -> RwLockReadGuard<'_, SeriesIndex> {
         self.loaded().series.read()
     }
@@ -123,12 +124,12 @@ impl SeriesTable {
         &self.loaded().presence
     }
 
-    /// Which series got points lately.
+    /// Which series were written lately.
     pub(crate) fn activity(&self) -> &RwLock<Activity> {
         &self.loaded().activity
     }
 
-    /// Takes note that rows are about to be written.
+    /// Notes that rows are about to be written.
     pub(crate) fn note_rows(&self, ids: &[u32], times_ns: &[i64]) {
         let activity = self.activity();
         if !activity.read().has(ids) {
@@ -140,31 +141,31 @@ impl SeriesTable {
         }
     }
 
-    /// The shards of a range of times, for [`Self::narrow`]; `None` where that would do nothing.
+    /// The shards of a time range, for [`Self::narrow`]; `None` if narrowing would change nothing.
     pub(crate) async fn shards_within(&self, time: TimeRange) -> Option<Vec<TimeRange>> {
         if self.series().len() < NARROWED_SERIES_MIN as usize || self.presence().read().is_empty() {
             return None;
         }
-        // Of a measurement that was dropped there is nothing to find anyway.
+        // A table that was dropped has nothing to find.
         let partitions = self.store.partitions(self.table).await.ok()?;
         let ranges = partitions.iter().map(|partition| partition.range);
         Some(ranges.filter(|range| range.overlaps(time)).collect())
     }
 
-    /// Leaves those of some series that may have points in some shards, where there are so many that looking for rows of
-    /// all of them costs more than that.
+    /// Removes series that have no points in the given shards, if there are so many series that searching rows of all
+    /// would cost more than narrowing.
     pub(crate) fn narrow(&self, ids: &mut RoaringBitmap, shards: Option<&[TimeRange]>) {
         if let Some(shards) = shards.filter(|_| ids.len() >= NARROWED_SERIES_MIN) {
             self.presence().read().narrow(ids, shards.iter().copied());
         }
     }
 
-    /// Who may write to it, or remove from it.
+    /// The lock between writers and removals.
     pub(crate) fn membership(&self) -> &Membership {
         &self.membership
     }
 
-    /// What ids of its series hold for, as long as the membership is held.
+    /// The generation of its series ids. They are valid while the table lock is held.
     pub(crate) fn generation(&self) -> Generation {
         Generation { table: self.table.0, removals: self.membership.removals() }
     }

@@ -1,8 +1,8 @@
-//! What writers remember between requests: the series of what they wrote, and the room for batches.
+//! What writers cache between requests: ids of series, and memory for batches.
 //!
-//! Each writer has its own, so that they need not wait for each other. That costs a key and its id per writer and
-//! series, so a cache that grew large is shared: writers take turns in reading lines, and log and store them beside
-//! each other as before.
+//! Each concurrent writer has its own cache, so that writers do not wait for each other. This costs a key and its id
+//! per writer and series, so a cache that has grown large is shared: writers then parse lines one after the other, but
+//! log and store them in parallel as before.
 
 use super::Form;
 use crate::ingest::{ParsedBatch, SeriesCache, SeriesCacheLimits};
@@ -10,28 +10,28 @@ use nyala_core::memory::{Charge, Component, MemoryBudget};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// The most writers kept ready for later requests.
+/// The most caches kept for later requests.
 const IDLE_WRITERS_MAX: usize = 8;
-/// The most memory a writer keeps for its next batch, …
+/// The most memory that is kept for a next batch, …
 const IDLE_BATCH_BYTES_MAX: usize = 4 << 20;
-/// … and the part of all memory.
+/// … and the most as a part of the memory limit.
 const IDLE_BATCH_SHARE: u64 = 64;
-/// A cache of more series is shared: some 5 MB, …
+/// A cache with more series than this is shared: some 5 MB, …
 pub(super) const OWN_SERIES_MAX: usize = 1 << 16;
-/// … and one of longer keys.
+/// … and so is a cache with longer keys.
 const OWN_BYTES_MAX: usize = 8 << 20;
-/// The most caches that are shared, each of another retention policy, …
+/// The most shared caches, each of another retention policy, …
 const SHARED_MAX: usize = 3;
-/// … and the part of all memory that they take together before the oldest is forgotten.
+/// … and the part of the memory limit that all of them may take before the oldest is dropped.
 const SHARED_SHARE: u64 = 4;
-/// The part of all memory that the keys of one cache may take, and its numbers again.
+/// The keys of a cache may take this part of the memory limit, and its table as much again.
 const CACHE_SHARE: u64 = 5;
-/// Where so much of all memory is taken, nothing is remembered.
+/// If this much of the memory limit is taken, nothing is cached.
 const SHORT_PERCENT: u64 = 80;
-/// What a cache takes of a series beside its key, about.
+/// The approximate memory of a series in a cache besides its key.
 const ENTRY_BYTES: u64 = 48;
 
-/// Of all writers.
+/// The caches of all writers.
 pub(super) struct Memories {
     idle: Mutex<Vec<Memory>>,
     shared: Mutex<Vec<Arc<SharedSeries>>>,
@@ -42,14 +42,14 @@ pub(super) struct Memories {
 /// (database, retention policy, form of the lines).
 type Place = (String, String, Form);
 
-/// What a writer remembers of one retention policy between requests.
+/// What is cached of one retention policy between requests.
 pub(super) struct Memory {
     place: Place,
     own: KnownSeries,
-    /// To be used instead of its own.
+    /// Used in place of its own cache, if there is one.
     shared: Option<Arc<SharedSeries>>,
     pub(super) batch: ParsedBatch,
-    /// For the batch.
+    /// For the memory of the batch.
     charge: Charge,
 }
 
@@ -61,7 +61,7 @@ struct SharedSeries {
 pub(super) struct KnownSeries {
     cache: SeriesCache,
     charge: Charge,
-    /// How many series are charged.
+    /// The number of series that are charged.
     charged_series: usize,
 }
 
@@ -74,7 +74,7 @@ impl KnownSeries {
     }
 }
 
-/// Series that nobody else uses meanwhile.
+/// A cache that nobody else uses meanwhile.
 pub(super) enum Turn<'a> {
     Own(&'a mut KnownSeries),
     Shared(tokio::sync::MutexGuard<'a, KnownSeries>),
@@ -90,7 +90,7 @@ impl Turn<'_> {
 }
 
 impl Memory {
-    /// Waits for the cache that the writer uses; the batch beside it.
+    /// Waits for the cache that the writer uses. Returns it with the batch.
     pub(super) async fn turn(&mut self) -> (Turn<'_>, &mut ParsedBatch) {
         let turn = match &self.shared {
             Some(shared) => Turn::Shared(shared.known.lock().await),
@@ -101,7 +101,7 @@ impl Memory {
 }
 
 impl Memories {
-    /// Caches keep to the limits, and to their part of the memory.
+    /// The cache keeps to the limits, and to its part of the memory.
     pub(super) fn new(mut limits: SeriesCacheLimits, memory: Arc<MemoryBudget>) -> Self {
         let part_bytes = memory.limit_bytes() / CACHE_SHARE;
         limits.max_key_bytes = limits.max_key_bytes.min(part_bytes as usize);
@@ -118,7 +118,7 @@ impl Memories {
         KnownSeries { cache, charge, charged_series: 0 }
     }
 
-    /// The memory of a writer to a retention policy.
+    /// Takes a cache for a retention policy.
     pub(super) fn take(&self, database: &str, policy: &str, form: Form) -> Memory {
         let is_same = |place: &Place| place.0 == database && place.1 == policy && place.2 == form;
         let mut idle = self.idle.lock();
@@ -139,14 +139,14 @@ impl Memories {
         memory
     }
 
-    /// Keeps a memory for later requests.
+    /// Returns a cache for later requests.
     pub(super) fn give_back(&self, mut memory: Memory) {
         let batch_bytes_max = (self.memory.limit_bytes() / IDLE_BATCH_SHARE).min(IDLE_BATCH_BYTES_MAX as u64);
         if memory.batch.memory_bytes() as u64 > batch_bytes_max {
             memory.batch = ParsedBatch::new();
         }
         memory.charge.set(memory.batch.memory_bytes() as u64);
-        // Who uses it now charges it later.
+        // If somebody uses it now, they charge it later.
         if let Some(shared) = memory.shared.take()
             && let Ok(mut known) = shared.known.try_lock()
         {
@@ -166,13 +166,13 @@ impl Memories {
         }
     }
 
-    /// Forgets everything: it can be looked up again, and memory is short.
+    /// Drops all caches: memory is short, and everything can be looked up again.
     fn forget(&self) {
         self.idle.lock().clear();
         self.shared.lock().clear();
     }
 
-    /// Makes what a writer knows known to all; where others came first it is forgotten.
+    /// Makes a writer's cache the shared one. If there is one already, the writer's cache is dropped.
     fn share(&self, memory: &mut Memory) {
         let known = std::mem::replace(&mut memory.own, self.nothing_known(memory.place.2));
         let mut shared = self.shared.lock();

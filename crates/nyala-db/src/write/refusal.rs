@@ -1,10 +1,10 @@
-//! Which rows of a batch are not stored, and what is said about it: InfluxDB's rules, as clients match on its
+//! Which rows of a batch are rejected, and what the error says. The rules are InfluxDB's, because clients match on its
 //! words and counts.
 //!
-//! Rows beyond what the retention policy takes are left out first. Of the others those are dropped, one by one, that
-//! would begin a series where there is no memory for another, or bring names into being where a request may not, have a
-//! tag called `time`, no field but `time`, or a field whose type their shard knows otherwise. If then a field that is new in a shard comes with two types,
-//! nothing is stored in that shard.
+//! First, rows outside of the times of the retention policy are left out. Of the others, single rows are rejected if
+//! they would create a series or a name and may not, have a tag called `time`, have no field but `time`, or have a
+//! field of another type than in their shard. If a field that is new in a shard then still has two types, nothing is
+//! stored in that shard.
 
 use super::new_names::NewNames;
 use super::{Dropped, WriteReport, field_type};
@@ -15,7 +15,7 @@ use nyala_core::time::truncate_to_width;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What becomes of a row.
+/// The outcome of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Stored,
@@ -24,32 +24,33 @@ enum Fate {
     Conflict,
 }
 
-/// Per group the fates of its rows; `None`: all are stored.
+/// The outcomes of the rows of a group; `None`: all are stored.
 type Fates = Option<Vec<Fate>>;
 
-/// When a rule is applied: reasons of earlier ones are told first.
+/// The phase in which a rule is applied. Errors of an earlier phase are reported first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     Series,
     Fields,
 }
 
-/// Shards of one batch, at most, not counting one per measurement: each costs memory, and a file when it is flushed.
+/// The most shards of one batch, not counting one per measurement. Each shard costs memory, and a file when it is
+/// flushed.
 const SHARDS_MAX: usize = 4096;
 
-/// The refused rows of a batch.
+/// The rejected rows of a batch.
 pub(super) struct Refusal {
     width_ns: i64,
-    /// The first and last time that is taken.
+    /// The first and last time that may be written.
     writable_ns: Option<(i64, i64)>,
-    /// Why rows have no series; else their tags are at fault.
+    /// Why rows have no series because memory is full. Otherwise their tags are invalid.
     full: Option<String>,
     groups: Vec<Fates>,
-    /// Why the first dropped row was, and which line it is in.
+    /// The phase, line and message of the first rejected row.
     first: Option<(Stage, u32, String)>,
     /// The starts of the shards in which nothing is stored.
     conflicting: BTreeSet<i64>,
-    /// How many shards measurements have rows in, beyond one each.
+    /// The number of shards in which measurements have rows, beyond one each.
     shards: usize,
 }
 
@@ -73,7 +74,7 @@ impl Refusal {
         }
     }
 
-    /// Refuses the rows of the next group, whose measurement does not exist and may not be made.
+    /// Rejects the rows of the next group: its measurement does not exist and may not be created.
     pub(super) fn refuse(&mut self, group: &RowGroup, names: &NewNames) {
         self.begin(group);
         let words = || {
@@ -83,7 +84,7 @@ impl Refusal {
         self.drop_rows(group, None, |_| true, Stage::Series, words);
     }
 
-    /// Leaves out what is beyond the retention policy of the next group.
+    /// Starts the next group, and leaves out rows outside of the times of the retention policy.
     fn begin(&mut self, group: &RowGroup) {
         self.groups.push(None);
         if let Some((first_ns, last_ns)) = self.writable_ns {
@@ -96,7 +97,7 @@ impl Refusal {
         }
     }
 
-    /// Judges the rows of the next group.
+    /// Checks the rows of the next group.
     pub(super) fn check(&mut self, group: &RowGroup, measurement: &Measurement, names: &mut NewNames) {
         self.begin(group);
         if group.series_ids.contains(&UNRESOLVED_SERIES) {
@@ -171,7 +172,7 @@ impl Refusal {
         }
     }
 
-    /// Judges the types of fields in one shard, to which `rows` or all rows of the group belong.
+    /// Checks the types of fields in one shard. `rows` are the rows in it; `None` means all rows of the group.
     fn check_shard(
         &mut self,
         start_ns: i64,
@@ -214,7 +215,7 @@ impl Refusal {
                 self.drop_rows(group, rows, |row| field.column.is_present(row), Stage::Fields, words);
             }
         }
-        // Of a field with several types the one of the first row counts.
+        // If a field has several types, that of the first row counts.
         let mut new: Vec<(usize, &Field<'_>)> =
             new.into_iter().filter_map(|field| Some((self.first_row(field, rows, group)?, field))).collect();
         new.sort_by_key(|(row, _)| *row);
@@ -225,7 +226,7 @@ impl Refusal {
         }
     }
 
-    /// The first row to be stored that has a field.
+    /// The first stored row that has a field.
     fn first_row(&self, field: &Field<'_>, rows: Option<&[usize]>, group: &RowGroup) -> Option<usize> {
         let fates = self.groups.last().and_then(Option::as_ref);
         let is_first = |row: &usize| {
@@ -268,7 +269,7 @@ impl Refusal {
         }
     }
 
-    /// Reports what is refused. Returns per group which rows are stored; `None`: all.
+    /// Adds the rejected rows to the report. Returns per group which rows are stored; `None` means all.
     pub(super) fn finish<'a>(
         mut self,
         groups: impl Iterator<Item = &'a RowGroup>,
@@ -302,7 +303,7 @@ impl Refusal {
     }
 }
 
-/// A measurement in words; a group is of metrics, and which one it was is not known here.
+/// A measurement in an error message. A group has many metrics, and it is not known here which one was meant.
 fn place_of(measurement: &Measurement) -> String {
     match measurement.is_group() {
         true => "a metric".to_owned(),
