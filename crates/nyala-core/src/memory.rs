@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn charges_are_given_back_and_the_limit_holds() {
+    fn charges_are_given_back_and_the_limit_is_enforced() {
         let budget = MemoryBudget::new(1000);
         let mut first = budget.try_charge(Component::Query, 600).expect("fits");
         assert!(budget.try_charge(Component::InFlight, 500).is_err());
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_for_speed_alone_makes_room() {
+    fn caches_are_asked_to_make_room() {
         let budget = MemoryBudget::new(1000);
         let cached = Arc::new(std::sync::Mutex::new(budget.charge(Component::BlockCache, 400)));
         let held = cached.clone();
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn subscribers_have_a_share_of_their_own_and_no_more() {
+    fn subscribers_have_a_bounded_share_of_the_memory() {
         let budget = MemoryBudget::new(1600);
         assert!(budget.try_charge(Component::Subscribers, 101).is_err(), "also one alone");
         let _held = budget.try_charge(Component::Subscribers, 100).expect("the share");

@@ -24,17 +24,17 @@ impl Catalog {
         let is_all = matches!(tags, TagFilter::All) && !measurement.is_member();
         let table = measurement.stored();
         let _stay = match is_all {
-            true => table.recall_cut(time, self).await?,
+            true => table.reload_cut(time, self).await?,
             false => self.recall(measurement, time, tags).await?,
         };
-        let _owned = table.membership().own().await;
-        if table.membership().has_ended() {
+        let _lock = table.table_lock().lock_exclusive().await;
+        if table.table_lock().was_dropped() {
             return Ok(());
         }
         self.delete_owned(measurement, tags, time, is_all).await?;
         let is_whole_member =
             matches!(tags, TagFilter::All) && time == TimeRange::ALL && measurement.is_member();
-        match is_whole_member && !measurement.has_ended() {
+        match is_whole_member && !measurement.was_dropped() {
             true => self.forget_member(measurement).await,
             false => Ok(()),
         }
@@ -54,7 +54,7 @@ impl Catalog {
         if time != TimeRange::ALL {
             ids = self.with_rows(table, ids, time).await?;
         }
-        if ids.is_empty() && !(is_all && table.has_away()) {
+        if ids.is_empty() && !(is_all && table.has_evicted()) {
             return Ok(());
         }
         // Before the deletion: the client may disconnect half-way.
@@ -184,7 +184,7 @@ impl Catalog {
         table.presence().write().keep(|shard| !range.covers(shard));
         let left = self.store().partitions(table.table()).await?;
         let left: Vec<TimeRange> = left.iter().map(|partition| partition.range).collect();
-        let _stay = table.recall_for_drop(range, &left).await?;
+        let _stay = table.reload_for_drop(range, &left).await?;
         let mut empty = table.series().all().clone();
         let mut present = empty.clone();
         if !table.presence().read().narrow(&mut present, left.iter().copied()) {
@@ -224,7 +224,7 @@ impl Catalog {
         }
         let is_lacking = |range: &TimeRange| table.presence().read().lacks(*range);
         if shards().any(|range| is_lacking(&range)) {
-            let _owned = table.membership().own().await;
+            let _lock = table.table_lock().lock_exclusive().await;
             let lacking: Vec<_> = shards().filter(is_lacking).collect();
             let mut presence = table.presence().write();
             presence.keep(|known| shards().any(|range| range == known));
@@ -252,7 +252,7 @@ impl Catalog {
 fn series_set(table: &SeriesTable, ids: &RoaringBitmap) -> SeriesSet {
     // The series cannot change while the index is locked.
     let series = table.series();
-    match !table.has_away() && *series.all() == *ids {
+    match !table.has_evicted() && *series.all() == *ids {
         true => SeriesSet::All,
         false => SeriesSet::Ids(ids.iter().map(SeriesId).collect()),
     }

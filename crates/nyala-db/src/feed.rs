@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_get_their_part_of_the_memory_and_give_it_back() {
+    fn requests_in_the_feed_are_charged_and_give_their_memory_back() {
         let memory = MemoryBudget::new(3200);
         let (feed, mut written) = Feed::new(memory.clone());
         let offer = |bytes: usize| feed.offer("d", "p", ParseOptions::default(), &vec![b'#'; bytes], 7);

@@ -26,7 +26,7 @@ const ASKED_AT_ONCE: usize = 1 << 16;
 impl Catalog {
     /// Pins the series of a measurement that may have points in a time range, if all of them are in memory.
     pub fn stay(&self, measurement: &Measurement, time: TimeRange) -> Option<Stay> {
-        measurement.stored().idle().lock().stay_if_here(time)
+        measurement.stored().idle().lock().pin_if_resident(time)
     }
 
     /// Reloads the series of a measurement that a filter selects and that may have points in a time range. They stay in
@@ -40,7 +40,7 @@ impl Catalog {
         time: TimeRange,
         filter: &TagFilter,
     ) -> Result<Stay> {
-        measurement.stored().recall(time, &measurement.within(filter), self).await
+        measurement.stored().reload(time, &measurement.within(filter), self).await
     }
 
     /// The memory that reloaded series may still take.
@@ -53,16 +53,16 @@ impl Catalog {
     pub async fn rest_idle_series(&self, now_ns: i64) -> Result<()> {
         let mut rested = Ok(());
         for table in self.loaded_tables() {
-            let step = self.rest_series_of(&table, now_ns).await;
+            let step = self.evict_series_of(&table, now_ns).await;
             rested = rested.and(step.map_err(|error| error.context(table.name())));
         }
         rested
     }
 
-    async fn rest_series_of(&self, table: &SeriesTable, now_ns: i64) -> Result<()> {
+    async fn evict_series_of(&self, table: &SeriesTable, now_ns: i64) -> Result<()> {
         if table.has_idle_sets() {
             let before = table.memory_bytes();
-            if table.leave().await > 0 {
+            if table.evict().await > 0 {
                 self.give_back_series_memory(before.saturating_sub(table.memory_bytes()));
             }
             let saved = self.save_unsaved_set(table).await;
@@ -78,11 +78,11 @@ impl Catalog {
             return Ok(());
         }
         let all = table.series().all().clone();
-        let silent = table.silent_among(all);
-        if (silent.len() as usize) < table.series().len() / IDLE_PART {
+        let inactive = table.inactive_among(all);
+        if (inactive.len() as usize) < table.series().len() / IDLE_PART {
             return Ok(());
         }
-        let mut times = self.times_of_series(table, &silent).await?;
+        let mut times = self.times_of_series(table, &inactive).await?;
         let partitions = self.store().partitions(table.table()).await?;
         let last_partition = |time: &TimeRange| {
             let has_end = |partition: &&PartitionInfo| partition.range.contains(time.end_ns - 1);
@@ -95,17 +95,17 @@ impl Catalog {
         let is_one =
             |(_, a): &(u32, TimeRange), (_, b): &(u32, TimeRange)| last_partition(a) == last_partition(b);
         for set in times.chunk_by(is_one).flat_map(|one| one.chunks(count)) {
-            let _owned = table.membership().own().await;
-            if table.membership().has_ended() {
+            let _lock = table.table_lock().lock_exclusive().await;
+            if table.table_lock().was_dropped() {
                 break;
             }
             // Series that were written since then are no longer inactive.
-            let still = table.silent_among(set.iter().map(|(id, _)| *id).collect());
+            let still = table.inactive_among(set.iter().map(|(id, _)| *id).collect());
             let set = || set.iter().filter(|(id, _)| still.contains(*id));
             let starts = set().map(|(_, time)| time.start_ns).min();
             let ends = set().map(|(_, time)| time.end_ns).max();
             if let (Some(start_ns), Some(end_ns)) = (starts, ends) {
-                table.rest(&still, TimeRange::new(start_ns, end_ns)).await?;
+                table.make_idle(&still, TimeRange::new(start_ns, end_ns)).await?;
             }
         }
         Ok(())
@@ -115,8 +115,8 @@ impl Catalog {
         if !table.has_unsaved_idle_set() {
             return Ok(());
         }
-        let _owned = table.membership().own().await;
-        match table.membership().has_ended() {
+        let _lock = table.table_lock().lock_exclusive().await;
+        match table.table_lock().was_dropped() {
             true => Ok(()),
             false => table.save_unsaved_idle_set().await,
         }
@@ -175,8 +175,8 @@ impl Catalog {
         let left: Vec<TimeRange> = left.iter().map(|partition| partition.range).collect();
         for set in table.expired_idle_sets(&left) {
             let tag_sets = table.tag_sets_of(&set).await?;
-            let _owned = table.membership().own().await;
-            if table.membership().has_ended() {
+            let _lock = table.table_lock().lock_exclusive().await;
+            if table.table_lock().was_dropped() {
                 break;
             }
             table.remove_idle_set(&set, tag_sets).await?;

@@ -48,7 +48,7 @@ impl Catalog {
             return Ok(0);
         }
         table.load().await?;
-        let _owned = table.membership().own().await;
+        let _lock = table.table_lock().lock_exclusive().await;
         match self.outlived(place, table, now_ns).await {
             Some(expired) => self.drop_range(table, expired).await,
             None => Ok(0),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_dropped_after_it_was_acknowledged_that_it_is_kept() {
+    async fn no_point_is_dropped_by_the_old_policy_after_a_change_was_acknowledged() {
         for alters_first in [true, false] {
             let catalog = catalog(&["d"]).await;
             let alter = catalog.clone();
@@ -118,7 +118,7 @@ mod tests {
             let enforce = async move { enforce.enforce_retention(366 * DAY_NS).await };
             // The first to come waits until the other has finished removing.
             let measurement = catalog.known_measurements("d", "autogen").remove(0);
-            let removing = measurement.stored().membership().own().await;
+            let removing = measurement.stored().table_lock().lock_exclusive().await;
             let (altering, enforcing);
             if alters_first {
                 altering = tokio::spawn(alter);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_measurement_that_cannot_be_read_keeps_no_other() {
+    async fn a_measurement_that_cannot_be_read_does_not_block_the_others() {
         let catalog = catalog(&["a", "b"]).await;
         let broken = catalog.known_measurements("a", "autogen")[0].table();
         let key = [&broken.0.to_be_bytes()[..], b"?"].concat();
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn series_are_known_by_the_shards_that_have_them() {
+    async fn series_are_found_by_the_shards_that_have_them() {
         const HOUR_NS: i64 = DAY_NS / 24;
         let catalog = catalog(&["d"]).await;
         let writer = LineWriter::new(catalog.clone(), MemoryBudget::new(1 << 40), usize::MAX);

@@ -5,20 +5,20 @@
 //! other rows are passed on as columns, in one batch with the records of new series.
 
 mod arrays;
-mod memory;
 mod new_names;
 mod pending;
-mod refusal;
+mod rejected_rows;
 mod report;
+mod writer_cache;
 
 use arrays::{array_of, filter, give_back};
-use memory::Memories;
 use new_names::NewNames;
-use pending::{find_away, pending_members, pending_series, renew_series, with_tags};
-use refusal::Refusal;
+use pending::{pending_members, pending_series, reload_evicted, renew_series, with_tags};
+use rejected_rows::RejectedRows;
 pub use report::{Dropped, WriteCounts, WriteReport};
+use writer_cache::WriterCaches;
 
-use crate::catalog::{Catalog, Database, FieldType, Measurement, Members, RetentionPolicy, WantedFields};
+use crate::catalog::{Catalog, Database, FieldType, FieldsToWrite, Measurement, RetentionPolicy, TableLocks};
 use crate::feed::Feed;
 use crate::ingest::{
     FieldColumn, FieldKind, LineRequest, ParseOptions, ParsedBatch, RowGroup, SeriesCache, SeriesCacheLimits,
@@ -46,7 +46,7 @@ enum Form {
 /// Writes request bodies. All connections share it. What it caches between requests is pooled.
 pub struct LineWriter {
     catalog: Arc<Catalog>,
-    memories: Memories,
+    caches: WriterCaches,
     counts: WriteCounts,
     feed: Option<Feed>,
     series_limit_bytes: usize,
@@ -56,9 +56,9 @@ impl LineWriter {
     /// A writer to a catalog. It creates no series once the indexes take `series_limit_bytes`. What it caches is
     /// charged to `memory`.
     pub fn new(catalog: Arc<Catalog>, memory: Arc<MemoryBudget>, series_limit_bytes: usize) -> Self {
-        let memories = Memories::new(SeriesCacheLimits::default(), memory);
+        let caches = WriterCaches::new(SeriesCacheLimits::default(), memory);
         let counts = WriteCounts::default();
-        Self { catalog, memories, counts, feed: None, series_limit_bytes }
+        Self { catalog, caches, counts, feed: None, series_limit_bytes }
     }
 
     /// Makes the writer put copies of requests for subscribers into a feed.
@@ -132,10 +132,10 @@ impl LineWriter {
             .database(database)
             .ok_or_else(|| Error::missing(format!("database not found: \"{database}\"")))?;
         let policy = known.existing_policy(policy)?.clone();
-        let mut memory = self.memories.take(database, &policy.name, form);
+        let mut writer_cache = self.caches.take(database, &policy.name, form);
         let mut report = WriteReport::default();
         let mut request = LineRequest::new(body, options);
-        let writing = BatchWrite {
+        let batch_write = BatchWrite {
             catalog: &self.catalog,
             database,
             policy: &policy,
@@ -143,25 +143,25 @@ impl LineWriter {
             series_limit_bytes: self.series_limit_bytes,
             form,
         };
-        let mut members = Members::default();
+        let mut locks = TableLocks::default();
         let mut names = NewNames::default();
         loop {
             let start = request.mark();
-            let (mut turn, batch) = memory.turn().await;
-            let cache = turn.cache();
+            let (mut lease, batch) = writer_cache.lease().await;
+            let cache = lease.cache();
             if !request.next_batch(cache, batch) {
                 break;
             }
-            let measurements = writing.measurements_of(batch, &mut names).await?;
-            let there: Vec<Arc<Measurement>> = measurements.iter().flatten().cloned().collect();
-            if !members.hold(&there) {
-                members = Members::try_share(&there).unwrap_or_default();
+            let measurements = batch_write.measurements_of(batch, &mut names).await?;
+            let existing: Vec<Arc<Measurement>> = measurements.iter().flatten().cloned().collect();
+            if !locks.cover(&existing) {
+                locks = TableLocks::try_lock(&existing).unwrap_or_default();
             }
-            if !members.hold(&there) {
+            if !locks.cover(&existing) {
                 // Somebody is removing series there. Requests that use the same cache for other tables need not wait
                 // for that.
-                drop(turn);
-                members = Members::share(&there).await;
+                drop(lease);
+                locks = TableLocks::lock(&existing).await;
                 request.rewind(&start);
                 continue;
             }
@@ -171,21 +171,21 @@ impl LineWriter {
                 request.rewind(&start);
                 continue;
             }
-            let (unknown, is_full) = (cache.pending().len() as u64, writing.is_full());
+            let (unknown, is_full) = (cache.pending().len() as u64, batch_write.is_full());
             if unknown > 0 {
                 self.counts.looked_up.fetch_add(unknown, Ordering::Relaxed);
-                writing.make_members(cache, &measurements, is_full).await?;
-                find_away(cache, batch, &measurements, is_full).await?;
+                batch_write.create_members(cache, &measurements, is_full).await?;
+                reload_evicted(cache, batch, &measurements, is_full).await?;
             }
             // All writers know the series that get their ids here, and each writes their records until one succeeds. So
             // the cache is right even if this batch fails.
-            let full = writing.resolve_series(cache, batch, &measurements, is_full);
-            drop(turn);
-            writing.write(batch, &measurements, full, &mut names, &mut report).await?;
-            members = Members::default();
+            let full = batch_write.resolve_series(cache, batch, &measurements, is_full);
+            drop(lease);
+            batch_write.write(batch, &measurements, full, &mut names, &mut report).await?;
+            locks = TableLocks::default();
         }
         report.unreadable = request.errors().clone();
-        self.memories.give_back(memory);
+        self.caches.give_back(writer_cache);
         if !known.subscriptions.is_empty() && report.written > 0 {
             self.feed_subscribers(&known, &policy.name, options, body, report.written);
         }
@@ -200,8 +200,9 @@ impl LineWriter {
         body: &[u8],
         points: u64,
     ) {
-        let wanted = database.subscriptions.iter().any(|subscription| subscription.policy == policy);
-        if let Some(feed) = self.feed.as_ref().filter(|_| wanted) {
+        let has_subscription =
+            database.subscriptions.iter().any(|subscription| subscription.policy == policy);
+        if let Some(feed) = self.feed.as_ref().filter(|_| has_subscription) {
             feed.offer(&database.name, policy, options, body, points);
         }
     }
@@ -219,7 +220,7 @@ struct BatchWrite<'a> {
 
 impl BatchWrite<'_> {
     /// Creates the members of the group that the batch names for the first time.
-    async fn make_members(
+    async fn create_members(
         &self,
         cache: &SeriesCache,
         measurements: &[Option<Arc<Measurement>>],
@@ -259,9 +260,9 @@ impl BatchWrite<'_> {
         for (index, (group, name)) in
             batch.groups().zip(&named).enumerate().filter(|(index, _)| unknown(index))
         {
-            let is_wanted = !new.contains(&**name) && group.times_ns.iter().any(is_stored);
+            let is_new = !new.contains(&**name) && group.times_ns.iter().any(is_stored);
             // Without its fields a new measurement would be useless.
-            if is_wanted && names.take(1 + group.columns.len()) {
+            if is_new && names.take(1 + group.columns.len()) {
                 new.insert(name);
                 taken.push((index, group));
             }
@@ -295,14 +296,14 @@ impl BatchWrite<'_> {
         names: &mut NewNames,
         report: &mut WriteReport,
     ) -> Result<()> {
-        let mut refusal = Refusal::new(self.policy, self.now_ns, full);
+        let mut rejected = RejectedRows::new(self.policy, self.now_ns, full);
         for (group, measurement) in batch.groups().zip(measurements) {
             match measurement {
-                Some(measurement) => refusal.check(group, measurement, names),
-                None => refusal.refuse(group, names),
+                Some(measurement) => rejected.check(group, measurement, names),
+                None => rejected.reject_all(group, names),
             }
         }
-        let kept = refusal.finish(batch.groups(), report);
+        let kept = rejected.finish(batch.groups(), report);
         let mut stored: Vec<StoredGroup<'_>> = Vec::new();
         let with_rows = batch.groups_mut().iter().enumerate().filter(|(_, group)| group.row_count() > 0);
         for (((index, group), measurement), keep) in with_rows.zip(measurements).zip(kept) {
@@ -315,19 +316,20 @@ impl BatchWrite<'_> {
         if stored.is_empty() {
             return Ok(());
         }
-        let wanted: Vec<WantedFields<'_>> =
+        let to_write: Vec<FieldsToWrite<'_>> =
             stored.iter().map(|group| (group.measurement, &*group.fields)).collect();
-        let columns = self.catalog.columns_for_write(&wanted).await?;
-        drop(wanted);
+        let columns = self.catalog.columns_for_write(&to_write).await?;
+        drop(to_write);
         let mut operations = Vec::with_capacity(stored.len());
         let mut written = 0;
-        let mut lent: Vec<(usize, Vec<ArrayRef>)> = Vec::with_capacity(stored.len());
+        let mut written_arrays: Vec<(usize, Vec<ArrayRef>)> = Vec::with_capacity(stored.len());
         for (group, columns) in stored.iter().zip(columns) {
             let rows = &mut batch.groups_mut()[group.index];
             group.measurement.stored().note_rows(&rows.series_ids, &rows.times_ns);
             let upsert = upsert_of(rows, group, columns);
             written += upsert.rows() as u64;
-            lent.push((group.index, upsert.columns.iter().map(|cells| cells.values.clone()).collect()));
+            written_arrays
+                .push((group.index, upsert.columns.iter().map(|cells| cells.values.clone()).collect()));
             operations.push(Operation::Upsert(upsert));
         }
         // Sorted by table, because a measurement may have several groups of rows.
@@ -356,7 +358,7 @@ impl BatchWrite<'_> {
         self.catalog.store().write(WriteBatch { operations }).await?;
         saved.iter().for_each(|(measurement, records)| measurement.stored().saved(records));
         report.written += written;
-        for (index, arrays) in lent {
+        for (index, arrays) in written_arrays {
             give_back(&mut batch.groups_mut()[index], arrays);
         }
         Ok(())
@@ -383,7 +385,7 @@ impl BatchWrite<'_> {
         for (handle, measurement) in pending_series(cache, batch, measurements) {
             let id = with_tags(cache, handle, measurement, |tags| {
                 if was_full || self.is_full() {
-                    return measurement.stored().wake_known(tags).ok_or_else(|| self.no_memory());
+                    return measurement.stored().find_and_reactivate(tags).ok_or_else(|| self.no_memory());
                 }
                 let (id, memory_bytes) = measurement.stored().new_series_id(tags)?;
                 self.catalog.add_series_memory(memory_bytes);
@@ -461,7 +463,7 @@ fn upsert_of(group: &mut RowGroup, stored: &StoredGroup<'_>, ids: Vec<ColumnId>)
 
 #[cfg(test)]
 mod tests {
-    use super::memory::OWN_SERIES_MAX;
+    use super::writer_cache::OWN_SERIES_MAX;
     use super::*;
     use nyala_core::SeriesId;
     use nyala_core::store::memory::MemoryStore;
@@ -471,7 +473,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn writers_of_very_many_series_share_what_they_know_of_them() {
+    async fn writers_of_very_many_series_share_a_cache() {
         let catalog = Arc::new(Catalog::open(Arc::new(MemoryStore::default())).await.unwrap());
         catalog.create_database("d", None).await.unwrap();
         let writer = LineWriter::new(catalog.clone(), MemoryBudget::new(1 << 40), usize::MAX);
@@ -501,7 +503,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_batch_takes_the_records_it_needs_though_another_has_them_on_its_way() {
+    async fn a_batch_writes_the_records_it_needs_even_if_another_unfinished_batch_has_them() {
         let catalog = Arc::new(Catalog::open(Arc::new(MemoryStore::default())).await.unwrap());
         catalog.create_database("d", None).await.unwrap();
         let policy = catalog.database("d").unwrap().existing_policy("").unwrap().clone();
@@ -520,7 +522,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_next_batch_is_written_in_the_memory_of_the_last() {
+    async fn a_batch_reuses_the_memory_of_the_last_one() {
         let catalog = Arc::new(Catalog::open(Arc::new(MemoryStore::default())).await.unwrap());
         catalog.create_database("d", None).await.unwrap();
         let writer = LineWriter::new(catalog, MemoryBudget::new(1 << 40), usize::MAX);
@@ -530,11 +532,11 @@ mod tests {
             let body: String = lines.collect();
             let report = writer.write("d", "", ParseOptions::default(), body.as_bytes()).await.unwrap();
             assert_eq!(report.written, 1000);
-            let mut memory = writer.memories.take("d", "autogen", Form::Lines);
-            let group = &mut memory.batch.groups_mut()[0];
+            let mut writer_cache = writer.caches.take("d", "autogen", Form::Lines);
+            let group = &mut writer_cache.batch.groups_mut()[0];
             held.push((group.series_ids.as_ptr(), group.times_ns.as_ptr(), group.lines.as_ptr()));
             assert!(group.times_ns.capacity() >= 1000);
-            writer.memories.give_back(memory);
+            writer.caches.give_back(writer_cache);
         }
         assert!(held.iter().all(|places| *places == held[0]));
     }

@@ -50,7 +50,7 @@ impl Alteration {
 
 impl TableSchema {
     /// Applies alterations in order. `is_taken` says whether a table of the store has a name. The time is proportional
-    /// to columns times alterations. After an error the schema must not be used.
+    /// to the number of columns plus the number of alterations. After an error the schema must not be used.
     pub fn alter(
         &mut self,
         alterations: impl IntoIterator<Item = Alteration>,

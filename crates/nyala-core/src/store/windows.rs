@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_reach_over_all_times() {
+    fn windows_may_cover_all_times() {
         let day_ns = 86_400_000_000_000;
         let first_ns = MIN_TIME_NS / day_ns * day_ns;
         let count = ((i128::from(MAX_TIME_NS) - i128::from(first_ns)) / i128::from(day_ns)) as usize + 1;

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A measurement, and the fields to write to it.
-pub(crate) type WantedFields<'a> = (&'a Arc<Measurement>, &'a [(String, FieldType)]);
+pub(crate) type FieldsToWrite<'a> = (&'a Arc<Measurement>, &'a [(String, FieldType)]);
 
 /// A measurement, and those of its fields that have no column.
 type NewFields<'a> = (&'a Measurement, BTreeSet<(&'a str, FieldType)>);
@@ -63,7 +63,7 @@ impl Catalog {
         let tables = self.store.create_tables(schemas.clone()).await?;
         let made = names.into_iter().zip(tables).zip(&schemas).map(|((name, table), schema)| {
             let (store, records) = (self.store.clone(), self.series_records.clone());
-            let stored = SeriesTable::created(name.clone(), table, schema, store, records);
+            let stored = SeriesTable::new(name.clone(), table, schema, store, records).just_created();
             Arc::new(Measurement::whole(name, Arc::new(stored)))
         });
         let made: Vec<_> = made.collect();
@@ -75,16 +75,19 @@ impl Catalog {
     }
 
     /// The columns of fields that are about to be written. New columns are added.
-    pub(crate) async fn columns_for_write(&self, wanted: &[WantedFields<'_>]) -> Result<Vec<Vec<ColumnId>>> {
+    pub(crate) async fn columns_for_write(
+        &self,
+        to_write: &[FieldsToWrite<'_>],
+    ) -> Result<Vec<Vec<ColumnId>>> {
         let known = || -> Option<Vec<_>> {
-            wanted.iter().map(|(measurement, fields)| measurement.shown_columns(fields)).collect()
+            to_write.iter().map(|(measurement, fields)| measurement.shown_columns(fields)).collect()
         };
         if let Some(columns) = known() {
             return Ok(columns);
         }
         let _altering = self.altering.lock().await;
         let mut new: BTreeMap<TableId, NewFields<'_>> = BTreeMap::new();
-        for (measurement, fields) in wanted {
+        for (measurement, fields) in to_write {
             for (name, field_type) in measurement.stored().without_column(fields) {
                 let table = new.entry(measurement.table()).or_insert((measurement, BTreeSet::new()));
                 table.1.insert((name, field_type));
@@ -109,7 +112,7 @@ impl Catalog {
             measurement.stored().set_columns(schema);
             self.add_series_memory(fields.len() * SeriesTable::FIELD_BYTES);
         }
-        wanted.iter().for_each(|(measurement, fields)| measurement.show_fields(fields));
+        to_write.iter().for_each(|(measurement, fields)| measurement.show_fields(fields));
         Ok(known().expect("all columns were just added"))
     }
 }

@@ -102,8 +102,8 @@ impl Database {
     ) -> Result<Option<Self>> {
         let mut database = match (existing, policy) {
             (Some(_), None) => return Ok(None),
-            (Some(existing), Some((policy_name, asked))) if !existing.policies.is_empty() => {
-                let same = existing.policy(policy_name).is_some_and(|policy| policy.fits(asked));
+            (Some(existing), Some((policy_name, settings))) if !existing.policies.is_empty() => {
+                let same = existing.policy(policy_name).is_some_and(|policy| policy.fits(settings));
                 return match same && existing.default_policy == *policy_name {
                     true => Ok(None),
                     false => Err(Error::conflict("retention policy conflicts with an existing policy")),
@@ -113,9 +113,9 @@ impl Database {
             (None, _) => Self::new(name, "", created),
         };
         let by_default = (super::DEFAULT_POLICY_NAME, PolicyChange::default());
-        let (policy_name, asked) = policy.unwrap_or(&by_default);
+        let (policy_name, settings) = policy.unwrap_or(&by_default);
         database.default_policy = (*policy_name).into();
-        database.policies.push(RetentionPolicy::new(policy_name, asked)?);
+        database.policies.push(RetentionPolicy::new(policy_name, settings)?);
         Ok(Some(database))
     }
 

@@ -54,7 +54,7 @@ impl Catalog {
         let schema = TableSchema::measurement(table_name, policy.shard_duration_ns);
         let table = self.store.create_table(schema.clone()).await?;
         let (store, records) = (self.store.clone(), self.series_records.clone());
-        let stored = SeriesTable::created(GROUP_NAME.into(), table, &schema, store, records);
+        let stored = SeriesTable::new(GROUP_NAME.into(), table, &schema, store, records).just_created();
         let group = Arc::new(Measurement::group(Arc::new(stored)));
         self.state.write().measurements.entry(key).or_default().group = Some(group.clone());
         Ok(group)
@@ -106,8 +106,8 @@ impl Catalog {
             let table = member.stored();
             table.load().await?;
             let _stay = self.recall(&member, TimeRange::ALL, &TagFilter::All).await?;
-            let _owned = table.membership().own().await;
-            if member.has_ended() {
+            let _lock = table.table_lock().lock_exclusive().await;
+            if member.was_dropped() {
                 continue;
             }
             self.delete_owned(&member, &TagFilter::All, TimeRange::ALL, false).await?;
@@ -122,7 +122,7 @@ impl Catalog {
     pub(crate) async fn forget_member(&self, member: &Measurement) -> Result<()> {
         {
             let _changing = self.changing.lock().await;
-            member.end();
+            member.mark_dropped();
             let mut state = self.state.write();
             let is_its = |all: &&mut PolicyMeasurements| {
                 all.group.as_ref().is_some_and(|group| group.table() == member.table())
@@ -140,11 +140,11 @@ impl Catalog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::Members;
+    use crate::catalog::TableLocks;
     use nyala_core::store::memory::MemoryStore;
 
     #[tokio::test]
-    async fn a_member_that_was_dropped_is_not_held_though_its_table_is() {
+    async fn a_dropped_member_is_not_covered_by_the_lock_on_its_table() {
         let catalog = Catalog::open(Arc::new(MemoryStore::default())).await.unwrap();
         catalog.create_database("d", None).await.unwrap();
         let policy = catalog.database("d").unwrap().policies[0].clone();
@@ -154,8 +154,8 @@ mod tests {
         let member = async |name| catalog.measurement("d", "autogen", name).await.unwrap();
         let (a, b) = (member("a").await.unwrap(), member("b").await.unwrap());
         assert!(catalog.drop_measurement("d", "a").await.unwrap());
-        let held = Members::try_share(&[a.clone(), b.clone()]).unwrap();
-        assert!(held.hold(&[b]) && !held.hold(&[a]));
+        let locks = TableLocks::try_lock(&[a.clone(), b.clone()]).unwrap();
+        assert!(locks.cover(&[b]) && !locks.cover(&[a]));
         assert!(member("a").await.is_none());
     }
 }

@@ -27,7 +27,7 @@ pub struct Measurement {
     stored: Arc<SeriesTable>,
     share: Share,
     /// It was dropped, but its table was not. Changes only under the exclusive table lock.
-    ended: AtomicBool,
+    dropped: AtomicBool,
 }
 
 /// Which part of a table a measurement is.
@@ -50,17 +50,17 @@ impl Measurement {
 
     /// A measurement with a table of its own.
     pub(super) fn whole(name: String, stored: Arc<SeriesTable>) -> Self {
-        Self { name, stored, share: Share::Whole, ended: AtomicBool::new(false) }
+        Self { name, stored, share: Share::Whole, dropped: AtomicBool::new(false) }
     }
 
     /// The group that a table holds.
     pub(super) fn group(stored: Arc<SeriesTable>) -> Self {
-        Self { name: String::new(), stored, share: Share::Group, ended: AtomicBool::new(false) }
+        Self { name: String::new(), stored, share: Share::Group, dropped: AtomicBool::new(false) }
     }
 
     /// A member of a group.
     pub(super) fn member(name: String, stored: Arc<SeriesTable>) -> Self {
-        Self { name, stored, share: Share::Member, ended: AtomicBool::new(false) }
+        Self { name, stored, share: Share::Member, dropped: AtomicBool::new(false) }
     }
 
     /// Its name; empty for a group.
@@ -80,13 +80,13 @@ impl Measurement {
 
     /// Whether it was dropped. Another measurement may have its name by now. Does not change while the table lock is
     /// held shared.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.ended.load(Ordering::Acquire) || self.stored.membership().has_ended()
+    pub(crate) fn was_dropped(&self) -> bool {
+        self.dropped.load(Ordering::Acquire) || self.stored.table_lock().was_dropped()
     }
 
     /// Marks it as dropped. The caller holds the table lock exclusively.
-    pub(super) fn end(&self) {
-        self.ended.store(true, Ordering::Release);
+    pub(super) fn mark_dropped(&self) {
+        self.dropped.store(true, Ordering::Release);
     }
 
     /// Whether it shares its table with other measurements.
@@ -170,7 +170,7 @@ impl Measurement {
     /// Whether it is a member of a group with evicted series: then the number of its series and their tag keys are only
     /// known for series in memory.
     pub fn is_partly_known(&self) -> bool {
-        self.is_member() && self.stored.has_away()
+        self.is_member() && self.stored.has_evicted()
     }
 
     /// Its range partitions; none if it was dropped.

@@ -8,11 +8,9 @@ mod creation;
 mod database;
 mod field;
 mod group;
-mod idle;
 mod idle_rules;
+mod idle_series;
 mod measurement;
-mod members;
-mod membership;
 mod opening;
 mod policy_measurements;
 mod record;
@@ -24,20 +22,22 @@ mod series_view;
 mod shard;
 mod shard_types;
 mod subscription;
+mod table_lock;
+mod table_locks;
 mod unsaved;
 
-pub(crate) use creation::WantedFields;
+pub(crate) use creation::FieldsToWrite;
 pub use database::{ContinuousQuery, Database};
 pub use field::{Field, FieldType};
 pub use idle_rules::IdleRules;
 pub use measurement::Measurement;
-pub(crate) use members::Members;
 pub use opening::DAMAGED_DATABASES_TABLE;
 pub use retention_policy::{DEFAULT_POLICY_NAME, MIN_DURATION_NS, RetentionPolicy};
 pub(crate) use series_table::SeriesTable;
 pub use series_view::SeriesView;
 pub use shard::Shard;
 pub use subscription::{Destination, Scheme, Subscription};
+pub(crate) use table_locks::TableLocks;
 
 use database::read_databases;
 use policy_measurements::{PolicyKey, PolicyMeasurements};
@@ -97,8 +97,8 @@ struct State {
 }
 
 /// The locks held to drop measurements.
-struct Owned<'a> {
-    _members: BTreeMap<TableId, OwnedRwLockWriteGuard<()>>,
+struct DropLocks<'a> {
+    _tables: BTreeMap<TableId, OwnedRwLockWriteGuard<()>>,
     _changing: MutexGuard<'a, ()>,
 }
 
@@ -142,20 +142,20 @@ impl Catalog {
     }
 
     /// Locks the tables that `find` returns exclusively, and locks `changing`.
-    async fn own(&self, find: impl Fn() -> Vec<Arc<SeriesTable>>) -> Owned<'_> {
-        let mut members = BTreeMap::new();
+    async fn lock_for_drop(&self, find: impl Fn() -> Vec<Arc<SeriesTable>>) -> DropLocks<'_> {
+        let mut locks = BTreeMap::new();
         loop {
             let mut tables = find();
             // Table ids ascend, so tables that are new since the last round come after those that are locked already.
             tables.sort_unstable_by_key(|table| table.table());
             for table in &tables {
-                if let Entry::Vacant(place) = members.entry(table.table()) {
-                    place.insert(table.membership().own().await);
+                if let Entry::Vacant(place) = locks.entry(table.table()) {
+                    place.insert(table.table_lock().lock_exclusive().await);
                 }
             }
             let changing = self.changing.lock().await;
-            if find().iter().all(|table| members.contains_key(&table.table())) {
-                return Owned { _members: members, _changing: changing };
+            if find().iter().all(|table| locks.contains_key(&table.table())) {
+                return DropLocks { _tables: locks, _changing: changing };
             }
         }
     }
@@ -256,8 +256,8 @@ impl Catalog {
         if !is_valid_name(name) || policy.as_ref().is_some_and(|(name, _)| !is_valid_name(name)) {
             return Err(Error::invalid("invalid name"));
         }
-        if let Some((_, asked)) = &policy {
-            RetentionPolicy::check_duration(asked.duration_ns)?;
+        if let Some((_, settings)) = &policy {
+            RetentionPolicy::check_duration(settings.duration_ns)?;
         }
         let _changing = self.changing.lock().await;
         self.change_database(name, |existing| {
@@ -321,7 +321,7 @@ impl Catalog {
     /// Drops a database with everything in it. It is no error if the database does not exist.
     pub async fn drop_database(&self, name: &str) -> Result<()> {
         let dropped = {
-            let _owned = self.own(|| self.known_in_database(name)).await;
+            let _lock = self.lock_for_drop(|| self.known_in_database(name)).await;
             let Some(database) = self.database(name) else { return Ok(()) };
             // First of all: whatever fails later, no user keeps rights to the next database of this name.
             self.users.forget_database(name).await?;
@@ -350,7 +350,7 @@ impl Catalog {
         }
         self.store.drop_tables(tables.clone()).await?;
         for (_, table) in &dropped {
-            table.membership().end();
+            table.table_lock().mark_dropped();
             self.give_back_series_memory(table.memory_bytes());
         }
         let mut state = self.state.write();
@@ -378,8 +378,8 @@ impl Catalog {
         // A measurement never has the name of groups, which is empty.
         let of_name = |table: &SeriesTable| !name.is_empty() && table.name() == name;
         let dropped = {
-            let _owned = self
-                .own(|| {
+            let _lock = self
+                .lock_for_drop(|| {
                     let mut known = self.known_in_database(database);
                     known.retain(|table| of_name(table));
                     known
@@ -440,7 +440,7 @@ impl Catalog {
         drop(changing);
         // Whoever drops points by the old policy has read it under the exclusive table lock. Wait until they are done.
         for table in &tables {
-            drop(table.membership().share().await);
+            drop(table.table_lock().lock_shared().await);
         }
         Ok(())
     }
@@ -448,7 +448,7 @@ impl Catalog {
     /// Drops a retention policy with everything in it. It is no error if the policy or its database does not exist.
     pub async fn drop_policy(&self, database: &str, name: &str) -> Result<()> {
         let dropped = {
-            let _owned = self.own(|| self.known_tables(database, name)).await;
+            let _lock = self.lock_for_drop(|| self.known_tables(database, name)).await;
             if self.database(database).is_none() {
                 return Ok(());
             }

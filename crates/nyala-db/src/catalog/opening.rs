@@ -176,8 +176,8 @@ impl State {
         let known = known.or_insert_with(|| Arc::new(Database::new(database, policy, created)));
         let known = Arc::make_mut(known);
         let shard_duration_ns = schema.partitioning.time_width_ns();
-        let asked = PolicyChange { shard_duration_ns, ..PolicyChange::default() };
-        known.policies.push(RetentionPolicy::new(policy, &asked)?);
+        let settings = PolicyChange { shard_duration_ns, ..PolicyChange::default() };
+        known.policies.push(RetentionPolicy::new(policy, &settings)?);
         if policy == DEFAULT_POLICY_NAME {
             known.default_policy = policy.into();
         }
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_record_that_is_not_known_is_no_damage() {
+    async fn an_unknown_record_is_not_damage() {
         let store: StoreRef = Arc::new(MemoryStore::default());
         let records = VersionedRecords::open(store.clone(), DATABASES_TABLE, Ok).await.unwrap();
         assert!(records.change(vec![(b"zx\0".to_vec(), Some(b"1".to_vec()))]).await.unwrap());

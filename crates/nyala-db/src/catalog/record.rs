@@ -2,7 +2,7 @@
 //! its idle series, the members of a group.
 //!
 //! Records: table u32 big-endian, kind byte, then
-//!   not idle:   id u32 big-endian        → nothing: the series is in an idle set, but awake or gone
+//!   not idle:   id u32 big-endian        → nothing: the series is in an idle set, but reactivated or removed
 //!   id block:   number u32 big-endian    → nothing: ids from number × 4096 on are a server's to give out
 //!   idle set:   number u64 big-endian    → start i64, end i64, number of keys u32, each: length u32, key; then the ids
 //!                                          as a Roaring bitmap
@@ -241,8 +241,8 @@ impl ReadRecords {
     /// All records were read.
     pub(super) fn finish(mut self) -> Self {
         let Self { series, idle, not_idle, .. } = &mut self;
-        idle.restored(not_idle, series.all());
-        if let Some(last) = idle.away().max() {
+        idle.finish_restore(not_idle, series.all());
+        if let Some(last) = idle.evicted().max() {
             series.reserve_ids(SeriesId(last.saturating_add(1)));
         }
         self
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_no_series_has_is_refused() {
+    fn the_largest_id_is_refused() {
         let mut read = ReadRecords::default();
         let key = series_key(TableId(7), SeriesId(NO_SERIES));
         assert!(read.take(&key, &tags_record(&[("host", "a")])).is_none());

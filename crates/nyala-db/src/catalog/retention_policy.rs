@@ -33,10 +33,11 @@ pub struct RetentionPolicy {
 
 impl RetentionPolicy {
     /// A policy from the settings of a statement. Missing settings get InfluxDB's defaults.
-    pub fn new(name: &str, asked: &PolicyChange) -> Result<Self> {
-        Self::check_duration(asked.duration_ns)?;
-        let duration_ns = asked.duration_ns.unwrap_or(0);
-        let shard_duration_ns = normalise_shard_duration(asked.shard_duration_ns.unwrap_or(0), duration_ns);
+    pub fn new(name: &str, settings: &PolicyChange) -> Result<Self> {
+        Self::check_duration(settings.duration_ns)?;
+        let duration_ns = settings.duration_ns.unwrap_or(0);
+        let shard_duration_ns =
+            normalise_shard_duration(settings.shard_duration_ns.unwrap_or(0), duration_ns);
         if duration_ns != 0 && duration_ns < shard_duration_ns {
             return Err(Error::invalid("retention policy duration must be greater than the shard duration"));
         }
@@ -44,9 +45,9 @@ impl RetentionPolicy {
             name: name.into(),
             duration_ns,
             shard_duration_ns,
-            replication: asked.replication.unwrap_or(1),
-            future_limit_ns: asked.future_limit_ns.unwrap_or(0),
-            past_limit_ns: asked.past_limit_ns.unwrap_or(0),
+            replication: settings.replication.unwrap_or(1),
+            future_limit_ns: settings.future_limit_ns.unwrap_or(0),
+            past_limit_ns: settings.past_limit_ns.unwrap_or(0),
         })
     }
 
@@ -76,12 +77,12 @@ impl RetentionPolicy {
     }
 
     /// Whether it has the given settings. The shard width is always compared; if none is given, with the default width.
-    pub(crate) fn fits(&self, asked: &PolicyChange) -> bool {
-        let width_ns = normalise_shard_duration(asked.shard_duration_ns.unwrap_or(0), self.duration_ns);
-        asked.duration_ns.is_none_or(|duration_ns| duration_ns == self.duration_ns)
-            && asked.replication.is_none_or(|replication| replication == self.replication)
-            && asked.future_limit_ns.is_none_or(|limit_ns| limit_ns == self.future_limit_ns)
-            && asked.past_limit_ns.is_none_or(|limit_ns| limit_ns == self.past_limit_ns)
+    pub(crate) fn fits(&self, settings: &PolicyChange) -> bool {
+        let width_ns = normalise_shard_duration(settings.shard_duration_ns.unwrap_or(0), self.duration_ns);
+        settings.duration_ns.is_none_or(|duration_ns| duration_ns == self.duration_ns)
+            && settings.replication.is_none_or(|replication| replication == self.replication)
+            && settings.future_limit_ns.is_none_or(|limit_ns| limit_ns == self.future_limit_ns)
+            && settings.past_limit_ns.is_none_or(|limit_ns| limit_ns == self.past_limit_ns)
             && width_ns == self.shard_duration_ns
     }
 
@@ -100,12 +101,12 @@ impl RetentionPolicy {
 }
 
 /// The width of shards: as given, but at least an hour; if not given, by how long points are kept.
-fn normalise_shard_duration(asked_ns: i64, duration_ns: i64) -> i64 {
-    match asked_ns {
+fn normalise_shard_duration(given_ns: i64, duration_ns: i64) -> i64 {
+    match given_ns {
         0 if duration_ns == 0 || duration_ns >= 180 * DAY_NS => 7 * DAY_NS,
         0 if duration_ns >= 2 * DAY_NS => DAY_NS,
         0 => HOUR_NS,
-        asked_ns => asked_ns.max(HOUR_NS),
+        given_ns => given_ns.max(HOUR_NS),
     }
 }
 
@@ -114,13 +115,13 @@ mod tests {
     use super::*;
 
     fn policy(duration_ns: i64, shard_duration_ns: Option<i64>) -> Result<RetentionPolicy> {
-        let asked = PolicyChange {
+        let settings = PolicyChange {
             duration_ns: Some(duration_ns),
             shard_duration_ns,
             future_limit_ns: Some(5),
             ..PolicyChange::default()
         };
-        RetentionPolicy::new("p", &asked)
+        RetentionPolicy::new("p", &settings)
     }
 
     #[test]

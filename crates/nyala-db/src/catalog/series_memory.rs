@@ -26,7 +26,7 @@ impl Catalog {
     pub fn count_series(&self) -> (usize, usize) {
         let counts = self.loaded_tables();
         let counts = counts.iter().map(|own| (own.count_series(), own.series().len()));
-        counts.fold((0, 0), |(all, away), (own, here)| (all + own, away + own.saturating_sub(here)))
+        counts.fold((0, 0), |(all, evicted), (own, here)| (all + own, evicted + own.saturating_sub(here)))
     }
 
     /// The size measured last, plus the estimate of what was added since.

@@ -2,8 +2,8 @@
 //! or to a group (`measurement`).
 
 use super::field::{Field, ShardTypes, fields_of, present_fields};
-use super::membership::Membership;
 use super::record::{NEXT_ID, Next, ReadRecords, member_key, record_key, record_prefix, tags_record};
+use super::table_lock::TableLock;
 use super::unsaved::{TakenRecords, Unsaved};
 use crate::ingest::Generation;
 use crate::records::Records;
@@ -24,7 +24,7 @@ pub(crate) struct SeriesTable {
     table: TableId,
     store: StoreRef,
     records: Records,
-    membership: Membership,
+    table_lock: TableLock,
     /// One per column, including fields that no shard has any more.
     pub(super) columns: RwLock<Vec<Field>>,
     /// Loaded when first needed.
@@ -67,23 +67,16 @@ impl SeriesTable {
             table,
             store,
             records,
-            membership: Membership::default(),
+            table_lock: TableLock::default(),
             columns: RwLock::new(fields_of(schema)),
             loaded: OnceCell::new(),
             unsaved: Mutex::default(),
         }
     }
 
-    /// A table that was just created: there is nothing to load.
-    pub(crate) fn created(
-        name: String,
-        table: TableId,
-        schema: &TableSchema,
-        store: StoreRef,
-        records: Records,
-    ) -> Self {
-        let loaded = OnceCell::new_with(Some(Loaded::default()));
-        Self { loaded, ..Self::new(name, table, schema, store, records) }
+    /// The same table, which was just created: there is nothing to load.
+    pub(crate) fn just_created(self) -> Self {
+        Self { loaded: OnceCell::new_with(Some(Loaded::default())), ..self }
     }
 
     /// Its name in error messages.
@@ -161,19 +154,19 @@ impl SeriesTable {
     }
 
     /// The lock between writers and removals.
-    pub(crate) fn membership(&self) -> &Membership {
-        &self.membership
+    pub(crate) fn table_lock(&self) -> &TableLock {
+        &self.table_lock
     }
 
     /// The generation of its series ids. They are valid while the table lock is held.
     pub(crate) fn generation(&self) -> Generation {
-        Generation { table: self.table.0, removals: self.membership.removals() }
+        Generation { table: self.table.0, removals: self.table_lock.removals() }
     }
 
-    /// What a field takes in memory, about: in the schemas of the store and here, and its type per shard.
+    /// The approximate memory of a field: in the schemas of the store, here, and its type per shard.
     pub(crate) const FIELD_BYTES: usize = 512;
 
-    /// Bytes it takes in memory with its fields and series, about; series take none before they are loaded.
+    /// The approximate memory of the table with its fields and series, bytes. Series take none before they are loaded.
     pub(crate) fn memory_bytes(&self) -> usize {
         let of_series = |loaded: &Loaded| {
             loaded.series.read().memory_bytes()
@@ -201,23 +194,23 @@ impl SeriesTable {
         &self.unsaved
     }
 
-    /// Key and value of the record of the id that the next series gets.
+    /// Key and value of the record of the next series id.
     pub(super) fn next_id_record(&self) -> (Vec<u8>, [u8; 4]) {
         (record_key(self.table, NEXT_ID, &[]), self.series().next_id().0.to_le_bytes())
     }
 
-    /// Whether others give ids to its series, too.
+    /// Whether other servers give ids to its series too.
     pub(crate) fn is_shared(&self) -> bool {
         self.store.capabilities().is_shared
     }
 
-    /// Reads the series and shard types unless that was done before.
+    /// Reads the series and shard types, unless they are loaded.
     pub(crate) async fn load(&self) -> Result<()> {
         let read = || async { Ok(Self::read_records(&[self]).await?.remove(0)) };
         self.loaded.get_or_try_init(read).await.map(drop)
     }
 
-    /// The same for many: those whose tables were made one after the other are read together.
+    /// The same for many tables. Tables with consecutive ids are read together.
     pub(crate) async fn load_all(tables: impl Iterator<Item = &Arc<Self>>) -> Result<()> {
         let mut unread: Vec<&Self> = tables.map(|own| &**own).filter(|own| !own.is_loaded()).collect();
         unread.sort_unstable_by_key(|table| table.table);
@@ -228,7 +221,7 @@ impl SeriesTable {
                 continue;
             }
             for (table, loaded) in run.iter().zip(Self::read_records(run).await?) {
-                // Nobody changes what is not loaded. Whoever else has loaded it, or is about to, reads the same.
+                // A table that is not loaded does not change. So a concurrent load of the same table reads the same.
                 if table.loaded.set(loaded).is_err() {
                     table.load().await?;
                 }
@@ -237,7 +230,7 @@ impl SeriesTable {
         Ok(())
     }
 
-    /// Reads the records of tables that have numbers one after the other.
+    /// Reads the records of tables with consecutive ids.
     async fn read_records(run: &[&Self]) -> Result<Vec<Loaded>> {
         let (first, last) = (run[0], run[run.len() - 1]);
         let mut read: Vec<ReadRecords> = run.iter().map(|_| ReadRecords::default()).collect();
@@ -274,8 +267,8 @@ impl SeriesTable {
         Ok(loaded.collect())
     }
 
-    /// The id of a tag set (sorted by key), and about how many bytes it takes in memory, none if it was not new; or why it
-    /// gets no id. One that was idle is awake.
+    /// The id of a tag set (sorted by key), and the approximate memory that it takes if it is new, bytes; or the reason
+    /// why it gets no id. An idle series is reactivated.
     pub(crate) fn new_series_id(
         &self,
         tags: &[(&str, &str)],
@@ -286,7 +279,7 @@ impl SeriesTable {
             false => (series.find(tags).ok_or_else(|| NO_MORE_IDS.to_owned())?, false),
         };
         if !is_new {
-            self.wake(id, &series);
+            self.reactivate(id, &series);
             return Ok((id, 0));
         }
         let record = tags_record(tags);
@@ -295,8 +288,7 @@ impl SeriesTable {
         Ok((id, memory_bytes))
     }
 
-    /// The records that no acknowledged batch holds yet, for a batch with points of these series: all that it needs,
-    /// and all that no other has on its way.
+    /// The records that a batch with points of these series needs, and those that no other batch holds.
     pub(crate) fn unsaved_records(&self, used: impl Iterator<Item = u32>) -> TakenRecords {
         let mut taken = self.unsaved.lock().take(self.table, used);
         if taken.has_removed() {
@@ -305,17 +297,17 @@ impl SeriesTable {
         taken
     }
 
-    /// Says that records are durable now.
+    /// The records are durable now.
     pub(crate) fn saved(&self, records: &TakenRecords) {
         self.unsaved.lock().saved(records);
     }
 
-    /// Takes note of a new member of the group that it holds: its record goes with the next batch.
+    /// Notes a new member of its group. The member's record is written with the next batch.
     pub(super) fn add_member(&self, name: &str) {
         self.unsaved.lock().names.insert(member_key(self.table, name), 0);
     }
 
-    /// Forgets a member, and the types of fields that only it had. Their records go with the next batch, whoever writes it.
+    /// Forgets a member and the types of its own fields. Their records are removed with the next batch of any writer.
     pub(super) fn forget_member(&self, name: &str) {
         let mut keys = self.take_own_types(|member, _| member == name);
         let key = member_key(self.table, name);
@@ -330,12 +322,12 @@ impl SeriesTable {
         self.loaded().witnesses.lock().contains_key(&shard_start_ns)
     }
 
-    /// Rows of these series are about to be deleted.
+    /// Forgets witnesses whose rows are about to be deleted.
     pub(crate) fn forget_witnesses(&self, loses_rows: impl Fn(u32) -> bool) {
         self.loaded().witnesses.lock().retain(|_, id| !loses_rows(*id));
     }
 
-    /// Says which series has rows in a shard.
+    /// Sets a series that has rows in a shard.
     pub(crate) fn set_witness(&self, shard_start_ns: i64, series: Option<u32>) {
         let mut witnesses = self.loaded().witnesses.lock();
         match series {
@@ -344,8 +336,8 @@ impl SeriesTable {
         }
     }
 
-    /// Removes series for good; their ids are not used again. What else is to be written goes with the last of their
-    /// records. The caller owns the membership.
+    /// Removes series; their ids are not used again. `others` is written in the batch with the last of their records.
+    /// The caller holds the table lock exclusively.
     pub(crate) async fn remove_series(
         &self,
         ids: &RoaringBitmap,
@@ -362,8 +354,8 @@ impl SeriesTable {
         }
     }
 
-    /// Writes that series were removed, and what else is to be written. If this fails, or whoever waits for it leaves, the
-    /// next writer takes the removals along.
+    /// Writes that series were removed, and `others`. If this fails, or the client disconnects, the next writer writes
+    /// the removals.
     pub(super) async fn save_removals(&self, others: Option<Operation>) -> Result<()> {
         let records = self.unsaved_records(std::iter::empty());
         let mut operations = records.operations(&self.records);
@@ -385,21 +377,21 @@ impl SeriesTable {
         self.idle().lock().forget(ids);
         drop(series);
         self.loaded().presence.write().remove(ids);
-        self.membership.note_removal();
+        self.table_lock.note_removal();
         self.unsaved.lock().remove_series(ids, &listed, keys);
     }
 }
 
-/// The id that no series gets: it and the next mean none elsewhere.
+/// The first id that no series gets. This id and the next one mean "none" elsewhere.
 const LAST_SERIES: SeriesId = SeriesId(u32::MAX - 1);
 const NO_MORE_IDS: &str =
     "it had 4 294 967 294 in its time, which is all a measurement can have; write to another";
-/// Fewer series are not narrowed: there is little to gain.
+/// A smaller number of series is not narrowed, because there is little to gain.
 const NARROWED_SERIES_MIN: u64 = 1 << 6;
-/// Series removed with one batch: some milliseconds for those who want to read the index meanwhile.
+/// Series removed per batch. Readers of the index wait some milliseconds for it.
 const REMOVED_AT_ONCE: usize = 1 << 14;
 
-/// What a tag of a series takes in its index beside its text, at most: numbers, postings, slots of hash tables.
+/// The most that a tag takes in the index besides its text: numbers, postings, slots of hash tables.
 const SERIES_TAG_BYTES: usize = 48;
-/// What a measurement takes in memory besides its fields and series, about: itself, its table, its name in both.
+/// The approximate memory of a measurement besides its fields and series: itself, its table, and its name in both.
 const MEASUREMENT_BYTES: usize = 2048;

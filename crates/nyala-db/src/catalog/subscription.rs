@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_are_read_and_what_is_none_is_refused() {
+    fn urls_are_parsed_and_malformed_ones_refused() {
         let read = |text: &str| {
             let read = Destination::parse(text)?;
             Some((read.scheme, read.host, read.port, read.path + "?" + &read.parameters, read.login))

@@ -72,13 +72,13 @@ impl Unsaved {
     }
 
     /// An idle series is written to.
-    pub(super) fn add_awake(&mut self, id: SeriesId, record: Arc<[u8]>) {
+    pub(super) fn add_reactivated(&mut self, id: SeriesId, record: Arc<[u8]>) {
         self.add_series(id, record);
         self.not_idle.insert(id.0);
     }
 
     /// Series become idle, and are about to be found by their tags.
-    pub(super) fn rest<'a>(&mut self, ids: &RoaringBitmap, tag_sets: impl Iterator<Item = &'a Vec<u8>>) {
+    pub(super) fn make_idle<'a>(&mut self, ids: &RoaringBitmap, tag_sets: impl Iterator<Item = &'a Vec<u8>>) {
         self.not_idle -= ids;
         if !self.removed_keys.is_empty() {
             let found: HashSet<&Vec<u8>> = tag_sets.collect();

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_has_not_seen_the_newest_version_changes_nothing() {
+    async fn a_change_of_an_outdated_version_fails() {
         for (is_shared, atomicity) in
             [(false, Atomicity::Batch), (true, Atomicity::Batch), (true, Atomicity::Row)]
         {
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn versions_do_not_gather() {
+    async fn versions_do_not_accumulate() {
         for (is_shared, most) in [(false, 1), (true, KEPT_VERSIONS as usize + 1)] {
             let store = store(is_shared, Atomicity::Batch);
             let records = open(&store).await;
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn plain_records_become_versioned_ones_however_far_that_came_before() {
+    async fn plain_records_are_upgraded_even_if_an_upgrade_was_interrupted() {
         for (step, rename) in [(0, false), (1, true), (2, true), (3, true)] {
             let store = store(false, Atomicity::Batch);
             let plain = Records::open(store.clone(), "t").await.unwrap();

@@ -59,7 +59,7 @@ impl NewNames {
     }
 
     /// Why a name may not be created. `what` names the thing.
-    pub(super) fn words(&self, what: &str) -> String {
+    pub(super) fn message(&self, what: &str) -> String {
         match &self.full {
             Some(reason) => format!("no new {what}: {reason}"),
             None => format!(

@@ -47,7 +47,7 @@ pub(super) fn with_tags<T>(
 
 /// Reloads the series without an id that are evicted. If several servers give ids, registers all of them, unless there
 /// is no memory for more.
-pub(super) async fn find_away(
+pub(super) async fn reload_evicted(
     cache: &SeriesCache,
     batch: &ParsedBatch,
     measurements: &[Option<Arc<Measurement>>],
@@ -72,7 +72,9 @@ pub(super) async fn find_away(
     for (measurement, mut tag_sets) in by_table.into_values() {
         let table = measurement.stored();
         let registers = !is_full && table.is_shared();
-        table.find_away(if registers { tag_sets.clone() } else { std::mem::take(&mut tag_sets) }).await?;
+        table
+            .reload_evicted(if registers { tag_sets.clone() } else { std::mem::take(&mut tag_sets) })
+            .await?;
         if registers {
             table.register(tag_sets).await?;
         }

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_counter_that_begins_again_goes_on_from_zero() {
+    fn a_counter_that_restarts_continues_from_zero() {
         let values = [1.0, 4.0, 9.0, 2.0, 3.0, 0.0, 5.0];
         let mut whole = Increases::empty(1);
         values.iter().zip(0..).for_each(|(value, time_ns)| whole.add(0, time_ns, *value));

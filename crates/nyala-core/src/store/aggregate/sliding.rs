@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_computed_is_refused_before_it_takes_room() {
+    fn too_many_panes_are_refused_before_memory_is_allocated() {
         let refused = |start_ns, step_ns, range_ns, count| {
             SlidingWindows { start_ns, step_ns, range_ns, count }.panes(STATES_MAX).is_err()
         };

@@ -39,13 +39,13 @@ async fn rows_of(snapshot: &dyn Snapshot, request: &ScanRequest) -> Result<Vec<R
 pub(super) async fn contents(snapshot: &dyn Snapshot, table: TableId) -> Result<Contents> {
     let Ok(schema) = snapshot.schema(table) else { return Ok(Contents::new()) };
     let mut columns: Vec<_> = schema.columns.iter().map(|column| column.id).collect();
-    let asked = match schema.is_series_keyed() {
+    let requested = match schema.is_series_keyed() {
         true => columns.iter().copied().filter(|id| *id != schema.key[0]).collect(),
         false => columns.clone(),
     };
     // The series column is first.
     columns.sort_by_key(|id| schema.is_series_keyed() && *id != schema.key[0]);
-    let request = ScanRequest::by_key(table, RowSelection::All, asked);
+    let request = ScanRequest::by_key(table, RowSelection::All, requested);
     let rows = rows_of(snapshot, &request).await?.into_iter();
     Ok(rows
         .map(|row| {

@@ -97,7 +97,7 @@ impl Follower {
         }
     }
 
-    /// Checks that written rows name what they must, whatever rows exist already.
+    /// Checks that the result of an operation does not depend on which rows exist.
     fn check(&self, operation: &Operation) -> Result<()> {
         let table = operation.table();
         let known = self.tables.get(&table);
@@ -132,7 +132,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Checks what a schema requires of rows; it holds again once the changes after it are applied.
+    /// Gives the copies the names and required columns of their schemas, which hold again at a position.
     async fn finish_schemas(&self) -> Result<()> {
         let mut changes = Vec::new();
         for CopiedTable { id, schema } in self.tables.values() {
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn columns_that_are_new_hold_what_they_came_to_hold() -> Result<()> {
+    async fn new_columns_have_their_later_values_in_a_copy() -> Result<()> {
         follow(async |store| alter(store, vec![added(Some(7)), Alteration::SetDefault(ADDED, None)]).await)
             .await?;
         follow(async |store| {
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_row_must_have_now_it_has_at_the_position() -> Result<()> {
+    async fn rows_have_their_required_columns_at_the_next_position() -> Result<()> {
         follow(async |store| {
             update(store, VALUE, Some(3)).await?;
             alter(store, vec![Alteration::SetNullable(VALUE, false)]).await
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn rows_of_ranges_that_were_replaced_come_again() -> Result<()> {
+    async fn rows_of_replaced_key_ranges_are_returned_again() -> Result<()> {
         let replaced = || vec![Alteration::DropRange(span(0, 10)), Alteration::AddRange(span(0, 20))];
         follow(async |store| {
             alter(store, replaced()).await?;
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn names_change_hands() -> Result<()> {
+    async fn two_tables_may_exchange_names() -> Result<()> {
         follow(async |store| {
             alter(store, vec![Alteration::Rename("two".to_owned())]).await?;
             store.create_table(schema()).await?;

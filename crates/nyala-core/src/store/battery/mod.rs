@@ -246,8 +246,8 @@ mod tests {
 
     /// The value of `NYALA_BATTERY_SEEDS`, or this number.
     fn seeds(default: u64) -> std::ops::Range<u64> {
-        let asked = std::env::var("NYALA_BATTERY_SEEDS").ok().and_then(|text| text.parse().ok());
-        0..asked.unwrap_or(default)
+        let seeds = std::env::var("NYALA_BATTERY_SEEDS").ok().and_then(|text| text.parse().ok());
+        0..seeds.unwrap_or(default)
     }
 
     #[tokio::test]
@@ -260,7 +260,7 @@ mod tests {
 
     /// Each feature missing in turn, then all emulated features, then atomic batches too.
     #[tokio::test]
-    async fn what_a_store_lacks_is_emulated_or_refused() {
+    async fn missing_features_are_emulated_or_refused() {
         let all = everything();
         let without = |feature| Capabilities { features: all.features.without(feature), ..all };
         let mut lacking: Vec<_> = Feature::all().map(without).collect();

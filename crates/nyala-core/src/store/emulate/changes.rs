@@ -43,8 +43,8 @@ pub(super) async fn update(store: &dyn Store, snapshot: &EmulatedSnapshot, updat
     }
     let operation =
         |keys: Vec<ArrayRef>, rows: usize| update.of_keys(&schema, keys, rows, mode).map(Operation::Upsert);
-    let asked = (update.table, update.rows.clone(), update.predicates.clone());
-    change(store, snapshot, &schema, asked, operation).await.map(|(_, rows)| rows)
+    let selected = (update.table, update.rows.clone(), update.predicates.clone());
+    change(store, snapshot, &schema, selected, operation).await.map(|(_, rows)| rows)
 }
 
 /// Writes an operation for the keys of each batch of rows. Returns the last sequence and the number of rows.

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 pub(super) struct Filter {
     /// The columns to read. The requested columns come first.
     columns: Vec<ColumnId>,
-    asked: usize,
+    requested_columns: usize,
     /// If empty rows are left out: the positions of the requested columns outside the key.
     not_all_null: Option<Vec<usize>>,
     /// Conditions by the position of their column; the series column has no position.
@@ -45,7 +45,7 @@ impl Filter {
         let is_field = |(_, id): &(usize, &ColumnId)| !schema.is_key(**id);
         let fields = request.columns.iter().enumerate().filter(is_field).map(|(position, _)| position);
         Self {
-            asked: request.columns.len(),
+            requested_columns: request.columns.len(),
             not_all_null: request.skip_empty_rows.then(|| fields.collect()),
             predicates,
             limit: request.limit.unwrap_or(usize::MAX),
@@ -125,7 +125,7 @@ impl RowStream for Filtered {
         while self.filter.limit > 0 {
             let Some(mut batch) = self.rows.next().await? else { return Ok(None) };
             let kept = self.filter.kept(&batch);
-            batch.columns.truncate(self.filter.asked);
+            batch.columns.truncate(self.filter.requested_columns);
             match kept.len() {
                 0 => continue,
                 all if all == batch.rows => return Ok(Some(batch)),

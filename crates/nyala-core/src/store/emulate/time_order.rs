@@ -37,7 +37,7 @@ pub(super) struct TimeOrderScan {
     ties: HashMap<SeriesId, usize>,
     /// The position of the time column, and whether it was requested.
     times_at: usize,
-    times_asked: bool,
+    times_requested: bool,
     /// The next range is the last element.
     slices: Vec<TimeRange>,
 }
@@ -54,9 +54,9 @@ impl TimeOrderScan {
             RowSelection::Series { time, .. } => *time,
             _ => TimeRange::ALL,
         };
-        let asked = request.columns.iter().position(|id| *id == TIME_COLUMN);
-        let times_at = asked.unwrap_or(request.columns.len());
-        if asked.is_none() {
+        let requested_at = request.columns.iter().position(|id| *id == TIME_COLUMN);
+        let times_at = requested_at.unwrap_or(request.columns.len());
+        if requested_at.is_none() {
             request.columns.push(TIME_COLUMN);
         }
         let mut slices = Vec::new();
@@ -74,7 +74,15 @@ impl TimeOrderScan {
             slices.reverse();
         }
         let ties = ties.iter().copied().zip(0..).collect();
-        Ok(Self { snapshot, request, direction, ties, times_at, times_asked: asked.is_some(), slices })
+        Ok(Self {
+            snapshot,
+            request,
+            direction,
+            ties,
+            times_at,
+            times_requested: requested_at.is_some(),
+            slices,
+        })
     }
 
     fn sorted(&self, batch: &Batch) -> Batch {
@@ -91,7 +99,7 @@ impl TimeOrderScan {
             Direction::Backward => order.sort_by_key(|row| (Reverse(times[*row as usize]), rank(*row))),
         }
         let mut sorted = rows_of(batch, &order);
-        if !self.times_asked {
+        if !self.times_requested {
             sorted.columns.remove(self.times_at);
         }
         sorted

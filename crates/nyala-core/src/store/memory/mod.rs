@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_past_is_there_for_who_has_a_clock() -> Result<()> {
+    async fn a_store_with_a_clock_remembers_the_past() -> Result<()> {
         let clock = Arc::new(ManualClock::new(100));
         let all = Capabilities { features: Features::ALL, ..MemoryStore::default().capabilities };
         let store = MemoryStore::with_history(all, clock.clone());

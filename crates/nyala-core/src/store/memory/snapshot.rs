@@ -139,13 +139,13 @@ impl MemorySnapshot {
     /// Refuses requests that need a missing feature.
     fn check_features(&self, request: &ScanRequest) -> Result<()> {
         let is_not_equal = |comparison: &Comparison| matches!(comparison, Comparison::NotEqual(_));
-        let asked = [
+        let needed = [
             (Feature::ReverseScans, request.order == Order::Key(Direction::Backward)),
             (Feature::TimeOrder, matches!(request.order, Order::Time(_))),
             (Feature::PrefixLimits, request.limit_per_prefix.is_some()),
             (Feature::NotEqual, request.predicates.iter().any(|each| is_not_equal(&each.comparison))),
         ];
-        asked
+        needed
             .into_iter()
             .filter(|(_, is_asked)| *is_asked)
             .try_for_each(|(feature, _)| self.capabilities.need(feature))

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stage_is_seen_when_it_is_committed_and_by_itself_before() -> Result<()> {
+    async fn a_stage_is_visible_to_others_only_after_its_commit() -> Result<()> {
         let store = store().await?;
         let mut stage = store.stage().await?;
         let beginning = stage.snapshot().await?;
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_comes_first_to_a_row_wins() -> Result<()> {
+    async fn the_first_to_change_a_row_wins() -> Result<()> {
         let upsert = |key, value| row(WriteMode::Upsert, key, value);
         let blind = |key| deletion(DeleteMode::Blind, key);
         let write = async |store: &MemoryStore, batch| store.write(batch).await.map(drop);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_comes_first_to_a_table_wins_but_with_new_columns() -> Result<()> {
+    async fn the_first_to_alter_a_table_wins_except_by_new_columns() -> Result<()> {
         let staged = || row(WriteMode::Upsert, 3, 30);
         let alter = async |store: &MemoryStore, table, alteration| {
             store.alter_table(table, vec![alteration]).await.map(drop)

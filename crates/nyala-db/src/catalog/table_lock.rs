@@ -12,27 +12,27 @@ use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 
 /// The lock on one table.
 #[derive(Default)]
-pub(crate) struct Membership {
+pub(crate) struct TableLock {
     lock: Arc<RwLock<()>>,
     /// The number of removals of series. Ids that were cached before a removal may be of removed series.
     removals: AtomicU64,
     /// Whether the table was dropped. Another measurement may have its name by now.
-    ended: AtomicBool,
+    dropped: AtomicBool,
 }
 
-impl Membership {
+impl TableLock {
     /// Locks out removals, together with other writers.
-    pub(crate) async fn share(&self) -> OwnedRwLockReadGuard<()> {
+    pub(crate) async fn lock_shared(&self) -> OwnedRwLockReadGuard<()> {
         self.lock.clone().read_owned().await
     }
 
     /// The same, or `None` if this would have to wait.
-    pub(super) fn try_share(&self) -> Option<OwnedRwLockReadGuard<()>> {
+    pub(super) fn try_lock_shared(&self) -> Option<OwnedRwLockReadGuard<()>> {
         self.lock.clone().try_read_owned().ok()
     }
 
     /// Locks out writers and other removals.
-    pub(crate) async fn own(&self) -> OwnedRwLockWriteGuard<()> {
+    pub(crate) async fn lock_exclusive(&self) -> OwnedRwLockWriteGuard<()> {
         self.lock.clone().write_owned().await
     }
 
@@ -47,12 +47,12 @@ impl Membership {
     }
 
     /// Whether the table was dropped. Does not change while the lock is held.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.ended.load(Ordering::Acquire)
+    pub(crate) fn was_dropped(&self) -> bool {
+        self.dropped.load(Ordering::Acquire)
     }
 
     /// Marks the table as dropped. The caller holds the lock exclusively.
-    pub(crate) fn end(&self) {
-        self.ended.store(true, Ordering::Release);
+    pub(crate) fn mark_dropped(&self) {
+        self.dropped.store(true, Ordering::Release);
     }
 }

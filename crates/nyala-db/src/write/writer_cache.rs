@@ -32,40 +32,40 @@ const SHORT_PERCENT: u64 = 80;
 const ENTRY_BYTES: u64 = 48;
 
 /// The caches of all writers.
-pub(super) struct Memories {
-    idle: Mutex<Vec<Memory>>,
-    shared: Mutex<Vec<Arc<SharedSeries>>>,
+pub(super) struct WriterCaches {
+    idle: Mutex<Vec<WriterCache>>,
+    shared: Mutex<Vec<Arc<SharedCache>>>,
     limits: SeriesCacheLimits,
     memory: Arc<MemoryBudget>,
 }
 
 /// (database, retention policy, form of the lines).
-type Place = (String, String, Form);
+type CacheKey = (String, String, Form);
 
 /// What is cached of one retention policy between requests.
-pub(super) struct Memory {
-    place: Place,
-    own: KnownSeries,
+pub(super) struct WriterCache {
+    key: CacheKey,
+    own: ChargedCache,
     /// Used in place of its own cache, if there is one.
-    shared: Option<Arc<SharedSeries>>,
+    shared: Option<Arc<SharedCache>>,
     pub(super) batch: ParsedBatch,
     /// For the memory of the batch.
     charge: Charge,
 }
 
-struct SharedSeries {
-    place: Place,
-    known: tokio::sync::Mutex<KnownSeries>,
+struct SharedCache {
+    key: CacheKey,
+    known: tokio::sync::Mutex<ChargedCache>,
 }
 
-pub(super) struct KnownSeries {
+pub(super) struct ChargedCache {
     cache: SeriesCache,
     charge: Charge,
     /// The number of series that are charged.
     charged_series: usize,
 }
 
-impl KnownSeries {
+impl ChargedCache {
     fn charge(&mut self) {
         if self.charged_series != self.cache.len() {
             self.charged_series = self.cache.len();
@@ -75,32 +75,32 @@ impl KnownSeries {
 }
 
 /// A cache that nobody else uses meanwhile.
-pub(super) enum Turn<'a> {
-    Own(&'a mut KnownSeries),
-    Shared(tokio::sync::MutexGuard<'a, KnownSeries>),
+pub(super) enum CacheLease<'a> {
+    Own(&'a mut ChargedCache),
+    Shared(tokio::sync::MutexGuard<'a, ChargedCache>),
 }
 
-impl Turn<'_> {
+impl CacheLease<'_> {
     pub(super) fn cache(&mut self) -> &mut SeriesCache {
         match self {
-            Turn::Own(known) => &mut known.cache,
-            Turn::Shared(known) => &mut known.cache,
+            CacheLease::Own(known) => &mut known.cache,
+            CacheLease::Shared(known) => &mut known.cache,
         }
     }
 }
 
-impl Memory {
+impl WriterCache {
     /// Waits for the cache that the writer uses. Returns it with the batch.
-    pub(super) async fn turn(&mut self) -> (Turn<'_>, &mut ParsedBatch) {
-        let turn = match &self.shared {
-            Some(shared) => Turn::Shared(shared.known.lock().await),
-            None => Turn::Own(&mut self.own),
+    pub(super) async fn lease(&mut self) -> (CacheLease<'_>, &mut ParsedBatch) {
+        let lease = match &self.shared {
+            Some(shared) => CacheLease::Shared(shared.known.lock().await),
+            None => CacheLease::Own(&mut self.own),
         };
-        (turn, &mut self.batch)
+        (lease, &mut self.batch)
     }
 }
 
-impl Memories {
+impl WriterCaches {
     /// The cache keeps to the limits, and to its part of the memory.
     pub(super) fn new(mut limits: SeriesCacheLimits, memory: Arc<MemoryBudget>) -> Self {
         let part_bytes = memory.limit_bytes() / CACHE_SHARE;
@@ -109,60 +109,60 @@ impl Memories {
         Self { idle: Mutex::default(), shared: Mutex::default(), limits, memory }
     }
 
-    fn nothing_known(&self, form: Form) -> KnownSeries {
+    fn empty_cache(&self, form: Form) -> ChargedCache {
         let charge = self.memory.charge(Component::SeriesIndex, 0);
         let cache = match form {
             Form::Lines => SeriesCache::new(self.limits),
             Form::Samples => SeriesCache::new(self.limits).of_group(),
         };
-        KnownSeries { cache, charge, charged_series: 0 }
+        ChargedCache { cache, charge, charged_series: 0 }
     }
 
     /// Takes a cache for a retention policy.
-    pub(super) fn take(&self, database: &str, policy: &str, form: Form) -> Memory {
-        let is_same = |place: &Place| place.0 == database && place.1 == policy && place.2 == form;
+    pub(super) fn take(&self, database: &str, policy: &str, form: Form) -> WriterCache {
+        let is_same = |key: &CacheKey| key.0 == database && key.1 == policy && key.2 == form;
         let mut idle = self.idle.lock();
-        let mut memory = match idle.iter().rposition(|memory| is_same(&memory.place)) {
+        let mut taken = match idle.iter().rposition(|cache| is_same(&cache.key)) {
             Some(position) => idle.swap_remove(position),
             None => {
                 if idle.len() >= IDLE_WRITERS_MAX {
                     idle.remove(0);
                 }
-                let own = self.nothing_known(form);
-                let place = (database.to_owned(), policy.to_owned(), form);
+                let own = self.empty_cache(form);
+                let key = (database.to_owned(), policy.to_owned(), form);
                 let charge = self.memory.charge(Component::SeriesIndex, 0);
-                Memory { place, own, shared: None, batch: ParsedBatch::new(), charge }
+                WriterCache { key, own, shared: None, batch: ParsedBatch::new(), charge }
             }
         };
         drop(idle);
-        memory.shared = self.shared.lock().iter().find(|shared| is_same(&shared.place)).cloned();
-        memory
+        taken.shared = self.shared.lock().iter().find(|shared| is_same(&shared.key)).cloned();
+        taken
     }
 
     /// Returns a cache for later requests.
-    pub(super) fn give_back(&self, mut memory: Memory) {
+    pub(super) fn give_back(&self, mut returned: WriterCache) {
         let batch_bytes_max = (self.memory.limit_bytes() / IDLE_BATCH_SHARE).min(IDLE_BATCH_BYTES_MAX as u64);
-        if memory.batch.memory_bytes() as u64 > batch_bytes_max {
-            memory.batch = ParsedBatch::new();
+        if returned.batch.memory_bytes() as u64 > batch_bytes_max {
+            returned.batch = ParsedBatch::new();
         }
-        memory.charge.set(memory.batch.memory_bytes() as u64);
+        returned.charge.set(returned.batch.memory_bytes() as u64);
         // If somebody uses it now, they charge it later.
-        if let Some(shared) = memory.shared.take()
+        if let Some(shared) = returned.shared.take()
             && let Ok(mut known) = shared.known.try_lock()
         {
             known.charge();
         }
-        memory.own.charge();
+        returned.own.charge();
         if self.memory.total_bytes() > self.memory.limit_bytes() / 100 * SHORT_PERCENT {
             self.forget();
             return;
         }
-        if memory.own.cache.len() > OWN_SERIES_MAX || memory.own.charge.bytes() > OWN_BYTES_MAX as u64 {
-            self.share(&mut memory);
+        if returned.own.cache.len() > OWN_SERIES_MAX || returned.own.charge.bytes() > OWN_BYTES_MAX as u64 {
+            self.share(&mut returned);
         }
         let mut idle = self.idle.lock();
         if idle.len() < IDLE_WRITERS_MAX {
-            idle.push(memory);
+            idle.push(returned);
         }
     }
 
@@ -173,22 +173,22 @@ impl Memories {
     }
 
     /// Makes a writer's cache the shared one. If there is one already, the writer's cache is dropped.
-    fn share(&self, memory: &mut Memory) {
-        let known = std::mem::replace(&mut memory.own, self.nothing_known(memory.place.2));
+    fn share(&self, writer: &mut WriterCache) {
+        let known = std::mem::replace(&mut writer.own, self.empty_cache(writer.key.2));
         let mut shared = self.shared.lock();
-        if shared.iter().any(|shared| shared.place == memory.place) {
+        if shared.iter().any(|shared| shared.key == writer.key) {
             return;
         }
-        let others_bytes = |shared: &[Arc<SharedSeries>]| -> u64 {
+        let others_bytes = |shared: &[Arc<SharedCache>]| -> u64 {
             let charged =
-                |known: &SharedSeries| known.known.try_lock().map_or(0, |known| known.charge.bytes());
+                |known: &SharedCache| known.known.try_lock().map_or(0, |known| known.charge.bytes());
             shared.iter().map(|shared| charged(shared)).sum()
         };
         let room_bytes = self.memory.limit_bytes() / SHARED_SHARE;
         while shared.len() >= SHARED_MAX || (!shared.is_empty() && others_bytes(&shared) > room_bytes) {
             shared.remove(0);
         }
-        let place = memory.place.clone();
-        shared.push(Arc::new(SharedSeries { place, known: tokio::sync::Mutex::new(known) }));
+        let key = writer.key.clone();
+        shared.push(Arc::new(SharedCache { key, known: tokio::sync::Mutex::new(known) }));
     }
 }

@@ -7,45 +7,45 @@ use tokio::sync::OwnedRwLockReadGuard;
 
 /// Shared locks on the tables of a batch.
 #[derive(Default)]
-pub(crate) struct Members {
+pub(crate) struct TableLocks {
     /// In order of table ids.
-    held: Vec<(TableId, OwnedRwLockReadGuard<()>)>,
+    locks: Vec<(TableId, OwnedRwLockReadGuard<()>)>,
 }
 
-impl Members {
+impl TableLocks {
     /// Whether the tables of all these measurements are locked, and none of the measurements was dropped.
-    pub(crate) fn hold(&self, measurements: &[Arc<Measurement>]) -> bool {
-        let is_held = |measurement: &Arc<Measurement>| {
-            self.held.binary_search_by_key(&measurement.table(), |(table, _)| *table).is_ok()
-                && !measurement.has_ended()
+    pub(crate) fn cover(&self, measurements: &[Arc<Measurement>]) -> bool {
+        let is_locked = |measurement: &Arc<Measurement>| {
+            self.locks.binary_search_by_key(&measurement.table(), |(table, _)| *table).is_ok()
+                && !measurement.was_dropped()
         };
-        measurements.iter().all(is_held)
+        measurements.iter().all(is_locked)
     }
 
     /// Locks the tables of measurements if this needs no waiting.
-    pub(crate) fn try_share(measurements: &[Arc<Measurement>]) -> Option<Self> {
-        let mut held = Vec::with_capacity(measurements.len());
+    pub(crate) fn try_lock(measurements: &[Arc<Measurement>]) -> Option<Self> {
+        let mut locks = Vec::with_capacity(measurements.len());
         for measurement in in_order(measurements) {
-            let membership = measurement.stored().membership();
-            held.push((measurement.table(), membership.try_share()?));
-            if membership.has_ended() {
+            let table_lock = measurement.stored().table_lock();
+            locks.push((measurement.table(), table_lock.try_lock_shared()?));
+            if table_lock.was_dropped() {
                 return None;
             }
         }
-        Some(Self { held })
+        Some(Self { locks })
     }
 
     /// Waits for the tables of measurements and locks them, except those that were dropped. The caller holds no other
     /// table lock, nor anything else that a holder of an exclusive lock may wait for.
-    pub(crate) async fn share(measurements: &[Arc<Measurement>]) -> Self {
-        let mut held = Vec::with_capacity(measurements.len());
+    pub(crate) async fn lock(measurements: &[Arc<Measurement>]) -> Self {
+        let mut locks = Vec::with_capacity(measurements.len());
         for measurement in in_order(measurements) {
-            let guard = measurement.stored().membership().share().await;
-            if !measurement.stored().membership().has_ended() {
-                held.push((measurement.table(), guard));
+            let guard = measurement.stored().table_lock().lock_shared().await;
+            if !measurement.stored().table_lock().was_dropped() {
+                locks.push((measurement.table(), guard));
             }
         }
-        Self { held }
+        Self { locks }
     }
 }
 
