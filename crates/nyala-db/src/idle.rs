@@ -18,7 +18,7 @@ use std::collections::HashMap;
 /// set.
 const SETS: usize = 8;
 const SET_SERIES: std::ops::RangeInclusive<usize> = 1 << 10..=1 << 13;
-/// Nothing is evicted if less than this part of the series is idle.
+/// Nothing is evicted if fewer than one in this many series are idle.
 const IDLE_PART: usize = 16;
 /// The number of series per request to the store.
 const ASKED_AT_ONCE: usize = 1 << 16;

@@ -227,7 +227,7 @@ async fn idle_series_are_evicted_and_reloaded_for_queries_of_their_time() {
     let found = bed.query(&host(7), TimeRange::new(0, HOUR_NS)).await;
     assert_eq!(found, Points::from([("h7".to_owned(), BTreeSet::from([0, HOUR_NS / 2]))]));
     let here = measurement.series().len();
-    assert!((500 + 1000..4000).contains(&here), "{here} series: those of other times stay away");
+    assert!((500 + 1000..4000).contains(&here), "{here} series: those of other times stay evicted");
     assert_eq!(bed.everything().await.len(), 4000);
     bed.idle_away().await;
     assert_eq!((measurement.series().len(), measurement.count_series()), (0, 4000));
@@ -491,7 +491,7 @@ async fn series_that_come_and_go_equal_a_list_of_points() {
         away_max = away_max.max(measurement.count_series() - measurement.series().len());
     }
     assert_same(bed.everything().await, &known, true, "in the end");
-    assert!(away_max > 100 && woken > 100, "{away_max} were away at most, {woken} when somebody wrote");
+    assert!(away_max > 100 && woken > 100, "{away_max} were evicted at most, {woken} when somebody wrote");
     bed.upkeep().await.unwrap();
     bed.write(0..1, 0..1).await;
     let count = bed.measurement().await.count_series();

@@ -43,7 +43,7 @@ pub(super) struct RejectedRows {
     width_ns: i64,
     /// The first and last time that may be written.
     writable_ns: Option<(i64, i64)>,
-    /// Why rows have no series because memory is full. Otherwise their tags are invalid.
+    /// Why rows without a series could get none, if memory or ids have run out. Otherwise their tags are invalid.
     full: Option<String>,
     groups: Vec<Outcomes>,
     /// The phase, line and message of the first rejected row.
