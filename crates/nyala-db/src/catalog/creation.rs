@@ -51,7 +51,7 @@ impl Catalog {
         {
             let state = self.state.read();
             let all = state.measurements.get(&key);
-            names.retain(|name| !all.is_some_and(|all| all.get(name).is_some()));
+            names.retain(|name| all.is_none_or(|all| all.get(name).is_none()));
         }
         names.sort_unstable();
         names.dedup();
