@@ -1,4 +1,4 @@
-//! What a program takes from its surroundings, passed in so that tests can decide it.
+//! What a program takes from its environment. It is passed in, so that tests can control it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -30,7 +30,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands until it is set.
+/// A clock that stands still until it is set.
 #[derive(Debug, Default)]
 pub struct ManualClock(AtomicI64);
 

@@ -1,7 +1,6 @@
-//! One error type for everything below the servers.
+//! The error type of everything below the servers.
 //!
-//! A kind says what the caller can do next; status codes and protocol texts
-//! are decided in the servers alone.
+//! An error's kind says what the caller can do next. Status codes and protocol texts exist in the servers alone.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -20,7 +19,7 @@ pub enum ErrorKind {
     Conflict,
     /// The store cannot do this; it declares so in its capabilities.
     Unsupported,
-    /// Not now (memory past its hard limit, disk full, recovering): retry later, nothing was stored.
+    /// Not now (memory is at its hard limit, the disk is full, recovery is running): retry later, nothing was stored.
     Retry,
     /// A limit on size, time or count was reached; a smaller request may pass.
     Limit,
@@ -28,13 +27,13 @@ pub enum ErrorKind {
     Cancelled,
     /// The outcome of a write is unknown (its sync failed); sending it again is safe.
     Unknown,
-    /// Bytes on disk are not what was written.
+    /// The bytes on disk are not those that were written.
     Corrupt,
-    /// The operating system refused.
+    /// The operating system reported an error.
     Io,
 }
 
-/// An error with its kind, a message for people, and where on disk it was found if it was.
+/// An error: its kind, a message for people, and its location on disk if it has one.
 #[derive(Debug, Clone)]
 pub struct Error {
     kind: ErrorKind,
@@ -42,12 +41,12 @@ pub struct Error {
     place: Option<Place>,
 }
 
-/// A place on disk.
+/// A location on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// The file.
     pub file: PathBuf,
-    /// Byte offset in it.
+    /// The byte offset in the file.
     pub offset: u64,
 }
 
@@ -87,7 +86,7 @@ impl Error {
         Self::new(ErrorKind::Unsupported, message)
     }
 
-    /// Bytes on disk are not what was written.
+    /// The bytes on disk are not those that were written.
     pub fn corrupt(file: impl Into<PathBuf>, offset: u64, message: impl Into<String>) -> Self {
         Self {
             kind: ErrorKind::Corrupt,
@@ -101,17 +100,17 @@ impl Error {
         self.kind
     }
 
-    /// The message without the place.
+    /// The message without the location.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// Where on disk, if anywhere.
+    /// The location on disk, if any.
     pub fn place(&self) -> Option<&Place> {
         self.place.as_ref()
     }
 
-    /// The same error with words before its message.
+    /// The same error with a prefix to its message.
     #[must_use]
     pub fn context(mut self, words: impl fmt::Display) -> Self {
         self.message = format!("{words}: {}", self.message);
@@ -133,7 +132,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl From<std::io::Error> for Error {
-    /// A full disk can pass, so it is [`ErrorKind::Retry`]; the rest is [`ErrorKind::Io`].
+    /// A full disk may become free again, so it is [`ErrorKind::Retry`]. All others are [`ErrorKind::Io`].
     fn from(error: std::io::Error) -> Self {
         let kind = match error.kind() {
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::Retry,

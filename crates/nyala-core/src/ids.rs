@@ -1,4 +1,4 @@
-//! Identifiers. Newtypes, so that one kind cannot pass for another.
+//! Identifiers as newtypes, so that one kind cannot be used as another.
 
 use std::fmt;
 
@@ -17,18 +17,18 @@ macro_rules! id {
 }
 
 id! {
-    /// A table of the store; never reused.
+    /// A table of the store. Never used again.
     TableId(u32)
 }
 id! {
-    /// A column of a table; never reused within its table.
+    /// A column of a table. Never used again in its table.
     ColumnId(u32)
 }
 id! {
-    /// A tag set of a measurement; never reused within its table.
+    /// A tag set of a measurement. Never used again in its table.
     SeriesId(u32)
 }
 id! {
-    /// How far a store has come. What has the larger sequence is newer.
+    /// How far a store has come. The larger sequence is the newer one.
     Sequence(u64)
 }

@@ -1,9 +1,10 @@
-//! Core types of nyala and the contract between the database and its stores.
+//! The core types of nyala, and the contract between the database and its stores.
 //!
-//! Everything above (databases, queries, servers) speaks to storage only
-//! through [`store::Store`]; everything below (the embedded engine, a Kudu
-//! cluster) implements it and knows nothing of query languages or protocols.
+//! Everything above (databases, queries, servers) uses storage only through [`store::Store`]. Everything below (the
+//! embedded engine, a Kudu cluster) implements it and knows nothing of query languages or protocols.
 
+mod arrays;
+mod column_type;
 pub mod env;
 pub mod error;
 pub mod ids;

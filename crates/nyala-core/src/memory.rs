@@ -1,10 +1,10 @@
-//! One account for all memory that grows with data: who holds how much, and whether more may be taken.
+//! The account of all memory that grows with data: it knows how much each component holds and whether more may be
+//! taken.
 //!
-//! Charges are made before memory is taken and given back by dropping the [`Charge`], so the account
-//! cannot drift. Other parts of the program (series index, queries) charge the same budget: the limit
-//! is one number for the whole process. What is resident and was charged by nobody (what the allocator holds beside,
-//! buffers of connections) is measured and charged too, as [`Component::Uncharged`], so that limits act on what the
-//! process really takes.
+//! A component charges memory before it takes it. Dropping the [`Charge`] gives the memory back, so the account cannot
+//! drift. All parts of the program (memtables, series index, queries) share one budget: the limit applies to the whole
+//! process. Memory that is resident but charged by nobody (overhead of the allocator, buffers of connections) is
+//! measured and charged as [`Component::Uncharged`], so that the limit applies to what the process really takes.
 
 use crate::error::{Error, Result};
 use std::fmt;
@@ -19,19 +19,19 @@ pub enum Component {
     Memtable,
     /// Blocks of rowsets.
     BlockCache,
-    /// Batches between arrival and acknowledgement, pieces of scans.
+    /// Batches between arrival and acknowledgement, and batches of scans.
     InFlight,
     /// Footers of rowsets.
     RowsetIndex,
-    /// Series index of the database above, and what writers remember of it.
+    /// The series index of the database, and the ids of series that writers cache.
     SeriesIndex,
-    /// States of running queries.
+    /// What running queries hold.
     Query,
-    /// What was written, on its way to subscribers.
+    /// Written points on their way to subscribers.
     Subscribers,
-    /// What is resident beyond what the others charge, as it was measured last.
+    /// Resident memory that nobody charged, as measured last.
     Uncharged,
-    /// What flushes and compactions read and write at the moment.
+    /// What running flushes and compactions read and write.
     Maintenance,
 }
 
@@ -65,7 +65,7 @@ impl Component {
     }
 }
 
-/// Gives so many bytes back, if it can.
+/// Frees this many bytes if it can.
 type Reclaim = Arc<dyn Fn(u64) + Send + Sync>;
 
 /// The shared account.
@@ -87,13 +87,13 @@ impl MemoryBudget {
         Arc::new(Self { limit_bytes, used_bytes: Default::default(), reclaim: RwLock::default() })
     }
 
-    /// Says what is asked for memory that is held for speed alone, when there is none left. It is asked by whoever takes
-    /// memory, in that thread; only the last one counts.
+    /// Sets the function that frees memory which is only held for speed. Whoever takes memory when there is none left
+    /// calls it, in its own thread. Only the last function that was set is used.
     pub fn reclaim_by(&self, reclaim: impl Fn(u64) + Send + Sync + 'static) {
         *self.reclaim.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(reclaim));
     }
 
-    /// Whether so many bytes more stay within some bound, after what is held for speed alone was asked to make room.
+    /// Whether this many more bytes stay within a bound, after caches were asked to make room.
     fn has_room(&self, bytes: u64, most: u64) -> bool {
         let beyond = || self.total_bytes().saturating_add(bytes).saturating_sub(most);
         if beyond() > 0 {
@@ -105,9 +105,9 @@ impl MemoryBudget {
         beyond() == 0
     }
 
-    /// Whether all of the limit is taken, after what is held for speed alone was asked to make room.
+    /// Whether all of the limit is taken, after caches were asked to make room.
     pub fn is_full(&self) -> bool {
-        // Not even a byte more.
+        // Full means that not even one more byte fits.
         !self.has_room(1, self.limit_bytes)
     }
 
@@ -116,34 +116,34 @@ impl MemoryBudget {
         self.limit_bytes
     }
 
-    /// What a component holds.
+    /// What one component holds.
     pub fn used_bytes(&self, component: Component) -> u64 {
         self.used_bytes[component as usize].load(Ordering::Relaxed)
     }
 
-    /// What all hold.
+    /// What all components hold.
     pub fn total_bytes(&self) -> u64 {
         COMPONENTS.iter().map(|component| self.used_bytes(*component)).sum()
     }
 
-    /// The most memtables may hold: past it writes are refused. Flushing memtables count until their
-    /// rowset is published, so a flush begins at [`Self::flush_bytes`] already.
+    /// The most that memtables may hold; beyond this, writes are rejected. Memtables count until their rowset is
+    /// published, so flushes begin earlier, at [`Self::flush_bytes`].
     pub fn memtable_bytes_max(&self) -> u64 {
         self.limit_bytes / 100 * 35
     }
 
-    /// Where writers begin to be slowed.
+    /// Above this, writers are slowed down.
     pub fn memtable_bytes_soft(&self) -> u64 {
         self.limit_bytes / 100 * 25
     }
 
-    /// Active memtables this large are flushed.
+    /// An active memtable of this size is flushed.
     pub fn flush_bytes(&self) -> u64 {
         self.limit_bytes / 100 * 16
     }
 
-    /// The most the block cache may hold: a share of its own, and while the others hold little part of theirs; less
-    /// where they hold so much that nothing else is left.
+    /// The most that the block cache may hold. It has a share of its own, and may grow while the others use little of
+    /// theirs. It shrinks when the others leave no room.
     pub fn cache_bytes_max(&self) -> u64 {
         let hundredth = self.limit_bytes / 100;
         let others = self.total_bytes().saturating_sub(self.used_bytes(Component::BlockCache));
@@ -151,23 +151,24 @@ impl MemoryBudget {
         share.min((hundredth * 90).saturating_sub(others)).max(self.cache_bytes_min())
     }
 
-    /// What the block cache keeps however short memory is: without it, what runs would read each block again and again.
+    /// What the block cache keeps even when memory is short. Without it, running queries would read each block again
+    /// and again.
     pub fn cache_bytes_min(&self) -> u64 {
         self.limit_bytes / 100 * 3
     }
 
-    /// The most that footers of rowsets may hold that nobody reads just now.
+    /// The most that footers of rowsets may hold while nobody reads them.
     pub fn index_bytes_max(&self) -> u64 {
         self.limit_bytes / 100 * 5
     }
 
-    /// The most that may be held on the way to subscribers.
+    /// The most that may be held for subscribers.
     pub fn subscribers_bytes_max(&self) -> u64 {
         self.limit_bytes / 16
     }
 
-    /// The most that may be held when a component takes more. Queries stop short of the limit, so that they do
-    /// not keep writes out.
+    /// The bound on the total when this component takes more. Queries stop below the limit, so that they do not block
+    /// writes.
     fn ceiling_bytes(&self, component: Component) -> u64 {
         match component {
             Component::Query => self.limit_bytes / 100 * 90,
@@ -175,14 +176,14 @@ impl MemoryBudget {
         }
     }
 
-    /// Takes memory, or says retry when the limit would be passed.
+    /// Takes memory. Fails with retry if this would exceed the limit.
     pub fn try_charge(self: &Arc<Self>, component: Component, bytes: u64) -> Result<Charge> {
         let mut charge = self.charge(component, 0);
         charge.try_grow(bytes)?;
         Ok(charge)
     }
 
-    /// What holds how much, for an error that says why there is no more.
+    /// Who holds how much, for the error message when there is no memory left.
     pub fn describe(&self) -> String {
         let mut held: Vec<_> = COMPONENTS.iter().map(|each| (self.used_bytes(*each), each.name())).collect();
         held.sort_unstable_by(|a, b| b.cmp(a));
@@ -191,7 +192,7 @@ impl MemoryBudget {
         format!("memory-limit is {} MiB; in use: {}", self.limit_bytes >> 20, held.join(", "))
     }
 
-    /// Takes memory that is needed to make progress, whatever the limit.
+    /// Takes memory that is needed to make progress, even beyond the limit.
     pub fn charge(self: &Arc<Self>, component: Component, bytes: u64) -> Charge {
         let mut charge = Charge { budget: self.clone(), component, bytes: 0 };
         charge.grow(bytes);
@@ -199,7 +200,7 @@ impl MemoryBudget {
     }
 }
 
-/// Memory taken; dropping gives it back.
+/// Memory that is taken. Dropping it gives the memory back.
 #[derive(Debug)]
 pub struct Charge {
     budget: Arc<MemoryBudget>,
@@ -213,17 +214,17 @@ impl Charge {
         self.bytes
     }
 
-    /// Takes more, or says retry when the limit would be passed.
+    /// Takes more. Fails with retry if this would exceed the limit.
     pub fn try_grow(&mut self, bytes: u64) -> Result<()> {
         let budget = &self.budget;
         let full = !budget.has_room(bytes, budget.ceiling_bytes(self.component));
-        // A batch is charged before it is known what it comes to in log and memtable: some times as much. So all
-        // of them together get a part only; one alone always gets in.
+        // A batch is charged before its size in log and memtable is known, which may be several times as large. So all
+        // batches together get only a part of the limit; a single batch is always admitted.
         let in_flight = budget.used_bytes(Component::InFlight);
         let crowded = self.component == Component::InFlight
             && in_flight > self.bytes
             && in_flight.saturating_add(bytes) > budget.limit_bytes / 4;
-        // Subscribers are served after all others.
+        // Subscribers get memory only after all others.
         let beyond_share = self.component == Component::Subscribers
             && budget.used_bytes(Component::Subscribers).saturating_add(bytes)
                 > budget.subscribers_bytes_max();
@@ -239,7 +240,7 @@ impl Charge {
         Ok(())
     }
 
-    /// Takes more, whatever the limit.
+    /// Takes more, even beyond the limit.
     pub fn grow(&mut self, bytes: u64) {
         self.budget.used_bytes[self.component as usize].fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;
@@ -268,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn charges_are_given_back_and_the_limit_holds() {
+    fn charges_are_given_back_and_the_limit_is_enforced() {
         let budget = MemoryBudget::new(1000);
         let mut first = budget.try_charge(Component::Query, 600).expect("fits");
         assert!(budget.try_charge(Component::InFlight, 500).is_err());
@@ -280,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_for_speed_alone_makes_room() {
+    fn caches_are_asked_to_make_room() {
         let budget = MemoryBudget::new(1000);
         let cached = Arc::new(std::sync::Mutex::new(budget.charge(Component::BlockCache, 400)));
         let held = cached.clone();
@@ -299,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn subscribers_have_a_share_of_their_own_and_no_more() {
+    fn subscribers_have_a_bounded_share_of_the_memory() {
         let budget = MemoryBudget::new(1600);
         assert!(budget.try_charge(Component::Subscribers, 101).is_err(), "also one alone");
         let _held = budget.try_charge(Component::Subscribers, 100).expect("the share");

@@ -35,31 +35,31 @@ impl TimeRange {
         self.start_ns <= time_ns && time_ns < self.end_ns
     }
 
-    /// What both ranges hold.
+    /// The times that are in both ranges.
     #[must_use]
     pub fn intersect(self, other: Self) -> Self {
         Self { start_ns: self.start_ns.max(other.start_ns), end_ns: self.end_ns.min(other.end_ns) }
     }
 
-    /// Whether some time is in both.
+    /// Whether both ranges have a time in common.
     pub fn overlaps(self, other: Self) -> bool {
         !self.intersect(other).is_empty()
     }
 
-    /// Whether all of `other` is inside.
+    /// Whether all of `other` is inside this range.
     pub fn covers(self, other: Self) -> bool {
         other.is_empty() || (self.start_ns <= other.start_ns && other.end_ns <= self.end_ns)
     }
 }
 
-/// The time that says which range partition holds a key with this time: ranges end before `i64::MAX`, so that what is
-/// there goes with the time before it.
+/// The time that determines the range partition of a key with this time. Ranges end before `i64::MAX`, so a key at
+/// `i64::MAX` belongs to the partition of the time before it.
 pub fn partition_time(time_ns: i64) -> i64 {
     time_ns.min(MAX_TIME_NS)
 }
 
-/// Seconds from 0001-01-01 to 1970-01-01: windows and shards are counted from the former, as Go's
-/// `time.Truncate` does, so that seven-day shards start on Mondays.
+/// Seconds from 0001-01-01 to 1970-01-01. Windows and shards are counted from the former, as Go's `time.Truncate` does,
+/// so that seven-day shards start on Mondays.
 const ZERO_TIME_BEFORE_EPOCH_SECONDS: i128 = 62_135_596_800;
 
 /// The start of the window of `width_ns` that holds `time_ns`, counted from the year 1.
@@ -67,8 +67,8 @@ pub fn truncate_to_width(time_ns: i64, width_ns: i64) -> i64 {
     i64::try_from(window_start(time_ns, width_ns)).unwrap_or(i64::MIN)
 }
 
-/// The window of `width_ns` that holds `time_ns`, counted from the year 1; of the first and the last one what an `i64`
-/// reaches.
+/// The window of `width_ns` that holds `time_ns`, counted from the year 1. The first and the last window are cut to
+/// what an `i64` can represent.
 pub fn window_of_width(time_ns: i64, width_ns: i64) -> TimeRange {
     let start = window_start(time_ns, width_ns);
     let end = start + i128::from(width_ns);
@@ -81,9 +81,43 @@ fn window_start(time_ns: i64, width_ns: i64) -> i128 {
     i128::from(time_ns) - since_zero.rem_euclid(i128::from(width_ns))
 }
 
+/// Year, month and day of the Gregorian calendar, given the days since 1970-01-01 (H. Hinnant, "chrono-Compatible
+/// Low-Level Date Algorithms").
+pub fn civil_date(days: i64) -> (i64, i64, i64) {
+    // Days since 0000-03-01, so that a leap day ends its year; 400 years have 146,097 days.
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+/// Days from 1970-01-01 to a date of the Gregorian calendar.
+pub fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
+    let day_of_year = (153 * (month + if month > 2 { -3 } else { 9 }) + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * 146_097 + day_of_era - 719_468
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dates_and_days_convert_both_ways() {
+        for (days, date) in
+            [(0, (1970, 1, 1)), (-1, (1969, 12, 31)), (11_016, (2000, 2, 29)), (-719_162, (1, 1, 1))]
+        {
+            assert_eq!((civil_date(days), days_since_1970(date.0, date.1, date.2)), (date, days));
+        }
+    }
 
     #[test]
     fn weeks_start_on_mondays() {

@@ -1,13 +1,13 @@
-//! A single typed value: for key bounds, predicates and assignments, never for columns of data.
+//! A single typed value, for key bounds, predicates and assignments. Columns of data are arrays.
 
 use std::cmp::Ordering;
 
-/// A scalar. Totally ordered within one variant; floats by IEEE 754 total order.
+/// A scalar. Values of one variant are totally ordered, floats by IEEE 754 total order.
 #[derive(Debug, Clone)]
 pub enum Value {
     /// Boolean.
     Bool(bool),
-    /// Every signed integer type, date (days) and timestamp (ns).
+    /// Every signed integer type, dates (days) and timestamps (ns).
     Int(i64),
     /// Unsigned integers.
     UInt(u64),

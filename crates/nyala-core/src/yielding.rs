@@ -1,13 +1,13 @@
-//! How a future says that what it does next takes long.
+//! How a future announces that its next step takes long.
 //!
-//! A light query is cheapest where it was received; a heavy one must not hold up its neighbours there. Only the
-//! layers below know which it is, so they say it by being pending once: a server polls a query once in place
-//! and moves it to its pool of threads if that did not finish it.
+//! A light query is cheapest on the thread that received it, but a heavy query must not block other connections there.
+//! Only the layers below know which kind a query is. They announce a heavy one by being pending once: a server polls a
+//! query once in place, and moves it to its thread pool if it did not finish.
 
 use std::future::poll_fn;
 use std::task::Poll;
 
-/// Is pending once, and ready when polled again, wherever that is.
+/// Returns pending once, and is ready when polled again, on whatever thread.
 pub async fn before_long_work() {
     let mut polled = false;
     poll_fn(|context| {

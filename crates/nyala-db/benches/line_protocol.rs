@@ -1,5 +1,5 @@
-//! Line protocol into columns, rows a second on one core: TSBS-like rows (10 tags, 10 integer fields, about
-//! 350 bytes) of known series in the order of the last round, shuffled, of many hosts; other shapes beside them.
+//! Line protocol into columns, in rows per second on one core: TSBS-like rows (10 tags, 10 integer fields, about 350
+//! bytes) of known series in the order of the last round, shuffled, or of many hosts; and rows of other shapes.
 //!
 //! `cargo bench -p nyala-db --bench line_protocol`
 
@@ -32,7 +32,7 @@ fn tags(host: usize, random: &mut SmallRng) -> String {
 const USAGES: [&str; 10] =
     ["user", "system", "idle", "nice", "iowait", "irq", "softirq", "steal", "guest", "guest_nice"];
 
-/// Rows of all hosts at two times, cut into bodies.
+/// The rows of all hosts at two times, cut into bodies.
 fn bodies(hosts: usize, shuffled: bool, mut fields: impl FnMut(&mut String, &mut SmallRng)) -> Vec<String> {
     let mut random = SmallRng::seed_from_u64(42);
     let keys: Vec<String> = (0..hosts).map(|host| tags(host, &mut random)).collect();
@@ -88,7 +88,7 @@ fn strings(row: &mut String, random: &mut SmallRng) {
     .unwrap();
 }
 
-/// Half of ten fields, another half each time.
+/// Half of ten fields, a different half each time.
 fn irregular(row: &mut String, random: &mut SmallRng) {
     let mut separator = ' ';
     for (index, usage) in USAGES.iter().enumerate() {
@@ -99,7 +99,7 @@ fn irregular(row: &mut String, random: &mut SmallRng) {
     }
 }
 
-/// Parses one body after the other, all series known.
+/// Parses one body after the other. All series are known.
 fn parse_known(bencher: Bencher<'_, '_>, bodies: &[String]) {
     let mut cache = SeriesCache::new(SeriesCacheLimits { max_entries: 2_000_000, max_key_bytes: 1 << 30 });
     let mut batch = ParsedBatch::new();

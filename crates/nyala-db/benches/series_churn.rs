@@ -1,11 +1,11 @@
-//! Thirty days of series that come and go: what the index takes, how long it keeps others waiting, and what a query of
-//! the series that are there costs at the end.
+//! Thirty days of series that come and go: the memory of the index, how long it blocks others, and the cost of a query
+//! of the existing series at the end.
 //!
-//! `cargo bench -p nyala-db --bench series_churn` simulates 20 000 series of which 10 % end and are replaced every hour;
-//! `-- --series 1000000` the same with a million. Series leave the index when their last points do, so what it holds are
-//! those that are active and those that ended within the time that points are kept. The first line is an index that was
-//! made of the active series alone: what others are compared with. Beside what the index says it takes stands how much
-//! more than before is resident, which has what the simulation remembers in it.
+//! `cargo bench -p nyala-db --bench series_churn` simulates 20 000 series, of which 10 % end and are replaced every
+//! hour; `-- --series 1000000` simulates a million. Series leave the index when their last points do, so it holds the
+//! active series and those that ended within the retention time. The first line is an index of the active series alone,
+//! as the base of comparison. Besides the index's own estimate there is the growth of resident memory, which includes
+//! the data of the simulation.
 
 #![allow(clippy::print_stdout, reason = "what a benchmark is for")]
 
@@ -16,17 +16,17 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 const HOURS: usize = 30 * 24;
-/// Series that arrive or leave while the index is locked once.
+/// Series that are added or removed under one lock of the index.
 const BATCH: usize = 1000;
 
-/// What the process has resident.
+/// The resident memory of the process.
 fn resident_kib() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     resident.and_then(|text| text.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
 }
 
-/// The tags of a container: its own id, and what it shares with others.
+/// The tags of a container: its own id, and tags that it shares with others.
 fn tags(number: u64) -> [(&'static str, String); 4] {
     let id = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     [
@@ -54,7 +54,7 @@ impl Pauses {
     }
 }
 
-/// What a query asks of the index: the series of a tag, in groups by another.
+/// The query: the series with a tag, grouped by another tag.
 fn query(index: &SeriesIndex) -> Duration {
     let filter = TagFilter::Equal("namespace".into(), "team-7".into());
     let times = (0..21).map(|_| {
@@ -104,7 +104,7 @@ fn churn(active: usize, kept_hours: usize, fresh_bytes: usize) {
         ids
     };
     let mut living: Vec<u32> = arrive(&mut index, &mut inserts, active);
-    // Who ended in which hour: their points go later.
+    // The series that ended in each hour. Their points expire later.
     let mut ended: VecDeque<Vec<u32>> = VecDeque::new();
     let (mut day_1, mut most) = (None, 0);
     let mut random = 88_172_645_463_325_252_u64;

@@ -1,4 +1,4 @@
-//! Deleting points, and the series that have none left.
+//! Deleting points, and the series that have no points left.
 
 use crate::catalog::{Catalog, Measurement, SeriesTable};
 use crate::series::TagFilter;
@@ -8,39 +8,40 @@ use nyala_core::{Result, SeriesId, TimeRange};
 use roaring::RoaringBitmap;
 use std::collections::BTreeSet;
 
-/// Series that are asked for rows before all are.
+/// The number of series that are searched for a row before all series are.
 const WITNESSES_AT_ONCE: usize = 1 << 12;
 
 impl Catalog {
-    /// Deletes the points of some series of a measurement within a time range. Series that have no point
-    /// left afterwards are gone.
+    /// Deletes the points of some series of a measurement within a time range. Series that have no points left are
+    /// removed.
     pub async fn delete_points(
         &self,
         measurement: &Measurement,
         tags: &TagFilter,
         time: TimeRange,
     ) -> Result<()> {
-        // Series that are away need not come if all their points go.
+        // Evicted series need not be reloaded if all their points are deleted.
         let is_all = matches!(tags, TagFilter::All) && !measurement.is_member();
         let table = measurement.stored();
         let _stay = match is_all {
-            true => table.recall_cut(time, self).await?,
+            true => table.reload_cut(time, self).await?,
             false => self.recall(measurement, time, tags).await?,
         };
-        let _owned = table.membership().own().await;
-        if table.membership().has_ended() {
+        let _lock = table.table_lock().lock_exclusive().await;
+        if table.table_lock().was_dropped() {
             return Ok(());
         }
         self.delete_owned(measurement, tags, time, is_all).await?;
         let is_whole_member =
             matches!(tags, TagFilter::All) && time == TimeRange::ALL && measurement.is_member();
-        match is_whole_member && !measurement.has_ended() {
+        match is_whole_member && !measurement.was_dropped() {
             true => self.forget_member(measurement).await,
             false => Ok(()),
         }
     }
 
-    /// The same for series that are in memory, by who owns the membership; `is_all`: of a whole table.
+    /// The same for series in memory. The caller holds the table lock exclusively. `is_all`: the tags select the whole
+    /// table.
     pub(crate) async fn delete_owned(
         &self,
         measurement: &Measurement,
@@ -53,10 +54,10 @@ impl Catalog {
         if time != TimeRange::ALL {
             ids = self.with_rows(table, ids, time).await?;
         }
-        if ids.is_empty() && !(is_all && table.has_away()) {
+        if ids.is_empty() && !(is_all && table.has_evicted()) {
             return Ok(());
         }
-        // Before: whoever asked may leave half-way.
+        // Before the deletion: the client may disconnect half-way.
         table.forget_witnesses(|id| is_all || ids.contains(id));
         let series = if is_all { SeriesSet::All } else { series_set(table, &ids) };
         let rows = RowSelection::Series { series, time };
@@ -66,7 +67,7 @@ impl Catalog {
             false => &ids - self.with_rows(table, ids.clone(), TimeRange::ALL).await?,
         };
         let types = match measurement.is_member() {
-            // What all members have stays: to see which shards are empty would cost a look at all of them.
+            // Types of shared fields are kept: finding empty shards would mean looking at all members.
             true => {
                 self.free_types_of_member(measurement, time, &empty).await?;
                 None
@@ -83,7 +84,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// The shards that lost their last row to a deletion, by their starts: the types of fields are free again there.
+    /// The shards (by their starts) that lost their last row to a deletion. Their fields can get new types.
     async fn empty_shards(
         &self,
         table: &SeriesTable,
@@ -97,7 +98,7 @@ impl Catalog {
             let is_empty = match partition {
                 None => true,
                 Some(partition) if !partition.range.overlaps(deleted) => false,
-                // One series that still has its rows is enough.
+                // One series that still has rows in the shard is enough.
                 Some(_) if table.has_witness(start_ns) => false,
                 Some(partition) => {
                     let witness = self.first_series(table, partition.range, gone).await?;
@@ -112,7 +113,7 @@ impl Catalog {
         Ok(empty)
     }
 
-    /// Frees the types of fields that only a member of a group has, in shards where it lost its last row.
+    /// Forgets the types of fields that only one member of a group has, in shards where it lost its last row.
     async fn free_types_of_member(
         &self,
         member: &Measurement,
@@ -141,15 +142,14 @@ impl Catalog {
         Ok(())
     }
 
-    /// A series that has rows in a range of time, of those that are not gone.
+    /// A series that has rows in a time range and is not among the removed ones.
     async fn first_series(
         &self,
         table: &SeriesTable,
         time: TimeRange,
         gone: &RoaringBitmap,
     ) -> Result<Option<u32>> {
-        // Rows of those that are gone are hidden by deletions, and need not be walked through where some of the others
-        // have rows.
+        // Rows of removed series are hidden by deletions. They need not be scanned if some other series has rows.
         let mut others = table.series().all() - gone;
         table.presence().read().narrow(&mut others, std::iter::once(time));
         let some = SeriesSet::Ids(others.iter().take(WITNESSES_AT_ONCE).map(SeriesId).collect());
@@ -167,7 +167,7 @@ impl Catalog {
         Ok(None)
     }
 
-    /// Those of some series that have a point in a range of time.
+    /// Those of some series that have points in a time range.
     async fn with_rows(
         &self,
         table: &SeriesTable,
@@ -177,14 +177,14 @@ impl Catalog {
         table.series_with_points(&self.snapshot().await?, series_set(table, &ids), time).await
     }
 
-    /// Drops the partitions of a measurement that lie wholly within a range, and the series that have no point left
-    /// then; returns how many partitions. The caller keeps writers out.
+    /// Drops the partitions of a table that lie wholly within a range, and the series that then have no points left.
+    /// Returns the number of partitions. The caller holds the table lock exclusively.
     pub(crate) async fn drop_range(&self, table: &SeriesTable, range: TimeRange) -> Result<u64> {
         let gone = self.store().drop_partitions(table.table(), range).await?;
         table.presence().write().keep(|shard| !range.covers(shard));
         let left = self.store().partitions(table.table()).await?;
         let left: Vec<TimeRange> = left.iter().map(|partition| partition.range).collect();
-        let _stay = table.recall_for_drop(range, &left).await?;
+        let _stay = table.reload_for_drop(range, &left).await?;
         let mut empty = table.series().all().clone();
         let mut present = empty.clone();
         if !table.presence().read().narrow(&mut present, left.iter().copied()) {
@@ -196,8 +196,8 @@ impl Catalog {
         Ok(gone.len() as u64)
     }
 
-    /// Takes one step towards knowing which series are in which shards, of measurements with many series. What fails for
-    /// one keeps no other; the first error tells of it.
+    /// Learns, one step at a time, which series are in which shards, for measurements with many series. A failure in
+    /// one measurement does not stop the work on the others; the first error is returned.
     pub async fn learn_presence(&self) -> Result<()> {
         let mut learned = Ok(());
         for table in self.loaded_tables() {
@@ -210,12 +210,12 @@ impl Catalog {
     }
 
     async fn learn_presence_of(&self, table: &SeriesTable) -> Result<()> {
-        // One that was dropped meanwhile has no partitions.
+        // A table that was dropped meanwhile has no partitions.
         let partitions = table.partitions().await;
         let shards = || partitions.iter().map(|partition| partition.range);
-        // What writers were about when these sets were begun the store has by now: they were kept out since then, and
-        // those that left half-way were done long before the next step. One shard at a time: a scan of a large one takes
-        // some seconds.
+        // The store has everything that writers were writing when these sets were begun: writers were locked out then,
+        // and writers that were cancelled have finished long before the next step. One shard per step, because scanning
+        // a large one takes some seconds.
         let newest = table.presence().read().incomplete().pop();
         if let Some(range) = newest {
             let all = table.series().all().clone();
@@ -224,7 +224,7 @@ impl Catalog {
         }
         let is_lacking = |range: &TimeRange| table.presence().read().lacks(*range);
         if shards().any(|range| is_lacking(&range)) {
-            let _owned = table.membership().own().await;
+            let _lock = table.table_lock().lock_exclusive().await;
             let lacking: Vec<_> = shards().filter(is_lacking).collect();
             let mut presence = table.presence().write();
             presence.keep(|known| shards().any(|range| range == known));
@@ -233,8 +233,8 @@ impl Catalog {
         Ok(())
     }
 
-    /// Removes series that have no point, and with the same batch what else is to be forgotten. The caller keeps writers
-    /// out.
+    /// Removes series that have no points, and in the same batch other records. The caller holds the table lock
+    /// exclusively.
     async fn remove_series(
         &self,
         table: &SeriesTable,
@@ -248,11 +248,11 @@ impl Catalog {
     }
 }
 
-/// A set of series of a measurement, said shortly where it is all of them, and none is away.
+/// A set of series of a table, in a short form if it is all of them and none is evicted.
 fn series_set(table: &SeriesTable, ids: &RoaringBitmap) -> SeriesSet {
-    // Nobody leaves or comes as long as the series are held.
+    // The series cannot change while the index is locked.
     let series = table.series();
-    match !table.has_away() && *series.all() == *ids {
+    match !table.has_evicted() && *series.all() == *ids {
         true => SeriesSet::All,
         false => SeriesSet::Ids(ids.iter().map(SeriesId).collect()),
     }

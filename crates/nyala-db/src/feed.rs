@@ -1,7 +1,7 @@
-//! What was written, on its way to those who subscribed to it.
+//! Written points on their way to subscribers.
 //!
-//! Writing never waits for it and never fails because of it: it has a part of the memory of its own, and what there is
-//! no room for is left out and counted.
+//! Writes never wait for subscribers and never fail because of them. The feed has its own share of the memory; points
+//! for which there is no room are dropped and counted.
 
 use crate::ingest::ParseOptions;
 use nyala_core::memory::{Charge, Component, MemoryBudget};
@@ -9,53 +9,53 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use tokio::sync::mpsc;
 
-/// Requests that wait to be handed on.
+/// The most requests that wait in the feed.
 const WAITING_MAX: usize = 1_000;
 
-/// Where the writer leaves what subscribers get.
+/// The queue into which the writer puts copies of requests.
 pub struct Feed {
     sender: mpsc::Sender<Written>,
     memory: Arc<MemoryBudget>,
-    /// What all requests that subscribers still need may take, bytes.
+    /// The most bytes of all requests that subscribers still need.
     limit_bytes: usize,
     held_bytes: Arc<AtomicUsize>,
     counts: Arc<FeedCounts>,
 }
 
-/// What became of requests.
+/// Counters of requests.
 #[derive(Debug, Default)]
 pub struct FeedCounts {
-    /// Requests handed on.
+    /// Requests that were passed on.
     pub handed_on: AtomicU64,
-    /// Requests there was no room for, …
+    /// Requests that were dropped for lack of room, …
     pub dropped: AtomicU64,
     /// … and the points in them.
     pub dropped_points: AtomicU64,
 }
 
-/// A request that was written. Its memory is given back when it goes.
+/// A written request. Dropping it gives its memory back.
 pub struct Written {
     /// Its database.
     pub database: String,
     /// Its retention policy.
     pub policy: String,
-    /// How its lines are read.
+    /// How its lines are parsed.
     pub options: ParseOptions,
-    /// Its lines as they came.
+    /// Its lines as received.
     pub body: Vec<u8>,
-    /// The points of it that were stored.
+    /// The number of its points that were stored.
     pub points: u64,
     _held: (Part, Charge),
 }
 
-/// A part of a bounded number of bytes; given back when it goes.
+/// A share of a bounded number of bytes. Dropping it gives the share back.
 pub struct Part {
     bytes: usize,
     all: Arc<AtomicUsize>,
 }
 
 impl Part {
-    /// Takes a part, and tells what others have taken.
+    /// Takes a share. Returns it and how much others have taken.
     pub fn take(all: &Arc<AtomicUsize>, bytes: usize) -> (Self, usize) {
         let others = all.fetch_add(bytes, Ordering::Relaxed);
         (Self { bytes, all: all.clone() }, others)
@@ -69,21 +69,21 @@ impl Drop for Part {
 }
 
 impl Feed {
-    /// A feed, and where requests come out of it.
+    /// A feed, and the queue from which requests are received.
     pub fn new(memory: Arc<MemoryBudget>) -> (Self, mpsc::Receiver<Written>) {
         let (sender, receiver) = mpsc::channel(WAITING_MAX);
         let (held_bytes, counts) = (Arc::default(), Arc::default());
-        // The other half is for what is made of them.
+        // The other half is for what the subscribers' senders make of the requests.
         let limit_bytes = (memory.subscribers_bytes_max() / 2) as usize;
         (Self { sender, memory, limit_bytes, held_bytes, counts }, receiver)
     }
 
-    /// What became of requests.
+    /// The counters of requests.
     pub fn counts(&self) -> &Arc<FeedCounts> {
         &self.counts
     }
 
-    /// Leaves a copy of a request, if there is room.
+    /// Puts a copy of a request into the feed if there is room.
     pub(crate) fn offer(
         &self,
         database: &str,
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_get_their_part_of_the_memory_and_give_it_back() {
+    fn requests_in_the_feed_are_charged_and_give_their_memory_back() {
         let memory = MemoryBudget::new(3200);
         let (feed, mut written) = Feed::new(memory.clone());
         let offer = |bytes: usize| feed.offer("d", "p", ParseOptions::default(), &vec![b'#'; bytes], 7);

@@ -1,4 +1,6 @@
-//! Keeping the series in memory that get points, and those that queries need: the others rest on disk.
+//! Evicting series that no longer get points, and reloading those that queries need.
+
+pub use crate::catalog::IdleRules;
 
 use crate::catalog::{Catalog, Measurement, SeriesTable};
 use crate::series::{Stay, TagFilter};
@@ -11,72 +13,56 @@ use nyala_core::{Result, SeriesId, TimeRange};
 use roaring::RoaringBitmap;
 use std::collections::HashMap;
 
-/// When series leave memory.
-#[derive(Debug, Clone, Copy)]
-pub struct IdleRules {
-    /// Series without a new point for this long are idle, at the latest after twice as long; 0: none ever is.
-    pub after_ns: i64,
-    /// Measurements with fewer series keep all in memory, and ask the store which of them a shard has.
-    pub series_min: usize,
-    /// The most bytes that all series take once some are read back.
-    pub series_bytes_max: usize,
-}
-
-impl Default for IdleRules {
-    fn default() -> Self {
-        Self { after_ns: 0, series_min: 1 << 14, series_bytes_max: usize::MAX }
-    }
-}
-
-/// Idle series rest together that had their first points at about the same time, so that a query of a short time reads
-/// few that it does not need: those that became idle together are cut in so many sets, of so many series.
+/// Series that become idle together are divided into up to this many sets, by the time of their first points, so that a
+/// query of a short time reloads few series that it does not need. The second constant bounds the number of series in a
+/// set.
 const SETS: usize = 8;
 const SET_SERIES: std::ops::RangeInclusive<usize> = 1 << 10..=1 << 13;
-/// Nothing is done for a smaller part of the series.
+/// Nothing is evicted if fewer than one in this many series are idle.
 const IDLE_PART: usize = 16;
-/// Series of which the store is asked at once.
+/// The number of series per request to the store.
 const ASKED_AT_ONCE: usize = 1 << 16;
 
 impl Catalog {
-    /// Keeps the series of a measurement in memory that may have points in a range of times, if they all are.
+    /// Pins the series of a measurement that may have points in a time range, if all of them are in memory.
     pub fn stay(&self, measurement: &Measurement, time: TimeRange) -> Option<Stay> {
-        measurement.stored().idle().lock().stay_if_here(time)
+        measurement.stored().idle().lock().pin_if_resident(time)
     }
 
-    /// Makes sure that all series of a measurement are in memory that a filter selects and that may have points in a range of
-    /// times, as long as the stay is held.
+    /// Reloads the series of a measurement that a filter selects and that may have points in a time range. They stay in
+    /// memory as long as the pin is held.
     ///
     /// # Errors
-    /// Where they take more memory than there may be.
+    /// If they need more memory than is allowed.
     pub async fn recall(
         &self,
         measurement: &Measurement,
         time: TimeRange,
         filter: &TagFilter,
     ) -> Result<Stay> {
-        measurement.stored().recall(time, &measurement.within(filter), self).await
+        measurement.stored().reload(time, &measurement.within(filter), self).await
     }
 
-    /// What series that are read back may take.
+    /// The memory that reloaded series may still take.
     pub(crate) fn idle_room_bytes(&self) -> usize {
         self.idle_rules().series_bytes_max.saturating_sub(self.series_memory_bytes())
     }
 
-    /// Lets series leave memory that are idle, and removes those whose points are gone. What fails for one measurement keeps
-    /// no other; the first error tells of it.
+    /// Evicts idle series, and removes series whose points have expired. A failure in one measurement does not stop the
+    /// work on the others; the first error is returned.
     pub async fn rest_idle_series(&self, now_ns: i64) -> Result<()> {
         let mut rested = Ok(());
         for table in self.loaded_tables() {
-            let step = self.rest_series_of(&table, now_ns).await;
+            let step = self.evict_series_of(&table, now_ns).await;
             rested = rested.and(step.map_err(|error| error.context(table.name())));
         }
         rested
     }
 
-    async fn rest_series_of(&self, table: &SeriesTable, now_ns: i64) -> Result<()> {
+    async fn evict_series_of(&self, table: &SeriesTable, now_ns: i64) -> Result<()> {
         if table.has_idle_sets() {
             let before = table.memory_bytes();
-            if table.leave().await > 0 {
+            if table.evict().await > 0 {
                 self.give_back_series_memory(before.saturating_sub(table.memory_bytes()));
             }
             let saved = self.save_unsaved_set(table).await;
@@ -92,33 +78,34 @@ impl Catalog {
             return Ok(());
         }
         let all = table.series().all().clone();
-        let silent = table.silent_among(all);
-        if (silent.len() as usize) < table.series().len() / IDLE_PART {
+        let inactive = table.inactive_among(all);
+        if (inactive.len() as usize) < table.series().len() / IDLE_PART {
             return Ok(());
         }
-        let mut times = self.times_of_series(table, &silent).await?;
+        let mut times = self.times_of_series(table, &inactive).await?;
         let partitions = self.store().partitions(table.table()).await?;
         let last_partition = |time: &TimeRange| {
             let has_end = |partition: &&PartitionInfo| partition.range.contains(time.end_ns - 1);
             partitions.iter().find(has_end).map(|partition| partition.range.start_ns)
         };
-        // Whose last points are dropped together goes together; of these who came at the same time.
+        // Series whose last points are in the same partition go together, because they will expire together; among
+        // these, series whose first points came at the same time.
         times.sort_by_cached_key(|(_, time)| (last_partition(time), time.start_ns));
         let count = times.len().div_ceil(SETS).clamp(*SET_SERIES.start(), *SET_SERIES.end());
         let is_one =
             |(_, a): &(u32, TimeRange), (_, b): &(u32, TimeRange)| last_partition(a) == last_partition(b);
         for set in times.chunk_by(is_one).flat_map(|one| one.chunks(count)) {
-            let _owned = table.membership().own().await;
-            if table.membership().has_ended() {
+            let _lock = table.table_lock().lock_exclusive().await;
+            if table.table_lock().was_dropped() {
                 break;
             }
-            // Whoever has written since then was noted.
-            let still = table.silent_among(set.iter().map(|(id, _)| *id).collect());
+            // Series that were written since then are no longer inactive.
+            let still = table.inactive_among(set.iter().map(|(id, _)| *id).collect());
             let set = || set.iter().filter(|(id, _)| still.contains(*id));
             let starts = set().map(|(_, time)| time.start_ns).min();
             let ends = set().map(|(_, time)| time.end_ns).max();
             if let (Some(start_ns), Some(end_ns)) = (starts, ends) {
-                table.rest(&still, TimeRange::new(start_ns, end_ns)).await?;
+                table.make_idle(&still, TimeRange::new(start_ns, end_ns)).await?;
             }
         }
         Ok(())
@@ -128,14 +115,14 @@ impl Catalog {
         if !table.has_unsaved_idle_set() {
             return Ok(());
         }
-        let _owned = table.membership().own().await;
-        match table.membership().has_ended() {
+        let _lock = table.table_lock().lock_exclusive().await;
+        match table.table_lock().was_dropped() {
             true => Ok(()),
             false => table.save_unsaved_idle_set().await,
         }
     }
 
-    /// Of each series that has points the times between which they lie.
+    /// The range of times of the points of each series that has any.
     async fn times_of_series(
         &self,
         table: &SeriesTable,
@@ -154,7 +141,7 @@ impl Catalog {
         Ok(times)
     }
 
-    /// The time of each series' first row in a direction.
+    /// The time of the first row of each series in a direction.
     async fn ends_of_series(
         &self,
         table: &SeriesTable,
@@ -170,7 +157,7 @@ impl Catalog {
         while let Some(batch) = rows.next().await? {
             let mut times = &batch.columns[0].as_primitive::<TimestampNanosecondType>().values()[..];
             for run in &batch.series {
-                // A run may go on in the next batch: the first counts.
+                // A run may continue in the next batch: only its first row counts.
                 let of_run = &times[..run.rows as usize];
                 times = &times[run.rows as usize..];
                 if let Some(time_ns) = of_run.first() {
@@ -181,15 +168,15 @@ impl Catalog {
         Ok(ends)
     }
 
-    /// Removes idle sets without points, and with them the series that have none elsewhere.
+    /// Removes idle sets that have no points left, and the series that are in no other set.
     async fn remove_expired_sets(&self, table: &SeriesTable) -> Result<()> {
-        // One that was dropped meanwhile has no partitions, and its records go with it.
+        // A table that was dropped meanwhile has no partitions. Its records are removed with it.
         let Ok(left) = self.store().partitions(table.table()).await else { return Ok(()) };
         let left: Vec<TimeRange> = left.iter().map(|partition| partition.range).collect();
         for set in table.expired_idle_sets(&left) {
             let tag_sets = table.tag_sets_of(&set).await?;
-            let _owned = table.membership().own().await;
-            if table.membership().has_ended() {
+            let _lock = table.table_lock().lock_exclusive().await;
+            if table.table_lock().was_dropped() {
                 break;
             }
             table.remove_idle_set(&set, tag_sets).await?;
@@ -197,8 +184,8 @@ impl Catalog {
         Ok(())
     }
 
-    /// Removes the idle sets of a measurement of which all points were deleted, with a range of times. The caller owns the
-    /// membership.
+    /// Removes the idle sets of a table whose points lie wholly within a time range, because they were all deleted. The
+    /// caller holds the table lock exclusively.
     pub(crate) async fn remove_sets_within(&self, table: &SeriesTable, time: TimeRange) -> Result<()> {
         for set in table.idle_sets_within(time) {
             let tag_sets = table.tag_sets_of(&set).await?;

@@ -1,8 +1,8 @@
-//! Databases, measurements, series index and ingestion over the store contract.
+//! Databases, measurements, the series index and ingestion, on top of the store contract.
 //!
-//! A write goes through `ingest` (text to columns) and `write` (columns to a batch of the store); a
-//! query finds its series in `series` and reads rows through the store's scans. Nothing here knows a
-//! concrete store, and the stores know nothing of databases.
+//! A write goes through `ingest` (text to columns) and `write` (columns to a batch of the store). A query finds its
+//! series in `series` and reads rows by scans of the store. This crate knows no concrete store, and stores know nothing
+//! of databases.
 
 pub mod catalog;
 mod delete;

@@ -3,12 +3,12 @@
 use regex::Regex;
 use std::sync::OnceLock;
 
-/// Whether a database or retention policy may be called so: InfluxDB's rule.
+/// Whether a database or retention policy may have this name, by InfluxDB's rule.
 pub fn is_valid_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(['/', '\\']) && name.chars().all(is_printable)
 }
 
-/// A text in quotes as Go writes it, which clients match on.
+/// A text in quotes as Go writes it. Clients match on it.
 pub fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');

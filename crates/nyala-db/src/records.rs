@@ -1,9 +1,9 @@
-//! Small durable records under byte keys: a table `(key Binary) → value Binary` of the store. The last one to write a record
-//! decides; where several servers change the same there are versions (`versioned`).
+//! Small durable records under byte keys: a table `(key Binary) → value Binary` of the store. The last writer of a
+//! record wins. Records that several servers change have versions (`versioned`).
 
 mod versioned;
 
-pub(crate) use versioned::{Change, TRIES, VersionedRecords, always_changed};
+pub(crate) use versioned::{Change, VersionedRecords};
 
 use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, BinaryArray};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 const KEY: ColumnId = ColumnId(0);
 const VALUE: ColumnId = ColumnId(1);
-/// Records of a batch that removes many: whoever writes after it waits some milliseconds until it is applied.
+/// Records removed per batch. Other writers wait some milliseconds while such a batch is applied.
 const REMOVED_AT_ONCE: usize = 1 << 13;
 
 /// A table of records.
@@ -60,7 +60,7 @@ impl Records {
         self.store.write(WriteBatch { operations }).await.map(drop)
     }
 
-    /// Writes records where there are none; returns the positions of those that were there.
+    /// Writes records under keys that have none. Returns the positions of those whose key had one.
     pub async fn insert<'a>(
         &self,
         records: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
@@ -73,12 +73,12 @@ impl Records {
         Ok(outcome.conflicts.iter().map(|place| place.row).collect())
     }
 
-    /// Calls `visit` with every record whose key starts with `prefix`, in order of key.
+    /// Calls `visit` with every record whose key starts with `prefix`, in key order.
     pub async fn visit(&self, prefix: &[u8], visit: impl FnMut(&[u8], &[u8])) -> Result<()> {
         self.visit_between(prefix, prefix, visit).await
     }
 
-    /// The same for keys that start with `first`, with `last` or with what is between them.
+    /// The same for all keys from the first that starts with `first` to the last that starts with `last`.
     pub async fn visit_between(
         &self,
         first: &[u8],
@@ -88,8 +88,8 @@ impl Records {
         self.visit_keys((Bound::Included(first.to_vec()), end_of(last)), None, visit).await
     }
 
-    /// Removes every record whose key starts with `first`, with `last` or with what is between them. Takes a batch
-    /// after the other, so that little of them is held.
+    /// Removes the records of all keys from the first that starts with `first` to the last that starts with `last`. It
+    /// removes one batch after the other, so that little is held in memory.
     pub async fn remove_between(&self, first: &[u8], last: &[u8]) -> Result<()> {
         let mut start = Bound::Included(first.to_vec());
         loop {
@@ -110,7 +110,7 @@ impl Records {
         Ok(found)
     }
 
-    /// Calls `visit` like [`Self::visit_between`]; where it answers with a key, those before that key are left out.
+    /// Like [`Self::visit_between`]. If `visit` returns a key, records before that key are skipped.
     pub async fn visit_some(
         &self,
         first: &[u8],
@@ -130,7 +130,7 @@ impl Records {
                         wanted = visit(key, values.value(row));
                     }
                 }
-                // What lies between is not read.
+                // The records in between are not read.
                 if wanted.as_ref().is_some_and(|wanted| keys.value(batch.rows - 1) < &**wanted) {
                     start = wanted;
                     break;
@@ -169,12 +169,12 @@ impl Records {
     }
 }
 
-/// The table of a name.
+/// The table with a name.
 pub(crate) fn table_named(store: &StoreRef, name: &str) -> Option<(TableId, Arc<TableSchema>)> {
     store.tables().into_iter().find(|(_, schema)| schema.name == name)
 }
 
-/// Where the keys end that start with `prefix`.
+/// The end of the keys that start with `prefix`.
 fn end_of(prefix: &[u8]) -> Bound<Vec<u8>> {
     successor(prefix).map_or(Bound::Unbounded, Bound::Excluded)
 }

@@ -1,28 +1,29 @@
-//! Dropping what has outlived its retention policy.
+//! Dropping points that are older than their retention policy allows.
 //!
-//! A policy may be changed at any time, so it counts as it is when its points are dropped, and whoever changes it waits
-//! for those who drop by the policy as it was before that is acknowledged. What fails for one measurement waits for the next time; the others go on.
+//! A policy may be changed at any time. Points are dropped by the policy as it is at that moment, and a change of the
+//! policy is acknowledged only after everybody who drops by the old one is done. A failure in one measurement does not
+//! stop the work on the others; it is tried again next time.
 
 use crate::catalog::{Catalog, RetentionPolicy, SeriesTable};
 use nyala_core::{Error, Result, TimeRange};
 
-/// What came of enforcing retention.
+/// The outcome of enforcing retention.
 #[derive(Debug, Default)]
 pub struct Enforced {
-    /// Partitions that were dropped.
+    /// The number of dropped partitions.
     pub dropped: u64,
-    /// Measurements it failed for, ...
+    /// The number of measurements where it failed, ...
     pub failed: u64,
-    /// ... and why it failed for the first of them.
+    /// ... and the first error.
     pub error: Option<Error>,
 }
 
 impl Catalog {
-    /// Drops what has outlived its retention policy.
+    /// Drops all points that are older than their policies allow.
     pub async fn enforce_retention(&self, now_ns: i64) -> Enforced {
         let mut enforced = Enforced::default();
         for database in self.databases() {
-            // Most keep everything: none of their measurements needs to be looked at.
+            // Most policies keep points for ever, so their measurements are skipped.
             let ends = |policy: &&RetentionPolicy| policy.horizon_ns(now_ns).is_some();
             for policy in database.policies.iter().filter(ends) {
                 for table in self.known_tables(&database.name, &policy.name) {
@@ -41,20 +42,20 @@ impl Catalog {
         enforced
     }
 
-    /// Drops what a table has that outlived its policy; returns how many partitions.
+    /// Drops the expired partitions of a table. Returns how many there were.
     async fn expire(&self, place: (&str, &str), table: &SeriesTable, now_ns: i64) -> Result<u64> {
         if self.outlived(place, table, now_ns).await.is_none() {
             return Ok(0);
         }
         table.load().await?;
-        let _owned = table.membership().own().await;
+        let _lock = table.table_lock().lock_exclusive().await;
         match self.outlived(place, table, now_ns).await {
             Some(expired) => self.drop_range(table, expired).await,
             None => Ok(0),
         }
     }
 
-    /// The times before the horizon of a policy as it is now, if a table has a partition that lies wholly there.
+    /// The expired range of times of a policy as it is now, if a table has a partition wholly within it.
     async fn outlived(
         &self,
         (database, policy): (&str, &str),
@@ -81,7 +82,7 @@ mod tests {
 
     const DAY_NS: i64 = 86_400_000_000_000;
 
-    /// Databases whose points of 1970 are old enough to go after a year.
+    /// Databases whose points of 1970 are old enough to expire after a year.
     async fn catalog(databases: &[&str]) -> Arc<Catalog> {
         let catalog = Arc::new(Catalog::open(Arc::new(MemoryStore::default())).await.unwrap());
         let writer = LineWriter::new(catalog.clone(), MemoryBudget::new(1 << 40), usize::MAX);
@@ -108,16 +109,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_dropped_after_it_was_acknowledged_that_it_is_kept() {
+    async fn no_point_is_dropped_by_the_old_policy_after_a_change_was_acknowledged() {
         for alters_first in [true, false] {
             let catalog = catalog(&["d"]).await;
             let alter = catalog.clone();
             let alter = async move { alter.alter_policy("d", "autogen", keep(0)).await };
             let enforce = catalog.clone();
             let enforce = async move { enforce.enforce_retention(366 * DAY_NS).await };
-            // Whoever comes first waits for another's removal.
+            // The first to come waits until the other has finished removing.
             let measurement = catalog.known_measurements("d", "autogen").remove(0);
-            let removing = measurement.stored().membership().own().await;
+            let removing = measurement.stored().table_lock().lock_exclusive().await;
             let (altering, enforcing);
             if alters_first {
                 altering = tokio::spawn(alter);
@@ -129,7 +130,7 @@ mod tests {
                 altering = tokio::spawn(alter);
             }
             yield_now().await;
-            // Whoever removes now may have looked at the policy as it was.
+            // The other may remove by the old policy.
             assert!(!altering.is_finished(), "altered first: {alters_first}");
             drop(removing);
             altering.await.unwrap().unwrap();
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_measurement_that_cannot_be_read_keeps_no_other() {
+    async fn a_measurement_that_cannot_be_read_does_not_block_the_others() {
         let catalog = catalog(&["a", "b"]).await;
         let broken = catalog.known_measurements("a", "autogen")[0].table();
         let key = [&broken.0.to_be_bytes()[..], b"?"].concat();
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn series_are_known_by_the_shards_that_have_them() {
+    async fn series_are_found_by_the_shards_that_have_them() {
         const HOUR_NS: i64 = DAY_NS / 24;
         let catalog = catalog(&["d"]).await;
         let writer = LineWriter::new(catalog.clone(), MemoryBudget::new(1 << 40), usize::MAX);
@@ -189,13 +190,13 @@ mod tests {
         assert_eq!((visited(1, 2).await, visited(2, 3).await, visited(1, 3).await), (20_000, 5007, 25_000));
         write(7..9, 2).await;
         assert_eq!(visited(2, 3).await, 5009);
-        // A shard that is new is not known at once.
+        // A new shard is not known at once.
         write(30_000..30_001, 3).await;
         assert_eq!((visited(2, 3).await, visited(2, 4).await, visited(3, 4).await), (5009, 25_001, 25_001));
         catalog.learn_presence().await.unwrap();
         catalog.learn_presence().await.unwrap();
         assert_eq!((visited(2, 4).await, visited(3, 4).await, visited(4, 9).await), (5010, 1, 0));
-        // The first hours expire: series that are in no other shard go.
+        // The first hours expire: series that are in no other shard are removed.
         let enforced = catalog.enforce_retention(DAY_NS + 2 * HOUR_NS).await;
         assert!(enforced.error.is_none());
         assert_eq!((visited(1, 9).await, measurement.series().len(), enforced.dropped), (5010, 5010, 2));

@@ -1,24 +1,24 @@
-//! A request body becomes one batch of the store, or a few when it is very large.
+//! Writing a request body as one batch of the store, or as several if it is very large.
 //!
-//! Per group of rows (see `ingest`): series get their ids, fields their columns; rows that are too old or
-//! whose fields have other types in their shard are refused and counted as InfluxDB does (`refusal`); the
-//! rest is handed on as columns, with the records of new series in the same batch.
+//! For each group of rows (see `ingest`), series get their ids and fields their columns. Rows that are too old, or
+//! whose fields have another type in their shard, are rejected and counted as InfluxDB does it (`rejected_rows`). The
+//! other rows are passed on as columns, in one batch with the records of new series.
 
 mod arrays;
-mod memory;
 mod new_names;
 mod pending;
-mod refusal;
+mod rejected_rows;
 mod report;
+mod writer_cache;
 
 use arrays::{array_of, filter, give_back};
-use memory::Memories;
 use new_names::NewNames;
-use pending::{find_away, pending_members, pending_series, renew_series, with_tags};
-use refusal::Refusal;
+use pending::{pending_members, pending_series, reload_evicted, renew_series, with_tags};
+use rejected_rows::RejectedRows;
 pub use report::{Dropped, WriteCounts, WriteReport};
+use writer_cache::WriterCaches;
 
-use crate::catalog::{Catalog, Database, FieldType, Measurement, Members, RetentionPolicy, WantedFields};
+use crate::catalog::{Catalog, Database, FieldType, FieldsToWrite, Measurement, RetentionPolicy, TableLocks};
 use crate::feed::Feed;
 use crate::ingest::{
     FieldColumn, FieldKind, LineRequest, ParseOptions, ParsedBatch, RowGroup, SeriesCache, SeriesCacheLimits,
@@ -34,56 +34,56 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What the lines of a request are.
+/// What the lines of a request contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// Points of any measurements.
     Lines,
-    /// Samples of metrics: measurements that share a table, with a single field.
+    /// Samples of metrics: measurements with a single field that share a table.
     Samples,
 }
 
-/// Writes request bodies. Shared by all connections; what is remembered between requests is pooled.
+/// Writes request bodies. All connections share it. What it caches between requests is pooled.
 pub struct LineWriter {
     catalog: Arc<Catalog>,
-    memories: Memories,
+    caches: WriterCaches,
     counts: WriteCounts,
     feed: Option<Feed>,
     series_limit_bytes: usize,
 }
 
 impl LineWriter {
-    /// A writer to a catalog, which makes no new series once their indexes take `series_limit_bytes`; what it remembers
-    /// is charged.
+    /// A writer to a catalog. It creates no series once the indexes take `series_limit_bytes`. What it caches is
+    /// charged to `memory`.
     pub fn new(catalog: Arc<Catalog>, memory: Arc<MemoryBudget>, series_limit_bytes: usize) -> Self {
-        let memories = Memories::new(SeriesCacheLimits::default(), memory);
+        let caches = WriterCaches::new(SeriesCacheLimits::default(), memory);
         let counts = WriteCounts::default();
-        Self { catalog, memories, counts, feed: None, series_limit_bytes }
+        Self { catalog, caches, counts, feed: None, series_limit_bytes }
     }
 
-    /// A writer that leaves what subscribers get in a feed.
+    /// Makes the writer put copies of requests for subscribers into a feed.
     #[must_use]
     pub fn with_feed(mut self, feed: Feed) -> Self {
         self.feed = Some(feed);
         self
     }
 
-    /// What it writes to.
+    /// The catalog that it writes to.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
     }
 
-    /// Where it leaves what subscribers get.
+    /// The feed for subscribers.
     pub fn feed(&self) -> Option<&Feed> {
         self.feed.as_ref()
     }
 
-    /// What was written since the start.
+    /// Counters of writes since the start.
     pub fn counts(&self) -> &WriteCounts {
         &self.counts
     }
 
-    /// Writes a body of line protocol. Its good lines are stored even when others are not.
+    /// Writes a body of line protocol. Its valid lines are stored even if others are not.
     pub async fn write(
         &self,
         database: &str,
@@ -94,8 +94,8 @@ impl LineWriter {
         self.write_form(database, policy, options, body, Form::Lines).await
     }
 
-    /// The same for samples of metrics, floats in the field `value`: measurements that are new become members of the
-    /// policy's group. Of measurements that have a table of their own there are none ([`Catalog::own_tables`]).
+    /// The same for samples of metrics, which are floats in the field `value`. New measurements become members of the
+    /// policy's group. The body contains no measurement that has a table of its own ([`Catalog::own_tables`]).
     pub async fn write_samples(
         &self,
         database: &str,
@@ -132,10 +132,10 @@ impl LineWriter {
             .database(database)
             .ok_or_else(|| Error::missing(format!("database not found: \"{database}\"")))?;
         let policy = known.existing_policy(policy)?.clone();
-        let mut memory = self.memories.take(database, &policy.name, form);
+        let mut writer_cache = self.caches.take(database, &policy.name, form);
         let mut report = WriteReport::default();
         let mut request = LineRequest::new(body, options);
-        let writing = BatchWrite {
+        let batch_write = BatchWrite {
             catalog: &self.catalog,
             database,
             policy: &policy,
@@ -143,47 +143,49 @@ impl LineWriter {
             series_limit_bytes: self.series_limit_bytes,
             form,
         };
-        let mut members = Members::default();
+        let mut locks = TableLocks::default();
         let mut names = NewNames::default();
         loop {
             let start = request.mark();
-            let (mut turn, batch) = memory.turn().await;
-            let cache = turn.cache();
+            let (mut lease, batch) = writer_cache.lease().await;
+            let cache = lease.cache();
             if !request.next_batch(cache, batch) {
                 break;
             }
-            let measurements = writing.measurements_of(batch, &mut names).await?;
-            let there: Vec<Arc<Measurement>> = measurements.iter().flatten().cloned().collect();
-            if !members.hold(&there) {
-                members = Members::try_share(&there).unwrap_or_default();
+            let measurements = batch_write.measurements_of(batch, &mut names).await?;
+            let existing: Vec<Arc<Measurement>> = measurements.iter().flatten().cloned().collect();
+            if !locks.cover(&existing) {
+                locks = TableLocks::try_lock(&existing).unwrap_or_default();
             }
-            if !members.hold(&there) {
-                // Somebody removes there. Who has the same turn but other measurements does not wait for that.
-                drop(turn);
-                members = Members::share(&there).await;
+            if !locks.cover(&existing) {
+                // Somebody is removing series there. Requests that use the same cache for other tables need not wait
+                // for that.
+                drop(lease);
+                locks = TableLocks::lock(&existing).await;
                 request.rewind(&start);
                 continue;
             }
             if renew_series(cache, batch, &measurements) {
-                // Rows have ids that were removed before the members were held, and are not any more.
+                // Some rows have ids of series that were removed before the tables were locked. The ids are no longer
+                // cached.
                 request.rewind(&start);
                 continue;
             }
-            let (unknown, is_full) = (cache.pending().len() as u64, writing.is_full());
+            let (unknown, is_full) = (cache.pending().len() as u64, batch_write.is_full());
             if unknown > 0 {
                 self.counts.looked_up.fetch_add(unknown, Ordering::Relaxed);
-                writing.make_members(cache, &measurements, is_full).await?;
-                find_away(cache, batch, &measurements, is_full).await?;
+                batch_write.create_members(cache, &measurements, is_full).await?;
+                reload_evicted(cache, batch, &measurements, is_full).await?;
             }
-            // Series that get their ids here are known to all writers, and each of them stores their records until
-            // one has succeeded: should this one fail, what is remembered of them is right all the same.
-            let full = writing.resolve_series(cache, batch, &measurements, is_full);
-            drop(turn);
-            writing.write(batch, &measurements, full, &mut names, &mut report).await?;
-            members = Members::default();
+            // All writers know the series that get their ids here, and each writes their records until one succeeds. So
+            // the cache is right even if this batch fails.
+            let full = batch_write.resolve_series(cache, batch, &measurements, is_full);
+            drop(lease);
+            batch_write.write(batch, &measurements, full, &mut names, &mut report).await?;
+            locks = TableLocks::default();
         }
         report.unreadable = request.errors().clone();
-        self.memories.give_back(memory);
+        self.caches.give_back(writer_cache);
         if !known.subscriptions.is_empty() && report.written > 0 {
             self.feed_subscribers(&known, &policy.name, options, body, report.written);
         }
@@ -198,14 +200,15 @@ impl LineWriter {
         body: &[u8],
         points: u64,
     ) {
-        let wanted = database.subscriptions.iter().any(|subscription| subscription.policy == policy);
-        if let Some(feed) = self.feed.as_ref().filter(|_| wanted) {
+        let has_subscription =
+            database.subscriptions.iter().any(|subscription| subscription.policy == policy);
+        if let Some(feed) = self.feed.as_ref().filter(|_| has_subscription) {
             feed.offer(&database.name, policy, options, body, points);
         }
     }
 }
 
-/// One batch on its way to the store.
+/// A batch that is being written.
 struct BatchWrite<'a> {
     catalog: &'a Arc<Catalog>,
     database: &'a str,
@@ -216,8 +219,8 @@ struct BatchWrite<'a> {
 }
 
 impl BatchWrite<'_> {
-    /// Makes the members of the group that the batch is the first to name.
-    async fn make_members(
+    /// Creates the members of the group that the batch names for the first time.
+    async fn create_members(
         &self,
         cache: &SeriesCache,
         measurements: &[Option<Arc<Measurement>>],
@@ -229,15 +232,15 @@ impl BatchWrite<'_> {
         self.catalog.create_members(self.database, &self.policy.name, group, &names).await
     }
 
-    /// The measurement of each group. Those that are new are made, unless all their points are beyond what the policy
-    /// takes, or no other may be made.
+    /// The measurement of each group of rows. New ones are created, unless the policy rejects all of their points, or
+    /// no more may be created.
     async fn measurements_of(
         &self,
         batch: &ParsedBatch,
         names: &mut NewNames,
     ) -> Result<Vec<Option<Arc<Measurement>>>> {
         if self.form == Form::Samples {
-            // Looked up each time: it may have been dropped, as any measurement.
+            // The group is looked up each time, because it may be dropped like any measurement.
             let group = self.catalog.group(self.database, self.policy).await?;
             return Ok(batch.groups().map(|_| Some(group.clone())).collect());
         }
@@ -257,9 +260,9 @@ impl BatchWrite<'_> {
         for (index, (group, name)) in
             batch.groups().zip(&named).enumerate().filter(|(index, _)| unknown(index))
         {
-            let is_wanted = !new.contains(&**name) && group.times_ns.iter().any(is_stored);
-            // Without its fields it would be of no use.
-            if is_wanted && names.take(1 + group.columns.len()) {
+            let is_new = !new.contains(&**name) && group.times_ns.iter().any(is_stored);
+            // Without its fields a new measurement would be useless.
+            if is_new && names.take(1 + group.columns.len()) {
                 new.insert(name);
                 taken.push((index, group));
             }
@@ -293,14 +296,14 @@ impl BatchWrite<'_> {
         names: &mut NewNames,
         report: &mut WriteReport,
     ) -> Result<()> {
-        let mut refusal = Refusal::new(self.policy, self.now_ns, full);
+        let mut rejected = RejectedRows::new(self.policy, self.now_ns, full);
         for (group, measurement) in batch.groups().zip(measurements) {
             match measurement {
-                Some(measurement) => refusal.check(group, measurement, names),
-                None => refusal.refuse(group, names),
+                Some(measurement) => rejected.check(group, measurement, names),
+                None => rejected.reject_all(group, names),
             }
         }
-        let kept = refusal.finish(batch.groups(), report);
+        let kept = rejected.finish(batch.groups(), report);
         let mut stored: Vec<StoredGroup<'_>> = Vec::new();
         let with_rows = batch.groups_mut().iter().enumerate().filter(|(_, group)| group.row_count() > 0);
         for (((index, group), measurement), keep) in with_rows.zip(measurements).zip(kept) {
@@ -313,22 +316,23 @@ impl BatchWrite<'_> {
         if stored.is_empty() {
             return Ok(());
         }
-        let wanted: Vec<WantedFields<'_>> =
+        let to_write: Vec<FieldsToWrite<'_>> =
             stored.iter().map(|group| (group.measurement, &*group.fields)).collect();
-        let columns = self.catalog.columns_for_write(&wanted).await?;
-        drop(wanted);
+        let columns = self.catalog.columns_for_write(&to_write).await?;
+        drop(to_write);
         let mut operations = Vec::with_capacity(stored.len());
         let mut written = 0;
-        let mut lent: Vec<(usize, Vec<ArrayRef>)> = Vec::with_capacity(stored.len());
+        let mut written_arrays: Vec<(usize, Vec<ArrayRef>)> = Vec::with_capacity(stored.len());
         for (group, columns) in stored.iter().zip(columns) {
             let rows = &mut batch.groups_mut()[group.index];
             group.measurement.stored().note_rows(&rows.series_ids, &rows.times_ns);
             let upsert = upsert_of(rows, group, columns);
             written += upsert.rows() as u64;
-            lent.push((group.index, upsert.columns.iter().map(|cells| cells.values.clone()).collect()));
+            written_arrays
+                .push((group.index, upsert.columns.iter().map(|cells| cells.values.clone()).collect()));
             operations.push(Operation::Upsert(upsert));
         }
-        // By table, because a measurement may have several groups.
+        // Sorted by table, because a measurement may have several groups of rows.
         let mut touched: Vec<(&Arc<Measurement>, &Operation)> =
             stored.iter().map(|group| group.measurement).zip(&operations).collect();
         touched.sort_by_key(|(measurement, _)| measurement.table());
@@ -344,7 +348,7 @@ impl BatchWrite<'_> {
             }
         }
         if !records.is_empty() {
-            // Where a batch is not one, what points need is there before them.
+            // If batches are not atomic, the records that points need are written first.
             if self.catalog.store().capabilities().atomicity == Atomicity::Row {
                 self.catalog.store().write(WriteBatch { operations: std::mem::take(&mut records) }).await?;
             }
@@ -354,13 +358,13 @@ impl BatchWrite<'_> {
         self.catalog.store().write(WriteBatch { operations }).await?;
         saved.iter().for_each(|(measurement, records)| measurement.stored().saved(records));
         report.written += written;
-        for (index, arrays) in lent {
+        for (index, arrays) in written_arrays {
             give_back(&mut batch.groups_mut()[index], arrays);
         }
         Ok(())
     }
 
-    /// Why there is no new series where indexes take all they may.
+    /// Why no series can be created when the indexes have taken all their memory.
     fn no_memory(&self) -> String {
         let limit_mib = self.series_limit_bytes >> 20;
         format!(
@@ -369,7 +373,7 @@ impl BatchWrite<'_> {
         )
     }
 
-    /// Gives ids to the series that the batch is the first to name here. Returns why some got none, if so.
+    /// Gives ids to the series that the batch names for the first time. Returns why some got none, if so.
     fn resolve_series(
         &self,
         cache: &mut SeriesCache,
@@ -381,7 +385,7 @@ impl BatchWrite<'_> {
         for (handle, measurement) in pending_series(cache, batch, measurements) {
             let id = with_tags(cache, handle, measurement, |tags| {
                 if was_full || self.is_full() {
-                    return measurement.stored().wake_known(tags).ok_or_else(|| self.no_memory());
+                    return measurement.stored().find_and_reactivate(tags).ok_or_else(|| self.no_memory());
                 }
                 let (id, memory_bytes) = measurement.stored().new_series_id(tags)?;
                 self.catalog.add_series_memory(memory_bytes);
@@ -403,19 +407,19 @@ struct StoredGroup<'a> {
     /// Its position in the batch.
     index: usize,
     measurement: &'a Arc<Measurement>,
-    /// Those of its fields that rows to be stored have.
+    /// Those of its fields that occur in stored rows.
     fields: Vec<(String, FieldType)>,
-    /// Which rows are stored; `None`: all.
+    /// Which rows are stored; `None` means all.
     keep: Option<BooleanBuffer>,
 }
 
-/// Whether a column of a group is stored: one that only dropped rows have must not come into being.
+/// Whether a column of a group is stored. A field that occurs only in rejected rows must not be created.
 fn is_stored(column: &FieldColumn, keep: Option<&BooleanBuffer>) -> bool {
     let any = || keep.is_none_or(|keep| keep.set_indices().any(|row| column.is_present(row)));
     column.name() != b"time" && any()
 }
 
-/// The series of the rows that an operation upserts into a measurement.
+/// The series of the rows of an upsert.
 fn series_of(operation: &Operation) -> impl Iterator<Item = u32> {
     let ids = match operation {
         Operation::Upsert(upsert) => upsert.column(SERIES_COLUMN),
@@ -459,7 +463,7 @@ fn upsert_of(group: &mut RowGroup, stored: &StoredGroup<'_>, ids: Vec<ColumnId>)
 
 #[cfg(test)]
 mod tests {
-    use super::memory::OWN_SERIES_MAX;
+    use super::writer_cache::OWN_SERIES_MAX;
     use super::*;
     use nyala_core::SeriesId;
     use nyala_core::store::memory::MemoryStore;
@@ -469,7 +473,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn writers_of_very_many_series_share_what_they_know_of_them() {
+    async fn writers_of_very_many_series_share_a_cache() {
         let catalog = Arc::new(Catalog::open(Arc::new(MemoryStore::default())).await.unwrap());
         catalog.create_database("d", None).await.unwrap();
         let writer = LineWriter::new(catalog.clone(), MemoryBudget::new(1 << 40), usize::MAX);
@@ -482,7 +486,7 @@ mod tests {
         };
         let many = OWN_SERIES_MAX + 10;
         assert_eq!(write(body(0, many, 1)).await, many as u64);
-        // Two at once, both with new series: neither waits for the other for ever, and ids stay as they were.
+        // Two at once, both with new series: they do not deadlock, and ids stay as they were.
         let (one, two) = tokio::join!(write(body(many - 5, 10, 2)), write(body(many, 10, 2)));
         assert_eq!((one, two), (10, 10));
         let measurement = named(&catalog).await;
@@ -491,7 +495,7 @@ mod tests {
             let id = measurement.series().find(&[("host", &host.to_string())]);
             assert!(id.is_some_and(|id| host >= many || id == SeriesId(host as u32)), "{host}");
         }
-        // What is removed is not remembered.
+        // Dropped series are no longer cached.
         catalog.drop_measurement("d", "m").await.unwrap();
         assert_eq!(write(body(0, 20, 3)).await, 20);
         let measurement = named(&catalog).await;
@@ -499,7 +503,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_batch_takes_the_records_it_needs_though_another_has_them_on_its_way() {
+    async fn a_batch_writes_the_records_it_needs_even_if_another_unfinished_batch_has_them() {
         let catalog = Arc::new(Catalog::open(Arc::new(MemoryStore::default())).await.unwrap());
         catalog.create_database("d", None).await.unwrap();
         let policy = catalog.database("d").unwrap().existing_policy("").unwrap().clone();
@@ -518,7 +522,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_next_batch_is_written_in_the_memory_of_the_last() {
+    async fn a_batch_reuses_the_memory_of_the_last_one() {
         let catalog = Arc::new(Catalog::open(Arc::new(MemoryStore::default())).await.unwrap());
         catalog.create_database("d", None).await.unwrap();
         let writer = LineWriter::new(catalog, MemoryBudget::new(1 << 40), usize::MAX);
@@ -528,11 +532,11 @@ mod tests {
             let body: String = lines.collect();
             let report = writer.write("d", "", ParseOptions::default(), body.as_bytes()).await.unwrap();
             assert_eq!(report.written, 1000);
-            let mut memory = writer.memories.take("d", "autogen", Form::Lines);
-            let group = &mut memory.batch.groups_mut()[0];
+            let mut writer_cache = writer.caches.take("d", "autogen", Form::Lines);
+            let group = &mut writer_cache.batch.groups_mut()[0];
             held.push((group.series_ids.as_ptr(), group.times_ns.as_ptr(), group.lines.as_ptr()));
             assert!(group.times_ns.capacity() >= 1000);
-            writer.memories.give_back(memory);
+            writer.caches.give_back(writer_cache);
         }
         assert!(held.iter().all(|places| *places == held[0]));
     }

@@ -1,4 +1,5 @@
-//! Metrics that share a table: what is acknowledged is there after a start, whichever batches failed before and beside it.
+//! Metrics that share a table: acknowledged points are there after a restart, whichever batches failed before or beside
+//! them.
 
 mod support;
 
@@ -18,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use support::{HookedStore, Hooks};
 
-/// Batches fail on demand, before they are stored or after.
+/// Batches fail when told to, before or after they are stored.
 #[derive(Default)]
 struct Faults {
     fails: AtomicU8,
@@ -40,7 +41,7 @@ impl Hooks for Faults {
         }
     }
 
-    /// Whoever else is about something comes so far as to wait for it.
+    /// Lets all other tasks run until they wait.
     async fn before_drop(&self) {
         for _ in 0..50 {
             tokio::task::yield_now().await;
@@ -56,7 +57,7 @@ async fn open(store: &Arc<FaultyStore>) -> (Arc<Catalog>, LineWriter) {
     (catalog, writer)
 }
 
-/// How many points a series of a measurement has.
+/// The number of points of each series of a measurement.
 async fn count(catalog: &Catalog, name: &str, host: &str) -> Result<usize> {
     let Some(measurement) = catalog.measurement("d", "autogen", name).await? else { return Ok(0) };
     let tags = TagFilter::Equal("host".into(), host.into());
@@ -72,13 +73,13 @@ async fn count(catalog: &Catalog, name: &str, host: &str) -> Result<usize> {
 }
 
 #[tokio::test]
-async fn what_is_acknowledged_is_there_whatever_failed_before() -> Result<()> {
+async fn acknowledged_points_exist_whatever_failed_before() -> Result<()> {
     for seed in 0..30 {
         let mut random = SmallRng::seed_from_u64(seed);
         let store = Arc::new(FaultyStore::default());
         let (mut catalog, mut writer) = open(&store).await;
         catalog.create_database("d", None).await?;
-        // Per series how many points it has for certain; none of a metric that is being dropped.
+        // By series, the number of points that are certainly there. A metric that is being dropped has none.
         let mut known: BTreeMap<(String, String), usize> = BTreeMap::new();
         for time in 0..80 {
             store.hooks.fails.store(
@@ -98,7 +99,7 @@ async fn what_is_acknowledged_is_there_whatever_failed_before() -> Result<()> {
                 }
                 7 => {
                     let line = line.replace("value=1", "value=1,other=2i");
-                    // A metric that is not there yet would get a table of its own.
+                    // A metric that does not exist yet would get a table of its own.
                     if catalog.own_tables("d", "")(&metric) || known.keys().any(|(own, _)| *own == metric) {
                         let written = writer.write("d", "", ParseOptions::default(), line.as_bytes()).await;
                         if written.is_ok() {
@@ -135,7 +136,7 @@ async fn what_is_acknowledged_is_there_whatever_failed_before() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_table_of_its_own_or_a_place_in_the_group_stays_what_it_is() -> Result<()> {
+async fn a_measurement_keeps_its_own_table_or_its_membership_in_the_group() -> Result<()> {
     let store = Arc::new(FaultyStore::default());
     let (catalog, writer) = open(&store).await;
     catalog.create_database("d", None).await?;
@@ -150,7 +151,7 @@ async fn a_table_of_its_own_or_a_place_in_the_group_stays_what_it_is() -> Result
         .await?;
     let complaint = report.complaint().expect("an integer is refused");
     assert!(complaint.contains("already exists as type float dropped=1"), "{complaint}");
-    // In a shard that has no value yet it is no other, and takes nobody else's points along.
+    // In a shard without values it has the same type, and no other points are rejected with it.
     let later = b"cpu v=1 9000000000000000000\nother value=1i 9000000000000000000";
     let complaint = writer.write("d", "", options, later).await?.complaint().expect("an integer is refused");
     assert!(complaint.contains("already exists as type float dropped=1"), "{complaint}");
@@ -178,7 +179,7 @@ async fn a_table_of_its_own_or_a_place_in_the_group_stays_what_it_is() -> Result
 }
 
 #[tokio::test]
-async fn names_that_look_like_a_metric_and_its_field_are_others() -> Result<()> {
+async fn names_that_look_like_a_metric_and_its_field_are_different() -> Result<()> {
     let store = Arc::new(FaultyStore::default());
     let (catalog, writer) = open(&store).await;
     catalog.create_database("d", None).await?;
@@ -197,7 +198,7 @@ async fn names_that_look_like_a_metric_and_its_field_are_others() -> Result<()> 
 }
 
 #[tokio::test]
-async fn samples_for_what_is_being_dropped_end() -> Result<()> {
+async fn writing_samples_to_a_metric_that_is_being_dropped_ends() -> Result<()> {
     let store = Arc::new(FaultyStore::default());
     let (catalog, writer) = open(&store).await;
     catalog.create_database("d", None).await?;
@@ -213,7 +214,7 @@ async fn samples_for_what_is_being_dropped_end() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_field_of_one_metric_is_one_of_its_shards_only() -> Result<()> {
+async fn a_field_of_one_metric_exists_only_in_its_shards() -> Result<()> {
     let store = Arc::new(FaultyStore::default());
     let (catalog, writer) = open(&store).await;
     catalog.create_database("d", None).await?;

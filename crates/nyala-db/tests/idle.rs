@@ -1,4 +1,4 @@
-//! Series that leave memory are there all the same: for queries of their time, for writers, for deletions, after a start.
+//! Evicted series still exist: for queries of their time, for writers, for deletions, and after a restart.
 
 mod support;
 
@@ -24,7 +24,7 @@ use support::{HookedStore, Hooks};
 
 const HOUR_NS: i64 = 3_600_000_000_000;
 
-/// Batches fail on demand, before they are stored or after.
+/// Batches fail when told to, before or after they are stored.
 #[derive(Default)]
 struct Faults {
     fails: AtomicU8,
@@ -50,7 +50,7 @@ impl Hooks for Faults {
 
 type FaultyStore = HookedStore<Faults>;
 
-/// What a cell may take here; there are tags of 16 MB in the tests.
+/// The limit of a cell is high, because some tests have tags of 16 MB.
 const CELL_BYTES_MAX: usize = 6 << 20;
 
 fn largest_cell(batch: &WriteBatch) -> usize {
@@ -63,7 +63,7 @@ fn largest_cell(batch: &WriteBatch) -> usize {
     cells.flat_map(|cells| cells.iter().flatten().map(<[u8]>::len)).max().unwrap_or(0)
 }
 
-/// Says with which seed a test failed.
+/// Prints the seed of a test that failed.
 struct Told(u64);
 
 impl Drop for Told {
@@ -77,14 +77,14 @@ impl Drop for Told {
     }
 }
 
-/// Points by host, and what tells how many series there are.
+/// Points by host, and the metadata that says how many series there are.
 type Points = BTreeMap<String, BTreeSet<i64>>;
 
 struct Bed {
     store: Arc<FaultyStore>,
     catalog: Arc<Catalog>,
     writer: Arc<LineWriter>,
-    /// The time of day of upkeep.
+    /// The time of day of maintenance.
     now_ns: i64,
 }
 
@@ -103,7 +103,7 @@ impl Bed {
         Self { store, catalog, writer: Arc::new(writer), now_ns: 0 }
     }
 
-    /// As after a start.
+    /// As after a restart.
     async fn again(&self, rules: IdleRules) -> Self {
         let catalog = Catalog::open(self.store.clone() as StoreRef).await.unwrap();
         Self::with(self.store.clone(), catalog, rules)
@@ -122,21 +122,21 @@ impl Bed {
         self.catalog.measurement("d", "p", "m").await.unwrap().unwrap()
     }
 
-    /// A round of upkeep, later than the last.
+    /// A round of maintenance, later than the last one.
     async fn upkeep(&mut self) -> Result<()> {
         self.now_ns += HOUR_NS;
         self.catalog.learn_presence().await.unwrap();
         self.catalog.rest_idle_series(self.now_ns).await
     }
 
-    /// Rounds of upkeep after which what got no points is away.
+    /// Rounds of maintenance after which inactive series are evicted.
     async fn idle_away(&mut self) {
         for _ in 0..6 {
             self.upkeep().await.unwrap();
         }
     }
 
-    /// What a query finds.
+    /// The result of a query.
     async fn query(&self, filter: &TagFilter, time: TimeRange) -> Points {
         let measurement = self.measurement().await;
         let found = self.catalog.points(&measurement, filter, time).await.unwrap();
@@ -164,7 +164,7 @@ impl Bed {
         points
     }
 
-    /// Queries everything; series without points are among them.
+    /// Queries everything, including series without points.
     async fn everything(&self) -> Points {
         let mut points = self.query(&TagFilter::All, TimeRange::ALL).await;
         let measurement = self.measurement().await;
@@ -178,7 +178,7 @@ impl Bed {
     }
 }
 
-/// Fails with the first hosts that are not as expected. `may_be_empty`: series without points may be found.
+/// Fails with the first hosts that are not as expected. `may_be_empty`: whether series without points may be found.
 fn assert_same(mut found: Points, expected: &Points, may_be_empty: bool, what: &str) {
     if may_be_empty {
         found.retain(|host, times| !times.is_empty() || expected.contains_key(host));
@@ -203,7 +203,7 @@ fn host(number: usize) -> TagFilter {
 }
 
 #[tokio::test]
-async fn series_without_recent_points_leave_memory_and_come_back_for_queries_of_their_time() {
+async fn idle_series_are_evicted_and_reloaded_for_queries_of_their_time() {
     let mut bed = Bed::new(rules()).await;
     bed.write(0..3000, 0..HOUR_NS).await;
     bed.write(3000..4000, 10 * HOUR_NS..11 * HOUR_NS).await;
@@ -220,19 +220,19 @@ async fn series_without_recent_points_leave_memory_and_come_back_for_queries_of_
     assert!(measurement_bytes(&bed) < full_bytes / 4);
     assert!(measurement.tag_keys() == ["host", "zone"] && measurement.has_tag_key("host"));
 
-    // A query of the times that the others have no points in leaves them where they are.
+    // A query of times in which the others have no points does not reload them.
     assert_eq!(bed.query(&TagFilter::All, TimeRange::new(12 * HOUR_NS, i64::MAX)).await.len(), 0);
     assert_eq!(bed.query(&TagFilter::All, TimeRange::new(11 * HOUR_NS, i64::MAX)).await.len(), 500);
     assert_eq!(measurement.series().len(), 500);
     let found = bed.query(&host(7), TimeRange::new(0, HOUR_NS)).await;
     assert_eq!(found, Points::from([("h7".to_owned(), BTreeSet::from([0, HOUR_NS / 2]))]));
     let here = measurement.series().len();
-    assert!((500 + 1000..4000).contains(&here), "{here} series: those of other times stay away");
+    assert!((500 + 1000..4000).contains(&here), "{here} series: those of other times stay evicted");
     assert_eq!(bed.everything().await.len(), 4000);
     bed.idle_away().await;
     assert_eq!((measurement.series().len(), measurement.count_series()), (0, 4000));
 
-    // After a start they are away at once.
+    // After a restart they are evicted at once.
     let bed = bed.again(rules()).await;
     let measurement = bed.measurement().await;
     assert_eq!((measurement.series().len(), measurement.count_series()), (0, 4000));
@@ -244,13 +244,13 @@ fn measurement_bytes(bed: &Bed) -> usize {
 }
 
 #[tokio::test]
-async fn a_series_that_is_away_keeps_its_id_when_it_gets_points_again() {
+async fn an_evicted_series_keeps_its_id_when_it_is_written_again() {
     let mut bed = Bed::new(rules()).await;
     bed.write(0..2000, 0..HOUR_NS).await;
     bed.idle_away().await;
     let measurement = bed.measurement().await;
     assert_eq!(measurement.series().len(), 0);
-    // It overwrites a point it has, and gets another.
+    // It overwrites an existing point, and adds another one.
     bed.write([5, 2001], 0..HOUR_NS).await;
     bed.write([5], 3 * HOUR_NS..4 * HOUR_NS).await;
     assert_eq!((measurement.series().len(), measurement.count_series()), (2, 2001));
@@ -267,7 +267,7 @@ async fn a_series_that_is_away_keeps_its_id_when_it_gets_points_again() {
 }
 
 #[tokio::test]
-async fn what_comes_back_takes_no_more_memory_than_there_is() {
+async fn reloaded_series_stay_within_the_memory_limit() {
     let mut bed = Bed::new(IdleRules { series_bytes_max: 300 << 10, ..rules() }).await;
     bed.write(0..2000, 0..HOUR_NS).await;
     bed.idle_away().await;
@@ -278,7 +278,7 @@ async fn what_comes_back_takes_no_more_memory_than_there_is() {
     let error =
         bed.catalog.recall(&measurement, TimeRange::ALL, &TagFilter::All).await.unwrap_err().to_string();
     assert!(error.contains("\"m\" has 4000 series in these times that got no points lately"), "{error}");
-    // What is asked for fits, though not all of that time does.
+    // The requested series fit, although not all series of that time do.
     for number in [1, 1999, 3999] {
         assert_eq!(bed.query(&host(number), TimeRange::ALL).await[&format!("h{number}")].len(), 2);
     }
@@ -294,7 +294,7 @@ async fn what_comes_back_takes_no_more_memory_than_there_is() {
 }
 
 #[tokio::test]
-async fn a_failed_write_to_idle_series_leaves_them_idle_whoever_writes_next() {
+async fn idle_series_stay_idle_after_a_failed_write_until_one_succeeds() {
     let mut bed = Bed::new(rules()).await;
     bed.write(0..1500, 0..HOUR_NS).await;
     bed.idle_away().await;
@@ -313,12 +313,12 @@ async fn a_failed_write_to_idle_series_leaves_them_idle_whoever_writes_next() {
 }
 
 #[tokio::test]
-async fn deletions_know_those_that_are_away() {
+async fn deletions_reach_evicted_series() {
     let mut bed = Bed::new(IdleRules { series_bytes_max: 100 << 10, ..rules() }).await;
     bed.write(0..2000, 0..HOUR_NS).await;
     bed.idle_away().await;
     let measurement = bed.measurement().await;
-    // Nothing but one series comes: it is all that is in memory, and not all there is.
+    // Only one series is written: it is all that is in memory, but not all that exists.
     bed.catalog.delete_points(&measurement, &host(5), TimeRange::ALL).await.unwrap();
     assert_eq!(measurement.count_series(), 1999);
     for number in [4, 6, 1999] {
@@ -329,7 +329,7 @@ async fn deletions_know_those_that_are_away() {
 }
 
 #[tokio::test]
-async fn a_set_is_cut_where_its_tags_are_long() {
+async fn an_idle_set_with_long_tags_is_divided() {
     let mut bed = Bed::new(rules()).await;
     let long = "x".repeat(15_000);
     for hosts in [0..1000, 1000..1100] {
@@ -344,11 +344,11 @@ async fn a_set_is_cut_where_its_tags_are_long() {
 }
 
 #[tokio::test]
-async fn what_a_query_needs_stays_until_it_ends() {
+async fn series_that_a_query_needs_are_not_evicted_until_it_ends() {
     let mut bed = Bed::new(rules()).await;
     bed.write(0..1500, 0..HOUR_NS).await;
     let measurement = bed.measurement().await;
-    // It began before they were idle, whatever times it asked for.
+    // The query began before the series became idle, whatever times it covers.
     let stay = bed
         .catalog
         .recall(&measurement, TimeRange::new(99 * HOUR_NS, i64::MAX), &TagFilter::All)
@@ -368,7 +368,7 @@ async fn what_a_query_needs_stays_until_it_ends() {
 }
 
 #[tokio::test]
-async fn what_comes_back_is_known_to_be_in_the_shards_of_its_time() {
+async fn reloaded_series_are_present_in_the_shards_of_their_time() {
     let mut bed = Bed::new(IdleRules { series_min: 1 << 14, ..rules() }).await;
     bed.write(0..18_000, 0..1).await;
     bed.write(0..18_000, 5 * HOUR_NS..5 * HOUR_NS + 1).await;
@@ -381,7 +381,7 @@ async fn what_comes_back_is_known_to_be_in_the_shards_of_its_time() {
     let first = TimeRange::new(0, HOUR_NS);
     assert_eq!(bed.query(&TagFilter::All, first).await.len(), 18_000);
     bed.idle_away().await;
-    // One that a writer brings back is found in all shards it was in.
+    // A series that a writer reloads is found in all shards in which it has points.
     bed.write(0..1, 9 * HOUR_NS..9 * HOUR_NS + 1).await;
     assert_eq!(bed.query(&host(0), TimeRange::ALL).await["h0"].len(), 3);
     bed.write(1..2000, 9 * HOUR_NS..9 * HOUR_NS + 1).await;
@@ -390,9 +390,9 @@ async fn what_comes_back_is_known_to_be_in_the_shards_of_its_time() {
     assert_eq!(bed.everything().await.len(), 18_000);
 }
 
-/// Whatever happens to the series of a measurement, in memory or not: what is found is what a list of points has.
+/// Whatever happens to the series of a measurement, in memory or not, queries find exactly the expected points.
 #[tokio::test]
-async fn series_that_come_and_go_are_what_a_list_of_points_is() {
+async fn series_that_come_and_go_equal_a_list_of_points() {
     let seed: u64 = std::env::var("NYALA_SEED").map_or_else(|_| rand::random(), |seed| seed.parse().unwrap());
     let _told = Told(seed);
     let mut random = SmallRng::seed_from_u64(seed);
@@ -484,25 +484,25 @@ async fn series_that_come_and_go_are_what_a_list_of_points_is() {
                 });
             }
             93..96 => bed = Bed { now_ns: bed.now_ns, ..bed.again(rules()).await },
-            // What has lost its points to a deletion and a dropped shard in turn is known to be empty later.
+            // A series that lost its points to a deletion and a dropped shard in turn is only later known to be empty.
             _ => assert_same(bed.everything().await, &known, true, &format!("step {step}")),
         }
         let measurement = bed.measurement().await;
         away_max = away_max.max(measurement.count_series() - measurement.series().len());
     }
     assert_same(bed.everything().await, &known, true, "in the end");
-    assert!(away_max > 100 && woken > 100, "{away_max} were away at most, {woken} when somebody wrote");
+    assert!(away_max > 100 && woken > 100, "{away_max} were evicted at most, {woken} when somebody wrote");
     bed.upkeep().await.unwrap();
     bed.write(0..1, 0..1).await;
     let count = bed.measurement().await.count_series();
     assert_eq!(bed.again(rules()).await.measurement().await.count_series(), count, "after a start");
-    // With the last points go all records.
+    // When the last points are gone, all records are gone.
     bed.catalog.delete_points(&*bed.measurement().await, &TagFilter::All, TimeRange::ALL).await.unwrap();
     let again = bed.again(rules()).await;
     assert_eq!(again.measurement().await.count_series(), 0);
 }
 
-/// Writers, queries and upkeep at the same time.
+/// Writers, queries and maintenance at the same time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn nobody_misses_a_series_that_comes_or_goes_meanwhile() {
     let seed: u64 = std::env::var("NYALA_SEED").map_or_else(|_| rand::random(), |seed| seed.parse().unwrap());

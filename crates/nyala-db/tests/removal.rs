@@ -1,4 +1,4 @@
-//! Whoever removes keeps out who writes to the same measurement, and nobody else.
+//! A removal blocks the writers to its measurement, and nobody else.
 
 mod support;
 
@@ -28,7 +28,7 @@ struct Held {
     held: Mutex<()>,
     deletions: AtomicU64,
     snapshots: AtomicU64,
-    /// Batches are written, and nobody hears of it.
+    /// Whether batches are written but reported as failed.
     is_silent: AtomicBool,
 }
 
@@ -73,7 +73,7 @@ impl Bed {
         Self { store, catalog, writer: Arc::new(writer) }
     }
 
-    /// Writes on a task of its own.
+    /// Writes in a task of its own.
     fn write(&self, database: &str, body: String) -> tokio::task::JoinHandle<u64> {
         let (writer, database) = (self.writer.clone(), database.to_owned());
         let write = async move {
@@ -83,7 +83,7 @@ impl Bed {
         tokio::spawn(write)
     }
 
-    /// Deletes on a task of its own.
+    /// Deletes in a task of its own.
     fn delete(
         &self,
         database: &str,
@@ -110,7 +110,7 @@ impl Bed {
     }
 }
 
-/// Lets all tasks go as far as they can: nothing here waits for a clock or a disk.
+/// Lets all tasks run as far as they can. Nothing here waits for a clock or a disk.
 async fn settle() {
     for _ in 0..1000 {
         yield_now().await;
@@ -126,7 +126,7 @@ fn host(host: &str) -> TagFilter {
 }
 
 #[tokio::test]
-async fn a_deletion_keeps_out_who_writes_to_its_measurement_and_nobody_else() {
+async fn a_deletion_blocks_writers_to_its_measurement_and_no_others() {
     let bed = Bed::new().await;
     let all = [lines("a", 0..10, 1), lines("b", 0..10, 1)].concat();
     assert_eq!(bed.write("d", all.clone()).await.unwrap(), 20);
@@ -148,7 +148,7 @@ async fn a_deletion_keeps_out_who_writes_to_its_measurement_and_nobody_else() {
     deleting.await.unwrap();
     removing_beside.await.unwrap();
     assert_eq!((same.await.unwrap(), both.await.unwrap()), (10, 10));
-    // The series that was removed came back under an id of its own.
+    // The removed series came back with a new id.
     let measurement = bed.catalog.measurement("d", "autogen", "a").await.unwrap().unwrap();
     let found: Vec<u32> = measurement.series().select(&host("h3")).into_iter().collect();
     assert_eq!(found, [10]);
@@ -156,7 +156,7 @@ async fn a_deletion_keeps_out_who_writes_to_its_measurement_and_nobody_else() {
 }
 
 #[tokio::test]
-async fn a_removal_leaves_what_writers_know_of_all_other_series() {
+async fn a_removal_keeps_the_cached_ids_of_all_other_series() {
     let bed = Bed::new().await;
     let all = [lines("a", 0..100, 1), lines("b", 0..100, 1)].concat();
     let again = async || {
@@ -176,7 +176,7 @@ async fn a_removal_leaves_what_writers_know_of_all_other_series() {
 }
 
 #[tokio::test]
-async fn writers_and_removals_of_several_measurements_do_not_wait_for_each_other_for_ever() {
+async fn writers_and_removals_of_several_measurements_do_not_deadlock() {
     let bed = Bed::new().await;
     let names = ["a", "b", "c"];
     let all: String = names.iter().map(|name| lines(name, 0..3, 1)).collect();
@@ -212,7 +212,7 @@ async fn writers_and_removals_of_several_measurements_do_not_wait_for_each_other
 }
 
 #[tokio::test]
-async fn a_deletion_asks_for_what_it_touched() {
+async fn a_deletion_only_asks_for_shards_that_it_touched() {
     const WEEK_NS: i64 = 7 * 86_400_000_000_000;
     let bed = Bed::new().await;
     for week in 0..20 {
@@ -227,13 +227,13 @@ async fn a_deletion_asks_for_what_it_touched() {
     let asked = bed.store.hooks.snapshots.load(Ordering::Relaxed) - before;
     assert_eq!(asked, 2, "for the rows of the last one in its range, and elsewhere");
     assert_eq!(bed.hosts("a").await.len(), 11);
-    // The last of them free their shards.
+    // When the last of them are removed, their shards' types are free again.
     bed.delete("d", "a", TagFilter::All, TimeRange::new(WEEK_NS, i64::MAX)).await.unwrap();
     assert_eq!(bed.write("d", format!("a,host=h1 v=true {}", 3 * WEEK_NS)).await.unwrap(), 1);
 }
 
 #[tokio::test]
-async fn a_removal_that_is_broken_off_leaves_no_point_without_its_series() {
+async fn a_cancelled_removal_leaves_no_point_without_its_series() {
     let bed = Bed::new().await;
     bed.write("d", lines("a", 0..3, 1)).await.unwrap();
     bed.store.hooks.is_silent.store(true, Ordering::Relaxed);
@@ -288,8 +288,8 @@ async fn points(store: &HeldStore, catalog: &Catalog, name: &str) -> BTreeMap<St
     found
 }
 
-/// Writers that delete what is theirs, beside each other, some of them broken off: what is there in the end is what
-/// each of them knows, before and after a restart.
+/// Writers that delete their own points, concurrently, some of them cancelled. In the end exactly the points that each
+/// of them knows exist, before and after a restart.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn writers_and_deletions_beside_each_other_are_as_one_after_the_other() {
     let seed: u64 = std::env::var("NYALA_SEED").map_or_else(|_| rand::random(), |seed| seed.parse().unwrap());

@@ -1,4 +1,4 @@
-//! Several servers over one store lose none of each other's changes.
+//! Several servers on one store do not lose each other's changes.
 
 use nyala_core::memory::MemoryBudget;
 use nyala_core::schema::TIME_COLUMN;
@@ -25,7 +25,7 @@ fn policy(name: &str) -> RetentionPolicy {
 }
 
 #[tokio::test]
-async fn changes_of_one_database_by_two_servers_are_all_there() -> Result<()> {
+async fn no_change_of_a_database_by_two_servers_is_lost() -> Result<()> {
     for store in shared_stores() {
         let first = Catalog::open(store.clone()).await?;
         let second = Catalog::open(store.clone()).await?;
@@ -42,7 +42,7 @@ async fn changes_of_one_database_by_two_servers_are_all_there() -> Result<()> {
             destinations: vec!["udp://h:9".into()],
         };
         second.create_subscription("d", subscription).await?;
-        // The other has a query of this name by now.
+        // The other server has a query of this name by now.
         let other = ContinuousQuery { name: "n".into(), text: "another".into() };
         assert_eq!(
             second.create_continuous_query("d", other).await.unwrap_err().message(),
@@ -76,7 +76,7 @@ async fn changes_of_one_database_by_two_servers_are_all_there() -> Result<()> {
 }
 
 #[tokio::test]
-async fn changes_of_one_user_by_two_servers_are_all_there() -> Result<()> {
+async fn no_change_of_a_user_by_two_servers_is_lost() -> Result<()> {
     for store in shared_stores() {
         let first = Catalog::open(store.clone()).await?;
         let second = Catalog::open(store.clone()).await?;
@@ -100,7 +100,7 @@ async fn changes_of_one_user_by_two_servers_are_all_there() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_tag_set_has_one_id_whoever_meets_it_first() -> Result<()> {
+async fn a_tag_set_has_one_id_on_all_servers() -> Result<()> {
     for store in shared_stores() {
         let first = Arc::new(Catalog::open(store.clone()).await?);
         first.create_database("d", None).await?;
@@ -113,17 +113,17 @@ async fn a_tag_set_has_one_id_whoever_meets_it_first() -> Result<()> {
         let lines = |from: usize, time: usize| -> String {
             (from..from + 300).map(|host| format!("m,host=h{host} v=1 {time}\n")).collect()
         };
-        // Beside each other, and half of them the same.
+        // Concurrently, and half of the names are the same.
         let (ours, theirs) = (lines(0, 1), lines(150, 2));
         let (ours, theirs) = tokio::join!(
             servers[0].write("d", "", options, ours.as_bytes()),
             servers[1].write("d", "", options, theirs.as_bytes()),
         );
         assert_eq!((ours?.complaint(), theirs?.complaint()), (None, None));
-        // Those that the other has made.
+        // The measurements that the other server created.
         servers[0].write("d", "", options, lines(400, 3).as_bytes()).await?;
         servers[1].write("d", "", options, lines(0, 4).as_bytes()).await?;
-        // One that is removed gets another id.
+        // A removed series gets a new id.
         let measurement = first.measurement("d", "autogen", "m").await?.expect("it is there");
         let only = TagFilter::Equal("host".into(), "h7".into());
         first.delete_points(&measurement, &only, TimeRange::ALL).await?;

@@ -1,33 +1,34 @@
-//! What a store can do beyond the least.
+//! What a store can do beyond the minimum.
 //!
-//! What is missing is either emulated above the store, once for all of them ([`super::emulate`]), or refused by name.
+//! A missing feature is either emulated above the store ([`super::emulate`]), once for all stores, or refused by name.
 
 use crate::error::{Error, Result};
+use crate::schema::Alteration;
 use std::fmt;
 
-/// What a store says of itself.
+/// What a store says about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
-    /// What a crash or a conflict leaves of a batch.
+    /// What remains of a batch after a crash or a conflict.
     pub atomicity: Atomicity,
-    /// What it can do.
+    /// The features that it has.
     pub features: Features,
-    /// Other processes change it, too: what was read once may have changed.
+    /// Whether other processes change it too, so that what was read may be outdated.
     pub is_shared: bool,
     /// The most columns a table can have.
     pub columns_max: usize,
-    /// The most bytes of a cell.
+    /// The most bytes in a cell.
     pub cell_bytes_max: usize,
-    /// The most bytes of the cells of a key together.
+    /// The most bytes in all cells of a key.
     pub key_bytes_max: usize,
 }
 
-/// What is there as a whole or not at all.
+/// What is stored as a whole or not at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Atomicity {
-    /// A batch, over all its tables and partitions.
+    /// A batch, across all its tables and partitions.
     Batch,
-    /// A row. What must be durable before something else is written before it, in a batch of its own.
+    /// A row. Whatever must be durable first has to be written first, in a batch of its own.
     Row,
 }
 
@@ -45,13 +46,13 @@ pub enum Feature {
     NotEqual,
     /// [`super::Snapshot::aggregate`]. Emulated.
     Aggregates,
-    /// Deletes and updates by selection and predicate. Emulated, row by row.
+    /// Deletes and updates by selection and predicates. Emulated, row by row.
     ChangesByPredicate,
-    /// Modes of writing that demand something of a key.
+    /// Modes of writing with a condition on keys.
     ConditionalRows,
-    /// Ranges of keys as partitions.
+    /// Partitions by ranges of keys.
     KeyRanges,
-    /// Columns added with a default, which rows that are there have, too.
+    /// Adding a column with a default, which existing rows get too.
     AddedDefaults,
     /// [`super::Alteration::Widen`].
     WiderTypes,
@@ -63,7 +64,7 @@ pub enum Feature {
     ChangeFeed,
 }
 
-/// All of them.
+/// All features, with their names in error messages.
 const FEATURES: [(Feature, &str); 13] = [
     (Feature::ReverseScans, "scans by descending key"),
     (Feature::TimeOrder, "scans in order of time"),
@@ -81,20 +82,32 @@ const FEATURES: [(Feature, &str); 13] = [
 ];
 
 impl Feature {
-    /// All of them.
+    /// All features.
     pub fn all() -> impl Iterator<Item = Feature> {
         FEATURES.iter().map(|(feature, _)| *feature)
     }
 
-    /// Whether it is emulated where it is missing, so that nobody above has to ask.
+    /// Whether it is emulated where it is missing, so that no user of a store has to check for it.
     pub fn is_emulated(self) -> bool {
         use Feature::{Aggregates, ChangesByPredicate, NotEqual, PrefixLimits, ReverseScans, TimeOrder};
         matches!(self, ReverseScans | TimeOrder | PrefixLimits | NotEqual | Aggregates | ChangesByPredicate)
     }
 
-    /// What a store says that lacks it.
+    /// The error of a store that lacks the feature.
     pub fn refused(self) -> Error {
         Error::unsupported(format!("this store has no {self}"))
+    }
+}
+
+impl Alteration {
+    /// The feature that a store needs for this alteration.
+    pub fn feature(&self) -> Option<Feature> {
+        match self {
+            Alteration::AddColumn(column) if column.default.is_some() => Some(Feature::AddedDefaults),
+            Alteration::AddRange(_) | Alteration::DropRange(_) => Some(Feature::KeyRanges),
+            Alteration::Widen(..) => Some(Feature::WiderTypes),
+            _ => None,
+        }
     }
 }
 
@@ -110,22 +123,22 @@ impl fmt::Display for Feature {
 pub struct Features(u32);
 
 impl Features {
-    /// All of them.
+    /// All features.
     pub const ALL: Features = Features((1 << FEATURES.len()) - 1);
 
-    /// The same but one.
+    /// This set without one feature.
     #[must_use]
     pub const fn without(self, feature: Feature) -> Self {
         Features(self.0 & !(1 << feature as u32))
     }
 
-    /// Both together.
+    /// This set with one more feature.
     #[must_use]
     pub const fn with(self, feature: Feature) -> Self {
         Features(self.0 | 1 << feature as u32)
     }
 
-    /// Whether one is among them.
+    /// Whether the set contains a feature.
     pub const fn has(self, feature: Feature) -> bool {
         self.0 & (1 << feature as u32) != 0
     }
@@ -138,7 +151,7 @@ impl fmt::Debug for Features {
 }
 
 impl Capabilities {
-    /// Unsupported, by name, where a feature is missing.
+    /// Fails with unsupported, naming the feature, if the store lacks it.
     pub fn need(&self, feature: Feature) -> Result<()> {
         match self.features.has(feature) {
             true => Ok(()),

@@ -1,83 +1,97 @@
-//! The store contract: what the database asks of storage. A store can be written from this page and the types it names.
-//!
-//! Two real stores implement it, the embedded engine and an Apache Kudu cluster, and a naive one in
-//! memory ([`memory::MemoryStore`]) judges both: where these words leave something open, it decides, except of numbers of
-//! partitions and sequences, sizes, and the ranges that are left after a width has changed. The contract knows
-//! tables, keys, versions and scans, never logs or compaction. Catalog and series index are ordinary tables of the same
+//! The store contract: what the database asks of storage. This page and the types that it names are enough to write a
 //! store.
 //!
+//! Two real stores implement the contract: the embedded engine and an Apache Kudu cluster. A naive store in memory
+//! ([`memory::MemoryStore`]) is their reference. Where this page leaves something open, the naive store decides, except
+//! for the numbers of partitions, sequences, sizes, and the ranges that remain after a partition width has changed. The
+//! contract knows tables, keys, versions and scans. It does not know logs or compaction. The catalog and the series index
+//! are ordinary tables of the same store.
+//!
 //! # Tables
-//! A [`TableSchema`] has typed columns, some of which are the key. Rows are unique by their keys and kept in their order,
-//! column by column of the key: integers as numbers, text and bytes by their bytes, `false` before `true`. A cell is a
-//! value, NULL, or absent, which reads as NULL. Keys hold every value of their columns' types, except that the time of a
-//! table of series ends before `i64::MAX`. What only one [`TableKind`](crate::TableKind) can do says so.
+//! A [`TableSchema`] has typed columns. Some of them are the primary key. No two rows have the same key. Rows are sorted
+//! by key, column by column: integers as numbers, text and bytes by their bytes, `false` before `true`. A cell is a value,
+//! NULL, or absent; an absent cell reads as NULL. A key column holds every value of its type, with one exception: in a
+//! table of series the time is less than `i64::MAX`. What only one [`TableKind`](crate::TableKind) can do is documented
+//! where it applies.
 //!
-//! The store gives ids to tables and never uses one again; columns get theirs from who creates the table, later ones from
-//! [`TableSchema::next_column`], which never goes back. Names of tables are unique, those of columns need not be. A row
-//! exists by its key, also without any cell; a row that was deleted leaves nothing, so that what is written under its key
-//! later is a new one.
+//! The store chooses the ids of tables and never uses an id again. Whoever creates a table chooses the ids of its columns.
+//! A column that is added later gets [`TableSchema::next_column`], which never decreases. Names of tables are unique;
+//! names of columns need not be. A row exists because its key exists, even if it has no other cell. A deleted row leaves
+//! nothing behind: what is written under its key later is a new row.
 //!
-//! A column that rows must have ([`ColumnSchema::nullable`]) is never NULL. Modes that may make rows name it in each row,
-//! whether that exists or not, unless it has a default. A default is what a row gets that *comes into being* without a word
-//! of the column; rows that are there keep what they have.
+//! A column that is not [`nullable`](ColumnSchema::nullable) never holds NULL. Every row of a write whose mode can create
+//! rows must give a value for such a column, whether the row exists or not, unless the column has a default. A default
+//! applies only to a row that is *created* by a write that does not name the column. Existing rows keep what they have.
 //!
 //! # Writing
-//! A [`WriteBatch`] is a list of operations, as if they were done one after the other, row by row: the later one wins.
-//! Absent cells leave what was stored. Each operation says what it demands of its keys ([`WriteMode`], [`DeleteMode`]).
-//! When a call returns, the batch is durable, and in every snapshot taken from then on by whoever is told of it.
-//! Concurrent batches have some order, in which each sees all before it. Keys may repeat: each occurrence meets what those
-//! before it made, and counts by itself. Batches without rows are done, and checked all the same. A call whose future is
-//! dropped may be done or not, as after an unknown outcome; a batch is still whole.
+//! A [`WriteBatch`] is a list of operations. The result is as if the operations were done one after the other, row by row,
+//! so the later one wins. An absent cell leaves the stored value as it is. Each operation has a mode that says on which
+//! condition its keys are written or deleted ([`WriteMode`], [`DeleteMode`]). When a call returns, the batch is durable,
+//! and it is in every snapshot that is taken afterwards by anyone who was told of the return. Concurrent batches have some
+//! order, and each batch sees all batches before it. A key may occur several times in a batch: each occurrence sees what
+//! the earlier ones did, and each is counted. A batch without rows succeeds, but it is checked like any other. If the
+//! future of a call is dropped, the batch may have been written or not, as after an unknown outcome; it is still written
+//! as a whole or not at all.
 //!
-//! With [`Atomicity::Batch`] all of a batch is there after a crash, and for every snapshot, or nothing of it; a demand
-//! that does not hold keeps all of it out. With [`Atomicity::Row`] that is so for each row, and what does not meet its
-//! demand is left out alone. Changes of tables ([`Store::alter_tables`] and its like) are all or none in either case; only
-//! the schema after the last alteration of a table has to be a valid one.
+//! With [`Atomicity::Batch`], either all of a batch survives a crash or nothing of it, either all of it is in a snapshot or
+//! nothing of it, and a condition that does not hold rejects the whole batch, unless its mode ignores such rows. With
+//! [`Atomicity::Row`] the same is true of each row, and only the rows whose condition does not hold are left out. Changes of tables ([`Store::create_tables`],
+//! [`Store::alter_tables`], [`Store::drop_tables`]) are all or nothing in both cases; only the schema after a table's last
+//! alteration has to be valid.
 //!
-//! A [`Stage`] gathers batches out of everybody's sight, on the store as it was when it was opened. They become durable and
-//! visible all at once, or not at all where somebody else came first to one of its rows: that is snapshot isolation, which
-//! sees to what is written, and not to what was read. A stage may be larger than memory. Tables are not changed in it.
+//! A [`Stage`] collects batches that nobody else sees. It starts from the store as it was when the stage was opened. Its
+//! batches become durable and visible all at once, or not at all if somebody else was first to change one of its rows.
+//! This is snapshot isolation: it protects what the stage writes, not what it reads. A stage may be larger than memory.
+//! Tables cannot be changed in a stage.
 //!
-//! A [`Sequence`] says how far a store has come: it never goes back, also not over a restart. Calls need not have
-//! different ones, and one that changes nothing may return any that was reached.
+//! A [`Sequence`] says how far a store has come. It never decreases, not even over a restart. Two calls may return the same
+//! sequence. A call that changes nothing may return any sequence that was reached before.
 //!
 //! # Reading
-//! A [`Snapshot`] never changes while it is held: no write, flush, alteration or drop shows in it. [`Freshness`] says what
-//! it has to show. What a request names is looked up in the snapshot's schemas: of a column that came later nothing is
-//! known, of one that was dropped all. Scans come in the order that is asked for, in batches of some tens of thousands of
-//! rows at most; work that takes long says so ([`crate::before_long_work`]) and stops when its future is dropped. Sums of
-//! floats have one order of addition, defined in [`aggregate`].
+//! A [`Snapshot`] never changes while it is held: no later write, flush, alteration or drop shows in it. [`Freshness`] says
+//! what it must contain. A request is resolved with the schemas of the snapshot: a column that was added later is unknown
+//! to it, a column that was dropped later is still there in full. Scans return rows in the requested order, in batches of
+//! at most some tens of thousands of rows. Work that takes long announces it ([`crate::before_long_work`]), and stops when
+//! its future is dropped. Sums of floats have one order of addition, which is defined in [`aggregate`].
 //!
 //! # Following
-//! [`Store::changes`] gives what changed since a position, for a copy to become what the store is. Who follows begins with a
-//! snapshot, of those tables that it knows, and goes on from its sequence, then from each [`Change::Position`], which is as
-//! good as a snapshot. What lies between two of them may never have been: a store may keep a list of its changes, or compare
-//! two snapshots. Nothing is given that a crash may still take back. How long the past is known is the store's own affair,
-//! but the present is; what was too long ago is missing, and a follower begins again.
+//! [`Store::changes`] returns what changed since a position, so that a copy can become equal to the store. A follower
+//! begins with a snapshot of the tables that it knows. It continues from the sequence of that snapshot, then from each
+//! [`Change::Position`] that it receives; a position is as good a starting point as a snapshot. The states between two
+//! positions may never have existed: a store may keep a list of its changes, or compare two snapshots. A store never
+//! returns a change that a crash could still undo. Each store decides how long it knows the past, but it always knows the
+//! present. A position that is too old is reported as missing; the follower then begins again.
 //!
 //! # Errors
-//! [`ErrorKind`](crate::ErrorKind) says what the caller can do. `Invalid`: the request contradicts the schema or itself.
-//! `Missing`: a table, column, partition or range does not exist, or a moment is not known any more. `Conflict`: it
-//! contradicts what is stored, or somebody else came first. `Unsupported` names a [`Feature`] the store lacks. `Limit`:
-//! something is larger than [`Capabilities`] allow, or than there is room for. `Retry`: nothing was stored, later it may be.
-//! `Unknown`: it may have been stored. `Cancelled`, `Io` and `Corrupt` are what their words say. Features that are missing
-//! are said before all else, but of scans; then what is wrong with the request itself, with schemas before with rows; then
-//! what it meets. After an error other than `Unknown` nothing was changed, where batches are atomic.
+//! [`ErrorKind`](crate::ErrorKind) says what the caller can do:
+//!
+//! - `Invalid`: the request contradicts the schema or itself.
+//! - `Missing`: a table, column, partition or range does not exist, or a moment of the past is no longer known.
+//! - `Conflict`: the request contradicts what is stored, or somebody else was first.
+//! - `Unsupported`: names a [`Feature`] that the store lacks.
+//! - `Limit`: something is larger than [`Capabilities`] allow, or than there is room for.
+//! - `Retry`: nothing was stored; the same request may succeed later.
+//! - `Unknown`: the request may have been stored.
+//! - `Cancelled`, `Io` and `Corrupt` mean what their names say.
+//!
+//! A missing feature is reported before all other errors, except by scans. Next come errors of the request itself, those
+//! of schemas before those of rows. Last come conflicts with what is stored. After any error but `Unknown`, nothing was
+//! changed, if batches are atomic.
 //!
 //! # What may be missing
-//! [`Capabilities`] say it. Whoever uses a store takes it from [`emulate::complete`], which makes what can be made of what
-//! there is; the rest is refused by name.
+//! [`Capabilities`] say what a store can do. Users of a store take it from [`emulate::complete`], which emulates a missing
+//! feature where the other features allow it. Any other missing feature is refused by name.
 //!
-//! # How a store is proved
-//! By the conformance battery (feature `battery`): random steps on it and on the naive store, side by side, with
-//! disturbances of its own kind between them. It asks for what the store says it can do, and that the rest is refused.
+//! # How a store is tested
+//! By the conformance battery (feature `battery`): it applies the same random steps to the store and to the naive store and
+//! compares the answers, with disturbances of the store's own kind between the steps. It uses what the store says it can
+//! do, and checks that the store refuses the rest.
 
 pub mod aggregate;
 #[cfg(feature = "battery")]
 pub mod battery;
 pub mod capabilities;
 pub mod changes;
-pub mod convert;
 pub mod emulate;
 pub mod memory;
 pub mod predicate;
@@ -86,6 +100,7 @@ pub mod stage;
 pub mod windows;
 pub mod write;
 
+pub use crate::schema::Alteration;
 pub use aggregate::{
     AggregateFunction, AggregateRequest, AggregateStates, Measure, MeasureState, SlidingWindows,
 };
@@ -103,10 +118,10 @@ pub use write::{
 };
 
 use crate::error::Result;
-use crate::ids::{ColumnId, Sequence, TableId};
-use crate::schema::{ColumnSchema, ColumnType, Encoding, KeySpan, TableSchema};
+use crate::ids::{Sequence, TableId};
+use crate::schema::{KeySpan, TableSchema};
+
 use crate::time::TimeRange;
-use crate::value::Value;
 use async_trait::async_trait;
 use std::sync::Arc;
 
@@ -115,178 +130,126 @@ pub type StoreRef = Arc<dyn Store>;
 /// A shared snapshot.
 pub type SnapshotRef = Arc<dyn Snapshot>;
 
-/// What a snapshot has to show.
+/// What a snapshot must contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Freshness {
-    /// Everything that was acknowledged, to whomever, before the snapshot was asked for.
+    /// Everything that was acknowledged to anybody before the snapshot was requested.
     Latest,
-    /// At least what was acknowledged under this sequence, and before it: enough for who wants to read what they wrote.
-    /// Invalid if the store has not come so far.
+    /// At least what was acknowledged with this sequence or before it. This is enough to read one's own writes. Invalid if
+    /// the store has not reached the sequence.
     AtLeast(Sequence),
-    /// What there was at a moment of the past, ns, with what came to be at that very moment; missing if that is not known
-    /// any more. Needs [`Feature::History`].
+    /// The store as it was at a moment of the past, ns, including what was written at that very moment. Missing if the
+    /// moment is no longer known. Needs [`Feature::History`].
     Past(i64),
-}
-
-/// A change of a table's schema.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Alteration {
-    /// Adds a column. The store chooses its id ([`TableSchema::next_column`]), whatever this one says. Rows that are there
-    /// have its default; one that they must not lack needs one.
-    AddColumn(ColumnSchema),
-    /// Drops a column and what it holds.
-    DropColumn(ColumnId),
-    /// Renames a column.
-    RenameColumn(ColumnId, String),
-    /// Sets the default of rows to come.
-    SetDefault(ColumnId, Option<Value>),
-    /// Sets whether a row may lack a column; conflict if one does that must not.
-    SetNullable(ColumnId, bool),
-    /// Sets how what is written from now on is stored.
-    SetEncoding(ColumnId, Encoding),
-    /// Sets whether people see a column.
-    SetHidden(ColumnId, bool),
-    /// Gives a column a type that holds every value of the one it has ([`ColumnType::widens_to`]).
-    Widen(ColumnId, ColumnType),
-    /// Renames the table.
-    Rename(String),
-    /// Sets the width of range partitions of time made from now on, ns: [`TableSchema::partition_of`], cut where they would
-    /// overlap one that is there. Invalid for tables that are not divided by time.
-    SetPartitionWidth(i64),
-    /// Adds a range partition of keys; conflict where it meets another.
-    AddRange(KeySpan),
-    /// Drops a range partition of keys, of exactly these bounds, with its rows.
-    DropRange(KeySpan),
-}
-
-impl Alteration {
-    /// What a store must be able to do for it.
-    pub fn feature(&self) -> Option<Feature> {
-        match self {
-            Alteration::AddColumn(column) if column.default.is_some() => Some(Feature::AddedDefaults),
-            Alteration::AddRange(_) | Alteration::DropRange(_) => Some(Feature::KeyRanges),
-            Alteration::Widen(..) => Some(Feature::WiderTypes),
-            _ => None,
-        }
-    }
-
-    /// Whether rows that were staged before it are good rows after it; see [`Stage`].
-    pub fn suits_staged_rows(&self) -> bool {
-        matches!(self, Alteration::AddColumn(column) if column.nullable && column.default.is_none())
-    }
-
-    /// Adds a column that a row may lack, without a default.
-    pub fn add_column(name: impl Into<String>, column_type: ColumnType) -> Self {
-        Self::AddColumn(ColumnSchema::new(ColumnId::default(), name, column_type))
-    }
 }
 
 /// A range partition as it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionInfo {
-    /// A number that no other partition of any table has, nor gets, as long as this one is there and after it.
+    /// A number that no other partition of any table has or will ever get.
     pub id: u64,
     /// The times it holds.
     pub range: TimeRange,
-    /// The keys it holds, where the table is divided by ranges of keys.
+    /// The keys it holds, if the table is partitioned by ranges of keys.
     pub keys: Option<KeySpan>,
-    /// Rows, versions that were not merged yet counted apart: never less than there are.
+    /// The number of rows. Versions that are not merged yet are counted separately, so it is never too small.
     pub rows: u64,
-    /// Bytes on disk, about.
+    /// Approximate bytes on disk.
     pub disk_bytes: u64,
-    /// Bytes in memory, about.
+    /// Approximate bytes in memory.
     pub memory_bytes: u64,
 }
 
 /// A store of tables.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
-    /// What it can do.
+    /// What the store can do.
     fn capabilities(&self) -> Capabilities;
 
-    /// Its tables as of now.
+    /// The tables that exist now.
     fn tables(&self) -> Vec<(TableId, Arc<TableSchema>)>;
 
     /// The schema of a table, or missing.
     fn schema(&self, table: TableId) -> Result<Arc<TableSchema>>;
 
-    /// Creates tables, all or none; conflict if a name is taken. Durable when it returns. Writers go on meanwhile.
+    /// Creates tables, all or none. Conflict if a name is taken. The tables are durable when this returns. Writers are not
+    /// blocked.
     async fn create_tables(&self, schemas: Vec<TableSchema>) -> Result<Vec<TableId>>;
 
-    /// Changes the schemas of tables, all or none, and returns the new ones. Durable when it returns. Writers go on
-    /// while columns are added.
+    /// Changes the schemas of tables, all or none, and returns the new schemas. They are durable when this returns. Adding
+    /// columns does not block writers.
     async fn alter_tables(&self, changes: Vec<(TableId, Vec<Alteration>)>) -> Result<Vec<Arc<TableSchema>>>;
 
-    /// Drops tables and all their rows at once, all or none; missing if one does not exist, or is named twice.
+    /// Drops tables with all their rows at once, all or none. Missing if a table does not exist or is named twice.
     async fn drop_tables(&self, tables: Vec<TableId>) -> Result<()>;
 
-    /// [`Store::create_tables`] of one.
+    /// [`Store::create_tables`] for one table.
     async fn create_table(&self, schema: TableSchema) -> Result<TableId> {
         Ok(self.create_tables(vec![schema]).await?[0])
     }
 
-    /// [`Store::alter_tables`] of one.
+    /// [`Store::alter_tables`] for one table.
     async fn alter_table(&self, table: TableId, alterations: Vec<Alteration>) -> Result<Arc<TableSchema>> {
         Ok(self.alter_tables(vec![(table, alterations)]).await?.swap_remove(0))
     }
 
-    /// [`Store::drop_tables`] of one.
+    /// [`Store::drop_tables`] for one table.
     async fn drop_table(&self, table: TableId) -> Result<()> {
         self.drop_tables(vec![table]).await
     }
 
-    /// The range partitions of a table in order of time, or of keys; those without rows may be left out.
+    /// The range partitions of a table in order of time, or of keys. Partitions without rows may be left out.
     async fn partitions(&self, table: TableId) -> Result<Vec<PartitionInfo>>;
 
-    /// Drops the partitions that lie wholly within `range`, without looking at their rows; returns them as they were. A
-    /// table that is not divided by time is one of all times; of ranges of keys only the rows go.
+    /// Drops the partitions that lie wholly within `range`, without looking at their rows, and returns them as they were. A
+    /// table that is not partitioned by time counts as one partition of all times. Ranges of keys lose their rows but stay.
     async fn drop_partitions(&self, table: TableId, range: TimeRange) -> Result<Vec<PartitionInfo>>;
 
-    /// Writes a batch; when it returns the batch is durable and visible. See [`WriteBatch`].
+    /// Writes a batch. When this returns, the batch is durable and visible. See [`WriteBatch`].
     async fn write(&self, batch: WriteBatch) -> Result<WriteOutcome>;
 
-    /// Deletes the rows that a selection and predicates hold. Atomic as a batch is.
+    /// Deletes the rows that match a selection and predicates. It is as atomic as a batch.
     async fn delete(&self, delete: Delete) -> Result<Sequence>;
 
-    /// Sets columns of the rows that a selection and predicates hold, as they were before; returns how many rows those are.
-    /// Atomic as a batch is.
+    /// Sets columns of the rows that matched a selection and predicates before the update. Returns the number of these rows.
+    /// It is as atomic as a batch.
     async fn update(&self, update: Update) -> Result<u64>;
 
-    /// A snapshot that is as new as asked.
+    /// A snapshot that is as new as `freshness` requires.
     async fn snapshot(&self, freshness: Freshness) -> Result<SnapshotRef>;
 
-    /// Opens a stage on everything that was acknowledged so far. Needs [`Feature::StagedWrites`].
+    /// Opens a stage that starts from everything acknowledged so far. Needs [`Feature::StagedWrites`].
     async fn stage(&self) -> Result<Box<dyn Stage>> {
         Err(Feature::StagedWrites.refused())
     }
 
-    /// What changed since a position, up to now at least; whoever follows asks again. Missing if the store does not know it
-    /// any more: then a follower begins with a new snapshot. Invalid if it has not come so far. Needs
-    /// [`Feature::ChangeFeed`].
+    /// What changed since a position, at least up to now; a follower calls this again and again. Missing if the store no
+    /// longer knows the position: the follower then begins with a new snapshot. Invalid if the store has not reached the
+    /// position. Needs [`Feature::ChangeFeed`].
     async fn changes(&self, _: ChangesRequest) -> Result<Box<dyn ChangeStream>> {
         Err(Feature::ChangeFeed.refused())
     }
 }
 
-/// A consistent, unchanging view of a store. Work that takes long says so first: see [`crate::before_long_work`].
+/// A consistent view of a store that never changes. Work that takes long calls [`crate::before_long_work`] first.
 #[async_trait]
 pub trait Snapshot: Send + Sync + 'static {
-    /// The last write in it.
+    /// The sequence of the last write in it.
     fn sequence(&self) -> Sequence;
 
-    /// The schema of a table as of the snapshot, or missing.
+    /// The schema that a table has in the snapshot, or missing.
     fn schema(&self, table: TableId) -> Result<Arc<TableSchema>>;
 
     /// Opens a scan.
     async fn scan(&self, request: ScanRequest) -> Result<Box<dyn RowStream>>;
 
-    /// Computes partial aggregates; only of tables of series.
+    /// Computes partial aggregates. Only for tables of series.
     async fn aggregate(&self, request: AggregateRequest) -> Result<AggregateStates>;
 
-    /// Times between which all rows of a series-keyed table lie, from statistics: it may be wider than
-    /// the rows and than `within`, never narrower. `None` only when there is no row.
+    /// A range of times that contains all rows of a table of series that lie `within` a range, from statistics. It may be
+    /// wider than the rows and than `within`, never narrower. `None` only if there is no row.
     async fn time_bounds(&self, table: TableId, within: TimeRange) -> Result<Option<TimeRange>>;
 
-    /// About how many rows a series-keyed table has `within` a range of times, from statistics.
+    /// Approximately how many rows a table of series has `within` a range of times, from statistics.
     async fn estimate_rows(&self, table: TableId, within: TimeRange) -> Result<u64>;
 }

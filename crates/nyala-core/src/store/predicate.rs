@@ -6,8 +6,8 @@
 use crate::ids::ColumnId;
 use crate::value::Value;
 
-/// One condition on one column; a scan's conditions must all hold. Values are of the column's variant, and may lie outside
-/// the range of its type.
+/// A condition on one column. All conditions of a scan must hold. Values have the column's variant of [`Value`], but
+/// may lie outside the range of its type.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Predicate {
     /// The column.
@@ -16,7 +16,7 @@ pub struct Predicate {
     pub comparison: Comparison,
 }
 
-/// What is asked of a cell.
+/// The test that a cell must pass.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Comparison {
     /// Equal to the value.
@@ -35,13 +35,13 @@ pub enum Comparison {
     In(Vec<Value>),
     /// NULL or absent.
     IsNull,
-    /// A value.
+    /// Not NULL.
     IsNotNull,
 }
 
 impl Comparison {
-    /// Whether a cell satisfies it: the naive definition every kernel is judged by. Floats compare as
-    /// numbers (`-0.0 = 0.0`), not by total order.
+    /// Whether a cell satisfies the condition. This naive definition is the reference for every kernel. Floats compare
+    /// as numbers (`-0.0 = 0.0`), not by total order.
     pub fn holds(&self, cell: Option<&Value>) -> bool {
         let Some(cell) = cell else { return matches!(self, Comparison::IsNull) };
         let ordering = |other: &Value| match (cell, other) {

@@ -1,4 +1,4 @@
-//! Reading rows: which, in what order, and the batches they come in.
+//! Reading rows: which rows, in what order, and the batches that a scan returns.
 
 use super::predicate::Predicate;
 use crate::error::{Error, Result};
@@ -18,27 +18,27 @@ pub struct ScanRequest {
     pub table: TableId,
     /// Which keys.
     pub rows: RowSelection,
-    /// The columns wanted, in the order wanted; one that is named twice comes twice. Of a series-keyed table the series
-    /// column is never named here: it comes as [`Batch::series`].
+    /// The columns to return, in this order. A column that is named twice is returned twice. The series column of a
+    /// table of series is never named here: it is returned as [`Batch::series`].
     pub columns: Vec<ColumnId>,
     /// Conditions that must all hold.
     pub predicates: Vec<Predicate>,
-    /// Leave out rows of which every column in `columns` that is not part of the key is NULL.
+    /// Leave out rows in which all of `columns` outside the key are NULL.
     pub skip_empty_rows: bool,
     /// The order of the rows.
     pub order: Order,
-    /// In an order of time, how series follow each other at one time: these first, as listed, each once; then those
-    /// that are not listed, ascending.
+    /// How rows of the same time are sorted by series, when the order is by time: first these series, in this order,
+    /// each once; then the series that are not listed, ascending.
     pub ties: Arc<[SeriesId]>,
-    /// The most rows in all, of those that all else leaves; 0 is none.
+    /// The most rows in total, counted after all other conditions; 0 returns none.
     pub limit: Option<usize>,
-    /// The most rows with the same first key column (the last point of each series: backwards, 1).
-    /// Only in key order.
+    /// The most rows with the same first key column. 1 with a backward scan returns the last point of each series. Only
+    /// in key order.
     pub limit_per_prefix: Option<usize>,
 }
 
 impl ScanRequest {
-    /// Rows in order of their keys: all of those that are named, with no condition and no limit.
+    /// A request for the selected rows in key order, without conditions or limits.
     pub fn by_key(table: TableId, rows: RowSelection, columns: Vec<ColumnId>) -> Self {
         Self {
             table,
@@ -53,7 +53,7 @@ impl ScanRequest {
         }
     }
 
-    /// Checks against the schema: known columns, an order and a selection that the key allows.
+    /// Checks the request against the schema: the columns are known, and the key allows the order and the selection.
     pub fn validate(&self, schema: &TableSchema) -> Result<()> {
         let named = self.columns.iter().chain(self.predicates.iter().map(|predicate| &predicate.column));
         for id in named {
@@ -87,9 +87,9 @@ pub enum RowSelection {
     All,
     /// Rows between two keys or key prefixes.
     Keys {
-        /// Where to begin.
+        /// The first key.
         start: KeyBound,
-        /// Where to end.
+        /// The last key.
         end: KeyBound,
     },
     /// Rows of a series-keyed table by series and time.
@@ -101,8 +101,9 @@ pub enum RowSelection {
     },
 }
 
-/// Values of the first key columns, of their variants. A prefix bounds all keys that start with it: included, they are all
-/// inside; excluded, all outside. A start behind the end holds nothing.
+/// Values of the first key columns, in their order and types. A prefix stands for all keys that start with it: an
+/// included prefix includes all of them, an excluded one excludes all of them. If the start lies behind the end,
+/// nothing is selected.
 pub type KeyBound = Bound<Vec<Value>>;
 
 /// A set of series.
@@ -110,7 +111,7 @@ pub type KeyBound = Bound<Vec<Value>>;
 pub enum SeriesSet {
     /// All of the table.
     All,
-    /// These, ascending and distinct.
+    /// These series, in ascending order, each once.
     Ids(Arc<[SeriesId]>),
 }
 
@@ -127,10 +128,10 @@ impl SeriesSet {
 /// The order of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// By key; backwards is by descending key, except that a series-keyed table is read series by
-    /// ascending series, each by descending time.
+    /// By key. A backward scan returns descending keys, except in a table of series: there the series are ascending,
+    /// and the rows of each series are in descending order of time.
     Key(Direction),
-    /// By time, then by series: [`ScanRequest::ties`], else ascending. Only of series-keyed tables.
+    /// By time, then by series: first [`ScanRequest::ties`], then ascending. Only for tables of series.
     Time(Direction),
 }
 
@@ -148,9 +149,9 @@ pub enum Direction {
 pub struct Batch {
     /// The number of rows; never 0 in a stream.
     pub rows: usize,
-    /// Of a series-keyed table, which rows belong to which series, in order; else empty.
+    /// In a table of series: which rows belong to which series, in order. Otherwise empty.
     pub series: Vec<SeriesRun>,
-    /// The columns asked for. An invalid slot is a NULL or absent cell.
+    /// The requested columns. A slot that is not valid is a NULL or absent cell.
     pub columns: Vec<ArrayRef>,
 }
 

@@ -1,7 +1,7 @@
-//! Windows of time, as aggregates are asked for: in ascending order, without gaps.
+//! Windows of time for aggregates, in ascending order and without gaps.
 //!
-//! There may be billions of them, so they are described by where their width changes, and no bound is kept of
-//! each: whatever is asked of a window is computed.
+//! There may be billions of windows. So only the places where the width changes are stored, and the bounds of a window
+//! are computed when needed.
 
 use crate::time::TimeRange;
 use std::ops::Range;
@@ -23,22 +23,22 @@ pub enum Windows {
     Runs(Arc<WindowRuns>),
 }
 
-/// Runs of windows of equal width, one behind the other.
+/// Runs of windows of equal width, one after the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WindowRuns {
     runs: Vec<Run>,
-    /// Windows in all runs.
+    /// The number of windows in all runs.
     count: usize,
     /// The end of the last window, ns.
     end_ns: i64,
 }
 
-/// A run lasts to the next one, or to the last window.
+/// A run lasts until the next run, or until the last window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Run {
     /// The number of its first window.
     first: usize,
-    /// Where that starts, ns.
+    /// The start of its first window, ns.
     start_ns: i64,
     /// The width of each, ns.
     width_ns: u64,
@@ -78,14 +78,14 @@ impl Windows {
         }
     }
 
-    /// Adds where some of the windows start to a list.
+    /// Appends the starts of some of the windows to a list.
     pub fn push_starts(&self, windows: Range<usize>, starts_ns: &mut Vec<i64>) {
         let last = windows.end.saturating_sub(1);
         match self {
             Windows::Regular { start_ns, width_ns, .. }
                 if start_of(*start_ns, *width_ns as u64, last) < i64::MAX =>
             {
-                // None is beyond the end of time, so nothing has to be looked at for each.
+                // No window lies beyond the end of time, so there is no check per window.
                 starts_ns
                     .extend(windows.map(|index| start_ns.wrapping_add(width_ns.wrapping_mul(index as i64))));
             }
@@ -93,7 +93,7 @@ impl Windows {
         }
     }
 
-    /// `length` windows from the `first` on.
+    /// `length` windows, beginning with window `first`.
     #[must_use]
     pub fn part(&self, first: usize, length: usize) -> Self {
         match self {
@@ -104,7 +104,7 @@ impl Windows {
         }
     }
 
-    /// The times from the first window to the last.
+    /// The range of times from the first window to the last.
     pub fn span(&self) -> TimeRange {
         match self.count() {
             0 => TimeRange::new(0, 0),
@@ -131,18 +131,18 @@ impl From<WindowRuns> for Windows {
 }
 
 impl WindowRuns {
-    /// None yet: the first will start at a time.
+    /// No windows yet; the first one will start at this time.
     pub fn starting_at(start_ns: i64) -> Self {
         Self { runs: Vec::new(), count: 0, end_ns: start_ns }
     }
 
-    /// Adds a window that ends at a time.
+    /// Adds a window that ends at this time.
     pub fn push_to(&mut self, end_ns: i64) {
         let width_ns = if end_ns < self.end_ns { 0 } else { end_ns.wrapping_sub(self.end_ns) as u64 };
         self.push(width_ns, 1);
     }
 
-    /// Adds windows of a width, ns.
+    /// Adds windows of equal width, ns.
     pub fn push(&mut self, width_ns: u64, count: usize) {
         if self.runs.last().is_none_or(|last| last.width_ns != width_ns) {
             self.runs.push(Run { first: self.count, start_ns: self.end_ns, width_ns });
@@ -156,12 +156,12 @@ impl WindowRuns {
         self.count
     }
 
-    /// What they take, bytes.
+    /// The memory that they take, bytes.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.runs.capacity() * size_of::<Run>()
     }
 
-    /// Where the last ends, ns.
+    /// The end of the last window, ns.
     pub fn end_ns(&self) -> i64 {
         self.end_ns
     }
@@ -194,12 +194,12 @@ impl WindowRuns {
     }
 }
 
-/// The start of a window, the end of time if it lies beyond.
+/// The start of a window, or the end of time if the start lies beyond it.
 fn start_of(start_ns: i64, width_ns: u64, index: usize) -> i64 {
     start_ns.saturating_add_unsigned(width_ns.saturating_mul(index as u64))
 }
 
-/// The window that holds a time; none that starts later.
+/// The window that contains a time, if it does not start later.
 fn index_of(start_ns: i64, width_ns: u64, time_ns: i64) -> Option<usize> {
     (time_ns >= start_ns).then(|| (time_ns.wrapping_sub(start_ns) as u64 / width_ns) as usize)
 }
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
     use crate::time::{MAX_TIME_NS, MIN_TIME_NS};
 
-    /// Each window by itself, found by each of its bounds.
+    /// Checks each window against its bounds.
     fn check(windows: &Windows, bounds: &[i64]) {
         assert_eq!(windows.count(), bounds.len() - 1);
         for (index, pair) in bounds.windows(2).enumerate() {
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_reach_over_all_times() {
+    fn windows_may_cover_all_times() {
         let day_ns = 86_400_000_000_000;
         let first_ns = MIN_TIME_NS / day_ns * day_ns;
         let count = ((i128::from(MAX_TIME_NS) - i128::from(first_ns)) / i128::from(day_ns)) as usize + 1;

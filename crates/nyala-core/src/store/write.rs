@@ -1,8 +1,8 @@
-//! What is written: batches of upserts and deletes by key, and changes by predicate.
+//! What is written: batches of upserts and deletes by key, and changes by condition.
 
-use super::convert::{array_of_values, value_at};
 use super::predicate::Predicate;
 use super::scan::RowSelection;
+use crate::arrays::{array_of_values, value_at};
 use crate::error::{Error, Result};
 use crate::ids::{ColumnId, Sequence, TableId};
 use crate::schema::{ColumnSchema, TableSchema};
@@ -16,7 +16,7 @@ use arrow_buffer::BooleanBuffer;
 /// Operations that become durable and visible together.
 #[derive(Debug, Clone, Default)]
 pub struct WriteBatch {
-    /// In order: of two that touch one cell the later wins.
+    /// In order: if two operations write one cell, the later one wins.
     pub operations: Vec<Operation>,
 }
 
@@ -29,75 +29,75 @@ pub enum Operation {
     DeleteKeys {
         /// The table.
         table: TableId,
-        /// What is demanded of the keys.
+        /// The condition on the keys.
         mode: DeleteMode,
-        /// The keys: an array per key column, in the order of the key, of their types and one length, without NULL.
+        /// The keys: one array per key column, in key order, with the columns' types, equal lengths and no NULL.
         keys: Vec<ArrayRef>,
     },
 }
 
-/// What is demanded of the keys of rows that are written, one after the other: a row meets what those before it made of
-/// its key. Where a demand does not hold the batch is refused as a conflict and nothing is stored, unless the mode says
-/// ignore: then the row is left out and counted among [`WriteOutcome::conflicts`]. A store whose batches are not atomic
-/// leaves such rows out in either mode.
+/// The condition on the keys of written rows. Rows are checked one after the other, so each row sees what earlier rows
+/// of the batch did to its key. If a condition does not hold, the batch is rejected as a conflict and nothing is
+/// stored. In the "ignore" modes only the row is left out and listed in [`WriteOutcome::conflicts`]. A store whose
+/// batches are not atomic leaves such rows out in both kinds of modes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WriteMode {
-    /// Nothing.
+    /// No condition.
     #[default]
     Upsert,
-    /// No row with the key exists yet.
+    /// No row with the key exists.
     Insert,
-    /// The same; rows that exist stay as they are.
+    /// The same; rows that exist keep their cells.
     InsertIgnore,
     /// A row with the key exists.
     Update,
-    /// The same; rows that do not exist are not made.
+    /// The same; rows that do not exist are not created.
     UpdateIgnore,
 }
 
-/// What is demanded of keys that are deleted; see [`WriteMode`].
+/// The condition on the keys of deleted rows; see [`WriteMode`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DeleteMode {
-    /// Nothing, and nobody asks which of them were there: all count as deleted.
+    /// No condition. The store does not check which rows exist: all keys count as deleted.
     #[default]
     Blind,
     /// A row with the key exists.
     Delete,
-    /// The same; keys without a row are left out.
+    /// The same; keys without a row are ignored.
     DeleteIgnore,
 }
 
-/// What became of a batch.
+/// The outcome of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WriteOutcome {
-    /// Snapshots that are at least as new show it; of what is only staged, that of its stage.
+    /// A snapshot of this sequence or a later one shows the batch. For a staged batch, the sequence of its stage.
     pub sequence: Sequence,
-    /// Rows written and deleted; of a blind deletion keys.
+    /// The number of rows written and deleted. A blind deletion counts keys.
     pub affected: u64,
-    /// Rows left out because their keys did not meet the demand of their mode, in order.
+    /// Rows left out because the condition of their mode did not hold, in order.
     pub conflicts: Vec<RowPlace>,
 }
 
 /// A row of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RowPlace {
-    /// The number of the operation.
+    /// The index of the operation.
     pub operation: usize,
-    /// The number of the row in it.
+    /// The index of the row in the operation.
     pub row: usize,
 }
 
 /// Whether a key must have a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Demand {
-    /// It must not.
+    /// The key must have no row.
     Absent,
-    /// It must.
+    /// The key must have a row.
     Present,
 }
 
 impl WriteMode {
-    /// What is demanded of keys, if anything.
+    /// The condition on keys, if any.
     pub fn demand(self) -> Option<Demand> {
         match self {
             WriteMode::Upsert => None,
@@ -106,19 +106,19 @@ impl WriteMode {
         }
     }
 
-    /// Whether rows that do not meet the demand are left out, and not the whole batch.
+    /// Whether rows are left out when the condition does not hold, instead of rejecting the batch.
     pub fn ignores(self) -> bool {
         matches!(self, WriteMode::InsertIgnore | WriteMode::UpdateIgnore)
     }
 
-    /// Whether it may bring rows into being.
+    /// Whether the mode can create rows.
     pub fn makes_rows(self) -> bool {
         !matches!(self, WriteMode::Update | WriteMode::UpdateIgnore)
     }
 }
 
 impl DeleteMode {
-    /// What is demanded of keys, if anything.
+    /// The condition on keys, if any.
     pub fn demand(self) -> Option<Demand> {
         (self != DeleteMode::Blind).then_some(Demand::Present)
     }
@@ -141,7 +141,7 @@ impl Operation {
         }
     }
 
-    /// What is demanded of its keys, if anything.
+    /// The condition on its keys, if any.
     pub fn demand(&self) -> Option<Demand> {
         match self {
             Operation::Upsert(upsert) => upsert.mode.demand(),
@@ -149,7 +149,7 @@ impl Operation {
         }
     }
 
-    /// Whether rows that do not meet the demand are left out, and not the whole batch.
+    /// Whether rows are left out when the condition does not hold, instead of rejecting the batch.
     pub fn ignores(&self) -> bool {
         match self {
             Operation::Upsert(upsert) => upsert.mode.ignores(),
@@ -157,7 +157,7 @@ impl Operation {
         }
     }
 
-    /// Checks the shape against the schema of its table; see [`Upsert::validate`].
+    /// Checks the operation against the schema of its table; see [`Upsert::validate`].
     pub fn validate(&self, schema: &TableSchema) -> Result<()> {
         match self {
             Operation::Upsert(upsert) => {
@@ -168,7 +168,7 @@ impl Operation {
         }
     }
 
-    /// Some consecutive rows of it.
+    /// Some consecutive rows of the operation.
     #[must_use]
     pub fn slice(&self, begin: usize, count: usize) -> Self {
         match self {
@@ -195,49 +195,49 @@ impl Operation {
 pub struct Upsert {
     /// The table.
     pub table: TableId,
-    /// What is demanded of the keys.
+    /// The condition on the keys.
     pub mode: WriteMode,
-    /// The columns written: all key columns, and any others.
+    /// The written columns: all key columns, and any others.
     pub columns: Vec<CellColumn>,
 }
 
-/// The cells of one column. A slot valid in `values` is a value; an invalid slot is NULL where
-/// `null_cells` says so, and else absent: the write does not speak of the cell.
+/// The cells of one column. A valid slot of `values` is a value. A slot that is not valid is NULL if `null_cells` is
+/// set there; otherwise the cell is absent, and the write leaves it as it is.
 #[derive(Debug, Clone)]
 pub struct CellColumn {
     /// The column.
     pub column: ColumnId,
     /// Its values, of [`crate::ColumnType::data_type`].
     pub values: ArrayRef,
-    /// Which invalid slots set NULL; none when missing. Those of valid slots are not set.
+    /// Which slots that are not valid set NULL; none if missing. It is not set for valid slots.
     pub null_cells: Option<BooleanBuffer>,
 }
 
-/// Deletes rows by selection and predicate, which are checked as those of a scan.
+/// Deletes rows by selection and predicates. Both are checked as in a scan.
 #[derive(Debug, Clone)]
 pub struct Delete {
     /// The table.
     pub table: TableId,
-    /// Which keys.
+    /// Which keys to delete.
     pub rows: RowSelection,
-    /// Which of them: all must hold. Empty: all.
+    /// Conditions that must all hold for a row.
     pub predicates: Vec<Predicate>,
 }
 
-/// Sets columns of rows by selection and predicate, which are checked as those of a scan.
+/// Sets columns of rows by selection and predicates. Both are checked as in a scan.
 #[derive(Debug, Clone)]
 pub struct Update {
     /// The table.
     pub table: TableId,
-    /// Which keys.
+    /// Which keys to update.
     pub rows: RowSelection,
-    /// Which of them: all must hold. Empty: all.
+    /// Conditions that must all hold for a row.
     pub predicates: Vec<Predicate>,
-    /// What to set; `None` is NULL. Of several assignments to one column the last counts.
+    /// The values to set; `None` is NULL. If a column is assigned twice, the last value counts.
     pub assignments: Vec<(ColumnId, Option<Value>)>,
 }
 
-/// Checks keys that are deleted: whole ones, of the key's types.
+/// Checks keys to delete: they have all key columns with the right types.
 pub fn validate_keys(schema: &TableSchema, keys: &[ArrayRef]) -> Result<()> {
     let name = || schema.shown_name();
     let fail = |words: &str| Err(Error::invalid(format!("table {}: keys to delete {words}", name())));
@@ -268,7 +268,7 @@ impl Upsert {
     }
 
     fn column_written_twice(&self) -> Option<ColumnId> {
-        // As columns stand in most upserts.
+        // Most upserts have their columns in this order.
         if self.columns.is_sorted_by(|a, b| a.column < b.column) {
             return None;
         }
@@ -277,7 +277,7 @@ impl Upsert {
         ids.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
     }
 
-    /// Whether cells of a column are absent.
+    /// Whether some cells of a column are absent.
     fn lacks(&self, id: ColumnId) -> bool {
         self.column(id).is_none_or(|cells| {
             let nulls = cells.null_cells.as_ref().map_or(0, BooleanBuffer::count_set_bits);
@@ -285,13 +285,13 @@ impl Upsert {
         })
     }
 
-    /// Whether what is stored depends on which of its keys have rows: on those that have none its defaults apply.
+    /// Whether the result depends on which keys have rows: because of the mode, or because new rows get defaults.
     pub fn depends_on_rows(&self, schema: &TableSchema) -> bool {
         self.mode.demand().is_some()
             || schema.demanding_columns().any(|column| column.default.is_some() && self.lacks(column.id))
     }
 
-    /// The same with the defaults of what is absent in the rows that come into being.
+    /// Fills absent cells of new rows with the columns' defaults.
     pub fn with_defaults(
         mut self,
         schema: &TableSchema,
@@ -320,7 +320,8 @@ impl Upsert {
         Ok(self)
     }
 
-    /// Checks the rows against the schema: their shape, no NULL where none may be, what every row has to have.
+    /// Checks the rows against the schema: their shape, no NULL in columns that are not nullable, and no missing column
+    /// that a new row must have.
     pub fn validate(&self, schema: &TableSchema) -> Result<()> {
         self.validate_shape(schema)?;
         let fail = |column: &ColumnSchema, words: &str| {
@@ -338,7 +339,8 @@ impl Upsert {
         Ok(())
     }
 
-    /// Checks the shape against the schema: known columns once each, right types, equal lengths, whole keys.
+    /// Checks the shape against the schema: each column is known and named once, types are right, lengths are equal,
+    /// keys are complete.
     pub fn validate_shape(&self, schema: &TableSchema) -> Result<()> {
         let (rows, twice) = (self.rows(), self.column_written_twice());
         for cells in &self.columns {
@@ -375,7 +377,7 @@ impl Upsert {
         }
     }
 
-    /// Refuses rows of a series-keyed table at a time that no range of times holds.
+    /// Rejects rows of a table of series at `i64::MAX`, which no partition contains.
     pub fn check_times(&self, schema: &TableSchema) -> Result<()> {
         let times = schema.is_series_keyed().then(|| self.column(schema.key[1])).flatten();
         let times = times.and_then(|cells| cells.values.as_primitive_opt::<TimestampNanosecondType>());
@@ -391,7 +393,8 @@ impl Upsert {
 }
 
 impl Update {
-    /// The rows of some keys, an array per key column, with what a validated update sets.
+    /// The upsert that sets this update's assignments in rows with the given keys; `keys` has one array per key column.
+    /// The update must be valid.
     pub fn of_keys(
         &self,
         schema: &TableSchema,
@@ -406,14 +409,15 @@ impl Update {
             let column_type = schema.column(*column).expect("updates are validated").column_type;
             let values = array_of_values(column_type, &vec![value.as_ref(); rows])?;
             let null_cells = value.is_none().then(|| BooleanBuffer::new_set(rows));
-            // Of several assignments to one column the last counts.
+            // If a column is assigned twice, the last value counts.
             columns.retain(|cells| cells.column != *column);
             columns.push(cells(*column, values, null_cells));
         }
         Ok(Upsert { table: self.table, mode, columns })
     }
 
-    /// Checks that only columns outside the key are set, with values of their types, to NULL only those that may be.
+    /// Checks that only columns outside the key are set, to values of their types, and to NULL only if they are
+    /// nullable.
     pub fn validate(&self, schema: &TableSchema) -> Result<()> {
         for (id, value) in &self.assignments {
             let column = schema

@@ -1,25 +1,15 @@
-//! Continuous queries: their texts, and how far each has come.
+//! Continuous queries: their texts, and the time until which each has run.
 //!
-//! How far is a record of its own, written after the results it speaks of: after a crash between the two the same
-//! results are written again, over themselves. It goes with the query, so that another of the same name begins anew.
+//! The time until which a query has run is a record of its own, written after the results. After a crash between the
+//! two, the same results are written again over themselves. The record is removed with the query, so that a new query
+//! of the same name starts afresh.
 
-use super::database::run_key;
-use super::{Catalog, Database};
-use crate::records::{TRIES, always_changed};
+use super::Catalog;
+use super::database::{ContinuousQuery, Database, run_key};
 use nyala_core::{Error, Result};
-use serde::{Deserialize, Serialize};
-
-/// A continuous query.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ContinuousQuery {
-    /// Its name.
-    pub name: String,
-    /// The statement that creates it, with all names in full.
-    pub text: String,
-}
 
 impl Catalog {
-    /// Adds a continuous query to a database. One that is there with the same text is left alone.
+    /// Adds a continuous query to a database. If it exists with the same text, nothing happens.
     pub async fn create_continuous_query(&self, database: &str, query: ContinuousQuery) -> Result<()> {
         let _changing = self.changing.lock().await;
         self.change_existing(database, |changed| {
@@ -35,7 +25,7 @@ impl Catalog {
         .await
     }
 
-    /// Drops a continuous query; one that does not exist is no error, nor is its database.
+    /// Drops a continuous query. It is no error if the query or its database does not exist.
     pub async fn drop_continuous_query(&self, database: &str, name: &str) -> Result<()> {
         let _changing = self.changing.lock().await;
         self.change_database(database, |existing| {
@@ -47,31 +37,28 @@ impl Catalog {
         .await
     }
 
-    /// Until when a continuous query has run, ns; `None` where it never has.
+    /// The time until which a continuous query has run, ns; `None` if it never has.
     pub async fn last_run_ns(&self, database: &str, name: &str) -> Result<Option<i64>> {
         let found = self.database_records.find(&run_key(database, name)).await?;
         Ok(found.and_then(|value| value.try_into().ok()).map(i64::from_le_bytes))
     }
 
-    /// Says until when a continuous query has run; whether it is still there.
+    /// Stores the time until which a continuous query has run. Returns whether the query still exists.
     pub async fn set_last_run_ns(
         &self,
         database: &str,
         query: &ContinuousQuery,
         last_ns: i64,
     ) -> Result<bool> {
-        // It cannot be dropped meanwhile, and leave its record to another.
+        // The query cannot be dropped meanwhile. Otherwise the record would apply to the next query of this name.
         let _changing = self.changing.lock().await;
-        for _ in 0..TRIES {
-            if !self.database(database).is_some_and(|known| known.continuous_queries.contains(query)) {
-                return Ok(false);
-            }
+        let decide = || {
+            let known = self.database(database);
+            let is_known = known.is_some_and(|known| known.continuous_queries.contains(query));
             let run = (run_key(database, &query.name), Some(last_ns.to_le_bytes().to_vec()));
-            if self.database_records.change(vec![run]).await? {
-                return Ok(true);
-            }
-            self.read_databases_again().await?;
-        }
-        Err(always_changed(&format!("the run of continuous query {}", query.name)))
+            Ok(is_known.then(|| (vec![run], ())))
+        };
+        let what = format!("the run of continuous query {}", query.name);
+        Ok(self.change_database_records(&what, decide).await?.is_some())
     }
 }

@@ -1,6 +1,6 @@
-//! Measurements and fields that come into being because points name them.
+//! Creation of measurements and fields that points name for the first time.
 //!
-//! What the points of a batch name is made by one change of the store, which costs a sync however much it is.
+//! Everything that a batch creates is one change of the store, because each change costs a sync, whatever its size.
 
 use super::series_table::SeriesTable;
 use super::{Catalog, FieldType, Measurement, RetentionPolicy, SEPARATOR};
@@ -9,24 +9,24 @@ use nyala_core::{ColumnId, Error, Result, TableId, TableSchema};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A measurement and fields that are to be written to it.
-pub(crate) type WantedFields<'a> = (&'a Arc<Measurement>, &'a [(String, FieldType)]);
+/// A measurement, and the fields to write to it.
+pub(crate) type FieldsToWrite<'a> = (&'a Arc<Measurement>, &'a [(String, FieldType)]);
 
-/// A measurement and fields that have no column in it.
+/// A measurement, and those of its fields that have no column.
 type NewFields<'a> = (&'a Measurement, BTreeSet<(&'a str, FieldType)>);
 
 impl Catalog {
-    /// The measurements of these names, their series loaded; none where there is none.
+    /// The measurements of these names, with their series loaded; `None` for a name that does not exist.
     pub(crate) async fn measurements_named(
         &self,
         database: &str,
         policy: &str,
         names: &[impl AsRef<str>],
     ) -> Result<Vec<Option<Arc<Measurement>>>> {
-        let place = (database.to_owned(), policy.to_owned());
+        let key = (database.to_owned(), policy.to_owned());
         let found: Vec<_> = {
             let state = self.state.read();
-            let all = state.measurements.get(&place);
+            let all = state.measurements.get(&key);
             names.iter().map(|name| all.and_then(|all| all.get(name.as_ref())).cloned()).collect()
         };
         if found.iter().any(Option::is_none) {
@@ -36,7 +36,7 @@ impl Catalog {
         Ok(found)
     }
 
-    /// Makes the measurements of these names that do not exist.
+    /// Creates the measurements of these names that do not exist.
     pub(crate) async fn create_measurements(
         &self,
         database: &str,
@@ -44,14 +44,14 @@ impl Catalog {
         mut names: Vec<String>,
     ) -> Result<()> {
         let _changing = self.changing.lock().await;
-        // The database may have been dropped since the caller looked.
+        // The database may have been dropped since the caller looked it up.
         let known = self.existing_database(database)?;
         let policy = known.existing_policy(&policy.name)?;
-        let place = (database.to_owned(), policy.name.clone());
+        let key = (database.to_owned(), policy.name.clone());
         {
             let state = self.state.read();
-            let all = state.measurements.get(&place);
-            names.retain(|name| !all.is_some_and(|all| all.contains_key(name)));
+            let all = state.measurements.get(&key);
+            names.retain(|name| all.is_none_or(|all| all.get(name).is_none()));
         }
         names.sort_unstable();
         names.dedup();
@@ -63,28 +63,31 @@ impl Catalog {
         let tables = self.store.create_tables(schemas.clone()).await?;
         let made = names.into_iter().zip(tables).zip(&schemas).map(|((name, table), schema)| {
             let (store, records) = (self.store.clone(), self.series_records.clone());
-            let stored = SeriesTable::created(name.clone(), table, schema, store, records);
+            let stored = SeriesTable::new(name.clone(), table, schema, store, records).just_created();
             Arc::new(Measurement::whole(name, Arc::new(stored)))
         });
         let made: Vec<_> = made.collect();
         self.add_series_memory(made.iter().map(|measurement| measurement.stored().memory_bytes()).sum());
         let mut state = self.state.write();
-        let all = state.measurements.entry(place).or_default();
-        all.extend(made.into_iter().map(|measurement| (measurement.name().to_owned(), measurement)));
+        let all = state.measurements.entry(key).or_default();
+        made.into_iter().for_each(|measurement| all.insert(measurement));
         Ok(())
     }
 
-    /// The columns of fields that some shard has from now on, added where they are new.
-    pub(crate) async fn columns_for_write(&self, wanted: &[WantedFields<'_>]) -> Result<Vec<Vec<ColumnId>>> {
+    /// The columns of fields that are about to be written. New columns are added.
+    pub(crate) async fn columns_for_write(
+        &self,
+        to_write: &[FieldsToWrite<'_>],
+    ) -> Result<Vec<Vec<ColumnId>>> {
         let known = || -> Option<Vec<_>> {
-            wanted.iter().map(|(measurement, fields)| measurement.shown_columns(fields)).collect()
+            to_write.iter().map(|(measurement, fields)| measurement.shown_columns(fields)).collect()
         };
         if let Some(columns) = known() {
             return Ok(columns);
         }
         let _altering = self.altering.lock().await;
         let mut new: BTreeMap<TableId, NewFields<'_>> = BTreeMap::new();
-        for (measurement, fields) in wanted {
+        for (measurement, fields) in to_write {
             for (name, field_type) in measurement.stored().without_column(fields) {
                 let table = new.entry(measurement.table()).or_insert((measurement, BTreeSet::new()));
                 table.1.insert((name, field_type));
@@ -109,7 +112,7 @@ impl Catalog {
             measurement.stored().set_columns(schema);
             self.add_series_memory(fields.len() * SeriesTable::FIELD_BYTES);
         }
-        wanted.iter().for_each(|(measurement, fields)| measurement.show_fields(fields));
+        to_write.iter().for_each(|(measurement, fields)| measurement.show_fields(fields));
         Ok(known().expect("all columns were just added"))
     }
 }

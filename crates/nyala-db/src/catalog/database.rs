@@ -1,7 +1,7 @@
-//! Databases as statements see them, and their records: one for each thing that is named.
+//! Databases, and their records: one record for each named thing.
 //!
-//! Keys: a kind byte, the name of the database, a zero byte, then other names with a zero byte between two; names of databases
-//! and policies hold none.
+//! Keys: a kind byte, the name of the database, a zero byte, then further names separated by zero bytes. Names of
+//! databases and policies contain no zero byte.
 //!
 //!   database:                           → JSON: the default policy
 //!   policy:           its name          → JSON
@@ -9,9 +9,9 @@
 //!   subscription:     policy, its name  → JSON
 //!   run:              continuous query  → until when it has run, ns, i64 little-endian
 //!
-//! What belongs to a database that has no record is left of one that was dropped, and means nothing.
+//! Records of a database that itself has no record are left over from a drop, and are ignored.
 
-use super::{ContinuousQuery, PolicyChange, RetentionPolicy, Subscription};
+use super::{PolicyChange, RetentionPolicy, Subscription};
 use crate::records::{Change, VersionedRecords};
 use nyala_core::{Error, Result};
 use serde::de::DeserializeOwned;
@@ -24,34 +24,43 @@ const CONTINUOUS_QUERY: u8 = b'q';
 const SUBSCRIPTION: u8 = b's';
 const RUN: u8 = b'r';
 
-/// A database as statements see it.
+/// A database.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Database {
     /// Its name.
     pub name: String,
-    /// The policy used where none is named.
+    /// The policy that is used where none is named.
     pub default_policy: String,
     /// Its policies in order of creation.
     pub policies: Vec<RetentionPolicy>,
-    /// Its place in the order in which the databases there are were created.
+    /// Its number in the order in which the existing databases were created.
     #[serde(default)]
     pub created: u64,
     /// Its continuous queries in order of creation.
     #[serde(default)]
     pub continuous_queries: Vec<ContinuousQuery>,
-    /// Who gets its points, in order of creation.
+    /// Its subscriptions in order of creation.
     #[serde(default)]
     pub subscriptions: Vec<Subscription>,
 }
 
-/// What the record of a database itself says.
+/// A continuous query.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContinuousQuery {
+    /// Its name.
+    pub name: String,
+    /// The statement that creates it, with all names in full.
+    pub text: String,
+}
+
+/// The content of the record of a database itself.
 #[derive(Serialize, Deserialize)]
 struct OwnRecord {
     default_policy: String,
 }
 
 impl Database {
-    /// One without anything.
+    /// A database without anything.
     pub(super) fn new(name: &str, default_policy: &str, created: u64) -> Self {
         Self {
             name: name.into(),
@@ -69,7 +78,7 @@ impl Database {
         self.policies.iter().find(|policy| policy.name == name)
     }
 
-    /// The same, or InfluxDB's error. A default policy that was dropped is still the one that is looked for.
+    /// The same, or InfluxDB's error. If the default policy was dropped, it is still the one that is looked for.
     pub fn existing_policy(&self, name: &str) -> Result<&RetentionPolicy> {
         self.policy(name).ok_or_else(|| {
             let name = if name.is_empty() { &self.default_policy } else { name };
@@ -77,8 +86,14 @@ impl Database {
         })
     }
 
-    /// The database as its creation makes it, or the one that is there with the policy asked for, if that fits it; `None`
-    /// where nothing changes.
+    /// A policy by name, or InfluxDB's error. Here the empty name does not mean the default policy.
+    pub(super) fn named_policy(&mut self, name: &str) -> Result<&mut RetentionPolicy> {
+        let policy = self.policies.iter_mut().find(|policy| policy.name == name);
+        policy.ok_or_else(|| Error::missing(format!("retention policy not found: {name}")))
+    }
+
+    /// The database after CREATE DATABASE: new, or the existing one with the requested policy, if it has none yet.
+    /// `None` if nothing changes.
     pub(super) fn created(
         existing: Option<&Self>,
         name: &str,
@@ -87,8 +102,8 @@ impl Database {
     ) -> Result<Option<Self>> {
         let mut database = match (existing, policy) {
             (Some(_), None) => return Ok(None),
-            (Some(existing), Some((policy_name, asked))) if !existing.policies.is_empty() => {
-                let same = existing.policy(policy_name).is_some_and(|policy| policy.fits(asked));
+            (Some(existing), Some((policy_name, settings))) if !existing.policies.is_empty() => {
+                let same = existing.policy(policy_name).is_some_and(|policy| policy.fits(settings));
                 return match same && existing.default_policy == *policy_name {
                     true => Ok(None),
                     false => Err(Error::conflict("retention policy conflicts with an existing policy")),
@@ -98,13 +113,13 @@ impl Database {
             (None, _) => Self::new(name, "", created),
         };
         let by_default = (super::DEFAULT_POLICY_NAME, PolicyChange::default());
-        let (policy_name, asked) = policy.unwrap_or(&by_default);
+        let (policy_name, settings) = policy.unwrap_or(&by_default);
         database.default_policy = (*policy_name).into();
-        database.policies.push(RetentionPolicy::new(policy_name, asked)?);
+        database.policies.push(RetentionPolicy::new(policy_name, settings)?);
         Ok(Some(database))
     }
 
-    /// Its records, itself last: whoever sees that sees the others.
+    /// Its records, its own one last: whoever sees that one sees the others.
     pub(super) fn records(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let own = OwnRecord { default_policy: self.default_policy.clone() };
         let policies =
@@ -121,9 +136,9 @@ impl Database {
         policies.chain(queries).chain(subscriptions).chain(own).collect()
     }
 
-    /// What changes in the records of a database, its own first where it goes. Whatever else stands under its name goes,
-    /// also what is left of one that was dropped half-way; so does until when a continuous query has run that is not there
-    /// before and after.
+    /// The changes of the records of a database; if it is removed, its own record goes first. All other records under
+    /// its name are removed too, including those left over from a drop that was interrupted. The time until which a
+    /// continuous query has run is removed unless the query exists before and after the change.
     pub(super) fn changes(seen: &VersionedRecords, name: &str, after: Option<&Self>) -> Vec<Change> {
         let known: BTreeSet<Vec<u8>> = prefixes(name).flat_map(|prefix| seen.keys_from(&prefix)).collect();
         let records = after.map(Self::records).unwrap_or_default();
@@ -143,13 +158,13 @@ impl Database {
     }
 }
 
-/// What the keys of all records of a database begin with, its own first.
+/// The prefixes of the keys of all records of a database, its own first.
 fn prefixes(name: &str) -> impl Iterator<Item = Vec<u8>> {
     let others = [POLICY, CONTINUOUS_QUERY, SUBSCRIPTION, RUN].map(|kind| key(kind, &[name, ""]));
     std::iter::once(key(DATABASE, &[name, ""])).chain(others)
 }
 
-/// Databases by name, out of their records in order of creation.
+/// Databases by name, read from their records, which are in order of creation.
 pub(super) fn read_databases(records: &[(Vec<u8>, Vec<u8>)]) -> Result<BTreeMap<String, Database>> {
     let mut databases: BTreeMap<String, Database> = BTreeMap::new();
     for (key, value) in records.iter().filter(|(key, _)| key.first() == Some(&DATABASE)) {
@@ -176,17 +191,17 @@ pub(super) fn read_databases(records: &[(Vec<u8>, Vec<u8>)]) -> Result<BTreeMap<
     Ok(databases)
 }
 
-/// Where it stands until when a continuous query has run.
+/// The key of the time until which a continuous query has run.
 pub(super) fn run_key(database: &str, name: &str) -> Vec<u8> {
     key(RUN, &[database, name])
 }
 
-/// The same of a record in the table that runs had to themselves: database, zero byte, name.
+/// The same for a key (database, zero byte, name) of the old table that held only these times.
 pub(super) fn run_key_of_old(old: &[u8]) -> Vec<u8> {
     [&[RUN], old].concat()
 }
 
-/// The records of a database out of the single one that it had: JSON of all of it.
+/// A database from an old record, which held all of it as JSON.
 pub(super) fn read_old_database(key: &[u8], value: &[u8]) -> Result<Database> {
     read(key, value)
 }
@@ -203,7 +218,7 @@ fn read<T: DeserializeOwned>(key: &[u8], value: &[u8]) -> Result<T> {
     serde_json::from_slice(value).map_err(|error| unknown_form(key, &error.to_string()))
 }
 
-/// Not damage, which checksums would tell of.
+/// This is not damage, which checksums would have reported.
 fn unknown_form(key: &[u8], words: &str) -> Error {
     let key = String::from_utf8_lossy(key);
     Error::unsupported(format!("database record {key:?} has no form that this version knows: {words}"))

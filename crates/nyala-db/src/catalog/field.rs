@@ -2,7 +2,7 @@
 
 use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN};
 use nyala_core::{ColumnId, ColumnType, TableSchema};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The types a field can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -74,7 +74,10 @@ pub struct Field {
     pub column: ColumnId,
 }
 
-/// Those of the columns whose name and type some of the shards has.
+/// The types of fields by shard; a shard is named by the start of its range.
+pub(super) type ShardTypes = BTreeMap<i64, HashMap<String, FieldType>>;
+
+/// Those of the columns whose name and type occur in one of the shards.
 pub(super) fn present_fields<'a>(
     columns: &[Field],
     shards: impl Iterator<Item = &'a HashMap<String, FieldType>>,
@@ -84,7 +87,7 @@ pub(super) fn present_fields<'a>(
     columns.iter().filter(|field| present.contains(&(&*field.name, field.field_type))).cloned().collect()
 }
 
-/// The column of a field; fields are in order of name and type.
+/// The column of a field. `fields` is sorted by name and type.
 pub(super) fn find(fields: &[Field], name: &str, field_type: FieldType) -> Option<ColumnId> {
     let order = |field: &Field| field.name.as_str().cmp(name).then(field.field_type.cmp(&field_type));
     fields.binary_search_by(order).ok().map(|position| fields[position].column)

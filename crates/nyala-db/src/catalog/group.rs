@@ -1,48 +1,44 @@
-//! Groups: measurements that share a table, because they are many and have one field. See `measurement`.
+//! Groups: many measurements with one field each that share a table. See `measurement`.
 
+use super::policy_measurements::{PolicyKey, PolicyMeasurements};
 use super::series_table::SeriesTable;
-use super::{Catalog, Measurement, Place, RetentionPolicy, SEPARATOR, State};
+use super::{Catalog, Measurement, RetentionPolicy, SEPARATOR};
 use crate::series::TagFilter;
 use nyala_core::{Error, ErrorKind, Result, TableSchema, TimeRange};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What the table of a group is called where something fails; no measurement is.
+/// The name of a group's table in error messages. No measurement has it.
 pub(super) const GROUP_NAME: &str = "";
 
 impl Catalog {
-    /// Tells of which measurements a retention policy has a table: they came by line protocol, and samples of their
-    /// metrics go there.
+    /// Returns a function that says whether a measurement of a retention policy has a table of its own: one that was
+    /// created by line protocol. Samples of its metric are written to that table.
     pub fn own_tables(&self, database: &str, policy: &str) -> impl Fn(&str) -> bool + use<'_> {
         let policy = self.database(database).and_then(|known| Some(known.policy(policy)?.name.clone()));
-        let place = (database.to_owned(), policy.unwrap_or_default());
-        let has_any = {
-            let state = self.state.read();
-            let all = state.measurements.get(&place);
-            all.is_some_and(|all| all.values().any(|known| !known.is_member()))
-        };
+        let key = (database.to_owned(), policy.unwrap_or_default());
+        let has_any =
+            self.state.read().measurements.get(&key).is_some_and(PolicyMeasurements::has_own_tables);
         move |name| {
-            let is_own = || {
-                let state = self.state.read();
-                let known = state.measurements.get(&place).and_then(|all| all.get(name));
-                known.is_some_and(|known| !known.is_member())
-            };
+            let is_own =
+                || self.state.read().measurements.get(&key).is_some_and(|all| all.has_own_table(name));
             has_any && is_own()
         }
     }
 
-    /// The group of a retention policy, its series loaded; made if there is none.
+    /// The group of a retention policy, with its series loaded. It is created if it does not exist.
     pub(crate) async fn group(&self, database: &str, policy: &RetentionPolicy) -> Result<Arc<Measurement>> {
-        let place = (database.to_owned(), policy.name.clone());
+        let key = (database.to_owned(), policy.name.clone());
         self.check_readable(database, &policy.name)?;
-        let known = |place: &Place| self.state.read().groups.get(place).cloned();
-        let group = match known(&place) {
+        let known =
+            |key: &PolicyKey| self.state.read().measurements.get(key).and_then(|all| all.group.clone());
+        let group = match known(&key) {
             Some(group) => group,
             None => {
                 let _changing = self.changing.lock().await;
-                match known(&place) {
+                match known(&key) {
                     Some(group) => group,
-                    None => self.create_group(place).await?,
+                    None => self.create_group(key).await?,
                 }
             }
         };
@@ -50,21 +46,21 @@ impl Catalog {
         Ok(group)
     }
 
-    async fn create_group(&self, place: Place) -> Result<Arc<Measurement>> {
-        // Database or policy may have been dropped since the caller looked.
-        let known = self.existing_database(&place.0)?;
-        let policy = known.existing_policy(&place.1)?;
-        let table_name = format!("{}{SEPARATOR}{}{SEPARATOR}{GROUP_NAME}", place.0, place.1);
+    async fn create_group(&self, key: PolicyKey) -> Result<Arc<Measurement>> {
+        // The database or policy may have been dropped since the caller looked it up.
+        let known = self.existing_database(&key.0)?;
+        let policy = known.existing_policy(&key.1)?;
+        let table_name = format!("{}{SEPARATOR}{}{SEPARATOR}{GROUP_NAME}", key.0, key.1);
         let schema = TableSchema::measurement(table_name, policy.shard_duration_ns);
         let table = self.store.create_table(schema.clone()).await?;
         let (store, records) = (self.store.clone(), self.series_records.clone());
-        let stored = SeriesTable::created(GROUP_NAME.into(), table, &schema, store, records);
+        let stored = SeriesTable::new(GROUP_NAME.into(), table, &schema, store, records).just_created();
         let group = Arc::new(Measurement::group(Arc::new(stored)));
-        self.state.write().groups.insert(place, group.clone());
+        self.state.write().measurements.entry(key).or_default().group = Some(group.clone());
         Ok(group)
     }
 
-    /// Makes sure that a group has members of these names. The caller shares the membership.
+    /// Creates the members of a group that do not exist. The caller holds the table lock shared.
     pub(crate) async fn create_members(
         &self,
         database: &str,
@@ -72,10 +68,10 @@ impl Catalog {
         group: &Arc<Measurement>,
         names: &BTreeSet<String>,
     ) -> Result<()> {
-        let place = (database.to_owned(), policy.to_owned());
+        let key = (database.to_owned(), policy.to_owned());
         let is_there = |name: &String| {
             let state = self.state.read();
-            let known = state.measurements.get(&place).and_then(|all| all.get(name));
+            let known = state.measurements.get(&key).and_then(|all| all.get(name));
             known.map(|known| known.table() == group.table())
         };
         if names.iter().all(|name| is_there(name) == Some(true)) {
@@ -89,29 +85,29 @@ impl Catalog {
         }
         let mut bytes = 0;
         let mut state = self.state.write();
-        let all = state.measurements.entry(place).or_default();
+        let all = state.measurements.entry(key).or_default();
         for name in new {
             group.stored().add_member(name);
             bytes += Measurement::MEMBER_BYTES + name.len();
-            all.insert(name.clone(), Arc::new(Measurement::member(name.clone(), group.stored().clone())));
+            all.insert(Arc::new(Measurement::member(name.clone(), group.stored().clone())));
         }
         drop(state);
         self.add_series_memory(bytes);
         Ok(())
     }
 
-    /// Drops what the groups of a database have of a name; whether there was anything.
+    /// Drops the members of a name from the groups of a database. Returns whether there were any.
     pub(super) async fn drop_members(&self, database: &str, name: &str) -> Result<bool> {
         let mut found = false;
         for policy in &self.existing_database(database)?.policies {
-            let place = (database.to_owned(), policy.name.clone());
-            let member = self.state.read().measurements.get(&place).and_then(|all| all.get(name)).cloned();
+            let key = (database.to_owned(), policy.name.clone());
+            let member = self.state.read().measurements.get(&key).and_then(|all| all.get(name)).cloned();
             let Some(member) = member.filter(|member| member.is_member()) else { continue };
             let table = member.stored();
             table.load().await?;
             let _stay = self.recall(&member, TimeRange::ALL, &TagFilter::All).await?;
-            let _owned = table.membership().own().await;
-            if member.has_ended() {
+            let _lock = table.table_lock().lock_exclusive().await;
+            if member.was_dropped() {
                 continue;
             }
             self.delete_owned(&member, &TagFilter::All, TimeRange::ALL, false).await?;
@@ -121,17 +117,18 @@ impl Catalog {
         Ok(found)
     }
 
-    /// Takes a member out of its group, which has no points of it. The caller owns the membership. Whatever becomes of its
-    /// records, from here on it is not there, and the next writer takes their removal along.
+    /// Removes a member that has no points from its group. The caller holds the table lock exclusively. Even if writing
+    /// the records fails, the member no longer exists, and the next writer removes its records.
     pub(crate) async fn forget_member(&self, member: &Measurement) -> Result<()> {
         {
             let _changing = self.changing.lock().await;
-            member.end();
+            member.mark_dropped();
             let mut state = self.state.write();
-            let State { measurements, groups, .. } = &mut *state;
-            let of_table = groups.iter().find(|(_, group)| group.table() == member.table());
-            if let Some(all) = of_table.and_then(|(place, _)| measurements.get_mut(place)) {
-                all.remove(member.name());
+            let is_its = |all: &&mut PolicyMeasurements| {
+                all.group.as_ref().is_some_and(|group| group.table() == member.table())
+            };
+            if let Some(all) = state.measurements.values_mut().find(is_its) {
+                all.remove_member(member.name());
             }
         }
         self.give_back_series_memory(Measurement::MEMBER_BYTES + member.name().len());
@@ -143,11 +140,11 @@ impl Catalog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::Members;
+    use crate::catalog::TableLocks;
     use nyala_core::store::memory::MemoryStore;
 
     #[tokio::test]
-    async fn a_member_that_was_dropped_is_not_held_though_its_table_is() {
+    async fn a_dropped_member_is_not_covered_by_the_lock_on_its_table() {
         let catalog = Catalog::open(Arc::new(MemoryStore::default())).await.unwrap();
         catalog.create_database("d", None).await.unwrap();
         let policy = catalog.database("d").unwrap().policies[0].clone();
@@ -157,8 +154,8 @@ mod tests {
         let member = async |name| catalog.measurement("d", "autogen", name).await.unwrap();
         let (a, b) = (member("a").await.unwrap(), member("b").await.unwrap());
         assert!(catalog.drop_measurement("d", "a").await.unwrap());
-        let held = Members::try_share(&[a.clone(), b.clone()]).unwrap();
-        assert!(held.hold(&[b]) && !held.hold(&[a]));
+        let locks = TableLocks::try_lock(&[a.clone(), b.clone()]).unwrap();
+        assert!(locks.cover(&[b]) && !locks.cover(&[a]));
         assert!(member("a").await.is_none());
     }
 }

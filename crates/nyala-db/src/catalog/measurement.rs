@@ -1,17 +1,18 @@
-//! A measurement: a name, and points of some series of a table, its own or one that many share.
+//! A measurement: a name, and the points of some series of a table. The table is its own, or many measurements share
+//! it.
 //!
-//! Line protocol gives a measurement a table of its own. The metrics of Prometheus are thousands of names with a single
-//! field: they are members of a *group*, one table for each retention policy. In the index of a group the tag `__name__`
-//! says of which measurement a series is, as Prometheus writes it; where it says otherwise a series has a tag more, under the
-//! empty key, which nobody can write. So a metric costs no more than a series does. Whoever reads a member sees its series
-//! only ([`SeriesView`]), and never the tag that nobody wrote.
+//! A measurement created by line protocol has a table of its own. The metrics of Prometheus are thousands of names with
+//! a single field each, so they are members of a *group*, which is one table per retention policy. In the index of a
+//! group, the tag `__name__` says to which measurement a series belongs, as Prometheus writes it. A series whose
+//! `__name__` says something else has one more tag, under the empty key, which no client can write. So a metric costs
+//! no more than a series. Readers of a member see only its series ([`SeriesView`]), and never the extra tag.
 //!
-//! In a group the field `value` is a float, in all shards that have any. Points that come to a member by line protocol may
-//! bring other fields: their types stand under the member's name and theirs.
+//! In a group the field `value` is a float in every shard. Points that line protocol writes to a member may have other
+//! fields. Their types are recorded under the names of the member and the field.
 
 use super::field::{Field, FieldType, find};
 use super::series_table::SeriesTable;
-use super::series_view::SeriesView;
+use super::series_view::{MEMBER_KEY, METRIC_KEY, SeriesView};
 use crate::series::TagFilter;
 use nyala_core::store::{PartitionInfo, RowStream, ScanRequest, SnapshotRef};
 use nyala_core::{ColumnId, Result, TableId, TimeRange};
@@ -25,48 +26,44 @@ pub struct Measurement {
     name: String,
     stored: Arc<SeriesTable>,
     share: Share,
-    /// It was dropped, though its table was not. Changes only while the table's membership is owned.
-    ended: AtomicBool,
+    /// It was dropped, but its table was not. Changes only under the exclusive table lock.
+    dropped: AtomicBool,
 }
 
-/// What of a table a measurement is.
+/// Which part of a table a measurement is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Share {
     /// All of it.
     Whole,
     /// One of the members of a group.
     Member,
-    /// The group, as samples are written to it: each series tells its member.
+    /// The group as a whole, as samples are written to it: each series names its member.
     Group,
 }
 
-/// The tag that says of which member of a group a series is, ...
-pub(super) const METRIC_KEY: &str = "__name__";
-/// ... unless it has this one.
-pub(super) const MEMBER_KEY: &str = "";
-/// The field that all members of a group have, a float.
+/// The field that all members of a group have. It is a float.
 const GROUP_FIELD: &str = "value";
 
 impl Measurement {
-    /// What a member of a group takes in memory besides its name, its series and its tables, about.
+    /// The approximate memory of a member of a group besides its name, its series and its table.
     pub(super) const MEMBER_BYTES: usize = 144;
 
-    /// One with a table of its own.
+    /// A measurement with a table of its own.
     pub(super) fn whole(name: String, stored: Arc<SeriesTable>) -> Self {
-        Self { name, stored, share: Share::Whole, ended: AtomicBool::new(false) }
+        Self { name, stored, share: Share::Whole, dropped: AtomicBool::new(false) }
     }
 
     /// The group that a table holds.
     pub(super) fn group(stored: Arc<SeriesTable>) -> Self {
-        Self { name: String::new(), stored, share: Share::Group, ended: AtomicBool::new(false) }
+        Self { name: String::new(), stored, share: Share::Group, dropped: AtomicBool::new(false) }
     }
 
     /// A member of a group.
     pub(super) fn member(name: String, stored: Arc<SeriesTable>) -> Self {
-        Self { name, stored, share: Share::Member, ended: AtomicBool::new(false) }
+        Self { name, stored, share: Share::Member, dropped: AtomicBool::new(false) }
     }
 
-    /// Its name; empty of a group.
+    /// Its name; empty for a group.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -76,37 +73,38 @@ impl Measurement {
         self.stored.table()
     }
 
-    /// What is kept of the table where its points are.
+    /// What is known of the table where its points are.
     pub(crate) fn stored(&self) -> &Arc<SeriesTable> {
         &self.stored
     }
 
-    /// Whether it is no more: its name may stand for another. Does not change while its membership is shared.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.ended.load(Ordering::Acquire) || self.stored.membership().has_ended()
+    /// Whether it was dropped. Another measurement may have its name by now. Does not change while the table lock is
+    /// held shared.
+    pub(crate) fn was_dropped(&self) -> bool {
+        self.dropped.load(Ordering::Acquire) || self.stored.table_lock().was_dropped()
     }
 
-    /// It was dropped, by who owns the membership.
-    pub(super) fn end(&self) {
-        self.ended.store(true, Ordering::Release);
+    /// Marks it as dropped. The caller holds the table lock exclusively.
+    pub(super) fn mark_dropped(&self) {
+        self.dropped.store(true, Ordering::Release);
     }
 
-    /// Whether the points of others are in its table too.
+    /// Whether it shares its table with other measurements.
     pub fn is_member(&self) -> bool {
         self.share == Share::Member
     }
 
-    /// Whether it is a group, whose series tell their members.
+    /// Whether it is a group, whose series name their members.
     pub(crate) fn is_group(&self) -> bool {
         self.share == Share::Group
     }
 
-    /// Its series, once they are loaded.
+    /// Its series, which must be loaded.
     pub fn series(&self) -> SeriesView<'_> {
         SeriesView::new(self.stored.series(), self.is_member().then_some(&*self.name))
     }
 
-    /// A condition on tags as the index of its table has to be asked.
+    /// A condition on tags, in the form for the index of its table.
     pub(crate) fn within<'a>(&self, tags: &'a TagFilter) -> Cow<'a, TagFilter> {
         if !self.is_member() {
             return Cow::Borrowed(tags);
@@ -117,7 +115,7 @@ impl Measurement {
         Cow::Owned(TagFilter::And(vec![own, tags.without(MEMBER_KEY).into_owned()]))
     }
 
-    /// The tags under which the index of its table has a series, given those of a point; `metric`: the name in the line.
+    /// Adds to the tags of a point what the index of its table has besides them. `metric`: the name in the line.
     pub(crate) fn stored_tags<'a>(&'a self, tags: &mut Vec<(&'a str, &'a str)>, metric: &'a str) {
         let member = match self.share {
             Share::Whole => return,
@@ -129,7 +127,7 @@ impl Measurement {
         }
     }
 
-    /// How many series it has, in memory or not; of a member those in memory.
+    /// The number of its series, in memory or not; for a member of a group only those in memory.
     pub fn count_series(&self) -> usize {
         match self.is_member() {
             true => self.series().len(),
@@ -137,17 +135,17 @@ impl Measurement {
         }
     }
 
-    /// Whether it has a series, or may have one that is not in memory.
+    /// Whether it has a series, or may have an evicted one.
     pub fn has_series(&self) -> bool {
         self.count_series() > 0 || self.is_partly_known()
     }
 
-    /// How many series it has, if they are loaded.
+    /// The number of its series, if they are loaded.
     pub(crate) fn series_count(&self) -> Option<usize> {
         self.stored.is_loaded().then(|| self.count_series())
     }
 
-    /// Bytes it takes in memory, about: a member of a group without what the group takes.
+    /// The approximate memory that it takes, bytes; for a member without what its group takes.
     pub(super) fn memory_bytes(&self) -> usize {
         match self.is_member() {
             true => Self::MEMBER_BYTES + self.name.len(),
@@ -155,12 +153,12 @@ impl Measurement {
         }
     }
 
-    /// Whether a series of it has a tag key. Of a member whose series are not all in memory: whether one may have it.
+    /// Whether one of its series has a tag key. For a member with evicted series: whether one may have it.
     pub fn has_tag_key(&self, key: &str) -> bool {
         self.series().has_key(key) || key != MEMBER_KEY && self.stored.idle().lock().has_key(key)
     }
 
-    /// The tag keys of its series, sorted; of a member those of its series in memory.
+    /// The tag keys of its series, sorted; for a member only those of series in memory.
     pub fn tag_keys(&self) -> Vec<String> {
         if !self.is_member() {
             return self.stored.tag_keys();
@@ -169,18 +167,18 @@ impl Measurement {
         series.keys_of(&series.all()).into_iter().map(str::to_owned).collect()
     }
 
-    /// Whether it is a member of a group whose series are not all in memory: how many it has and their tag keys are only
-    /// known of those that are.
+    /// Whether it is a member of a group with evicted series: then the number of its series and their tag keys are only
+    /// known for series in memory.
     pub fn is_partly_known(&self) -> bool {
-        self.is_member() && self.stored.has_away()
+        self.is_member() && self.stored.has_evicted()
     }
 
-    /// Its range partitions. One that was dropped has none.
+    /// Its range partitions; none if it was dropped.
     pub async fn partitions(&self) -> Vec<PartitionInfo> {
         self.stored.partitions().await
     }
 
-    /// A scan of some rows of it as of a snapshot; `None`: the snapshot does not have its table, or a column.
+    /// A scan of some of its rows in a snapshot; `None` if the snapshot lacks its table or a column.
     pub async fn scan(
         &self,
         snapshot: &SnapshotRef,
@@ -189,18 +187,18 @@ impl Measurement {
         self.stored.scan(snapshot, request).await
     }
 
-    /// The shards of a range of times, for [`Self::narrow`]; `None` where that would do nothing.
+    /// The shards of a time range, for [`Self::narrow`]; `None` if narrowing would change nothing.
     pub async fn shards_within(&self, time: TimeRange) -> Option<Vec<TimeRange>> {
         self.stored.shards_within(time).await
     }
 
-    /// Leaves those of some series that may have points in some shards, where there are so many that looking for rows of
-    /// all of them costs more than that.
+    /// Removes series that have no points in the given shards, if there are so many series that searching rows of all
+    /// would cost more than narrowing.
     pub fn narrow(&self, ids: &mut RoaringBitmap, shards: Option<&[TimeRange]>) {
         self.stored.narrow(ids, shards);
     }
 
-    /// Its fields by name, then type. A name is there once per type it has in some shard.
+    /// Its fields by name, then type. A field occurs once for each type that it has in some shard.
     pub fn fields(&self) -> Arc<Vec<Field>> {
         match self.is_member() {
             true => self.stored.fields_of_member(&self.name),
@@ -208,21 +206,21 @@ impl Measurement {
         }
     }
 
-    /// Its fields as of the shards that hold times from `first_ns` to `last_ns`.
+    /// Its fields in the shards that contain times from `first_ns` to `last_ns`.
     pub async fn fields_between(&self, first_ns: i64, last_ns: i64) -> Result<Arc<Vec<Field>>> {
         let member = self.is_member().then_some(&*self.name);
         self.stored.fields_between(member, first_ns, last_ns).await
     }
 
-    /// The columns of fields; `None`: no shard has one of them yet.
+    /// The columns of fields; `None` if no shard has one of them yet.
     pub(crate) fn shown_columns(&self, wanted: &[(String, FieldType)]) -> Option<Vec<ColumnId>> {
         let fields = self.fields();
         wanted.iter().map(|(name, field_type)| find(&fields, name, *field_type)).collect()
     }
 
-    /// Takes note that some shard has these fields, which have columns.
+    /// Notes that some shard has these fields, which have columns.
     pub(crate) fn show_fields(&self, fields: &[(String, FieldType)]) {
-        // Those of members are looked up in the types of shards.
+        // Fields of members are looked up in the types of shards.
         let fields = fields.iter().filter(|(name, _)| !self.is_member() || name == GROUP_FIELD);
         self.stored.show_fields(fields);
     }
@@ -232,7 +230,7 @@ impl Measurement {
         self.stored.shard_type(self.owner_of(field), shard_start_ns, field)
     }
 
-    /// The type a field has in a shard; the one given if the field is new there.
+    /// The type of a field in a shard. If the field is new there, it gets the given type.
     pub(crate) fn claim_shard_type(
         &self,
         shard_start_ns: i64,
@@ -242,12 +240,12 @@ impl Measurement {
         self.stored.claim_shard_type(self.owner_of(field), shard_start_ns, field, field_type)
     }
 
-    /// The type that a field has in every shard, whether that has it already or not.
+    /// The type that a field must have in every shard, if it is fixed.
     pub(crate) fn fixed_type(&self, field: &str) -> Option<FieldType> {
         (self.share != Share::Whole && field == GROUP_FIELD).then_some(FieldType::Float)
     }
 
-    /// The member of a group that has a field for itself.
+    /// The member that has a field for itself, if the field belongs to one member of a group.
     fn owner_of(&self, field: &str) -> Option<&str> {
         (self.is_member() && field != GROUP_FIELD).then_some(&*self.name)
     }

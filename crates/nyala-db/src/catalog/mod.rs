@@ -1,17 +1,18 @@
-//! Databases, their retention policies and measurements.
+//! The catalog: databases, their retention policies and measurements.
 //!
-//! Durable form: records of databases and what they have (`database`), and one table of the store per measurement, whose
-//! name tells where it belongs. Opening reads schemas and these records only, never points or series.
+//! On disk there are records of databases and their parts (`database`), and one table of the store per measurement,
+//! whose name says where it belongs. Opening reads only schemas and these records, never points or series.
 
 mod continuous;
 mod creation;
 mod database;
 mod field;
 mod group;
-mod idle;
+mod idle_rules;
+mod idle_series;
 mod measurement;
-mod membership;
 mod opening;
+mod policy_measurements;
 mod record;
 mod retention_policy;
 mod series_directory;
@@ -21,27 +22,29 @@ mod series_view;
 mod shard;
 mod shard_types;
 mod subscription;
+mod table_lock;
+mod table_locks;
 mod unsaved;
 
-pub use continuous::ContinuousQuery;
-pub(crate) use creation::WantedFields;
-pub use database::Database;
+pub(crate) use creation::FieldsToWrite;
+pub use database::{ContinuousQuery, Database};
 pub use field::{Field, FieldType};
+pub use idle_rules::IdleRules;
 pub use measurement::Measurement;
-pub(crate) use membership::Members;
 pub use opening::DAMAGED_DATABASES_TABLE;
 pub use retention_policy::{DEFAULT_POLICY_NAME, MIN_DURATION_NS, RetentionPolicy};
 pub(crate) use series_table::SeriesTable;
 pub use series_view::SeriesView;
 pub use shard::Shard;
 pub use subscription::{Destination, Scheme, Subscription};
+pub(crate) use table_locks::TableLocks;
 
 use database::read_databases;
+use policy_measurements::{PolicyKey, PolicyMeasurements};
 use record::record_prefix;
 
-use crate::idle::IdleRules;
 use crate::names::is_valid_name;
-use crate::records::{Records, TRIES, VersionedRecords, always_changed};
+use crate::records::{Change, Records, VersionedRecords};
 use crate::users::{Privilege, Users};
 use nyala_core::store::{Alteration, Freshness, SnapshotRef, StoreRef};
 use nyala_core::{Error, ErrorKind, Result, TableId};
@@ -52,18 +55,19 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use tokio::sync::{MutexGuard, OwnedRwLockWriteGuard};
 
-/// What a retention policy is to become, or to be compared with; members that are `None` stay, or do not count.
+/// A change of a retention policy, or settings to compare a policy with. Members that are `None` do not change, or are
+/// not compared.
 #[derive(Debug, Clone, Default)]
 pub struct PolicyChange {
-    /// How long points are kept, ns; 0 is for ever.
+    /// How long points are kept, ns; 0 means for ever.
     pub duration_ns: Option<i64>,
-    /// The width of shards made from now on, ns.
+    /// The width of shards that are created from now on, ns.
     pub shard_duration_ns: Option<i64>,
     /// The number of copies.
     pub replication: Option<u32>,
-    /// How far after now points may lie when they are written, ns; 0 is any distance.
+    /// How far after now the time of a written point may lie, ns; 0 means any distance.
     pub future_limit_ns: Option<i64>,
-    /// How far before now points may lie when they are written, ns; 0 is any distance.
+    /// How far before now the time of a written point may lie, ns; 0 means any distance.
     pub past_limit_ns: Option<i64>,
     /// Whether it becomes the default.
     pub make_default: bool,
@@ -77,40 +81,33 @@ pub struct Catalog {
     series_records: Records,
     users: Users,
     state: RwLock<State>,
-    /// About how many bytes the series indexes take: measured now and then, estimated in between.
+    /// The approximate size of all series indexes, bytes. It is measured from time to time, and estimated in between.
     series_bytes: AtomicUsize,
     idle_rules: IdleRules,
-    /// Held by whoever changes databases, policies or the set of measurements. Taken after memberships of measurements.
+    /// Locked to change databases, policies or the set of measurements. Taken after table locks.
     changing: tokio::sync::Mutex<()>,
-    /// Held by whoever adds columns to measurements.
+    /// Locked to add columns to measurements.
     altering: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
 struct State {
     databases: BTreeMap<String, Arc<Database>>,
-    measurements: BTreeMap<Place, BTreeMap<String, Arc<Measurement>>>,
-    /// Whose members are among the measurements.
-    groups: BTreeMap<Place, Arc<Measurement>>,
-    /// Policies of whose measurements not all are known, and why.
-    unreadable: BTreeMap<Place, String>,
+    measurements: BTreeMap<PolicyKey, PolicyMeasurements>,
 }
 
-/// What whoever drops measurements holds.
-struct Owned<'a> {
-    _members: BTreeMap<TableId, OwnedRwLockWriteGuard<()>>,
+/// The locks held to drop measurements.
+struct DropLocks<'a> {
+    _tables: BTreeMap<TableId, OwnedRwLockWriteGuard<()>>,
     _changing: MutexGuard<'a, ()>,
 }
 
-/// (database, retention policy).
-type Place = (String, String);
-
-/// Between the parts of a measurement's table name; names of databases and policies cannot hold it.
+/// Separates the parts of a measurement's table name. Names of databases and policies cannot contain it.
 const SEPARATOR: char = '\u{0}';
 
 impl Catalog {
-    /// What is damaged or lost of the records of databases: those that have measurements are known by these, with
-    /// policies that keep points for ever. It stays until somebody accepts it.
+    /// The damage or loss found in the records of databases, if any. Databases that have measurements are then known by
+    /// their tables, with policies that keep points for ever. The damage is reported until an operator accepts it.
     pub fn damage(&self) -> Option<&str> {
         self.damage.as_deref()
     }
@@ -125,40 +122,40 @@ impl Catalog {
         &self.store
     }
 
-    /// Who may do what.
+    /// Users and their rights.
     pub fn users(&self) -> &Users {
         &self.users
     }
 
-    /// Changes what a user may do with a database.
+    /// Changes the grant of a user on a database.
     pub async fn change_grant(
         &self,
         user: &str,
         database: &str,
         change: impl Fn(Privilege) -> Privilege,
     ) -> Result<()> {
-        // The database cannot go meanwhile, and leave a grant behind to the next of its name.
+        // The database cannot be dropped meanwhile. Otherwise the grant would apply to the next database of this name.
         let _changing = self.changing.lock().await;
         self.users.existing(user)?;
         self.existing_database(database)?;
         self.users.change_grant(user, database, change).await
     }
 
-    /// Keeps writers out of the tables that `find` finds, and whoever changes what there is.
-    async fn own(&self, find: impl Fn() -> Vec<Arc<SeriesTable>>) -> Owned<'_> {
-        let mut members = BTreeMap::new();
+    /// Locks the tables that `find` returns exclusively, and locks `changing`.
+    async fn lock_for_drop(&self, find: impl Fn() -> Vec<Arc<SeriesTable>>) -> DropLocks<'_> {
+        let mut locks = BTreeMap::new();
         loop {
             let mut tables = find();
-            // Tables get rising numbers: those that came since lie behind those that are owned.
+            // Table ids ascend, so tables that are new since the last round come after those that are locked already.
             tables.sort_unstable_by_key(|table| table.table());
             for table in &tables {
-                if let Entry::Vacant(place) = members.entry(table.table()) {
-                    place.insert(table.membership().own().await);
+                if let Entry::Vacant(place) = locks.entry(table.table()) {
+                    place.insert(table.table_lock().lock_exclusive().await);
                 }
             }
             let changing = self.changing.lock().await;
-            if find().iter().all(|table| members.contains_key(&table.table())) {
-                return Owned { _members: members, _changing: changing };
+            if find().iter().all(|table| locks.contains_key(&table.table())) {
+                return DropLocks { _tables: locks, _changing: changing };
             }
         }
     }
@@ -166,21 +163,17 @@ impl Catalog {
     /// The tables whose series are loaded.
     pub(crate) fn loaded_tables(&self) -> Vec<Arc<SeriesTable>> {
         let state = self.state.read();
-        let own = state.measurements.values().flat_map(BTreeMap::values).filter(|own| !own.is_member());
-        let tables = own.chain(state.groups.values()).map(|own| own.stored());
+        let tables = state.measurements.values().flat_map(PolicyMeasurements::tables);
         tables.filter(|table| table.is_loaded()).cloned().collect()
     }
 
     /// The tables of points of a retention policy, whether their series are loaded or not.
     pub(crate) fn known_tables(&self, database: &str, policy: &str) -> Vec<Arc<SeriesTable>> {
-        let place = (database.to_owned(), policy.to_owned());
-        let state = self.state.read();
-        let measurements = state.measurements.get(&place).into_iter().flat_map(BTreeMap::values);
-        let own = measurements.filter(|own| !own.is_member()).chain(state.groups.get(&place));
-        own.map(|own| own.stored().clone()).collect()
+        let key = (database.to_owned(), policy.to_owned());
+        self.state.read().measurements.get(&key).into_iter().flat_map(|all| all.tables().cloned()).collect()
     }
 
-    /// Series leave memory by these rules; by default none does.
+    /// Sets the rules by which series are evicted. By default no series is evicted.
     #[must_use]
     pub fn with_idle_rules(mut self, rules: IdleRules) -> Self {
         self.idle_rules = rules;
@@ -212,7 +205,7 @@ impl Catalog {
         self.database(name).ok_or_else(|| Error::missing(format!("database not found: {name}")))
     }
 
-    /// The measurements of a retention policy by name, their series loaded.
+    /// The measurements of a retention policy in order of name, with their series loaded.
     pub async fn measurements(&self, database: &str, policy: &str) -> Result<Vec<Arc<Measurement>>> {
         self.check_readable(database, policy)?;
         let measurements = self.known_measurements(database, policy);
@@ -220,30 +213,30 @@ impl Catalog {
         Ok(measurements)
     }
 
-    /// An error where it is not known which measurements a retention policy has.
+    /// An error if the measurements of a retention policy are not all known.
     fn check_readable(&self, database: &str, policy: &str) -> Result<()> {
-        let place = (database.to_owned(), policy.to_owned());
-        match self.state.read().unreadable.get(&place) {
+        let key = (database.to_owned(), policy.to_owned());
+        match self.state.read().measurements.get(&key).and_then(|all| all.unreadable.as_ref()) {
             Some(words) => Err(Error::new(ErrorKind::Corrupt, words.clone())),
             None => Ok(()),
         }
     }
 
-    /// The measurements of a retention policy by name, whether their series are loaded or not.
+    /// The measurements of a retention policy in order of name, whether their series are loaded or not.
     pub(crate) fn known_measurements(&self, database: &str, policy: &str) -> Vec<Arc<Measurement>> {
-        let place = (database.to_owned(), policy.to_owned());
-        self.state.read().measurements.get(&place).into_iter().flat_map(|all| all.values().cloned()).collect()
+        let key = (database.to_owned(), policy.to_owned());
+        self.state.read().measurements.get(&key).map_or_else(Vec::new, PolicyMeasurements::by_name)
     }
 
-    /// A measurement, its series loaded.
+    /// A measurement, with its series loaded.
     pub async fn measurement(
         &self,
         database: &str,
         policy: &str,
         name: &str,
     ) -> Result<Option<Arc<Measurement>>> {
-        let place = (database.to_owned(), policy.to_owned());
-        let found = self.state.read().measurements.get(&place).and_then(|all| all.get(name)).cloned();
+        let key = (database.to_owned(), policy.to_owned());
+        let found = self.state.read().measurements.get(&key).and_then(|all| all.get(name)).cloned();
         match &found {
             Some(measurement) => measurement.stored().load().await?,
             None => self.check_readable(database, policy)?,
@@ -257,14 +250,14 @@ impl Catalog {
         policies.iter().flat_map(|policy| self.known_tables(database, &policy.name)).collect()
     }
 
-    /// Creates a database. One that exists already is left alone, unless the policy asked for, by name and
-    /// settings, is not its default one.
+    /// Creates a database. If it exists, nothing happens, unless a policy is given whose name or settings differ from
+    /// those of the default policy.
     pub async fn create_database(&self, name: &str, policy: Option<(&str, PolicyChange)>) -> Result<()> {
         if !is_valid_name(name) || policy.as_ref().is_some_and(|(name, _)| !is_valid_name(name)) {
             return Err(Error::invalid("invalid name"));
         }
-        if let Some((_, asked)) = &policy {
-            RetentionPolicy::check_duration(asked.duration_ns)?;
+        if let Some((_, settings)) = &policy {
+            RetentionPolicy::check_duration(settings.duration_ns)?;
         }
         let _changing = self.changing.lock().await;
         self.change_database(name, |existing| {
@@ -274,24 +267,22 @@ impl Catalog {
         .await
     }
 
-    /// Makes a database what `change` makes of it, which leaves it alone by `None`. Whoever calls holds `changing`; where
-    /// another server was quicker `change` is asked again.
+    /// Replaces a database by what `change` returns; `None` leaves it alone. The caller holds `changing`. If another
+    /// server was faster, `change` is called again.
     async fn change_database(
         &self,
         name: &str,
         change: impl Fn(Option<&Database>) -> Result<Option<Database>>,
     ) -> Result<()> {
-        for _ in 0..TRIES {
+        let decide = || {
             let before = self.database(name);
-            let Some(after) = change(before.as_deref())? else { return Ok(()) };
-            let changes = Database::changes(&self.database_records, name, Some(&after));
-            if self.database_records.change(changes).await? {
-                self.state.write().databases.insert(name.to_owned(), Arc::new(after));
-                return Ok(());
-            }
-            self.read_databases_again().await?;
+            let Some(after) = change(before.as_deref())? else { return Ok(None) };
+            Ok(Some((Database::changes(&self.database_records, name, Some(&after)), after)))
+        };
+        if let Some(after) = self.change_database_records(&format!("database {name}"), decide).await? {
+            self.state.write().databases.insert(name.to_owned(), Arc::new(after));
         }
-        Err(always_changed(&format!("database {name}")))
+        Ok(())
     }
 
     /// The same for a database that must exist.
@@ -305,33 +296,34 @@ impl Catalog {
         .await
     }
 
-    /// Removes the records of a database. Whoever calls holds `changing`.
+    /// Removes the records of a database. The caller holds `changing`.
     async fn remove_database(&self, name: &str) -> Result<()> {
-        for _ in 0..TRIES {
-            let changes = Database::changes(&self.database_records, name, None);
-            if self.database_records.change(changes).await? {
-                self.state.write().databases.remove(name);
-                return Ok(());
-            }
-            self.read_databases_again().await?;
-        }
-        Err(always_changed(&format!("database {name}")))
-    }
-
-    /// Learns what other servers have made of the databases.
-    async fn read_databases_again(&self) -> Result<()> {
-        let databases = read_databases(&self.database_records.read().await?)?;
-        let databases = databases.into_iter().map(|(name, database)| (name, Arc::new(database))).collect();
-        self.state.write().databases = databases;
+        let decide = || Ok(Some((Database::changes(&self.database_records, name, None), ())));
+        self.change_database_records(&format!("database {name}"), decide).await?;
+        self.state.write().databases.remove(name);
         Ok(())
     }
 
-    /// Drops a database with all it holds; one that does not exist is no error.
+    /// Changes records of databases; see [`VersionedRecords::change_by`].
+    async fn change_database_records<T>(
+        &self,
+        what: &str,
+        decide: impl Fn() -> Result<Option<(Vec<Change>, T)>>,
+    ) -> Result<Option<T>> {
+        let learn = |records: &[(Vec<u8>, Vec<u8>)]| {
+            let databases = read_databases(records)?.into_iter();
+            self.state.write().databases = databases.map(|(name, own)| (name, Arc::new(own))).collect();
+            Ok(())
+        };
+        self.database_records.change_by(what, decide, learn).await
+    }
+
+    /// Drops a database with everything in it. It is no error if the database does not exist.
     pub async fn drop_database(&self, name: &str) -> Result<()> {
         let dropped = {
-            let _owned = self.own(|| self.known_in_database(name)).await;
+            let _lock = self.lock_for_drop(|| self.known_in_database(name)).await;
             let Some(database) = self.database(name) else { return Ok(()) };
-            // First: whatever fails after this, nobody keeps rights to the next database of this name.
+            // First of all: whatever fails later, no user keeps rights to the next database of this name.
             self.users.forget_database(name).await?;
             let policies = database.policies.iter().map(|policy| policy.name.as_str());
             let dropped = self.drop_points(name, policies, |_| true).await?;
@@ -341,8 +333,8 @@ impl Catalog {
         self.forget_records(dropped).await
     }
 
-    /// Drops those tables of some policies that are chosen, all or none, with one change of the store. Their records are left
-    /// for [`Self::forget_records`].
+    /// Drops the chosen tables of some policies, all or none, by one change of the store. Their records are left for
+    /// [`Self::forget_records`].
     async fn drop_points<'a>(
         &self,
         database: &str,
@@ -358,31 +350,21 @@ impl Catalog {
         }
         self.store.drop_tables(tables.clone()).await?;
         for (_, table) in &dropped {
-            table.membership().end();
+            table.table_lock().mark_dropped();
             self.give_back_series_memory(table.memory_bytes());
         }
         let mut state = self.state.write();
-        let State { measurements, groups, unreadable, .. } = &mut *state;
-        for (place, table) in dropped {
-            let all = measurements.entry(place.clone()).or_default();
-            match groups.get(&place).is_some_and(|group| group.table() == table.table()) {
-                true => {
-                    groups.remove(&place);
-                    unreadable.remove(&place);
-                    all.retain(|_, own| !own.is_member());
-                }
-                // It has the name of its measurement.
-                false => drop(all.remove(table.name())),
-            }
+        for (key, table) in dropped {
+            state.measurements.entry(key).or_default().remove_table(&table);
         }
         Ok(tables)
     }
 
-    /// Removes the records of tables that are no more. They mean nothing to anybody, because no table gets the id of
-    /// another: nobody is kept out meanwhile.
+    /// Removes the records of dropped tables. Nobody is locked out: no other table will ever have their ids, so nobody
+    /// reads these records.
     async fn forget_records(&self, mut tables: Vec<TableId>) -> Result<()> {
         tables.sort_unstable();
-        // Measurements made together have ids next to each other.
+        // Measurements that were created together have consecutive ids.
         for run in tables.chunk_by(|a, b| a.0 + 1 == b.0) {
             let (first, last) = (record_prefix(run[0]), record_prefix(run[run.len() - 1]));
             self.series_records.remove_between(&first, &last).await?;
@@ -390,14 +372,14 @@ impl Catalog {
         Ok(())
     }
 
-    /// Drops a measurement from every policy of a database; whether there was one.
+    /// Drops a measurement from every policy of a database. Returns whether there was one.
     pub async fn drop_measurement(&self, database: &str, name: &str) -> Result<bool> {
         let of_members = self.drop_members(database, name).await?;
-        // No measurement has the name of groups.
+        // A measurement never has the name of groups, which is empty.
         let of_name = |table: &SeriesTable| !name.is_empty() && table.name() == name;
         let dropped = {
-            let _owned = self
-                .own(|| {
+            let _lock = self
+                .lock_for_drop(|| {
                     let mut known = self.known_in_database(database);
                     known.retain(|table| of_name(table));
                     known
@@ -411,7 +393,7 @@ impl Catalog {
         self.forget_records(dropped).await.map(|()| found)
     }
 
-    /// Adds a retention policy. One that exists with the same settings is left alone.
+    /// Adds a retention policy. If it exists with the same settings, nothing happens.
     pub async fn create_policy(
         &self,
         database: &str,
@@ -438,13 +420,11 @@ impl Catalog {
         .await
     }
 
-    /// Changes a retention policy: what is acknowledged here nobody drops by the policy as it was.
+    /// Changes a retention policy. Once this returns, nobody drops points by the old policy.
     pub async fn alter_policy(&self, database: &str, name: &str, change: PolicyChange) -> Result<()> {
         let changing = self.changing.lock().await;
         let alter = |database: &mut Database| -> Result<i64> {
-            let policy = database.policies.iter_mut().find(|policy| policy.name == name);
-            let policy =
-                policy.ok_or_else(|| Error::missing(format!("retention policy not found: {name}")))?;
+            let policy = database.named_policy(name)?;
             *policy = policy.changed(&change)?;
             let width_ns = policy.shard_duration_ns;
             if change.make_default {
@@ -458,17 +438,17 @@ impl Catalog {
         self.store.alter_tables(tables.iter().map(width).collect()).await?;
         self.change_existing(database, |database| alter(database).map(drop)).await?;
         drop(changing);
-        // Whoever drops by the policy as it was has looked at it while owning the measurement: wait until they are done.
+        // Whoever drops points by the old policy has read it under the exclusive table lock. Wait until they are done.
         for table in &tables {
-            drop(table.membership().share().await);
+            drop(table.table_lock().lock_shared().await);
         }
         Ok(())
     }
 
-    /// Drops a retention policy with all it holds; one that does not exist is no error, nor is its database.
+    /// Drops a retention policy with everything in it. It is no error if the policy or its database does not exist.
     pub async fn drop_policy(&self, database: &str, name: &str) -> Result<()> {
         let dropped = {
-            let _owned = self.own(|| self.known_tables(database, name)).await;
+            let _lock = self.lock_for_drop(|| self.known_tables(database, name)).await;
             if self.database(database).is_none() {
                 return Ok(());
             }

@@ -1,11 +1,13 @@
-//! Opening: databases out of their records, or where these are damaged out of the tables of their measurements.
+//! Opening the catalog: reading databases from their records, or from the tables of their measurements if the records
+//! are damaged.
 
 use super::database::{Database, read_databases, read_old_database, run_key_of_old};
 use super::group::GROUP_NAME;
 use super::record::{member_key, member_of};
 use super::series_table::SeriesTable;
-use super::{Catalog, DEFAULT_POLICY_NAME, Measurement, PolicyChange, RetentionPolicy, SEPARATOR, State};
-use crate::idle::IdleRules;
+use super::{
+    Catalog, DEFAULT_POLICY_NAME, IdleRules, Measurement, PolicyChange, RetentionPolicy, SEPARATOR, State,
+};
 use crate::records::{Records, VersionedRecords, table_named};
 use crate::users::Users;
 use nyala_core::store::{Alteration, StoreRef};
@@ -15,9 +17,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 const DATABASES_TABLE: &str = "nyala.databases";
-/// What the table of databases is called from when it was found damaged until somebody accepts it.
+/// The name that the table of databases gets when it is found damaged. It keeps the name until an operator accepts the
+/// damage.
 pub const DAMAGED_DATABASES_TABLE: &str = "nyala.databases.damaged";
-/// Where it stood until when continuous queries have run, before that was among the records of databases.
+/// The old table of the times until which continuous queries have run. They are now among the records of databases.
 const RUNS_TABLE: &str = "nyala.continuous";
 const SERIES_TABLE: &str = "nyala.series";
 
@@ -50,31 +53,31 @@ impl Catalog {
                 lost.push(format!("{database:?}.{policy:?}"));
             }
             let stored = SeriesTable::new(name.into(), table, &schema, store.clone(), series_records.clone());
-            let (place, stored) = ((database.to_owned(), policy.to_owned()), Arc::new(stored));
-            let all = state.measurements.entry(place.clone()).or_default();
+            let (key, stored) = ((database.to_owned(), policy.to_owned()), Arc::new(stored));
+            let all = state.measurements.entry(key).or_default();
             if name != GROUP_NAME {
-                all.insert(name.into(), Arc::new(Measurement::whole(name.into(), stored)));
+                all.insert(Arc::new(Measurement::whole(name.into(), stored)));
                 continue;
             }
             let add = |key: &[u8], _: &[u8]| {
                 if let Some(name) = member_of(key) {
-                    let member = Measurement::member(name.to_owned(), stored.clone());
-                    all.insert(name.to_owned(), Arc::new(member));
+                    all.insert(Arc::new(Measurement::member(name.to_owned(), stored.clone())));
                 }
             };
             match series_records.visit(&member_key(table, ""), add).await {
                 Err(error) if error.kind() == ErrorKind::Corrupt => {
-                    // What it has of measurements is not known, so nobody may take a name for one that is not there.
+                    // Not all names of its measurements are known, so no new measurement may get an unknown name.
                     let words = format!("the metrics of {database:?}.{policy:?} cannot be read: {error}");
-                    state.unreadable.insert(place.clone(), words.clone());
+                    all.unreadable = Some(words.clone());
                     unreadable.push(words);
                 }
                 visited => visited?,
             }
-            state.groups.insert(place, Arc::new(Measurement::group(stored)));
+            all.group = Some(Arc::new(Measurement::group(stored)));
         }
         if damage.is_some() {
-            // What is left of the old records says that some are lost; what is known now can be read again.
+            // What is left of the old records says that some are lost. What is known now is written so that it can be
+            // read again.
             let known = state.databases.values().flat_map(|database| database.records());
             database_records.change(known.map(|(key, value)| (key, Some(value))).collect()).await?;
         }
@@ -99,7 +102,7 @@ impl Catalog {
     }
 }
 
-/// The records of databases, those of earlier versions upgraded.
+/// The records of databases. Records of earlier versions are upgraded.
 async fn read_records(
     store: &StoreRef,
     lost_runs: &mut Option<String>,
@@ -124,7 +127,7 @@ async fn read_records(
     Ok((records, read))
 }
 
-/// The records of databases, each out of one of its own, and those of the runs of continuous queries.
+/// The new records of databases, made of the old ones (one per database), and those of runs of continuous queries.
 fn upgraded(old: &PlainRecords, runs: PlainRecords) -> Result<PlainRecords> {
     let databases = old.iter().map(|(key, value)| read_old_database(key, value));
     let mut databases = databases.collect::<Result<Vec<_>>>()?;
@@ -132,7 +135,7 @@ fn upgraded(old: &PlainRecords, runs: PlainRecords) -> Result<PlainRecords> {
     Ok(databases.iter().flat_map(Database::records).chain(runs).collect())
 }
 
-/// Gives a damaged table of databases another name, and what is written from now on a new one.
+/// Renames a damaged table of databases, and starts a new one.
 async fn set_aside(store: &StoreRef) -> Result<VersionedRecords> {
     if let Some(earlier) = table_named(store, DAMAGED_DATABASES_TABLE) {
         store.drop_table(earlier.0).await?;
@@ -140,7 +143,7 @@ async fn set_aside(store: &StoreRef) -> Result<VersionedRecords> {
     if let Some(runs) = table_named(store, RUNS_TABLE) {
         store.drop_table(runs.0).await?;
     }
-    // One that was on its way to become one of versions may be the damaged one; what came of it is not needed.
+    // A table that was being upgraded may be the damaged one. Whatever was upgraded is not needed.
     let names = [VersionedRecords::old_name(DATABASES_TABLE), DATABASES_TABLE.to_owned()];
     let tables: Vec<TableId> = names.iter().filter_map(|name| Some(table_named(store, name)?.0)).collect();
     if let [damaged, rest @ ..] = tables.as_slice() {
@@ -150,7 +153,7 @@ async fn set_aside(store: &StoreRef) -> Result<VersionedRecords> {
     VersionedRecords::open(store.clone(), DATABASES_TABLE, Ok).await
 }
 
-/// Refuses a store that has measurements, and not their series: nothing would be found.
+/// Refuses a store that has measurements but no table of their series: no point could be found.
 fn check_tables(store: &StoreRef) -> Result<()> {
     let has_measurements = store.tables().iter().any(|(_, schema)| schema.name.contains(SEPARATOR));
     match has_measurements && table_named(store, SERIES_TABLE).is_none() {
@@ -162,7 +165,8 @@ fn check_tables(store: &StoreRef) -> Result<()> {
 }
 
 impl State {
-    /// Makes a database and a policy known by the table of a measurement; whether there was no record of them.
+    /// Adds a database and a policy that are only known by the table of a measurement. Returns whether there was no
+    /// record of them.
     fn restore(&mut self, database: &str, policy: &str, schema: &TableSchema) -> Result<bool> {
         if self.databases.get(database).is_some_and(|known| known.policy(policy).is_some()) {
             return Ok(false);
@@ -172,8 +176,8 @@ impl State {
         let known = known.or_insert_with(|| Arc::new(Database::new(database, policy, created)));
         let known = Arc::make_mut(known);
         let shard_duration_ns = schema.partitioning.time_width_ns();
-        let asked = PolicyChange { shard_duration_ns, ..PolicyChange::default() };
-        known.policies.push(RetentionPolicy::new(policy, &asked)?);
+        let settings = PolicyChange { shard_duration_ns, ..PolicyChange::default() };
+        known.policies.push(RetentionPolicy::new(policy, &settings)?);
         if policy == DEFAULT_POLICY_NAME {
             known.default_policy = policy.into();
         }
@@ -225,7 +229,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_record_that_is_not_known_is_no_damage() {
+    async fn an_unknown_record_is_not_damage() {
         let store: StoreRef = Arc::new(MemoryStore::default());
         let records = VersionedRecords::open(store.clone(), DATABASES_TABLE, Ok).await.unwrap();
         assert!(records.change(vec![(b"zx\0".to_vec(), Some(b"1".to_vec()))]).await.unwrap());

@@ -1,8 +1,8 @@
-//! The durable records of a table of points: its series, the types of its fields in shards, the id of its next series, its
-//! idle series, the members of a group.
+//! The durable records of a table of points: its series, the types of its fields by shard, the id of its next series,
+//! its idle series, the members of a group.
 //!
 //! Records: table u32 big-endian, kind byte, then
-//!   not idle:   id u32 big-endian        → nothing: the series is in an idle set, but awake or gone
+//!   not idle:   id u32 big-endian        → nothing: the series is in an idle set, but reactivated or removed
 //!   id block:   number u32 big-endian    → nothing: ids from number × 4096 on are a server's to give out
 //!   idle set:   number u64 big-endian    → start i64, end i64, number of keys u32, each: length u32, key; then the ids
 //!                                          as a Roaring bitmap
@@ -15,12 +15,10 @@
 //!   tag set:    16 bytes of the SHA-256 of the tags of an idle series, or where several servers give ids of any → id u32
 //!   idle tags:  number u64 big-endian of a set → in order of id the tags of its series: length u32, tags
 //!
-//! A series that is idle has no record of its own: its tags stand in its set. The last two kinds are many and large, and a
-//! start does not read them.
+//! An idle series has no record of its own: its tags are in the record of its set. The last two kinds are many and
+//! large; a start does not read them.
 
-use super::FieldType;
-use super::series_directory::BLOCK_IDS;
-use super::shard_types::ShardTypes;
+use super::field::{FieldType, ShardTypes};
 use crate::series::{IdleSeries, SeriesIndex};
 use nyala_core::{SeriesId, TableId, TimeRange};
 use ring::digest::{SHA256, digest};
@@ -38,7 +36,10 @@ const SHARD_TYPE: u8 = b't';
 const OWN_TYPE: u8 = b'u';
 pub(super) const NEXT_ID: u8 = b'n';
 
-/// The number that no series has, since none could come after it.
+/// Ids that a server reserves at once. When a server stops, the ids that it has not given out are lost.
+pub(super) const BLOCK_IDS: u32 = 1 << 12;
+
+/// The largest number is not the id of any series, because no id could follow it.
 const NO_SERIES: u32 = u32::MAX;
 
 pub(super) fn record_prefix(table: TableId) -> [u8; 4] {
@@ -84,7 +85,7 @@ pub(super) fn own_type_key(table: TableId, shard_start_ns: i64, member: &str, fi
     record_key(table, OWN_TYPE, &[&start[..], &length, member.as_bytes(), field.as_bytes()].concat())
 }
 
-/// The key of the record of a member of a group; those of all members begin with that of the empty name.
+/// The key of the record of a member of a group. The key for the empty name is the prefix of all of them.
 pub(super) fn member_key(table: TableId, name: &str) -> Vec<u8> {
     record_key(table, MEMBER, name.as_bytes())
 }
@@ -99,12 +100,12 @@ pub(super) fn id_block_key(table: TableId, block: u32) -> Vec<u8> {
     record_key(table, ID_BLOCK, &block.to_be_bytes())
 }
 
-/// The key of the record that finds the id of an idle series by its tags; `record`: as in its own record.
+/// The key of the record that finds the id of an idle series by its tags. `record`: the tags as in a series record.
 pub(super) fn tag_set_key(table: TableId, record: &[u8]) -> Vec<u8> {
     record_key(table, TAG_SET, &digest(&SHA256, record).as_ref()[..16])
 }
 
-/// What the keys begin with that find ids of idle series by their tags.
+/// The prefix of the keys of records that find ids of idle series by their tags.
 pub(super) fn tag_set_prefix(table: TableId) -> Vec<u8> {
     record_key(table, TAG_SET, &[])
 }
@@ -117,7 +118,7 @@ pub(super) fn idle_tags_key(table: TableId, number: u64) -> Vec<u8> {
     record_key(table, IDLE_TAGS, &number.to_be_bytes())
 }
 
-/// The tags of the series of an idle set, in order of their ids.
+/// The tags of the series of an idle set, in order of ids.
 pub(super) fn idle_tags_record<'a>(records: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut all = Vec::new();
     for record in records {
@@ -127,7 +128,7 @@ pub(super) fn idle_tags_record<'a>(records: impl Iterator<Item = &'a [u8]>) -> V
     all
 }
 
-/// The tags of each series of an idle set, each as in a record of its own.
+/// The tags of each series of an idle set, each as in a series record.
 pub(super) fn read_idle_tags(mut bytes: &[u8]) -> Option<Vec<&[u8]>> {
     let mut records = Vec::new();
     while !bytes.is_empty() {
@@ -152,7 +153,7 @@ pub(super) fn idle_set_record(time: TimeRange, keys: &[String], series: &Roaring
     record
 }
 
-/// Times, tag keys and series of an idle set.
+/// The time range, tag keys and series of an idle set.
 pub(super) fn read_idle_set(bytes: &[u8]) -> Option<(TimeRange, Vec<&str>, RoaringBitmap)> {
     let (start_ns, rest) = bytes.split_first_chunk::<8>()?;
     let (end_ns, rest) = rest.split_first_chunk::<8>()?;
@@ -168,7 +169,7 @@ pub(super) fn read_idle_set(bytes: &[u8]) -> Option<(TimeRange, Vec<&str>, Roari
     (!series.contains(NO_SERIES)).then_some((time, keys, series))
 }
 
-/// What the records of a table say.
+/// The content of a table's records.
 #[derive(Default)]
 pub(super) struct ReadRecords {
     pub(super) series: SeriesIndex,
@@ -178,16 +179,16 @@ pub(super) struct ReadRecords {
     not_idle: RoaringBitmap,
 }
 
-/// How a reader of records goes on.
+/// Where the reader of records continues.
 pub(super) enum Next {
-    /// With the next record.
+    /// At the next record.
     Record,
-    /// With the first from a key on.
+    /// At the first record from a key on.
     Key(Vec<u8>),
 }
 
 impl ReadRecords {
-    /// Takes a record; `None`: it is malformed. They come in order of their keys.
+    /// Reads a record; `None` if it is malformed. Records come in key order.
     pub(super) fn take(&mut self, key: &[u8], value: &[u8]) -> Option<Next> {
         let (prefix, rest) = key.split_first_chunk::<4>()?;
         let (kind, rest) = rest.split_first()?;
@@ -197,7 +198,7 @@ impl ReadRecords {
                 self.not_idle.insert(u32::from_be_bytes(rest.try_into().ok()?));
             }
             ID_BLOCK => {
-                // Their ids may be given out by others.
+                // Other servers may give out the ids of this block.
                 let next = u32::from_be_bytes(rest.try_into().ok()?).saturating_add(1);
                 self.series.reserve_ids(SeriesId(next.saturating_mul(BLOCK_IDS)));
             }
@@ -227,9 +228,9 @@ impl ReadRecords {
                 let own = self.own_types.entry(text(member)?).or_default().entry(start_ns).or_default();
                 own.insert(text(field)?, FieldType::of_code(*value.first()?)?);
             }
-            // They are looked up one by one, if ever.
+            // These are looked up one by one, if ever.
             TAG_SET | IDLE_TAGS => return Some(Next::Key(record_key(table, IDLE_TAGS + 1, &[]))),
-            // They are read when the catalog is opened.
+            // These are read when the catalog is opened.
             MEMBER => {}
             NEXT_ID => self.series.reserve_ids(SeriesId(u32::from_le_bytes(value.try_into().ok()?))),
             _ => return None,
@@ -237,11 +238,11 @@ impl ReadRecords {
         Some(Next::Record)
     }
 
-    /// All were taken.
+    /// All records were read.
     pub(super) fn finish(mut self) -> Self {
         let Self { series, idle, not_idle, .. } = &mut self;
-        idle.restored(not_idle, series.all());
-        if let Some(last) = idle.away().max() {
+        idle.finish_restore(not_idle, series.all());
+        if let Some(last) = idle.evicted().max() {
             series.reserve_ids(SeriesId(last.saturating_add(1)));
         }
         self
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_no_series_has_is_refused() {
+    fn the_largest_id_is_refused() {
         let mut read = ReadRecords::default();
         let key = series_key(TableId(7), SeriesId(NO_SERIES));
         assert!(read.take(&key, &tags_record(&[("host", "a")])).is_none());
@@ -283,7 +284,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is written is read again.
+        /// What was written is read again.
         #[test]
         fn idle_sets_are_read_as_they_were_written(
             ids in prop::collection::btree_set(0..NO_SERIES, 0..50),
@@ -306,7 +307,7 @@ mod tests {
             }
         }
 
-        /// What is damaged is refused, or read as something else; never worse.
+        /// Damaged records are refused, or read as something else, but never panic.
         #[test]
         fn damaged_records_are_read_or_refused(
             ids in prop::collection::btree_set(prop_oneof![0_u32..200_000, Just(u32::MAX)], 0..50),

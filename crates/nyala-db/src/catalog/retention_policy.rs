@@ -12,31 +12,32 @@ pub const MIN_DURATION_NS: i64 = HOUR_NS;
 /// The name of the policy a new database gets.
 pub const DEFAULT_POLICY_NAME: &str = "autogen";
 
-/// How long points are kept, and in what pieces they are dropped.
+/// How long points are kept, and the width of the shards in which they are dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetentionPolicy {
     /// Its name.
     pub name: String,
-    /// How long points are kept, ns; 0 is for ever.
+    /// How long points are kept, ns; 0 means for ever.
     pub duration_ns: i64,
     /// The width of a shard, ns.
     pub shard_duration_ns: i64,
-    /// The number of copies; kept and shown, without effect on one machine.
+    /// The number of copies. It is stored and shown, but has no effect on one machine.
     pub replication: u32,
-    /// How far after now points may lie when they are written, ns; 0 is any distance.
+    /// How far after now the time of a written point may lie, ns; 0 means any distance.
     #[serde(default)]
     pub future_limit_ns: i64,
-    /// How far before now points may lie when they are written, ns; 0 is any distance.
+    /// How far before now the time of a written point may lie, ns; 0 means any distance.
     #[serde(default)]
     pub past_limit_ns: i64,
 }
 
 impl RetentionPolicy {
-    /// A policy from what a statement gives; what it leaves out takes InfluxDB's defaults.
-    pub fn new(name: &str, asked: &PolicyChange) -> Result<Self> {
-        Self::check_duration(asked.duration_ns)?;
-        let duration_ns = asked.duration_ns.unwrap_or(0);
-        let shard_duration_ns = normalise_shard_duration(asked.shard_duration_ns.unwrap_or(0), duration_ns);
+    /// A policy from the settings of a statement. Missing settings get InfluxDB's defaults.
+    pub fn new(name: &str, settings: &PolicyChange) -> Result<Self> {
+        Self::check_duration(settings.duration_ns)?;
+        let duration_ns = settings.duration_ns.unwrap_or(0);
+        let shard_duration_ns =
+            normalise_shard_duration(settings.shard_duration_ns.unwrap_or(0), duration_ns);
         if duration_ns != 0 && duration_ns < shard_duration_ns {
             return Err(Error::invalid("retention policy duration must be greater than the shard duration"));
         }
@@ -44,13 +45,13 @@ impl RetentionPolicy {
             name: name.into(),
             duration_ns,
             shard_duration_ns,
-            replication: asked.replication.unwrap_or(1),
-            future_limit_ns: asked.future_limit_ns.unwrap_or(0),
-            past_limit_ns: asked.past_limit_ns.unwrap_or(0),
+            replication: settings.replication.unwrap_or(1),
+            future_limit_ns: settings.future_limit_ns.unwrap_or(0),
+            past_limit_ns: settings.past_limit_ns.unwrap_or(0),
         })
     }
 
-    /// The policy as a change makes it.
+    /// The policy after a change.
     pub(super) fn changed(&self, change: &PolicyChange) -> Result<Self> {
         Self::new(
             &self.name,
@@ -65,7 +66,7 @@ impl RetentionPolicy {
         )
     }
 
-    /// Whether points may be kept that long.
+    /// Checks how long points are to be kept.
     pub(crate) fn check_duration(duration_ns: Option<i64>) -> Result<()> {
         match duration_ns {
             Some(duration_ns) if duration_ns != 0 && duration_ns < MIN_DURATION_NS => {
@@ -75,22 +76,22 @@ impl RetentionPolicy {
         }
     }
 
-    /// Whether it has the settings asked for. Shards always count: where no width is given, the usual one.
-    pub(crate) fn fits(&self, asked: &PolicyChange) -> bool {
-        let width_ns = normalise_shard_duration(asked.shard_duration_ns.unwrap_or(0), self.duration_ns);
-        asked.duration_ns.is_none_or(|duration_ns| duration_ns == self.duration_ns)
-            && asked.replication.is_none_or(|replication| replication == self.replication)
-            && asked.future_limit_ns.is_none_or(|limit_ns| limit_ns == self.future_limit_ns)
-            && asked.past_limit_ns.is_none_or(|limit_ns| limit_ns == self.past_limit_ns)
+    /// Whether it has the given settings. The shard width is always compared; if none is given, with the default width.
+    pub(crate) fn fits(&self, settings: &PolicyChange) -> bool {
+        let width_ns = normalise_shard_duration(settings.shard_duration_ns.unwrap_or(0), self.duration_ns);
+        settings.duration_ns.is_none_or(|duration_ns| duration_ns == self.duration_ns)
+            && settings.replication.is_none_or(|replication| replication == self.replication)
+            && settings.future_limit_ns.is_none_or(|limit_ns| limit_ns == self.future_limit_ns)
+            && settings.past_limit_ns.is_none_or(|limit_ns| limit_ns == self.past_limit_ns)
             && width_ns == self.shard_duration_ns
     }
 
-    /// The times before which its points are gone, given the time of day; `None` when never.
+    /// The time before which points have expired, given the current time; `None` if points are kept for ever.
     pub fn horizon_ns(&self, now_ns: i64) -> Option<i64> {
         (self.duration_ns != 0).then(|| now_ns.saturating_sub(self.duration_ns))
     }
 
-    /// The first and last time of points that may be written, given the time of day; `None` where there is no bound.
+    /// The first and last time of points that may be written, given the current time; `None` if any may.
     pub(crate) fn writable_ns(&self, now_ns: i64) -> Option<(i64, i64)> {
         let past = (self.past_limit_ns != 0).then(|| now_ns.saturating_sub(self.past_limit_ns));
         let first = self.horizon_ns(now_ns).max(past);
@@ -99,13 +100,13 @@ impl RetentionPolicy {
     }
 }
 
-/// The width of shards: as asked, at least an hour; else by how long points are kept.
-fn normalise_shard_duration(asked_ns: i64, duration_ns: i64) -> i64 {
-    match asked_ns {
+/// The width of shards: as given, but at least an hour; if not given, by how long points are kept.
+fn normalise_shard_duration(given_ns: i64, duration_ns: i64) -> i64 {
+    match given_ns {
         0 if duration_ns == 0 || duration_ns >= 180 * DAY_NS => 7 * DAY_NS,
         0 if duration_ns >= 2 * DAY_NS => DAY_NS,
         0 => HOUR_NS,
-        asked_ns => asked_ns.max(HOUR_NS),
+        given_ns => given_ns.max(HOUR_NS),
     }
 }
 
@@ -114,13 +115,13 @@ mod tests {
     use super::*;
 
     fn policy(duration_ns: i64, shard_duration_ns: Option<i64>) -> Result<RetentionPolicy> {
-        let asked = PolicyChange {
+        let settings = PolicyChange {
             duration_ns: Some(duration_ns),
             shard_duration_ns,
             future_limit_ns: Some(5),
             ..PolicyChange::default()
         };
-        RetentionPolicy::new("p", &asked)
+        RetentionPolicy::new("p", &settings)
     }
 
     #[test]

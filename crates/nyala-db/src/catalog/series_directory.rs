@@ -1,26 +1,19 @@
-//! Ids of series that several servers agree on: where others write to the same store, whoever meets a tag set first gives
-//! it its id, and everybody else uses that.
+//! Ids of series that several servers agree on. If other servers write to the same store, the first server that sees a
+//! tag set gives it an id, and all others use that id.
 //!
-//! A tag set is registered by a record under its hash, inserted on condition that there is none. Who finds one reads it: the
-//! id in it counts, whoever gave it. Ids come from blocks that a server reserves for itself in the same way. The record of
-//! the series itself is written by all who use it, before their points: a server that dies between the two leaves nobody
-//! with points of a series that cannot be read. A store of one's own needs none of this: ids follow one another there, and
-//! their records go with the points (`unsaved`).
+//! A tag set is registered by a record under its hash, inserted on condition that there is none. If there is one, the
+//! id in that record counts. Ids come from blocks, which a server reserves in the same way. Every server that uses a
+//! series writes the series' record before its points. So if a server dies between the two, no points are left whose
+//! series cannot be read. A store with one server does not need any of this: its ids are consecutive, and their records
+//! are written with the points (`unsaved`).
 
-use super::record::{id_block_key, series_key, tag_set_key, tags_record};
+use super::record::{BLOCK_IDS, id_block_key, series_key, tag_set_key, tags_record};
 use super::series_table::SeriesTable;
 use crate::series::Tags;
 use nyala_core::{Error, ErrorKind, Result, SeriesId};
 use std::ops::Range;
 
-/// Ids that are reserved at once: those of a server that stops are lost.
-pub(super) const BLOCK_IDS: u32 = 1 << 12;
-
-/// The ids that a server has reserved of a table and not given out.
-#[derive(Default)]
-pub(super) struct ReservedIds(Range<u32>);
-
-/// A tag set on its way into the directory.
+/// A tag set that is being registered.
 struct Entry {
     tags: Tags,
     record: Vec<u8>,
@@ -29,8 +22,8 @@ struct Entry {
 }
 
 impl SeriesTable {
-    /// Makes sure that tag sets (sorted by key) have the ids that all servers know them by. The caller shares the
-    /// membership.
+    /// Makes sure that tag sets (sorted by key) have the ids that all servers use. The caller holds the table lock
+    /// shared.
     pub(crate) async fn register(&self, tag_sets: Vec<Tags>) -> Result<()> {
         let mut reserved = self.loaded().reserved_ids.lock().await;
         let unknown: Vec<Tags> = {
@@ -52,7 +45,7 @@ impl SeriesTable {
             let entry = &mut entries[taken];
             let found = self.records().find(&entry.key).await?;
             let id = found.and_then(|id| id.try_into().ok()).map(u32::from_le_bytes);
-            // It was removed, with its series, since it was found.
+            // The record was removed with its series since the insertion failed.
             let words = || Error::new(ErrorKind::Retry, "a series is being removed: send it again");
             entry.id = id.ok_or_else(words)?;
         }
@@ -70,8 +63,8 @@ impl SeriesTable {
     }
 
     /// An id that no other server gives out.
-    async fn next_reserved(&self, reserved: &mut ReservedIds) -> Result<u32> {
-        if let Some(id) = reserved.0.next() {
+    async fn next_reserved(&self, reserved: &mut Range<u32>) -> Result<u32> {
+        if let Some(id) = reserved.next() {
             return Ok(id);
         }
         let mut block = self.series().next_id().0.div_ceil(BLOCK_IDS);
@@ -81,7 +74,7 @@ impl SeriesTable {
                 first.ok_or_else(|| Error::limit("a table can have no more series: write to another"))?;
             let key = id_block_key(self.table(), block);
             if self.records().insert([(key.as_slice(), [].as_slice())]).await?.is_empty() {
-                reserved.0 = first + 1..first + BLOCK_IDS;
+                *reserved = first + 1..first + BLOCK_IDS;
                 return Ok(first);
             }
             block += 1;

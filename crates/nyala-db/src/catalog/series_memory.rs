@@ -1,36 +1,35 @@
-//! How many series all measurements have, and what they take in memory.
+//! The number of series of all measurements, and their memory.
 
 use super::Catalog;
-use std::collections::BTreeMap;
+use super::policy_measurements::PolicyMeasurements;
 use std::sync::atomic::Ordering;
 
 impl Catalog {
-    /// Measures how many bytes the series indexes in memory take, about. Takes its time.
+    /// Measures the approximate size of the series indexes in memory, bytes. This takes time.
     pub fn measure_series_memory(&self) -> usize {
         let state = self.state.read();
-        let measurements = state.measurements.values().flat_map(BTreeMap::values);
-        let all: Vec<_> = measurements.chain(state.groups.values()).cloned().collect();
+        let all: Vec<_> = state.measurements.values().flat_map(PolicyMeasurements::all).cloned().collect();
         drop(state);
         let bytes = all.iter().map(|measurement| measurement.memory_bytes()).sum();
         self.series_bytes.store(bytes, Ordering::Relaxed);
         bytes
     }
 
-    /// The measurements of a retention policy and how many series each has, where they are loaded: who watches neither
-    /// makes the server load what nobody asks for nor fails over what is damaged.
+    /// The measurements of a retention policy, and the number of series of those that are loaded. Monitoring must
+    /// neither load series that nobody asked for, nor fail because some are damaged.
     pub fn series_counts(&self, database: &str, policy: &str) -> Vec<(String, Option<usize>)> {
         let known = self.known_measurements(database, policy);
         known.iter().map(|own| (own.name().to_owned(), own.series_count())).collect()
     }
 
-    /// How many series the measurements have whose series are known, and how many of them are not in memory.
+    /// The number of series of all loaded measurements, and how many of them are evicted.
     pub fn count_series(&self) -> (usize, usize) {
         let counts = self.loaded_tables();
         let counts = counts.iter().map(|own| (own.count_series(), own.series().len()));
-        counts.fold((0, 0), |(all, away), (own, here)| (all + own, away + own.saturating_sub(here)))
+        counts.fold((0, 0), |(all, evicted), (own, here)| (all + own, evicted + own.saturating_sub(here)))
     }
 
-    /// What was measured last, and the estimate of what has come since.
+    /// The size measured last, plus the estimate of what was added since.
     pub(crate) fn series_memory_bytes(&self) -> usize {
         self.series_bytes.load(Ordering::Relaxed)
     }

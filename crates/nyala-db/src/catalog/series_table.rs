@@ -1,11 +1,9 @@
-//! What is kept of a table of points: its series, and its fields (`shard_types`). It is of one measurement, or of a group
-//! (`measurement`).
+//! What is known of a table of points: its series and its fields (`shard_types`). The table belongs to one measurement,
+//! or to a group (`measurement`).
 
-use super::field::{Field, fields_of, present_fields};
-use super::membership::Membership;
+use super::field::{Field, ShardTypes, fields_of, present_fields};
 use super::record::{NEXT_ID, Next, ReadRecords, member_key, record_key, record_prefix, tags_record};
-use super::series_directory::ReservedIds;
-use super::shard_types::ShardTypes;
+use super::table_lock::TableLock;
 use super::unsaved::{TakenRecords, Unsaved};
 use crate::ingest::Generation;
 use crate::records::Records;
@@ -15,23 +13,24 @@ use nyala_core::{Error, Result, SeriesId, TableId, TableSchema, TimeRange};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
 
-/// A table of points, of one measurement or of a group of them, in one retention policy of one database.
+/// A table of points in a retention policy. It belongs to one measurement or to a group.
 pub(crate) struct SeriesTable {
-    /// What it is called where something fails.
+    /// Its name in error messages.
     name: String,
     table: TableId,
     store: StoreRef,
     records: Records,
-    membership: Membership,
-    /// One per column, also of fields that no shard has any more.
+    table_lock: TableLock,
+    /// One per column, including fields that no shard has any more.
     pub(super) columns: RwLock<Vec<Field>>,
     /// Loaded when first needed.
     loaded: OnceCell<Loaded>,
-    /// Series and shard types that no acknowledged batch holds yet. Every writer takes them along, so that
-    /// they are durable before the first point that needs them, whoever fails in between.
+    /// Series and shard types that no acknowledged batch holds yet. Every writer writes them with its batch, so they
+    /// are durable before the first point that needs them, even if another writer fails.
     unsaved: Mutex<Unsaved>,
 }
 
@@ -39,16 +38,17 @@ pub(crate) struct SeriesTable {
 pub(super) struct Loaded {
     pub(super) series: RwLock<SeriesIndex>,
     pub(super) idle: Mutex<IdleSeries>,
-    /// Held by whoever reads idle series back.
+    /// Locked to reload idle series.
     pub(super) recalling: tokio::sync::Mutex<()>,
-    /// Held by whoever registers series.
-    pub(super) reserved_ids: tokio::sync::Mutex<ReservedIds>,
+    /// The ids that this server has reserved and not given out (`series_directory`). Locked while series are
+    /// registered.
+    pub(super) reserved_ids: tokio::sync::Mutex<Range<u32>>,
     activity: RwLock<Activity>,
     presence: RwLock<Presence>,
     pub(super) shard_types: RwLock<ShardTypes>,
-    /// The same by member of a group, of the fields that only it has.
+    /// The same for the fields that only one member of a group has, by member.
     pub(super) own_types: RwLock<HashMap<String, ShardTypes>>,
-    /// Per shard (as there) a series that has rows in it, if a deletion looked for one.
+    /// By shard, a series that has rows in it, if a deletion had to find one.
     pub(super) witnesses: Mutex<BTreeMap<i64, u32>>,
     /// Those of the columns that some shard has.
     pub(super) fields: RwLock<Arc<Vec<Field>>>,
@@ -67,26 +67,19 @@ impl SeriesTable {
             table,
             store,
             records,
-            membership: Membership::default(),
+            table_lock: TableLock::default(),
             columns: RwLock::new(fields_of(schema)),
             loaded: OnceCell::new(),
             unsaved: Mutex::default(),
         }
     }
 
-    /// One that was just made: there is nothing to load.
-    pub(crate) fn created(
-        name: String,
-        table: TableId,
-        schema: &TableSchema,
-        store: StoreRef,
-        records: Records,
-    ) -> Self {
-        let loaded = OnceCell::new_with(Some(Loaded::default()));
-        Self { loaded, ..Self::new(name, table, schema, store, records) }
+    /// The same table, which was just created: there is nothing to load.
+    pub(crate) fn just_created(self) -> Self {
+        Self { loaded: OnceCell::new_with(Some(Loaded::default())), ..self }
     }
 
-    /// What it is called where something fails.
+    /// Its name in error messages.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -96,12 +89,12 @@ impl SeriesTable {
         self.table
     }
 
-    /// Its range partitions. One that was dropped has none.
+    /// Its range partitions; none if it was dropped.
     pub(crate) async fn partitions(&self) -> Vec<PartitionInfo> {
         self.store.partitions(self.table).await.unwrap_or_default()
     }
 
-    /// A scan of some rows of it as of a snapshot; `None`: the snapshot does not have its table, or a column.
+    /// A scan of some of its rows in a snapshot; `None` if the snapshot lacks the table or a column.
     pub(crate) async fn scan(
         &self,
         snapshot: &SnapshotRef,
@@ -114,7 +107,7 @@ impl SeriesTable {
         snapshot.scan(request).await.map(Some)
     }
 
-    /// Its series, once [`Self::load`] is done.
+    /// Its series, which must have been loaded ([`Self::load`]).
     pub(crate) fn series(&self) -> RwLockReadGuard<'_, SeriesIndex> {
         self.loaded().series.read()
     }
@@ -124,12 +117,12 @@ impl SeriesTable {
         &self.loaded().presence
     }
 
-    /// Which series got points lately.
+    /// Which series were written lately.
     pub(crate) fn activity(&self) -> &RwLock<Activity> {
         &self.loaded().activity
     }
 
-    /// Takes note that rows are about to be written.
+    /// Notes that rows are about to be written.
     pub(crate) fn note_rows(&self, ids: &[u32], times_ns: &[i64]) {
         let activity = self.activity();
         if !activity.read().has(ids) {
@@ -141,39 +134,39 @@ impl SeriesTable {
         }
     }
 
-    /// The shards of a range of times, for [`Self::narrow`]; `None` where that would do nothing.
+    /// The shards of a time range, for [`Self::narrow`]; `None` if narrowing would change nothing.
     pub(crate) async fn shards_within(&self, time: TimeRange) -> Option<Vec<TimeRange>> {
         if self.series().len() < NARROWED_SERIES_MIN as usize || self.presence().read().is_empty() {
             return None;
         }
-        // Of a measurement that was dropped there is nothing to find anyway.
+        // A table that was dropped has nothing to find.
         let partitions = self.store.partitions(self.table).await.ok()?;
         let ranges = partitions.iter().map(|partition| partition.range);
         Some(ranges.filter(|range| range.overlaps(time)).collect())
     }
 
-    /// Leaves those of some series that may have points in some shards, where there are so many that looking for rows of
-    /// all of them costs more than that.
+    /// Removes series that have no points in the given shards, if there are so many series that searching rows of all
+    /// would cost more than narrowing.
     pub(crate) fn narrow(&self, ids: &mut RoaringBitmap, shards: Option<&[TimeRange]>) {
         if let Some(shards) = shards.filter(|_| ids.len() >= NARROWED_SERIES_MIN) {
             self.presence().read().narrow(ids, shards.iter().copied());
         }
     }
 
-    /// Who may write to it, or remove from it.
-    pub(crate) fn membership(&self) -> &Membership {
-        &self.membership
+    /// The lock between writers and removals.
+    pub(crate) fn table_lock(&self) -> &TableLock {
+        &self.table_lock
     }
 
-    /// What ids of its series hold for, as long as the membership is held.
+    /// The generation of its series ids. They are valid while the table lock is held.
     pub(crate) fn generation(&self) -> Generation {
-        Generation { table: self.table.0, removals: self.membership.removals() }
+        Generation { table: self.table.0, removals: self.table_lock.removals() }
     }
 
-    /// What a field takes in memory, about: in the schemas of the store and here, and its type per shard.
+    /// The approximate memory of a field: in the schemas of the store, here, and its type per shard.
     pub(crate) const FIELD_BYTES: usize = 512;
 
-    /// Bytes it takes in memory with its fields and series, about; series take none before they are loaded.
+    /// The approximate memory of the table with its fields and series, bytes. Series take none before they are loaded.
     pub(crate) fn memory_bytes(&self) -> usize {
         let of_series = |loaded: &Loaded| {
             loaded.series.read().memory_bytes()
@@ -201,23 +194,23 @@ impl SeriesTable {
         &self.unsaved
     }
 
-    /// Key and value of the record of the id that the next series gets.
+    /// Key and value of the record of the next series id.
     pub(super) fn next_id_record(&self) -> (Vec<u8>, [u8; 4]) {
         (record_key(self.table, NEXT_ID, &[]), self.series().next_id().0.to_le_bytes())
     }
 
-    /// Whether others give ids to its series, too.
+    /// Whether other servers give ids to its series too.
     pub(crate) fn is_shared(&self) -> bool {
         self.store.capabilities().is_shared
     }
 
-    /// Reads the series and shard types unless that was done before.
+    /// Reads the series and shard types, unless they are loaded.
     pub(crate) async fn load(&self) -> Result<()> {
         let read = || async { Ok(Self::read_records(&[self]).await?.remove(0)) };
         self.loaded.get_or_try_init(read).await.map(drop)
     }
 
-    /// The same for many: those whose tables were made one after the other are read together.
+    /// The same for many tables. Tables with consecutive ids are read together.
     pub(crate) async fn load_all(tables: impl Iterator<Item = &Arc<Self>>) -> Result<()> {
         let mut unread: Vec<&Self> = tables.map(|own| &**own).filter(|own| !own.is_loaded()).collect();
         unread.sort_unstable_by_key(|table| table.table);
@@ -228,7 +221,7 @@ impl SeriesTable {
                 continue;
             }
             for (table, loaded) in run.iter().zip(Self::read_records(run).await?) {
-                // Nobody changes what is not loaded. Whoever else has loaded it, or is about to, reads the same.
+                // A table that is not loaded does not change. So a concurrent load of the same table reads the same.
                 if table.loaded.set(loaded).is_err() {
                     table.load().await?;
                 }
@@ -237,7 +230,7 @@ impl SeriesTable {
         Ok(())
     }
 
-    /// Reads the records of tables that have numbers one after the other.
+    /// Reads the records of tables with consecutive ids.
     async fn read_records(run: &[&Self]) -> Result<Vec<Loaded>> {
         let (first, last) = (run[0], run[run.len() - 1]);
         let mut read: Vec<ReadRecords> = run.iter().map(|_| ReadRecords::default()).collect();
@@ -274,8 +267,8 @@ impl SeriesTable {
         Ok(loaded.collect())
     }
 
-    /// The id of a tag set (sorted by key), and about how many bytes it takes in memory, none if it was not new; or why it
-    /// gets no id. One that was idle is awake.
+    /// The id of a tag set (sorted by key), and the approximate memory that it takes if it is new, bytes; or the reason
+    /// why it gets no id. An idle series is reactivated.
     pub(crate) fn new_series_id(
         &self,
         tags: &[(&str, &str)],
@@ -286,7 +279,7 @@ impl SeriesTable {
             false => (series.find(tags).ok_or_else(|| NO_MORE_IDS.to_owned())?, false),
         };
         if !is_new {
-            self.wake(id, &series);
+            self.reactivate(id, &series);
             return Ok((id, 0));
         }
         let record = tags_record(tags);
@@ -295,8 +288,7 @@ impl SeriesTable {
         Ok((id, memory_bytes))
     }
 
-    /// The records that no acknowledged batch holds yet, for a batch with points of these series: all that it needs,
-    /// and all that no other has on its way.
+    /// The records that a batch with points of these series needs, and those that no other batch holds.
     pub(crate) fn unsaved_records(&self, used: impl Iterator<Item = u32>) -> TakenRecords {
         let mut taken = self.unsaved.lock().take(self.table, used);
         if taken.has_removed() {
@@ -305,17 +297,17 @@ impl SeriesTable {
         taken
     }
 
-    /// Says that records are durable now.
+    /// The records are durable now.
     pub(crate) fn saved(&self, records: &TakenRecords) {
         self.unsaved.lock().saved(records);
     }
 
-    /// Takes note of a new member of the group that it holds: its record goes with the next batch.
+    /// Notes a new member of its group. The member's record is written with the next batch.
     pub(super) fn add_member(&self, name: &str) {
         self.unsaved.lock().names.insert(member_key(self.table, name), 0);
     }
 
-    /// Forgets a member, and the types of fields that only it had. Their records go with the next batch, whoever writes it.
+    /// Forgets a member and the types of its own fields. Their records are removed with the next batch of any writer.
     pub(super) fn forget_member(&self, name: &str) {
         let mut keys = self.take_own_types(|member, _| member == name);
         let key = member_key(self.table, name);
@@ -330,12 +322,12 @@ impl SeriesTable {
         self.loaded().witnesses.lock().contains_key(&shard_start_ns)
     }
 
-    /// Rows of these series are about to be deleted.
+    /// Forgets witnesses whose rows are about to be deleted.
     pub(crate) fn forget_witnesses(&self, loses_rows: impl Fn(u32) -> bool) {
         self.loaded().witnesses.lock().retain(|_, id| !loses_rows(*id));
     }
 
-    /// Says which series has rows in a shard.
+    /// Sets a series that has rows in a shard.
     pub(crate) fn set_witness(&self, shard_start_ns: i64, series: Option<u32>) {
         let mut witnesses = self.loaded().witnesses.lock();
         match series {
@@ -344,8 +336,8 @@ impl SeriesTable {
         }
     }
 
-    /// Removes series for good; their ids are not used again. What else is to be written goes with the last of their
-    /// records. The caller owns the membership.
+    /// Removes series; their ids are not used again. `others` is written in the batch with the last of their records.
+    /// The caller holds the table lock exclusively.
     pub(crate) async fn remove_series(
         &self,
         ids: &RoaringBitmap,
@@ -362,8 +354,8 @@ impl SeriesTable {
         }
     }
 
-    /// Writes that series were removed, and what else is to be written. If this fails, or whoever waits for it leaves, the
-    /// next writer takes the removals along.
+    /// Writes that series were removed, and `others`. If this fails, or the client disconnects, the next writer writes
+    /// the removals.
     pub(super) async fn save_removals(&self, others: Option<Operation>) -> Result<()> {
         let records = self.unsaved_records(std::iter::empty());
         let mut operations = records.operations(&self.records);
@@ -385,21 +377,21 @@ impl SeriesTable {
         self.idle().lock().forget(ids);
         drop(series);
         self.loaded().presence.write().remove(ids);
-        self.membership.note_removal();
+        self.table_lock.note_removal();
         self.unsaved.lock().remove_series(ids, &listed, keys);
     }
 }
 
-/// The id that no series gets: it and the next mean none elsewhere.
+/// The first id that no series gets. This id and the next one mean "none" elsewhere.
 const LAST_SERIES: SeriesId = SeriesId(u32::MAX - 1);
 const NO_MORE_IDS: &str =
     "it had 4 294 967 294 in its time, which is all a measurement can have; write to another";
-/// Fewer series are not narrowed: there is little to gain.
+/// A smaller number of series is not narrowed, because there is little to gain.
 const NARROWED_SERIES_MIN: u64 = 1 << 6;
-/// Series removed with one batch: some milliseconds for those who want to read the index meanwhile.
+/// Series removed per batch. Readers of the index wait some milliseconds for it.
 const REMOVED_AT_ONCE: usize = 1 << 14;
 
-/// What a tag of a series takes in its index beside its text, at most: numbers, postings, slots of hash tables.
+/// The most that a tag takes in the index besides its text: numbers, postings, slots of hash tables.
 const SERIES_TAG_BYTES: usize = 48;
-/// What a measurement takes in memory besides its fields and series, about: itself, its table, its name in both.
+/// The approximate memory of a measurement besides its fields and series: itself, its table, and its name in both.
 const MEASUREMENT_BYTES: usize = 2048;

@@ -1,19 +1,22 @@
-//! The series of a measurement, in the index of the table that it may share with others.
+//! The series of a measurement, in the index of its table, which other measurements may share.
 
-use super::measurement::{MEMBER_KEY, METRIC_KEY};
 use crate::series::{Groups, SeriesIndex, TagFilter, TagValues, TagWords, Tags};
 use nyala_core::SeriesId;
 use parking_lot::RwLockReadGuard;
 use roaring::RoaringBitmap;
 use std::borrow::Cow;
 
-/// A tag key that no series has: it would end its line.
+/// The tag that says to which member of a group a series belongs, ...
+pub(super) const METRIC_KEY: &str = "__name__";
+/// ... unless the series has this one.
+pub(super) const MEMBER_KEY: &str = "";
+/// A tag key that no series has, because a line break ends a line.
 const ABSENT_KEY: &str = "\n";
 
-/// The series of a measurement, which do not change as long as this is held. Ids that are passed in are of its series.
+/// The series of a measurement. They do not change while this is held. Ids passed in must be of its series.
 pub struct SeriesView<'a> {
     index: RwLockReadGuard<'a, SeriesIndex>,
-    /// Of a member of a group its name.
+    /// The name of the member, if the measurement is a member of a group.
     member: Option<&'a str>,
 }
 
@@ -22,7 +25,7 @@ impl<'a> SeriesView<'a> {
         Self { index, member }
     }
 
-    /// A key as it is looked up: nobody sees the tag that nobody wrote.
+    /// The key to look up. The extra tag of members is invisible.
     fn seen<'b>(&self, key: &'b str) -> &'b str {
         if self.member.is_some() && key == MEMBER_KEY { ABSENT_KEY } else { key }
     }
@@ -36,7 +39,7 @@ impl<'a> SeriesView<'a> {
         }
     }
 
-    /// Whether there is none.
+    /// Whether there are no series in memory.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -104,7 +107,7 @@ impl<'a> SeriesView<'a> {
         tags
     }
 
-    /// The value of a tag of a series; empty where it is absent.
+    /// The value of a tag of a series; empty if the series lacks the tag.
     pub fn value_of(&self, id: SeriesId, key: &str) -> &str {
         self.index.value_of(id, self.seen(key))
     }

@@ -1,8 +1,8 @@
-//! Shards as people see them: what the measurements of a retention policy keep of one range of time.
+//! Shards as users see them: what the measurements of a retention policy have in one range of time.
 //!
-//! In the store each table of points has a partition of its own for it. A shard goes by the least of their numbers, and
-//! can be dropped by any: partitions keep their numbers and no number is used again, so what was shown once never
-//! means another shard.
+//! In the store, each table of points has a partition of its own for the range. The shard's number is the smallest of
+//! the partitions' numbers, and the shard can be dropped by the number of any of them. Partitions keep their numbers,
+//! and no number is used again, so a number that was shown once never means another shard.
 
 use super::{Catalog, RetentionPolicy, SeriesTable};
 use nyala_core::store::PartitionInfo;
@@ -10,7 +10,7 @@ use nyala_core::{Result, TimeRange};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// What a retention policy keeps of a range of time.
+/// What a retention policy has in a range of time.
 #[derive(Debug, Clone)]
 pub struct Shard {
     /// Its number.
@@ -21,7 +21,7 @@ pub struct Shard {
     pub policy: RetentionPolicy,
     /// The times it holds.
     pub range: TimeRange,
-    /// Rows, versions that were not merged yet counted apart.
+    /// The number of rows. Versions that are not merged yet are counted separately.
     pub rows: u64,
     /// Bytes on disk.
     pub disk_bytes: u64,
@@ -63,8 +63,8 @@ impl Catalog {
         all
     }
 
-    /// Drops a shard with all it holds; one that does not exist is no error. What fails for one measurement, of which
-    /// the first error tells, keeps no other.
+    /// Drops a shard with everything in it. It is no error if it does not exist. A failure in one measurement does not
+    /// stop the work on the others; the first error is returned.
     pub async fn drop_shard(&self, id: u64) -> Result<()> {
         for database in self.databases() {
             for policy in &database.policies {
@@ -85,14 +85,14 @@ impl Catalog {
         Ok(())
     }
 
-    /// Drops what a table has in a shard. Its series are loaded before writers are kept out.
+    /// Drops the part of a shard in one table. The table's series are loaded before writers are locked out.
     async fn drop_part(&self, table: &SeriesTable, range: TimeRange) -> Result<()> {
         let is_there = async || table.partitions().await.iter().any(|partition| partition.range == range);
         if !is_there().await {
             return Ok(());
         }
         table.load().await?;
-        let _owned = table.membership().own().await;
+        let _lock = table.table_lock().lock_exclusive().await;
         if is_there().await {
             self.drop_range(table, range).await?;
         }

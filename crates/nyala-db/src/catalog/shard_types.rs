@@ -1,29 +1,26 @@
-//! The fields of a table of points, and their types in shards.
+//! The fields of a table of points, and their types by shard.
 //!
-//! A field is one nullable column per (name, type). Within one shard a field has one type, the first
-//! written there; which is remembered in durable records beside the series. A field is there as long as a
-//! shard has it: its column outlives the deletion of its last shard unseen, and is used again. What only one member of a
-//! group has stands by itself.
+//! A field is one nullable column per (name, type). Within one shard a field has one type: the one that was written
+//! there first. Types are stored in records beside the series. A field exists as long as a shard has it. Its column
+//! remains after its last shard is deleted, invisible, and is used again. Fields that only one member of a group has
+//! are kept separately.
 
-use super::field::{Field, FieldType, fields_of, find, present_fields, sort};
+use super::field::{Field, FieldType, ShardTypes, fields_of, find, present_fields, sort};
 use super::record::{own_type_key, shard_type_key};
 use super::series_table::SeriesTable;
 use nyala_core::store::Operation;
 use nyala_core::{Result, TableSchema};
 use roaring::RoaringBitmap;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Per shard (by the start of its range) the types of its fields.
-pub(super) type ShardTypes = BTreeMap<i64, HashMap<String, FieldType>>;
-
 impl SeriesTable {
-    /// Its fields by name, then type. A name is there once per type it has in some shard.
+    /// Its fields by name, then type. A field occurs once for each type that it has in some shard.
     pub(crate) fn fields(&self) -> Arc<Vec<Field>> {
         self.loaded().fields.read().clone()
     }
 
-    /// Its fields as of the shards that hold times from `first_ns` to `last_ns`, or those of a member.
+    /// Its fields, or those of a member, in the shards that contain times from `first_ns` to `last_ns`.
     pub(crate) async fn fields_between(
         &self,
         member: Option<&str>,
@@ -48,16 +45,16 @@ impl SeriesTable {
         Ok(Arc::new(present_fields(&self.columns.read(), here)))
     }
 
-    /// The fields of a member of the group that it holds.
+    /// The fields of a member of its group.
     pub(crate) fn fields_of_member(&self, member: &str) -> Arc<Vec<Field>> {
-        // Always in this order: who waits to write keeps out who reads.
+        // Always locked in this order, because a waiting writer blocks readers.
         let (shard_types, own_types) = (self.loaded().shard_types.read(), self.loaded().own_types.read());
-        // Hardly any member has a field of its own.
+        // Few members have fields of their own.
         let Some(own) = own_types.get(member) else { return self.fields() };
         Arc::new(present_fields(&self.columns.read(), shard_types.values().chain(own.values())))
     }
 
-    /// Takes note of what fields there are, after shards or columns have changed.
+    /// Recomputes the fields after shards or columns have changed.
     fn update_fields(&self) {
         let loaded = self.loaded();
         let fields = present_fields(&self.columns.read(), loaded.shard_types.read().values());
@@ -71,17 +68,17 @@ impl SeriesTable {
         fields.filter(|(name, field_type)| find(&columns, name, *field_type).is_none()).collect()
     }
 
-    /// Whether a field has a column, even if no shard has it any more.
+    /// Whether a field has a column, even if no shard has the field any more.
     pub(crate) fn has_column(&self, name: &str, field_type: FieldType) -> bool {
         find(&self.columns.read(), name, field_type).is_some()
     }
 
-    /// Takes note of the columns of its table.
+    /// Notes the columns of its table.
     pub(crate) fn set_columns(&self, schema: &TableSchema) {
         *self.columns.write() = fields_of(schema);
     }
 
-    /// Takes note that some shard has these fields, which have columns.
+    /// Notes that some shard has these fields, which have columns.
     pub(crate) fn show_fields<'a>(&self, fields: impl Iterator<Item = &'a (String, FieldType)>) {
         let columns = self.columns.read();
         let mut shown = self.loaded().fields.write();
@@ -102,7 +99,7 @@ impl SeriesTable {
         }
     }
 
-    /// The type a field has in a shard, if it has any there; `owner`: the member that has it for itself.
+    /// The type of a field in a shard, if it has one there. `owner`: the member that has the field for itself.
     pub(crate) fn shard_type(
         &self,
         owner: Option<&str>,
@@ -117,7 +114,7 @@ impl SeriesTable {
         }
     }
 
-    /// The type a field has in a shard; the one given if the field is new there.
+    /// The type of a field in a shard. If the field is new there, it gets the given type.
     pub(crate) fn claim_shard_type(
         &self,
         owner: Option<&str>,
@@ -147,20 +144,20 @@ impl SeriesTable {
         }
     }
 
-    /// The starts of the shards in which a member has fields that others have not.
+    /// The starts of the shards in which a member has fields of its own.
     pub(crate) fn shard_starts_of_member_ns(&self, name: &str) -> Vec<i64> {
         let own_types = self.loaded().own_types.read();
         own_types.get(name).into_iter().flat_map(BTreeMap::keys).copied().collect()
     }
 
-    /// Forgets the types of fields that only a member has in shards that are named by their starts. Their records go with
-    /// the next batch.
+    /// Forgets the types of a member's own fields in some shards, which are named by their starts. Their records are
+    /// removed with the next batch.
     pub(crate) fn forget_member_types(&self, name: &str, is_gone: impl Fn(i64) -> bool) {
         let keys = self.take_own_types(|member, start_ns| member == name && is_gone(start_ns));
         self.unsaved().lock().remove_keys(&RoaringBitmap::new(), keys);
     }
 
-    /// Forgets types of fields that only a member has; returns the keys of their records.
+    /// Forgets types of members' own fields. Returns the keys of their records.
     pub(super) fn take_own_types(&self, is_gone: impl Fn(&str, i64) -> bool) -> Vec<Vec<u8>> {
         let mut keys = Vec::new();
         self.loaded().own_types.write().retain(|member, shards| {
@@ -187,8 +184,8 @@ impl SeriesTable {
         self.loaded().shard_types.read().keys().copied().collect()
     }
 
-    /// Forgets the types of shards that are no more, named by their starts.
-    /// Returns what removes their records.
+    /// Forgets the types of dropped shards, which are named by their starts. Returns the operation that removes their
+    /// records.
     pub(crate) fn forget_shard_types(&self, is_gone: impl Fn(i64) -> bool) -> Option<Operation> {
         let mut forgotten = self.take_own_types(|_, start_ns| is_gone(start_ns));
         self.loaded().witnesses.lock().retain(|start_ns, _| !is_gone(*start_ns));

@@ -1,28 +1,29 @@
-//! Subscriptions: which written points go on to whom.
+//! Subscriptions: which written points are sent to whom.
 //!
-//! Whoever creates one makes this server send requests to any address it can reach, so only administrators may.
+//! A subscription makes this server send requests to any address that it can reach, so only administrators may create
+//! one.
 
-use super::{Catalog, Database};
+use super::Catalog;
 use nyala_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// The most that a database may have: each has a queue and a sender of its own.
+/// The most subscriptions of a database. Each has a queue and a sender.
 pub const SUBSCRIPTIONS_MAX: usize = 32;
-/// The most destinations of one, …
+/// The most destinations of a subscription, …
 const DESTINATIONS_MAX: usize = 32;
-/// … and the longest URL of each: all stand in one record.
+/// … and the longest URL of each: all of them are in one record.
 const URL_MAX_BYTES: usize = 2_048;
 
 /// A subscription.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Subscription {
-    /// The retention policy whose points it gets.
+    /// The retention policy whose points are sent.
     pub policy: String,
-    /// Its name, one of its own within the policy.
+    /// Its name, unique within the policy.
     pub name: String,
-    /// Whether every destination gets a point, or one in turn.
+    /// Whether each point goes to all destinations, or to one of them in turn.
     pub to_all: bool,
-    /// Where points go: URLs as they were written.
+    /// The URLs of the destinations, as written.
     pub destinations: Vec<String>,
 }
 
@@ -33,38 +34,38 @@ impl Subscription {
     }
 }
 
-/// How a destination is spoken to.
+/// The protocol of a destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
-    /// A datagram a point.
+    /// One datagram per point.
     Udp,
     /// Requests to `/write`.
     Http,
-    /// The same, secured.
+    /// The same over TLS.
     Https,
 }
 
-/// Where points go.
+/// A destination.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Destination {
-    /// How it is spoken to.
+    /// Its protocol.
     pub scheme: Scheme,
-    /// A name or address, that of IPv6 without its brackets.
+    /// A name or address. An IPv6 address is without brackets.
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// What stands before `/write`: empty, or a slash and more.
+    /// The path before `/write`: empty, or a slash and more.
     pub path: String,
-    /// Parameters of its own, as they were written: those that requests need count more.
+    /// Its query parameters, as written. Parameters that requests need take precedence.
     pub parameters: String,
-    /// What stands before the host: `user:password`.
+    /// The user information of the URL: `user:password`.
     pub login: Option<String>,
 }
 
 impl Destination {
-    /// A destination out of a URL, which must have a port; `None` where it is none.
+    /// Parses a URL, which must have a port; `None` if it is malformed.
     pub fn parse(text: &str) -> Option<Self> {
-        // What ends a line of a request's head, and what no URL holds, must not get there.
+        // Line breaks and other characters that a URL cannot contain must not get into the head of a request.
         if text.len() > URL_MAX_BYTES || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return None;
         }
@@ -115,7 +116,7 @@ impl Catalog {
         }
         let _changing = self.changing.lock().await;
         self.change_existing(database, |changed| {
-            existing(changed, &subscription.policy)?;
+            changed.named_policy(&subscription.policy)?;
             let is_same =
                 |own: &Subscription| own.policy == subscription.policy && own.name == subscription.name;
             if changed.subscriptions.iter().any(is_same) {
@@ -137,7 +138,7 @@ impl Catalog {
     pub async fn drop_subscription(&self, database: &str, policy: &str, name: &str) -> Result<()> {
         let _changing = self.changing.lock().await;
         self.change_existing(database, |changed| {
-            existing(changed, policy)?;
+            changed.named_policy(policy)?;
             let before = changed.subscriptions.len();
             changed.subscriptions.retain(|own| own.policy != policy || own.name != name);
             match changed.subscriptions.len() < before {
@@ -149,20 +150,12 @@ impl Catalog {
     }
 }
 
-/// A policy must be named: the empty name is not that of the default one.
-fn existing(database: &Database, policy: &str) -> Result<()> {
-    match database.policies.iter().any(|own| own.name == policy) {
-        true => Ok(()),
-        false => Err(Error::missing(format!("retention policy not found: {policy}"))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn urls_are_read_and_what_is_none_is_refused() {
+    fn urls_are_parsed_and_malformed_ones_refused() {
         let read = |text: &str| {
             let read = Destination::parse(text)?;
             Some((read.scheme, read.host, read.port, read.path + "?" + &read.parameters, read.login))

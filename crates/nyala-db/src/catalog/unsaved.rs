@@ -1,8 +1,8 @@
-//! Records of a table that are not durable yet: new series, types of fields in shards, members of a group, series that were
-//! removed, or idle and are awake.
+//! Records of a table that are not durable yet: new series, types of fields in shards, members of a group, removed
+//! series, and idle series that were reactivated.
 //!
-//! Every writer takes along what no acknowledged batch holds, whoever made it: so a batch that fails, or whose client
-//! leaves, cannot leave later points without the records they need.
+//! Every writer writes the records that no acknowledged batch holds, whoever made them. So a batch that fails, or whose
+//! client disconnects, cannot leave later points without the records that they need.
 
 use super::record::{SERIES_KEY_BYTES, not_idle_key, series_key};
 use crate::records::Records;
@@ -19,39 +19,40 @@ pub(super) struct Unsaved {
     /// Types of fields in shards, and members.
     pub(super) names: HashMap<Vec<u8>, u8>,
     series: hashbrown::HashMap<u32, UnsavedSeries, FixedState>,
-    /// Series that were removed, whose records are still there.
+    /// Removed series whose records still exist.
     removed: RoaringBitmap,
-    /// The keys of other records of theirs.
+    /// The keys of other records to remove.
     removed_keys: BTreeSet<Vec<u8>>,
-    /// Series of idle sets that are awake, or gone.
+    /// Series of idle sets that were reactivated or removed.
     not_idle: RoaringBitmap,
 }
 
 struct UnsavedSeries {
     record: Arc<[u8]>,
-    /// A batch on its way holds it. Others need not, but for those that have points of the series: the batch may fail.
+    /// Whether an unfinished batch holds it. Other batches skip it, unless they have points of the series, because the
+    /// first batch may fail.
     taken: bool,
 }
 
-/// Records that a batch takes along.
+/// The records that a batch writes.
 pub(crate) struct TakenRecords {
     names: Vec<(Vec<u8>, u8)>,
     pub(crate) series: Vec<(u32, [u8; SERIES_KEY_BYTES], Arc<[u8]>)>,
     removed: RoaringBitmap,
     removed_keys: BTreeSet<Vec<u8>>,
     not_idle: RoaringBitmap,
-    /// Key and value of the id that the next series gets, if series were removed.
+    /// Key and value of the record of the next series id, if series were removed.
     next_id: Option<(Vec<u8>, [u8; 4])>,
     table: TableId,
 }
 
 impl Unsaved {
-    /// A series is new.
+    /// Adds a new series.
     pub(super) fn add_series(&mut self, id: SeriesId, record: Arc<[u8]>) {
         self.series.insert(id.0, UnsavedSeries { record, taken: false });
     }
 
-    /// Series were removed; those that are listed in idle sets will not be idle again, and no tags find them.
+    /// Removes series. Those listed in idle sets are no longer idle, and their tags no longer find them.
     pub(super) fn remove_series(&mut self, ids: &RoaringBitmap, listed: &RoaringBitmap, keys: Vec<Vec<u8>>) {
         ids.iter().for_each(|id| drop(self.series.remove(&id)));
         self.removed |= ids;
@@ -59,7 +60,7 @@ impl Unsaved {
         self.removed_keys.extend(keys);
     }
 
-    /// Series are in no idle set any more, and some records are not needed.
+    /// Series are in no idle set any more, and some records are no longer needed.
     pub(super) fn remove_keys(&mut self, unlisted: &RoaringBitmap, keys: Vec<Vec<u8>>) {
         self.not_idle -= unlisted;
         self.removed_keys.extend(keys);
@@ -70,14 +71,14 @@ impl Unsaved {
         self.series.contains_key(&id)
     }
 
-    /// A series that was idle gets points.
-    pub(super) fn add_awake(&mut self, id: SeriesId, record: Arc<[u8]>) {
+    /// An idle series is written to.
+    pub(super) fn add_reactivated(&mut self, id: SeriesId, record: Arc<[u8]>) {
         self.add_series(id, record);
         self.not_idle.insert(id.0);
     }
 
-    /// Series are idle, and about to be found by tags.
-    pub(super) fn rest<'a>(&mut self, ids: &RoaringBitmap, tag_sets: impl Iterator<Item = &'a Vec<u8>>) {
+    /// Series become idle, and are about to be found by their tags.
+    pub(super) fn make_idle<'a>(&mut self, ids: &RoaringBitmap, tag_sets: impl Iterator<Item = &'a Vec<u8>>) {
         self.not_idle -= ids;
         if !self.removed_keys.is_empty() {
             let found: HashSet<&Vec<u8>> = tag_sets.collect();
@@ -85,7 +86,7 @@ impl Unsaved {
         }
     }
 
-    /// All that a batch with points of these series needs, and all that no other has on its way.
+    /// The records that a batch with points of these series needs, and those that no other batch holds.
     pub(super) fn take(&mut self, table: TableId, used: impl Iterator<Item = u32>) -> TakenRecords {
         let names = self.names.iter().map(|(key, code)| (key.clone(), *code)).collect();
         let mut series = Vec::new();
@@ -102,7 +103,8 @@ impl Unsaved {
                 }
             }
         }
-        // One that is awake is not idle any more once the record of its own is there: both go together, or it would be gone.
+        // A reactivated series is no longer idle once it has a record of its own. Both records must be in one batch, or
+        // the series would be lost.
         let goes_along = |id: &u32| series.binary_search_by_key(id, |(own, ..)| *own).is_ok();
         let goes = |id: &u32| !self.series.contains_key(id) || goes_along(id);
         TakenRecords {
@@ -116,7 +118,7 @@ impl Unsaved {
         }
     }
 
-    /// Records are durable now.
+    /// The records are durable now.
     pub(super) fn saved(&mut self, records: &TakenRecords) {
         for (key, _) in &records.names {
             self.names.remove(key);
@@ -129,17 +131,17 @@ impl Unsaved {
 }
 
 impl TakenRecords {
-    /// Whether they remove those of series.
+    /// Whether they remove records.
     pub(super) fn has_removed(&self) -> bool {
         !self.removed.is_empty() || !self.removed_keys.is_empty()
     }
 
-    /// The id that the next series gets is kept with them, so that those that were removed are not used again.
+    /// Adds the record of the next series id, so that the ids of removed series are not used again.
     pub(super) fn keep_next_id(&mut self, record: (Vec<u8>, [u8; 4])) {
         self.next_id = Some(record);
     }
 
-    /// What writes them.
+    /// The operations that write them.
     pub(crate) fn operations(&self, records: &Records) -> Vec<Operation> {
         let mut operations = Vec::new();
         if self.has_removed() {
@@ -147,7 +149,7 @@ impl TakenRecords {
             let of_series = keys.iter().map(<[u8; SERIES_KEY_BYTES]>::as_slice);
             operations.push(records.remove(of_series.chain(self.removed_keys.iter().map(Vec::as_slice))));
         }
-        // Sorted by key of series.
+        // They are sorted by series id.
         let names = self.names.iter().map(|(key, code)| (key.as_slice(), std::slice::from_ref(code)));
         let next_id = self.next_id.iter().map(|(key, id)| (key.as_slice(), id.as_slice()));
         let series = self.series.iter().map(|(_, key, record)| (key.as_slice(), &**record));

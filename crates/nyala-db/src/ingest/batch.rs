@@ -1,42 +1,42 @@
-//! What a request body becomes: rows grouped by measurement, as columns.
+//! The rows of a request body, grouped by measurement, as columns.
 //!
-//! A group has one column per (field, type). Rows keep the order of their lines within a group; of two groups of
-//! the same measurement the later one holds the later lines. So whoever applies groups and rows in order lets
-//! the later line win, as it must.
+//! A group has one column per (field, type). Within a group, rows are in the order of their lines. Of two groups of one
+//! measurement, the later one has the later lines. So if groups and rows are applied in order, the later line wins, as
+//! it must.
 //!
-//! Memory follows the input: columns of a group with irregular rows are padded, so a group whose cells outgrow
-//! its values ([`MAX_PADDING`]) is closed and the next row of the measurement opens another. Groups of regular
-//! rows survive into the next batch, empty, with their columns and memory.
+//! Memory is proportional to the input. Columns of a group with irregular rows are padded, so when the cells of a group
+//! outgrow its values ([`MAX_PADDING`]), the group is closed, and the next row of the measurement opens another one.
+//! Groups of regular rows are kept for the next batch, empty, with their columns and memory.
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use std::hash::BuildHasher;
 
-use super::careful::CarefulField;
 use super::column::{FieldColumn, FieldKind};
 use super::matcher::{NameMatcher, append_fields, take_back};
-use super::number::quick_digits;
+use super::number::fast_digits;
 use super::options::{MAX_TIME_NS, MIN_TIME_NS};
 use super::series_cache::{FoundSeries, SeriesCache, SeriesHandle};
+use super::slow_path::ParsedField;
 
-/// A group is closed when it has this many cells a value, …
+/// A group is closed when it has this many cells per value, …
 const MAX_PADDING: usize = 8;
-/// … not counting its first cells. The worst case, each row with a field of its own, so takes 512 bytes a row.
+/// … apart from its first cells. In the worst case, each row has a field of its own and takes 512 bytes.
 const FREE_CELLS: usize = 4_096;
-/// Groups with more columns find them through a table.
+/// Groups with more columns than this find them by a hash table.
 const MAX_SEARCHED_COLUMNS: usize = 16;
 
 const NO_GROUP: u32 = u32::MAX;
 
-/// A row whose series had no id when it was read.
+/// A row whose series had no id when it was parsed.
 #[derive(Clone, Copy, Debug)]
 struct UnresolvedRow {
     row: u32,
     handle: SeriesHandle,
 }
 
-/// Rows of one measurement. All vectors, and the values of each column, are of equal length; each column has a
-/// value in some row.
+/// Rows of one measurement. All vectors, and the values of each column, have the same length. Each column has a value
+/// in some row.
 #[derive(Debug)]
 pub struct RowGroup {
     measurement: Box<[u8]>,
@@ -44,22 +44,22 @@ pub struct RowGroup {
     pub series_ids: Vec<u32>,
     /// Time of each row.
     pub times_ns: Vec<i64>,
-    /// Line of the body in which each row begins, counted from 1 (the lowest 32 bits).
+    /// The line of the body in which each row begins, counted from 1 (the lowest 32 bits).
     pub lines: Vec<u32>,
     /// The fields.
     pub columns: Vec<FieldColumn>,
     unresolved: Vec<UnresolvedRow>,
-    /// How the name of each column is written.
+    /// How the name of each column is spelled.
     matchers: Vec<NameMatcher>,
-    /// The last batch had rows of it, which a caller may have taken since.
+    /// Whether the last batch had rows of it. The caller may have taken its columns.
     used: bool,
-    /// Some row lacks a column; then `value_count` is kept.
+    /// Whether some row lacks a column. Only then is `value_count` maintained.
     sparse: bool,
     value_count: usize,
     column_table: HashTable<u32>,
 }
 
-/// What does not change from row to row.
+/// What is the same for all rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RowRules {
     pub(super) unit_ns: i64,
@@ -84,7 +84,7 @@ impl RowGroup {
         }
     }
 
-    /// Name of the measurement, unescaped; not necessarily UTF-8.
+    /// Name of the measurement, unescaped. It need not be UTF-8.
     pub fn measurement(&self) -> &[u8] {
         &self.measurement
     }
@@ -94,8 +94,8 @@ impl RowGroup {
         self.times_ns.len()
     }
 
-    /// Reads the rest of `line` behind the key, if it is plain, as a row. Gives the end of the line (at its
-    /// newline or the end of the body) and the number of newlines in strings. On `None` nothing has happened.
+    /// Parses the rest of `line` behind the key as a row, if it is plain. Returns the end of the line (at its newline
+    /// or at the end of the body) and the number of newlines in strings. If it returns `None`, nothing was changed.
     #[inline(always)]
     pub(super) fn append_quick(
         &mut self,
@@ -110,8 +110,8 @@ impl RowGroup {
         let row = self.times_ns.len();
         let matched = append_fields(line, found.key_bytes, &self.matchers, &mut self.columns, row)?;
         let irregular = matched.count != self.columns.len();
-        let time = quick_time(line, matched.end, rules).filter(|(_, end)| *end <= rules.max_line_bytes);
-        // The columns of a group without rows are a guess from the last batch, which the first row confirms.
+        let time = fast_time(line, matched.end, rules).filter(|(_, end)| *end <= rules.max_line_bytes);
+        // The columns of a group without rows are a guess from the last batch. The first row confirms them.
         let (Some((time_ns, end)), false) = (time, irregular && row == 0) else {
             take_back(&mut self.columns, row);
             return None;
@@ -124,13 +124,13 @@ impl RowGroup {
         Some((end, matched.newlines))
     }
 
-    /// Appends a row that the careful way has read.
-    fn append_careful(
+    /// Appends a row that the slow path has parsed.
+    fn append_parsed(
         &mut self,
         found: &FoundSeries,
         time_ns: i64,
         line_number: u64,
-        fields: &[CarefulField<'_>],
+        fields: &[ParsedField<'_>],
         hasher: &RandomState,
     ) {
         let row = self.times_ns.len();
@@ -150,7 +150,7 @@ impl RowGroup {
     #[inline(always)]
     fn push_row(&mut self, found: &FoundSeries, time_ns: i64, line_number: u64) {
         if found.series_id == super::UNRESOLVED_SERIES {
-            // A body is below 2 GiB, so rows fit.
+            // A body is smaller than 2 GiB, so the number of rows fits.
             self.unresolved.push(UnresolvedRow { row: self.times_ns.len() as u32, handle: found.handle });
         }
         self.series_ids.push(found.series_id);
@@ -162,25 +162,25 @@ impl RowGroup {
         if self.sparse { self.value_count } else { self.times_ns.len() * self.columns.len() }
     }
 
-    /// Whether a row with so many fields, of which so many are new, would pad the group beyond measure.
+    /// Whether a row with this many fields, of which this many are new, would pad the group too much.
     fn is_too_sparse(&self, new_columns: usize, fields: usize) -> bool {
         let cells = (self.times_ns.len() + 1) * (self.columns.len() + new_columns);
         cells > FREE_CELLS + MAX_PADDING * (self.count_values() + fields)
     }
 
-    fn count_new_columns(&self, fields: &[CarefulField<'_>], hasher: &RandomState) -> usize {
+    fn count_new_columns(&self, fields: &[ParsedField<'_>], hasher: &RandomState) -> usize {
         let new =
-            |field: &&CarefulField<'_>| self.find_column(&field.name, field.value.kind(), hasher).is_none();
+            |field: &&ParsedField<'_>| self.find_column(&field.name, field.value.kind(), hasher).is_none();
         fields.iter().filter(new).count()
     }
 
-    /// Whether a row with these fields has a value for each column, and for no other.
-    fn is_filled_by(&self, fields: &[CarefulField<'_>], hasher: &RandomState) -> bool {
-        let column = |field: &CarefulField<'_>| self.find_column(&field.name, field.value.kind(), hasher);
+    /// Whether a row with these fields has a value for every column and no other values.
+    fn is_filled_by(&self, fields: &[ParsedField<'_>], hasher: &RandomState) -> bool {
+        let column = |field: &ParsedField<'_>| self.find_column(&field.name, field.value.kind(), hasher);
         let Some(mut columns) = fields.iter().map(column).collect::<Option<Vec<usize>>>() else {
             return false;
         };
-        // A field may stand in a line more than once.
+        // A line may name a field more than once.
         columns.sort_unstable();
         columns.dedup();
         columns.len() == self.columns.len()
@@ -197,7 +197,7 @@ impl RowGroup {
         found.map(|&index| index as usize)
     }
 
-    fn find_or_add_column(&mut self, field: &CarefulField<'_>, hasher: &RandomState) -> usize {
+    fn find_or_add_column(&mut self, field: &ParsedField<'_>, hasher: &RandomState) -> usize {
         let kind = field.value.kind();
         if let Some(index) = self.find_column(&field.name, kind, hasher) {
             return index;
@@ -210,12 +210,12 @@ impl RowGroup {
             let column: &FieldColumn = &columns[index as usize];
             hasher.hash_one((column.name(), column.kind()))
         };
-        // The table is filled from the start: it costs little and spares a rebuild.
+        // The table is filled from the start, which costs little and avoids rebuilding it.
         self.column_table.insert_unique(hash(&(index as u32)), index as u32, hash);
         index
     }
 
-    /// Whether the group may serve the next batch.
+    /// Whether the group can be kept for the next batch.
     fn is_reusable(&self) -> bool {
         // A caller may have taken the columns.
         !self.sparse && self.columns.len() == self.matchers.len()
@@ -248,14 +248,14 @@ impl RowGroup {
 
 /// The timestamp behind the fields and the end of the line.
 #[inline(always)]
-fn quick_time(line: &[u8], at: usize, rules: &RowRules) -> Option<(i64, usize)> {
+fn fast_time(line: &[u8], at: usize, rules: &RowRules) -> Option<(i64, usize)> {
     match line.get(at) {
         None | Some(b'\n') => return Some((rules.default_time_ns, at)),
         Some(b' ') => {}
         Some(_) => return None,
     }
     let negative = line.get(at + 1) == Some(&b'-');
-    let (magnitude, end) = quick_digits(line, at + 1 + usize::from(negative))?;
+    let (magnitude, end) = fast_digits(line, at + 1 + usize::from(negative))?;
     if !matches!(line.get(end), None | Some(b'\n')) {
         return None;
     }
@@ -264,8 +264,8 @@ fn quick_time(line: &[u8], at: usize, rules: &RowRules) -> Option<(i64, usize)> 
     (MIN_TIME_NS..=MAX_TIME_NS).contains(&time_ns).then_some((time_ns, end))
 }
 
-/// The rows of a request, or of as much of it as fits. Made to be used again and again; it keeps its memory, so
-/// whoever sees [`Self::memory_bytes`] grow too large takes a new one.
+/// The rows of a request, or of as much of it as fits. It is reused and keeps its memory. A caller for whom
+/// [`Self::memory_bytes`] is too large makes a new one.
 #[derive(Debug, Default)]
 pub struct ParsedBatch {
     groups: Vec<RowGroup>,
@@ -292,18 +292,18 @@ impl ParsedBatch {
         self.groups.iter().map(RowGroup::memory_bytes).sum::<usize>() + self.group_of.capacity() * 4
     }
 
-    /// The groups, in the order in which to apply them.
+    /// The groups, in the order in which they must be applied.
     pub fn groups(&self) -> impl Iterator<Item = &RowGroup> {
         self.groups.iter().filter(|group| group.row_count() > 0)
     }
 
-    /// All groups, also those without rows, whose vectors and columns may be taken and given back.
+    /// All groups, including those without rows. Their vectors and columns may be taken and given back.
     pub fn groups_mut(&mut self) -> &mut [RowGroup] {
         &mut self.groups
     }
 
-    /// Sets the series ids of rows whose series had none when they were read, after the caller has given
-    /// [`SeriesCache::pending`] their ids.
+    /// Sets the series ids of rows whose series had none when they were parsed. The caller has given ids to
+    /// [`SeriesCache::pending`] before.
     pub fn resolve(&mut self, cache: &SeriesCache) {
         for group in &mut self.groups {
             for unresolved in group.unresolved.drain(..) {
@@ -312,9 +312,9 @@ impl ParsedBatch {
         }
     }
 
-    /// Begins a batch: keeps the groups that the last one used, if they are regular.
+    /// Begins a batch. Keeps the groups of the last batch if they are regular.
     pub(super) fn begin(&mut self, cache: &SeriesCache, max_columns: usize) {
-        // A batch without rows, as the end of each request brings one, says nothing about what comes next.
+        // The end of each request is a batch without rows, which says nothing about the next one.
         let keep_unused = std::mem::take(&mut self.row_count) == 0;
         self.group_of.clear();
         self.group_of.resize(cache.measurement_count(), NO_GROUP);
@@ -342,7 +342,7 @@ impl ParsedBatch {
         self.column_count = column_count;
     }
 
-    /// Ends a batch: all columns get their full length.
+    /// Ends a batch. All columns get their full length.
     pub(super) fn finish(&mut self) {
         for group in &mut self.groups {
             let rows = group.times_ns.len();
@@ -368,11 +368,11 @@ impl ParsedBatch {
         self.row_count += 1;
     }
 
-    /// Whether a row with these fields fits below `max_columns`.
+    /// Whether a row with these fields stays within `max_columns`.
     pub(super) fn has_room(
         &self,
         measurement: Option<usize>,
-        fields: &[CarefulField<'_>],
+        fields: &[ParsedField<'_>],
         max_columns: usize,
     ) -> bool {
         if self.row_count == 0 || self.column_count + fields.len() <= max_columns {
@@ -386,14 +386,14 @@ impl ParsedBatch {
         self.column_count + new <= max_columns
     }
 
-    /// Appends a row that the careful way has read.
-    pub(super) fn append_careful(
+    /// Appends a row that the slow path has parsed.
+    pub(super) fn append_parsed(
         &mut self,
         cache: &SeriesCache,
         found: &FoundSeries,
         time_ns: i64,
         line_number: u64,
-        fields: &[CarefulField<'_>],
+        fields: &[ParsedField<'_>],
     ) {
         let measurement = found.measurement as usize;
         if self.group_of.len() <= measurement {
@@ -404,7 +404,7 @@ impl ParsedBatch {
             Some(group) => {
                 let new = group.count_new_columns(fields, &self.hasher);
                 if group.row_count() == 0 && !group.is_filled_by(fields, &self.hasher) {
-                    // Kept from the last batch in vain.
+                    // This group was kept from the last batch but not used.
                     self.column_count -= group.columns.len();
                     *group = RowGroup::new(&group.measurement);
                     Some(group)
@@ -423,7 +423,7 @@ impl ParsedBatch {
             }
         };
         let old_count = group.columns.len();
-        group.append_careful(found, time_ns, line_number, fields, &self.hasher);
+        group.append_parsed(found, time_ns, line_number, fields, &self.hasher);
         self.column_count = self.column_count + group.columns.len() - old_count;
         self.row_count += 1;
     }

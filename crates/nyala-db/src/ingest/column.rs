@@ -1,9 +1,9 @@
-//! Columns of field values as a batch collects them: flat vectors in Arrow's layout (bitmaps least significant
-//! bit first, string offsets `i32`), so that they become arrays without a copy.
+//! Columns of field values, as a batch collects them. They are flat vectors in Arrow's layout (bitmaps with the least
+//! significant bit first, string offsets `i32`), so that they become arrays without a copy.
 //!
-//! While a group is filled a column may be shorter than the group: the rows behind its end lack the field. It
-//! catches up when its next value comes, or at the end, and has a presence bitmap from then on. A column
-//! without bitmap has a value in every row.
+//! While a group is filled, a column may be shorter than the group: the rows after its end lack the field. The column
+//! is padded when its next value comes, or at the end, and then has a presence bitmap. A column without a bitmap has a
+//! value in every row.
 
 /// Type of a field value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -16,7 +16,7 @@ pub enum FieldKind {
     Unsigned,
     /// Boolean.
     Boolean,
-    /// Bytes in double quotes; not necessarily UTF-8.
+    /// Bytes in double quotes. They need not be UTF-8.
     String,
 }
 
@@ -33,7 +33,7 @@ impl FieldKind {
     }
 }
 
-/// Bits, the first in the lowest bit of the first word; bits behind the end are zero.
+/// Bits. The first is the lowest bit of the first word. Bits after the end are zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bitmap {
     words: Vec<u64>,
@@ -111,10 +111,10 @@ impl Bitmap {
     }
 }
 
-/// Byte strings one behind the other: string `n` is `bytes[offsets[n]..offsets[n + 1]]`.
+/// Byte strings, one after the other: string `n` is `bytes[offsets[n]..offsets[n + 1]]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Strings {
-    /// One more than there are strings; the first is 0.
+    /// One element more than there are strings. The first is 0.
     pub offsets: Vec<i32>,
     /// All strings.
     pub bytes: Vec<u8>,
@@ -155,7 +155,7 @@ impl Strings {
     }
 }
 
-/// The values of one column; a row without the field has a zero, `false` or empty string.
+/// The values of one column. A row without the field has a zero, `false` or an empty string.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FieldValues {
     /// Floats, always finite.
@@ -247,14 +247,14 @@ impl FieldValues {
     }
 }
 
-/// One value on its way into a column.
+/// A value that is being added to a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum FieldValue<'a> {
     Float(f64),
     Integer(i64),
     Unsigned(u64),
     Boolean(bool),
-    /// What stands between the quotes, still escaped.
+    /// The bytes between the quotes, still escaped.
     String(&'a [u8]),
 }
 
@@ -283,7 +283,7 @@ impl FieldColumn {
         Self { name: name.into(), values: FieldValues::new(kind), presence: None }
     }
 
-    /// Name of the field, unescaped; not necessarily UTF-8.
+    /// Name of the field, unescaped. It need not be UTF-8.
     pub fn name(&self) -> &[u8] {
         &self.name
     }
@@ -298,7 +298,7 @@ impl FieldColumn {
         &self.values
     }
 
-    /// Which rows have the field; `None`: all.
+    /// Which rows have the field; `None` means all.
     pub fn presence(&self) -> Option<&Bitmap> {
         self.presence.as_ref()
     }
@@ -308,13 +308,13 @@ impl FieldColumn {
         self.presence.as_ref().is_none_or(|presence| presence.get(row))
     }
 
-    /// Moves values and presence out, to hand them on without a copy.
+    /// Moves values and presence out, so that they are passed on without a copy.
     pub fn take(&mut self) -> (FieldValues, Option<Bitmap>) {
         let empty = FieldValues::new(self.kind());
         (std::mem::replace(&mut self.values, empty), self.presence.take())
     }
 
-    /// Takes values back that were moved out, for their memory.
+    /// Takes back values that were moved out, to reuse their memory.
     pub fn give_back(&mut self, mut values: FieldValues) {
         if values.kind() == self.kind() && self.values.is_empty() {
             values.clear();
@@ -322,7 +322,7 @@ impl FieldColumn {
         }
     }
 
-    /// Fills up to `rows` with absent rows.
+    /// Pads up to `rows` with absent rows.
     pub(super) fn catch_up(&mut self, rows: usize) {
         let len = self.values.len();
         if len < rows {
@@ -333,13 +333,14 @@ impl FieldColumn {
         }
     }
 
-    /// Whether pushing a value for `row` takes more than that: the column lags, has presence or has the row.
+    /// Whether adding a value for `row` needs the slow path: the column is too short, has a presence bitmap, or already
+    /// has the row.
     #[inline(always)]
     pub(super) fn needs_care(&self, row: usize) -> bool {
         self.presence.is_some() || self.values.len() != row
     }
 
-    /// Notes that a value was pushed, where presence is recorded.
+    /// Records that a value was added, if presence is recorded.
     #[inline]
     pub(super) fn mark_present(&mut self) {
         if let Some(presence) = &mut self.presence {
@@ -347,7 +348,7 @@ impl FieldColumn {
         }
     }
 
-    /// Takes the last value back.
+    /// Removes the last value.
     pub(super) fn pop(&mut self) {
         self.values.pop();
         if let Some(presence) = &mut self.presence {
@@ -355,7 +356,7 @@ impl FieldColumn {
         }
     }
 
-    /// Sets the value of `row`, which is the next one or, when a line names a field twice, the last one.
+    /// Sets the value of `row`. It is the next row, or the last one if a line names a field twice.
     pub(super) fn set(&mut self, row: usize, value: FieldValue<'_>) {
         if self.values.len() > row {
             self.pop();
@@ -388,14 +389,14 @@ impl FieldColumn {
         size_of::<Self>() + self.name.len() + values + presence
     }
 
-    /// Forgets all rows, keeps name, type and memory.
+    /// Removes all rows. Keeps name, type and memory.
     pub(super) fn clear(&mut self) {
         self.values.clear();
         self.presence = None;
     }
 }
 
-/// Appends the content of a quoted string, where only `\"` and `\\` are escapes.
+/// Appends the content of a quoted string. Only `\"` and `\\` are escapes.
 pub(super) fn unescape_string(escaped: &[u8], into: &mut Vec<u8>) {
     let mut rest = escaped;
     while let Some(at) = memchr::memchr(b'\\', rest) {
@@ -419,7 +420,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_column_that_misses_rows_gets_a_bitmap_when_it_catches_up() {
+    fn a_short_column_gets_a_bitmap_when_it_is_padded() {
         let mut column = FieldColumn::new(b"a", FieldKind::Integer);
         column.set(0, FieldValue::Integer(1));
         column.set(1, FieldValue::Integer(2));
@@ -433,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn the_later_of_two_values_in_a_line_stays() {
+    fn the_later_of_two_values_in_a_line_wins() {
         let mut column = FieldColumn::new(b"a", FieldKind::String);
         column.set(2, FieldValue::String(b"first"));
         column.set(2, FieldValue::String(br#"say \"hi\" \\ \n"#));
@@ -445,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn taking_back_leaves_no_trace() {
+    fn removing_the_last_value_leaves_no_trace() {
         for kind in
             [FieldKind::Float, FieldKind::Integer, FieldKind::Unsigned, FieldKind::Boolean, FieldKind::String]
         {

@@ -1,7 +1,7 @@
-//! Refused lines: InfluxDB's words, and where and why in ours.
+//! Rejected lines: InfluxDB's message, and in our own members where and why.
 //!
-//! The text of a request with bad lines is that of InfluxDB 1.8.10 to the letter, as clients match on it; line,
-//! column and expectation go into members of their own. Texts are bounded: what does not fit is counted.
+//! The text for a request with bad lines equals that of InfluxDB 1.8.10 to the letter, because clients match on it.
+//! Line, column and expectation are separate members. Texts are bounded: errors that do not fit are only counted.
 
 use super::options::{LineLimits, MAX_KEY_BYTES, MAX_TIME_NS, MIN_TIME_NS};
 
@@ -27,16 +27,16 @@ pub enum LineErrorKind {
     BadTimestamp,
     TimeOutOfRange,
     TrailingCharacters,
-    /// A limit of ours, not of InfluxDB.
+    /// A limit that InfluxDB does not have.
     LineTooLong,
-    /// A limit of ours, not of InfluxDB.
+    /// A limit that InfluxDB does not have.
     TooManyTags,
-    /// A limit of ours, not of InfluxDB.
+    /// A limit that InfluxDB does not have.
     TooManyFields,
 }
 
 impl LineErrorKind {
-    /// What should have been there.
+    /// What was expected.
     pub const fn expected(self) -> &'static str {
         match self {
             Self::MissingMeasurement => "a measurement name",
@@ -66,7 +66,7 @@ impl LineErrorKind {
     }
 }
 
-/// Why the careful way gave a line up: what, where in the block, and InfluxDB's words.
+/// Why the slow path rejected a line: the error, its position in the block, and InfluxDB's message.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) kind: LineErrorKind,
@@ -75,7 +75,7 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    /// A failure whose text follows from its kind.
+    /// A failure whose message follows from its kind.
     pub(super) fn new(kind: LineErrorKind, at: usize) -> Self {
         let text = match kind {
             LineErrorKind::MissingMeasurement => "missing measurement",
@@ -119,20 +119,20 @@ impl Failure {
     }
 }
 
-/// One refused line.
+/// A rejected line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineError {
     /// Where the line begins in the body, counted from 1.
     pub line: u64,
-    /// Byte within the line where reading stopped, counted from 1.
+    /// The byte within the line where parsing stopped, counted from 1.
     pub column: u64,
     /// What is wrong.
     pub kind: LineErrorKind,
-    /// InfluxDB's message: `unable to parse '…': …`. May hold bytes that are not UTF-8.
+    /// InfluxDB's message: `unable to parse '…': …`. It may contain bytes that are not UTF-8.
     pub message: Vec<u8>,
 }
 
-/// How many refused lines there were.
+/// The number of rejected lines at some point.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ErrorsMark {
     details: usize,
@@ -140,7 +140,7 @@ pub(super) struct ErrorsMark {
     text_bytes: usize,
 }
 
-/// The refused lines of a request.
+/// The rejected lines of a request.
 #[derive(Clone, Debug, Default)]
 pub struct ParseErrors {
     details: Vec<LineError>,
@@ -149,34 +149,34 @@ pub struct ParseErrors {
 }
 
 impl ParseErrors {
-    /// How much there is, to come back to.
+    /// The current state, to return to it.
     pub(super) fn mark(&self) -> ErrorsMark {
         ErrorsMark { details: self.details.len(), count: self.count, text_bytes: self.text_bytes }
     }
 
-    /// Forgets what came since.
+    /// Forgets the errors since `mark`.
     pub(super) fn rewind(&mut self, mark: &ErrorsMark) {
         self.details.truncate(mark.details);
         (self.count, self.text_bytes) = (mark.count, mark.text_bytes);
     }
 
-    /// Number of refused lines.
+    /// The number of rejected lines.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Whether no line was refused.
+    /// Whether no line was rejected.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The first refused lines, as many as the limits allow.
+    /// The first rejected lines, as many as the limits allow.
     pub fn details(&self) -> &[LineError] {
         &self.details
     }
 
-    /// The message of the whole request: InfluxDB's, unless there were more errors than are kept, which a last
-    /// line then says.
+    /// The message for the whole request. It is InfluxDB's, unless there were more errors than are kept; then a last
+    /// line says so.
     pub fn text(&self) -> Vec<u8> {
         let mut text = Vec::with_capacity(self.text_bytes + self.details.len());
         for (index, error) in self.details.iter().enumerate() {
@@ -192,9 +192,9 @@ impl ParseErrors {
         text
     }
 
-    /// Takes those of another part of the request, whose lines are counted by themselves.
+    /// Adds the errors of another part of the request, whose lines are counted separately.
     pub(crate) fn append(&mut self, other: Self) {
-        // Once one is left out all later ones are.
+        // After the first error that is left out, all later ones are left out too.
         if self.details.len() as u64 == self.count {
             self.text_bytes += other.text_bytes;
             self.details.extend(other.details);
@@ -202,7 +202,7 @@ impl ParseErrors {
         self.count += other.count;
     }
 
-    /// Notes that `block`, which begins at `line` and whose text begins at `start`, was refused.
+    /// Records that `block` was rejected. It begins at line `line`, and its text begins at `start`.
     pub(super) fn add(
         &mut self,
         line: u64,
@@ -212,7 +212,8 @@ impl ParseErrors {
         limits: &LineLimits,
     ) {
         self.count += 1;
-        // Once one is left out all later ones are, so that the text stays a prefix of InfluxDB's.
+        // After the first error that is left out, all later ones are left out too, so that the text is a prefix of
+        // InfluxDB's.
         let kept_all = self.details.len() as u64 == self.count - 1;
         let room = limits.max_error_bytes.saturating_sub(self.text_bytes);
         let shown = &block[start..];

@@ -1,13 +1,13 @@
-//! The first part of a line, `measurement,tag=value,…`: where it ends, what it means.
+//! The first part of a line, `measurement,tag=value,…`: where it ends and what it means.
 //!
-//! One rule covers it: a comma, space or equals sign counts unless the byte before it is a backslash (even an
-//! escaped one). A backslash vanishes only in front of a character that it escapes; elsewhere it stays.
+//! One rule applies throughout: a comma, space or equals sign counts unless the byte before it is a backslash (even an
+//! escaped one). A backslash is removed only before a character that it escapes; elsewhere it is kept.
 
 use memchr::{memchr, memchr3};
 
 use super::error::{Failure, LineErrorKind};
 
-/// Where one tag stands in its line.
+/// The position of a tag in its line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TagSpan {
     key_start: usize,
@@ -20,7 +20,7 @@ impl TagSpan {
     }
 }
 
-/// First of `needles` at or behind `from` that no backslash precedes. `from` is never 0.
+/// The first of `needles` from `from` on without a backslash before it. `from` is never 0.
 fn find_unescaped(line: &[u8], from: usize, needles: [u8; 3]) -> Option<usize> {
     let mut from = from;
     loop {
@@ -32,7 +32,7 @@ fn find_unescaped(line: &[u8], from: usize, needles: [u8; 3]) -> Option<usize> {
     }
 }
 
-/// Finds the end of the key that starts at `start` and notes its tags. The end is a space.
+/// Finds the end of the key that starts at `start`, and records its tags. The end is a space.
 pub(super) fn scan_key(
     line: &[u8],
     start: usize,
@@ -81,7 +81,7 @@ fn check_duplicates(line: &[u8], tags: &mut [TagSpan], end: usize) -> Result<(),
     Ok(())
 }
 
-/// End of the key at the start of `line` if it can be told without a close look; only good for finding it among
+/// The end of the key at the start of `line`, if it can be found quickly. The result is only good for searching among
 /// keys that are known to be valid.
 #[inline]
 pub(super) fn guess_key_end(line: &[u8]) -> Option<usize> {
@@ -98,7 +98,7 @@ pub(super) fn guess_key_end(line: &[u8]) -> Option<usize> {
     }
 }
 
-/// The measurement name as written, of a valid key.
+/// The measurement name of a valid key, as written.
 pub(super) fn raw_measurement(key: &[u8]) -> &[u8] {
     &key[..find_unescaped(key, 1, [b',', b',', b',']).unwrap_or(key.len())]
 }
@@ -110,7 +110,7 @@ pub fn measurement_of(key: &[u8]) -> Vec<u8> {
     name
 }
 
-/// Appends `escaped` without the backslashes that stand before one of `escapable`.
+/// Appends `escaped` without the backslashes before one of `escapable`.
 pub(super) fn unescape(escaped: &[u8], escapable: &[u8], into: &mut Vec<u8>) {
     let mut rest = escaped;
     while let Some(at) = memchr(b'\\', rest) {
@@ -121,12 +121,12 @@ pub(super) fn unescape(escaped: &[u8], escapable: &[u8], into: &mut Vec<u8>) {
     into.extend_from_slice(rest);
 }
 
-/// What a backslash escapes in measurement and field names.
+/// The characters that a backslash escapes in measurement and field names.
 pub(super) const NAME_ESCAPES: &[u8] = b",\" =";
-/// What a backslash escapes in tag keys and values.
+/// The characters that a backslash escapes in tag keys and values.
 const TAG_ESCAPES: &[u8] = b", =";
 
-/// The tags of a series, unescaped and sorted by key. Reusable: no allocation once it has grown.
+/// The tags of a series, unescaped and sorted by key. It is reusable: it does not allocate once it has grown.
 #[derive(Clone, Debug, Default)]
 pub struct TagSet {
     bytes: Vec<u8>,
@@ -156,7 +156,7 @@ impl TagSet {
     pub(super) fn read(&mut self, key: &[u8]) {
         self.bytes.clear();
         self.spans.clear();
-        // A valid key ends before its space, so nothing ends early here and at most 65535 bytes are indexed.
+        // A valid key ends before its space, so nothing ends early here, and offsets are at most 65535.
         let mut at = raw_measurement(key).len();
         while at < key.len() {
             let equals = find_unescaped(key, at + 2, [b'=', b'=', b'=']).expect("valid key: tag has a value");

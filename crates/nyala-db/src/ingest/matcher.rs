@@ -1,34 +1,34 @@
-//! Reading the fields of a row into known columns, without looking names up: the columns of the previous row are
-//! tried in their order, word by word. So a row of the same shape costs one comparison a field, one that leaves
-//! fields out or orders them differently a few more, and only new names need the careful way.
+//! Parsing the fields of a row into known columns without looking up names. The columns of the previous row are tried
+//! in order, and names are compared word by word. So a row of the same shape costs one comparison per field. A row that
+//! omits or reorders fields costs a few more. Only new names need the slow path.
 //!
-//! Agrees with the careful way by construction: a name matches as it is written, between its separator and its
-//! `=`, and is one which all passes read alike ([`is_plain_name`]); a value must be plainly of the column's type
-//! and be followed by the next separator. Anything else makes the row not match, and leaves no trace.
+//! It agrees with the slow path by construction. A name matches as it is written, between its separator and its `=`,
+//! and only if all passes parse it alike ([`is_plain_name`]). A value must clearly have the column's type and be
+//! followed by the next separator. In any other case the row does not match, and nothing is changed.
 
 use super::column::{FieldColumn, FieldValues, unescape_string};
-use super::number::{load_words, quick_float, quick_integer, quick_unsigned};
+use super::number::{fast_float, fast_integer, fast_unsigned, load_words};
 
-/// Longest name that is matched; longer ones always go the careful way, which checks the length of keys.
+/// The longest name that is matched. Longer names always take the slow path, which checks the length of keys.
 pub(super) const MAX_PLAIN_NAME_BYTES: usize = 1_024;
 
-/// Names with their `=` are compared as words up to this length.
+/// Names up to this length, including their `=`, are compared as words.
 const WORDS: usize = 4;
 
-/// How many columns are tried for a name.
+/// The number of columns that are tried for a name.
 const MAX_TRIED_COLUMNS: usize = 32;
 
-/// How a column's name is written.
+/// How the name of a column is written.
 #[derive(Debug)]
 pub(super) struct NameMatcher {
-    /// Name and `=`; empty if the name cannot be matched.
+    /// The name and `=`; empty if the name cannot be matched.
     written: Box<[u8]>,
     words: [u64; WORDS],
     masks: [u64; WORDS],
 }
 
 impl NameMatcher {
-    /// For a name as the careful way found it in a line.
+    /// The spelling of a name that the slow path found in a line.
     pub(super) fn new(written_name: &[u8]) -> Self {
         let written: Box<[u8]> =
             if is_plain_name(written_name) { [written_name, b"="].concat().into() } else { Box::default() };
@@ -39,7 +39,7 @@ impl NameMatcher {
         size_of::<Self>() + self.written.len()
     }
 
-    /// Where the value begins if this name stands at `at`.
+    /// The position of the value, if this name is at `at`.
     #[inline(always)]
     fn value_at(&self, line: &[u8], at: usize) -> Option<usize> {
         let words = load_words(line, at);
@@ -58,8 +58,8 @@ impl NameMatcher {
     }
 }
 
-/// Whether all passes of the careful way see this name alike: backslash and next byte are pairs, and outside of
-/// pairs there is nothing that means something to any pass.
+/// Whether all passes of the slow path parse this name alike: a backslash and the next byte are pairs, and there are no
+/// special characters outside of pairs.
 fn is_plain_name(written: &[u8]) -> bool {
     let mut at = 0;
     while at < written.len() {
@@ -73,19 +73,19 @@ fn is_plain_name(written: &[u8]) -> bool {
     (1..=MAX_PLAIN_NAME_BYTES).contains(&written.len())
 }
 
-/// What a row brought.
+/// The result of parsing a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MatchedFields {
-    /// Behind the last value.
+    /// The position after the last value.
     pub(super) end: usize,
     /// Number of fields.
     pub(super) count: usize,
-    /// Newlines in strings.
+    /// The number of newlines in strings.
     pub(super) newlines: u64,
 }
 
-/// Reads the fields at `at`, where the space before them is, into `columns` as `row`. On `None` the columns are
-/// as before (those that lag may have caught up).
+/// Parses the fields from `at`, where the space before them is, into `columns` as row `row`. If it returns `None`, the
+/// columns are as before (short columns may have been padded).
 #[inline(always)]
 pub(super) fn append_fields(
     line: &[u8],
@@ -113,7 +113,7 @@ pub(super) fn append_fields(
     }
 }
 
-/// The column whose name stands at `at`, tried from `expected` on, and where the value begins.
+/// The column whose name is at `at`, tried from `expected` on, and the position of its value.
 #[inline(always)]
 fn find_column(line: &[u8], at: usize, matchers: &[NameMatcher], expected: usize) -> Option<(usize, usize)> {
     if let Some(value) = matchers.get(expected).and_then(|matcher| matcher.value_at(line, at)) {
@@ -135,7 +135,7 @@ fn find_other_column(
     order.find_map(|index| matchers[index].value_at(line, at).map(|value| (index, value)))
 }
 
-/// Removes what the unfinished `row` has brought.
+/// Removes the values of the unfinished `row`.
 #[cold]
 pub(super) fn take_back(columns: &mut [FieldColumn], row: usize) {
     for column in columns {
@@ -145,7 +145,7 @@ pub(super) fn take_back(columns: &mut [FieldColumn], row: usize) {
     }
 }
 
-/// Appends the value at `at` if it is plainly one of the column's type, and gives its end.
+/// Appends the value at `at` if it clearly has the column's type. Returns its end.
 #[inline(always)]
 fn append_value(
     line: &[u8],
@@ -156,7 +156,7 @@ fn append_value(
 ) -> Option<usize> {
     if column.needs_care(row) {
         if column.values.len() > row {
-            // Twice in a line.
+            // The line names the field twice.
             return None;
         }
         column.catch_up(row);
@@ -171,27 +171,27 @@ fn append_value(
 fn append_dense(line: &[u8], at: usize, values: &mut FieldValues, newlines: &mut u64) -> Option<usize> {
     match values {
         FieldValues::Integer(values) => {
-            let (value, end) = quick_integer(line, at)?;
+            let (value, end) = fast_integer(line, at)?;
             values.push(value);
             Some(end)
         }
         FieldValues::Float(values) => {
-            let (value, end) = quick_float(line, at)?;
+            let (value, end) = fast_float(line, at)?;
             values.push(value);
             Some(end)
         }
         FieldValues::Unsigned(values) => {
-            let (value, end) = quick_unsigned(line, at, b'u')?;
+            let (value, end) = fast_unsigned(line, at, b'u')?;
             values.push(value);
             Some(end)
         }
         FieldValues::Boolean(values) => {
-            let (value, length) = quick_boolean(line, at)?;
+            let (value, length) = fast_boolean(line, at)?;
             values.push(value);
             Some(at + length)
         }
         FieldValues::String(values) => {
-            let (end, lines) = quick_string(line, at)?;
+            let (end, lines) = fast_string(line, at)?;
             unescape_string(&line[at + 1..end - 1], &mut values.bytes);
             values.end_string();
             *newlines += lines;
@@ -200,9 +200,9 @@ fn append_dense(line: &[u8], at: usize, values: &mut FieldValues, newlines: &mut
     }
 }
 
-/// The boolean at `at` and its length; what follows decides whether it really is one.
+/// The boolean at `at` and its length. The next byte decides whether it really is a boolean.
 #[inline]
-fn quick_boolean(line: &[u8], at: usize) -> Option<(bool, usize)> {
+fn fast_boolean(line: &[u8], at: usize) -> Option<(bool, usize)> {
     let rest = line.get(at..)?;
     match rest.first()? {
         b't' => Some((true, if rest.starts_with(b"true") { 4 } else { 1 })),
@@ -213,9 +213,9 @@ fn quick_boolean(line: &[u8], at: usize) -> Option<(bool, usize)> {
     }
 }
 
-/// End (behind the closing quote) of the string at `at`, and the newlines in it.
+/// The end of the string at `at` (after the closing quote), and the number of newlines in it.
 #[inline]
-fn quick_string(line: &[u8], at: usize) -> Option<(usize, u64)> {
+fn fast_string(line: &[u8], at: usize) -> Option<(usize, u64)> {
     if line.get(at) != Some(&b'"') {
         return None;
     }
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_does_not_match_leaves_no_trace() {
+    fn a_row_that_does_not_match_changes_nothing() {
         let long = "x".repeat(70);
         let (matchers, mut columns) = table(&[
             ("a", FieldKind::Integer),

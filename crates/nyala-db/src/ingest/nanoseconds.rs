@@ -1,24 +1,25 @@
-//! Lines with all their times written out, in nanoseconds: in the only form that means the same to everybody.
+//! Lines with all their times written out in nanoseconds, the only form that does not depend on the request's
+//! parameters.
 
-use super::careful::{block_end, check_fields, parse_line, skip_blanks};
 use super::options::ParseOptions;
+use super::slow_path::{block_end, check_fields, parse_line, skip_blanks};
 use std::io::Write;
 
-/// What is behind a line's fields at most: a blank, a time and a line break.
+/// The most that follows the fields of a line: a blank, a time and a line break.
 const TIME_BYTES: usize = 22;
 
 /// Lines, each with its time.
 #[derive(Debug, Default)]
 pub struct Lines {
-    /// The lines, each ended by a line break.
+    /// The lines, each with a line break at its end.
     pub text: Vec<u8>,
-    /// Where each ends, behind its line break: strings may hold some too.
+    /// The end of each line, after its line break. Strings may contain line breaks too.
     pub ends: Vec<usize>,
 }
 
 impl Lines {
-    /// Adds lines of a body from `at` on, those that can be read and are no comments, up to `limit_bytes` of text; a
-    /// longer line gets in alone. Tells where to go on.
+    /// Adds the valid lines of a body from `at` on, without comments, up to `limit_bytes` of text. A longer line is
+    /// added alone. Returns where to continue.
     pub fn add(&mut self, body: &[u8], mut at: usize, options: &ParseOptions, limit_bytes: usize) -> usize {
         let default_time_ns = options.precision.truncate(options.now_ns);
         let (mut tags, mut fields) = (Vec::new(), Vec::new());
@@ -45,7 +46,7 @@ impl Lines {
         at
     }
 
-    /// What they take, bytes.
+    /// The memory that they take, bytes.
     pub fn memory_bytes(&self) -> usize {
         self.text.capacity() + self.ends.capacity() * size_of::<usize>()
     }
@@ -63,7 +64,7 @@ mod tests {
     use crate::ingest::Precision;
 
     #[test]
-    fn times_are_written_out_and_what_is_no_point_is_left_out() {
+    fn times_are_written_out_and_invalid_lines_left_out() {
         let body = b"m,h=a\\ b v=1,s=\"x y\n z\" 5\n# comment\nbroken\n  m v=2i\r\nm v= 3\nm v=t -1 \nm v=3 9223372036854775807\n\nm v=4 7";
         let options =
             ParseOptions { precision: Precision::Second, now_ns: 8_999_999_999, ..ParseOptions::default() };
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_hold_every_line_once_and_a_long_one_alone() {
+    fn chunks_have_every_line_once_and_a_long_line_alone() {
         let long = "x".repeat(100);
         let body = format!("m v=1 1\n#\nm v=2 2\nm t=\"{long}\" 3\nm v=4 4");
         let (mut at, mut pieces) = (0, Vec::new());

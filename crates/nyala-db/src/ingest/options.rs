@@ -1,12 +1,12 @@
-//! What a caller chooses for one request: the unit of timestamps, the time of lines without one, the bounds.
+//! What a caller chooses for one request: the unit of timestamps, the time for lines without one, and limits.
 
-/// Longest accepted `measurement,tags` plus field name (with four bytes between them), as in InfluxDB.
+/// The longest accepted `measurement,tags` plus field name (with four bytes between them), as in InfluxDB.
 pub const MAX_KEY_BYTES: usize = 65_535;
 
-/// Earliest time that can be written: the two values below are sentinels in InfluxDB.
+/// The earliest time that can be written. The two values below it are sentinels in InfluxDB.
 pub const MIN_TIME_NS: i64 = i64::MIN + 2;
 
-/// Latest time that can be written.
+/// The latest time that can be written.
 pub const MAX_TIME_NS: i64 = i64::MAX - 1;
 
 /// Unit of the timestamps in a request.
@@ -59,30 +59,30 @@ impl Precision {
     }
 }
 
-/// Bounds on what one request may make the parser hold.
+/// Limits on what one request may make the parser hold.
 #[derive(Clone, Copy, Debug)]
 pub struct LineLimits {
-    /// Longest line; longer ones are refused.
+    /// The longest line. Longer ones are rejected.
     pub max_line_bytes: usize,
-    /// Most tags of a line; lines with more are refused.
+    /// The most tags of a line. Lines with more are rejected.
     pub max_tags: usize,
-    /// Most fields of a line; lines with more are refused.
+    /// The most fields of a line. Lines with more are rejected.
     pub max_fields: usize,
-    /// Most columns (of all groups) in one batch. The batch ends early when the next line would exceed them,
-    /// and the rest of the body goes into the next batch, so nothing is refused for it.
+    /// The most columns (of all groups) in one batch. The batch ends before a line that would exceed this, and the rest
+    /// of the body goes into the next batch, so nothing is rejected.
     pub max_columns: usize,
-    /// Most rows in one batch, likewise.
+    /// The most rows in one batch, in the same way.
     pub max_rows: usize,
-    /// Most errors kept with their text; further ones are only counted.
+    /// The most errors that are kept with their text. Further ones are only counted.
     pub max_errors: usize,
-    /// Most bytes of error text kept.
+    /// The most bytes of error text that are kept.
     pub max_error_bytes: usize,
 }
 
 impl Default for LineLimits {
-    /// `max_line_bytes` is InfluxDB's default limit of a body; `max_tags` what its longest key can hold at four
-    /// bytes a tag: neither refuses a line that InfluxDB takes. A column costs some 200 bytes and up to 512 of
-    /// padding, a row 16 bytes and its values, so that hostile batches stay below some 150 MB.
+    /// `max_line_bytes` is InfluxDB's default limit of a body. `max_tags` is what its longest key can hold with four
+    /// bytes per tag. Neither rejects a line that InfluxDB accepts. A column costs some 200 bytes and up to 512 bytes
+    /// of padding, a row 16 bytes and its values, so hostile batches stay below some 150 MB.
     fn default() -> Self {
         Self {
             max_line_bytes: 25_000_000,
@@ -101,7 +101,7 @@ impl Default for LineLimits {
 pub struct ParseOptions {
     /// Unit of its timestamps.
     pub precision: Precision,
-    /// Time of arrival, for lines without a timestamp (truncated to the unit).
+    /// The time of arrival, for lines without a timestamp (truncated to the unit).
     pub now_ns: i64,
     /// Bounds.
     pub limits: LineLimits,

@@ -1,11 +1,11 @@
-//! A request body, line by line, into batches: the quick way first, else the careful one.
+//! Parses a request body line by line into batches: by the fast path if possible, otherwise by the slow path.
 
 use super::batch::{ParsedBatch, RowRules};
-use super::careful::{CarefulField, block_end, parse_line, skip_blanks};
 use super::error::{ErrorsMark, ParseErrors};
 use super::key::{NAME_ESCAPES, TagSpan, raw_measurement, unescape};
 use super::options::ParseOptions;
 use super::series_cache::SeriesCache;
+use super::slow_path::{ParsedField, block_end, parse_line, skip_blanks};
 
 /// Reads one request body.
 ///
@@ -39,10 +39,10 @@ pub struct LineRequest<'a> {
     begun: bool,
     errors: ParseErrors,
     tags: Vec<TagSpan>,
-    fields: Vec<CarefulField<'a>>,
+    fields: Vec<ParsedField<'a>>,
 }
 
-/// A place in a request between two batches.
+/// A position in a request between two batches.
 #[derive(Debug)]
 pub struct RequestMark {
     position: usize,
@@ -50,11 +50,11 @@ pub struct RequestMark {
     errors: ErrorsMark,
 }
 
-/// Longest body: offsets of strings are 32 bits, signed, in Arrow's layout.
+/// The longest body: offsets of strings are signed 32-bit integers in Arrow's layout.
 pub const MAX_BODY_BYTES: usize = i32::MAX as usize;
 
 impl<'a> LineRequest<'a> {
-    /// Begins to read `body`, which is below 2 GiB (the server's limit of a body is far lower).
+    /// Starts to parse `body`, which is below 2 GiB (the server's limit is far lower).
     pub fn new(body: &'a [u8], options: ParseOptions) -> Self {
         assert!(body.len() <= MAX_BODY_BYTES, "a body of {} bytes", body.len());
         Self {
@@ -69,8 +69,8 @@ impl<'a> LineRequest<'a> {
         }
     }
 
-    /// Reads the next rows into `batch`, normally all there are, else as many as the limits allow. `false`: there
-    /// are no more. Series without id are listed in [`SeriesCache::pending`] afterwards.
+    /// Parses the next rows into `batch`: normally all, otherwise as many as the limits allow. Returns false if there
+    /// are no more rows. Afterwards [`SeriesCache::pending`] lists the series without an id.
     pub fn next_batch(&mut self, cache: &mut SeriesCache, batch: &mut ParsedBatch) -> bool {
         if self.begun {
             cache.begin_batch();
@@ -85,7 +85,7 @@ impl<'a> LineRequest<'a> {
             max_line_bytes: self.options.limits.max_line_bytes,
         };
         while self.position < self.body.len() && batch.row_count() < self.options.limits.max_rows {
-            if !self.quick_line(cache, batch, &rules) && !self.careful_line(cache, batch, &rules) {
+            if !self.fast_line(cache, batch, &rules) && !self.slow_line(cache, batch, &rules) {
                 break;
             }
         }
@@ -93,25 +93,25 @@ impl<'a> LineRequest<'a> {
         batch.row_count() > 0
     }
 
-    /// Where the request is, to come back to.
+    /// The current position in the request, to return to it.
     pub fn mark(&self) -> RequestMark {
         RequestMark { position: self.position, line: self.line, errors: self.errors.mark() }
     }
 
-    /// Goes back: what was read since is read again.
+    /// Returns to a position. What was parsed since is parsed again.
     pub fn rewind(&mut self, mark: &RequestMark) {
         (self.position, self.line) = (mark.position, mark.line);
         self.errors.rewind(&mark.errors);
     }
 
-    /// The lines refused so far.
+    /// The lines rejected so far.
     pub fn errors(&self) -> &ParseErrors {
         &self.errors
     }
 
-    /// Takes a line of a known series and shape. `false`: nothing has happened.
+    /// Parses a line of a known series and shape. If it returns false, nothing was changed.
     #[inline(always)]
-    fn quick_line(&mut self, cache: &mut SeriesCache, batch: &mut ParsedBatch, rules: &RowRules) -> bool {
+    fn fast_line(&mut self, cache: &mut SeriesCache, batch: &mut ParsedBatch, rules: &RowRules) -> bool {
         let line = &self.body[self.position..];
         let Some(found) = cache.find_line(line) else { return false };
         let Some(group) = batch.open_group(found.measurement) else { return false };
@@ -123,8 +123,8 @@ impl<'a> LineRequest<'a> {
         true
     }
 
-    /// Takes or refuses any line. `false`: the batch has no room for it, and nothing has happened.
-    fn careful_line(&mut self, cache: &mut SeriesCache, batch: &mut ParsedBatch, rules: &RowRules) -> bool {
+    /// Parses or rejects any line. If it returns false, the batch has no room for the line, and nothing was changed.
+    fn slow_line(&mut self, cache: &mut SeriesCache, batch: &mut ParsedBatch, rules: &RowRules) -> bool {
         let end = block_end(self.body, self.position);
         let whole = &self.body[self.position..end];
         let start = skip_blanks(whole, 0);
@@ -138,7 +138,7 @@ impl<'a> LineRequest<'a> {
                     }
                     let found = cache.find_or_insert(key);
                     let time_ns = time_ns.unwrap_or(rules.default_time_ns);
-                    batch.append_careful(cache, &found, time_ns, self.line, &self.fields);
+                    batch.append_parsed(cache, &found, time_ns, self.line, &self.fields);
                     cache.advance(&found);
                 }
                 Err(failure) => self.errors.add(self.line, block, start, failure, &self.options.limits),

@@ -1,18 +1,18 @@
-//! From the bytes `measurement,tag=value,…`, as a client writes them, to a series id: the hottest look-up there
-//! is, so a cache has no locks: one writer at a time uses it (`write/memory.rs`), for one database and policy.
+//! Finds a series id by the bytes `measurement,tag=value,…`, as a client writes them. This is the hottest look-up of
+//! all, so a cache has no locks: one writer at a time uses it (`write/writer_cache.rs`), for one database and policy.
 //!
-//! Clients send the same series in the same order again and again. So each entry remembers which one followed
-//! it, and the next line is first compared with that key, then with the last one again and with those one and two
-//! further: a row that is late or missing leaves the order as it was. When this keeps missing, guessing pauses and
-//! only every 64th line tries it. Otherwise the key is hashed. An entry takes 24 bytes, 5 to 10 in the table, and
-//! its key once; so a million series of 100 bytes take some 140 MB.
+//! Clients send the same series in the same order again and again. So each entry remembers which entry followed it. The
+//! next line is first compared with that key, then with the last key again and with the keys one and two further: a row
+//! that is late or missing does not change the order. If this keeps missing, guessing pauses, and only every 64th line
+//! is guessed. Otherwise the key is hashed. An entry takes 24 bytes, 5 to 10 in the table, and its key once, so a
+//! million series of 100 bytes take some 140 MB.
 //!
-//! Different spellings of a series (order of tags, escapes) are different entries, to which the caller gives the
-//! same id. Bounds are enforced between requests: a request may exceed them by its own new keys. When they are
-//! reached, keys that were not used since the last time go; if that frees too little, all go.
+//! Different spellings of a series (order of tags, escapes) are different entries, to which the caller gives the same
+//! id. Limits are enforced between requests: a request may exceed them by its own new keys. When they are reached, keys
+//! that were not used since the last time are evicted. If that frees too little, all keys are.
 //!
-//! Ids of series that were removed must not be served: per measurement the cache keeps the generation of its ids, and
-//! the owner has ids forgotten where it is no longer the measurement's.
+//! Ids of removed series must not be returned. So the cache keeps the generation of the ids of each measurement, and
+//! the owner makes it forget ids that the measurement no longer has.
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
@@ -22,46 +22,47 @@ use super::key::{TagSet, guess_key_end, measurement_of};
 use super::matcher::MAX_PLAIN_NAME_BYTES;
 use super::options::MAX_KEY_BYTES;
 
-/// Series id of a row whose series the caller has not resolved yet.
+/// The series id of a row whose series the caller has not resolved yet.
 pub const UNRESOLVED_SERIES: u32 = u32::MAX;
 
-/// Keys live in chunks that never move; a key's place is chunk and offset in one word, so 4 GiB is the most.
+/// Keys are stored in chunks that never move. A key's position is a chunk and an offset in one word, so 4 GiB is the
+/// most.
 const CHUNK_BITS: u32 = 20;
 const CHUNK_BYTES: usize = 1 << CHUNK_BITS;
 
-/// After so many misses in a row only every `GUESS_INTERVAL`th line is guessed.
+/// After this many misses in a row, only every `GUESS_INTERVAL`th line is guessed.
 const MISSES_TO_PAUSE: u32 = 16;
 const GUESS_INTERVAL: u32 = 64;
 
-/// Series that may be missing between two that follow each other.
+/// The number of series that may be missing between two that follow each other.
 const SKIPPED_MAX: usize = 2;
 
 const NO_ENTRY: u32 = u32::MAX;
 
-/// The key holds no newline or bare blank and is short enough, so that a line which starts with it and a space
-/// is read alike by all passes of the careful way.
+/// The key contains no newline or unescaped blank and is short enough. So all passes of the slow path parse a line
+/// alike that starts with it and a space.
 const PLAIN: u8 = 1;
 /// Used since entries were last evicted.
 const USED: u8 = 2;
-/// In `pending`.
+/// In the list of pending series.
 const PENDING: u8 = 4;
 
-/// A key in a [`SeriesCache`]; valid until the next request begins.
+/// A key in a [`SeriesCache`], valid until the next request begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SeriesHandle(pub(super) u32);
 
-/// Bounds of a [`SeriesCache`].
+/// Limits of a [`SeriesCache`].
 #[derive(Clone, Copy, Debug)]
 pub struct SeriesCacheLimits {
-    /// Most keys.
+    /// The most keys.
     pub max_entries: usize,
-    /// Most bytes of keys; above 3 GiB means 3 GiB.
+    /// The most bytes of keys. Values above 3 GiB mean 3 GiB.
     pub max_key_bytes: usize,
 }
 
 impl Default for SeriesCacheLimits {
-    /// Room for two million short keys or 600 000 of TSBS' size: at most some 170 MB. A client that writes more
-    /// series than fit in turn finds none of them, so size it by what the workers may hold.
+    /// Room for two million short keys or 600 000 of TSBS' size, which is at most some 170 MB. If a client writes more
+    /// series in turn than fit, none is ever found, so choose the size by what the writers may hold.
     fn default() -> Self {
         Self { max_entries: 2_000_000, max_key_bytes: 96 << 20 }
     }
@@ -78,24 +79,24 @@ struct Entry {
     flags: u8,
 }
 
-/// What the ids of a measurement's series hold for.
+/// The state of a table for which the ids of its series are valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Generation {
     /// Its table.
     pub table: u32,
-    /// How often series had been removed from it.
+    /// The number of removals of series from the table.
     pub removals: u64,
 }
 
-/// A measurement of which there are keys.
+/// A measurement that has keys.
 #[derive(Debug)]
 struct CachedMeasurement {
     name: Box<[u8]>,
-    /// Of the ids of its series; none before there are any.
+    /// The generation of the ids of its series; none before there are any.
     generation: Option<Generation>,
 }
 
-/// What the parser needs of an entry.
+/// What the parser needs to know of an entry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FoundSeries {
     pub(super) handle: SeriesHandle,
@@ -118,7 +119,7 @@ pub struct SeriesCache {
     previous: u32,
     misses: u32,
     lines: u32,
-    /// Whether all measurements are taken for one without a name, the group that they are members of.
+    /// Whether all measurements are treated as one without a name: the group that they are members of.
     is_group: bool,
 }
 
@@ -141,8 +142,8 @@ impl SeriesCache {
         }
     }
 
-    /// The same, where all measurements are taken for one without a name, the group that they are members of: their rows
-    /// come together.
+    /// The same, but all measurements are treated as one without a name, the group that they are members of. So their
+    /// rows are in one group.
     #[must_use]
     pub fn of_group(mut self) -> Self {
         self.is_group = true;
@@ -172,8 +173,8 @@ impl SeriesCache {
                 .sum::<usize>()
     }
 
-    /// Makes sure that the ids of a measurement's series are of a generation: those that are of another are forgotten,
-    /// unless they are still `in_use`. Returns whether rows read before may have ids that were forgotten.
+    /// Makes sure that the ids of a measurement's series have this generation. Ids of another generation are forgotten
+    /// unless they are still `in_use`. Returns whether parsed rows may have ids that were forgotten.
     pub fn renew(
         &mut self,
         measurement: &[u8],
@@ -196,17 +197,17 @@ impl SeriesCache {
         forgotten
     }
 
-    /// Series which the last batch named and which have no id, each once.
+    /// The series of the last batch that have no id, each once.
     pub fn pending(&self) -> &[SeriesHandle] {
         &self.pending
     }
 
-    /// Measurement of a series, unescaped; not necessarily UTF-8.
+    /// The measurement of a series, unescaped. It need not be UTF-8.
     pub fn measurement(&self, handle: SeriesHandle) -> &[u8] {
         &self.measurements[self.entries[handle.0 as usize].measurement as usize].name
     }
 
-    /// The measurement of a series as its line names it, unescaped, in a group too.
+    /// The measurement of a series as its line names it, unescaped, also in a group.
     pub fn written_measurement(&self, handle: SeriesHandle) -> Vec<u8> {
         measurement_of(self.key(handle))
     }
@@ -216,7 +217,7 @@ impl SeriesCache {
         tags.read(self.key(handle));
     }
 
-    /// Key of a series as it was written.
+    /// The key of a series as it was written.
     pub fn key(&self, handle: SeriesHandle) -> &[u8] {
         self.key_of(&self.entries[handle.0 as usize])
     }
@@ -231,26 +232,26 @@ impl SeriesCache {
         self.entries[handle.0 as usize].series_id = series_id;
     }
 
-    /// Begins a batch: forgets what was pending.
+    /// Begins a batch: the list of pending series is cleared.
     pub(super) fn begin_batch(&mut self) {
         for handle in std::mem::take(&mut self.pending) {
             self.entries[handle.0 as usize].flags &= !PENDING;
         }
     }
 
-    /// Begins a request: makes room.
+    /// Begins a request: evicts keys if the limits are reached.
     pub(super) fn begin_request(&mut self) {
         self.begin_batch();
         let max_key_bytes = self.limits.max_key_bytes.min(3 << 30);
         let key_bytes = self.chunks.len() * CHUNK_BYTES;
-        // The last chunk is rarely full; one chunk is always allowed.
+        // The last chunk is rarely full. One chunk is always allowed.
         if self.entries.len() > self.limits.max_entries || key_bytes > max_key_bytes.max(CHUNK_BYTES) {
             self.evict(max_key_bytes);
         }
     }
 
-    /// Keeps the keys used since the last time, unless they would fill more than three quarters of the room:
-    /// then the next eviction would follow soon and free as little.
+    /// Keeps the keys used since the last time, unless they would fill more than three quarters of the room. In that
+    /// case the next eviction would follow soon and free as little.
     fn evict(&mut self, max_key_bytes: usize) {
         let anew = Self { is_group: self.is_group, ..Self::new(self.limits) };
         let old = std::mem::replace(self, anew);
@@ -276,7 +277,7 @@ impl SeriesCache {
         }
     }
 
-    /// The series whose key `line` starts with, followed by a space, if it is known and plain.
+    /// The series whose key is at the start of `line`, followed by a space, if it is known and plain.
     #[inline(always)]
     pub(super) fn find_line(&mut self, line: &[u8]) -> Option<FoundSeries> {
         self.lines = self.lines.wrapping_add(1);
@@ -310,7 +311,7 @@ impl SeriesCache {
         })
     }
 
-    /// Whether an entry is where [`Self::guess_near`] finds it.
+    /// Whether [`Self::guess_near`] finds an entry.
     fn is_near(&self, handle: u32) -> bool {
         let mut next = self.previous;
         (0..SKIPPED_MAX + 2).any(|_| {
@@ -338,7 +339,7 @@ impl SeriesCache {
         })
     }
 
-    /// The entry of `key`, made if it is new. The key is valid.
+    /// The entry of `key`, which is inserted if it is new. The key is valid.
     pub(super) fn find_or_insert(&mut self, key: &[u8]) -> FoundSeries {
         let hash = self.hash(key);
         if let Some(found) = self.find(key, hash) {
@@ -363,7 +364,7 @@ impl SeriesCache {
         }
     }
 
-    /// Notes that a row of this series was taken.
+    /// Notes that a row of this series was parsed.
     #[inline(always)]
     pub(super) fn advance(&mut self, found: &FoundSeries) {
         let handle = found.handle.0;
@@ -384,7 +385,7 @@ impl SeriesCache {
         }
     }
 
-    /// The number of a measurement, which is below [`Self::measurement_count`].
+    /// The number of a measurement. It is below [`Self::measurement_count`].
     pub(super) fn find_measurement(&self, name: &[u8]) -> Option<usize> {
         let same = |&index: &u32| *self.measurements[index as usize].name == *name;
         self.measurement_table.find(self.hasher.hash_one(name), same).map(|&index| index as usize)
@@ -425,7 +426,7 @@ impl SeriesCache {
     fn insert_entry(&mut self, entry: Entry) -> SeriesHandle {
         let index = u32::try_from(self.entries.len()).expect("fewer keys than bytes of keys");
         if self.entries.len() == self.entries.capacity() {
-            // Of a million, a doubling would leave much unused.
+            // Doubling a table of a million entries would leave much unused.
             self.entries.reserve_exact((self.entries.len() / 4).max(64));
         }
         self.entries.push(entry);
@@ -458,13 +459,13 @@ impl SeriesCache {
     }
 }
 
-/// Fills the table's 64 bits from the 32 that an entry keeps.
+/// Makes the table's 64-bit hash from the 32 bits that an entry keeps.
 fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// See [`PLAIN`]: the pass that cuts blocks takes a backslash and the next byte as a pair, and must neither see
-/// a blank (its field section would begin) nor the end of the block.
+/// See [`PLAIN`]. The pass that cuts blocks takes a backslash and the next byte as a pair. It must see neither a blank
+/// (its field section would begin) nor the end of the block.
 fn is_plain(key: &[u8]) -> bool {
     let mut at = 0;
     while at < key.len() {
@@ -489,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_that_followed_is_guessed() {
+    fn the_key_that_followed_last_time_is_guessed() {
         let mut cache = SeriesCache::new(SeriesCacheLimits::default());
         for key in ["m,h=a", "m,h=b", "m,h=c", "m,h=a"] {
             write(&mut cache, key);
@@ -504,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_late_or_missing_leaves_the_order_as_it_was() {
+    fn a_late_or_missing_row_does_not_change_the_order() {
         let mut cache = SeriesCache::new(SeriesCacheLimits::default());
         let keys: Vec<String> = (0..100).map(|number| format!("m,h={number}")).collect();
         for key in &keys {
@@ -581,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_which_passes_read_differently_are_not_plain() {
+    fn keys_that_passes_parse_differently_are_not_plain() {
         for (key, plain) in [
             (r"m,a=b", true),
             (r"m,a=b\ c", true),

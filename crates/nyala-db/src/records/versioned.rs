@@ -1,13 +1,14 @@
 //! Records that several servers change without losing each other's changes.
 //!
-//! A table `(key Binary, version Int64) → (value Binary, place Int64)` of the store. A change of a record is the insertion
-//! of the version after the one that its author has seen, which fails if somebody else was quicker: then nothing was
-//! changed, and the author reads and decides again. The newest version counts; one without a value says that the record is
-//! gone. Its place is its number in the order in which the records came to be, the same in all of its versions.
+//! A table `(key Binary, version Int64) → (value Binary, place Int64)` of the store. To change a record, a server
+//! inserts the version after the newest one that it has seen. If another server was faster, the insertion fails,
+//! nothing is changed, and the server reads the records and decides again. The newest version is the record; a version
+//! without a value means that the record was removed. The place is the record's number in the order of creation, and is
+//! the same in all its versions.
 //!
-//! In a store that others change too some old versions stay, and those without a value: who inserted the version after
-//! one that is long gone would not be found out. They may be so far behind who holds a lease of some seconds. In a store of
-//! one's own a record is its newest version, and gone without a trace.
+//! In a shared store some old versions are kept, and so are versions without a value. Otherwise a server that inserts
+//! the version after one that was removed long ago would not be noticed; a server that holds a lease may be some
+//! seconds behind. In a store with one server only the newest version is kept, and a removed record leaves nothing.
 
 use super::{Records, table_named};
 use arrow_array::cast::AsArray;
@@ -23,28 +24,29 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-// As in the tables of plain records, so that whoever knows only those reads something that is none of theirs.
+// The same ids as in tables of plain records, so that old versions of nyala can read these tables and find nothing that
+// is theirs.
 const KEY: ColumnId = ColumnId(0);
 const VALUE: ColumnId = ColumnId(1);
 const VERSION: ColumnId = ColumnId(2);
 const PLACE: ColumnId = ColumnId(3);
 
-/// How often a change is decided anew because another server was quicker.
-pub(crate) const TRIES: usize = 16;
-/// Versions that stay in a shared store beside the newest.
+/// How often a change is decided again because another server was faster.
+const TRIES: usize = 16;
+/// How many versions besides the newest are kept in a shared store.
 const KEPT_VERSIONS: i64 = 64;
-/// What a record becomes: its key, and its value or nothing.
+/// A change of a record: its key, and its new value or `None` to remove it.
 pub(crate) type Change = (Vec<u8>, Option<Vec<u8>>);
 
 /// A table of versioned records.
 pub(crate) struct VersionedRecords {
     store: StoreRef,
     table: TableId,
-    /// The newest versions, as this server has seen them.
+    /// The newest versions that this server has seen.
     seen: Mutex<BTreeMap<Vec<u8>, Seen>>,
 }
 
-/// The newest version of a record that was seen.
+/// The newest version seen of a record.
 #[derive(Clone)]
 struct Seen {
     version: i64,
@@ -52,7 +54,7 @@ struct Seen {
     value: Option<Vec<u8>>,
 }
 
-/// A change on its way into the table.
+/// A change that is being written.
 struct Step {
     key: Vec<u8>,
     before: Option<Seen>,
@@ -60,8 +62,8 @@ struct Step {
 }
 
 impl VersionedRecords {
-    /// Opens the table `name`, creating it if it does not exist. What a table of plain records of that name held is
-    /// given to `upgrade`, which says what it is from now on, in the order in which it came to be.
+    /// Opens the table `name`, creating it if it does not exist. If a table of plain records has that name, its records
+    /// are given to `upgrade`, which returns the new records in the order of creation.
     pub(crate) async fn open(
         store: StoreRef,
         name: &str,
@@ -76,7 +78,7 @@ impl VersionedRecords {
             None => store.create_table(schema(name)).await?,
         };
         let records = Self { store: store.clone(), table, seen: Mutex::default() };
-        // As long as the old table is there nothing but this was written to the new one.
+        // While the old table exists, nothing but the upgraded records was written to the new one.
         if let Some((old, _)) = table_named(&store, &old_name) {
             let mut plain = Vec::new();
             Records::open(store.clone(), &old_name)
@@ -89,12 +91,13 @@ impl VersionedRecords {
         Ok(records)
     }
 
-    /// What a table of plain records is called until its records are in one of versions.
+    /// The name of a table of plain records until its records have been upgraded.
     pub(crate) fn old_name(name: &str) -> String {
         format!("{name}.old")
     }
 
-    /// What stands in a table that is new, or may hold the same already.
+    /// Writes the first versions into a table that is new, or that already holds the same because an upgrade was
+    /// interrupted.
     async fn begin_with(&self, records: Vec<(Vec<u8>, Vec<u8>)>) -> Result<()> {
         let first = |(place, (key, value)): (i64, (Vec<u8>, Vec<u8>))| Step {
             key,
@@ -106,7 +109,7 @@ impl VersionedRecords {
         self.store.write(WriteBatch { operations }).await.map(drop)
     }
 
-    /// All records there are, in the order in which they came to be.
+    /// All records, in the order of creation.
     pub(crate) async fn read(&self) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
         let mut newest = BTreeMap::new();
         self.visit(RowSelection::All, |key, seen| drop(newest.insert(key.to_vec(), seen))).await?;
@@ -118,14 +121,14 @@ impl VersionedRecords {
         Ok(found)
     }
 
-    /// The keys of the records, as far as they were seen, that begin with a prefix.
+    /// The keys, among the records seen, that start with a prefix.
     pub(crate) fn keys_from(&self, prefix: &[u8]) -> Vec<Vec<u8>> {
         let seen = self.seen.lock();
         let from = seen.range(prefix.to_vec()..).take_while(|(key, _)| key.starts_with(prefix));
         from.filter(|(_, seen)| seen.value.is_some()).map(|(key, _)| key.clone()).collect()
     }
 
-    /// A record as it is now.
+    /// The current value of a record.
     pub(crate) async fn find(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut newest = None;
         let bound = || Bound::Included(vec![Value::Binary(key.to_vec())]);
@@ -133,7 +136,7 @@ impl VersionedRecords {
             .await?;
         let Some(newest) = newest else { return Ok(None) };
         let value = newest.value.clone();
-        // Whoever changes it meanwhile has seen more.
+        // A concurrent change may have seen a newer version.
         let mut all = self.seen.lock();
         if all.get(key).is_none_or(|seen| seen.version <= newest.version) {
             all.insert(key.to_vec(), newest);
@@ -141,8 +144,9 @@ impl VersionedRecords {
         Ok(value)
     }
 
-    /// Changes records, in this order where a store cannot do it at once; false if somebody else has changed one of
-    /// them since they were read: they have to be read again then. What is so already is left alone.
+    /// Changes records; in this order if the store cannot do it atomically. Returns false if another server has changed
+    /// one of them since they were read: the caller then has to read them again. Records that already have the new
+    /// value are left alone.
     pub(crate) async fn change(&self, changes: Vec<Change>) -> Result<bool> {
         let capabilities = self.store.capabilities();
         let steps = self.steps(changes, capabilities.is_shared);
@@ -170,7 +174,27 @@ impl VersionedRecords {
         Ok(true)
     }
 
-    /// What has to be done, the versions that are expected to be the newest with it.
+    /// Makes the change that `decide` returns. If another server was faster, gives the current records to `learn` and
+    /// calls `decide` again. Returns the value that `decide` returned beside the change, or `None` if it returned no
+    /// change. `what` names the changed thing in errors.
+    pub(crate) async fn change_by<T>(
+        &self,
+        what: &str,
+        decide: impl Fn() -> Result<Option<(Vec<Change>, T)>>,
+        learn: impl Fn(&[(Vec<u8>, Vec<u8>)]) -> Result<()>,
+    ) -> Result<Option<T>> {
+        for _ in 0..TRIES {
+            let Some((changes, decided)) = decide()? else { return Ok(None) };
+            if self.change(changes).await? {
+                return Ok(Some(decided));
+            }
+            learn(&self.read().await?)?;
+        }
+        let words = format!("{what} is being changed by other servers: try again");
+        Err(Error::new(ErrorKind::Retry, words))
+    }
+
+    /// The steps that make the changes, each with the version that is expected to be the newest.
     fn steps(&self, changes: Vec<Change>, is_shared: bool) -> Vec<Step> {
         let seen = self.seen.lock();
         let mut next_place = seen.values().map(|seen| seen.place + 1).max().unwrap_or(0);
@@ -195,7 +219,7 @@ impl VersionedRecords {
         steps
     }
 
-    /// The operation that writes what comes after some steps.
+    /// The operation that writes the new versions of some steps.
     fn put<'a>(&self, steps: impl Iterator<Item = &'a Step>, mode: WriteMode) -> Operation {
         let after: Vec<_> = steps.filter_map(|step| Some((step, step.after.as_ref()?))).collect();
         let cells = |column, values: ArrayRef| CellColumn { column, values, null_cells: None };
@@ -212,9 +236,10 @@ impl VersionedRecords {
         Operation::Upsert(Upsert { table: self.table, mode, columns })
     }
 
-    /// The operations that remove versions which nobody needs after some steps.
+    /// The operation that removes versions which are no longer needed after some steps.
     fn forget(&self, steps: &[Step], is_shared: bool) -> Option<Operation> {
-        // Where nobody else writes the newest version must be there to be removed; of others it does not matter.
+        // With one server the newest version must exist to be removed, which detects conflicts. Old versions in a
+        // shared store may be missing.
         let (mode, behind) = match is_shared {
             true => (DeleteMode::Blind, KEPT_VERSIONS),
             false => (DeleteMode::Delete, 0),
@@ -244,11 +269,6 @@ impl VersionedRecords {
         }
         Ok(())
     }
-}
-
-/// What to say where others change the same again and again.
-pub(crate) fn always_changed(what: &str) -> Error {
-    Error::new(ErrorKind::Retry, format!("{what} is being changed by other servers: try again"))
 }
 
 fn schema(name: &str) -> TableSchema {
@@ -289,7 +309,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_has_not_seen_the_newest_version_changes_nothing() {
+    async fn a_change_of_an_outdated_version_fails() {
         for (is_shared, atomicity) in
             [(false, Atomicity::Batch), (true, Atomicity::Batch), (true, Atomicity::Row)]
         {
@@ -312,7 +332,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn versions_do_not_gather() {
+    async fn versions_do_not_accumulate() {
         for (is_shared, most) in [(false, 1), (true, KEPT_VERSIONS as usize + 1)] {
             let store = store(is_shared, Atomicity::Batch);
             let records = open(&store).await;
@@ -332,7 +352,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn plain_records_become_versioned_ones_however_far_that_came_before() {
+    async fn plain_records_are_upgraded_even_if_an_upgrade_was_interrupted() {
         for (step, rename) in [(0, false), (1, true), (2, true), (3, true)] {
             let store = store(false, Atomicity::Batch);
             let plain = Records::open(store.clone(), "t").await.unwrap();
@@ -341,7 +361,7 @@ mod tests {
                 all.reverse();
                 Ok(all)
             };
-            // What an upgrade leaves that broke off after its rename, the new table, and the records.
+            // The state after an upgrade that was interrupted: after its rename, with the new table, with the records.
             if rename {
                 let (table, _) = table_named(&store, "t").unwrap();
                 let rename = Alteration::Rename("t.old".into());

@@ -1,38 +1,39 @@
-//! Which series got points lately, whatever the times of the points.
+//! Which series were written lately, whatever the times of their points.
 //!
-//! Noted as whole spans of time: a series that got none in the span before this one, nor in this one, is silent.
+//! Noted by whole spans of time: a series that was written neither in the current span nor in the one before is
+//! inactive.
 
 use crate::ingest::UNRESOLVED_SERIES;
 use roaring::RoaringBitmap;
 
-/// The series that got points in this span of time, and in the one before.
+/// The series that were written in the current span, and in the span before.
 #[derive(Default)]
 pub(crate) struct Activity {
-    /// Nothing is noted of measurements with few series.
+    /// Whether nothing is noted, because the measurement has few series.
     current: Option<RoaringBitmap>,
-    /// None in the first span.
+    /// `None` in the first span.
     previous: Option<RoaringBitmap>,
     begun_ns: i64,
 }
 
 impl Activity {
-    /// Whether nothing has to be noted of rows.
+    /// Whether rows need not be noted.
     pub(crate) fn has(&self, ids: &[u32]) -> bool {
         let Some(current) = &self.current else { return true };
         let (least, most) =
             ids.iter().fold((u32::MAX, 0), |(least, most), id| (least.min(*id), most.max(*id)));
-        // Nearly always a batch has series of which all between are there too.
+        // Most batches have series between whose least and greatest id all are noted.
         ids.is_empty() || current.contains_range(least..=most) || ids.iter().all(|id| current.contains(*id))
     }
 
-    /// Notes that series get points.
+    /// Notes that series are written.
     pub(crate) fn note(&mut self, ids: &[u32]) {
         if let Some(current) = &mut self.current {
             current.extend(ids.iter().copied().filter(|id| *id != UNRESOLVED_SERIES));
         }
     }
 
-    /// Begins the next span, if this one is as long as it should be; whether it did, and the one before is known.
+    /// Begins the next span if the current one is long enough. Returns whether it did and the span before is known.
     pub(crate) fn advance(&mut self, now_ns: i64, span_ns: i64) -> bool {
         if self.current.is_some() && now_ns.abs_diff(self.begun_ns) < span_ns.unsigned_abs() {
             return false;
@@ -42,13 +43,13 @@ impl Activity {
         self.previous.is_some()
     }
 
-    /// Notes nothing any more.
+    /// Stops noting.
     pub(crate) fn end(&mut self) {
         (self.current, self.previous) = (None, None);
     }
 
-    /// Leaves the silent ones of some series; none if it is not known.
-    pub(crate) fn keep_silent(&self, ids: &mut RoaringBitmap) {
+    /// Keeps only the inactive ones of some series; none if this is not known.
+    pub(crate) fn keep_inactive(&self, ids: &mut RoaringBitmap) {
         match (&self.current, &self.previous) {
             (Some(current), Some(previous)) => {
                 *ids -= current;
@@ -58,7 +59,7 @@ impl Activity {
         }
     }
 
-    /// Bytes held in memory, about.
+    /// The approximate memory, bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         [&self.current, &self.previous].into_iter().flatten().map(RoaringBitmap::serialized_size).sum()
     }

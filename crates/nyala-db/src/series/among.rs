@@ -1,4 +1,4 @@
-//! Questions about some of the series, whose answers cost no more than these: what others there are is not looked at.
+//! Queries about a subset of the series. Their cost depends only on the size of the subset.
 
 use super::postings::Postings;
 use super::{SeriesIndex, TagFilter};
@@ -51,7 +51,7 @@ impl SeriesIndex {
         self.key(key).map(|key| &key.series & ids).unwrap_or_default()
     }
 
-    /// Each value that these series have is looked at once.
+    /// Each value of these series is tested once.
     fn matching_among(&self, key: &str, regex: &Regex, ids: &RoaringBitmap) -> RoaringBitmap {
         let values = self.tag_values(key);
         let absent = regex.is_match(b"");
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_answers_are_those_of_the_whole_index_cut() {
+    fn answers_about_a_subset_equal_those_of_the_whole_index() {
         let mut index = SeriesIndex::default();
         for number in 0..200_u32 {
             let (host, region) = (format!("h{}", number % 17), format!("r{}", number % 5));

@@ -1,11 +1,11 @@
-//! Strings ↔ numbers, the bytes stored once.
+//! Strings ↔ numbers. The bytes of a string are stored once.
 
 use super::runs::Runs;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use std::hash::BuildHasher;
 
-/// Distinct byte strings, numbered in order of arrival, each with an item.
+/// Distinct byte strings, numbered in order of insertion, each with an item.
 #[derive(Default)]
 pub(crate) struct Dictionary<T = ()> {
     texts: Runs<u8, T>,
@@ -20,7 +20,7 @@ impl<T: Default> Dictionary<T> {
         self.numbers.find(hash, |number| self.get(*number) == string).copied()
     }
 
-    /// The number of a string, new or known.
+    /// The number of a string, which is inserted if it is new.
     pub(crate) fn insert(&mut self, string: &[u8]) -> u32 {
         let hash = self.hasher.hash_one(string);
         let Self { texts, numbers, hasher } = self;
@@ -33,27 +33,27 @@ impl<T: Default> Dictionary<T> {
         number
     }
 
-    /// The string of a number; empty where there is none.
+    /// The string of a number; empty if there is none.
     pub(crate) fn get(&self, number: u32) -> &[u8] {
         text(&self.texts, number)
     }
 
-    /// What belongs to a number.
+    /// The item of a number.
     pub(crate) fn item(&self, number: u32) -> Option<&T> {
         self.texts.item(number)
     }
 
-    /// What belongs to a number.
+    /// The item of a number.
     pub(crate) fn item_mut(&mut self, number: u32) -> Option<&mut T> {
         self.texts.item_mut(number)
     }
 
-    /// All there are: numbers, strings and what belongs to them.
+    /// All numbers, strings and items.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &[u8], &T)> {
         self.texts.iter()
     }
 
-    /// Forgets strings; their numbers come in ascending order, and are not used again.
+    /// Removes strings, given by their numbers in ascending order. The numbers are not used again.
     pub(crate) fn remove_all(&mut self, numbers: &[u32]) {
         for number in numbers {
             let hash = self.hasher.hash_one(text(&self.texts, *number));
@@ -66,18 +66,18 @@ impl<T: Default> Dictionary<T> {
         shrink(numbers, |number| hasher.hash_one(text(texts, *number)));
     }
 
-    /// The number above all there ever were.
+    /// The number above all that were ever given out.
     pub(crate) fn end(&self) -> usize {
         self.texts.next() as usize
     }
 
-    /// Bytes held in memory, about, without what items hold besides.
+    /// The approximate memory without what items hold elsewhere, bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.texts.memory_bytes() + self.numbers.allocation_size()
     }
 }
 
-/// Gives back what a table of numbers does not need, if it is much: it is moved as rarely as when it grows.
+/// Shrinks a table of numbers if much of it is unused. Shrinking moves the table, so it is as rare as growing.
 pub(super) fn shrink(numbers: &mut HashTable<u32>, hash: impl Fn(&u32) -> u64) {
     if numbers.capacity() > 64 && numbers.len() < numbers.capacity() / 3 {
         numbers.shrink_to(numbers.len() + numbers.len() / 4, hash);

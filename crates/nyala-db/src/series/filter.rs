@@ -3,14 +3,14 @@
 use regex::bytes::Regex;
 use std::borrow::Cow;
 
-/// A condition on the tags of a series. A tag that a series lacks has the empty value, as in InfluxDB.
+/// A condition on the tags of a series. A tag that the series lacks has the empty value, as in InfluxDB.
 #[derive(Debug, Clone)]
 pub enum TagFilter {
     /// Every series.
     All,
     /// No series.
     None,
-    /// The tag has the value; the empty value: the tag is absent.
+    /// The tag has the value. The empty value means that the tag is absent.
     Equal(String, String),
     /// The tag has another value.
     NotEqual(String, String),
@@ -18,14 +18,14 @@ pub enum TagFilter {
     Matches(String, Regex),
     /// The value does not match.
     MatchesNot(String, Regex),
-    /// All hold.
+    /// All conditions hold.
     And(Vec<TagFilter>),
-    /// One holds.
+    /// One of the conditions holds.
     Or(Vec<TagFilter>),
 }
 
 impl TagFilter {
-    /// The condition where no series has a tag key.
+    /// The condition as it is when no series has a tag key.
     pub(crate) fn without(&self, absent: &str) -> Cow<'_, Self> {
         let known = |holds: bool| Cow::Owned(if holds { TagFilter::All } else { TagFilter::None });
         let each = |filters: &[Self]| filters.iter().map(|own| own.without(absent).into_owned()).collect();
@@ -40,8 +40,8 @@ impl TagFilter {
         }
     }
 
-    /// Whether it holds for a series with these tags: what selects the same series as the index does, for those that are not
-    /// in it.
+    /// Whether the condition holds for a series with these tags. It selects the same series as the index does, for
+    /// series that are not in the index.
     pub(crate) fn holds(&self, tags: &[(&[u8], &[u8])]) -> bool {
         let value = |key: &str| {
             tags.iter().find(|(own, _)| *own == key.as_bytes()).map_or(&[][..], |(_, value)| *value)

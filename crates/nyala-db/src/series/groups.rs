@@ -1,4 +1,4 @@
-//! Series in groups by the values of tags.
+//! Grouping series by the values of tags.
 
 use super::{Groups, SeriesIndex};
 use foldhash::fast::FixedState;
@@ -7,25 +7,25 @@ use nyala_core::SeriesId;
 use roaring::RoaringBitmap;
 use std::borrow::Cow;
 
-/// Per group the values of the same tags, empty where a tag is absent.
+/// By group, the values of the same tags; a value is empty if the tag is absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GroupValues {
-    /// Values of a group.
+    /// The values of a group.
     keys: usize,
     groups: usize,
     /// All values, one after the other.
     text: String,
-    /// Where each of them ends.
+    /// The end of each value.
     ends: Vec<usize>,
 }
 
 impl GroupValues {
-    /// No group yet, of so many tags.
+    /// No groups yet, with this number of tags.
     pub fn of_keys(keys: usize) -> Self {
         Self { keys, ..Self::default() }
     }
 
-    /// Adds a group with a value of each tag.
+    /// Adds a group with one value per tag.
     pub fn push<'a>(&mut self, values: impl Iterator<Item = &'a str>) {
         for value in values {
             self.text.push_str(value);
@@ -40,7 +40,7 @@ impl GroupValues {
         self.groups
     }
 
-    /// Whether there is no group.
+    /// Whether there are no groups.
     pub fn is_empty(&self) -> bool {
         self.groups == 0
     }
@@ -61,15 +61,15 @@ impl GroupValues {
         some
     }
 
-    /// How many values all groups have together, and their bytes.
+    /// The number of values of all groups together, and their bytes.
     pub fn size(&self) -> (usize, usize) {
         (self.ends.len(), self.text.len())
     }
 }
 
 impl SeriesIndex {
-    /// Puts series into groups by the values of tag keys. Returns the groups in order of their values,
-    /// each with its values (empty where absent), and per series in ascending order its group.
+    /// Groups series by the values of tag keys. Returns the groups sorted by their values (empty if absent), and the
+    /// group of each series in ascending order of ids.
     pub fn group(&self, ids: &RoaringBitmap, keys: &[String]) -> Groups {
         let mut values = GroupValues::of_keys(keys.len());
         if keys.is_empty() {
@@ -80,10 +80,10 @@ impl SeriesIndex {
             return Groups { values, members };
         }
         let of_keys: Vec<_> = keys.iter().map(|key| self.tag_values(key)).collect();
-        // Value numbers are one up here, so that 0 can stand for absent.
+        // Value numbers are increased by one here, so that 0 means absent.
         let word = |of_key: &TagValues<'_>, id| of_key.number(SeriesId(id)).map_or(0, |number| number + 1);
         let mut members = Vec::with_capacity(ids.len() as usize);
-        // Per group a word for each key, in the order in which groups are met.
+        // By group, one word per key, in the order in which groups are found.
         let mut words: Vec<u32> = Vec::new();
         if let [of_key] = of_keys.as_slice() {
             let mut numbers = Numbers::of(of_key.count() + 1, ids.len() as usize);
@@ -128,20 +128,19 @@ impl SeriesIndex {
         Groups { values, members }
     }
 
-    /// The tags of a series, for whoever asks for several of them.
+    /// The tags of a series, for callers that need several of them.
     pub fn tag_words(&self, id: SeriesId) -> TagWords<'_> {
         TagWords(self.words.get(id.0))
     }
 
-    /// The values of a tag key, for whoever asks for those of many series.
+    /// The values of a tag key, for callers that need those of many series.
     pub fn tag_values(&self, key: &str) -> TagValues<'_> {
         let key = self.key_numbers.find(key.as_bytes());
         TagValues { index: self, key, last_shape: Default::default() }
     }
 }
 
-/// Groups in order of the texts of their words, of which each has as many as there are keys. Those that look the same
-/// stay in the order they have.
+/// Sorts groups by the texts of their words; each group has one word per key. The sort is stable.
 fn order_of_groups<'a>(words: &[u32], keys: usize, text: impl Fn(usize, u32) -> Cow<'a, str>) -> Vec<u32> {
     if keys == 1 {
         return order_of(&words.iter().map(|word| text(0, *word)).collect::<Vec<_>>());
@@ -169,9 +168,9 @@ fn order_of_groups<'a>(words: &[u32], keys: usize, text: impl Fn(usize, u32) -> 
     order
 }
 
-/// The positions of texts in order of the texts, of equal ones in their own.
+/// The positions of texts, sorted by the texts and then by position.
 fn order_of(texts: &[Cow<'_, str>]) -> Vec<u32> {
-    // The first bytes as a number decide nearly always.
+    // The first bytes, compared as a number, nearly always decide.
     let head = |text: &str| {
         let mut head = [0; 16];
         let length = text.len().min(16);
@@ -186,16 +185,16 @@ fn order_of(texts: &[Cow<'_, str>]) -> Vec<u32> {
     order.into_iter().map(|(_, at)| at).collect()
 }
 
-/// Numbers of words in the order in which they are met.
+/// Numbers words in the order in which they are found.
 pub enum Numbers {
     /// By word.
     Listed(Vec<u32>, u32),
-    /// Few of very many.
+    /// For few words out of very many.
     Hashed(HashMap<u32, u32, FixedState>),
 }
 
 impl Numbers {
-    /// For words below `end`, of which about `count` are going to be met.
+    /// For words below `end`, of which about `count` will be found.
     pub fn of(end: usize, count: usize) -> Self {
         match end / 4 <= count {
             true => Numbers::Listed(vec![u32::MAX; end], 0),
@@ -203,7 +202,7 @@ impl Numbers {
         }
     }
 
-    /// The number of a word, and whether it was not met before.
+    /// The number of a word, and whether it is new.
     pub fn number(&mut self, word: u32) -> (u32, bool) {
         match self {
             Numbers::Listed(numbers, next) => {
@@ -224,7 +223,7 @@ impl Numbers {
     }
 }
 
-/// The tags of a series that may be gone, as numbers.
+/// The tags of a series, which may be removed, as numbers.
 #[derive(Clone, Copy)]
 pub struct TagWords<'a>(Option<&'a [u32]>);
 
@@ -232,22 +231,23 @@ pub struct TagWords<'a>(Option<&'a [u32]>);
 pub struct TagValues<'a> {
     index: &'a SeriesIndex,
     key: Option<u32>,
-    /// The shape met last, one up, and where the key is among the words of its series: nowhere is 0.
+    /// The last shape, plus one, and the position of the key among the words of its series; 0 means that the shape
+    /// lacks the key.
     last_shape: std::cell::Cell<(u32, u32)>,
 }
 
 impl<'a> TagValues<'a> {
-    /// How many values the key ever had; their numbers are below.
+    /// The number of values that the key ever had. All value numbers are below it.
     pub fn count(&self) -> usize {
         self.key.map_or(0, |key| self.index.keys[key as usize].values.end())
     }
 
-    /// The number of the value that a series has.
+    /// The number of the value of a series.
     pub fn number(&self, id: SeriesId) -> Option<u32> {
         self.number_in(self.index.tag_words(id))
     }
 
-    /// The same, for whoever asks for several tags of a series.
+    /// The same, for callers that need several tags of a series.
     #[inline]
     pub fn number_in(&self, words: TagWords<'_>) -> Option<u32> {
         let (key, words) = (self.key?, words.0?);
@@ -261,7 +261,7 @@ impl<'a> TagValues<'a> {
         (place > 0).then(|| words[place as usize])
     }
 
-    /// The text of a value; empty if it is none.
+    /// The text of a value; empty if there is none.
     pub fn text(&self, number: u32) -> &'a str {
         std::str::from_utf8(self.bytes(number)).unwrap_or("")
     }
@@ -280,7 +280,7 @@ impl<'a> TagValues<'a> {
 mod tests {
     use super::*;
 
-    /// Groups are what sorting the texts of all of them gives.
+    /// Groups are equal to what sorting all texts gives.
     #[test]
     fn groups_are_those_of_sorted_texts() {
         let mut index = SeriesIndex::default();
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn words_have_numbers_however_many_there_are() {
+    fn words_are_numbered_however_many_there_are() {
         for end in [10, 1_000_000] {
             let mut numbers = Numbers::of(end, 3);
             let found: Vec<_> = [7, 2, 7, 9, 2].into_iter().map(|word| numbers.number(word)).collect();

@@ -1,18 +1,18 @@
 //! The series index of one measurement: tag sets ↔ ids, tag values → ids.
 //!
 //! Ids are given out in order and never reused. A tag set is stored as a *shape* (its tag keys) and one value number
-//! per key; the bytes of keys and values are stored once. All of it is in memory, built from the
-//! durable records of the measurement when it is first touched, and charged to the memory budget.
+//! per key. The bytes of keys and values are stored once. The whole index is in memory. It is built from the durable
+//! records of the measurement when that is first used, and it is charged to the memory budget.
 //!
-//! It takes what the series take that there are: removing them frees their words, the values that no other has, and
-//! what refers to them (see `runs.rs`).
+//! Its memory is proportional to the existing series. Removing series frees their words, the values that no other
+//! series has, and what refers to them (see `runs.rs`).
 
 mod activity;
 mod among;
 mod dictionary;
 mod filter;
 mod groups;
-mod idle;
+mod idle_sets;
 mod postings;
 mod presence;
 mod runs;
@@ -20,8 +20,8 @@ mod runs;
 pub(crate) use activity::Activity;
 pub use filter::TagFilter;
 pub use groups::{GroupValues, Numbers, TagValues, TagWords};
-pub use idle::Stay;
-pub(crate) use idle::{IdleSeries, IdleSet};
+pub use idle_sets::Stay;
+pub(crate) use idle_sets::{IdleSeries, IdleSet};
 pub(crate) use presence::Presence;
 
 use dictionary::Dictionary;
@@ -43,35 +43,36 @@ pub type Tags = Vec<(String, String)>;
 pub struct SeriesIndex {
     keys: Vec<TagKey>,
     key_numbers: Dictionary,
-    /// Per shape the numbers of its keys, in order of key bytes.
+    /// By shape, the numbers of its keys, in order of the keys' bytes.
     shapes: Vec<Box<[u32]>>,
     /// Shapes by their keys.
     shape_numbers: HashTable<u32>,
-    /// Per id its words: the shape, then one value number per key of it.
+    /// By id, its words: the shape, then one value number per key of the shape.
     words: Runs<u32>,
     /// Ids by their words.
     ids: HashTable<u32>,
     hasher: FixedState,
     alive: RoaringBitmap,
-    /// Words of a tag set that is looked for.
+    /// The words of a tag set that is being looked up.
     trial: Vec<u32>,
 }
 
 struct TagKey {
     name: String,
-    /// The values that series have, and which series.
+    /// The values of the key, each with its series.
     values: Dictionary<Postings>,
     /// The series that have the key.
     series: RoaringBitmap,
-    /// How many values have more than one series, and how many series those have.
+    /// The number of values with more than one series, and the number of these series.
     shared: (usize, usize),
 }
 
-/// What a set of series takes besides them: itself, and its first container.
+/// The memory of a set of series besides its elements: the set itself and its first container.
 const SHARED_BYTES: usize = 96;
-/// Keys that no series has any more, for which the index is not made anew.
+/// The number of unused keys up to which the index is not rebuilt.
 const UNUSED_KEYS_MAX: usize = 64;
-/// Numbers that a key gave to values, above which values are numbered anew: series that come back get others.
+/// The number of value numbers that a key has given out, above which values are numbered anew. (Values of series that
+/// come back get new numbers.)
 const VALUE_NUMBERS_MAX: usize = 1 << 30;
 
 impl SeriesIndex {
@@ -80,27 +81,27 @@ impl SeriesIndex {
         self.alive.len() as usize
     }
 
-    /// Whether there is none.
+    /// Whether there are no series.
     pub fn is_empty(&self) -> bool {
         self.alive.is_empty()
     }
 
-    /// Whether a series is there.
+    /// Whether a series exists.
     pub fn contains(&self, id: SeriesId) -> bool {
         self.alive.contains(id.0)
     }
 
-    /// The id the next new series gets.
+    /// The id of the next new series.
     pub fn next_id(&self) -> SeriesId {
         SeriesId(self.words.next())
     }
 
-    /// Makes sure that ids below `id` are not given out again.
+    /// Makes sure that ids below `id` are not given out.
     pub fn reserve_ids(&mut self, id: SeriesId) {
         self.words.reserve(id.0);
     }
 
-    /// The id of a tag set (sorted by key), if it is known.
+    /// The id of a tag set (sorted by key), if it exists.
     pub fn find(&self, tags: &[(impl AsRef<[u8]>, impl AsRef<[u8]>)]) -> Option<SeriesId> {
         let mut keys = Vec::with_capacity(tags.len());
         let mut words = Vec::with_capacity(tags.len() + 1);
@@ -118,9 +119,9 @@ impl SeriesIndex {
         self.ids.find(self.hasher.hash_one(words), |id| self.words_of(*id) == words).map(|id| SeriesId(*id))
     }
 
-    /// The id of a tag set (sorted by key) and whether it is new.
+    /// The id of a tag set (sorted by key), which is inserted if it is new, and whether it is new.
     pub fn insert(&mut self, tags: &[(impl AsRef<[u8]>, impl AsRef<[u8]>)]) -> (SeriesId, bool) {
-        // A tag set that is known has only numbers that are known: nothing is added for it.
+        // If the tag set exists, all its keys and values have numbers, so nothing is added.
         let (shape, values) = self.number(tags);
         self.trial.clear();
         self.trial.push(shape);
@@ -139,7 +140,7 @@ impl SeriesIndex {
         self.add(id, shape, &values);
     }
 
-    /// The numbers of a shape, and of keys and values, new or known.
+    /// The numbers of a shape and of its values. New keys and values get numbers.
     fn number(&mut self, tags: &[(impl AsRef<[u8]>, impl AsRef<[u8]>)]) -> (u32, Vec<(u32, u32)>) {
         let mut values = Vec::with_capacity(tags.len());
         for (key, value) in tags {
@@ -169,7 +170,7 @@ impl SeriesIndex {
         self.trial = words;
     }
 
-    /// Forgets series; their ids are not used again.
+    /// Removes series. Their ids are not used again.
     pub fn remove(&mut self, gone: &RoaringBitmap) {
         let gone = gone & &self.alive;
         if gone.len() == self.alive.len() {
@@ -209,7 +210,7 @@ impl SeriesIndex {
         }
     }
 
-    /// Forgets keys and shapes that no series has, and numbers values anew.
+    /// Removes keys and shapes that no series has, and numbers values anew.
     fn make_anew(&mut self) {
         let next = self.next_id();
         let old = std::mem::take(self);
@@ -319,7 +320,7 @@ impl SeriesIndex {
             .collect()
     }
 
-    /// The value of a tag of a series; empty where it is absent.
+    /// The value of a tag of a series; empty if the series lacks the tag.
     pub fn value_of(&self, id: SeriesId, key: &str) -> &str {
         self.values_by_series(key)(id)
     }
@@ -403,7 +404,7 @@ impl SeriesIndex {
         ids
     }
 
-    /// Bytes held in memory, about.
+    /// The approximate memory, bytes.
     pub fn memory_bytes(&self) -> usize {
         let keys: usize = self.keys.iter().map(TagKey::memory_bytes).sum();
         let shapes = self.shapes.iter().map(|keys| size_of_val(keys) + size_of_val(&**keys)).sum::<usize>();
@@ -416,7 +417,7 @@ impl SeriesIndex {
 }
 
 impl TagKey {
-    /// Bytes held in memory, about: a series among those of a value takes two bytes.
+    /// The approximate memory, bytes. A series takes two bytes in the set of a value.
     fn memory_bytes(&self) -> usize {
         let (values, series) = self.shared;
         let shared = values * SHARED_BYTES + series * 2;
@@ -434,15 +435,15 @@ fn hash_of_keys(hasher: &FixedState, keys: impl Iterator<Item = u32>) -> u64 {
     state.finish()
 }
 
-/// The words of a series that is there.
+/// The words of a series, which must exist.
 fn words_of(words: &Runs<u32>, id: u32) -> &[u32] {
     words.get(id).expect("the series is there")
 }
 
-/// Series in groups by tag values.
+/// Series grouped by tag values.
 #[derive(Debug, Clone, Default)]
 pub struct Groups {
-    /// Per group the values of the keys asked for; empty where the tag is absent. Sorted.
+    /// By group, the values of the requested keys, sorted; a value is empty if the tag is absent.
     pub values: GroupValues,
     /// The series in ascending order, each with its group.
     pub members: Vec<(SeriesId, u32)>,

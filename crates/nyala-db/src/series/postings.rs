@@ -1,8 +1,8 @@
-//! Sets of series ids. A million tags with one series each must be cheap, so one id needs no bitmap.
+//! Sets of series ids. A million tags with one series each must be cheap, so a single id needs no bitmap.
 
 use roaring::RoaringBitmap;
 
-/// The series that carry one tag value.
+/// The series that have one tag value.
 #[derive(Clone, Default)]
 pub(crate) enum Postings {
     #[default]
@@ -12,7 +12,7 @@ pub(crate) enum Postings {
 }
 
 impl Postings {
-    /// Adds a series; returns how many sets, and series in sets, there are more.
+    /// Adds a series. Returns by how much the number of sets, and of series in sets, has grown.
     pub(crate) fn insert(&mut self, id: u32) -> (usize, usize) {
         match self {
             Postings::Empty => *self = Postings::One(id),
@@ -26,7 +26,7 @@ impl Postings {
         (0, 0)
     }
 
-    /// Removes a series; returns how many sets, and series in sets, there are less.
+    /// Removes a series. Returns by how much the number of sets, and of series in sets, has shrunk.
     pub(crate) fn remove(&mut self, id: u32) -> (usize, usize) {
         match self {
             Postings::One(old) if *old == id => *self = Postings::Empty,

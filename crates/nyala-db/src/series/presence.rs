@@ -1,17 +1,17 @@
-//! Which series may have points in which shard: so that a query of the last hour visits the series of that time, and a
-//! shard that is dropped takes along those that are in no other, without asking the store for all.
+//! Which series may have points in which shard. A query of the last hour visits only the series of that hour, and
+//! dropping a shard removes the series that are in no other shard, without asking the store for all series.
 //!
-//! It is known of shards of measurements with many series only, and costs a bit per series and shard. A set is begun
-//! while writers are kept out: from then on each writer notes what it writes. Later the store is asked for the series
-//! that were there before, and then the set is complete. What is deleted stays noted: a set may have too many, never too
-//! few.
+//! Presence is known only for shards of measurements with many series, and costs a bit per series and shard. A set is
+//! begun while writers are locked out; from then on each writer notes what it writes. Later the store is asked which
+//! series were there before, and then the set is complete. Deleted rows stay noted: a set may have too many series,
+//! never too few.
 
 use crate::ingest::UNRESOLVED_SERIES;
 use nyala_core::TimeRange;
 use roaring::RoaringBitmap;
 use std::collections::BTreeMap;
 
-/// Of the shards of a measurement, by their starts.
+/// The sets of a measurement's shards, by their starts.
 #[derive(Default)]
 pub(crate) struct Presence {
     shards: BTreeMap<i64, ShardSeries>,
@@ -20,7 +20,7 @@ pub(crate) struct Presence {
 struct ShardSeries {
     range: TimeRange,
     series: RoaringBitmap,
-    /// The series that were there before writers noted theirs are among them.
+    /// Whether the series that were there before writers noted theirs are included.
     complete: bool,
 }
 
@@ -30,7 +30,7 @@ impl Presence {
         self.shards.is_empty()
     }
 
-    /// Whether nothing has to be noted of rows.
+    /// Whether rows need not be noted.
     pub(crate) fn has(&self, ids: &[u32], times_ns: &[i64]) -> bool {
         if self.shards.is_empty() || ids.is_empty() {
             return true;
@@ -44,7 +44,7 @@ impl Presence {
             let series = shard.map(|shard| &shard.series);
             let (least, most) =
                 ids.iter().fold((u32::MAX, 0), |(least, most), id| (least.min(*id), most.max(*id)));
-            // Nearly always a batch has series of which all between are there too.
+            // Most batches have series between whose least and greatest id all are noted.
             return series.is_some_and(|series| {
                 series.contains_range(least..=most) || ids.iter().all(|id| series.contains(*id))
             });
@@ -72,7 +72,7 @@ impl Presence {
             .for_each(|shard| shard.series |= series);
     }
 
-    /// Leaves those of some series that may have points in these shards; `false`: it is not known of all of them.
+    /// Removes series that have no points in these shards. Returns false if this is not known for all of the shards.
     pub(crate) fn narrow(&self, ids: &mut RoaringBitmap, shards: impl Iterator<Item = TimeRange>) -> bool {
         let mut present = RoaringBitmap::new();
         for range in shards {
@@ -90,18 +90,18 @@ impl Presence {
         self.shards.get(&range.start_ns).is_none_or(|shard| shard.range != range)
     }
 
-    /// The shards of which something is not known yet.
+    /// The shards that are not completely known.
     pub(crate) fn incomplete(&self) -> Vec<TimeRange> {
         self.shards.values().filter(|shard| !shard.complete).map(|shard| shard.range).collect()
     }
 
-    /// Writers note what they write to a shard from now on. None is under way.
+    /// Begins a set: writers note what they write to the shard from now on. No writer is active.
     pub(crate) fn begin(&mut self, range: TimeRange) {
         self.shards
             .insert(range.start_ns, ShardSeries { range, series: RoaringBitmap::new(), complete: false });
     }
 
-    /// These series were in a shard before.
+    /// Adds the series that were in a shard before.
     pub(crate) fn complete(&mut self, range: TimeRange, series: &RoaringBitmap) {
         if let Some(shard) = self.shards.get_mut(&range.start_ns).filter(|shard| shard.range == range) {
             shard.series |= series;
@@ -109,17 +109,17 @@ impl Presence {
         }
     }
 
-    /// Series are no more.
+    /// Removes series.
     pub(crate) fn remove(&mut self, gone: &RoaringBitmap) {
         self.shards.values_mut().for_each(|shard| shard.series -= gone);
     }
 
-    /// Forgets shards that are no more.
+    /// Forgets shards that no longer exist.
     pub(crate) fn keep(&mut self, is_there: impl Fn(TimeRange) -> bool) {
         self.shards.retain(|_, shard| is_there(shard.range));
     }
 
-    /// Bytes held in memory, about.
+    /// The approximate memory, bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.shards.values().map(|shard| size_of::<ShardSeries>() + shard.series.serialized_size()).sum()
     }
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shard_has_what_it_had_and_what_was_noted_since() {
+    fn a_shard_has_its_earlier_series_and_those_noted_since() {
         let mut presence = Presence::default();
         assert!(presence.has(&[1, 2], &[0, 5]), "nobody asks");
         presence.begin(range(0));

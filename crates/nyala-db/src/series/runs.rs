@@ -1,12 +1,13 @@
-//! Runs of elements under numbers that are given out in order and never again: the words of series, the texts of tag
-//! values. What is removed gives its memory back.
+//! Runs of elements, by numbers that are given out in order and never reused: the words of series, the texts of tag
+//! values. Removing a run frees its memory.
 //!
-//! Numbers are in pages of 1024. A page knows which of its numbers are there, and holds their runs one after the other
-//! without gaps: the place of a run is the number of those before it. So a page takes what its runs take, however few of
-//! its numbers are left, and one that has none is gone; what remains of it for ever is a pointer, 8 bytes for 1024
-//! numbers. Removing makes the page anew: at most 1024 runs, once for all that go at the same time.
+//! Numbers are divided into pages of 1024. A page knows which of its numbers exist, and stores their runs one after the
+//! other without gaps: the index of a run is the number of existing runs before it. So a page takes what its runs take,
+//! however few are left, and an empty page is freed. All that remains for ever is a pointer, 8 bytes per 1024 numbers.
+//! Removing rebuilds the page: at most 1024 runs are copied, once for all numbers that are removed together.
 
-/// Numbers in a page: few enough that making one anew stalls nobody, many enough that its own 250 bytes do not count.
+/// Numbers in a page: few enough that rebuilding a page stalls nobody, many enough that its own 250 bytes do not
+/// matter.
 const PAGE_NUMBERS: usize = 1 << PAGE_BITS;
 const PAGE_BITS: u32 = 10;
 const BITMAP_WORDS: usize = PAGE_NUMBERS / 64;
@@ -20,18 +21,18 @@ pub(crate) struct Runs<E, T = ()> {
 }
 
 struct Page<E, T> {
-    /// Which numbers are there, if one is missing before another: else places are the numbers themselves.
+    /// Which numbers exist, if one of them is missing. Otherwise indexes are the numbers themselves.
     with_holes: Option<Box<Present>>,
-    /// Where each run ends.
+    /// The end of each run.
     ends: Vec<u32>,
     elements: Vec<E>,
     items: Vec<T>,
 }
 
-/// Numbers of a page.
+/// Which numbers of a page exist.
 struct Present {
     bits: [u64; BITMAP_WORDS],
-    /// How many there are before each word of them.
+    /// How many exist before each word of the bitmap.
     ranks: [u16; BITMAP_WORDS],
 }
 
@@ -42,7 +43,7 @@ impl<E, T> Default for Runs<E, T> {
 }
 
 impl<E: Copy, T> Runs<E, T> {
-    /// The number above all there ever were.
+    /// The number above all that were ever given out.
     pub(crate) fn next(&self) -> u32 {
         self.next
     }
@@ -52,7 +53,7 @@ impl<E: Copy, T> Runs<E, T> {
         self.next = self.next.max(number);
     }
 
-    /// Adds a run under a number that is not there.
+    /// Adds a run under a number that does not exist.
     pub(crate) fn insert(&mut self, number: u32, run: &[E], item: T) {
         self.reserve(
             number.checked_add(1).expect("a measurement never has 2^32 - 1 series or values of a tag"),
@@ -74,20 +75,20 @@ impl<E: Copy, T> Runs<E, T> {
         self.page_bytes = self.page_bytes + page.memory_bytes() - before;
     }
 
-    /// The run of a number, if it is there.
+    /// The run of a number, if it exists.
     #[inline]
     pub(crate) fn get(&self, number: u32) -> Option<&[E]> {
         let (page, place) = self.find(number)?;
         Some(page.run(place))
     }
 
-    /// The item of a number, if it is there.
+    /// The item of a number, if it exists.
     pub(crate) fn item(&self, number: u32) -> Option<&T> {
         let (page, place) = self.find(number)?;
         page.items.get(place)
     }
 
-    /// The item of a number, if it is there.
+    /// The item of a number, if it exists.
     pub(crate) fn item_mut(&mut self, number: u32) -> Option<&mut T> {
         let (at, slot) = split(number);
         let page = self.pages.get_mut(at)?.as_deref_mut()?;
@@ -95,7 +96,7 @@ impl<E: Copy, T> Runs<E, T> {
         page.items.get_mut(place)
     }
 
-    /// All there are, in order of their numbers.
+    /// All numbers, runs and items, in order of numbers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &[E], &T)> {
         self.pages.iter().enumerate().filter_map(|(at, page)| Some((at, page.as_deref()?))).flat_map(
             |(at, page)| {
@@ -106,7 +107,7 @@ impl<E: Copy, T> Runs<E, T> {
         )
     }
 
-    /// Removes numbers, which come in ascending order.
+    /// Removes numbers, given in ascending order.
     pub(crate) fn remove_all(&mut self, numbers: impl IntoIterator<Item = u32>) {
         let mut numbers = numbers.into_iter().map(split).peekable();
         while let Some((at, _)) = numbers.peek().copied() {
@@ -130,7 +131,7 @@ impl<E: Copy, T> Runs<E, T> {
         self.pages.shrink_to(self.pages.len() * 2);
     }
 
-    /// Bytes held in memory, without what items hold besides.
+    /// The memory without what items hold elsewhere, bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.pages.capacity() * size_of::<Option<Box<Page<E, T>>>>() + self.page_bytes
     }
@@ -150,7 +151,7 @@ impl<E, T> Default for Page<E, T> {
 }
 
 impl Present {
-    /// Those that are given, in ascending order.
+    /// These numbers, given in ascending order.
     fn of(slots: impl Iterator<Item = usize>) -> Box<Self> {
         let mut present = Box::new(Self { bits: [0; BITMAP_WORDS], ranks: [0; BITMAP_WORDS] });
         slots.for_each(|slot| present.bits[slot / 64] |= 1 << (slot % 64));
@@ -167,7 +168,7 @@ impl Present {
         self.bits[slot / 64] >> (slot % 64) & 1 == 1
     }
 
-    /// How many there are before one.
+    /// How many exist before a number.
     #[inline]
     fn rank(&self, slot: usize) -> usize {
         let below = self.bits[slot / 64] & ((1 << (slot % 64)) - 1);
@@ -181,13 +182,13 @@ impl Present {
 }
 
 impl<E: Copy, T> Page<E, T> {
-    /// The numbers that are there.
+    /// The numbers that exist.
     fn slots(&self) -> impl Iterator<Item = usize> {
         let end = if self.with_holes.is_some() { PAGE_NUMBERS } else { self.ends.len() };
         (0..end).filter(|slot| self.with_holes.as_ref().is_none_or(|present| present.contains(*slot)))
     }
 
-    /// The place of a number, if it is there.
+    /// The index of a number, if it exists.
     #[inline]
     fn place(&self, slot: usize) -> Option<usize> {
         match &self.with_holes {
@@ -228,7 +229,7 @@ impl<E: Copy, T> Page<E, T> {
         let old = std::mem::take(self);
         let stays = |slot: usize| gone[slot / 64] >> (slot % 64) & 1 == 0;
         let slots: Vec<usize> = old.slots().collect();
-        // Those that stay, and the places they had.
+        // The runs to keep, with their old indexes.
         let left = || slots.iter().enumerate().filter(|(_, slot)| stays(**slot));
         let count = left().count();
         self.ends.reserve_exact(count);
@@ -260,7 +261,7 @@ impl<E: Copy, T> Page<E, T> {
     }
 }
 
-/// The page of a number, and its slot there.
+/// The page of a number, and its slot in the page.
 #[inline]
 fn split(number: u32) -> (usize, usize) {
     ((number >> PAGE_BITS) as usize, number as usize % PAGE_NUMBERS)
@@ -276,9 +277,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(16))]
 
-        /// Runs are what a map holds, whatever comes and goes.
+        /// Runs equal what a map holds, whatever is added and removed.
         #[test]
-        fn runs_are_a_map(steps in prop::collection::vec((0_u32..5000, 0_usize..6, any::<bool>()), 1..60)) {
+        fn runs_equal_a_map(steps in prop::collection::vec((0_u32..5000, 0_usize..6, any::<bool>()), 1..60)) {
             let (mut runs, mut map) = (Runs::<u8, u32>::default(), BTreeMap::new());
             let mut next = 0;
             for (number, length, grows) in steps {

@@ -62,7 +62,7 @@ fn groups_are_ordered_by_their_values() {
     assert_eq!(members, vec![(0, 2), (1, 1), (2, 2), (3, 0)]);
 }
 
-/// Tag sets with a tag of their own, two that are shared, and keys that not all have.
+/// Tag sets with one tag of their own, two shared tags, and keys that not all of them have.
 fn pod(number: u32) -> Vec<(&'static str, String)> {
     let mut tags = vec![("container", format!("{:016x}", number.wrapping_mul(0x9e37_79b9)))];
     if number.is_multiple_of(3) {
@@ -73,13 +73,13 @@ fn pod(number: u32) -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn what_is_removed_takes_no_memory() {
+fn removed_series_take_no_memory() {
     let mut index = SeriesIndex::default();
     for number in 0..10_000 {
         index.insert(&pod(number));
     }
     let full = index.memory_bytes();
-    // What comes goes again: however many there were, memory is that of those that are there.
+    // After many insertions and removals, memory is that of the series that exist.
     for hour in 1..100_u32 {
         for number in 0..1000 {
             index.insert(&pod(10_000 + hour * 1000 + number));
@@ -90,7 +90,7 @@ fn what_is_removed_takes_no_memory() {
         let bytes = index.memory_bytes();
         assert!(bytes < full + full / 2, "hour {hour}: {bytes} bytes, {full} at first");
     }
-    // Of each page a few are left.
+    // A few series of each page are left.
     let gone: RoaringBitmap =
         index.all().iter().enumerate().filter(|(at, _)| at % 10 > 0).map(|(_, id)| id).collect();
     index.remove(&gone);
@@ -104,7 +104,7 @@ fn what_is_removed_takes_no_memory() {
 }
 
 #[test]
-fn an_index_is_what_a_list_of_its_series_is_whatever_goes() {
+fn an_index_equals_a_list_of_its_series_after_any_removals() {
     let mut index = SeriesIndex::default();
     let mut known: std::collections::BTreeMap<u32, Tags> = Default::default();
     let tags_of = |number: u32| -> Tags {
@@ -142,7 +142,7 @@ fn an_index_is_what_a_list_of_its_series_is_whatever_goes() {
 }
 
 #[test]
-fn keys_that_no_series_has_any_more_are_forgotten() {
+fn unused_keys_are_removed() {
     let mut index = SeriesIndex::default();
     index.insert(&[("host", "a")]);
     let gone: RoaringBitmap =

@@ -1,12 +1,12 @@
-//! Users, their passwords and their rights: the only place that knows them.
+//! Users, their passwords and their rights. Nothing else knows them.
 //!
-//! A record per user, changed only as a whole. Who asks is a [`Rights`]: statements and writes are judged by it, and
-//! it does not change while a request runs. Passwords are never kept, only their hashes (`password`), and nothing
-//! here prints either.
+//! There is one record per user, which is only changed as a whole. The originator of a request is a [`Rights`]:
+//! statements and writes are checked against it, and it does not change while the request runs. Passwords are not
+//! stored, only their hashes (`password`). Nothing here prints either.
 
 mod password;
 
-use crate::records::{TRIES, VersionedRecords, always_changed};
+use crate::records::VersionedRecords;
 use nyala_core::store::StoreRef;
 use nyala_core::{Error, ErrorKind, Result};
 use parking_lot::RwLock;
@@ -17,14 +17,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Where they are in the store.
+/// The table of the store that holds the users.
 pub const USERS_TABLE: &str = "nyala.users";
 
 /// What a user may do with a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Privilege {
-    /// Nothing: what is left when all was revoked.
+    /// Nothing. This remains when everything was revoked.
     None,
     /// Read it.
     Read,
@@ -45,12 +45,12 @@ impl Privilege {
         }
     }
 
-    /// Whether who has this may do what needs `wanted`.
+    /// Whether this privilege includes `wanted`.
     fn allows(self, wanted: Privilege) -> bool {
         wanted == Privilege::None || self == wanted || self == Privilege::All
     }
 
-    /// What is left of it when another is taken away.
+    /// What remains when another privilege is revoked.
     #[must_use]
     pub fn without(self, other: Privilege) -> Self {
         match (self, other) {
@@ -64,16 +64,16 @@ impl Privilege {
     }
 }
 
-/// A user as it was at some time.
+/// A user at some point in time.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct User {
     name: String,
-    /// In the form of PHC strings.
+    /// A PHC string.
     password_hash: String,
     admin: bool,
     /// By database.
     grants: BTreeMap<String, Privilege>,
-    /// Its place in the order in which the users there are were created; records stand in it.
+    /// Its number in the order in which the existing users were created. Records are in this order.
     #[serde(default, skip_serializing)]
     created: u64,
 }
@@ -89,12 +89,12 @@ impl User {
         self.admin
     }
 
-    /// What was granted to it, by database.
+    /// Its grants, by database.
     pub fn grants(&self) -> &BTreeMap<String, Privilege> {
         &self.grants
     }
 
-    /// Whether it may do what needs `privilege` with a database.
+    /// Whether it has a privilege on a database.
     pub fn may(&self, privilege: Privilege, database: &str) -> bool {
         self.admin || self.grants.get(database).copied().unwrap_or(Privilege::None).allows(privilege)
     }
@@ -106,19 +106,19 @@ impl fmt::Debug for User {
     }
 }
 
-/// Whose request it is.
+/// The originator of a request.
 #[derive(Debug, Clone)]
 pub enum Rights {
-    /// Anyone's: authentication is off.
+    /// Anybody: authentication is off.
     Open,
-    /// Nobody's who could be known: there is no administrator yet. Nothing may be done but create the first.
+    /// Unknown: there is no administrator yet. The only thing allowed is to create the first one.
     FirstAdmin,
     /// A user's.
     User(Arc<User>),
 }
 
 impl Rights {
-    /// Whether what needs `privilege` may be done with a database.
+    /// Whether a privilege on a database is granted.
     pub fn may(&self, privilege: Privilege, database: &str) -> bool {
         match self {
             Rights::Open => true,
@@ -127,7 +127,7 @@ impl Rights {
         }
     }
 
-    /// The user's name, if it is one's.
+    /// The user's name, if there is a user.
     pub fn user_name(&self) -> Option<&str> {
         match self {
             Rights::Open | Rights::FirstAdmin => None,
@@ -135,7 +135,7 @@ impl Rights {
         }
     }
 
-    /// Whether everything may be done.
+    /// Whether everything is allowed.
     pub fn is_admin(&self) -> bool {
         match self {
             Rights::Open => true,
@@ -149,9 +149,9 @@ impl Rights {
 pub struct Users {
     records: VersionedRecords,
     state: RwLock<BTreeMap<String, Arc<User>>>,
-    /// Whether one of them is an administrator: every request asks.
+    /// Whether one of them is an administrator. Every request checks this.
     has_admin: AtomicBool,
-    /// Held by whoever changes users.
+    /// Locked to change users.
     changing: tokio::sync::Mutex<()>,
     passwords: Passwords,
 }
@@ -182,21 +182,20 @@ impl Users {
         self.state.read().get(name).cloned().ok_or_else(not_found)
     }
 
-    /// Whether anyone may do everything.
+    /// Whether there is an administrator.
     pub fn has_admin(&self) -> bool {
         self.has_admin.load(Ordering::Acquire)
     }
 
-    /// The user of a name and password; `None` where they do not belong together. Takes as long for names that
-    /// nobody has.
+    /// The user with a name and password; `None` if they do not match. It takes as long for names that do not exist.
     pub async fn authenticate(&self, name: &str, password: &str) -> Result<Option<Arc<User>>> {
         let user = self.state.read().get(name).cloned();
         let hash = user.as_ref().map(|user| user.password_hash.as_str());
         Ok(if self.passwords.verify(name, password, hash).await? { user } else { None })
     }
 
-    /// Creates a user. One that is there with the same password and rights is left alone. With `first` there must
-    /// not be an administrator yet.
+    /// Creates a user. If one exists with the same password and rights, nothing happens. With `first`, there must be no
+    /// administrator yet.
     pub async fn create(&self, name: &str, password: &str, admin: bool, first: bool) -> Result<()> {
         let _changing = self.changing.lock().await;
         if first && self.has_admin() {
@@ -216,7 +215,7 @@ impl Users {
         }
         let password_hash = self.passwords.hash(password).await?;
         self.change_user(name, |existing| {
-            // Another server may have been quicker.
+            // Another server may have been faster.
             if existing.is_some() {
                 return Err(Error::conflict("user already exists"));
             }
@@ -230,7 +229,7 @@ impl Users {
         .await
     }
 
-    /// Drops a user. The last administrator stays with `keep_admin`.
+    /// Drops a user. With `keep_admin`, the last administrator cannot be dropped.
     pub async fn drop_user(&self, name: &str, keep_admin: bool) -> Result<()> {
         let _changing = self.changing.lock().await;
         self.change_user(name, |existing| {
@@ -241,7 +240,7 @@ impl Users {
         .await
     }
 
-    /// Gives a user another password.
+    /// Changes a user's password.
     pub async fn set_password(&self, name: &str, password: &str) -> Result<()> {
         let _changing = self.changing.lock().await;
         self.existing(name)?;
@@ -253,7 +252,7 @@ impl Users {
         .await
     }
 
-    /// Makes a user an administrator, or not any more. The last one stays with `keep_admin`.
+    /// Makes a user an administrator, or no longer one. With `keep_admin`, the last one cannot be changed.
     pub async fn set_admin(&self, name: &str, admin: bool, keep_admin: bool) -> Result<()> {
         let _changing = self.changing.lock().await;
         self.change_existing(name, |user| {
@@ -266,7 +265,7 @@ impl Users {
         .await
     }
 
-    /// Without an administrator whoever comes first could become one.
+    /// Without an administrator, anybody could become the first one.
     fn check_admin_stays(&self, leaving: &User, keep_admin: bool) -> Result<()> {
         let stays = self.state.read().values().any(|user| user.admin && user.name != leaving.name);
         if keep_admin && leaving.admin && !stays {
@@ -277,7 +276,7 @@ impl Users {
         Ok(())
     }
 
-    /// Changes what a user may do with a database, which must exist.
+    /// Changes the grant of a user on a database, which must exist.
     pub(crate) async fn change_grant(
         &self,
         name: &str,
@@ -293,7 +292,7 @@ impl Users {
         .await
     }
 
-    /// Takes away all grants on a database that is about to go.
+    /// Revokes all grants on a database that is about to be dropped.
     pub(crate) async fn forget_database(&self, database: &str) -> Result<()> {
         let _changing = self.changing.lock().await;
         for user in self.all().into_iter().filter(|user| user.grants.contains_key(database)) {
@@ -316,28 +315,30 @@ impl Users {
         .await
     }
 
-    /// Makes a user what `change` makes of it, none of nothing. Whoever calls holds `changing`; where another server was
-    /// quicker `change` is asked again.
+    /// Replaces a user by what `change` returns; `None` is no user. The caller holds `changing`. If another server was
+    /// faster, `change` is called again.
     async fn change_user(
         &self,
         name: &str,
         change: impl Fn(Option<&User>) -> Result<Option<User>>,
     ) -> Result<()> {
-        for _ in 0..TRIES {
+        let decide = || {
             let before = self.state.read().get(name).cloned();
             let after = change(before.as_deref())?;
             let value = after.as_ref().map(|user| serde_json::to_vec(user).expect("users are plain data"));
-            if self.records.change(vec![(name.as_bytes().to_vec(), value)]).await? {
-                self.change(|users| match after {
-                    Some(user) => drop(users.insert(name.to_owned(), Arc::new(user))),
-                    None => drop(users.remove(name)),
-                });
-                return Ok(());
-            }
-            let users = read_users(&self.records.read().await?)?;
+            Ok(Some((vec![(name.as_bytes().to_vec(), value)], after)))
+        };
+        let learn = |records: &[_]| {
+            let users = read_users(records)?;
             self.change(|known| *known = users);
-        }
-        Err(always_changed(&format!("user {name}")))
+            Ok(())
+        };
+        let after = self.records.change_by(&format!("user {name}"), decide, learn).await?.flatten();
+        self.change(|users| match after {
+            Some(user) => drop(users.insert(name.to_owned(), Arc::new(user))),
+            None => drop(users.remove(name)),
+        });
+        Ok(())
     }
 
     fn change(&self, change: impl FnOnce(&mut BTreeMap<String, Arc<User>>)) {
@@ -351,7 +352,7 @@ fn not_found() -> Error {
     Error::missing("user not found")
 }
 
-/// Users by name, out of their records in order of creation.
+/// Users by name, read from their records, which are in order of creation.
 fn read_users(records: &[(Vec<u8>, Vec<u8>)]) -> Result<BTreeMap<String, Arc<User>>> {
     let mut users = BTreeMap::new();
     for (key, value) in records {
@@ -363,14 +364,14 @@ fn read_users(records: &[(Vec<u8>, Vec<u8>)]) -> Result<BTreeMap<String, Arc<Use
 }
 
 fn read_user(key: &[u8], value: &[u8]) -> Result<User> {
-    // The record holds a hash: only its key is told.
+    // The record contains a hash, so the error names only its key.
     serde_json::from_slice(value).map_err(|_| {
         let key = String::from_utf8_lossy(key);
         Error::new(ErrorKind::Corrupt, format!("user record {key:?} is malformed"))
     })
 }
 
-/// The records of an earlier version, which told the order of creation themselves, in that order.
+/// The records of an earlier version, sorted by creation. They contained the order of creation themselves.
 fn upgraded(mut records: Vec<(Vec<u8>, Vec<u8>)>) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let users = records.iter().map(|(key, value)| Ok((key.clone(), read_user(key, value)?.created)));
     let created = users.collect::<Result<BTreeMap<_, _>>>()?;
@@ -384,7 +385,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn privileges_allow_and_are_taken_away() {
+    fn privileges_are_checked_and_revoked() {
         for (own, wanted, allowed) in [
             (None, Read, false),
             (None, None, true),

@@ -1,9 +1,9 @@
-//! Passwords: hashed with Argon2id, which is slow on purpose, and remembered for a while, so that a client that sends
-//! its password with every request costs a look-up.
+//! Passwords. They are hashed with Argon2id, which is slow on purpose. Verified passwords are cached for a while, so
+//! that a client that sends its password with every request costs only a look-up.
 //!
-//! What is remembered is a keyed hash over name, password and stored hash, under a key that never leaves the process:
-//! it is of no use elsewhere, cannot be prepared by someone who knows a stored hash, and is void with the first change
-//! of the password. Only right passwords are remembered.
+//! The cache holds a keyed hash of name, password and stored hash. The key never leaves the process, so the cached hash
+//! is useless elsewhere, cannot be computed by somebody who knows a stored hash, and becomes invalid when the password
+//! changes. Only correct passwords are cached.
 
 use argon2::password_hash::{PasswordHash, PasswordHasher, PasswordVerifier, SaltString};
 use argon2::{Algorithm, Argon2, Params, Version};
@@ -17,19 +17,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
-/// What a hash costs: the first choice of OWASP's password storage cheat sheet (2025) for Argon2id.
+/// The cost of a hash: the first choice of OWASP's password storage cheat sheet (2025) for Argon2id.
 const MEMORY_KIB: u32 = 19_456;
 const PASSES: u32 = 2;
 const LANES: u32 = 1;
-/// Hashes computed at once: they take 38 MiB together.
+/// The most hashes computed at once. Together they take 38 MiB.
 const CONCURRENT_MAX: usize = 2;
-/// Log-ins that wait for their turn; beyond, clients are told to come back.
+/// The most log-ins that wait. Further clients are told to retry later.
 const WAITING_MAX: usize = 256;
-/// How long a right password is remembered.
+/// How long a correct password is cached.
 const REMEMBERED: Duration = Duration::from_secs(300);
-/// How many are.
+/// How many are cached.
 const REMEMBERED_MAX: usize = 4096;
-/// Stands in for the hash of users there are not, so that they take as long. Of the same costs; of no password.
+/// Used in place of the hash of a user that does not exist, so that verification takes as long. It has the same cost
+/// and is the hash of no password.
 const NOBODYS_HASH: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5IGhhcyB0aGlz$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
@@ -55,7 +56,7 @@ impl Passwords {
         })
     }
 
-    /// A new hash of a password.
+    /// Hashes a password.
     pub(super) async fn hash(&self, password: &str) -> Result<String> {
         let mut salt = [0; 16];
         self.random.fill(&mut salt).map_err(|_| no_randomness())?;
@@ -68,7 +69,7 @@ impl Passwords {
         .await
     }
 
-    /// Whether a password is the one of a stored hash; where there is none it takes as long and is not.
+    /// Whether a password matches a stored hash. Without a stored hash it takes as long and returns false.
     pub(super) async fn verify(&self, name: &str, password: &str, stored: Option<&str>) -> Result<bool> {
         let tag = self.tag(name, password, stored.unwrap_or(NOBODYS_HASH));
         if stored.is_some() && self.remembers(&tag) {
@@ -78,7 +79,7 @@ impl Passwords {
         let fits = self
             .in_turn(move || {
                 let parsed = PasswordHash::new(&hash).map_err(hashing)?;
-                // Costs are those of the stored hash.
+                // The cost is that of the stored hash.
                 Ok(Argon2::default().verify_password(secret.as_bytes(), &parsed).is_ok())
             })
             .await?;
@@ -115,7 +116,7 @@ impl Passwords {
         remembered.insert(tag, Instant::now());
     }
 
-    /// Does slow work beside the threads that serve connections, a bounded number at once.
+    /// Does slow work outside of the threads that serve connections, with a bounded number of tasks at once.
     async fn in_turn<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T> + Send + 'static,
@@ -125,7 +126,7 @@ impl Passwords {
         let turn = turn.expect("the semaphore is never closed");
         drop(waiting);
         let done = tokio::task::spawn_blocking(move || {
-            // Held to the end of the work, even where nobody waits for it any more.
+            // Held until the work is done, even if nobody waits for it any more.
             let _turn = turn;
             work()
         });
@@ -133,7 +134,7 @@ impl Passwords {
     }
 }
 
-/// Counts who waits for a turn.
+/// Counts the waiting tasks.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {
@@ -172,7 +173,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn right_passwords_are_remembered_until_they_change() {
+    async fn correct_passwords_are_cached_until_they_change() {
         let passwords = Passwords::new().unwrap();
         let hash = passwords.hash("secret").await.unwrap();
         assert!(hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$") && !hash.contains("secret"));
@@ -181,7 +182,7 @@ mod tests {
         assert!(!passwords.verify("ann", "secret", None).await.unwrap());
         assert_eq!(passwords.remembered.lock().len(), 1);
         assert!(passwords.remembers(&passwords.tag("ann", "secret", &hash)));
-        // Neither another name, nor another split of name and password, nor another stored hash is known.
+        // The cache matches neither another name, nor another split of name and password, nor another stored hash.
         assert!(!passwords.remembers(&passwords.tag("bob", "secret", &hash)));
         assert!(!passwords.remembers(&passwords.tag("annsec", "ret", &hash)));
         let other = passwords.hash("secret").await.unwrap();
@@ -193,7 +194,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn unknown_users_cost_a_hash_too() {
+    async fn verification_of_unknown_users_takes_as_long() {
         let parsed = PasswordHash::new(NOBODYS_HASH).unwrap();
         let params = Params::try_from(&parsed).unwrap();
         assert_eq!((params.m_cost(), params.t_cost(), params.p_cost()), (MEMORY_KIB, PASSES, LANES));
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn too_many_log_ins_are_sent_away() {
+    async fn too_many_log_ins_are_rejected() {
         let passwords = Passwords::new().unwrap();
         passwords.waiting.store(WAITING_MAX, Ordering::Relaxed);
         let refused = passwords.verify("ann", "secret", None).await.unwrap_err();

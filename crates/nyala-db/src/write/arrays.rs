@@ -1,4 +1,5 @@
-//! Columns of a batch become arrays of the store without a copy, and their memory comes back for the next batch.
+//! Turning columns of a batch into arrays of the store without a copy, and getting their memory back for the next
+//! batch.
 
 use crate::ingest::{FieldColumn, FieldKind, FieldValues, RowGroup};
 use arrow_array::{
@@ -38,7 +39,7 @@ pub(super) fn array_of(column: &mut FieldColumn) -> ArrayRef {
     }
 }
 
-/// Takes vectors back that the store has done with, so that the next batch needs no fresh memory.
+/// Takes back the vectors when the store has finished with them, so that the next batch need not allocate.
 pub(super) fn give_back(group: &mut RowGroup, arrays: Vec<ArrayRef>) {
     let mut arrays = arrays.into_iter();
     if let Some(series_ids) = arrays.next().and_then(vector_of) {
@@ -48,7 +49,7 @@ pub(super) fn give_back(group: &mut RowGroup, arrays: Vec<ArrayRef>) {
         group.times_ns = times_ns;
     }
     let columns = group.columns.iter_mut().filter(|column| column.name() != b"time");
-    // Where rows were dropped columns may be missing, or copies: kinds are compared, the rest is memory.
+    // If rows were rejected, columns may be missing or copied. So kinds are compared; the rest is only memory.
     for (column, array) in columns.zip(arrays) {
         let values = match column.kind() {
             FieldKind::Float => vector_of(array).map(FieldValues::Float),
@@ -60,7 +61,7 @@ pub(super) fn give_back(group: &mut RowGroup, arrays: Vec<ArrayRef>) {
     }
 }
 
-/// The memory of an array of numbers nobody else holds, emptied.
+/// The memory of an array of numbers that nobody else holds, cleared.
 fn vector_of<T: ArrowNativeType>(array: ArrayRef) -> Option<Vec<T>> {
     let data = array.to_data();
     drop(array);

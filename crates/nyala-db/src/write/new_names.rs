@@ -1,11 +1,11 @@
-//! Which measurements and fields a request may still bring into being.
+//! Which measurements and fields a request may still create.
 
 use crate::catalog::{FieldType, Measurement};
 use nyala_core::TableId;
 use std::collections::HashSet;
 
-/// Measurements and fields that one request brings into being, at most: so many take a second or two, and a mistake
-/// of a client (names made of values) is told before it has filled the memory.
+/// The most measurements and fields that one request may create. Creating them takes a second or two. A client that
+/// makes names of values gets an error before it has filled the memory.
 const NEW_NAMES_MAX: usize = 1 << 14;
 
 /// The new names of a request.
@@ -13,31 +13,31 @@ const NEW_NAMES_MAX: usize = 1 << 14;
 pub(super) struct NewNames {
     /// How many there are.
     count: usize,
-    /// Fields among them: they get their columns only later.
+    /// Fields among them; their columns are created later.
     fields: HashSet<(TableId, String, FieldType)>,
-    /// Why there may be none, if there is no memory for others.
+    /// Why no name may be created, if there is no memory.
     full: Option<String>,
 }
 
 impl NewNames {
-    /// Takes note of whether there is memory for names; if not, of what is said then.
+    /// Sets why no name may be created, if there is no memory.
     pub(super) fn set_full(&mut self, full: Option<String>) {
         self.full = full;
     }
 
-    /// Whether so many other names may come into being.
+    /// Whether this many more names may be created.
     pub(super) fn take(&mut self, count: usize) -> bool {
         let may = self.full.is_none() && self.count + count <= NEW_NAMES_MAX;
         self.count += if may { count } else { 0 };
         may
     }
 
-    /// Admits a field of a measurement that was made, with which it was taken.
+    /// Admits a field that was counted with its new measurement.
     pub(super) fn admit(&mut self, measurement: &Measurement, name: String, field_type: FieldType) {
         self.fields.insert((measurement.table(), name, field_type));
     }
 
-    /// Whether a field may be written: it is known, or may be made.
+    /// Whether a field may be written: it exists or may be created.
     pub(super) fn admits_field(
         &mut self,
         measurement: &Measurement,
@@ -58,8 +58,8 @@ impl NewNames {
         may
     }
 
-    /// Why there may be no other name; `what`: of what it would have been.
-    pub(super) fn words(&self, what: &str) -> String {
+    /// Why a name may not be created. `what` names the thing.
+    pub(super) fn message(&self, what: &str) -> String {
         match &self.full {
             Some(reason) => format!("no new {what}: {reason}"),
             None => format!(

@@ -1,4 +1,4 @@
-//! Series that a batch names and of which the writer remembers no id.
+//! Series that a batch names and that are not in the writer's cache.
 
 use crate::catalog::Measurement;
 use crate::ingest::{ParsedBatch, RowGroup, SeriesCache, SeriesHandle, TagSet};
@@ -7,7 +7,7 @@ use nyala_core::{Result, TableId};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// The series without an id, and their measurements: one that may not be made has no series.
+/// The series without an id, with their measurements. Series of a measurement that may not be created are left out.
 pub(super) fn pending_series<'a>(
     cache: &SeriesCache,
     batch: &ParsedBatch,
@@ -26,8 +26,8 @@ pub(super) fn pending_series<'a>(
     pending.iter().filter_map(of).collect()
 }
 
-/// Calls `work` with the tags of a series as its measurement's table has them, sorted by key. `None`: a tag cannot be called
-/// time, so its rows stay without a series and are refused.
+/// Calls `work` with the tags of a series as the table has them, sorted by key. `None` if a tag is called `time`: its
+/// rows get no series and are rejected.
 pub(super) fn with_tags<T>(
     cache: &SeriesCache,
     handle: SeriesHandle,
@@ -45,9 +45,9 @@ pub(super) fn with_tags<T>(
     tags.iter().all(|(key, _)| *key != "time").then(|| work(&tags))
 }
 
-/// Brings back the series without an id that are not in memory; has all of them registered where others give ids, too,
-/// unless there is no memory for more.
-pub(super) async fn find_away(
+/// Reloads the series without an id that are evicted. If several servers give ids, registers all of them, unless there
+/// is no memory for more.
+pub(super) async fn reload_evicted(
     cache: &SeriesCache,
     batch: &ParsedBatch,
     measurements: &[Option<Arc<Measurement>>],
@@ -72,7 +72,9 @@ pub(super) async fn find_away(
     for (measurement, mut tag_sets) in by_table.into_values() {
         let table = measurement.stored();
         let registers = !is_full && table.is_shared();
-        table.find_away(if registers { tag_sets.clone() } else { std::mem::take(&mut tag_sets) }).await?;
+        table
+            .reload_evicted(if registers { tag_sets.clone() } else { std::mem::take(&mut tag_sets) })
+            .await?;
         if registers {
             table.register(tag_sets).await?;
         }
@@ -80,13 +82,13 @@ pub(super) async fn find_away(
     Ok(())
 }
 
-/// The members that a batch of samples names of which the writer remembers no series.
+/// The members that a batch of samples names and that are not in the writer's cache.
 pub(super) fn pending_members(cache: &SeriesCache) -> BTreeSet<String> {
     let names = cache.pending().iter().map(|handle| cache.written_measurement(*handle));
     names.map(|name| String::from_utf8_lossy(&name).into_owned()).collect()
 }
 
-/// Makes sure that a cache has no ids of series that were removed, or are idle. Whether rows that were read may have such.
+/// Removes the ids of removed and idle series from a cache. Returns whether parsed rows may have such ids.
 pub(super) fn renew_series(
     cache: &mut SeriesCache,
     batch: &ParsedBatch,

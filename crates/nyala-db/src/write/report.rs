@@ -1,26 +1,26 @@
-//! What is said of requests that wrote, and counted of all of them.
+//! The report of a write request, and counters of all requests.
 
 use crate::ingest::ParseErrors;
 use nyala_core::Result;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug, Default)]
 pub struct WriteReport {
-    /// Points stored.
+    /// The number of stored points.
     pub written: u64,
-    /// Lines that could not be read.
+    /// Lines that could not be parsed.
     pub unreadable: ParseErrors,
-    /// Points older than their retention policy keeps.
+    /// The number of points older than their retention policy allows.
     pub expired: u64,
-    /// Other points that were read but not stored.
+    /// Other points that were parsed but not stored.
     pub dropped: Option<Dropped>,
-    /// Whether the points of a shard were not stored because a field that was new there had two types.
+    /// Whether a shard's points were not stored because a field that was new there had two types.
     pub conflict: bool,
 }
 
 impl WriteReport {
-    /// Takes what became of another part of the request.
+    /// Adds the report of another part of the request.
     pub fn add(&mut self, other: Self) {
         self.unreadable.append(other.unreadable);
         self.written += other.written;
@@ -32,7 +32,8 @@ impl WriteReport {
         }
     }
 
-    /// What InfluxDB says of points that were not stored, if there are any: of several kinds of refusal it tells one.
+    /// InfluxDB's message about points that were not stored, if there are any. Of several kinds of errors it reports
+    /// one.
     pub fn complaint(&self) -> Option<String> {
         let partial = |reason: &str, count: u64| Some(format!("partial write: {reason} dropped={count}"));
         if self.conflict {
@@ -56,27 +57,27 @@ impl WriteReport {
     }
 }
 
-/// Points that were read but not stored.
+/// Points that were parsed but not stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dropped {
-    /// Why the first of them was not.
+    /// Why the first of them was not stored.
     pub reason: String,
     /// How many.
     pub count: u64,
 }
 
-/// What was written since the start.
+/// Counters since the start.
 #[derive(Debug, Default)]
 pub struct WriteCounts {
     /// Requests.
     pub requests: AtomicU64,
-    /// Points stored.
+    /// Stored points.
     pub written: AtomicU64,
-    /// Points that were read but not stored.
+    /// Points that were parsed but not stored.
     pub dropped: AtomicU64,
-    /// Requests that failed.
+    /// Failed requests.
     pub failed: AtomicU64,
-    /// Series that were looked up in their index, because the writer did not remember them.
+    /// Series that had to be looked up in their index, because they were not in the writer's cache.
     pub looked_up: AtomicU64,
 }
 

@@ -1,4 +1,4 @@
-//! Hostile bodies: refused or cut into batches, in bounded memory and time.
+//! Hostile bodies are rejected or cut into batches, in bounded memory and time.
 
 use crate::Reader;
 use nyala_db::ingest::{LineErrorKind, LineLimits, LineRequest, ParseOptions, ParsedBatch, SeriesCache};
@@ -11,7 +11,7 @@ fn error_of(body: &str, limits: LineLimits) -> Option<(LineErrorKind, u64, u64)>
 }
 
 #[test]
-fn own_limits_refuse_lines_not_requests() {
+fn own_limits_reject_lines_not_requests() {
     let limits = LineLimits { max_line_bytes: 40, max_tags: 2, max_fields: 3, ..LineLimits::default() };
     let good = "m,a=1,b=2 f=1,g=2,h=3 1\n";
     assert_eq!(error_of(good, limits), None);
@@ -22,7 +22,7 @@ fn own_limits_refuse_lines_not_requests() {
     ] {
         assert_eq!(error_of(&format!("{good}{bad}{good}"), limits), Some(error));
     }
-    // The quick way too keeps the longest line.
+    // The fast path also enforces the longest line.
     let known = "m f=\"1\" 1\nm f=\"2\" 1\n";
     let long = "m f=\"123456789012345678901234567890\" 1234\n";
     assert_eq!(error_of(&format!("{known}{long}"), limits), Some((LineErrorKind::LineTooLong, 3, 41)));
@@ -43,7 +43,7 @@ fn errors_name_line_and_column() {
     }
 }
 
-/// Runs a body through and gives the most memory that the batch held, and the number of batches.
+/// Parses a body. Returns the most memory that the batch held, and the number of batches.
 fn peak_bytes(body: &str) -> (usize, usize) {
     let mut cache = SeriesCache::new(Default::default());
     let mut batch = ParsedBatch::new();

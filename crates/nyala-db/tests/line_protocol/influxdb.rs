@@ -1,4 +1,4 @@
-//! What InfluxDB 1.8.10 answers to lines, and what it stores for them.
+//! What InfluxDB 1.8.10 answers to lines, and what it stores of them.
 //!
 //! `testdata/line_protocol.txt` holds cases of four kinds of lines:
 //!
@@ -61,7 +61,7 @@ fn row_line(measurement: &str, tags: &Map<String, Json>, fields: &Map<String, Js
     format!("row {} {} {} {time}", json!(measurement), json!(tags), json!(fields))
 }
 
-/// What the reader makes of a case, in the words of the file.
+/// The parser's result for a case, in the words of the file.
 fn answers_of_reader(case: &Case, now_ns: i64) -> Vec<String> {
     let precision = Precision::from_parameter(&case.precision).expect(&case.precision);
     let options = ParseOptions { precision, now_ns, ..ParseOptions::default() };
@@ -80,7 +80,7 @@ fn answers_of_reader(case: &Case, now_ns: i64) -> Vec<String> {
     answers
 }
 
-/// Rows of the same series and time are one row, whose later fields win.
+/// Rows of the same series and time are one row. Later fields win.
 fn merge(rows: Vec<Row>) -> Vec<Row> {
     let mut merged = BTreeMap::<_, Row>::new();
     for row in rows {
@@ -110,7 +110,7 @@ fn line_of_row(row: &Row, now_ns: i64) -> String {
 }
 
 #[test]
-fn says_and_stores_what_influxdb_does() {
+fn answers_and_rows_are_those_of_influxdb() {
     let cases = read_cases();
     assert!(cases.len() > 100, "the file is complete");
     let mut failures = String::new();
@@ -125,7 +125,7 @@ fn says_and_stores_what_influxdb_does() {
     assert!(failures.is_empty(), "{failures}");
 }
 
-/// A server of its own on a free port, gone when dropped.
+/// A server on a free port. It stops when this is dropped.
 struct Influxdb {
     process: Child,
     address: String,
@@ -183,7 +183,7 @@ impl Influxdb {
         answer["results"][0]["series"].as_array().cloned().unwrap_or_default()
     }
 
-    /// Writes a case into a database of its own and reads back what became of it.
+    /// Writes a case into a new database, and reads what was stored.
     fn answers(&self, number: usize, case: &Case) -> Vec<String> {
         let database = format!("case{number}");
         self.query("", &format!("CREATE DATABASE {database}"));
@@ -218,7 +218,7 @@ fn pairs(values: &Json) -> impl Iterator<Item = (&Json, &Json)> {
 }
 
 fn rows_of_series(name: &str, types: &BTreeMap<&str, &Json>, series: &Json) -> Vec<String> {
-    // A series without a tag that others have shows it empty.
+    // A series that lacks a tag of other series shows it as empty.
     let tags = series["tags"].as_object().cloned().unwrap_or_default();
     let tags = tags.into_iter().filter(|(_, value)| value != "").collect();
     let columns = series["columns"].as_array().unwrap();

@@ -1,4 +1,4 @@
-//! The line-protocol reader against a naive one, against hostile bytes, and against what InfluxDB 1.8.10 said.
+//! The line-protocol parser compared with a naive one, with hostile bytes, and with answers of InfluxDB 1.8.10.
 
 mod bounds;
 mod influxdb;
@@ -9,7 +9,7 @@ use naive::{Row, Value};
 use nyala_db::ingest::{FieldValues, LineRequest, ParseOptions, ParsedBatch, SeriesCache, TagSet};
 use std::collections::BTreeMap;
 
-/// A reader as a connection worker holds it.
+/// A parser as a connection worker holds it.
 struct Reader {
     cache: SeriesCache,
     batch: ParsedBatch,
@@ -21,7 +21,7 @@ impl Reader {
         Self { cache: SeriesCache::new(Default::default()), batch: ParsedBatch::new(), tags: Vec::new() }
     }
 
-    /// Reads all of `body` into rows, in the order of lines.
+    /// Parses all of `body` into rows, in the order of lines.
     fn read<'a>(&mut self, body: &'a [u8], options: ParseOptions) -> (Vec<Row>, LineRequest<'a>) {
         let mut request = LineRequest::new(body, options);
         let mut rows = Vec::new();

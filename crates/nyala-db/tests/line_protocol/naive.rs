@@ -1,5 +1,5 @@
-//! A slow line-protocol reader to judge the real one: byte by byte, no tables, no words, one pass after the
-//! other as InfluxDB 1.8.10 does it. It knows only whether a line is refused, not in which words.
+//! A slow line-protocol parser, which is the reference for the real one. It works byte by byte, without tables, in the
+//! passes of InfluxDB 1.8.10. It only says whether a line is rejected, not with which message.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub struct Row {
     pub time_ns: i64,
 }
 
-/// Reads a body: accepted rows and the number of refused lines.
+/// Parses a body. Returns the accepted rows and the number of rejected lines.
 pub fn read(body: &[u8], unit_ns: i64, now_ns: i64) -> (Vec<Row>, u64) {
     let (mut rows, mut refused) = (Vec::new(), 0);
     let mut line = 1;
@@ -75,7 +75,7 @@ fn block_length(rest: &[u8]) -> usize {
     rest.len()
 }
 
-/// Splits at the first of `ends` (not at the first byte) that no backslash precedes.
+/// Splits at the first of `ends` (but not at the first byte) without a backslash before it.
 fn split<'a>(text: &'a [u8], ends: &[u8]) -> Option<(&'a [u8], u8, &'a [u8])> {
     let at = (1..text.len()).find(|&at| ends.contains(&text[at]) && text[at - 1] != b'\\')?;
     Some((&text[..at], text[at], &text[at + 1..]))
@@ -111,7 +111,7 @@ fn read_line(text: &[u8], unit_ns: i64, now_ns: i64) -> Option<Row> {
     if key_length > 65_535 {
         return None;
     }
-    // The blanks before the fields matter to the check of the first name, so they are passed on.
+    // The blanks before the fields matter for the check of the first name, so they are kept.
     let blanks = rest.len() - trim(rest).len();
     let section = check_fields(&text[key_length - 1..], 2 + blanks)?;
     let behind = &rest[blanks + section.len()..];
@@ -223,7 +223,7 @@ fn number(text: &[u8]) -> Option<(char, Value)> {
     if let Some(digits) = text.strip_suffix('u') {
         return Some(('u', Value::Unsigned(digits.parse().ok()?)));
     }
-    // The names of infinity and of no number are no numbers here.
+    // Names of infinity and NaN are not numbers here.
     let plain = text.bytes().all(|byte| b"0123456789.+-eE".contains(&byte)) && !text.starts_with('e');
     let value: f64 = text.parse().ok()?;
     (plain && value.is_finite()).then_some(('f', Value::Float(value.to_bits())))

@@ -1,4 +1,4 @@
-//! Random bodies: the reader, fresh and used, against the naive one.
+//! Random bodies: the parser, new and used, compared with the naive one.
 
 use crate::{Reader, naive};
 use nyala_db::ingest::{LineLimits, ParseOptions, Precision};
@@ -101,7 +101,7 @@ fn body() -> impl Strategy<Value = Vec<u8>> {
     let joined = (text, text_end()).prop_map(|(lines, end)| (lines.join("\n") + &end).into_bytes()).boxed();
     prop_oneof![
         4 => joined.clone(),
-        // One byte changed somewhere.
+        // One byte is changed somewhere.
         2 => (joined, any::<proptest::sample::Index>(), select(b"\\\"\n ,=#\0\t1i-.\xff".to_vec())).prop_map(|(mut body, at, byte)| {
             if !body.is_empty() {
                 let at = at.index(body.len());
@@ -134,7 +134,7 @@ proptest! {
     #![proptest_config(ProptestConfig::default())]
 
     #[test]
-    fn reads_what_the_naive_reader_reads(bodies in vec(body(), 1..4), precision in precision()) {
+    fn the_parser_agrees_with_the_naive_parser(bodies in vec(body(), 1..4), precision in precision()) {
         let options = ParseOptions { precision, now_ns: NOW_NS, ..ParseOptions::default() };
         let mut used = Reader::new();
         for body in &bodies {
@@ -159,7 +159,7 @@ proptest! {
 }
 
 #[test]
-fn columns_of_the_last_body_do_not_haunt_the_next() {
+fn columns_of_the_last_body_do_not_appear_in_the_next() {
     let mut used = Reader::new();
     let bodies = [
         "m a=1,b=2 1",
@@ -168,7 +168,7 @@ fn columns_of_the_last_body_do_not_haunt_the_next() {
         "m a=1,b=2 1",
         "m b=1,a=\"x\" 1",
         "m a=1,b=2,c=3 1",
-        // As many fields as columns, but all of them one.
+        // As many fields as columns, but all of them the same field.
         "m a=1,a=2,a=3 1",
     ];
     for body in bodies {

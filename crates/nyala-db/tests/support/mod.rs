@@ -1,4 +1,4 @@
-//! The naive store with hooks, for tests of what happens around it.
+//! The naive store with hooks, for tests.
 
 use async_trait::async_trait;
 use nyala_core::store::memory::MemoryStore;
@@ -9,15 +9,15 @@ use nyala_core::store::{
 use nyala_core::{Result, Sequence, TableId, TableSchema, TimeRange};
 use std::sync::Arc;
 
-/// What is done around calls.
+/// The hooks around calls.
 #[async_trait]
 pub trait Hooks: Default + Send + Sync + 'static {
-    /// Before a batch is stored; an error is the answer.
+    /// Before a batch is stored. An error becomes the answer, and nothing is stored.
     async fn before_write(&self, _: &WriteBatch) -> Result<()> {
         Ok(())
     }
 
-    /// After a batch was stored; an error is the answer all the same.
+    /// After a batch was stored. An error becomes the answer all the same.
     async fn after_write(&self) -> Result<()> {
         Ok(())
     }

@@ -18,6 +18,7 @@ use nyala_core::schema::TableSchema;
 use nyala_core::store::SeriesRun;
 use nyala_core::{Result, SeriesId, TimeRange};
 use nyala_db::catalog::Measurement;
+use nyala_db::ingest::push_tag;
 use nyala_exec::{Column, QueryMemory};
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -109,20 +110,14 @@ fn heap_order(measurement: &Measurement, series: &[SeriesId]) -> Vec<SeriesId> {
 
 /// The bytes that InfluxDB orders series by: keys and values, with separators escaped in both.
 fn series_key(tags: &[(String, String)]) -> Vec<u8> {
-    let mut key = Vec::new();
+    let mut key = String::new();
     for (name, value) in tags {
-        for (text, separator) in [(name, b'='), (value, b',')] {
-            for byte in text.bytes() {
-                if matches!(byte, b',' | b'=' | b' ') {
-                    key.push(b'\\');
-                }
-                key.push(byte);
-            }
-            key.push(separator);
+        if !key.is_empty() {
+            key.push(',');
         }
+        push_tag(&mut key, name, value);
     }
-    key.pop();
-    key
+    key.into_bytes()
 }
 
 /// The rows of a group in the order of the answer.

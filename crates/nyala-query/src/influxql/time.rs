@@ -3,6 +3,7 @@
 //! A literal may lie far outside what 64 bits of nanoseconds hold (`'0001-01-01'`), so it is kept in 128; whoever
 //! turns it into a bound of a range checks it against [`MINIMUM_TIME_NS`] and [`MAXIMUM_TIME_NS`].
 
+use nyala_core::time::{civil_date, days_since_1970};
 use std::fmt;
 
 pub use nyala_core::time::{MAX_TIME_NS as MAXIMUM_TIME_NS, MIN_TIME_NS as MINIMUM_TIME_NS};
@@ -55,29 +56,9 @@ impl fmt::Display for TimeLiteral {
 
 /// `YYYY-MM-DDTHH:MM:SS` of seconds since 1970.
 fn civil(unix_seconds: i128) -> String {
-    let days = unix_seconds.div_euclid(86_400);
+    let (year, month, day) = civil_date(unix_seconds.div_euclid(86_400) as i64);
     let second = unix_seconds.rem_euclid(86_400);
-    // Days since 0000-03-01, so that a leap day ends its year; 400 years have 146,097 days.
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = year_of_era + era * 400 + i128::from(month <= 2);
     format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}", second / 3_600, second / 60 % 60, second % 60)
-}
-
-/// Days from 1970-01-01 to a date.
-fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * (month + if month > 2 { -3 } else { 9 }) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
 }
 
 /// Whether a string looks like a date, or a date and more. Then it must be a time if it is compared with a time.

@@ -8,7 +8,9 @@ use crate::exec::SelectStream;
 use crate::influxql::{MeasurementName, Select, Target};
 use crate::plan::QueryContext;
 use nyala_core::{Error, Result};
-use nyala_db::ingest::{LineLimits, ParseOptions, Precision};
+use nyala_db::ingest::{
+    LineLimits, MEASUREMENT_SPECIALS, ParseOptions, Precision, STRING_SPECIALS, TAG_SPECIALS, push_escaped,
+};
 use nyala_exec::{Column, Frame, GroupTags, QueryMemory, Scalar, Sheet};
 use std::fmt::Write;
 use std::sync::Arc;
@@ -117,7 +119,7 @@ impl Points {
             return Err(unwritable("measurement", measurement));
         }
         let mut key = String::new();
-        push_name(&mut key, "measurement", measurement, ", ")?;
+        push_name(&mut key, "measurement", measurement, MEASUREMENT_SPECIALS)?;
         for (name, value) in frame.tags.iter().filter(|(_, value)| !value.is_empty()) {
             push_tag(&mut key, name, value)?;
         }
@@ -126,7 +128,7 @@ impl Points {
         let mut names = Vec::with_capacity(fields.len());
         for column in &fields {
             let mut name = String::new();
-            push_name(&mut name, "field", &frame.column_names[*column], ",= ")?;
+            push_name(&mut name, "field", &frame.column_names[*column], TAG_SPECIALS)?;
             names.push(name);
         }
         for (row, time_ns) in frame.times_ns.iter().enumerate() {
@@ -194,22 +196,17 @@ fn is_tag(frame: &Frame, name: &str) -> bool {
 
 fn push_tag(line: &mut String, name: &str, value: &str) -> Result<()> {
     line.push(',');
-    push_name(line, "tag", name, ",= ")?;
+    push_name(line, "tag", name, TAG_SPECIALS)?;
     line.push('=');
-    push_name(line, "tag value", value, ",= ")
+    push_name(line, "tag value", value, TAG_SPECIALS)
 }
 
 /// A name with a backslash before each character that would end it.
-fn push_name(line: &mut String, what: &str, name: &str, special: &str) -> Result<()> {
+fn push_name(line: &mut String, what: &str, name: &str, specials: &[char]) -> Result<()> {
     if name.is_empty() || name.ends_with('\\') || name.contains('\n') {
         return Err(unwritable(what, name));
     }
-    for letter in name.chars() {
-        if special.contains(letter) {
-            line.push('\\');
-        }
-        line.push(letter);
-    }
+    push_escaped(line, name, specials);
     Ok(())
 }
 
@@ -225,12 +222,7 @@ fn push_value(line: &mut String, value: &Scalar) {
         Scalar::Boolean(value) => write!(line, "{value}"),
         Scalar::String(text) => {
             line.push('"');
-            for letter in text.chars() {
-                if matches!(letter, '"' | '\\') {
-                    line.push('\\');
-                }
-                line.push(letter);
-            }
+            push_escaped(line, text, STRING_SPECIALS);
             line.push('"');
             Ok(())
         }

@@ -18,6 +18,7 @@ use nyala_core::store::SeriesSet;
 use nyala_core::time::truncate_to_width;
 use nyala_core::{Error, Result, SeriesId, TimeRange};
 use nyala_db::catalog::Measurement;
+use nyala_db::ingest::{MEASUREMENT_SPECIALS, push_escaped, push_tag};
 use nyala_db::series::{Stay, TagFilter, Tags};
 use nyala_db::users::Privilege;
 use nyala_exec::{Column, Frame, GroupTags, QueryMemory, Sheet};
@@ -344,25 +345,13 @@ pub(super) async fn add_series(
 
 /// A series in the form of line protocol.
 fn series_key(name: &str, tags: &[(String, String)]) -> String {
-    let mut key = escape(name, ", ");
+    let mut key = String::new();
+    push_escaped(&mut key, name, MEASUREMENT_SPECIALS);
     for (tag, value) in tags {
         key.push(',');
-        key.push_str(&escape(tag, ",= "));
-        key.push('=');
-        key.push_str(&escape(value, ",= "));
+        push_tag(&mut key, tag, value);
     }
     key
-}
-
-fn escape(text: &str, special: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for letter in text.chars() {
-        if special.contains(letter) {
-            escaped.push('\\');
-        }
-        escaped.push(letter);
-    }
-    escaped
 }
 
 pub(super) async fn tag_keys(statement: &ShowTagKeys, context: &QueryContext) -> Result<Answer> {

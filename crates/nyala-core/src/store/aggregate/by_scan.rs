@@ -1,4 +1,4 @@
-//! Aggregates of scanned rows: for stores that do not aggregate, and the judge of those that do.
+//! Aggregates computed from scanned rows: for stores that cannot aggregate, and as the reference for stores that can.
 
 use super::{
     AggregateFunction, AggregateRequest, AggregateStates, FloatSum, MeasureState, Selected, SelectedValues,
@@ -11,8 +11,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, TimestampNanosecondType, UInt64Type};
 use arrow_array::{Array, ArrayRef};
 
-/// Computes what [`Snapshot::aggregate`] does from a scan: for stores without the capability, and the
-/// judge of those with it.
+/// Computes the same as [`Snapshot::aggregate`] from a scan.
 pub async fn aggregate_by_scan(
     snapshot: &dyn Snapshot,
     request: &AggregateRequest,
@@ -35,8 +34,8 @@ pub async fn aggregate_by_scan(
     Ok(states)
 }
 
-/// The unfinished float sums of the series and window at hand, one per measure: a window may go on in
-/// the next batch.
+/// The unfinished float sums of the current series and window, one per measure. A window may continue in the next
+/// batch.
 #[derive(Default)]
 struct PendingFloatSums {
     series: Option<SeriesId>,

@@ -1,9 +1,9 @@
-//! Sums of floats in the order that all stores keep: see [`super`].
+//! Sums of floats in the order of addition that all stores share: see [`super`].
 
 /// Lanes of a sum of floats.
 pub const FLOAT_SUM_LANES: usize = 8;
 
-/// A sum of floats in the fixed order, fed value by value or in slices.
+/// A sum of floats in the fixed order. Values are added one by one or in slices.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FloatSum {
     lanes: [f64; FLOAT_SUM_LANES],

@@ -1,15 +1,15 @@
-//! How much a counter grew.
+//! The increase of a counter.
 //!
-//! A counter only grows, and begins again at zero when whoever counts begins again: what is less than the value before it
-//! is what was counted since. First and last values and their times come beside it, for those who extrapolate to the ends
-//! of a window as Prometheus' `increase` and `rate` do.
+//! A counter only grows. It restarts at zero when the counting process restarts: a value that is less than the one
+//! before it is the count since the restart. The first and last values and their times are returned too, for callers
+//! that extrapolate to the ends of a window as Prometheus' `increase` and `rate` do.
 
-/// Increases by slot; where `counts` is 0 the others mean nothing.
+/// Increases by slot. Where `counts` is 0, the other members mean nothing.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Increases {
-    /// How many values.
+    /// The number of values.
     pub counts: Vec<u64>,
-    /// From the first value to the last.
+    /// The increase from the first value to the last.
     pub increases: Vec<f64>,
     /// The first values.
     pub first: Vec<f64>,
@@ -21,13 +21,13 @@ pub struct Increases {
     pub last_ns: Vec<i64>,
 }
 
-/// What comes on top when a value follows another.
+/// The increase from one value to the next.
 fn step(from: f64, to: f64) -> f64 {
     if to < from { to } else { to - from }
 }
 
 impl Increases {
-    /// Of so many slots without values.
+    /// Slots without values.
     pub fn empty(slots: usize) -> Self {
         Self {
             counts: vec![0; slots],
@@ -50,7 +50,7 @@ impl Increases {
         self.counts[slot] += 1;
     }
 
-    /// Adds what comes after a slot.
+    /// Appends a slot of `later` to a slot. Its values are later than those of the slot.
     pub fn append_slot(&mut self, slot: usize, later: &Self, other: usize) {
         if later.counts[other] == 0 {
             return;
@@ -66,7 +66,7 @@ impl Increases {
         self.counts[slot] += later.counts[other];
     }
 
-    /// Adds slots behind those that are there.
+    /// Appends slots.
     pub fn extend(&mut self, more: Self) {
         self.counts.extend(more.counts);
         self.increases.extend(more.increases);
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_counter_that_begins_again_goes_on_from_zero() {
+    fn a_counter_that_restarts_continues_from_zero() {
         let values = [1.0, 4.0, 9.0, 2.0, 3.0, 0.0, 5.0];
         let mut whole = Increases::empty(1);
         values.iter().zip(0..).for_each(|(value, time_ns)| whole.add(0, time_ns, *value));

@@ -1,13 +1,12 @@
 //! Aggregates computed where the data is: (series → group) × (time windows) × (column, function).
 //!
-//! States are partial in the sense that the caller finishes them (a mean is a sum over a count) and
-//! may combine those of several requests. They are flat: the state of a group and window stands at
-//! `group * windows + window`.
+//! States are partial: the caller finishes them (a mean is a sum divided by a count) and may combine the states of
+//! several requests. They are flat: the state of a group and window is at index `group * windows + window`.
 //!
-//! Sums of floats depend on the order of addition. It is fixed here once for every store: within one
-//! series and window the value number `i` (NULLs not counted) is added to lane `i % 8`, the lanes are
-//! added up in order, and the series of a group are added in ascending order of their ids, starting
-//! from the first. Block layout, flushes and the number of threads cannot show.
+//! The result of a float sum depends on the order of addition, so the order is fixed here for every store. Within one
+//! series and window, value number `i` (NULLs are not counted) is added to lane `i % 8`. Then the lanes are added in
+//! order. The sums of the series of a group are added in ascending order of series ids, starting from the first. So
+//! block layout, flushes and the number of threads never change a result.
 
 mod by_scan;
 mod float_sum;
@@ -32,7 +31,7 @@ use std::sync::Arc;
 /// The most states (groups × windows × measures) one request may ask for.
 pub const STATES_MAX: usize = 1 << 26;
 
-/// Which aggregates of which rows of a series-keyed table.
+/// Which aggregates to compute over which rows of a table of series.
 #[derive(Debug, Clone)]
 pub struct AggregateRequest {
     /// The table.
@@ -43,14 +42,15 @@ pub struct AggregateRequest {
     pub groups: usize,
     /// Only rows at these times.
     pub time: TimeRange,
-    /// The windows rows are put in, each wider than 0; rows in none are left out.
+    /// The windows that rows are assigned to, each wider than 0. Rows outside all windows are left out.
     pub windows: Windows,
     /// Conditions that must all hold for a row.
     pub predicates: Vec<Predicate>,
     /// What to compute.
     pub measures: Vec<Measure>,
-    /// Whether anybody asks for the times of selected values. If not, times and series of a minimum or maximum
-    /// mean nothing, except that a series says that there is a value: blocks need not be searched for its row.
+    /// Whether the caller needs the times of selected values. If not, the times and series of a minimum or maximum mean
+    /// nothing, except that a series that is `Some` says that there is a value. So a store need not search a block for
+    /// the row.
     pub times: bool,
 }
 
@@ -72,24 +72,25 @@ pub struct Measure {
 /// | minimum, maximum | these, `Timestamp`, `Bool` |
 /// | first, last | these, `String` |
 ///
-/// Others are unsupported. Values come by ascending series, then time, and take the place of what is selected as
-/// [`AggregateFunction::prefers`] says: a NaN that comes first stays, another never takes the place of a value.
+/// Any other combination is unsupported. Values are visited by ascending series, then by ascending time.
+/// [`AggregateFunction::prefers`] says when a value replaces the selected one. A NaN that comes first stays selected; a
+/// later NaN never replaces a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AggregateFunction {
-    /// How many.
+    /// The number of values.
     Count,
-    /// Their sum, with how many. Only of numbers.
+    /// The sum and the number of values. Only of numbers.
     Sum,
-    /// The smallest; of equals the earliest, then the one of the lowest series. Not of strings.
+    /// The smallest value. Among equal values the earliest, then the one of the lowest series. Not of strings.
     Min,
-    /// The largest; of equals the earliest, then the one of the lowest series. Not of strings.
+    /// The largest value. Among equal values the earliest, then the one of the lowest series. Not of strings.
     Max,
-    /// The earliest; of equal times the largest value, then the lowest series.
+    /// The earliest value. Among equal times the largest value, then the lowest series.
     First,
-    /// The latest; of equal times the largest value, then the lowest series.
+    /// The latest value. Among equal times the largest value, then the lowest series.
     Last,
-    /// How much a counter grew, which begins again at zero where it gets less. Only of numbers, and of groups of one
-    /// series.
+    /// The increase of a counter, which restarts at zero where its value decreases. Only of numbers, and only for
+    /// groups of one series.
     Increase,
 }
 
@@ -102,14 +103,14 @@ pub enum MeasureState {
     SumInteger {
         /// Sums.
         sums: Vec<i128>,
-        /// How many values.
+        /// The number of values.
         counts: Vec<u64>,
     },
     /// [`AggregateFunction::Sum`] of a float column.
     SumFloat {
         /// Sums.
         sums: Vec<f64>,
-        /// How many values.
+        /// The number of values.
         counts: Vec<u64>,
     },
     /// The selecting functions.
@@ -118,7 +119,7 @@ pub enum MeasureState {
     Increase(Increases),
 }
 
-/// Selected values; where `series` is `None` nothing was there and the other members mean nothing.
+/// Selected values. Where `series` is `None` there was no value, and the other members mean nothing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Selected {
     /// The values.
@@ -201,7 +202,7 @@ impl AggregateRequest {
 }
 
 impl MeasureState {
-    /// The state of `slots` groups and windows without any value.
+    /// The state of `slots` groups and windows without values.
     pub fn empty(function: AggregateFunction, column_type: ColumnType, slots: usize) -> Result<Self> {
         use AggregateFunction::{Count, First, Increase, Last, Max, Min, Sum};
         let counts = || vec![0; slots];
@@ -238,7 +239,7 @@ impl MeasureState {
 }
 
 impl AggregateFunction {
-    /// Whether a candidate takes the place of the selected one. Series only count where all else is equal.
+    /// Whether a candidate replaces the selected value. The series only matter when everything else is equal.
     pub fn prefers<T: PartialOrd>(self, candidate: (T, i64, SeriesId), selected: (T, i64, SeriesId)) -> bool {
         let (value, time_ns, series) = candidate;
         let (old_value, old_time_ns, old_series) = selected;

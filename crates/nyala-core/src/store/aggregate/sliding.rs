@@ -1,9 +1,10 @@
-//! Windows that overlap: each begins a step after the one before it, and is longer than that.
+//! Overlapping windows: each starts one step after the one before it and is longer than the step.
 //!
-//! They are computed of panes, the pieces between all their beginnings and ends, which the store aggregates as it does any
-//! windows: at most two panes a step. A window's state is that of its panes, the first one first, which also says in which
-//! order floats are added. A NaN that comes first in a pane hides the extremes of that pane, as it does those of any
-//! window: who has any leaves them out by a condition (`>= -inf` holds for no NaN).
+//! The windows are computed from panes, which are the intervals between all starts and ends of windows; there are at
+//! most two panes per step. The store aggregates panes as it does any windows. The state of a window is the sum of the
+//! states of its panes, the first one first, which also defines the order in which floats are added. A NaN that comes
+//! first in a pane hides the minimum and maximum of that pane, as it does in any window. Callers that may have NaNs
+//! exclude them by a condition (`>= -inf` is false for NaN).
 
 use super::{AggregateRequest, AggregateStates, MeasureState, STATES_MAX};
 use crate::before_long_work;
@@ -11,9 +12,9 @@ use crate::error::{Error, Result};
 use crate::store::{Snapshot, WindowRuns, Windows};
 use crate::time::TimeRange;
 
-/// Panes that are added up at most for the windows of a group: a second or so.
+/// The most panes that are added up for the windows of a group: about a second of work.
 const PANES_ADDED_MAX: i128 = 1 << 28;
-/// Those of a group that are added up without asking whether anybody waits: a millisecond or so.
+/// Panes of a group that are added up between two checks for waiting work: about a millisecond.
 const PANES_AT_ONCE: usize = 1 << 16;
 
 /// Windows at equal steps.
@@ -29,7 +30,7 @@ pub struct SlidingWindows {
     pub count: usize,
 }
 
-/// Panes, and which of them make up each window: `range` of them from pane `step` times its number on.
+/// Panes, and which of them make up each window: window `n` consists of `range` panes from pane `n * step` on.
 struct Panes {
     windows: Windows,
     /// Panes from the start of one window to the next.
@@ -39,7 +40,7 @@ struct Panes {
 }
 
 impl SlidingWindows {
-    /// The panes, and that they are no more than `most`.
+    /// The panes. An error if there are more than `most`.
     fn panes(&self, most: usize) -> Result<Panes> {
         if self.step_ns <= 0 || self.range_ns <= 0 {
             return Err(Error::invalid("steps and widths of windows are positive"));
@@ -75,11 +76,11 @@ fn beyond() -> Error {
     Error::invalid("windows beyond the end of time")
 }
 
-/// Computes a request for windows that overlap, in place of its own: the state of a group and window stands at
-/// `group * windows.count + window`.
+/// Computes a request over overlapping windows, which replace the windows of the request. The state of a group and
+/// window is at index `group * windows.count + window`.
 ///
 /// # Errors
-/// Limit where there are more states than [`STATES_MAX`], or more panes to add up in a group than some hundred million.
+/// Limit if there are more states than [`STATES_MAX`], or more than some hundred million panes to add up in a group.
 pub async fn aggregate_sliding(
     snapshot: &dyn Snapshot,
     request: &AggregateRequest,
@@ -97,7 +98,7 @@ pub async fn aggregate_sliding(
         let column = schema.column(measure.column).expect("the store has answered");
         let mut state = MeasureState::empty(measure.function, column.column_type, slots)?;
         for group in 0..request.groups {
-            // Whoever waits may give it up.
+            // Lets the caller cancel.
             if windows.count * panes.range > PANES_AT_ONCE {
                 before_long_work().await;
             }
@@ -118,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_computed_is_refused_before_it_takes_room() {
+    fn too_many_panes_are_refused_before_memory_is_allocated() {
         let refused = |start_ns, step_ns, range_ns, count| {
             SlidingWindows { start_ns, step_ns, range_ns, count }.panes(STATES_MAX).is_err()
         };

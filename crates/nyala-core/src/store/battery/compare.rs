@@ -1,11 +1,11 @@
-//! Comparing what two stores answer.
+//! Comparing the answers of two stores.
 
 use super::super::aggregate::{MeasureState, SelectedValues, SlidingWindows, aggregate_sliding};
-use super::super::convert::value_at;
 use super::super::{
     AggregateFunction, AggregateRequest, AggregateStates, Direction, Freshness, Measure, Order,
     PartitionInfo, RowSelection, ScanRequest, Snapshot, Store, Windows,
 };
+use crate::arrays::value_at;
 use crate::error::Result;
 use crate::ids::{ColumnId, SeriesId, TableId};
 use crate::time::TimeRange;
@@ -16,7 +16,7 @@ type Row = Vec<Option<Value>>;
 pub(super) type Contents = BTreeMap<Vec<Value>, BTreeMap<ColumnId, Value>>;
 pub(super) type Outcome = std::result::Result<(), String>;
 
-/// The rows of a scan; of a series-keyed table with the series in front.
+/// The rows of a scan. In a table of series, each row starts with its series.
 async fn rows_of(snapshot: &dyn Snapshot, request: &ScanRequest) -> Result<Vec<Row>> {
     let mut stream = snapshot.scan(request.clone()).await?;
     let mut rows = Vec::new();
@@ -35,17 +35,17 @@ async fn rows_of(snapshot: &dyn Snapshot, request: &ScanRequest) -> Result<Vec<R
     Ok(rows)
 }
 
-/// The rows of a table by key, each with its cells that are not NULL. A table that does not exist has none.
+/// The rows of a table by key, each with its cells that are not NULL. A table that does not exist has no rows.
 pub(super) async fn contents(snapshot: &dyn Snapshot, table: TableId) -> Result<Contents> {
     let Ok(schema) = snapshot.schema(table) else { return Ok(Contents::new()) };
     let mut columns: Vec<_> = schema.columns.iter().map(|column| column.id).collect();
-    let asked = match schema.is_series_keyed() {
+    let requested = match schema.is_series_keyed() {
         true => columns.iter().copied().filter(|id| *id != schema.key[0]).collect(),
         false => columns.clone(),
     };
-    // The series comes in front.
+    // The series column is first.
     columns.sort_by_key(|id| schema.is_series_keyed() && *id != schema.key[0]);
-    let request = ScanRequest::by_key(table, RowSelection::All, asked);
+    let request = ScanRequest::by_key(table, RowSelection::All, requested);
     let rows = rows_of(snapshot, &request).await?.into_iter();
     Ok(rows
         .map(|row| {
@@ -71,7 +71,7 @@ fn compare_outcomes<T: PartialEq>(
     }
 }
 
-/// A scan of both; `request` names the subject's table.
+/// Compares a scan of both stores. `request` names the subject's table.
 pub(super) async fn compare_scan(
     subject: &dyn Snapshot,
     model: &dyn Snapshot,
@@ -93,7 +93,8 @@ pub(super) async fn compare_scan(
     })
 }
 
-/// States as text: floats by value, NaN equal to NaN, and nothing where nothing was selected or asked for.
+/// States as text. Floats are shown by value, all NaNs are equal, and slots without a selected value, or parts that
+/// were not requested, are left out.
 fn describe(states: AggregateStates, request: &AggregateRequest) -> Vec<String> {
     let describe = |(state, measure): (MeasureState, &Measure)| match state {
         MeasureState::Selected(selected) => {
@@ -117,7 +118,7 @@ fn describe(states: AggregateStates, request: &AggregateRequest) -> Vec<String> 
     states.measures.into_iter().zip(&request.measures).map(describe).collect()
 }
 
-/// An aggregate of both; `request` names the subject's table.
+/// Compares an aggregate of both stores. `request` names the subject's table.
 pub(super) async fn compare_aggregate(
     subject: &dyn Snapshot,
     model: &dyn Snapshot,
@@ -133,7 +134,8 @@ pub(super) async fn compare_aggregate(
     })
 }
 
-/// An aggregate of both in windows that overlap, and in each of them by itself; `request` names the subject's table.
+/// Compares an aggregate over overlapping windows of both stores, and each window with an aggregate of its own.
+/// `request` names the subject's table.
 pub(super) async fn compare_sliding(
     subject: &dyn Snapshot,
     model: &dyn Snapshot,
@@ -171,7 +173,7 @@ pub(super) async fn compare_sliding(
     Ok(())
 }
 
-/// What does not depend on the order in which values were added, nor on where a NaN stands.
+/// The part of a slot that depends neither on the order of addition nor on where a NaN is.
 fn exact_slot(state: &MeasureState, function: AggregateFunction, slot: usize) -> Option<String> {
     let is_extreme = matches!(function, AggregateFunction::Min | AggregateFunction::Max);
     match state {
@@ -197,7 +199,7 @@ fn exact_slot(state: &MeasureState, function: AggregateFunction, slot: usize) ->
     }
 }
 
-/// Times between which rows lie: the subject's may be wider.
+/// Compares the times between which rows lie. The subject's range may be wider.
 pub(super) async fn compare_bounds(
     subject: &dyn Snapshot,
     subject_table: TableId,
@@ -216,7 +218,7 @@ pub(super) async fn compare_bounds(
     }
 }
 
-/// All rows and columns of a table in both, in both directions.
+/// Compares all rows and columns of a table, in both directions.
 pub(super) async fn compare_tables(
     subject: &dyn Snapshot,
     subject_table: TableId,
@@ -243,7 +245,7 @@ pub(super) async fn compare_tables(
     Ok(())
 }
 
-/// All tables of two snapshots; `tables` pairs their ids.
+/// Compares all tables of two snapshots. `tables` pairs their ids.
 pub async fn compare_snapshots(
     subject: &dyn Snapshot,
     model: &dyn Snapshot,
@@ -255,8 +257,8 @@ pub async fn compare_snapshots(
     Ok(())
 }
 
-/// The range partitions of a table whose width never changed: those that have rows are there, in order, and beside each
-/// other. Partitions without rows may be there or not.
+/// Compares the range partitions of a table whose width never changed. The partitions that have rows must exist, in
+/// order and without overlap. Partitions without rows may exist or not.
 pub(super) async fn compare_partitions(
     subject: &dyn Store,
     subject_table: TableId,
@@ -291,7 +293,7 @@ pub(super) async fn compare_partitions(
     Ok(())
 }
 
-/// All tables of two stores; `tables` pairs their ids.
+/// Compares all tables of two stores. `tables` pairs their ids.
 pub async fn compare_stores(
     subject: &dyn Store,
     model: &dyn Store,

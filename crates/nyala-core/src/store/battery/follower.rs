@@ -1,4 +1,5 @@
-//! A copy of a store, kept by its changes: what whoever moves a database does, with everything checked that it may rely on.
+//! A copy of a store that is maintained by its changes, as a tool that moves a database does. It checks everything that
+//! such a tool may rely on.
 
 use super::super::memory::MemoryStore;
 use super::super::{
@@ -13,26 +14,26 @@ use arrow_array::{Array, ArrayRef, UInt32Array};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a table that does not exist has for an id.
+/// The id that stands for a table that does not exist.
 pub(super) const NO_TABLE: TableId = TableId(u32::MAX);
 
 /// A copy of a store, in a naive one.
 pub(super) struct Follower {
     pub(super) copy: MemoryStore,
-    /// How far it has come.
+    /// The position that it has reached.
     pub(super) position: Sequence,
     tables: BTreeMap<TableId, CopiedTable>,
 }
 
 struct CopiedTable {
-    /// Its id in the copy.
+    /// The id of the table in the copy.
     id: TableId,
-    /// As the store said last. In the copy it has it from the next position on.
+    /// The schema received last. The copy has it from the next position on.
     schema: Arc<TableSchema>,
 }
 
 impl Follower {
-    /// A copy of those of some tables that a snapshot knows.
+    /// A copy of those of some tables that a snapshot contains.
     pub(super) async fn begin(
         copy: MemoryStore,
         snapshot: &dyn Snapshot,
@@ -48,12 +49,12 @@ impl Follower {
         Ok(follower)
     }
 
-    /// The copy's id of a table.
+    /// The id of a table in the copy.
     pub(super) fn id_of(&self, table: TableId) -> TableId {
         self.tables.get(&table).map_or(NO_TABLE, |table| table.id)
     }
 
-    /// Applies the changes up to the next position; returns whether there was one.
+    /// Applies the changes up to the next position. Returns whether there was one.
     pub(super) async fn advance(&mut self, stream: &mut dyn ChangeStream) -> Result<bool> {
         let mut changes = Vec::new();
         loop {
@@ -96,7 +97,7 @@ impl Follower {
         }
     }
 
-    /// What rows have to say, whatever there is already.
+    /// Checks that the result of an operation does not depend on which rows exist.
     fn check(&self, operation: &Operation) -> Result<()> {
         let table = operation.table();
         let known = self.tables.get(&table);
@@ -116,7 +117,7 @@ impl Follower {
     }
 
     async fn take_schema(&mut self, table: TableId, schema: Arc<TableSchema>) -> Result<()> {
-        // Two tables may have one name until the next position.
+        // Two tables may have the same name until the next position.
         let name = format!("copy of {table}");
         let id = match self.tables.get(&table) {
             None => self.copy.create_table(TableSchema { name, ..TableSchema::clone(&schema) }).await?,
@@ -131,7 +132,7 @@ impl Follower {
         Ok(())
     }
 
-    /// What a schema says that is true again with the rows that came after it.
+    /// Gives the copies the names and required columns of their schemas, which hold again at a position.
     async fn finish_schemas(&self) -> Result<()> {
         let mut changes = Vec::new();
         for CopiedTable { id, schema } in self.tables.values() {
@@ -148,7 +149,7 @@ impl Follower {
     }
 }
 
-/// What makes one schema of another, but of names and of columns that rows must have now.
+/// The alterations that turn one schema into another, except for names and columns that rows must have now.
 fn difference(old: &TableSchema, new: &TableSchema) -> Vec<Alteration> {
     let mut alterations = Vec::new();
     for column in &old.columns {
@@ -164,7 +165,7 @@ fn difference(old: &TableSchema, new: &TableSchema) -> Vec<Alteration> {
                 nullable: column.nullable || column.default.is_none(),
                 ..column.clone()
             })),
-            // It came and went: its id is used up.
+            // The column was added and dropped: its id is used up.
             None => {
                 alterations.extend([Alteration::add_column("", ColumnType::Bool), Alteration::DropColumn(id)])
             }
@@ -282,7 +283,7 @@ mod tests {
         Alteration::AddColumn(ColumnSchema { default: default.map(Value::Int), ..column })
     }
 
-    /// A copy that follows over some steps is what the store is after them.
+    /// After some steps, a copy that follows is equal to the store.
     async fn follow(steps: impl AsyncFnOnce(&MemoryStore) -> Result<()>) -> Result<()> {
         let all = Capabilities { features: Features::ALL, ..MemoryStore::default().capabilities() };
         let store = MemoryStore::with_history(all, Arc::new(ManualClock::new(0)));
@@ -300,7 +301,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn columns_that_are_new_hold_what_they_came_to_hold() -> Result<()> {
+    async fn new_columns_have_their_later_values_in_a_copy() -> Result<()> {
         follow(async |store| alter(store, vec![added(Some(7)), Alteration::SetDefault(ADDED, None)]).await)
             .await?;
         follow(async |store| {
@@ -315,7 +316,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_row_must_have_now_it_has_at_the_position() -> Result<()> {
+    async fn rows_have_their_required_columns_at_the_next_position() -> Result<()> {
         follow(async |store| {
             update(store, VALUE, Some(3)).await?;
             alter(store, vec![Alteration::SetNullable(VALUE, false)]).await
@@ -329,7 +330,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn rows_of_ranges_that_were_replaced_come_again() -> Result<()> {
+    async fn rows_of_replaced_key_ranges_are_returned_again() -> Result<()> {
         let replaced = || vec![Alteration::DropRange(span(0, 10)), Alteration::AddRange(span(0, 20))];
         follow(async |store| {
             alter(store, replaced()).await?;
@@ -341,7 +342,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn names_change_hands() -> Result<()> {
+    async fn two_tables_may_exchange_names() -> Result<()> {
         follow(async |store| {
             alter(store, vec![Alteration::Rename("two".to_owned())]).await?;
             store.create_table(schema()).await?;

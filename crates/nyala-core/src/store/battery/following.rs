@@ -11,22 +11,22 @@ use std::collections::BTreeMap;
 
 const FOLLOWERS_MAX: usize = 2;
 
-/// A follower, and the tables it follows if not all.
+/// A follower, and the tables that it follows, if not all.
 struct Following {
     follower: Follower,
     tables: Option<Vec<TableId>>,
 }
 
-/// The followers, and what they must find at positions.
+/// The followers, and the states that they must reach at positions.
 #[derive(Default)]
 pub(super) struct Followers {
     following: Vec<Following>,
-    /// The naive store by sequences of the subject; none where two states had the same.
+    /// States of the naive store by sequences of the subject; none where two states have the same sequence.
     states: BTreeMap<Sequence, Option<SnapshotRef>>,
 }
 
 impl Followers {
-    /// Notes a state of both that is new.
+    /// Records a new state of both stores.
     pub(super) async fn note(&mut self, subject: &dyn Store, model: &MemoryStore) -> Outcome {
         let snapshot = subject.snapshot(Freshness::Latest).await.map_err(|error| error.to_string())?;
         let state = self.states.entry(snapshot.sequence());
@@ -35,7 +35,7 @@ impl Followers {
         Ok(())
     }
 
-    /// Lets a follower come as far as the present, or a part of the way.
+    /// Lets a follower continue to the present, or a part of the way.
     pub(super) async fn step(
         &mut self,
         generator: &mut Generator,
@@ -60,7 +60,7 @@ impl Followers {
                 let tables = following.tables.take();
                 *following =
                     Following::begin(generator, subject, tables).await.map_err(|error| error.to_string())?;
-                // The present is known.
+                // The present is always known.
                 following.changes(subject).await
             }
             stream => stream,

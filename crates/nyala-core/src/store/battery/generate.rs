@@ -1,9 +1,9 @@
-//! Everything random: tables, values, batches. Few distinct keys, so that operations meet.
+//! Random tables, values and batches. There are few distinct keys, so that operations meet.
 
-use super::super::convert::array_of_values;
 use super::super::{
     CellColumn, DeleteMode, KeyBound, Operation, RowSelection, SeriesSet, Upsert, WriteBatch, WriteMode,
 };
+use crate::arrays::array_of_values;
 use crate::ids::{ColumnId, SeriesId, TableId};
 use crate::schema::{ColumnSchema, ColumnType, Encoding, KeySpan, Partitioning, Ranges, TableSchema};
 use crate::time::{MAX_TIME_NS, MIN_TIME_NS, TimeRange};
@@ -32,14 +32,14 @@ const TYPES: [ColumnType; 14] = [
     ColumnType::Date,
     ColumnType::Timestamp,
 ];
-/// Where ranges of times come to an end. The last one is no time of a series-keyed table.
+/// Times at which ranges end. The last one is not a valid time in a table of series.
 const ENDS_NS: [i64; 6] = [i64::MIN, MIN_TIME_NS, MIN_TIME_NS + 1, MAX_TIME_NS - 1, MAX_TIME_NS, i64::MAX];
-/// Times are below this, ns, mostly.
+/// Most times are below this, ns.
 pub(super) const TIME_SPAN_NS: i64 = 4000;
-/// Series are below this, mostly.
+/// Most series are below this.
 pub(super) const SERIES: u64 = 7;
 const TABLES_MAX: usize = 5;
-/// Keys of a table that are written again.
+/// How many keys of a table are remembered, to be written again.
 const WRITTEN_KEYS: usize = 16;
 
 /// A table in both stores.
@@ -51,31 +51,31 @@ pub struct KnownTable {
     pub model: TableId,
     /// Its schema now.
     pub schema: TableSchema,
-    /// Its partition width was changed: partitions cannot be compared any more.
+    /// Whether its partition width was changed. Its partitions can no longer be compared then.
     pub(super) width_changed: bool,
 }
 
-/// The source of operations, and what it knows of the tables they made.
+/// The source of operations. It knows the tables that they created.
 #[derive(Debug)]
 pub struct Generator {
     random: SmallRng,
     pub(super) tables: Vec<KnownTable>,
     pub(super) names: u64,
-    /// Tables dropped, kept to see them stay away.
+    /// Dropped tables, kept to check that they stay dropped.
     pub(super) dropped: Vec<(TableId, TableId)>,
-    /// Where in-order writes to a table go on, ns.
+    /// The time at which in-order writes to a table continue, ns.
     clock_ns: i64,
-    /// Some of the keys that were written last, by the naive store's tables.
+    /// Some of the keys that were written last, by table of the naive store.
     written: HashMap<TableId, Vec<Vec<Value>>>,
 }
 
 impl Generator {
-    /// A generator whose operations follow from the seed and the outcomes.
+    /// A generator whose operations depend only on the seed and the outcomes.
     pub fn new(seed: u64) -> Self {
         Self::beside_others(seed, 0)
     }
 
-    /// One of several that work on one store: each number has table names of its own.
+    /// One of several generators for one store. Each number has its own table names.
     pub fn beside_others(seed: u64, number: u64) -> Self {
         Self {
             random: SmallRng::seed_from_u64(seed),
@@ -92,7 +92,7 @@ impl Generator {
         self.random.random_range(0..end)
     }
 
-    /// True once in `times`.
+    /// True with a chance of one in `times`.
     pub fn chance(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
@@ -103,7 +103,7 @@ impl Generator {
         live.chain(self.dropped.iter().copied()).collect()
     }
 
-    /// A table.
+    /// A random table.
     pub fn any_table(&mut self) -> Option<KnownTable> {
         if self.tables.is_empty() {
             return None;
@@ -112,7 +112,7 @@ impl Generator {
         Some(self.tables[at].clone())
     }
 
-    /// Whether another table may be made.
+    /// Whether another table may be created.
     pub(super) fn wants_table(&mut self) -> bool {
         self.tables.len() < 2 || (self.tables.len() < TABLES_MAX && self.chance(15))
     }
@@ -174,7 +174,7 @@ impl Generator {
         }
     }
 
-    /// A range of the keys of a table that is divided by such ranges; of others something that means nothing.
+    /// A range of keys of a table that is partitioned by such ranges. For other tables it means nothing.
     pub(super) fn key_span(&mut self, schema: &TableSchema) -> KeySpan {
         let Ranges::Keys { columns, spans } = &schema.partitioning.ranges else {
             return KeySpan { start: None, end: None };
@@ -188,12 +188,12 @@ impl Generator {
     }
 
     pub(super) fn column_type(&mut self) -> ColumnType {
-        // The first five are those that aggregates know.
+        // The first five types can be aggregated.
         let among = if self.chance(2) { 5 } else { TYPES.len() as u64 };
         TYPES[self.below(among) as usize]
     }
 
-    /// A value of a type; of few different ones.
+    /// A value of a type, one of few.
     pub(super) fn value(&mut self, column_type: ColumnType) -> Value {
         let small = self.below(40) as i64 - 10;
         let rare = self.chance(20);
@@ -231,7 +231,7 @@ impl Generator {
         if self.chance(10) { text.repeat(1 + self.below(20) as usize) } else { text.to_owned() }
     }
 
-    /// A time, seldom far off.
+    /// A time, rarely far away.
     pub(super) fn time(&mut self) -> i64 {
         match self.below(60) {
             0 => -1,
@@ -246,7 +246,7 @@ impl Generator {
         if self.chance(50) { u64::from(u32::MAX) } else { self.below(SERIES) }
     }
 
-    /// A range of times, sometimes all or empty.
+    /// A range of times, sometimes all times or empty.
     pub fn time_range(&mut self) -> TimeRange {
         match self.below(10) {
             0..3 => TimeRange::ALL,
@@ -270,7 +270,7 @@ impl Generator {
 
     fn keys(&mut self, schema: &TableSchema) -> Vec<Vec<Value>> {
         if schema.is_series_keyed() && self.chance(3) {
-            // As a client writes: some series, at times that go on.
+            // As clients write: some series, at times that advance.
             let rows_max = if self.chance(8) { 900 } else { 20 };
             let (rows, series) = (1 + self.below(rows_max), 1 + self.below(SERIES));
             let step_ns = 1 + self.below(3) as i64;
@@ -290,7 +290,7 @@ impl Generator {
         (0..rows).map(|_| self.key(schema)).collect()
     }
 
-    /// The keys of an operation; often some that were there before.
+    /// The keys of an operation, often keys that were written before.
     fn keys_for(&mut self, table: &KnownTable) -> Vec<Vec<Value>> {
         let mut written = self.written.remove(&table.model).unwrap_or_default();
         let keys = match written.is_empty() || !self.chance(3) {
@@ -319,7 +319,7 @@ impl Generator {
             .collect()
     }
 
-    /// A batch for up to three tables; its tables are those of the naive store.
+    /// A batch for up to three tables. It names tables of the naive store.
     pub(super) fn batch(&mut self) -> Option<WriteBatch> {
         let mut operations = Vec::new();
         for _ in 0..1 + self.below(3) {
@@ -351,7 +351,7 @@ impl Generator {
                 .collect();
             let gaps = self.chance(2);
             for column in schema.columns.iter().filter(|column| !schema.is_key(column.id)) {
-                // What has to be there mostly is.
+                // Most of the time the required columns are present.
                 if self.chance(if column.nullable { 4 } else { 20 }) {
                     continue;
                 }
@@ -379,7 +379,7 @@ impl Generator {
         CellColumn { column: column.id, values, null_cells }
     }
 
-    /// Which rows.
+    /// A random selection of rows.
     pub(super) fn selection(&mut self, schema: &TableSchema) -> RowSelection {
         match self.below(5) {
             0 => RowSelection::All,

@@ -1,13 +1,14 @@
-//! The conformance battery: random operations on a store under test and on the naive one, side by side.
+//! The conformance battery: random operations on a store under test (the subject) and on the naive store (the model),
+//! side by side.
 //!
-//! Everything follows from a seed. Tables of both kinds are made, written with absent and NULL cells, in all
-//! modes, deleted from, updated, altered and dropped; snapshots are held across later changes; scans and
-//! aggregates of every shape are compared, aggregates to the bit. Stages are open meanwhile, and copies follow the
-//! subject's changes. Between the steps the subject is disturbed in its own way: flushed, compacted, reopened. An error
-//! names the seed and the step, so it can be replayed.
+//! Everything depends only on a seed. Tables of both kinds are created, written in all modes with absent and NULL
+//! cells, deleted from, updated, altered and dropped. Snapshots are held across later changes. Scans and aggregates of
+//! every shape are compared, aggregates bit by bit. Meanwhile stages are open, and copies follow the subject's changes.
+//! Between the steps the subject is disturbed in its own way: flushed, compacted, reopened. An error names the seed and
+//! the step, so it can be replayed.
 //!
-//! [`Step`] and [`compare_stores`] are public for tests that need the same operations in another frame (a power
-//! cut at every write of the disk).
+//! [`Step`] and [`compare_stores`] are public for tests that use the same operations differently (for example with a
+//! power cut at every write to the disk).
 
 mod compare;
 mod follower;
@@ -30,33 +31,33 @@ use compare::{compare_aggregate, compare_bounds, compare_partitions, compare_sca
 use following::Followers;
 use stages::Stages;
 
-/// What may be done to a store between operations without a reader noticing.
+/// What may be done to a store between operations without a reader noticing it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disturbance {
     /// Move what is in memory to disk.
     Flush,
-    /// Rewrite what is on disk, and forget what was.
+    /// Rewrite what is on disk, and forget the past.
     Compact,
-    /// Close and open again. Snapshots held and stages are dropped before.
+    /// Close and reopen the store. Snapshots and stages are dropped first.
     Reopen,
 }
 
 /// A store under test.
 #[async_trait]
 pub trait Subject: Send {
-    /// The store as it is now; asked for again after every disturbance.
+    /// The store. It is requested again after every disturbance.
     fn store(&self) -> StoreRef;
 
-    /// Disturbs the store; what does not apply does nothing.
+    /// Disturbs the store. A disturbance that does not apply does nothing.
     async fn disturb(&mut self, disturbance: Disturbance) -> Result<()>;
 }
 
-/// What a run does.
+/// The settings of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// Where everything random comes from.
+    /// The source of all randomness.
     pub seed: u64,
-    /// How many steps.
+    /// The number of steps.
     pub steps: usize,
 }
 
@@ -68,7 +69,7 @@ struct Held {
     taken_at: usize,
 }
 
-/// Runs the battery; the error says where the stores differ.
+/// Runs the battery. The error says where the stores differ.
 pub async fn run(subject: &mut dyn Subject, settings: Settings) -> std::result::Result<(), String> {
     let mut generator = Generator::new(settings.seed);
     let model = MemoryStore::model_of(subject.store().capabilities());
@@ -148,7 +149,7 @@ async fn latest(store: &dyn Store) -> std::result::Result<SnapshotRef, String> {
     store.snapshot(Freshness::Latest).await.map_err(|error| error.to_string())
 }
 
-/// What the store says it cannot do, and changes of the future, are refused.
+/// Checks that the store refuses what it says it cannot do, and changes after a future position.
 async fn check_refusals(store: &dyn Store) -> std::result::Result<(), String> {
     let future = ChangesRequest { tables: None, after: Sequence(u64::MAX) };
     let answers = [
@@ -160,7 +161,7 @@ async fn check_refusals(store: &dyn Store) -> std::result::Result<(), String> {
         let kind = answer.err().map(|error| error.kind());
         let has = store.capabilities().features.has(feature);
         let expected = if has { otherwise } else { Some(ErrorKind::Unsupported) };
-        // Of the past, that moment may not be known any more.
+        // The store may no longer know that moment of the past.
         if kind != expected && !(has && feature == Feature::History) {
             return Err(format!("asked for {feature}, the store says {kind:?}, not {expected:?}"));
         }
@@ -179,7 +180,7 @@ async fn check_partitions(
     Ok(())
 }
 
-/// Random reads of one table of both.
+/// Compares random reads of one table.
 pub async fn check_reads(
     generator: &mut Generator,
     subject: &dyn Snapshot,
@@ -211,14 +212,14 @@ mod tests {
     use crate::env::ManualClock;
     use std::sync::Arc;
 
-    /// A naive store, perhaps below something.
+    /// A naive store, possibly with an emulation above it.
     struct Naive {
         naive: Arc<MemoryStore>,
         store: StoreRef,
     }
 
     impl Naive {
-        /// One that has a past if it says so.
+        /// A store that has a past if its capabilities need one.
         fn new(capabilities: Capabilities, piece_rows: usize) -> Self {
             let naive = Arc::new(MemoryStore::with_history(capabilities, Arc::new(ManualClock::new(0))));
             Self { store: complete_by_pieces(naive.clone(), piece_rows), naive }
@@ -243,10 +244,10 @@ mod tests {
         Capabilities { features: Features::ALL, ..MemoryStore::default().capabilities() }
     }
 
-    /// `NYALA_BATTERY_SEEDS`, or so many.
+    /// The value of `NYALA_BATTERY_SEEDS`, or this number.
     fn seeds(default: u64) -> std::ops::Range<u64> {
-        let asked = std::env::var("NYALA_BATTERY_SEEDS").ok().and_then(|text| text.parse().ok());
-        0..asked.unwrap_or(default)
+        let seeds = std::env::var("NYALA_BATTERY_SEEDS").ok().and_then(|text| text.parse().ok());
+        0..seeds.unwrap_or(default)
     }
 
     #[tokio::test]
@@ -257,9 +258,9 @@ mod tests {
         }
     }
 
-    /// Each feature missing in turn, then all that can be emulated, then also atomic batches.
+    /// Each feature missing in turn, then all emulated features, then atomic batches too.
     #[tokio::test]
-    async fn what_a_store_lacks_is_emulated_or_refused() {
+    async fn missing_features_are_emulated_or_refused() {
         let all = everything();
         let without = |feature| Capabilities { features: all.features.without(feature), ..all };
         let mut lacking: Vec<_> = Feature::all().map(without).collect();

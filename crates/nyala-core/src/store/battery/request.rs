@@ -114,12 +114,12 @@ impl Generator {
                 Windows::Regular { start_ns, width_ns, count: self.below(40) as usize }
             }
         };
-        // Stores may take ways of their own where one function is all that is asked for.
+        // Stores may have a special path when only one function is requested.
         use AggregateFunction::{First, Last, Max, Min};
         let favourite = self.chance(3).then(|| [Last, Max, Min, First][self.below(4) as usize]);
         let measures: Vec<_> = (0..1 + self.below(5)).map(|_| self.measure(schema, favourite)).collect();
         if measures.iter().any(|measure| measure.function == AggregateFunction::Increase) && !self.chance(8) {
-            // It is asked of groups of one series.
+            // It is only defined for groups of one series.
             series.iter_mut().zip(0..).for_each(|((_, group), number)| *group = number);
             groups = series.len();
         }
@@ -135,7 +135,7 @@ impl Generator {
         }
     }
 
-    /// Windows that overlap, or have gaps.
+    /// Windows that overlap or have gaps.
     pub fn sliding(&mut self) -> SlidingWindows {
         let width = |generator: &mut Self| 1 + generator.below(TIME_SPAN_NS as u64 / 4) as i64;
         let (step_ns, range_ns) = (width(self), width(self));
@@ -144,7 +144,7 @@ impl Generator {
         SlidingWindows { start_ns, step_ns, range_ns, count: self.below(20) as usize }
     }
 
-    /// A function that a column has: the favourite, if there is one and the column has it.
+    /// A function that the column supports; the favourite if there is one and the column supports it.
     fn measure(&mut self, schema: &TableSchema, favourite: Option<AggregateFunction>) -> Measure {
         use AggregateFunction::{Count, First, Increase, Last, Max, Min, Sum};
         let cells = if favourite.is_some() && schema.columns.len() > 2 { 2 } else { 1 };
@@ -160,7 +160,7 @@ impl Generator {
         if let Some(function) = favourite.filter(|favourite| functions.contains(favourite)) {
             return Measure { column: column.id, function };
         }
-        // Now and then a function that the type does not have.
+        // Sometimes a function that the type does not support.
         let function =
             if self.chance(40) { Sum } else { functions[self.below(functions.len() as u64) as usize] };
         Measure { column: column.id, function }

@@ -1,7 +1,7 @@
-//! Stages beside everything else: opened, written to, read, committed or dropped, while others change what they are about.
+//! Stages next to everything else: opened, written to, read, committed or dropped, while others change the same tables.
 //!
-//! What a stage shows and answers is what plain writes to a copy of its beginning do; what a commit changes is what
-//! differs between that copy and its beginning, where nobody came first.
+//! What a stage shows and answers must equal plain writes to a copy of the state it started from. A commit must change
+//! exactly what differs between that copy and that state, unless somebody else was first.
 
 use super::super::memory::MemoryStore;
 use super::super::{
@@ -23,23 +23,23 @@ struct OpenStage {
     model: Box<dyn Stage>,
     /// The naive store at that moment.
     opened: SnapshotRef,
-    /// A copy of it, to which is written what is staged.
+    /// A copy of it, which receives what is staged.
     plain: Follower,
 }
 
-/// The stages that are open.
+/// The open stages.
 #[derive(Default)]
 pub(super) struct Stages {
     open: Vec<OpenStage>,
 }
 
 impl Stages {
-    /// Drops all of them.
+    /// Drops all stages.
     pub(super) fn clear(&mut self) {
         self.open.clear();
     }
 
-    /// Does something with a stage; returns whether the stores may have changed.
+    /// Does something with a stage. Returns whether the stores may have changed.
     pub(super) async fn step(
         &mut self,
         generator: &mut Generator,
@@ -65,13 +65,13 @@ impl Stages {
                 let before = model.latest();
                 self.open[at].write(generator, batch.clone()).await?;
                 if generator.chance(4) {
-                    // The subject is compared with the model all the time.
+                    // The subject is compared with the model after every step anyway.
                     let tables = generator.table_ids().into_iter();
                     let pairs: Vec<_> = tables.map(|(_, model)| (model, model)).collect();
                     compare_snapshots(&*model.latest(), &*before, &pairs).await?;
                 }
                 if generator.chance(5) {
-                    // Another stage wants the same, or somebody who has none.
+                    // Another stage, or a plain write, writes the same rows.
                     let other = generator.below(self.open.len() as u64) as usize;
                     if other != at {
                         self.open[other].write(generator, batch).await?;
@@ -88,7 +88,7 @@ impl Stages {
     }
 }
 
-/// A batch that deletes what another one writes.
+/// A batch that deletes what another batch writes.
 fn deletion_of(generator: &Generator, mut batch: WriteBatch) -> WriteBatch {
     for operation in &mut batch.operations {
         let Operation::Upsert(upsert) = operation else { continue };
@@ -110,7 +110,7 @@ impl OpenStage {
         Ok(Self { subject: subject.stage().await?, model: model.stage().await?, opened, plain })
     }
 
-    /// A batch whose tables are those of the model.
+    /// The batch with the tables of the model.
     async fn write(&mut self, generator: &Generator, batch: WriteBatch) -> Outcome {
         let tables = generator.table_ids();
         let known = |model: TableId| tables.iter().find(|pair| pair.1 == model);
@@ -149,7 +149,7 @@ impl OpenStage {
         Ok(())
     }
 
-    /// Returns whether it was done.
+    /// Returns whether the commit succeeded.
     async fn commit(
         self,
         generator: &Generator,
@@ -184,7 +184,7 @@ impl OpenStage {
     }
 }
 
-/// What was staged is there, nothing else changed, and nobody had changed the same.
+/// Checks that what was staged is there, that nothing else changed, and that nobody else had changed the same rows.
 async fn check_commit(
     opened: &dyn Snapshot,
     before: &dyn Snapshot,

@@ -1,4 +1,4 @@
-//! A change of a store, to be applied to two.
+//! A change that is applied to two stores.
 
 use super::super::{Alteration, Delete, Freshness, Operation, RowPlace, Store, Update, Upsert, WriteBatch};
 use super::generate::{Generator, KnownTable};
@@ -7,12 +7,12 @@ use crate::ids::{ColumnId, TableId};
 use crate::schema::{ColumnSchema, ColumnType, Encoding, Ranges, TableSchema};
 use crate::time::{TimeRange, partition_time, window_of_width};
 
-/// A change. Tables are those of the naive store.
+/// A change. It names tables of the naive store.
 #[derive(Debug, Clone)]
 pub enum Step {
-    /// Makes tables.
+    /// Creates tables.
     Create(Vec<TableSchema>),
-    /// Changes tables.
+    /// Alters tables.
     Alter(Vec<(TableId, Vec<Alteration>)>),
     /// Drops tables.
     DropTables(Vec<TableId>),
@@ -26,7 +26,7 @@ pub enum Step {
     Update(Update),
 }
 
-/// What a step answers besides its success.
+/// What a step returns if it succeeds.
 #[derive(Debug, Clone, PartialEq)]
 enum Answer {
     Nothing,
@@ -36,18 +36,18 @@ enum Answer {
     Written(u64, Vec<RowPlace>),
 }
 
-/// What became of a step where things go wrong.
+/// The outcome of a step when disks fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was answered as it should be.
+    /// It was answered correctly.
     Done,
-    /// The store could not do it, and says that nothing was stored; or that it does not know, which shows after the
-    /// next start at the latest.
+    /// The store could not do it. It says that nothing was stored, or that it does not know, which becomes clear after
+    /// the next start at the latest.
     Failed(ErrorKind),
 }
 
 impl Generator {
-    /// The next change.
+    /// The next random change.
     pub fn step(&mut self) -> Step {
         if self.wants_table() {
             return self.create();
@@ -86,7 +86,7 @@ impl Generator {
             }
             11 if self.chance(3) => {
                 let mut tables = vec![table.model];
-                // One that is not there any more, or twice the same, keeps all of them.
+                // If one table no longer exists, or is named twice, none is dropped.
                 let other = self.any_table().filter(|_| self.chance(3));
                 tables.extend(other.map(|other| other.model));
                 Step::DropTables(tables)
@@ -102,13 +102,13 @@ impl Generator {
             schemas.push(self.new_table());
         }
         if self.chance(20) {
-            // The name is taken: none of them is made.
+            // The name is taken, so none of the tables is created.
             schemas.push(schemas[0].clone());
         }
         Step::Create(schemas)
     }
 
-    /// One table gets the name of another, which gives it up before, or does not; or both get the same.
+    /// One table gets the name of another one, which has or has not given it up before; or both get the same name.
     fn renames(&mut self, one: &KnownTable, other: &KnownTable) -> Vec<(TableId, Vec<Alteration>)> {
         self.names += 1;
         let fresh = format!("table {}", self.names);
@@ -132,9 +132,9 @@ impl Generator {
             false => {
                 let column = generator.new_column(id);
                 Alteration::AddColumn(ColumnSchema {
-                    // The store's choice, whatever it is here.
+                    // The store chooses the id, whatever it is here.
                     id: ColumnId(7),
-                    // One that rows must have needs a default, which not every store can give them.
+                    // A column that is not nullable needs a default, which not every store supports.
                     nullable: column.nullable || !generator.chance(4),
                     default: column.default.filter(|_| generator.chance(3)),
                     ..column
@@ -190,7 +190,7 @@ impl Generator {
     }
 }
 
-/// Gives the tables of a batch other ids.
+/// Replaces the table ids of a batch.
 pub(super) fn rename_tables(batch: &mut WriteBatch, rename: impl Fn(TableId) -> TableId) {
     for operation in &mut batch.operations {
         let (Operation::Upsert(Upsert { table, .. }) | Operation::DeleteKeys { table, .. }) = operation;
@@ -199,7 +199,7 @@ pub(super) fn rename_tables(batch: &mut WriteBatch, rename: impl Fn(TableId) -> 
 }
 
 impl Step {
-    /// The same step with the tables renamed.
+    /// The same step with other table ids.
     fn with_tables(&self, rename: impl Fn(TableId) -> TableId) -> Self {
         let mut step = self.clone();
         match &mut step {
@@ -251,8 +251,8 @@ impl Step {
         })
     }
 
-    /// Applies the step to both stores and compares the answers; the generator learns what tables there are. Returns
-    /// whether it was done, and not refused by both.
+    /// Applies the step to both stores and compares the answers. The generator learns which tables exist. Returns
+    /// whether the step succeeded, rather than failed in both.
     pub async fn apply_to_both(
         &self,
         generator: &mut Generator,
@@ -284,7 +284,7 @@ impl Step {
         }
     }
 
-    /// The same where disks fail: what the store could not do for want of a disk is not done to the model.
+    /// The same when disks fail: what the store could not do because of a disk is not done to the model.
     pub async fn try_on_both(
         &self,
         generator: &mut Generator,
@@ -302,9 +302,9 @@ impl Step {
         }
     }
 
-    /// Applies the step to the naive store alone: what it holds if a step happened of which it is not known.
+    /// Applies the step to the naive store alone: the state if a step happened whose outcome is unknown.
     pub async fn apply_to_model(&self, model: &dyn Store) {
-        // What it refuses the other store has refused, too.
+        // What it refuses, the other store has refused too.
         let _ = self.apply(model).await;
     }
 

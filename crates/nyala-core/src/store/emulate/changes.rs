@@ -1,7 +1,7 @@
-//! Deletions and updates by condition, of scans and writes by key.
+//! Deletions and updates by condition, done by scans and writes by key.
 //!
-//! Where batches are atomic the change is one batch, elsewhere it is written as the keys come. A row that others change
-//! between the scan and the write may be changed although it does not meet the conditions any more.
+//! If batches are atomic, the whole change is one batch. Otherwise each batch of keys is written as it is read. A row
+//! that others change between the scan and the write may be changed although it no longer meets the conditions.
 
 use super::super::{
     Atomicity, Batch, Delete, DeleteMode, Feature, Operation, Predicate, RowSelection, ScanRequest, Snapshot,
@@ -28,26 +28,26 @@ pub(super) async fn delete(
         .map(|(last, _)| last)
 }
 
-/// Sets columns of rows; returns how many rows.
+/// Sets columns of rows. Returns the number of rows.
 pub(super) async fn update(store: &dyn Store, snapshot: &EmulatedSnapshot, update: Update) -> Result<u64> {
     let schema = snapshot.schema(update.table)?;
     update.validate(&schema)?;
-    // A row that was deleted meanwhile is not made again, where that can be asked for.
+    // If the store has conditional writes, a row that was deleted meanwhile is not created again.
     let mode = match store.capabilities().features.has(Feature::ConditionalRows) {
         true => WriteMode::UpdateIgnore,
         false => WriteMode::Upsert,
     };
-    // A row that might be made again would need what every row has to have.
+    // Without conditional writes the update could create a row, which would need values for all required columns.
     if mode == WriteMode::Upsert && schema.demanding_columns().next().is_some() {
         store.capabilities().need(Feature::ConditionalRows)?;
     }
     let operation =
         |keys: Vec<ArrayRef>, rows: usize| update.of_keys(&schema, keys, rows, mode).map(Operation::Upsert);
-    let asked = (update.table, update.rows.clone(), update.predicates.clone());
-    change(store, snapshot, &schema, asked, operation).await.map(|(_, rows)| rows)
+    let selected = (update.table, update.rows.clone(), update.predicates.clone());
+    change(store, snapshot, &schema, selected, operation).await.map(|(_, rows)| rows)
 }
 
-/// Writes an operation for the keys of each batch of rows; returns the last sequence and how many rows were there.
+/// Writes an operation for the keys of each batch of rows. Returns the last sequence and the number of rows.
 async fn change(
     store: &dyn Store,
     snapshot: &EmulatedSnapshot,

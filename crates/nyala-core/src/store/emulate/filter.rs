@@ -1,7 +1,7 @@
-//! What is left to do with rows in their order: conditions, empty rows, limits, and the columns that were asked for.
+//! Filters rows of a scan: remaining conditions, empty rows, limits, and the requested columns.
 
-use super::super::convert::{take_rows, value_at};
 use super::super::{Batch, Predicate, RowStream, ScanRequest, SeriesRun};
+use crate::arrays::{take_rows, value_at};
 use crate::error::Result;
 use crate::ids::{ColumnId, SeriesId};
 use crate::schema::TableSchema;
@@ -9,25 +9,25 @@ use crate::value::Value;
 use arrow_array::Array;
 use async_trait::async_trait;
 
-/// What is done with each row.
+/// The filter of a scan.
 pub(super) struct Filter {
-    /// The columns read; those that are asked for come first.
+    /// The columns to read. The requested columns come first.
     columns: Vec<ColumnId>,
-    asked: usize,
-    /// Columns outside the key among those that are asked for, by position, if rows without any of them are left out.
+    requested_columns: usize,
+    /// If empty rows are left out: the positions of the requested columns outside the key.
     not_all_null: Option<Vec<usize>>,
-    /// Conditions by the position of their column; that of series has none.
+    /// Conditions by the position of their column; the series column has no position.
     predicates: Vec<(Option<usize>, Predicate)>,
     limit: usize,
     limit_per_prefix: Option<usize>,
-    /// Where the first key column is, of tables that are not of series.
+    /// The position of the first key column, in tables that are not of series.
     prefix: Option<usize>,
-    /// The last first key column, and how many rows it has had.
+    /// The current value of the first key column, and the number of its rows so far.
     current: Option<(Value, usize)>,
 }
 
 impl Filter {
-    /// What is left of a request, with the conditions that the store does not judge.
+    /// The filter for what remains of a request, with the conditions that the store does not evaluate.
     pub(super) fn new(request: &ScanRequest, schema: &TableSchema, predicates: Vec<Predicate>) -> Self {
         let mut columns = request.columns.clone();
         let mut position = |id: ColumnId| {
@@ -45,7 +45,7 @@ impl Filter {
         let is_field = |(_, id): &(usize, &ColumnId)| !schema.is_key(**id);
         let fields = request.columns.iter().enumerate().filter(is_field).map(|(position, _)| position);
         Self {
-            asked: request.columns.len(),
+            requested_columns: request.columns.len(),
             not_all_null: request.skip_empty_rows.then(|| fields.collect()),
             predicates,
             limit: request.limit.unwrap_or(usize::MAX),
@@ -56,17 +56,17 @@ impl Filter {
         }
     }
 
-    /// The columns that rows have to come with.
+    /// The columns that the rows must have.
     pub(super) fn columns_read(&self) -> Vec<ColumnId> {
         self.columns.clone()
     }
 
-    /// The rows that are left of a stream.
+    /// The filtered rows of a stream.
     pub(super) fn over(self, rows: Box<dyn RowStream>) -> Filtered {
         Filtered { filter: self, rows }
     }
 
-    /// The rows of a batch that stay.
+    /// The rows of a batch that pass the filter.
     fn kept(&mut self, batch: &Batch) -> Vec<u32> {
         let mut kept = Vec::new();
         let mut series =
@@ -103,7 +103,7 @@ impl Filter {
             (None, Some(position)) => value_at(&batch.columns[position], row),
             (None, None) => None,
         };
-        // Keys have values.
+        // Key columns have no NULL.
         let Some(value) = value else { return true };
         match &mut self.current {
             Some((current, rows)) if *current == value => *rows += 1,
@@ -113,7 +113,7 @@ impl Filter {
     }
 }
 
-/// A stream without the rows that are left out.
+/// A stream that is filtered.
 pub(super) struct Filtered {
     filter: Filter,
     rows: Box<dyn RowStream>,
@@ -125,7 +125,7 @@ impl RowStream for Filtered {
         while self.filter.limit > 0 {
             let Some(mut batch) = self.rows.next().await? else { return Ok(None) };
             let kept = self.filter.kept(&batch);
-            batch.columns.truncate(self.filter.asked);
+            batch.columns.truncate(self.filter.requested_columns);
             match kept.len() {
                 0 => continue,
                 all if all == batch.rows => return Ok(Some(batch)),

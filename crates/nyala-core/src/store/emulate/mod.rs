@@ -1,23 +1,24 @@
-//! What a store lacks and can be had all the same: done here once, above every store that lacks it.
+//! Emulation of features that a store lacks, written once for all stores.
 //!
-//! [`complete`] wraps a store. What the store can do goes through untouched; the rest is made of what every store can:
-//! scans forwards in order of keys, and writes by key.
+//! [`complete`] wraps a store. Requests that the store can answer are passed through unchanged. The others are answered
+//! with what every store can do: forward scans in key order, and writes by key.
 //!
 //! | missing | made of |
 //! |---|---|
-//! | conditions of inequality | the rows of the other conditions, looked through |
-//! | limits per first key column | all rows of each, counted |
-//! | scans backwards | a scan of the keys alone, which finds where pieces of a bounded size end; the pieces, last first |
-//! | order of time | a scan of the times alone, which finds ranges of time of a bounded size; these in turn, sorted |
+//! | not-equal conditions | a scan with the other conditions, filtered |
+//! | limits per first key column | a scan of all rows, counted |
+//! | backward scans | a scan of the keys, which finds chunks of bounded size; then a scan of each chunk, the last one
+//! first |
+//! | order of time | a scan of the times, which finds time ranges of bounded size; then a scan of each range, sorted |
 //! | aggregates | a scan, [`aggregate_by_scan`] |
 //! | deletions and updates by condition | a scan of the keys, then writes by key |
 //!
-//! Memory is bounded by pieces of so many rows, not by what is scanned; only the rows of all series at one instant are held
-//! together however many they are.
+//! Memory is bounded by the number of rows in a chunk, not by the size of the scan. The only exception: all rows that
+//! have the same time are held together, however many they are.
 
 mod changes;
 mod filter;
-mod pieces;
+mod read_all;
 mod reverse;
 mod time_order;
 
@@ -25,38 +26,38 @@ use super::aggregate::aggregate_by_scan;
 use super::*;
 use filter::Filter;
 
-/// Rows that are held at once to put them into another order, where nobody says otherwise.
+/// The default number of rows that are held at once to sort them.
 const PIECE_ROWS: usize = 1 << 13;
 
-/// A store that lacks nothing which can be made of what it has: the same one if that is so already.
+/// Wraps a store so that it lacks nothing that can be emulated. Returns the store itself if nothing is missing.
 pub fn complete(store: StoreRef) -> StoreRef {
     complete_by_pieces(store, PIECE_ROWS)
 }
 
-/// The same, which holds about so many rows at once.
-pub fn complete_by_pieces(store: StoreRef, piece_rows: usize) -> StoreRef {
+/// The same, with about this many rows held at once.
+pub fn complete_by_pieces(store: StoreRef, chunk_rows: usize) -> StoreRef {
     let features = store.capabilities().features;
     match Feature::all().all(|feature| features.has(feature) || !feature.is_emulated()) {
         true => store,
-        false => Arc::new(Emulated { store, piece_rows }),
+        false => Arc::new(Emulated { store, chunk_rows }),
     }
 }
 
 struct Emulated {
     store: StoreRef,
-    piece_rows: usize,
+    chunk_rows: usize,
 }
 
 struct EmulatedStage {
     stage: Box<dyn Stage>,
     features: Features,
-    piece_rows: usize,
+    chunk_rows: usize,
 }
 
 struct EmulatedSnapshot {
     snapshot: SnapshotRef,
     features: Features,
-    piece_rows: usize,
+    chunk_rows: usize,
 }
 
 impl Emulated {
@@ -66,7 +67,7 @@ impl Emulated {
 
     async fn snapshot_of(&self, freshness: Freshness) -> Result<EmulatedSnapshot> {
         let snapshot = self.store.snapshot(freshness).await?;
-        Ok(EmulatedSnapshot { snapshot, features: self.features(), piece_rows: self.piece_rows })
+        Ok(EmulatedSnapshot { snapshot, features: self.features(), chunk_rows: self.chunk_rows })
     }
 }
 
@@ -136,7 +137,7 @@ impl Store for Emulated {
 
     async fn stage(&self) -> Result<Box<dyn Stage>> {
         let stage = self.store.stage().await?;
-        Ok(Box::new(EmulatedStage { stage, features: self.features(), piece_rows: self.piece_rows }))
+        Ok(Box::new(EmulatedStage { stage, features: self.features(), chunk_rows: self.chunk_rows }))
     }
 
     async fn changes(&self, request: ChangesRequest) -> Result<Box<dyn ChangeStream>> {
@@ -151,8 +152,8 @@ impl Stage for EmulatedStage {
     }
 
     async fn snapshot(&self) -> Result<SnapshotRef> {
-        let (features, piece_rows) = (self.features, self.piece_rows);
-        Ok(Arc::new(EmulatedSnapshot { snapshot: self.stage.snapshot().await?, features, piece_rows }))
+        let (features, chunk_rows) = (self.features, self.chunk_rows);
+        Ok(Arc::new(EmulatedSnapshot { snapshot: self.stage.snapshot().await?, features, chunk_rows }))
     }
 
     async fn commit(self: Box<Self>) -> Result<Sequence> {
@@ -178,14 +179,14 @@ impl Snapshot for EmulatedSnapshot {
         match request.order {
             Order::Key(Direction::Backward) if missing(Feature::ReverseScans) => {
                 let (forward, outer) = self.split(&request, &schema);
-                let scan = reverse::ReverseScan::begin(snapshot, schema, forward, self.piece_rows).await?;
+                let scan = reverse::ReverseScan::begin(snapshot, schema, forward, self.chunk_rows).await?;
                 Ok(Box::new(outer.over(Box::new(scan))))
             }
             Order::Time(direction) if missing(Feature::TimeOrder) => {
                 let (forward, outer) = self.split(&request, &schema);
                 let order = time_order::TimeOrder { direction, ties: request.ties.clone() };
                 let scan =
-                    time_order::TimeOrderScan::begin(snapshot, forward, order, self.piece_rows).await?;
+                    time_order::TimeOrderScan::begin(snapshot, forward, order, self.chunk_rows).await?;
                 Ok(Box::new(outer.over(Box::new(scan))))
             }
             _ if self.needs_filter(&request) => {
@@ -199,7 +200,7 @@ impl Snapshot for EmulatedSnapshot {
 
     async fn aggregate(&self, request: AggregateRequest) -> Result<AggregateStates> {
         match self.features.has(Feature::Aggregates) {
-            // The store would have to look through the rows itself.
+            // Without this feature the store would have to filter the rows itself.
             true if self.features.has(Feature::NotEqual) || !has_inequality(&request.predicates) => {
                 self.snapshot.aggregate(request).await
             }
@@ -230,7 +231,7 @@ impl EmulatedSnapshot {
             || (!self.features.has(Feature::PrefixLimits) && request.limit_per_prefix.is_some())
     }
 
-    /// A scan forwards by key that the store can do, and what is left to do with its rows.
+    /// A forward scan in key order that the store can do, and the filter for its rows.
     fn split(&self, request: &ScanRequest, schema: &TableSchema) -> (ScanRequest, Filter) {
         let left_out: Vec<Predicate> = match self.features.has(Feature::NotEqual) {
             true => Vec::new(),

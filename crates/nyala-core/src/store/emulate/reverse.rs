@@ -1,13 +1,13 @@
-//! Scans backwards, of scans forwards: the keys alone are read first, to find where pieces of a bounded size end; then
-//! the pieces, the last one first.
+//! Backward scans made of forward scans. The keys alone are read first, to cut the rows into chunks of bounded size.
+//! Then the chunks are read, the last one first.
 //!
-//! Rows of a table of series come by ascending series, each backwards, so a piece is a part of one series, or some whole
-//! series. Those of other tables are one sequence.
+//! A table of series returns ascending series, each backwards. So a chunk is a part of one series, or several whole
+//! series. In any other table all rows are one sequence.
 
-use super::super::convert::value_at;
 use super::super::{Batch, RowSelection, RowStream, ScanRequest, SeriesSet, SnapshotRef};
 use super::filter::rows_of;
-use super::pieces::read_all;
+use super::read_all::read_all;
+use crate::arrays::value_at;
 use crate::error::Result;
 use crate::ids::SeriesId;
 use crate::schema::TableSchema;
@@ -24,22 +24,22 @@ pub(super) struct ReverseScan {
     snapshot: SnapshotRef,
     schema: Arc<TableSchema>,
     request: ScanRequest,
-    /// The next one last.
-    pieces: Vec<Piece>,
+    /// The next chunk is the last element.
+    chunks: Vec<Chunk>,
 }
 
 impl ReverseScan {
-    /// Begins to scan backwards what `request` scans forwards.
+    /// Starts to return backwards what `request` returns forwards.
     pub(super) async fn begin(
         snapshot: SnapshotRef,
         schema: Arc<TableSchema>,
         request: ScanRequest,
-        piece_rows: usize,
+        chunk_rows: usize,
     ) -> Result<Self> {
         let by_series = schema.is_series_keyed();
         let keys = if by_series { vec![schema.key[1]] } else { schema.key.clone() };
         let mut stream = snapshot.scan(ScanRequest { columns: keys, ..request.clone() }).await?;
-        let mut pieces = Pieces { piece_rows, ..Pieces::default() };
+        let mut chunks = Chunks { chunk_rows, ..Chunks::default() };
         while let Some(batch) = stream.next().await? {
             let mut series =
                 batch.series.iter().flat_map(|run| std::iter::repeat_n(run.series, run.rows as usize));
@@ -47,28 +47,28 @@ impl ReverseScan {
                 let series = series.next();
                 let cells = batch.columns.iter().filter_map(|column| value_at(column, row));
                 let key: Key = series.map(|id| Value::UInt(id.0.into())).into_iter().chain(cells).collect();
-                pieces.add(series, key);
+                chunks.add(series, key);
             }
         }
-        let pieces = pieces.finish();
-        Ok(Self { snapshot, schema, request, pieces })
+        let chunks = chunks.finish();
+        Ok(Self { snapshot, schema, request, chunks })
     }
 
-    fn selection(&self, piece: Piece) -> RowSelection {
+    fn selection(&self, chunk: Chunk) -> RowSelection {
         let RowSelection::Series { time, .. } = self.request.rows else {
             return RowSelection::Keys {
-                start: Bound::Included(piece.first),
-                end: Bound::Included(piece.last),
+                start: Bound::Included(chunk.first),
+                end: Bound::Included(chunk.last),
             };
         };
-        let time = match (&piece.series[..], &piece.first[..], &piece.last[..]) {
+        let time = match (&chunk.series[..], &chunk.first[..], &chunk.last[..]) {
             ([_], [_, Value::Int(first_ns)], [_, Value::Int(last_ns)]) => {
                 time.intersect(TimeRange::new(*first_ns, last_ns.saturating_add(1)))
             }
-            // Several are there wholly.
+            // Several series are in a chunk only as a whole.
             _ => time,
         };
-        RowSelection::Series { series: SeriesSet::Ids(piece.series.into()), time }
+        RowSelection::Series { series: SeriesSet::Ids(chunk.series.into()), time }
     }
 
     fn reversed(&self, batch: &Batch) -> Batch {
@@ -88,8 +88,8 @@ impl ReverseScan {
 #[async_trait]
 impl RowStream for ReverseScan {
     async fn next(&mut self) -> Result<Option<Batch>> {
-        while let Some(piece) = self.pieces.pop() {
-            let rows = self.selection(piece);
+        while let Some(chunk) = self.chunks.pop() {
+            let rows = self.selection(chunk);
             let request = ScanRequest { rows, ..self.request.clone() };
             if let Some(batch) = read_all(&*self.snapshot, request).await? {
                 return Ok(Some(self.reversed(&batch)));
@@ -99,39 +99,39 @@ impl RowStream for ReverseScan {
     }
 }
 
-/// Rows that are held at once: between two keys, both included.
-struct Piece {
+/// Rows that are held at once: those between two keys, both included.
+struct Chunk {
     first: Key,
     last: Key,
     rows: usize,
-    /// Of a table of series.
+    /// Only in a table of series.
     series: Vec<SeriesId>,
 }
 
-/// Where pieces begin and end, as keys come by.
+/// Cuts the rows into chunks while their keys are read.
 #[derive(Default)]
-struct Pieces {
-    piece_rows: usize,
-    /// In the order in which they are read.
-    all: Vec<Piece>,
-    /// Whole series that are one piece so far.
-    whole: Option<Piece>,
-    /// The series at hand, and its pieces so far, forwards.
+struct Chunks {
+    chunk_rows: usize,
+    /// All finished chunks, in the order in which they will be read.
+    all: Vec<Chunk>,
+    /// The unfinished chunk of whole series.
+    whole: Option<Chunk>,
+    /// The current series, and its chunks so far, in forward order.
     series: Option<SeriesId>,
-    parts: Vec<Piece>,
+    parts: Vec<Chunk>,
 }
 
-impl Pieces {
+impl Chunks {
     fn add(&mut self, series: Option<SeriesId>, key: Key) {
         if series != self.series {
             self.end_series();
             self.series = series;
         }
         match self.parts.last_mut() {
-            Some(piece) if piece.rows < self.piece_rows => (piece.last, piece.rows) = (key, piece.rows + 1),
+            Some(chunk) if chunk.rows < self.chunk_rows => (chunk.last, chunk.rows) = (key, chunk.rows + 1),
             _ => {
                 let series = series.into_iter().collect();
-                self.parts.push(Piece { first: key.clone(), last: key, rows: 1, series });
+                self.parts.push(Chunk { first: key.clone(), last: key, rows: 1, series });
             }
         }
     }
@@ -143,17 +143,17 @@ impl Pieces {
             self.all.extend(parts.into_iter().rev());
             return;
         }
-        let Some(piece) = parts.pop() else { return };
+        let Some(chunk) = parts.pop() else { return };
         match &mut self.whole {
-            Some(whole) if whole.rows + piece.rows <= self.piece_rows => {
-                (whole.last, whole.rows) = (piece.last, whole.rows + piece.rows);
-                whole.series.extend(piece.series);
+            Some(whole) if whole.rows + chunk.rows <= self.chunk_rows => {
+                (whole.last, whole.rows) = (chunk.last, whole.rows + chunk.rows);
+                whole.series.extend(chunk.series);
             }
-            whole => self.all.extend(whole.replace(piece)),
+            whole => self.all.extend(whole.replace(chunk)),
         }
     }
 
-    fn finish(mut self) -> Vec<Piece> {
+    fn finish(mut self) -> Vec<Chunk> {
         self.end_series();
         self.all.extend(self.whole.take());
         self.all.reverse();

@@ -1,11 +1,11 @@
-//! Scans in order of time, of scans in order of keys: the times alone are read first, to find ranges of time of a bounded
-//! number of rows; then these in turn, each sorted.
+//! Scans in order of time made of scans in key order. The times alone are read first, to find ranges of time with a
+//! bounded number of rows. Then the ranges are read in order, and each is sorted.
 
 use super::super::{
     Batch, Comparison, Direction, Predicate, RowSelection, RowStream, ScanRequest, SeriesSet, SnapshotRef,
 };
 use super::filter::rows_of;
-use super::pieces::read_all;
+use super::read_all::read_all;
 use crate::error::Result;
 use crate::ids::SeriesId;
 use crate::schema::TIME_COLUMN;
@@ -18,10 +18,10 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Ranges of equal width that a range of time is divided into.
+/// A range of time is divided into this many buckets of equal width.
 const BUCKETS: i128 = 1 << 12;
 
-/// The order that is asked for.
+/// The requested order.
 pub(super) struct TimeOrder {
     pub(super) direction: Direction,
     /// See [`ScanRequest::ties`].
@@ -33,48 +33,56 @@ pub(super) struct TimeOrderScan {
     snapshot: SnapshotRef,
     request: ScanRequest,
     direction: Direction,
-    /// The places of series at one time, of those that have one.
+    /// Position of each series among the ties, for series that have one.
     ties: HashMap<SeriesId, usize>,
-    /// Where the times are among the columns, and whether they were asked for.
+    /// The position of the time column, and whether it was requested.
     times_at: usize,
-    times_asked: bool,
-    /// The next one last.
+    times_requested: bool,
+    /// The next range is the last element.
     slices: Vec<TimeRange>,
 }
 
 impl TimeOrderScan {
-    /// Begins to scan in order of time what `request` scans by key.
+    /// Starts to return in order of time what `request` returns by key.
     pub(super) async fn begin(
         snapshot: SnapshotRef,
         mut request: ScanRequest,
         TimeOrder { direction, ties }: TimeOrder,
-        piece_rows: usize,
+        chunk_rows: usize,
     ) -> Result<Self> {
         let within = match &request.rows {
             RowSelection::Series { time, .. } => *time,
             _ => TimeRange::ALL,
         };
-        let asked = request.columns.iter().position(|id| *id == TIME_COLUMN);
-        let times_at = asked.unwrap_or(request.columns.len());
-        if asked.is_none() {
+        let requested_at = request.columns.iter().position(|id| *id == TIME_COLUMN);
+        let times_at = requested_at.unwrap_or(request.columns.len());
+        if requested_at.is_none() {
             request.columns.push(TIME_COLUMN);
         }
         let mut slices = Vec::new();
         if let Some(bounds) = snapshot.time_bounds(request.table, within).await? {
             let mut rest = vec![bounds];
             while let Some(range) = rest.pop() {
-                let (few, many) = divide(&snapshot, &request, range, piece_rows).await?;
+                let (few, many) = divide(&snapshot, &request, range, chunk_rows).await?;
                 slices.extend(few);
                 rest.extend(many);
             }
         }
-        // Forwards the first one is last.
+        // In a forward scan the first range has to be the last element.
         slices.sort_by_key(|slice| slice.start_ns);
         if direction == Direction::Forward {
             slices.reverse();
         }
         let ties = ties.iter().copied().zip(0..).collect();
-        Ok(Self { snapshot, request, direction, ties, times_at, times_asked: asked.is_some(), slices })
+        Ok(Self {
+            snapshot,
+            request,
+            direction,
+            ties,
+            times_at,
+            times_requested: requested_at.is_some(),
+            slices,
+        })
     }
 
     fn sorted(&self, batch: &Batch) -> Batch {
@@ -91,7 +99,7 @@ impl TimeOrderScan {
             Direction::Backward => order.sort_by_key(|row| (Reverse(times[*row as usize]), rank(*row))),
         }
         let mut sorted = rows_of(batch, &order);
-        if !self.times_asked {
+        if !self.times_requested {
             sorted.columns.remove(self.times_at);
         }
         sorted
@@ -110,7 +118,7 @@ impl RowStream for TimeOrderScan {
     }
 }
 
-/// The same request in a range of times.
+/// The request, restricted to a range of times.
 fn within(request: &ScanRequest, slice: TimeRange) -> ScanRequest {
     let mut request = request.clone();
     match &mut request.rows {
@@ -128,15 +136,16 @@ fn within(request: &ScanRequest, slice: TimeRange) -> ScanRequest {
     request
 }
 
-/// Divides a range into slices of few rows, and some with more, which have to be divided once more.
+/// Divides a range into slices with few rows. Returns them and the ranges that have more rows and must be divided
+/// again.
 async fn divide(
     snapshot: &SnapshotRef,
     request: &ScanRequest,
     range: TimeRange,
-    piece_rows: usize,
+    chunk_rows: usize,
 ) -> Result<(Vec<TimeRange>, Vec<TimeRange>)> {
     let (mut slices, mut rest) = (Vec::new(), Vec::new());
-    // Times need more bits than i64 has for their differences.
+    // The difference of two times needs more bits than an i64 has.
     let (start, end) = (i128::from(range.start_ns), i128::from(range.end_ns));
     let width = ((end - start) / BUCKETS + 1).max(1);
     let mut rows = vec![0_usize; ((end - start) / width + 1) as usize];
@@ -154,11 +163,11 @@ async fn divide(
     };
     let (mut begin, mut held) = (0, 0);
     for (at, count) in rows.iter().copied().enumerate() {
-        if held > 0 && held + count > piece_rows {
+        if held > 0 && held + count > chunk_rows {
             slices.push(bucket(begin, at));
             (begin, held) = (at, 0);
         }
-        if count > piece_rows && width > 1 {
+        if count > chunk_rows && width > 1 {
             rest.push(bucket(at, at + 1));
             (begin, held) = (at + 1, 0);
             continue;

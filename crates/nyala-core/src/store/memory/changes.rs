@@ -1,12 +1,12 @@
-//! What changed between two states of the naive store: found by comparing them, as a store would that keeps no list of
-//! changes.
+//! The changes between two states of the naive store. It compares the states, as a store without a list of changes
+//! would do.
 
 use super::table::{Key, Row, Table};
 use super::{History, State};
+use crate::arrays::array_of_values;
 use crate::error::{Error, Result};
 use crate::ids::{ColumnId, Sequence, TableId};
 use crate::schema::{ColumnSchema, Ranges, TableSchema};
-use crate::store::convert::array_of_values;
 use crate::store::{
     CellColumn, Change, ChangeStream, ChangesRequest, Delete, DeleteMode, Operation, RowSelection, Upsert,
     WriteBatch, WriteMode,
@@ -18,11 +18,12 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::{Arc, PoisonError};
 
-/// Changes of the store between two positions that are given: followers meet versions left out, and positions on the way.
+/// The number of changes of the store between two returned positions. Followers see that versions are left out, and
+/// that there are positions on the way.
 const STEPS: usize = 3;
-/// Rows of a batch: tables have a few more.
+/// Rows per batch; most tables have a few more rows.
 const BATCH_ROWS: usize = 5;
-/// So many rows deleted beside each other are given as a selection.
+/// This many adjacent deleted rows are returned as a deletion by selection.
 const SELECTED_ROWS: usize = 3;
 
 pub(super) struct MemoryChanges {
@@ -91,7 +92,7 @@ struct TableChange<'a> {
     new: &'a Table,
 }
 
-/// A row that changed: what a copy has before, if any, and what it is.
+/// A changed row: what a copy has so far, if anything, and the new row.
 struct ChangedRow<'a> {
     key: &'a Key,
     before: Option<Row>,
@@ -119,7 +120,7 @@ impl TableChange<'_> {
         Ok(())
     }
 
-    /// Deletes keys between which no other was.
+    /// Deletes adjacent keys.
     fn deletion(&self, keys: &[&Key]) -> Result<Change> {
         let table = self.id;
         if keys.len() < SELECTED_ROWS {
@@ -156,7 +157,7 @@ impl TableChange<'_> {
         self.new.schema.key.iter().enumerate().map(array).collect()
     }
 
-    /// The cells that changed, and those that a row must have.
+    /// The cells that changed, and the cells that a row must have.
     fn upsert(&self, rows: &[ChangedRow<'_>]) -> Result<Upsert> {
         let schema = &self.new.schema;
         let keys: Vec<&Key> = rows.iter().map(|row| row.key).collect();

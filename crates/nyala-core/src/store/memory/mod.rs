@@ -1,6 +1,7 @@
-//! The naive store: maps of maps in memory. Slow and obviously right, it judges the real stores.
+//! The naive store: maps of maps in memory. It is slow and obviously correct, so it is the reference for the real
+//! stores.
 //!
-//! It can be told to lack what a real store lacks, so that what is emulated above such stores is tried without them.
+//! It can be configured to lack features, so that their emulation is tested without a store that lacks them.
 
 mod changes;
 mod snapshot;
@@ -24,14 +25,14 @@ pub struct MemoryStore {
     capabilities: Capabilities,
 }
 
-/// What stages know of their store.
+/// What the store and its stages share.
 #[derive(Default)]
 struct Shared {
     state: Mutex<Arc<State>>,
     history: Option<History>,
 }
 
-/// What there was, by when it came to be. The last one is what there is.
+/// The states of the store with their times. The last one is the current state.
 struct History {
     clock: ClockRef,
     states: Mutex<Vec<(i64, Arc<State>)>>,
@@ -71,7 +72,7 @@ impl State {
         Ok(id)
     }
 
-    /// Changes a table, or its schema alone.
+    /// Alters a table, or only its schema.
     fn alter(
         &mut self,
         (id, alterations): (TableId, Vec<Alteration>),
@@ -93,7 +94,7 @@ impl State {
     }
 
     fn write(&mut self, batch: &WriteBatch, atomicity: Atomicity) -> Result<(WriteOutcome, Touched)> {
-        // What is wrong with a batch itself is said before what it meets.
+        // Errors of the batch itself come before conflicts with what is stored.
         for operation in &batch.operations {
             operation.validate(&self.table(operation.table())?.schema)?;
         }
@@ -131,7 +132,7 @@ impl Shared {
 }
 
 impl Default for MemoryStore {
-    /// One that can do all that needs no past.
+    /// A store with all features except those that need the past.
     fn default() -> Self {
         Self::with_capabilities(Capabilities {
             atomicity: Atomicity::Batch,
@@ -145,27 +146,27 @@ impl Default for MemoryStore {
 }
 
 impl MemoryStore {
-    /// One that can do no more than this, and has no past.
+    /// A store with these capabilities and no past.
     pub fn with_capabilities(capabilities: Capabilities) -> Self {
         let features = capabilities.features.without(Feature::History).without(Feature::ChangeFeed);
         Self { shared: Arc::default(), capabilities: Capabilities { features, ..capabilities } }
     }
 
-    /// One that judges a store which says this of itself: what is emulated it can do.
+    /// The reference for a store with these capabilities: it also has every feature that is emulated.
     pub fn model_of(capabilities: Capabilities) -> Self {
         let emulated = Feature::all().filter(|feature| feature.is_emulated());
         let features = emulated.fold(capabilities.features, Features::with);
         Self::with_capabilities(Capabilities { features, ..capabilities })
     }
 
-    /// One that can do no more than this, and knows what it was, by the time of a clock.
+    /// A store with these capabilities that remembers its past states by the time of a clock.
     pub fn with_history(capabilities: Capabilities, clock: ClockRef) -> Self {
         let beginning = (i64::MIN, Arc::default());
         let history = Some(History { clock, states: Mutex::new(vec![beginning]) });
         Self { shared: Arc::new(Shared { history, ..Shared::default() }), capabilities }
     }
 
-    /// Forgets what it was before now.
+    /// Forgets all past states.
     pub fn forget_history(&self) {
         if let Some(history) = &self.shared.history {
             let mut states = history.states.lock().unwrap_or_else(PoisonError::into_inner);
@@ -174,7 +175,7 @@ impl MemoryStore {
         }
     }
 
-    /// A snapshot of everything so far.
+    /// A snapshot of the current state.
     pub fn latest(&self) -> SnapshotRef {
         self.snapshot_of(self.state())
     }
@@ -191,13 +192,13 @@ impl MemoryStore {
         self.shared.change(change)
     }
 
-    /// The past, which whoever has a feature that needs it has.
+    /// The past. A store that has a feature which needs the past has one.
     fn history(&self, feature: Feature) -> Result<&History> {
         self.capabilities.need(feature)?;
         Ok(self.shared.history.as_ref().expect("a store without it lacks the feature"))
     }
 
-    /// Refuses alterations the store says it cannot do.
+    /// Refuses alterations that need a missing feature.
     fn check_alterations(&self, changes: &[(TableId, Vec<Alteration>)]) -> Result<()> {
         let mut needed =
             changes.iter().flat_map(|(_, alterations)| alterations).filter_map(Alteration::feature);
@@ -205,7 +206,7 @@ impl MemoryStore {
     }
 }
 
-/// Refuses demands that the store says it cannot judge.
+/// Refuses conditional writes if the store lacks them.
 fn check_demands(capabilities: &Capabilities, batch: &WriteBatch) -> Result<()> {
     match batch.operations.iter().any(|operation| operation.demand().is_some()) {
         true => capabilities.need(Feature::ConditionalRows),
@@ -245,7 +246,7 @@ impl Store for MemoryStore {
     async fn alter_tables(&self, changes: Vec<(TableId, Vec<Alteration>)>) -> Result<Vec<Arc<TableSchema>>> {
         self.check_alterations(&changes)?;
         self.change(|state| {
-            // What is wrong with schemas is said before what is wrong with rows.
+            // Errors of schemas come before errors of rows.
             let mut schemas = state.clone();
             changes.iter().cloned().try_for_each(|change| schemas.alter(change, false).map(drop))?;
             changes.into_iter().map(|change| state.alter(change, true)).collect()
@@ -326,6 +327,7 @@ mod tests {
     use crate::env::ManualClock;
     use crate::error::ErrorKind;
     use crate::ids::{ColumnId, SeriesId};
+    use crate::schema::ColumnType;
     use arrow_array::{ArrayRef, Float64Array, TimestampNanosecondArray, UInt32Array};
 
     fn points(series: &[u32], times: &[i64], field: &[Option<f64>]) -> WriteBatch {
@@ -374,7 +376,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_past_is_there_for_who_has_a_clock() -> Result<()> {
+    async fn a_store_with_a_clock_remembers_the_past() -> Result<()> {
         let clock = Arc::new(ManualClock::new(100));
         let all = Capabilities { features: Features::ALL, ..MemoryStore::default().capabilities };
         let store = MemoryStore::with_history(all, clock.clone());

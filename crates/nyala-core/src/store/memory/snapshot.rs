@@ -2,10 +2,10 @@
 
 use super::State;
 use super::table::{Key, Row, Table};
+use crate::arrays::array_of_values;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{ColumnId, Sequence, SeriesId, TableId};
 use crate::schema::TableSchema;
-use crate::store::convert::array_of_values;
 use crate::store::{
     AggregateRequest, AggregateStates, Batch, Capabilities, Comparison, Direction, Feature, Order, RowStream,
     ScanRequest, SeriesRun, Snapshot, aggregate,
@@ -54,7 +54,7 @@ impl Snapshot for MemorySnapshot {
             });
         }
         rows.truncate(request.limit.unwrap_or(usize::MAX));
-        // Small batches, so that callers meet series and windows that go on in the next one.
+        // Batches are small, so that callers see series and windows that continue in the next batch.
         let batches = rows
             .chunks(5)
             .map(|rows| batch_of(table, rows, &request.columns))
@@ -136,16 +136,16 @@ impl RowStream for MemoryRows {
 }
 
 impl MemorySnapshot {
-    /// Refuses what the store says it cannot do.
+    /// Refuses requests that need a missing feature.
     fn check_features(&self, request: &ScanRequest) -> Result<()> {
         let is_not_equal = |comparison: &Comparison| matches!(comparison, Comparison::NotEqual(_));
-        let asked = [
+        let needed = [
             (Feature::ReverseScans, request.order == Order::Key(Direction::Backward)),
             (Feature::TimeOrder, matches!(request.order, Order::Time(_))),
             (Feature::PrefixLimits, request.limit_per_prefix.is_some()),
             (Feature::NotEqual, request.predicates.iter().any(|each| is_not_equal(&each.comparison))),
         ];
-        asked
+        needed
             .into_iter()
             .filter(|(_, is_asked)| *is_asked)
             .try_for_each(|(feature, _)| self.capabilities.need(feature))

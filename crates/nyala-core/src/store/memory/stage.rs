@@ -1,4 +1,4 @@
-//! A stage of the naive store: a state of its own, and the keys in which it differs from the one it began with.
+//! A stage of the naive store: a state of its own, and the keys in which it differs from the state it started with.
 
 use super::snapshot::MemorySnapshot;
 use super::table::Key;
@@ -63,7 +63,7 @@ impl Stage for MemoryStage {
 }
 
 impl MemoryStage {
-    /// A conflict if somebody else came first to a table, or to a row.
+    /// Fails with a conflict if somebody else was first to change a table or a row.
     fn check_unchanged(&self, id: TableId, now: &State) -> Result<()> {
         let opened = self.opened.table(id)?;
         let name = opened.schema.shown_name();
@@ -74,7 +74,7 @@ impl MemoryStage {
         }
         let is_same = |key: &Key| match (opened.rows.get(key), now.rows.get(key)) {
             (None, None) => true,
-            // Whoever writes a row makes a new one, and this one is held, so that no other has its place in memory.
+            // A writer makes a new row each time. This row is held, so no other row can have its address.
             (Some(opened), Some(now)) => Arc::ptr_eq(opened, now),
             _ => false,
         };
@@ -125,7 +125,7 @@ mod tests {
         batch(Operation::DeleteKeys { table: TABLE, mode, keys })
     }
 
-    /// Rows 1 and 2, in a table beside another.
+    /// A table with rows 1 and 2, next to another table.
     async fn store() -> Result<MemoryStore> {
         let store = MemoryStore::default();
         store.create_tables(vec![schema("one"), schema("other")]).await?;
@@ -143,7 +143,7 @@ mod tests {
         Ok(rows)
     }
 
-    /// Whether the commit of a batch is refused where others do something after its stage was opened.
+    /// Whether the commit of a batch is rejected when others do something after its stage was opened.
     async fn is_refused(
         staged: WriteBatch,
         others: impl AsyncFnOnce(&MemoryStore) -> Result<()>,
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stage_is_seen_when_it_is_committed_and_by_itself_before() -> Result<()> {
+    async fn a_stage_is_visible_to_others_only_after_its_commit() -> Result<()> {
         let store = store().await?;
         let mut stage = store.stage().await?;
         let beginning = stage.snapshot().await?;
@@ -184,14 +184,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_comes_first_to_a_row_wins() -> Result<()> {
+    async fn the_first_to_change_a_row_wins() -> Result<()> {
         let upsert = |key, value| row(WriteMode::Upsert, key, value);
         let blind = |key| deletion(DeleteMode::Blind, key);
         let write = async |store: &MemoryStore, batch| store.write(batch).await.map(drop);
-        // Another row, and the same.
+        // Another row, and the same row.
         assert!(!is_refused(upsert(1, 11), async |store| write(store, upsert(2, 21)).await).await?);
         assert!(is_refused(upsert(1, 11), async |store| write(store, upsert(1, 12)).await).await?);
-        // As it was; as it is staged; not there any more; there now.
+        // Written as it was; written as it is staged; deleted; created.
         assert!(is_refused(upsert(1, 11), async |store| write(store, upsert(1, 10)).await).await?);
         assert!(is_refused(upsert(1, 11), async |store| write(store, upsert(1, 11)).await).await?);
         assert!(is_refused(upsert(1, 11), async |store| write(store, blind(1)).await).await?);
@@ -200,7 +200,7 @@ mod tests {
             write(store, first).await?;
             write(store, second).await
         };
-        // Deleted and made again; made and deleted again.
+        // Deleted and created again; created and deleted again.
         assert!(is_refused(upsert(1, 11), async |store| again(store, blind(1), upsert(1, 10)).await).await?);
         assert!(!is_refused(upsert(3, 31), async |store| again(store, upsert(3, 30), blind(3)).await).await?);
         // By condition.
@@ -212,7 +212,7 @@ mod tests {
             async |store: &MemoryStore| store.drop_partitions(TABLE, crate::TimeRange::ALL).await.map(drop);
         assert!(is_refused(upsert(1, 11), partitions).await?);
         assert!(!is_refused(upsert(3, 31), partitions).await?);
-        // What a mode leaves out is not written.
+        // A row that its mode leaves out is not written.
         let left_out = row(WriteMode::InsertIgnore, 1, 11);
         assert!(!is_refused(left_out, async |store| write(store, upsert(1, 12)).await).await?);
         let left_out = deletion(DeleteMode::DeleteIgnore, 3);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_comes_first_to_a_table_wins_but_with_new_columns() -> Result<()> {
+    async fn the_first_to_alter_a_table_wins_except_by_new_columns() -> Result<()> {
         let staged = || row(WriteMode::Upsert, 3, 30);
         let alter = async |store: &MemoryStore, table, alteration| {
             store.alter_table(table, vec![alteration]).await.map(drop)

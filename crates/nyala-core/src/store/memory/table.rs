@@ -4,10 +4,10 @@ use super::super::{
     Alteration, Atomicity, Delete, Demand, Operation, PartitionInfo, Predicate, RowPlace, RowSelection,
     Update, Upsert, WriteOutcome,
 };
+use crate::arrays::value_at;
 use crate::error::{Error, Result};
 use crate::ids::{ColumnId, SeriesId};
 use crate::schema::{ColumnType, KeySpan, Ranges, TableSchema};
-use crate::store::convert::value_at;
 use crate::time::{TimeRange, partition_time};
 use crate::value::Value;
 use arrow_array::ArrayRef;
@@ -21,9 +21,9 @@ pub(super) type Row = BTreeMap<ColumnId, Value>;
 #[derive(Clone)]
 pub(super) struct Table {
     pub(super) schema: Arc<TableSchema>,
-    /// Whoever writes a row, also as it was, makes a new one.
+    /// Every write makes a new row, even if the values are the same.
     pub(super) rows: BTreeMap<Key, Arc<Row>>,
-    /// How often its schema was changed in a way that does not suit staged rows.
+    /// The number of alterations after which staged rows are no longer valid.
     pub(super) alterations: u64,
 }
 
@@ -32,7 +32,7 @@ impl Table {
         Self { schema: Arc::new(schema), rows: BTreeMap::new(), alterations: 0 }
     }
 
-    /// Applies an operation, which is the one with a number in its batch; adds the keys that it writes or deletes.
+    /// Applies an operation of a batch; `number` is its index. Adds the keys that it writes or deletes to `touched`.
     pub(super) fn apply(
         &mut self,
         number: usize,
@@ -95,7 +95,7 @@ impl Table {
         Ok(())
     }
 
-    /// Refuses a key that lies in no range.
+    /// Rejects a key that lies in no range.
     fn check_range(&self, key: &Key) -> Result<()> {
         match self.schema.partitioning.ranges {
             Ranges::Keys { .. } if self.span_of(key).is_none() => Err(Error::missing(format!(
@@ -107,21 +107,21 @@ impl Table {
         }
     }
 
-    /// The range of keys that holds a key.
+    /// The range that contains a key.
     pub(super) fn span_of(&self, key: &Key) -> Option<&KeySpan> {
         let Ranges::Keys { spans, .. } = &self.schema.partitioning.ranges else { return None };
         let values = self.range_values(key);
         spans.iter().find(|span| span.contains(&values))
     }
 
-    /// The values of a key that ranges are about.
+    /// The values of the columns that ranges are about.
     fn range_values(&self, key: &Key) -> Vec<Value> {
         let Ranges::Keys { columns, .. } = &self.schema.partitioning.ranges else { return Vec::new() };
         let places = columns.iter().filter_map(|id| self.schema.key.iter().position(|other| other == id));
         places.map(|place| key[place].clone()).collect()
     }
 
-    /// What an alteration makes of the rows, before the schema is another.
+    /// Changes the rows as an alteration requires, before the schema is changed.
     pub(super) fn alter_rows(&mut self, alteration: &Alteration) -> Result<()> {
         match alteration {
             Alteration::AddColumn(column) => {
@@ -156,7 +156,7 @@ impl Table {
         }
     }
 
-    /// Returns how many rows.
+    /// Returns the number of rows.
     pub(super) fn update(&mut self, update: &Update) -> u64 {
         let keys = self.keys(&update.rows, &update.predicates);
         for key in &keys {

@@ -6,6 +6,7 @@
 use super::number::{push_integer, push_unsigned};
 use super::time::Epoch;
 use arrow_array::Array;
+use nyala_db::ingest::push_tag;
 use nyala_exec::column::list;
 use nyala_exec::{Column, Frame, Scalar};
 use std::io::Write;
@@ -114,21 +115,11 @@ impl CsvAnswer {
 /// The tags of a series as in line protocol, without empty values.
 fn tags_text<'a>(tags: impl Iterator<Item = (&'a str, &'a str)>) -> String {
     let mut text = String::new();
-    let push_escaped = |text: &mut String, part: &str| {
-        for letter in part.chars() {
-            if matches!(letter, ',' | '=' | ' ') {
-                text.push('\\');
-            }
-            text.push(letter);
-        }
-    };
     for (key, value) in tags.filter(|(_, value)| !value.is_empty()) {
         if !text.is_empty() {
             text.push(',');
         }
-        push_escaped(&mut text, key);
-        text.push('=');
-        push_escaped(&mut text, value);
+        push_tag(&mut text, key, value);
     }
     text
 }

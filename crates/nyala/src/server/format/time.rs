@@ -1,6 +1,7 @@
 //! Times in answers: in RFC 3339, or as a number of units since 1970.
 
 use super::number::push_integer;
+use nyala_core::time::civil_date;
 use nyala_exec::Zone;
 
 /// The unit of times as numbers; `None` below means RFC 3339.
@@ -157,7 +158,7 @@ impl CachedDate {
 
     fn go_to(&mut self, days: i64) {
         // Years of times in nanoseconds have four digits.
-        let (year, month, day) = civil(days);
+        let (year, month, day) = civil_date(days);
         let (year, month, day) = (year as u32, month as u32, day as u32);
         self.days = days;
         for (place, value) in [(0, year / 100), (2, year % 100), (5, month), (8, day)] {
@@ -181,20 +182,6 @@ const PAIRS: [[u8; 2]; 100] = {
 #[inline(always)]
 fn set_pair(text: &mut [u8], place: usize, value: u32) {
     text[place..place + 2].copy_from_slice(&PAIRS[value as usize]);
-}
-
-/// Year, month and day of a number of days since 1970 (H. Hinnant, "chrono-Compatible Low-Level Date
-/// Algorithms").
-fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::body::BodyCharge;
 use super::response::{Failure, failure, status_of};
 use hyper::StatusCode;
 use nyala_core::{Error, ErrorKind, Result};
-use nyala_db::ingest::{MAX_BODY_BYTES, measurement_of};
+use nyala_db::ingest::{MAX_BODY_BYTES, MEASUREMENT_SPECIALS, TAG_SPECIALS, measurement_of, push_escaped};
 use protobuf::{FieldValue, Fields, text};
 use std::fmt::Write;
 
@@ -106,9 +106,9 @@ impl LinesWriter<'_> {
             }
             if !value.is_empty() {
                 self.tags.push(',');
-                push_escaped(&mut self.tags, key, ",= ");
+                push_text(&mut self.tags, key, TAG_SPECIALS);
                 self.tags.push('=');
-                push_escaped(&mut self.tags, value, ",= ");
+                push_text(&mut self.tags, value, TAG_SPECIALS);
             }
         }
         self.series_key.clear();
@@ -116,7 +116,7 @@ impl LinesWriter<'_> {
         if name.starts_with(['#', '\t', '\0']) {
             self.series_key.push('\\');
         }
-        push_escaped(&mut self.series_key, if name.is_empty() { NAMELESS } else { name }, ", ");
+        push_text(&mut self.series_key, if name.is_empty() { NAMELESS } else { name }, MEASUREMENT_SPECIALS);
         self.series_key.push_str(&self.tags);
         Ok(())
     }
@@ -212,13 +212,12 @@ fn too_large() -> Error {
 
 /// Appends text with a backslash before each special letter. Line protocol can write neither a line break nor a
 /// backslash at the end: a line break becomes a space, and a space is added after the backslash.
-fn push_escaped(line: &mut String, text: &str, special: &str) {
-    for letter in text.chars() {
-        let letter = if letter == '\n' { ' ' } else { letter };
-        if special.contains(letter) {
-            line.push('\\');
-        }
-        line.push(letter);
+fn push_text(line: &mut String, text: &str, specials: &[char]) {
+    let mut parts = text.split('\n');
+    push_escaped(line, parts.next().unwrap_or(""), specials);
+    for part in parts {
+        line.push_str("\\ ");
+        push_escaped(line, part, specials);
     }
     if text.ends_with('\\') {
         line.push_str("\\ ");

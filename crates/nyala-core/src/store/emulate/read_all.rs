@@ -1,10 +1,10 @@
-//! Batches put together.
+//! Concatenation of the batches of a scan.
 
-use super::super::convert::concat;
 use super::super::{Batch, ScanRequest, SeriesRun, Snapshot};
+use crate::arrays::concat;
 use crate::error::Result;
 
-/// All rows of a scan as one batch. The caller knows that they are few.
+/// All rows of a scan as one batch. The caller knows that there are few.
 pub(super) async fn read_all(snapshot: &dyn Snapshot, request: ScanRequest) -> Result<Option<Batch>> {
     let mut stream = snapshot.scan(request).await?;
     let mut batches = Vec::new();

@@ -1,10 +1,11 @@
-//! Idle series and their records: leaving memory, coming back, waking, and going for good.
+//! Idle series and their records: eviction, reloading, reactivation and removal.
 //!
-//! Queries find an idle series by its set, which has its tags; writers by a record under the hash of them. One that wakes
-//! gets back the record of its own with its first point, and one that says that it is not idle, so that a start reads it
-//! with those that never were; so does one that is gone.
+//! Queries find an idle series by its set, whose record has the tags. Writers find it by a record whose key is a hash
+//! of the tags. When a series is reactivated, its first point brings two records: the series' own one, and one that
+//! says that it is no longer idle, so that a start reads it with the active series. A series that is removed gets the
+//! latter record too.
 //!
-//! Order of locks: series, idle series, presence, records that are not saved.
+//! Order of locks: series, idle series, presence, unsaved records.
 
 use super::Catalog;
 use super::record::{
@@ -19,11 +20,11 @@ use roaring::RoaringBitmap;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Series that come or leave while the index is locked once.
+/// The number of series that are reloaded or evicted under one lock of the index.
 const MOVED_AT_ONCE: usize = 1 << 12;
-/// Tags of a set, about: they are one record.
+/// The approximate size of a set's tags, which are one record.
 const SET_TAGS_BYTES: usize = 4 << 20;
-/// Records that are read as quickly as one is looked up.
+/// The number of records that can be read in the time of one look-up.
 const READ_PER_LOOKUP: usize = 64;
 
 impl SeriesTable {
@@ -32,19 +33,19 @@ impl SeriesTable {
         &self.loaded().idle
     }
 
-    /// Whether some of its series are, or were, idle.
+    /// Whether some of its series are or were idle.
     pub(crate) fn has_idle_sets(&self) -> bool {
         self.idle().lock().has_sets()
     }
 
     /// Whether some of its series are not in memory.
-    pub(crate) fn has_away(&self) -> bool {
-        !self.idle().lock().away().is_empty()
+    pub(crate) fn has_evicted(&self) -> bool {
+        !self.idle().lock().evicted().is_empty()
     }
 
-    /// How many series it has, in memory or not.
+    /// The number of its series, in memory or not.
     pub(crate) fn count_series(&self) -> usize {
-        self.series().len() + self.idle().lock().away().len() as usize
+        self.series().len() + self.idle().lock().evicted().len() as usize
     }
 
     /// The tag keys of its series, sorted.
@@ -62,46 +63,47 @@ impl SeriesTable {
         keys
     }
 
-    /// Tells whether a writer may go on using the id of a series it remembers: it is there, and not idle.
+    /// Returns a function that says whether a writer may keep using a cached series id: the series exists and is not
+    /// idle.
     pub(crate) fn ids_in_use(&self) -> impl Fn(u32) -> bool + use<'_> {
         let (series, idle) = (self.series(), self.idle().lock());
-        move |id| series.contains(SeriesId(id)) && !idle.is_visiting(id)
+        move |id| series.contains(SeriesId(id)) && !idle.is_resident(id)
     }
 
-    /// Reads the idle series that may have points in a range of times, unless they are in memory; none of them leaves as
-    /// long as the stay is held. Where there is no memory for all of them, only those that a filter selects.
-    pub(crate) async fn recall(&self, time: TimeRange, filter: &TagFilter, memory: &Catalog) -> Result<Stay> {
-        self.recall_sets(time, &|_| true, filter, Some(memory)).await
+    /// Reloads the idle series that may have points in a time range. None of them is evicted while the pin is held. If
+    /// there is not enough memory for all of them, only those that a filter selects are reloaded.
+    pub(crate) async fn reload(&self, time: TimeRange, filter: &TagFilter, memory: &Catalog) -> Result<Stay> {
+        self.reload_sets(time, &|_| true, filter, Some(memory)).await
     }
 
-    /// The same for those of the sets whose times are wanted.
-    async fn recall_sets(
+    /// The same for those sets whose times are wanted.
+    async fn reload_sets(
         &self,
         time: TimeRange,
         is_wanted: &(dyn Fn(TimeRange) -> bool + Sync),
         filter: &TagFilter,
         memory: Option<&Catalog>,
     ) -> Result<Stay> {
-        let (stay, lacking) = self.idle().lock().stay(time, is_wanted);
+        let (pin, lacking) = self.idle().lock().pin(time, is_wanted);
         if lacking.is_empty() {
-            return Ok(stay);
+            return Ok(pin);
         }
         before_long_work().await;
         let _recalling = self.loaded().recalling.lock().await;
-        // Another may have read them meanwhile.
-        let (stay, lacking) = self.idle().lock().stay(time, is_wanted);
+        // Another task may have reloaded them meanwhile.
+        let (pin, lacking) = self.idle().lock().pin(time, is_wanted);
         let room_bytes = memory.map_or(usize::MAX, Catalog::idle_room_bytes);
         let mut read = Vec::with_capacity(lacking.len());
-        let mut away = RoaringBitmap::new();
+        let mut evicted = RoaringBitmap::new();
         for set in lacking {
             let series = self.read_idle_set(&set).await?;
-            away |= self.idle().lock().hold(&set, series.clone());
+            evicted |= self.idle().lock().hold(&set, series.clone());
             read.push((set, series));
         }
         let series_bytes = self.bytes_of_series();
-        let are_all_wanted = series_bytes.saturating_mul(away.len() as usize) <= room_bytes;
+        let are_all_wanted = series_bytes.saturating_mul(evicted.len() as usize) <= room_bytes;
         if !are_all_wanted && matches!(filter, TagFilter::All) {
-            return Err(self.no_room(away.len(), room_bytes));
+            return Err(self.no_room(evicted.len(), room_bytes));
         }
         let filter = if are_all_wanted { &TagFilter::All } else { filter };
         let mut entered = 0;
@@ -115,7 +117,7 @@ impl SeriesTable {
                     memory.add_series_memory(series_bytes.saturating_mul(came));
                 }
                 if series_bytes.saturating_mul(entered) > room_bytes {
-                    return Err(self.no_room(away.len(), room_bytes));
+                    return Err(self.no_room(evicted.len(), room_bytes));
                 }
                 before_long_work().await;
             }
@@ -123,7 +125,7 @@ impl SeriesTable {
                 self.idle().lock().loaded(&set);
             }
         }
-        Ok(stay)
+        Ok(pin)
     }
 
     fn no_room(&self, series: u64, room_bytes: usize) -> Error {
@@ -136,66 +138,71 @@ impl SeriesTable {
         ))
     }
 
-    /// Takes series that are away into memory, if a filter selects them; their points lie within a range of times. Returns
-    /// how many there were.
+    /// Puts evicted series into memory if a filter selects them. Their points lie within a time range. Returns the
+    /// number of these series.
     fn enter(&self, tags: &[(u32, &[u8])], filter: &TagFilter, time: TimeRange) -> Result<usize> {
         let mut entered = 0;
         let (mut of_set, mut of_several) = (RoaringBitmap::new(), RoaringBitmap::new());
         let mut series = self.loaded().series.write();
         let mut idle = self.idle().lock();
-        // All are read before the first enters: none is there without being noted, though another's record is malformed.
-        let away = tags
+        // All records are parsed before the first series is inserted, so that a malformed record cannot leave a series
+        // inserted but unnoted.
+        let evicted = tags
             .iter()
-            .filter(|(id, _)| idle.is_away(*id))
+            .filter(|(id, _)| idle.is_evicted(*id))
             .map(|(id, record)| Some((*id, read_tags(record)?)));
-        let away: Vec<_> = away.collect::<Option<_>>().ok_or_else(|| self.malformed("tags"))?;
-        for (id, tags) in away.into_iter().filter(|(_, tags)| filter.holds(tags)) {
+        let evicted: Vec<_> = evicted.collect::<Option<_>>().ok_or_else(|| self.malformed("tags"))?;
+        for (id, tags) in evicted.into_iter().filter(|(_, tags)| filter.holds(tags)) {
             series.insert_with_id(SeriesId(id), &tags);
-            idle.come(id);
+            idle.mark_resident(id);
             entered += 1;
-            // It has points in the times of all sets it is in.
+            // A series in several sets may have points in the times of each.
             if idle.is_in_several(id) { &mut of_several } else { &mut of_set }.insert(id);
         }
-        // At once: a series that is there without being noted is taken for one without points.
+        // Under the same lock: a series in the index without presence would look as if it had no points.
         let mut presence = self.presence().write();
         presence.note_range(&of_set, time);
         presence.note_range(&of_several, TimeRange::ALL);
         Ok(entered)
     }
 
-    /// About how many bytes a series takes in the index.
+    /// The approximate number of bytes that a series takes in the index.
     fn bytes_of_series(&self) -> usize {
         let series = self.series();
         let bytes = if series.len() < MOVED_AT_ONCE { 0 } else { series.memory_bytes() / series.len() };
         bytes.clamp(SERIES_BYTES_MIN, SERIES_BYTES_MAX)
     }
 
-    /// The id of a tag set (sorted by key) that is known, and awake from now on. The caller shares the membership.
-    pub(crate) fn wake_known(&self, tags: &[(impl AsRef<[u8]>, impl AsRef<[u8]>)]) -> Option<SeriesId> {
+    /// The id of a tag set (sorted by key) that is in memory. The series is reactivated. The caller holds the table
+    /// lock shared.
+    pub(crate) fn find_and_reactivate(
+        &self,
+        tags: &[(impl AsRef<[u8]>, impl AsRef<[u8]>)],
+    ) -> Option<SeriesId> {
         let series = self.series();
         let id = series.find(tags)?;
-        self.wake(id, &series);
+        self.reactivate(id, &series);
         Some(id)
     }
 
-    /// Makes sure that a series in memory is not idle any more. The caller has locked the series.
-    pub(super) fn wake(&self, id: SeriesId, series: &SeriesIndex) {
-        if self.idle().lock().wake(id.0) {
-            self.unsaved().lock().add_awake(id, tags_record(&series.tags_of(id)).into());
+    /// Makes sure that a series in memory is no longer idle. The caller has locked the series.
+    pub(super) fn reactivate(&self, id: SeriesId, series: &SeriesIndex) {
+        if self.idle().lock().reactivate(id.0) {
+            self.unsaved().lock().add_reactivated(id, tags_record(&series.tags_of(id)).into());
         }
     }
 
-    /// Brings back those series of tag sets (sorted by key) that are away, and wakes all that are idle. The caller shares
-    /// the membership.
-    pub(crate) async fn find_away(&self, tag_sets: Vec<Tags>) -> Result<()> {
+    /// Reloads those series of the tag sets (sorted by key) that are evicted, and reactivates all that are idle. The
+    /// caller holds the table lock shared.
+    pub(crate) async fn reload_evicted(&self, tag_sets: Vec<Tags>) -> Result<()> {
         if !self.has_idle_sets() {
             return Ok(());
         }
-        let unknown = tag_sets.into_iter().filter(|tags| self.wake_known(tags).is_none());
+        let unknown = tag_sets.into_iter().filter(|tags| self.find_and_reactivate(tags).is_none());
         let by_key: HashMap<Vec<u8>, Tags> =
             unknown.map(|tags| (tag_set_key(self.table(), &tags_record(&tags)), tags)).collect();
-        let away = self.idle().lock().away().len() as usize;
-        if by_key.len().saturating_mul(READ_PER_LOOKUP) > away {
+        let evicted = self.idle().lock().evicted().len() as usize;
+        if by_key.len().saturating_mul(READ_PER_LOOKUP) > evicted {
             let mut found = Vec::new();
             let note = |key: &[u8], id: &[u8]| {
                 if let Some((key, _)) = by_key.get_key_value(key) {
@@ -203,34 +210,34 @@ impl SeriesTable {
                 }
             };
             self.records().visit(&tag_set_prefix(self.table()), note).await?;
-            return found.into_iter().try_for_each(|(key, id)| self.come_awake(&by_key[key], &id));
+            return found.into_iter().try_for_each(|(key, id)| self.reload_and_reactivate(&by_key[key], &id));
         }
         for (key, tags) in &by_key {
             if let Some(id) = self.records().find(key).await? {
-                self.come_awake(tags, &id)?;
+                self.reload_and_reactivate(tags, &id)?;
             }
         }
         Ok(())
     }
 
-    /// Brings back the series that a record says has a tag set, if it is away, and wakes it.
-    fn come_awake(&self, tags: &Tags, id: &[u8]) -> Result<()> {
+    /// Reloads the series that a record gives for a tag set, if it is evicted, and reactivates it.
+    fn reload_and_reactivate(&self, tags: &Tags, id: &[u8]) -> Result<()> {
         let id = u32::from_le_bytes(id.try_into().map_err(|_| self.malformed("a tag set"))?);
         let mut series = self.loaded().series.write();
-        let is_away = self.idle().lock().is_away(id);
-        if is_away {
+        let is_evicted = self.idle().lock().is_evicted(id);
+        if is_evicted {
             series.insert_with_id(SeriesId(id), tags);
-            // Where it has points is not known without its sets.
+            // Which shards have its points is unknown without reading its sets.
             self.presence().write().note_range(&[id].into(), TimeRange::ALL);
         }
-        if is_away || series.contains(SeriesId(id)) {
-            self.wake(SeriesId(id), &series);
+        if is_evicted || series.contains(SeriesId(id)) {
+            self.reactivate(SeriesId(id), &series);
         }
         Ok(())
     }
 
-    /// Makes series idle whose points lie within a range of times. The caller owns the membership.
-    pub(crate) async fn rest(&self, ids: &RoaringBitmap, time: TimeRange) -> Result<()> {
+    /// Makes series idle whose points lie within a time range. The caller holds the table lock exclusively.
+    pub(crate) async fn make_idle(&self, ids: &RoaringBitmap, time: TimeRange) -> Result<()> {
         let mut left = ids.iter().peekable();
         while left.peek().is_some() {
             let (set, some) = {
@@ -240,68 +247,69 @@ impl SeriesTable {
                     tags_bytes += tags_record(&series.tags_of(SeriesId(id))).len();
                     some.insert(id);
                 }
-                (self.idle().lock().rest(time, &series.keys_of(&some), &some), some)
+                (self.idle().lock().make_idle(time, &series.keys_of(&some), &some), some)
             };
-            // From here on writers wake what they remember, whatever becomes of the records.
-            self.membership().note_removal();
+            // From here on writers reactivate the series that they have cached, whatever happens to the records.
+            self.table_lock().note_removal();
             self.save_idle_set(&set, &some).await?;
         }
         Ok(())
     }
 
-    /// Those of some series that are in memory, got no points lately, and may rest.
-    pub(crate) fn silent_among(&self, ids: RoaringBitmap) -> RoaringBitmap {
-        let mut silent = ids & self.series().all();
-        self.activity().read().keep_silent(&mut silent);
-        silent -= self.idle().lock().visiting();
+    /// Those of some series that are in memory, have not been written lately, and may become idle.
+    pub(crate) fn inactive_among(&self, ids: RoaringBitmap) -> RoaringBitmap {
+        let mut inactive = ids & self.series().all();
+        self.activity().read().keep_inactive(&mut inactive);
+        inactive -= self.idle().lock().resident();
         let unsaved = self.unsaved().lock();
-        silent.iter().filter(|id| !unsaved.has_series(*id)).collect()
+        inactive.iter().filter(|id| !unsaved.has_series(*id)).collect()
     }
 
-    /// The idle sets of which no point is left, given the ranges of time that may have points.
+    /// The idle sets that have no points left, given the ranges of time that may have points.
     pub(crate) fn expired_idle_sets(&self, left: &[TimeRange]) -> Vec<Arc<IdleSet>> {
         self.idle().lock().expired(left)
     }
 
-    /// Reads back the series that may have no points left without those of a range that was dropped, given the ranges that
-    /// may have points: whoever drops looks at those in memory.
-    pub(crate) async fn recall_for_drop(&self, dropped: TimeRange, left: &[TimeRange]) -> Result<Stay> {
+    /// Reloads the series that may lose their last points with a dropped range, given the ranges that may still have
+    /// points. The caller of a drop only looks at series in memory.
+    pub(crate) async fn reload_for_drop(&self, dropped: TimeRange, left: &[TimeRange]) -> Result<Stay> {
         let loses_its_end = |time: TimeRange| {
             dropped.contains(time.end_ns.saturating_sub(1)) && left.iter().any(|range| range.overlaps(time))
         };
-        self.recall_sets(dropped, &loses_its_end, &TagFilter::All, None).await
+        self.reload_sets(dropped, &loses_its_end, &TagFilter::All, None).await
     }
 
-    /// Reads back the idle series that may have points both within a range of times and outside of it.
-    pub(crate) async fn recall_cut(&self, time: TimeRange, memory: &Catalog) -> Result<Stay> {
-        self.recall_sets(time, &|of_set| !time.covers(of_set), &TagFilter::All, Some(memory)).await
+    /// Reloads the idle series that may have points both inside and outside of a time range.
+    pub(crate) async fn reload_cut(&self, time: TimeRange, memory: &Catalog) -> Result<Stay> {
+        self.reload_sets(time, &|of_set| !time.covers(of_set), &TagFilter::All, Some(memory)).await
     }
 
-    /// The idle sets of which all points lie within a range of times.
+    /// The idle sets whose points lie wholly within a time range.
     pub(crate) fn idle_sets_within(&self, time: TimeRange) -> Vec<Arc<IdleSet>> {
         self.idle().lock().within(time)
     }
 
-    /// Whether there is a set of which it is not known whether it was saved.
+    /// Whether there is a set that may not have been saved.
     pub(crate) fn has_unsaved_idle_set(&self) -> bool {
         self.idle().lock().unsaved().is_some()
     }
 
-    /// Saves a set again of which it is not known whether it was saved. The caller owns the membership.
+    /// Saves such a set again. The caller holds the table lock exclusively.
     pub(crate) async fn save_unsaved_idle_set(&self) -> Result<()> {
         let Some((set, ids)) = self.idle().lock().unsaved() else { return Ok(()) };
         self.save_idle_set(&set, &ids).await
     }
 
-    /// Writes the records of a set of which no series has left memory yet, and removes those of series that are idle now.
+    /// Writes the records of a set before any of its series is evicted. Removes the series' own records if they are
+    /// idle.
     async fn save_idle_set(&self, set: &IdleSet, ids: &RoaringBitmap) -> Result<()> {
         let table = self.table();
-        let (tags, resting) = {
+        let (tags, now_idle) = {
             let series = self.series();
             let there = ids & series.all();
             let tags: Vec<(u32, Vec<u8>)> =
                 there.iter().map(|id| (id, tags_record(&series.tags_of(SeriesId(id))))).collect();
-            (tags, ids & self.idle().lock().visiting())
+            (tags, ids & self.idle().lock().resident())
         };
         let ids: RoaringBitmap = tags.iter().map(|(id, _)| *id).collect();
         let mut tag_sets: Vec<(Vec<u8>, [u8; 4])> =
@@ -318,24 +326,24 @@ impl SeriesTable {
             .into_iter()
             .chain(tag_sets.iter().map(|(key, id)| (&**key, id.as_slice()))),
         );
-        let own = resting.iter().map(|id| series_key(table, SeriesId(id)).to_vec());
-        let removed: Vec<Vec<u8>> = own.chain(resting.iter().map(|id| not_idle_key(table, id))).collect();
+        let own = now_idle.iter().map(|id| series_key(table, SeriesId(id)).to_vec());
+        let removed: Vec<Vec<u8>> = own.chain(now_idle.iter().map(|id| not_idle_key(table, id))).collect();
         let remove = self.records().remove(removed.iter().map(Vec::as_slice));
-        self.unsaved().lock().rest(&resting, tag_sets.iter().map(|(key, _)| key));
+        self.unsaved().lock().make_idle(&now_idle, tag_sets.iter().map(|(key, _)| key));
         self.records().write(vec![put, remove]).await?;
         self.idle().lock().saved(set);
         Ok(())
     }
 
-    /// Lets idle series leave memory that nobody needs; returns how many did. Whoever removes series, or looks whether one
-    /// is there before giving a tag set a new id, has the membership: none leaves meanwhile.
-    pub(crate) async fn leave(&self) -> usize {
+    /// Evicts idle series that nobody needs. Returns how many. It holds the table lock exclusively, so nothing is
+    /// evicted while somebody removes series, or checks that a tag set is unknown before giving it an id.
+    pub(crate) async fn evict(&self) -> usize {
         self.idle().lock().begin_round();
         let mut count = 0;
         loop {
-            let _owned = self.membership().own().await;
+            let _lock = self.table_lock().lock_exclusive().await;
             let mut series = self.loaded().series.write();
-            let gone = self.idle().lock().leave(MOVED_AT_ONCE);
+            let gone = self.idle().lock().evict(MOVED_AT_ONCE);
             if gone.is_empty() {
                 break;
             }
@@ -347,8 +355,8 @@ impl SeriesTable {
         count
     }
 
-    /// Removes an idle set of which no point is left, and its series that are in no other and have no other points.
-    /// The caller owns the membership; `tag_sets`: see [`Self::tag_sets_of`].
+    /// Removes an idle set that has no points left, with its series that are in no other set and have no other points.
+    /// The caller holds the table lock exclusively. `tag_sets`: see [`Self::tag_sets_of`].
     pub(crate) async fn remove_idle_set(&self, set: &IdleSet, tag_sets: Vec<(u32, Vec<u8>)>) -> Result<()> {
         let table = self.table();
         let all: RoaringBitmap = tag_sets.iter().map(|(id, _)| *id).collect();
@@ -356,20 +364,20 @@ impl SeriesTable {
             let mut series = self.loaded().series.write();
             let mut idle = self.idle().lock();
             let only = idle.only_in(&all);
-            let visiting = &only & idle.visiting();
-            let is_idle = &only & (&visiting | idle.away());
-            let known = &is_idle | (&only & idle.awake());
+            let resident = &only & idle.resident();
+            let is_idle = &only & (&resident | idle.evicted());
+            let known = &is_idle | (&only & idle.reactivated());
             idle.forget(&only);
             idle.remove_set(set, &all);
-            if !visiting.is_empty() {
-                series.remove(&visiting);
-                self.presence().write().remove(&visiting);
-                self.membership().note_removal();
+            if !resident.is_empty() {
+                series.remove(&resident);
+                self.presence().write().remove(&resident);
+                self.table_lock().note_removal();
             }
             (known, only - is_idle)
         };
         let mut keys: Vec<Vec<u8>> = not_idle.iter().map(|id| not_idle_key(table, id)).collect();
-        // The tags of those that are gone may be another's by now.
+        // If a series was removed, another series may have its tags by now.
         keys.extend(tag_sets.into_iter().filter(|(id, _)| known.contains(*id)).map(|(_, key)| key));
         keys.extend([idle_set_key(table, set.number), idle_tags_key(table, set.number)]);
         self.unsaved().lock().remove_keys(&not_idle, keys);
@@ -391,20 +399,20 @@ impl SeriesTable {
         Ok(series.iter().zip(tags).collect())
     }
 
-    /// The series among some that are in idle sets, with the keys of the records that find series by their tags. They are
-    /// in memory.
+    /// Those of some series in memory that are in idle sets, with the keys of the records that find series by their
+    /// tags.
     pub(super) fn listed_among(&self, ids: &RoaringBitmap) -> (RoaringBitmap, Vec<Vec<u8>>) {
         let series = self.series();
         let idle = self.idle().lock();
-        let listed = ids & (idle.visiting() | idle.awake());
+        let listed = ids & (idle.resident() | idle.reactivated());
         let key = |id| tag_set_key(self.table(), &tags_record(&series.tags_of(SeriesId(id))));
-        // Where several servers give ids all series have one.
+        // If several servers give ids, every series has such a record.
         let found_by_tags = if self.is_shared() { ids } else { &listed };
         let keys = found_by_tags.iter().map(key).collect();
         (listed, keys)
     }
 
-    /// The series of a set; none if it is no more.
+    /// The series of a set; none if the set no longer exists.
     async fn read_idle_set(&self, set: &IdleSet) -> Result<RoaringBitmap> {
         let Some(value) = self.records().find(&idle_set_key(self.table(), set.number)).await? else {
             return Ok(RoaringBitmap::new());
@@ -412,7 +420,7 @@ impl SeriesTable {
         read_idle_set(&value).map(|(_, _, series)| series).ok_or_else(|| self.malformed("an idle set"))
     }
 
-    /// The record of the tags of a set's series; empty if it is no more.
+    /// The record with the tags of a set's series; empty if the set no longer exists.
     async fn read_idle_tags(&self, set: &IdleSet) -> Result<Vec<u8>> {
         let found = self.records().find(&idle_tags_key(self.table(), set.number)).await?;
         Ok(found.unwrap_or_default())
@@ -426,6 +434,6 @@ impl SeriesTable {
     }
 }
 
-/// What a series takes in the index, at least and at most, where there are too few to tell.
+/// Bounds for the size of a series in the index, used when there are too few series to tell.
 const SERIES_BYTES_MIN: usize = 128;
 const SERIES_BYTES_MAX: usize = 4096;

@@ -1,10 +1,10 @@
-//! Which rows of a batch are not stored, and what is said about it: InfluxDB's rules, as clients match on its
+//! Which rows of a batch are rejected, and what the error says. The rules are InfluxDB's, because clients match on its
 //! words and counts.
 //!
-//! Rows beyond what the retention policy takes are left out first. Of the others those are dropped, one by one, that
-//! would begin a series where there is no memory for another, or bring names into being where a request may not, have a
-//! tag called `time`, no field but `time`, or a field whose type their shard knows otherwise. If then a field that is new in a shard comes with two types,
-//! nothing is stored in that shard.
+//! First, rows outside of the times of the retention policy are left out. Of the others, single rows are rejected if
+//! they would create a series or a name and may not, have a tag called `time`, have no field but `time`, or have a
+//! field of another type than in their shard. If a field that is new in a shard then still has two types, nothing is
+//! stored in that shard.
 
 use super::new_names::NewNames;
 use super::{Dropped, WriteReport, field_type};
@@ -15,41 +15,42 @@ use nyala_core::time::truncate_to_width;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What becomes of a row.
+/// The outcome of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum RowOutcome {
     Stored,
     Expired,
     Dropped,
     Conflict,
 }
 
-/// Per group the fates of its rows; `None`: all are stored.
-type Fates = Option<Vec<Fate>>;
+/// The outcomes of the rows of a group; `None`: all are stored.
+type Outcomes = Option<Vec<RowOutcome>>;
 
-/// When a rule is applied: reasons of earlier ones are told first.
+/// The phase in which a rule is applied. Errors of an earlier phase are reported first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Stage {
+enum Phase {
     Series,
     Fields,
 }
 
-/// Shards of one batch, at most, not counting one per measurement: each costs memory, and a file when it is flushed.
+/// The most shards of one batch, not counting one per measurement. Each shard costs memory, and a file when it is
+/// flushed.
 const SHARDS_MAX: usize = 4096;
 
-/// The refused rows of a batch.
-pub(super) struct Refusal {
+/// The rejected rows of a batch.
+pub(super) struct RejectedRows {
     width_ns: i64,
-    /// The first and last time that is taken.
+    /// The first and last time that may be written.
     writable_ns: Option<(i64, i64)>,
-    /// Why rows have no series; else their tags are at fault.
+    /// Why rows without a series could get none, if memory or ids have run out. Otherwise their tags are invalid.
     full: Option<String>,
-    groups: Vec<Fates>,
-    /// Why the first dropped row was, and which line it is in.
-    first: Option<(Stage, u32, String)>,
+    groups: Vec<Outcomes>,
+    /// The phase, line and message of the first rejected row.
+    first: Option<(Phase, u32, String)>,
     /// The starts of the shards in which nothing is stored.
     conflicting: BTreeSet<i64>,
-    /// How many shards measurements have rows in, beyond one each.
+    /// The number of shards in which measurements have rows, beyond one each.
     shards: usize,
 }
 
@@ -60,7 +61,7 @@ struct Field<'a> {
     here: FieldType,
 }
 
-impl Refusal {
+impl RejectedRows {
     pub(super) fn new(policy: &RetentionPolicy, now_ns: i64, full: Option<String>) -> Self {
         Self {
             width_ns: policy.shard_duration_ns,
@@ -73,47 +74,47 @@ impl Refusal {
         }
     }
 
-    /// Refuses the rows of the next group, whose measurement does not exist and may not be made.
-    pub(super) fn refuse(&mut self, group: &RowGroup, names: &NewNames) {
+    /// Rejects the rows of the next group: its measurement does not exist and may not be created.
+    pub(super) fn reject_all(&mut self, group: &RowGroup, names: &NewNames) {
         self.begin(group);
-        let words = || {
+        let message = || {
             let name = String::from_utf8_lossy(group.measurement());
-            names.words(&format!("measurement {name:?}"))
+            names.message(&format!("measurement {name:?}"))
         };
-        self.drop_rows(group, None, |_| true, Stage::Series, words);
+        self.reject_rows(group, None, |_| true, Phase::Series, message);
     }
 
-    /// Leaves out what is beyond the retention policy of the next group.
+    /// Starts the next group, and leaves out rows outside of the times of the retention policy.
     fn begin(&mut self, group: &RowGroup) {
         self.groups.push(None);
         if let Some((first_ns, last_ns)) = self.writable_ns {
             let beyond = |row: &usize| !(first_ns..=last_ns).contains(&group.times_ns[*row]);
             let mut rows = (0..group.row_count()).filter(beyond).peekable();
             if rows.peek().is_some() {
-                let fates = self.fates(group);
-                rows.for_each(|row| fates[row] = Fate::Expired);
+                let outcomes = self.outcomes(group);
+                rows.for_each(|row| outcomes[row] = RowOutcome::Expired);
             }
         }
     }
 
-    /// Judges the rows of the next group.
+    /// Checks the rows of the next group.
     pub(super) fn check(&mut self, group: &RowGroup, measurement: &Measurement, names: &mut NewNames) {
         self.begin(group);
         if group.series_ids.contains(&UNRESOLVED_SERIES) {
             let full = self.full.clone();
-            let words = || {
-                let place = place_of(measurement);
+            let message = || {
+                let place = described(measurement);
                 if let Some(reason) = &full {
                     return format!("no new series on {place}: {reason}");
                 }
                 format!("invalid tag key: input tag \"time\" on {place} is invalid")
             };
-            self.drop_rows(
+            self.reject_rows(
                 group,
                 None,
                 |row| group.series_ids[row] == UNRESOLVED_SERIES,
-                Stage::Series,
-                words,
+                Phase::Series,
+                message,
             );
         }
         let fields: Vec<Field<'_>> = group
@@ -127,12 +128,12 @@ impl Refusal {
             })
             .collect();
         if fields.len() < group.columns.len() {
-            let words = || {
+            let message = || {
                 let name = measurement.name();
                 format!("invalid field name: input field \"time\" on measurement \"{name}\" is invalid")
             };
             let only_time = |row| !fields.iter().any(|field| field.column.is_present(row));
-            self.drop_rows(group, None, only_time, Stage::Fields, words);
+            self.reject_rows(group, None, only_time, Phase::Fields, message);
         }
         self.check_types(group, measurement, &fields, names);
     }
@@ -153,25 +154,25 @@ impl Refusal {
             return self.check_shard(first, None, group, measurement, fields, names);
         }
         let mut rows_of: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
-        let fates = self.groups.last().and_then(Option::as_ref);
+        let outcomes = self.groups.last().and_then(Option::as_ref);
         for (row, time_ns) in group.times_ns.iter().enumerate() {
-            if fates.is_none_or(|fates| fates[row] == Fate::Stored) {
+            if outcomes.is_none_or(|outcomes| outcomes[row] == RowOutcome::Stored) {
                 rows_of.entry(truncate_to_width(*time_ns, self.width_ns)).or_default().push(row);
             }
         }
         for (number, (start_ns, rows)) in rows_of.into_iter().enumerate() {
             self.shards += usize::from(number > 0);
             if self.shards > SHARDS_MAX {
-                let words =
+                let message =
                     || format!("points in more than {SHARDS_MAX} shards: write them in several requests");
-                self.drop_rows(group, Some(&rows), |_| true, Stage::Fields, words);
+                self.reject_rows(group, Some(&rows), |_| true, Phase::Fields, message);
                 continue;
             }
             self.check_shard(start_ns, Some(&rows), group, measurement, fields, names);
         }
     }
 
-    /// Judges the types of fields in one shard, to which `rows` or all rows of the group belong.
+    /// Checks the types of fields in one shard. `rows` are the rows in it; `None` means all rows of the group.
     fn check_shard(
         &mut self,
         start_ns: i64,
@@ -189,7 +190,7 @@ impl Refusal {
             if known == field.here {
                 continue;
             }
-            let words = || {
+            let message = || {
                 format!(
                     "field type conflict: input field \"{}\" on measurement \"{}\" is type {}, already exists as type {}",
                     field.name,
@@ -198,7 +199,7 @@ impl Refusal {
                     known.name()
                 )
             };
-            self.drop_rows(group, rows, |row| field.column.is_present(row), Stage::Fields, words);
+            self.reject_rows(group, rows, |row| field.column.is_present(row), Phase::Fields, message);
         }
         let is_new = |field: &&Field<'_>| {
             measurement.shard_type(start_ns, &field.name).is_none()
@@ -207,14 +208,14 @@ impl Refusal {
         let new: Vec<&Field<'_>> = fields.iter().filter(is_new).collect();
         for field in &new {
             if !names.admits_field(measurement, &field.name, field.here) {
-                let words = || {
+                let message = || {
                     let name = measurement.name();
-                    names.words(&format!("field \"{}\" on measurement \"{name}\"", field.name))
+                    names.message(&format!("field \"{}\" on measurement \"{name}\"", field.name))
                 };
-                self.drop_rows(group, rows, |row| field.column.is_present(row), Stage::Fields, words);
+                self.reject_rows(group, rows, |row| field.column.is_present(row), Phase::Fields, message);
             }
         }
-        // Of a field with several types the one of the first row counts.
+        // If a field has several types, that of the first row counts.
         let mut new: Vec<(usize, &Field<'_>)> =
             new.into_iter().filter_map(|field| Some((self.first_row(field, rows, group)?, field))).collect();
         new.sort_by_key(|(row, _)| *row);
@@ -225,11 +226,12 @@ impl Refusal {
         }
     }
 
-    /// The first row to be stored that has a field.
+    /// The first stored row that has a field.
     fn first_row(&self, field: &Field<'_>, rows: Option<&[usize]>, group: &RowGroup) -> Option<usize> {
-        let fates = self.groups.last().and_then(Option::as_ref);
+        let outcomes = self.groups.last().and_then(Option::as_ref);
         let is_first = |row: &usize| {
-            fates.is_none_or(|fates| fates[*row] == Fate::Stored) && field.column.is_present(*row)
+            outcomes.is_none_or(|outcomes| outcomes[*row] == RowOutcome::Stored)
+                && field.column.is_present(*row)
         };
         match rows {
             Some(rows) => rows.iter().copied().find(is_first),
@@ -237,24 +239,24 @@ impl Refusal {
         }
     }
 
-    fn fates(&mut self, group: &RowGroup) -> &mut Vec<Fate> {
-        let fates = self.groups.last_mut().expect("a group is being checked");
-        fates.get_or_insert_with(|| vec![Fate::Stored; group.row_count()])
+    fn outcomes(&mut self, group: &RowGroup) -> &mut Vec<RowOutcome> {
+        let outcomes = self.groups.last_mut().expect("a group is being checked");
+        outcomes.get_or_insert_with(|| vec![RowOutcome::Stored; group.row_count()])
     }
 
-    fn drop_rows(
+    fn reject_rows(
         &mut self,
         group: &RowGroup,
         rows: Option<&[usize]>,
         is_bad: impl Fn(usize) -> bool,
-        stage: Stage,
-        words: impl Fn() -> String,
+        phase: Phase,
+        message: impl Fn() -> String,
     ) {
-        let fates = self.fates(group);
+        let outcomes = self.outcomes(group);
         let mut first = None;
         let mut judge = |row: usize| {
-            if fates[row] == Fate::Stored && is_bad(row) {
-                fates[row] = Fate::Dropped;
+            if outcomes[row] == RowOutcome::Stored && is_bad(row) {
+                outcomes[row] = RowOutcome::Dropped;
                 first.get_or_insert(group.lines[row]);
             }
         };
@@ -263,12 +265,12 @@ impl Refusal {
             None => (0..group.row_count()).for_each(judge),
         }
         let Some(line) = first else { return };
-        if self.first.as_ref().is_none_or(|(known, before, _)| (stage, line) < (*known, *before)) {
-            self.first = Some((stage, line, words()));
+        if self.first.as_ref().is_none_or(|(known, before, _)| (phase, line) < (*known, *before)) {
+            self.first = Some((phase, line, message()));
         }
     }
 
-    /// Reports what is refused. Returns per group which rows are stored; `None`: all.
+    /// Adds the rejected rows to the report. Returns per group which rows are stored; `None` means all.
     pub(super) fn finish<'a>(
         mut self,
         groups: impl Iterator<Item = &'a RowGroup>,
@@ -276,34 +278,35 @@ impl Refusal {
     ) -> Vec<Option<BooleanBuffer>> {
         if !self.conflicting.is_empty() {
             report.conflict = true;
-            for (group, fates) in groups.zip(&mut self.groups) {
-                let fates = fates.get_or_insert_with(|| vec![Fate::Stored; group.row_count()]);
-                for (fate, time_ns) in fates.iter_mut().zip(&group.times_ns) {
+            for (group, outcomes) in groups.zip(&mut self.groups) {
+                let outcomes = outcomes.get_or_insert_with(|| vec![RowOutcome::Stored; group.row_count()]);
+                for (outcome, time_ns) in outcomes.iter_mut().zip(&group.times_ns) {
                     let shard = truncate_to_width(*time_ns, self.width_ns);
-                    if *fate == Fate::Stored && self.conflicting.contains(&shard) {
-                        *fate = Fate::Conflict;
+                    if *outcome == RowOutcome::Stored && self.conflicting.contains(&shard) {
+                        *outcome = RowOutcome::Conflict;
                     }
                 }
             }
         }
-        let count = |fate: Fate| {
-            self.groups.iter().flatten().flatten().filter(|other| **other == fate).count() as u64
+        let count = |outcome: RowOutcome| {
+            self.groups.iter().flatten().flatten().filter(|other| **other == outcome).count() as u64
         };
-        report.expired += count(Fate::Expired);
-        let dropped = count(Fate::Dropped);
+        report.expired += count(RowOutcome::Expired);
+        let dropped = count(RowOutcome::Dropped);
         match (&mut report.dropped, self.first.take()) {
             (Some(before), _) => before.count += dropped,
             (none, Some((_, _, reason))) => *none = Some(Dropped { reason, count: dropped }),
             (None, None) => {}
         }
-        let keep =
-            |fates: Vec<Fate>| BooleanBuffer::collect_bool(fates.len(), |row| fates[row] == Fate::Stored);
-        self.groups.into_iter().map(|fates| fates.map(keep)).collect()
+        let keep = |outcomes: Vec<RowOutcome>| {
+            BooleanBuffer::collect_bool(outcomes.len(), |row| outcomes[row] == RowOutcome::Stored)
+        };
+        self.groups.into_iter().map(|outcomes| outcomes.map(keep)).collect()
     }
 }
 
-/// A measurement in words; a group is of metrics, and which one it was is not known here.
-fn place_of(measurement: &Measurement) -> String {
+/// A measurement in an error message. A group has many metrics, and it is not known here which one was meant.
+fn described(measurement: &Measurement) -> String {
     match measurement.is_group() {
         true => "a metric".to_owned(),
         false => format!("measurement \"{}\"", measurement.name()),

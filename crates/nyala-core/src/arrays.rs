@@ -1,7 +1,7 @@
-//! Between arrays and single values.
+//! Conversion between arrays and single values.
 
+use crate::column_type::ColumnType;
 use crate::error::{Error, Result};
-use crate::schema::ColumnType;
 use crate::value::Value;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -16,7 +16,7 @@ use arrow_array::{
 use arrow_schema::{DataType, TimeUnit};
 use std::sync::Arc;
 
-/// The value in a slot, or `None` where it is invalid. Panics on an array type no column has.
+/// The value of a slot, or `None` if it is not valid. Panics on an array type that no column has.
 pub fn value_at(array: &ArrayRef, row: usize) -> Option<Value> {
     if array.is_null(row) {
         return None;
@@ -42,7 +42,7 @@ pub fn value_at(array: &ArrayRef, row: usize) -> Option<Value> {
     })
 }
 
-/// An array of a column's type from values; invalid where they do not fit the type.
+/// An array of a column's type, made of values. Invalid if a value does not fit the type.
 pub fn array_of_values(column_type: ColumnType, values: &[Option<&Value>]) -> Result<ArrayRef> {
     macro_rules! collect {
         ($array:ty, $variant:ident, $convert:expr) => {{
@@ -98,13 +98,13 @@ pub fn array_of_values(column_type: ColumnType, values: &[Option<&Value>]) -> Re
     })
 }
 
-/// Some rows of an array, in any order. Panics on an array type no column has.
+/// Some rows of an array, in any order. Panics on an array type that no column has.
 pub fn take_rows(array: &ArrayRef, rows: &[u32]) -> ArrayRef {
     let rows = rows.iter().map(|row| *row as usize);
     collect_like(array, rows.map(|row| (array, row)))
 }
 
-/// The rows of arrays of one type, one array after the other; there is one at least.
+/// The rows of several arrays of one type, concatenated. There is at least one array.
 pub fn concat(arrays: &[ArrayRef]) -> ArrayRef {
     match arrays {
         [only] => only.clone(),
@@ -115,7 +115,7 @@ pub fn concat(arrays: &[ArrayRef]) -> ArrayRef {
     }
 }
 
-/// An array of the type of another, of rows of arrays of that type.
+/// An array of the type of `like`, made of rows of arrays of that type.
 fn collect_like<'a>(like: &ArrayRef, rows: impl Iterator<Item = (&'a ArrayRef, usize)>) -> ArrayRef {
     macro_rules! primitive {
         ($type:ty) => {{

@@ -1,95 +1,20 @@
 //! Tables: typed columns, a unique primary key, partitions.
 
+mod alteration;
+
+pub use crate::column_type::ColumnType;
+pub use alteration::Alteration;
+
+use crate::arrays::array_of_values;
 use crate::error::{Error, Result};
 use crate::ids::ColumnId;
-use crate::store::Alteration;
-use crate::store::convert::array_of_values;
 use crate::time::{TimeRange, partition_time, window_of_width};
 use crate::value::Value;
-use arrow_schema::{DataType, TimeUnit};
-
-/// The type of a column; each has one Arrow array type across the contract.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ColumnType {
-    /// `BooleanArray`.
-    Bool,
-    /// `Int8Array`.
-    Int8,
-    /// `Int16Array`.
-    Int16,
-    /// `Int32Array`.
-    Int32,
-    /// `Int64Array`.
-    Int64,
-    /// `UInt32Array`; series ids.
-    UInt32,
-    /// `UInt64Array`.
-    UInt64,
-    /// `Float32Array`.
-    Float32,
-    /// `Float64Array`.
-    Float64,
-    /// `Decimal128Array`.
-    Decimal {
-        /// Digits in all, at most 38.
-        precision: u8,
-        /// Digits after the point.
-        scale: i8,
-    },
-    /// `StringArray`.
-    String,
-    /// `BinaryArray`.
-    Binary,
-    /// `Date32Array`, days since 1970.
-    Date,
-    /// `TimestampNanosecondArray` without a zone.
-    Timestamp,
-}
-
-impl ColumnType {
-    /// The Arrow type its values have across the contract.
-    pub fn data_type(self) -> DataType {
-        match self {
-            ColumnType::Bool => DataType::Boolean,
-            ColumnType::Int8 => DataType::Int8,
-            ColumnType::Int16 => DataType::Int16,
-            ColumnType::Int32 => DataType::Int32,
-            ColumnType::Int64 => DataType::Int64,
-            ColumnType::UInt32 => DataType::UInt32,
-            ColumnType::UInt64 => DataType::UInt64,
-            ColumnType::Float32 => DataType::Float32,
-            ColumnType::Float64 => DataType::Float64,
-            ColumnType::Decimal { precision, scale } => DataType::Decimal128(precision, scale),
-            ColumnType::String => DataType::Utf8,
-            ColumnType::Binary => DataType::Binary,
-            ColumnType::Date => DataType::Date32,
-            ColumnType::Timestamp => DataType::Timestamp(TimeUnit::Nanosecond, None),
-        }
-    }
-
-    /// Whether every value of this type is one of `other`, too, and reads the same there.
-    pub fn widens_to(self, other: ColumnType) -> bool {
-        use ColumnType::{Decimal, Float32, Float64, Int8, Int16, Int32, Int64, UInt32, UInt64};
-        match (self, other) {
-            (Int8, Int16 | Int32 | Int64) | (Int16, Int32 | Int64) | (Int32, Int64) => true,
-            (UInt32, UInt64) | (Float32, Float64) => true,
-            (Decimal { precision: from, scale }, Decimal { precision: to, scale: same }) => {
-                scale == same && from < to
-            }
-            _ => false,
-        }
-    }
-
-    /// Whether a key may hold it: everything but floats.
-    pub fn can_be_key(self) -> bool {
-        !matches!(self, ColumnType::Float32 | ColumnType::Float64)
-    }
-}
 
 /// A column of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnSchema {
-    /// Its id, unique in the table for ever.
+    /// Its id. It is never used again in the table.
     pub id: ColumnId,
     /// Its name. Names may repeat with different types (a field of a measurement).
     pub name: String,
@@ -97,21 +22,22 @@ pub struct ColumnSchema {
     pub column_type: ColumnType,
     /// Whether a row may lack it. Key columns are never nullable.
     pub nullable: bool,
-    /// What it is in a row that comes into being without a word of it; NULL otherwise. Not of key columns.
+    /// The value in a row that is created by a write that does not name the column; NULL if there is none. Key columns
+    /// have no default.
     pub default: Option<Value>,
-    /// Kept from people: languages neither list it nor take it for `*`.
+    /// Hidden from users: query languages neither list it nor include it in `*`.
     pub hidden: bool,
     /// How it is stored.
     pub encoding: Encoding,
 }
 
-/// What the encoding of a column is chosen for; which one it becomes is the store's own affair.
+/// What the encoding of a column is optimised for. The store chooses the encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Encoding {
-    /// As the store is set up.
+    /// As configured for the store.
     #[default]
     Automatic,
-    /// Quick to read.
+    /// Fast to read.
     Speed,
     /// Small.
     Size,
@@ -120,18 +46,18 @@ pub enum Encoding {
 /// What a table is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TableKind {
-    /// Points of series: the key is `(series UInt32, time Timestamp)`, series are read as runs, in an order of time, too,
-    /// and aggregated by the store. Cells may always be absent.
+    /// Points of series. The key is `(series UInt32, time Timestamp)`. The store returns series as runs, can scan in
+    /// order of time, and computes aggregates. Cells may always be absent.
     Series,
     /// Rows under any key.
     Keyed,
 }
 
-/// How the rows of a table are divided.
+/// How the rows of a table are partitioned.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Partitioning {
-    /// Hash partitions by key columns: (columns, number of buckets). A store on one machine may keep
-    /// all buckets together.
+    /// Hash partitions by key columns: (columns, number of buckets). A store on one machine may keep all buckets
+    /// together.
     pub hash: Vec<(Vec<ColumnId>, u32)>,
     /// Range partitions.
     pub ranges: Ranges,
@@ -140,16 +66,17 @@ pub struct Partitioning {
 /// Which range partitions a table has.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Ranges {
-    /// One that holds everything.
+    /// One partition that holds everything.
     #[default]
     One,
-    /// Of the first timestamp column of the key, made as rows arrive.
+    /// By the first timestamp column of the key. Partitions are created as rows arrive.
     Time {
-        /// Each this wide, ns; aligned by [`window_of_width`]. Changing the width touches new ranges only.
+        /// The width of each, ns, aligned by [`window_of_width`]. Changing the width affects new partitions only.
         width_ns: i64,
     },
-    /// Of key columns, made and dropped by [`Alteration`]s. A row that would come into being or be changed by its key, and
-    /// lies in none of them, is refused with its batch as missing; deletions and changes by condition find none there.
+    /// By key columns. [`Alteration`]s create and drop the partitions. A batch is rejected as missing if one of its
+    /// rows would be created or changed by its key and lies in no partition. Deletions and changes by condition find no
+    /// rows there.
     Keys {
         /// The columns.
         columns: Vec<ColumnId>,
@@ -158,12 +85,12 @@ pub enum Ranges {
     },
 }
 
-/// A range of keys by values of the columns it is about.
+/// A range of keys, given by values of the partition columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeySpan {
-    /// The first values that are inside; unbounded when missing.
+    /// The first values inside; unbounded if missing.
     pub start: Option<Vec<Value>>,
-    /// The first values that are not; unbounded when missing.
+    /// The first values behind the range; unbounded if missing.
     pub end: Option<Vec<Value>>,
 }
 
@@ -174,7 +101,7 @@ impl KeySpan {
             && self.end.as_ref().is_none_or(|end| *values < end[..])
     }
 
-    /// Whether nothing of it comes after `other`, nor the other way.
+    /// Whether all of it lies before all of `other`.
     fn is_before(&self, other: &Self) -> bool {
         matches!((&self.end, &other.start), (Some(end), Some(start)) if end <= start)
     }
@@ -193,9 +120,9 @@ pub struct TableSchema {
     pub kind: TableKind,
     /// Its columns by id, no id twice.
     pub columns: Vec<ColumnSchema>,
-    /// The id of the next column: no column ever had it, nor one above it.
+    /// The id of the next column. No column ever had this id or a larger one.
     pub next_column: ColumnId,
-    /// Its primary key, in the order rows are kept.
+    /// The columns of its primary key, in sort order.
     pub key: Vec<ColumnId>,
     /// Its partitions.
     pub partitioning: Partitioning,
@@ -220,20 +147,20 @@ impl ColumnSchema {
         }
     }
 
-    /// The same column, which every row has.
+    /// The same column, not nullable.
     #[must_use]
     pub fn required(self) -> Self {
         Self { nullable: false, ..self }
     }
 
-    /// Whether a write that leaves it out has to know if the row is there.
+    /// Whether a write that leaves the column out must know if the row exists.
     fn is_demanding(&self) -> bool {
         !self.nullable || self.default.is_some()
     }
 }
 
 impl Partitioning {
-    /// Ranges of time of one width.
+    /// Range partitions of time, all of one width.
     pub fn by_time(width_ns: i64) -> Self {
         Self { hash: Vec::new(), ranges: Ranges::Time { width_ns } }
     }
@@ -248,7 +175,7 @@ impl Partitioning {
 }
 
 impl TableSchema {
-    /// The table of a measurement: key `(series, time)`, ranges of `shard_width_ns`; fields are added later.
+    /// The table of a measurement: key `(series, time)`, partitions of `shard_width_ns`. Fields are added later.
     pub fn measurement(name: impl Into<String>, shard_width_ns: i64) -> Self {
         let columns = vec![
             ColumnSchema::new(SERIES_COLUMN, "series", ColumnType::UInt32).required(),
@@ -261,7 +188,7 @@ impl TableSchema {
         }
     }
 
-    /// A table of rows under a key, undivided.
+    /// A table of rows under any key, with one partition.
     pub fn keyed(name: impl Into<String>, columns: Vec<ColumnSchema>, key: Vec<ColumnId>) -> Self {
         let next_column = ColumnId(columns.iter().map(|column| column.id.0 + 1).max().unwrap_or(0));
         let (name, kind, partitioning) = (name.into(), TableKind::Keyed, Partitioning::default());
@@ -273,22 +200,22 @@ impl TableSchema {
         self.kind == TableKind::Series
     }
 
-    /// Whether the key is `(series UInt32, time Timestamp)`, as that of points has to be.
+    /// Whether the key is `(series UInt32, time Timestamp)`, as a table of series needs.
     pub fn has_series_key(&self) -> bool {
         let types = self.key.iter().filter_map(|id| self.column(*id)).map(|c| c.column_type);
         types.eq([ColumnType::UInt32, ColumnType::Timestamp])
     }
 
-    /// The columns outside the key that a row which comes into being must have, or gets by default.
+    /// The columns outside the key that every new row must have or gets by default.
     pub fn demanding_columns(&self) -> impl Iterator<Item = &ColumnSchema> {
-        // Tables of series may be wide, and have none.
+        // Tables of series may be wide, and have no such columns.
         let columns = if self.is_series_keyed() { &[] } else { &self.columns[..] };
         columns.iter().filter(|column| column.is_demanding() && !self.is_key(column.id))
     }
 
     /// The column with this id.
     pub fn column(&self, id: ColumnId) -> Option<&ColumnSchema> {
-        // Ids are given in order, so the position is the id unless columns were dropped.
+        // Ids ascend, so a column's position is its id unless columns were dropped.
         match self.columns.get(id.0 as usize) {
             Some(column) if column.id == id => Some(column),
             _ => {
@@ -303,7 +230,7 @@ impl TableSchema {
         self.key.contains(&id)
     }
 
-    /// The range partition that holds `time_ns` when a new one has to be made for it.
+    /// The range partition to create for `time_ns`.
     pub fn partition_of(&self, time_ns: i64) -> TimeRange {
         match self.partitioning.time_width_ns() {
             Some(width_ns) => window_of_width(partition_time(time_ns), width_ns),
@@ -311,109 +238,13 @@ impl TableSchema {
         }
     }
 
-    /// Its name as people know it: parts of a name that zero bytes separate are shown with points between them.
+    /// Its name as users know it: the parts of a name are separated by zero bytes, which are shown as dots.
     pub fn shown_name(&self) -> String {
         format!("{:?}", self.name.replace('\0', "."))
     }
 
-    /// Applies alterations, the first one first; `is_taken` says whether a table of the store has a name. Takes as
-    /// long as there are columns and alterations. After an error the schema is of no use.
-    pub fn alter(
-        &mut self,
-        alterations: impl IntoIterator<Item = Alteration>,
-        is_taken: impl Fn(&str) -> bool,
-    ) -> Result<()> {
-        alterations.into_iter().try_for_each(|alteration| self.apply(alteration, &is_taken))?;
-        self.validate()
-    }
-
-    /// Applies an alteration, without a look at whether the schema is valid then.
-    pub(crate) fn apply(&mut self, alteration: Alteration, is_taken: &dyn Fn(&str) -> bool) -> Result<()> {
-        let table = self.shown_name();
-        match alteration {
-            Alteration::AddColumn(column) => {
-                if !column.nullable && column.default.is_none() {
-                    return Err(Error::invalid(format!(
-                        "table {table}: the new column {:?} needs a default for the rows there are, or may be NULL",
-                        column.name
-                    )));
-                }
-                let id = self.next_column;
-                self.next_column = ColumnId(id.0 + 1);
-                // No column has a larger id.
-                self.columns.push(ColumnSchema { id, ..column });
-            }
-            Alteration::DropColumn(id) if self.is_key(id) => {
-                return Err(Error::invalid(format!("table {table}: column {id} is part of the key")));
-            }
-            Alteration::DropColumn(id) => {
-                let place = self.place_of(id)?;
-                self.columns.remove(place);
-            }
-            Alteration::RenameColumn(id, name) => self.column_mut(id)?.name = name,
-            Alteration::SetDefault(id, default) => self.column_mut(id)?.default = default,
-            Alteration::SetNullable(id, nullable) => self.column_mut(id)?.nullable = nullable,
-            Alteration::SetEncoding(id, encoding) => self.column_mut(id)?.encoding = encoding,
-            Alteration::SetHidden(id, hidden) => self.column_mut(id)?.hidden = hidden,
-            Alteration::Widen(id, wider) => {
-                let column = self.column_mut(id)?;
-                if !column.column_type.widens_to(wider) {
-                    return Err(Error::invalid(format!(
-                        "table {table}, column {:?}: {:?} does not hold every {:?}",
-                        column.name, wider, column.column_type
-                    )));
-                }
-                column.column_type = wider;
-            }
-            Alteration::Rename(name) if is_taken(&name) => {
-                return Err(Error::conflict(format!("table {name:?} exists")));
-            }
-            Alteration::Rename(name) => self.name = name,
-            Alteration::SetPartitionWidth(width_ns) if self.partitioning.time_width_ns().is_some() => {
-                self.partitioning.ranges = Ranges::Time { width_ns };
-            }
-            Alteration::SetPartitionWidth(_) => {
-                return Err(Error::invalid(format!("table {table} is not divided by ranges of time")));
-            }
-            Alteration::AddRange(span) => {
-                let spans = self.spans_mut()?;
-                let place = spans.partition_point(|other| other.is_before(&span));
-                if spans.get(place).is_some_and(|next| !span.is_before(next)) {
-                    return Err(Error::conflict(format!("table {table}: the range {span:?} meets another")));
-                }
-                spans.insert(place, span);
-            }
-            Alteration::DropRange(span) => {
-                let spans = self.spans_mut()?;
-                let place = spans.iter().position(|other| *other == span);
-                spans.remove(
-                    place.ok_or_else(|| Error::missing(format!("table {table} has no range {span:?}")))?,
-                );
-            }
-        }
-        Ok(())
-    }
-
-    fn place_of(&self, id: ColumnId) -> Result<usize> {
-        let found = self.columns.binary_search_by_key(&id, |column| column.id);
-        found.map_err(|_| Error::missing(format!("table {} has no column {id}", self.shown_name())))
-    }
-
-    fn column_mut(&mut self, id: ColumnId) -> Result<&mut ColumnSchema> {
-        let place = self.place_of(id)?;
-        Ok(&mut self.columns[place])
-    }
-
-    fn spans_mut(&mut self) -> Result<&mut Vec<KeySpan>> {
-        let table = self.shown_name();
-        match &mut self.partitioning.ranges {
-            Ranges::Keys { spans, .. } => Ok(spans),
-            _ => Err(Error::invalid(format!("table {table} is not divided by ranges of keys"))),
-        }
-    }
-
-    /// Checks what a store may rely on: columns by id, known key columns of key types, not nullable, defaults of the
-    /// columns' types, ranges of the key.
+    /// Checks what a store relies on: columns sorted by id, existing key columns that are not nullable and have key
+    /// types, defaults of the columns' types, ranges of key columns.
     pub fn validate(&self) -> Result<()> {
         let fail = |words: String| Err(Error::invalid(format!("table {}: {words}", self.shown_name())));
         if self.key.is_empty() {

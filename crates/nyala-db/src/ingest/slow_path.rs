@@ -1,9 +1,9 @@
-//! One line at a time, with every quirk of InfluxDB 1.8.10 and its errors.
+//! Parses one line at a time, with every quirk of InfluxDB 1.8.10 and its error messages.
 //!
-//! InfluxDB reads a line in passes that disagree in corners about what a backslash escapes, and the disagreement
-//! is what clients see. So the passes are kept: cut the body into blocks, find the key, check the fields, cut
-//! them, read the time. Where a pass takes a backslash and the next byte as a pair, another looks only at the
-//! byte before; each function says which. One thing is ours: the suffix `u` is read (a stock 1.8 refuses it).
+//! InfluxDB parses a line in several passes, which disagree in corner cases about what a backslash escapes. Clients see
+//! this disagreement. So the passes are the same here: cut the body into blocks, find the key, check the fields, cut
+//! them, parse the time. Some passes take a backslash and the next byte as a pair, others look only at the byte before;
+//! each function says which. One thing is ours: the suffix `u` is parsed (a stock 1.8 rejects it).
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -16,18 +16,18 @@ use super::options::{MAX_KEY_BYTES, MAX_TIME_NS, MIN_TIME_NS, ParseOptions};
 
 /// One field of a line.
 #[derive(Debug)]
-pub(super) struct CarefulField<'a> {
-    /// Name as written.
+pub(super) struct ParsedField<'a> {
+    /// The name as written.
     pub(super) written_name: &'a [u8],
-    /// Name.
+    /// The name, unescaped.
     pub(super) name: Cow<'a, [u8]>,
     pub(super) value: FieldValue<'a>,
 }
 
-/// End of the block that begins at `from`: the first newline outside of quotes.
+/// The end of the block that begins at `from`: the first newline outside of quotes.
 ///
-/// Backslash and next byte are a pair (except the last two bytes of the body); quotes count behind an `=` of the
-/// field section, which begins at the first blank, even one before the measurement.
+/// A backslash and the next byte are a pair (except for the last two bytes of the body). Quotes count after an `=` of
+/// the field section, which begins at the first blank, even one before the measurement.
 pub(super) fn block_end(body: &[u8], from: usize) -> usize {
     match memchr::memchr3(b'\n', b'\\', b'"', &body[from..]) {
         None => return body.len(),
@@ -52,19 +52,19 @@ pub(super) fn block_end(body: &[u8], from: usize) -> usize {
     body.len()
 }
 
-/// First byte at or behind `from` that is no blank.
+/// The first byte from `from` on that is not a blank.
 pub(super) fn skip_blanks(line: &[u8], from: usize) -> usize {
     let blanks = line[from..].iter().take_while(|byte| matches!(byte, b' ' | b'\t' | 0)).count();
     from + blanks
 }
 
-/// Reads the line that begins at `start` of `block`: gives the end of its key and its time, and fills `fields`.
+/// Parses the line that begins at `start` of `block`. Returns the end of its key and its time, and fills `fields`.
 pub(super) fn parse_line<'a>(
     block: &'a [u8],
     start: usize,
     options: &ParseOptions,
     tags: &mut Vec<TagSpan>,
-    fields: &mut Vec<CarefulField<'a>>,
+    fields: &mut Vec<ParsedField<'a>>,
 ) -> Result<(usize, Option<i64>), Failure> {
     fields.clear();
     if block.len() > options.limits.max_line_bytes {
@@ -79,11 +79,11 @@ pub(super) fn parse_line<'a>(
     let mut wrong_value = None;
     cut_fields(block, section.clone(), key_bytes, options.limits.max_fields, |written_name, value, at| {
         match read_value(value) {
-            // Possible behind a tab; InfluxDB stores it, but nobody can ask for it.
+            // This is possible after a tab. InfluxDB stores the point, but nobody can query it.
             _ if written_name.is_empty() => {
                 wrong_value = Some(Failure::new(LineErrorKind::MissingFieldKey, at - 1));
             }
-            Ok(value) => fields.push(CarefulField { written_name, name: unescape_name(written_name), value }),
+            Ok(value) => fields.push(ParsedField { written_name, name: unescape_name(written_name), value }),
             Err((kind, text)) => wrong_value = Some(Failure::with_text(kind, at, text)),
         }
     })?;
@@ -103,9 +103,9 @@ fn unescape_name(written: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(name)
 }
 
-/// Checks the field section behind `from` and finds its end.
+/// Checks the field section that begins at `from`, and finds its end.
 ///
-/// Backslash and next byte are a pair, in strings too.
+/// A backslash and the next byte are a pair, in strings too.
 pub(super) fn check_fields(block: &[u8], from: usize) -> Result<Range<usize>, Failure> {
     let start = skip_blanks(block, from);
     let mut quoted = false;
@@ -117,7 +117,7 @@ pub(super) fn check_fields(block: &[u8], from: usize) -> Result<Range<usize>, Fa
             b'"' if equals > commas => quoted = !quoted,
             b'=' if !quoted => {
                 equals += 1;
-                // At least a byte of measurement and a blank come before.
+                // At least one byte of the measurement and a blank come before.
                 if matches!(block[at - 1], b' ' | b',') && block[at - 2] != b'\\' {
                     return Err(Failure::new(LineErrorKind::MissingFieldKey, at));
                 }
@@ -221,9 +221,9 @@ fn read_boolean(text: &[u8]) -> Option<bool> {
     }
 }
 
-/// Cuts the checked section into names and values.
+/// Cuts the checked field section into names and values.
 ///
-/// A name ends at an `=` that no backslash precedes. In values only `\"` and `\\` are pairs, and quotes count
+/// A name ends at an `=` without a backslash before it. In values only `\"` and `\\` are pairs, and quotes count
 /// everywhere.
 fn cut_fields<'a>(
     block: &'a [u8],
@@ -246,7 +246,7 @@ fn cut_fields<'a>(
         }
         let value = &rest[equals + 1..];
         let value = &value[..value_length(value)];
-        // As InfluxDB counts: its index puts four bytes between series and field.
+        // InfluxDB counts like this: its index puts four bytes between series and field.
         let indexed_bytes = key_bytes + 4 + name.len();
         if indexed_bytes > MAX_KEY_BYTES {
             return Err(Failure::key_too_long(indexed_bytes, at));
@@ -276,8 +276,8 @@ fn value_length(text: &[u8]) -> usize {
     at.min(text.len())
 }
 
-/// Reads a value. What `check_fields` let pass and still is none comes from the passes' disagreement; InfluxDB
-/// refuses the whole request (500) or drops the connection there, here the line is refused.
+/// Parses a value. A value that passed `check_fields` but is malformed comes from the disagreement of the passes.
+/// InfluxDB rejects the whole request (500) or drops the connection in this case; here the line is rejected.
 fn read_value(text: &[u8]) -> Result<FieldValue<'_>, (LineErrorKind, String)> {
     let shown = || String::from_utf8_lossy(text);
     match *text {
@@ -309,7 +309,7 @@ fn read_value(text: &[u8]) -> Result<FieldValue<'_>, (LineErrorKind, String)> {
     }
 }
 
-/// Reads the optional timestamp behind the fields.
+/// Parses the optional timestamp after the fields.
 fn read_time(block: &[u8], from: usize, options: &ParseOptions) -> Result<Option<i64>, Failure> {
     let start = skip_blanks(block, from);
     let mut end = start;
@@ -317,7 +317,7 @@ fn read_time(block: &[u8], from: usize, options: &ParseOptions) -> Result<Option
         match byte {
             b'0'..=b'9' => {}
             b'-' if end == start => {}
-            // A newline is here only if the passes disagree about a quote.
+            // There can only be a newline here if the passes disagree about a quote.
             b' ' | b'\n' => break,
             _ => return Err(Failure::new(LineErrorKind::BadTimestamp, end)),
         }

@@ -1,0 +1,44 @@
+//! Text in line protocol: a backslash goes before each character that would end a name or a string.
+
+/// What is escaped in the name of a measurement.
+pub const MEASUREMENT_SPECIALS: &[char] = &[',', ' '];
+/// What is escaped in tag keys, tag values and names of fields.
+pub const TAG_SPECIALS: &[char] = &[',', '=', ' '];
+/// What is escaped in the string value of a field.
+pub const STRING_SPECIALS: &[char] = &['"', '\\'];
+
+/// Appends a text with a backslash before each of `specials`, which are ASCII.
+pub fn push_escaped(line: &mut String, text: &str, specials: &[char]) {
+    let mut rest = text;
+    while let Some(at) = rest.find(specials) {
+        let (before, from_special) = rest.split_at(at);
+        line.push_str(before);
+        line.push('\\');
+        line.push_str(&from_special[..1]);
+        rest = &from_special[1..];
+    }
+    line.push_str(rest);
+}
+
+/// Appends `key=value`.
+pub fn push_tag(line: &mut String, key: &str, value: &str) {
+    push_escaped(line, key, TAG_SPECIALS);
+    line.push('=');
+    push_escaped(line, value, TAG_SPECIALS);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn specials_get_a_backslash() {
+        let mut line = String::new();
+        push_escaped(&mut line, " a=b,", MEASUREMENT_SPECIALS);
+        line.push('|');
+        push_tag(&mut line, "é k", "v=\"\\,");
+        line.push('|');
+        push_escaped(&mut line, "\"a\\ ", STRING_SPECIALS);
+        assert_eq!(line, "\\ a=b\\,|é\\ k=v\\=\"\\\\,|\\\"a\\\\ ");
+    }
+}
