@@ -37,8 +37,8 @@ pub(crate) fn check(root: &Path) -> Vec<String> {
     };
     judge(SETTINGS_PAGE, "setting", &|| settings(&read(&root.join(SETTINGS))?));
     let packages: Vec<String> = crates(root).iter().map(|(name, _)| name.replace('-', "_")).collect();
-    judge(METRICS_PAGE, "metric", &|| metrics(&texts_below(&root.join(METRICS))?, &packages));
-    judge(STATEMENTS_PAGE, "statement", &|| statements(&texts_below(&root.join(STATEMENTS))?));
+    judge(METRICS_PAGE, "metric", &|| metrics(&texts_below(root, METRICS)?, &packages));
+    judge(STATEMENTS_PAGE, "statement", &|| statements(&texts_below(root, STATEMENTS)?));
     complaints
 }
 
@@ -183,9 +183,10 @@ fn documentation(meta: &Meta) -> Option<String> {
     }
 }
 
-fn texts_below(folder: &Path) -> Result<Vec<(String, String)>, String> {
-    let files = rust_files(folder).into_iter();
-    files.map(|file| Ok((file.display().to_string(), read(&file)?))).collect()
+/// The source files below a folder of the checkout at `root`: their names and texts.
+fn texts_below(root: &Path, folder: &str) -> Result<Vec<(String, String)>, String> {
+    let shown = |file: &Path| file.strip_prefix(root).unwrap_or(file).display().to_string();
+    rust_files(&root.join(folder)).iter().map(|file| Ok((shown(file), read(file)?))).collect()
 }
 
 fn read(file: &Path) -> Result<String, String> {
