@@ -1,6 +1,7 @@
 //! What the fuzz targets found: bytes whose checksums are right and that contradict themselves.
 
 use nyala_core::Result;
+use nyala_core::store::Store;
 use nyala_engine::fs::{Access, FileSystem, FsRef, SimulatedFs};
 use nyala_engine::manifest_log::ManifestLog;
 use nyala_engine::{Engine, EngineOptions, check};
