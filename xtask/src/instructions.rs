@@ -5,7 +5,7 @@
 //! valgrind, is asked a few times and, in a second run, many times; the difference is what asking costs, without start
 //! and stop. Valgrind knows no AVX-512, so that all machines with AVX2 take the same kernels.
 
-use crate::tidy::workspace_root;
+use crate::workspace::root;
 use nyala_bench::client::connection::Connection;
 use nyala_bench::client::response::Body;
 use nyala_bench::client::target::{Target, query_escape};
@@ -121,7 +121,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome<String> {
         let many = count(&program, &prepared.path, path, path.many)?;
         counted.push((path.name, many.saturating_sub(few) / (path.many - path.few)));
     }
-    let file = workspace_root().join("testdata/instructions.txt");
+    let file = root().join("testdata/instructions.txt");
     if record {
         let mut text = String::new();
         counted.iter().for_each(|(name, count)| {
@@ -180,7 +180,7 @@ fn build() -> Outcome<PathBuf> {
     let built = build
         .args(["build", "--release", "--locked", "--bin", "nyala"])
         .args(["--message-format", "json-render-diagnostics"])
-        .current_dir(workspace_root())
+        .current_dir(root())
         .stderr(Stdio::inherit())
         .output()
         .map_err(|error| format!("cargo build: {error}"))?;

@@ -3,17 +3,30 @@
 //! `cargo xtask kudu-cluster` starts a real Kudu cluster on this machine; `cargo xtask instructions` counts what writes
 //! and queries cost.
 
+mod banned;
+mod circles;
 mod coverage;
+mod documents;
 mod instructions;
 mod kudu_cluster;
+mod modules;
+mod replaced;
 mod tidy;
+mod tokens;
+mod workspace;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  tidy    check dependency directions, file sizes, module headers and where unsafe code stands
+  tidy [ROOT]
+          check dependency directions, circles of modules, names that were replaced, file sizes, module headers, where
+          unsafe code stands, and that documents tell of every setting, metric and statement;
+          ROOT is a checkout, by default this one
+  circles [ROOT]
+          list every circle of modules with all references that make it
   coverage
           make the table of what InfluxDB has and which scripts show it, in docs/compat/influxdb.md
   instructions [--record]
@@ -24,7 +37,7 @@ usage: cargo xtask COMMAND
 #[allow(clippy::print_stderr, clippy::print_stdout, reason = "this program speaks to a person")]
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
-        Some("tidy") => match tidy::check(&tidy::workspace_root()) {
+        Some("tidy") => match tidy::check(&root()) {
             complaints if complaints.is_empty() => {
                 println!("tidy: the layout is in order");
                 ExitCode::SUCCESS
@@ -34,7 +47,11 @@ fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         },
-        Some("coverage") => match coverage::write(&tidy::workspace_root()) {
+        Some("circles") => {
+            circles::list(&root()).iter().for_each(|circle| println!("{circle}"));
+            ExitCode::SUCCESS
+        }
+        Some("coverage") => match coverage::write(&workspace::root()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(complaint) => {
                 eprintln!("coverage: {complaint}");
@@ -63,4 +80,9 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The checkout that the command is about.
+fn root() -> PathBuf {
+    std::env::args_os().nth(2).map_or_else(workspace::root, PathBuf::from)
 }

@@ -2,9 +2,9 @@
 //!
 //! A new edge between crates fails here until it is argued for in `ARCHITECTURE.md` and added below.
 
-use crate::coverage;
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use crate::workspace::{crates, rust_files};
+use crate::{circles, coverage, documents, replaced};
+use std::path::Path;
 
 /// Which crates of ours each crate may use.
 const EDGES: [(&str, &[&str]); 10] = [
@@ -44,33 +44,28 @@ const UNSAFE_FILES: [&str; 2] = ["crates/kudu-client/src/rpc/gssapi.rs", "crates
 /// A longer file is two things.
 const LINES_MAX: usize = 600;
 
-/// The workspace this program was built from.
-pub(crate) fn workspace_root() -> PathBuf {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
-    own.parent().expect("xtask lies in the workspace").to_owned()
-}
-
 /// All complaints about the workspace at `root`.
 pub(crate) fn check(root: &Path) -> Vec<String> {
     let mut complaints = coverage::check(root);
+    complaints.extend(circles::check(root));
+    complaints.extend(documents::check(root));
     for (name, allowed) in EDGES {
         let folder = if name == "xtask" { root.join("xtask") } else { root.join("crates").join(name) };
         check_edges(name, allowed, &folder, &mut complaints);
         for file in rust_files(&folder) {
             let shown = file.strip_prefix(root).unwrap_or(&file).display().to_string();
             match std::fs::read_to_string(&file) {
-                Ok(text) => check_file(name, &shown, &text, &mut complaints),
+                Ok(text) => {
+                    check_file(name, &shown, &text, &mut complaints);
+                    replaced::check(name, &shown, &text, &mut complaints);
+                }
                 Err(error) => complaints.push(format!("{shown}: {error}")),
             }
         }
     }
-    let known: BTreeSet<&str> = EDGES.iter().map(|(name, _)| *name).collect();
-    let folders = std::fs::read_dir(root.join("crates")).into_iter().flatten().flatten();
-    for name in folders.filter_map(|entry| entry.file_name().into_string().ok()) {
-        if !known.contains(name.as_str()) {
-            complaints.push(format!(
-                "crates/{name} is not in the layout check: add its edges to xtask/src/tidy.rs"
-            ));
+    for (name, _) in crates(root) {
+        if !EDGES.iter().any(|(known, _)| *known == name) {
+            complaints.push(format!("{name} is not in the layout check: add its edges to xtask/src/tidy.rs"));
         }
     }
     complaints
@@ -123,31 +118,14 @@ fn has_unsafe(line: &str) -> bool {
     ["unsafe {", "unsafe fn", "unsafe impl", "unsafe trait"].iter().any(|word| code.contains(word))
 }
 
-fn rust_files(folder: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
-            let path = entry.path();
-            let hidden = entry.file_name().to_string_lossy().starts_with('.');
-            if path.is_dir() && !hidden && !path.ends_with("target") {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                files.push(path);
-            }
-        }
-    }
-    files.sort();
-    files
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workspace;
 
     #[test]
     fn the_layout_is_in_order() {
-        assert_eq!(check(&workspace_root()), Vec::<String>::new());
+        assert_eq!(check(&workspace::root()), Vec::<String>::new());
     }
 
     #[test]

@@ -110,7 +110,7 @@ impl CatalogState {
                 self.next_rowset = self.next_rowset.max(next_rowset);
             }
             Edit::PutTable { id, schema, dropped_columns } => {
-                self.next_table = self.next_table.max(id.0 + 1);
+                self.next_table = self.next_table.max(id.0.saturating_add(1));
                 match self.tables.get_mut(&id) {
                     Some(table) => (table.schema, table.dropped_columns) = (schema, dropped_columns),
                     None => {
@@ -127,7 +127,7 @@ impl CatalogState {
             }
             Edit::DropTable(id) => drop(self.tables.remove(&id)),
             Edit::PutPartition { table, id, range } => {
-                self.next_partition = self.next_partition.max(id + 1);
+                self.next_partition = self.next_partition.max(id.saturating_add(1));
                 self.table_mut(table)?.partitions.insert(id, range);
             }
             Edit::DropPartition { table, id } => {
@@ -136,7 +136,7 @@ impl CatalogState {
                 table.rowsets.retain(|rowset| rowset.partition != id);
             }
             Edit::PutRowset(meta) => {
-                self.next_rowset = self.next_rowset.max(meta.id + 1);
+                self.next_rowset = self.next_rowset.max(meta.id.saturating_add(1));
                 let table = self.table_mut(meta.table)?;
                 if !table.partitions.contains(meta.partition) {
                     return Err(Error::missing(format!("partition {}", meta.partition)));

@@ -14,7 +14,7 @@
 //! column: id (32 bits) | hidden (8 bits) | encoding (8 bits) | default (8 bits: whether there is one; a value)
 //! ```
 
-use crate::rowset::format::StoredType;
+use crate::rowset::format::{MARKER_COLUMN, StoredType};
 use crate::wire::{Reader, put_bytes, text_of};
 use nyala_core::{
     ColumnId, ColumnSchema, Encoding, Error, Partitioning, Ranges, Result, TableKind, TableSchema, Value,
@@ -121,6 +121,14 @@ pub(crate) fn take_schema(reader: &mut Reader<'_>) -> Result<(TableSchema, Vec<C
     let dropped_columns = take_ids(reader)?;
     let ranges = if width_ns > 0 { Ranges::Time { width_ns } } else { Ranges::One };
     let partitioning = Partitioning { hash, ranges };
+    if columns
+        .iter()
+        .map(|column| column.id)
+        .chain(dropped_columns.iter().copied())
+        .any(|id| id == MARKER_COLUMN)
+    {
+        return Err(Error::invalid("a column with the number of row markers"));
+    }
     let mut schema = TableSchema { partitioning, ..TableSchema::keyed(name, columns, key) };
     schema.kind = kind.unwrap_or_else(|| kind_by_key(&schema));
     if kind.is_none() {

@@ -6,7 +6,7 @@ use super::reader::{LoadedFooter, Rowset, Use};
 use crate::cells::{ABSENT, ByteVec, Column, Kind, Values};
 use crate::key::{self, KeyRange};
 use crate::memtable::Wanted;
-use crate::merge::{Keys, Piece};
+use crate::merge::Piece;
 use nyala_core::{ColumnId, ColumnType, Error, Result, TableSchema};
 use std::sync::Arc;
 
@@ -195,7 +195,6 @@ impl KeyedCursor {
             }
             piece.keys.push(&key);
         }
-        debug_assert!((1..piece.rows()).all(|row| piece.keys.compare(row - 1, &piece.keys, row).is_lt()));
         for (place, (id, column_type)) in self.wanted.columns.iter().enumerate() {
             piece.columns[place] = self.read_column(page, group, rows, *id, *column_type)?;
         }

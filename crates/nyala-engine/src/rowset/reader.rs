@@ -263,6 +263,10 @@ impl Rowset {
         if let Some(block) = self.source.cache.get(self.meta.id, place.offset) {
             return Ok(block);
         }
+        // The bytes are reserved before their checksum is known.
+        if place.offset.checked_add(place.length.into()).is_none_or(|end| end > self.meta.length_bytes) {
+            return Err(self.corrupt(place, &Error::invalid("a block ends beyond the file")));
+        }
         let block = Arc::new(check(read_block(&self.file()?, place)?)?);
         if use_of == Use::Again {
             self.source.cache.insert(self.meta.id, place.offset, block.clone());

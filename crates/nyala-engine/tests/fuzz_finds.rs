@@ -1,0 +1,90 @@
+//! What the fuzz targets found: bytes whose checksums are right and that contradict themselves.
+
+use nyala_core::Result;
+use nyala_core::store::Store;
+use nyala_engine::fs::{Access, FileSystem, FsRef, SimulatedFs};
+use nyala_engine::manifest_log::ManifestLog;
+use nyala_engine::{Engine, EngineOptions, check};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const DIR: &str = "/data";
+
+fn open(fs: &FsRef) -> Result<Engine> {
+    Engine::open(EngineOptions { fs: fs.clone(), maintenance_threads: 0, ..EngineOptions::new(DIR) })
+}
+
+/// A store whose manifest is one table, with a column of this id, and one partition.
+fn store(table: u32, column: u32, partition: u64) -> Result<FsRef> {
+    let text = |text: &str| [&(text.len() as u32).to_le_bytes(), text.as_bytes()].concat();
+    let (one, none) = (1_u32.to_le_bytes(), 0_u32.to_le_bytes());
+    let timestamp = [14, 0, 0];
+    let columns = [&one[..], &column.to_le_bytes(), &text("key"), &timestamp, &[0]].concat();
+    let schema = [text("points"), columns, [one, column.to_le_bytes(), none].concat(), vec![0; 12]].concat();
+    let range = [i64::MIN, i64::MAX].map(i64::to_le_bytes).concat();
+    let edits = [
+        [&[1][..], &table.to_le_bytes(), &schema].concat(),
+        [&[3][..], &table.to_le_bytes(), &partition.to_le_bytes(), &range].concat(),
+    ];
+    let fs: FsRef = Arc::new(SimulatedFs::new());
+    fs.create_dirs(Path::new(DIR))?;
+    ManifestLog::begin(fs.clone(), Path::new(DIR), &edits.concat(), 0)?;
+    Ok(fs)
+}
+
+#[test]
+fn a_column_with_the_number_of_markers_is_refused() -> Result<()> {
+    let error = open(&store(0, u32::MAX, 0)?).map(drop).expect_err("the number is taken");
+    assert!(error.message().contains("row markers"), "{error}");
+    Ok(())
+}
+
+#[test]
+fn the_last_numbers_of_tables_and_partitions_are_no_overflow() -> Result<()> {
+    let fs = store(u32::MAX, 7, u64::MAX)?;
+    for _ in 0..2 {
+        assert_eq!(open(&fs)?.tables().len(), 1);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_block_beyond_the_file_is_refused_before_memory_is_reserved() -> Result<()> {
+    fn copy(from: &Path, to: PathBuf, fs: &dyn FileSystem) -> Result<()> {
+        fs.create_dirs(&to)?;
+        for entry in std::fs::read_dir(from).expect("is there").flatten() {
+            let (path, target) = (entry.path(), to.join(entry.file_name()));
+            if path.is_dir() {
+                copy(&path, target, fs)?;
+            } else {
+                fs.open(&target, Access::Create)?.write_at(&std::fs::read(path).expect("is read"), 0)?;
+            }
+        }
+        Ok(())
+    }
+    let fs: FsRef = Arc::new(SimulatedFs::new());
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/formats/rowsets-v3");
+    copy(&kept, DIR.into(), &*fs)?;
+    let path = Path::new(DIR).join("rowsets/0000000000000000.rowset");
+    let file = fs.open(&path, Access::Write)?;
+    let mut bytes = vec![0; file.length()? as usize];
+    file.read_exact_at(&mut bytes, 0)?;
+    let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+    let tail_at = bytes.len() - 24;
+    let footer_at = number(tail_at) as usize;
+    // The first page is known by its checksum.
+    let is_reference = |at: &usize| {
+        let (offset, length) = (number(*at) as usize, number(at + 8) as usize);
+        let block = bytes[..footer_at].get(offset..offset.saturating_add(length));
+        length > 0 && block.is_some_and(|block| crc32fast::hash(block) == number(at + 12))
+    };
+    let reference = (footer_at..tail_at - 16).find(is_reference).expect("a footer has references");
+    bytes[reference + 8..reference + 12].copy_from_slice(&u32::MAX.to_le_bytes());
+    let checksum = crc32fast::hash(&bytes[footer_at..tail_at]);
+    bytes[tail_at + 12..tail_at + 16].copy_from_slice(&checksum.to_le_bytes());
+    file.write_at(&bytes, 0)?;
+    drop(file);
+    let damage = check(&fs, Path::new(DIR), &mut |_| {})?.damage;
+    assert!(damage.iter().any(|found| found.message.contains("beyond the file")), "{damage:?}");
+    Ok(())
+}

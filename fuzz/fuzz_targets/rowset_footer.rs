@@ -1,0 +1,8 @@
+//! Any bytes are read as the footer of a rowset, or refused, without a panic.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    nyala_fuzz::rowset::run_footer(bytes);
+});
