@@ -1,24 +1,24 @@
 //! The engine: opening and closing, tables, and the store contract.
 
-use crate::catalog::{self, Catalog, CatalogState, Edit};
-use crate::directory;
-use crate::flush::durable_tombstones;
-use crate::fs::FsRef;
-use crate::gate::Access;
+use crate::files::catalog::{self, Catalog, CatalogState, Edit};
+use crate::files::directory;
+use crate::files::fs::FsRef;
+use crate::files::record_log::Damage;
+use crate::files::reserve::Reserve;
+use crate::files::rowset::{Rowset, RowsetSource};
+use crate::files::wal::{Progress, ReplayReport, Wal, WalOptions};
+use crate::maintenance::flush::durable_tombstones;
+use crate::maintenance::orphans::Orphans;
 use crate::maintenance::{Maintenance, QueuedWork, Signal};
+use crate::memory::version::{PartitionVersion, TableVersion, Version};
+use crate::memory::watermark::Watermark;
 use crate::options::EngineOptions;
-use crate::orphans::Orphans;
-use crate::record_log::Damage;
-use crate::reserve::Reserve;
-use crate::rowset::{Rowset, RowsetSource};
+use crate::rows::tombstone::{DeletedRange, Tombstone};
+use crate::runtime::timer::Timer;
 use crate::shared::{ROWSET_DIR, Shared, WAL_DIR};
 use crate::stats::{Counters, EngineStats};
-use crate::timer::Timer;
-use crate::tombstone::{DeletedRange, Tombstone};
-use crate::version::{PartitionVersion, TableVersion, Version};
-use crate::wal::{Progress, ReplayReport, Wal, WalOptions};
-use crate::watermark::Watermark;
-use crate::write::STRING_BYTES_MAX;
+use crate::writing::gate::Access;
+use crate::writing::write::STRING_BYTES_MAX;
 use async_trait::async_trait;
 use nyala_core::store::{
     Alteration, Atomicity, Capabilities, Comparison, Delete, Feature, Features, Freshness, PartitionInfo,

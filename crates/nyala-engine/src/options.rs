@@ -1,8 +1,8 @@
 //! Settings of an engine.
 
-use crate::fs::{FsRef, RealFs};
-use crate::stage::StageHook;
-use crate::wal::SyncPolicy;
+use crate::files::fs::{FsRef, RealFs};
+use crate::files::wal::SyncPolicy;
+use crate::write_hook::WriteHook;
 pub use nyala_column::Preference;
 use nyala_core::env::{ClockRef, SystemClock};
 use nyala_core::memory::MemoryBudget;
@@ -40,7 +40,7 @@ pub struct EngineOptions {
     /// [`crate::Engine::compact`] do them: what tests want.
     pub maintenance_threads: usize,
     /// For tests.
-    pub at_stage: StageHook,
+    pub write_hook: WriteHook,
 }
 
 impl EngineOptions {
@@ -58,7 +58,7 @@ impl EngineOptions {
             encoding: Preference::Balanced,
             last_rows_from: LAST_ROWS_FROM,
             maintenance_threads: 2,
-            at_stage: StageHook::default(),
+            write_hook: WriteHook::default(),
         }
     }
 }

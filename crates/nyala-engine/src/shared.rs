@@ -1,19 +1,19 @@
 //! What the parts of an engine share.
 
-use crate::catalog::{Catalog, Writing};
-use crate::claims::Claims;
-use crate::fs::DirLock;
+use crate::files::catalog::{Catalog, Writing};
+use crate::files::fs::DirLock;
+use crate::files::reserve::Reserve;
+use crate::files::rowset::{Rowset, RowsetMeta, RowsetSource};
+use crate::files::wal::{SyncPolicy, Wal};
 use crate::maintenance::Signal;
+use crate::maintenance::orphans::Orphans;
+use crate::memory::version::Version;
+use crate::memory::watermark::Watermark;
 use crate::options::EngineOptions;
-use crate::orphans::Orphans;
-use crate::reserve::Reserve;
-use crate::rowset::{Rowset, RowsetMeta, RowsetSource};
-use crate::snapshot::EngineSnapshot;
+use crate::reading::snapshot::EngineSnapshot;
+use crate::runtime::timer::Timer;
 use crate::stats::Counters;
-use crate::timer::Timer;
-use crate::version::Version;
-use crate::wal::{SyncPolicy, Wal};
-use crate::watermark::Watermark;
+use crate::writing::claims::Claims;
 use nyala_core::memory::MemoryBudget;
 use parking_lot::{Mutex, RwLock};
 use std::path::PathBuf;

@@ -78,7 +78,7 @@ pub struct EngineStats {
     /// Batches up to this sequence are in rowsets.
     pub flushed_sequence: u64,
     /// The log.
-    pub wal: Option<crate::wal::WalStats>,
+    pub wal: Option<crate::files::wal::WalStats>,
 }
 
 impl Counters {

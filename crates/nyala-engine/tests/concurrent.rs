@@ -20,7 +20,7 @@ use nyala_core::store::{
 };
 use nyala_core::{ColumnId, ColumnSchema, ColumnType, ErrorKind, Result, TableId, TableSchema};
 use nyala_engine::fs::{Fault, SimulatedFs};
-use nyala_engine::{Engine, EngineOptions, Stage, StageHook, SyncPolicy, block_on};
+use nyala_engine::{Engine, EngineOptions, SyncPolicy, WriteHook, WriteStep, block_on};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use seeds::{POLICIES, seeds};
@@ -199,10 +199,10 @@ impl Ledger {
 }
 
 /// A hook that panics at a random stage of a random write, once, after some.
-fn trap(seed: u64) -> StageHook {
+fn trap(seed: u64) -> WriteHook {
     let after = SmallRng::seed_from_u64(seed ^ 0x7a9).random_range(50..900);
     let seen = AtomicU64::new(0);
-    StageHook::new(move |stage: Stage| {
+    WriteHook::new(move |stage: WriteStep| {
         if seen.fetch_add(1, Ordering::Relaxed) == after {
             panic!("a panic that a test wants, at {stage:?}");
         }
@@ -214,7 +214,7 @@ fn run(seed: u64, policy: SyncPolicy, trouble: Trouble) -> std::result::Result<(
     let fs = SimulatedFs::new();
     let mut settings = options(&fs, policy);
     if trouble == Trouble::Panics {
-        settings.at_stage = trap(seed);
+        settings.write_hook = trap(seed);
     }
     let engine = Engine::open(settings).map_err(text)?;
     let ledger = Ledger::create(&engine).map_err(text)?;

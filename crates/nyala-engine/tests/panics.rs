@@ -6,7 +6,7 @@ mod support;
 use nyala_core::store::Store;
 use nyala_core::{ErrorKind, Result};
 use nyala_engine::fs::{FileSystem, OperationKind, SimulatedFs};
-use nyala_engine::{Engine, EngineOptions, Stage, StageHook, SyncPolicy, block_on};
+use nyala_engine::{Engine, EngineOptions, SyncPolicy, WriteHook, WriteStep, block_on};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,8 +15,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::{create, options, points, rows};
 
-const STAGES: [Stage; 6] =
-    [Stage::Admitted, Stage::Encoded, Stage::Submitted, Stage::Logged, Stage::Applying, Stage::Applied];
+const STAGES: [WriteStep; 6] = [
+    WriteStep::Admitted,
+    WriteStep::Encoded,
+    WriteStep::Submitted,
+    WriteStep::Logged,
+    WriteStep::Applying,
+    WriteStep::Applied,
+];
 const POLICIES: [SyncPolicy; 3] =
     [SyncPolicy::Always, SyncPolicy::Interval(Duration::from_millis(5)), SyncPolicy::Never];
 /// Far beyond what any step takes: what has not happened by then hangs.
@@ -24,16 +30,16 @@ const HANGS_AFTER: Duration = Duration::from_secs(20);
 
 /// Panics at a stage, once, where it is armed.
 #[derive(Clone, Default)]
-struct Trap(Arc<Mutex<Option<Stage>>>);
+struct Trap(Arc<Mutex<Option<WriteStep>>>);
 
 impl Trap {
-    fn arm(&self, stage: Stage) {
+    fn arm(&self, stage: WriteStep) {
         *self.0.lock().expect("not poisoned") = Some(stage);
     }
 
-    fn hook(&self) -> StageHook {
+    fn hook(&self) -> WriteHook {
         let trap = self.clone();
-        StageHook::new(move |stage| {
+        WriteHook::new(move |stage| {
             let mut armed = trap.0.lock().expect("not poisoned");
             if *armed == Some(stage) {
                 *armed = None;
@@ -59,7 +65,7 @@ fn a_panic_at_any_stage_of_a_write_hangs_nobody_and_loses_nothing() -> Result<()
     for (stage, policy) in STAGES.iter().flat_map(|stage| POLICIES.map(|policy| (*stage, policy))) {
         let what = format!("{stage:?}, {policy:?}");
         let (fs, trap) = (SimulatedFs::new(), Trap::default());
-        let settings = EngineOptions { wal_sync: policy, at_stage: trap.hook(), ..options(&fs) };
+        let settings = EngineOptions { wal_sync: policy, write_hook: trap.hook(), ..options(&fs) };
         let engine = Arc::new(Engine::open(settings)?);
         let table = create(&engine)?;
         block_on(engine.write(points(table, &[(1, 10, Some(1)), (1, 1010, Some(1))])))?;
@@ -101,7 +107,7 @@ fn a_panic_at_any_stage_of_a_write_hangs_nobody_and_loses_nothing() -> Result<()
         let restarted = Engine::open(EngineOptions { wal_sync: policy, ..options(&killed) })?;
         let found = rows(&restarted, table)?;
         assert!(expected.contains(&found), "{what}, restarted: {found:?}");
-        let logged = !matches!(stage, Stage::Admitted | Stage::Encoded);
+        let logged = !matches!(stage, WriteStep::Admitted | WriteStep::Encoded);
         assert_eq!(found == with_third(&new, goes_on), logged, "{what}, restarted: {found:?}");
         restarted.check_writable()?;
         block_on(restarted.write(points(table, &[(4, 40, Some(4))])))?;
@@ -113,9 +119,9 @@ fn a_panic_at_any_stage_of_a_write_hangs_nobody_and_loses_nothing() -> Result<()
 
 #[test]
 fn writers_beside_a_batch_that_breaks_off_get_their_answers() -> Result<()> {
-    for stage in [Stage::Logged, Stage::Applying, Stage::Applied] {
+    for stage in [WriteStep::Logged, WriteStep::Applying, WriteStep::Applied] {
         let (fs, trap) = (SimulatedFs::new(), Trap::default());
-        let engine = Arc::new(Engine::open(EngineOptions { at_stage: trap.hook(), ..options(&fs) })?);
+        let engine = Arc::new(Engine::open(EngineOptions { write_hook: trap.hook(), ..options(&fs) })?);
         let table = create(&engine)?;
         let acknowledged = Arc::new(Mutex::new(Vec::new()));
         let (done, results) = channel();

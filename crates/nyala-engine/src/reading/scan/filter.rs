@@ -1,0 +1,49 @@
+//! Which rows of a piece satisfy a request's conditions.
+
+use super::projection::{Place, Projection};
+use crate::rows::column_buffer::{Column, VALUE};
+
+/// A flag per row; `None` when all rows stay. `cells` are those read (at least the tested ones); `key`
+/// gives a key column.
+pub(crate) fn test(
+    projection: &Projection,
+    rows: usize,
+    cells: &[Column],
+    key: impl Fn(usize) -> Column,
+) -> Option<Vec<bool>> {
+    if projection.predicates.is_empty() {
+        return None;
+    }
+    let mut keep = vec![true; rows];
+    for (place, column_type, predicate) in &projection.predicates {
+        match place {
+            Place::Cell(position) => {
+                cells[*position].filter(*column_type, &predicate.comparison, &mut keep);
+            }
+            Place::Key(position) => {
+                key(*position).filter(*column_type, &predicate.comparison, &mut keep);
+            }
+        }
+    }
+    if keep.iter().all(|keep| *keep) { None } else { Some(keep) }
+}
+
+/// Clears the flags of rows of which no returned cell has a value.
+pub(crate) fn test_empty(
+    projection: &Projection,
+    rows: usize,
+    cells: &[Column],
+    keep: &mut Option<Vec<bool>>,
+) {
+    if !projection.skip_empty_rows {
+        return;
+    }
+    let returned: Vec<&Column> = projection.returned_cells(cells).collect();
+    if returned.iter().any(|column| column.all_values()) {
+        return;
+    }
+    let keep = keep.get_or_insert_with(|| vec![true; rows]);
+    for (row, keep) in keep.iter_mut().enumerate() {
+        *keep = *keep && returned.iter().any(|column| column.state(row) == VALUE);
+    }
+}

@@ -1,0 +1,111 @@
+//! Rows that a scan has gathered: counted in rows and in bytes, and charged while they are held.
+
+use super::projection::Projection;
+use crate::rows::column_buffer::{Column, Kind, Values};
+use crate::rows::merge::Piece;
+use nyala_core::memory::{Charge, Component, MemoryBudget};
+use nyala_core::store::{Batch, SeriesRun};
+use nyala_core::{Error, Result};
+use std::sync::Arc;
+
+/// Bytes of a batch, about: where strings are long, it has few rows.
+pub(crate) const BATCH_BYTES: u64 = 8 << 20;
+/// Strings of one column that are held at once, at most: arrays count their bytes in 31 bits.
+const STRINGS_MAX: usize = 1 << 30;
+/// So little is not charged: a light scan does not ask the account.
+const LIGHT_BYTES: u64 = 64 << 10;
+/// What is charged at once.
+const STEP_BYTES: u64 = 256 << 10;
+
+/// Rows gathered.
+pub(crate) struct Gathered {
+    pub(crate) runs: Vec<SeriesRun>,
+    pub(crate) piece: Piece<Vec<i64>>,
+    row_bytes: u64,
+    has_strings: bool,
+    /// What is charged, or need not be.
+    covered_bytes: u64,
+    charge: Charge,
+}
+
+impl Gathered {
+    /// No rows yet.
+    pub(crate) fn new(kinds: &[Kind], budget: &Arc<MemoryBudget>) -> Self {
+        Self::of(Vec::new(), Piece::empty(kinds), budget)
+    }
+
+    /// Rows that nobody has charged yet.
+    pub(crate) fn of(runs: Vec<SeriesRun>, piece: Piece<Vec<i64>>, budget: &Arc<MemoryBudget>) -> Self {
+        let cell_bytes = |column: &Column| match &column.values {
+            Values::Word(_) => 8,
+            Values::Wide(_) => 16,
+            Values::Bytes(_) => 4,
+        };
+        Self {
+            row_bytes: 8 + piece.columns.iter().map(cell_bytes).sum::<u64>(),
+            has_strings: piece.columns.iter().any(|column| matches!(column.values, Values::Bytes(_))),
+            runs,
+            piece,
+            covered_bytes: LIGHT_BYTES,
+            charge: budget.charge(Component::Query, 0),
+        }
+    }
+
+    /// Forgets the rows and keeps their room, charged as it is.
+    pub(crate) fn clear(&mut self) {
+        self.runs.clear();
+        self.piece.clear();
+    }
+
+    /// What the rows take, charged: an error if there is no memory for them.
+    #[inline]
+    pub(crate) fn hold(&mut self) -> Result<u64> {
+        let mut bytes = self.piece.keys.len() as u64 * self.row_bytes;
+        if self.has_strings {
+            bytes += self.string_bytes()?;
+        }
+        if bytes > self.covered_bytes {
+            let wanted = bytes.next_multiple_of(STEP_BYTES);
+            self.charge.try_grow(wanted - self.charge.bytes())?;
+            self.covered_bytes = wanted;
+        }
+        Ok(bytes)
+    }
+
+    fn string_bytes(&self) -> Result<u64> {
+        let mut all = 0;
+        for column in &self.piece.columns {
+            let Values::Bytes(strings) = &column.values else { continue };
+            if strings.data.len() > STRINGS_MAX {
+                return Err(Error::limit(format!(
+                    "strings of more than {} MiB at one time: ask for fewer series at once",
+                    STRINGS_MAX >> 20
+                )));
+            }
+            all += strings.data.len() as u64;
+        }
+        Ok(all)
+    }
+
+    /// The rows as a batch, unless there are none; and what they are charged with, to be kept as long as the batch is
+    /// likely to be.
+    pub(crate) fn into_batch(self, projection: &Projection) -> Result<(Option<Batch>, Charge)> {
+        Ok((batch_of(projection, self.runs, self.piece)?, self.charge))
+    }
+}
+
+/// Makes a batch of rows.
+pub(crate) fn batch_of(
+    projection: &Projection,
+    runs: Vec<SeriesRun>,
+    piece: Piece<Vec<i64>>,
+) -> Result<Option<Batch>> {
+    let rows = piece.rows();
+    if rows == 0 {
+        return Ok(None);
+    }
+    let Piece { keys, columns, .. } = piece;
+    let columns =
+        projection.arrays(columns, |_| Column::words(keys.iter().map(|time| *time as u64).collect()))?;
+    Ok(Some(Batch { rows, series: runs, columns }))
+}

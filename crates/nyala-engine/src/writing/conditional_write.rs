@@ -1,0 +1,164 @@
+//! What of a batch depends on the rows there are: demands on its keys, and defaults of rows that come into being.
+
+use crate::memory::memtable::{PreparedKeys, PreparedUpsert};
+use crate::memory::version::TableVersion;
+use crate::reading::scan::keyed::KeyedMerge;
+use crate::reading::scan::partition::PartitionReader;
+use crate::reading::snapshot::{EngineSnapshot, no_cells};
+use crate::rows::column_buffer::CellSource;
+use crate::rows::key::KeyRange;
+use crate::rows::merge;
+use crate::writing::claims::{ClaimedKey, Claims};
+use arrow_array::Array;
+use hashbrown::HashMap;
+use nyala_core::store::{Demand, Operation, RowPlace, WriteBatch};
+use nyala_core::{Error, Result, SeriesId, TableSchema, TimeRange};
+use std::sync::Arc;
+
+/// What a batch comes to.
+pub(crate) enum Judged {
+    /// Without the rows that are left out, and with the defaults of new ones.
+    Ready { batch: WriteBatch, conflicts: Vec<RowPlace>, keys: Vec<ClaimedKey> },
+    /// A key is claimed by a batch under this sequence: nothing is known before that is visible or has failed.
+    Claimed(u64),
+}
+
+/// Judges a validated batch by a snapshot and the operations before each; a conflict where a demand does not hold that
+/// must.
+pub(crate) fn judge(snapshot: &EngineSnapshot, batch: &WriteBatch, claims: &Claims) -> Result<Judged> {
+    // What earlier operations of the batch made of a key.
+    let mut changed: HashMap<ClaimedKey, bool> = HashMap::new();
+    let (mut operations, mut conflicts) = (Vec::with_capacity(batch.operations.len()), Vec::new());
+    for (number, operation) in batch.operations.iter().enumerate() {
+        let id = operation.table();
+        let table = snapshot.version.table(id)?;
+        let depends = depends_on_rows(operation, &table.schema);
+        let deletes = matches!(operation, Operation::DeleteKeys { .. });
+        let mut rows = Rows { existed: vec![false; operation.rows()], left_out: Vec::new() };
+        let keys = keys_of(table, operation);
+        let mut lookup = Lookup { snapshot, table, readers: HashMap::new() };
+        for row in 0..keys.rows {
+            let mut key = (id, Vec::new());
+            keys.encode(row, &mut key.1);
+            if let Some(sequence) = claims.find(&key) {
+                return Ok(Judged::Claimed(sequence));
+            }
+            if depends {
+                let exists = match changed.get(&key) {
+                    Some(exists) => *exists,
+                    None => lookup.exists(&keys, row, &key.1)?,
+                };
+                if operation.demand().is_some_and(|demand| exists != (demand == Demand::Present)) {
+                    if !operation.ignores() {
+                        let words = if exists { "exists" } else { "does not exist" };
+                        let name = table.schema.shown_name();
+                        return Err(Error::conflict(format!("table {name}: a key of row {row} {words}")));
+                    }
+                    conflicts.push(RowPlace { operation: number, row });
+                    rows.left_out.push(row);
+                    continue;
+                }
+                rows.existed[row] = exists;
+            }
+            changed.insert(key, !deletes);
+        }
+        let operation = match operation {
+            Operation::Upsert(upsert) if depends && upsert.mode.makes_rows() => {
+                Operation::Upsert(upsert.clone().with_defaults(&table.schema, |row| !rows.existed[row])?)
+            }
+            other => other.clone(),
+        };
+        rows.push_kept(operation, &mut operations);
+    }
+    let keys = changed.into_keys().collect();
+    Ok(Judged::Ready { batch: WriteBatch { operations }, conflicts, keys })
+}
+
+/// Whether what becomes of an operation depends on the rows there are.
+pub(crate) fn depends_on_rows(operation: &Operation, schema: &TableSchema) -> bool {
+    match operation {
+        Operation::Upsert(upsert) => upsert.depends_on_rows(schema),
+        Operation::DeleteKeys { mode, .. } => mode.demand().is_some(),
+    }
+}
+
+/// What is known of the rows of an operation.
+struct Rows {
+    existed: Vec<bool>,
+    left_out: Vec<usize>,
+}
+
+impl Rows {
+    /// Appends an operation without the rows that are left out.
+    fn push_kept(&self, operation: Operation, operations: &mut Vec<Operation>) {
+        if self.left_out.is_empty() {
+            operations.push(operation);
+            return;
+        }
+        let mut begin = 0;
+        for end in self.left_out.iter().copied().chain([operation.rows()]) {
+            if begin < end {
+                operations.push(operation.slice(begin, end - begin));
+            }
+            begin = end + 1;
+        }
+    }
+}
+
+fn keys_of<'a>(table: &TableVersion, operation: &'a Operation) -> PreparedKeys<'a> {
+    match operation {
+        Operation::Upsert(upsert) => PreparedUpsert::new(upsert, &table.schema).keys,
+        Operation::DeleteKeys { keys, .. } => {
+            let columns = table.schema.key.iter().zip(keys).map(|(id, array)| {
+                let column_type = table.schema.column(*id).expect("schemas are validated").column_type;
+                (CellSource::of(array, column_type), column_type)
+            });
+            PreparedKeys { columns: columns.collect(), rows: keys.first().map_or(0, |array| array.len()) }
+        }
+    }
+}
+
+struct Lookup<'a> {
+    snapshot: &'a EngineSnapshot,
+    table: &'a Arc<TableVersion>,
+    /// Readers of partitions looked into, by position.
+    readers: HashMap<usize, PartitionReader>,
+}
+
+impl Lookup<'_> {
+    fn exists(&mut self, keys: &PreparedKeys<'_>, row: usize, key: &[u8]) -> Result<bool> {
+        let time_ns = self.table.time_key().map(|position| keys.columns[position].0.word(row) as i64);
+        let Some(position) = self.table.partition_at(time_ns.unwrap_or(0)) else { return Ok(false) };
+        let partition = &self.table.partitions[position];
+        let sequence = self.snapshot.sequence;
+        if let (true, Some(time_ns)) = (self.table.schema.is_series_keyed(), time_ns) {
+            let series = SeriesId(keys.columns[0].0.word(row) as u32);
+            let time = TimeRange::new(time_ns, time_ns.saturating_add(1));
+            let reader = match self.readers.entry(position) {
+                hashbrown::hash_map::Entry::Occupied(entry) => entry.into_mut(),
+                hashbrown::hash_map::Entry::Vacant(entry) => entry.insert(PartitionReader::new(
+                    partition,
+                    &self.table.tombstones,
+                    sequence,
+                    TimeRange::ALL,
+                    no_cells(),
+                )?),
+            };
+            for segment in reader.segments(series, time)? {
+                if reader.read(series, segment)?.rows() > 0 {
+                    return Ok(true);
+                }
+            }
+            return Ok(false);
+        }
+        let range = KeyRange::one(key.to_vec());
+        let mut merged = KeyedMerge::new(&self.table.tombstones, sequence, no_cells(), false);
+        merged.add(&self.table.schema, &partition.rowsets, partition.memtables(), &range, 1)?;
+        while let Some(piece) = merged.next_piece()? {
+            if merge::finish(piece, &[]).rows() > 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
