@@ -27,7 +27,6 @@ mod options;
 mod reading;
 mod rows;
 mod runtime;
-mod shared;
 mod stats;
 mod write_hook;
 mod writing;

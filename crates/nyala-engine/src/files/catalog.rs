@@ -204,17 +204,17 @@ pub(crate) struct Catalog {
     log: ManifestLog,
     progress: Arc<Progress>,
     /// Looked at by those who do not wait for the lock.
-    pub(crate) writing: Arc<Writing>,
+    pub(crate) health: Arc<ManifestHealth>,
 }
 
-/// How writing the manifest goes.
+/// Whether the manifest can be written.
 #[derive(Debug, Default)]
-pub(crate) struct Writing {
+pub(crate) struct ManifestHealth {
     pub(crate) failures: AtomicU64,
     pub(crate) last_failure: LastFailure,
 }
 
-impl Writing {
+impl ManifestHealth {
     fn note<T>(&self, outcome: &Result<T>) {
         if outcome.is_err() {
             self.failures.fetch_add(1, Ordering::Relaxed);
@@ -258,7 +258,7 @@ impl Catalog {
         let log = ManifestLog::begin(fs, dir, &encode(&state.edits()), revision)?;
         progress.set_revision(log.revision());
         let names = state.tables.values().map(|table| table.schema.name.clone()).collect();
-        Ok(Self { state, names, log, progress, writing: Arc::default() })
+        Ok(Self { state, names, log, progress, health: Arc::default() })
     }
 
     /// Whether a table has this name.
@@ -278,7 +278,7 @@ impl Catalog {
 
     fn checkpoint(&mut self, edit_bytes: u64) -> Result<()> {
         let written = self.log.checkpoint(&encode(&self.state.edits()), edit_bytes);
-        self.writing.note(&written);
+        self.health.note(&written);
         written?;
         self.progress.set_revision(self.log.revision());
         Ok(())
@@ -313,7 +313,7 @@ impl Catalog {
         let (given_up, given) = self.changed_names(&edits);
         edits.into_iter().try_for_each(|edit| changed.apply(edit))?;
         let appended = self.log.append(&bytes);
-        self.writing.note(&appended);
+        self.health.note(&appended);
         if let Err(error) = appended {
             // Only a checkpoint says for sure that the edit is not there. If it fails too the next commit begins
             // with one; a crash before that may bring the edit back, which is as if the answer had been lost.

@@ -10,10 +10,15 @@ use crate::files::manifest_log;
 use crate::files::record_log::Damage;
 use crate::files::rowset::RowsetMeta;
 use crate::files::wal;
-use crate::maintenance::orphans::ORPHAN_DIR;
-use crate::shared::{ROWSET_DIR, WAL_DIR};
 use nyala_core::{Error, Result};
 use std::path::Path;
+
+/// Where rowset files are, in the data directory.
+pub(crate) const ROWSET_DIR: &str = "rowsets";
+/// Where the log is.
+pub(crate) const WAL_DIR: &str = "wal";
+/// Where files of rowsets are that the manifest does not name.
+pub(crate) const ORPHAN_DIR: &str = "orphans";
 
 /// Names that a start which was interrupted leaves, and that of a file system of its own.
 const EXPECTED: [&str; 6] = [LOCK_FILE, ROWSET_DIR, WAL_DIR, ORPHAN_DIR, manifest_log::UNNAMED, "lost+found"];

@@ -13,7 +13,7 @@
 //! Invalid slots have some value; only presence counts. Times are mostly whole seconds, so their unit is the
 //! largest of 1 s, 1 ms, 1 µs and 1 ns that divides all differences.
 
-use crate::files::rowset::format::StoredType;
+use crate::files::schema_format::StoredType;
 use crate::rows::column_buffer::{CellSource, NULL, written_state};
 use crate::rows::tombstone::DeletedRange;
 use crate::rows::wire::Reader;
@@ -137,6 +137,14 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<Logged>> {
 /// operations there are. No bytes are a panic.
 pub fn decode_record(bytes: &[u8]) -> Result<usize> {
     decode(bytes).map(|operations| operations.len())
+}
+
+/// The columns of a logged upsert that the table still has; nothing if one of its key is gone.
+pub(crate) fn known_columns(mut upsert: Upsert, schema: &TableSchema) -> Option<Upsert> {
+    upsert.columns.retain(|cells| {
+        schema.column(cells.column).is_some_and(|c| c.column_type.data_type() == *cells.values.data_type())
+    });
+    schema.key.iter().all(|id| upsert.column(*id).is_some()).then_some(upsert)
 }
 
 fn put_u32(out: &mut Vec<u8>, value: u32) {

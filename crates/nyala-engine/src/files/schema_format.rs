@@ -14,11 +14,58 @@
 //! column: id (32 bits) | hidden (8 bits) | encoding (8 bits) | default (8 bits: whether there is one; a value)
 //! ```
 
-use crate::files::rowset::format::StoredType;
 use crate::rows::wire::{Reader, put_bytes, text_of};
 use nyala_core::{
-    ColumnId, ColumnSchema, Encoding, Error, Partitioning, Ranges, Result, TableKind, TableSchema, Value,
+    ColumnId, ColumnSchema, ColumnType, Encoding, Error, Partitioning, Ranges, Result, TableKind,
+    TableSchema, Value,
 };
+
+/// A column type as written in files; wraps so that its numbers live here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StoredType(pub(crate) ColumnType);
+
+impl StoredType {
+    pub(crate) fn put(self, out: &mut Vec<u8>) {
+        let (tag, precision, scale) = match self.0 {
+            ColumnType::Bool => (1, 0, 0),
+            ColumnType::Int8 => (2, 0, 0),
+            ColumnType::Int16 => (3, 0, 0),
+            ColumnType::Int32 => (4, 0, 0),
+            ColumnType::Int64 => (5, 0, 0),
+            ColumnType::UInt32 => (6, 0, 0),
+            ColumnType::UInt64 => (7, 0, 0),
+            ColumnType::Float32 => (8, 0, 0),
+            ColumnType::Float64 => (9, 0, 0),
+            ColumnType::Decimal { precision, scale } => (10, precision, scale),
+            ColumnType::String => (11, 0, 0),
+            ColumnType::Binary => (12, 0, 0),
+            ColumnType::Date => (13, 0, 0),
+            ColumnType::Timestamp => (14, 0, 0),
+        };
+        out.extend_from_slice(&[tag, precision, scale as u8]);
+    }
+
+    pub(crate) fn take(reader: &mut Reader<'_>) -> Result<Self> {
+        let (tag, precision, scale) = (reader.u8()?, reader.u8()?, reader.u8()? as i8);
+        Ok(Self(match tag {
+            1 => ColumnType::Bool,
+            2 => ColumnType::Int8,
+            3 => ColumnType::Int16,
+            4 => ColumnType::Int32,
+            5 => ColumnType::Int64,
+            6 => ColumnType::UInt32,
+            7 => ColumnType::UInt64,
+            8 => ColumnType::Float32,
+            9 => ColumnType::Float64,
+            10 => ColumnType::Decimal { precision, scale },
+            11 => ColumnType::String,
+            12 => ColumnType::Binary,
+            13 => ColumnType::Date,
+            14 => ColumnType::Timestamp,
+            other => return Err(Error::invalid(format!("unknown column type {other}"))),
+        }))
+    }
+}
 
 const EXTENDED: u32 = u32::MAX;
 const ENCODINGS: [Encoding; 3] = [Encoding::Automatic, Encoding::Speed, Encoding::Size];

@@ -5,19 +5,19 @@
 //! manifest edit that names them, then readers see them, then the log is cut. A crash in between leaves
 //! files that no manifest names, and a log that still has everything.
 
+use super::Maintenance;
+use super::inputs::MergeInputs;
+use super::output::{SplitPoints, WrittenRowset};
 use crate::files::catalog::Edit;
 use crate::files::rowset::Rowset;
-use crate::maintenance::output::{Cuts, Sources, WrittenRowset};
 use crate::memory::memtable::Memtable;
-use crate::memory::version::{PartitionVersion, TableVersion, Version};
-use crate::rows::tombstone::{DeletedRange, Tombstone};
+use crate::memory::version::{TableVersion, Version};
+use crate::rows::tombstone::{Tombstone, durable_tombstones};
 use crate::runtime::block_on::block_on;
-use crate::shared::Shared;
 use crate::stats::add;
 use nyala_core::{Result, TableId};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// A partition written by a flush, not published yet.
 struct Flushed {
@@ -28,22 +28,23 @@ struct Flushed {
     written: Vec<WrittenRowset>,
 }
 
-impl Shared {
+impl Maintenance {
     /// Flushes everything applied so far; false if there was nothing. Blocks.
     pub(crate) fn flush(&self) -> Result<bool> {
         let _one = self.flushing.lock();
         self.refill_reserve();
-        let (doubtful, logged_bytes) = (self.wal().doubtful_records(), self.logged_bytes());
-        let Some((cut, version)) = self.rotate() else { return Ok(false) };
+        let log = &self.writer.log;
+        let (doubtful, logged_bytes) = (log.wal().doubtful_records(), log.logged_bytes());
+        let Some((cut, version)) = self.freeze() else { return Ok(false) };
         let has_rows = version
             .tables
             .values()
             .any(|table| table.partitions.iter().any(|partition| !partition.frozen.is_empty()));
-        if !has_rows && cut == self.catalog.lock().state.flushed_sequence {
-            self.flushed_log_bytes.store(logged_bytes, Ordering::Relaxed);
+        if !has_rows && cut == self.versions.flushed_sequence() {
+            log.set_flushed_bytes(logged_bytes);
             return Ok(false);
         }
-        self.remove_abandoned();
+        self.output.remove_abandoned();
         let mut flushed = Vec::new();
         let outcome = self
             .write_partitions(&version, cut, &mut flushed)
@@ -54,74 +55,41 @@ impl Shared {
             Err(error) => {
                 add(&self.counters.flush_failures, 1);
                 tracing::error!(%error, "a flush failed; its rows stay in memory and in the log");
-                self.abandon(flushed.iter().flat_map(|each| &each.written).map(|written| &written.meta));
+                self.output
+                    .abandon(flushed.iter().flat_map(|each| &each.written).map(|written| &written.meta));
             }
         }
         outcome?;
-        self.flushed_doubtful.store(doubtful, Ordering::Relaxed);
-        self.flushed_log_bytes.store(logged_bytes, Ordering::Relaxed);
-        self.wal().truncate_before(cut + 1)?;
+        log.set_flushed_doubtful(doubtful);
+        log.set_flushed_bytes(logged_bytes);
+        log.wal().truncate_before(cut + 1)?;
         Ok(true)
     }
 
     /// Freezes the active memtables; every batch up to the returned sequence is in them. Nothing if a batch broke off
     /// among them: the log has what was acknowledged, and nothing may take its place.
-    fn rotate(&self) -> Option<(u64, Arc<Version>)> {
-        let _alone = block_on(self.gate.clone().write_owned());
-        self.watermark.check().ok()?;
-        let _catalog = self.catalog.lock();
-        let cut = self.watermark.get();
-        let version = self.version();
-        let mut rotated = Version::clone(&version);
-        for table in version.tables.values() {
-            if table.partitions.iter().any(|partition| partition.has_active_rows()) {
-                let mut table = TableVersion::clone(table);
-                for partition in &mut table.partitions {
-                    if partition.has_active_rows() {
-                        *partition = Arc::new(partition.rotated());
-                    }
-                }
-                rotated.put_table(table);
-            }
-        }
-        self.publish(rotated);
-        Some((cut, self.version()))
-    }
-
-    /// Freezes the active memtables that are full, with no batch under way.
-    pub(crate) fn freeze_full(&self) {
-        let _catalog = self.catalog.lock();
-        let (sequence, version) = (self.watermark.get(), self.version());
-        let mut changed = Version::clone(&version);
-        for table in version.tables.values() {
-            let full = |partition: &Arc<PartitionVersion>| partition.is_full(sequence);
-            if table.partitions.iter().any(full) {
-                let mut table = TableVersion::clone(table);
-                for partition in table.partitions.iter_mut().filter(|partition| full(partition)) {
-                    *partition = Arc::new(partition.rotated());
-                }
-                changed.put_table(table);
-            }
-        }
-        self.publish(changed);
+    fn freeze(&self) -> Option<(u64, Arc<Version>)> {
+        let _alone = block_on(self.writer.gate.clone().write_owned());
+        self.versions.watermark.check().ok()?;
+        Some(self.versions.freeze_all())
     }
 
     /// Writes a rowset for each partition with frozen memtables, and syncs them: many at once, because then they share
     /// what a sync waits for.
     fn write_partitions(&self, version: &Version, cut: u64, flushed: &mut Vec<Flushed>) -> Result<()> {
-        let min_sequence = self.catalog.lock().state.flushed_sequence + 1;
-        let cuts = Cuts { keys: &[], bytes_max: self.options.rowset_bytes_max };
+        let min_sequence = self.versions.flushed_sequence() + 1;
+        let splits = SplitPoints { keys: &[], bytes_max: self.options.rowset_bytes_max };
         let (mut synced, mut unsynced) = (0, 0);
         for table in version.tables.values() {
             for partition in table.partitions.iter().filter(|partition| !partition.frozen.is_empty()) {
-                if self.version().table(table.id).is_err() {
+                if self.versions.current().table(table.id).is_err() {
                     // Dropped meanwhile, perhaps with thousands of others.
                     break;
                 }
                 // A store that was repaired has rowsets with later sequences than were flushed in all partitions.
                 let rowsets = partition.rowsets.iter();
                 let newest = rowsets.map(|rowset| rowset.meta.max_sequence).max().unwrap_or(0);
-                let sources = Sources {
+                let inputs = MergeInputs {
                     rowsets: &[],
                     memtables: &partition.frozen,
                     tombstones: &table.tombstones,
@@ -137,23 +105,23 @@ impl Shared {
                     written: Vec::new(),
                 });
                 let written = &mut flushed.last_mut().expect("was just put in").written;
-                self.write_rowsets(table, (partition.id, partition.range), &sources, cuts, written)?;
+                self.output.write(table, (partition.id, partition.range), &inputs, splits, written)?;
                 unsynced += written.len();
-                if unsynced >= self.source.unsynced_max {
-                    self.sync_rowsets(flushed[synced..].iter_mut().flat_map(|each| &mut each.written))?;
+                if unsynced >= self.output.source.unsynced_max {
+                    self.output.sync(flushed[synced..].iter_mut().flat_map(|each| &mut each.written))?;
                     (synced, unsynced) = (flushed.len(), 0);
                 }
             }
         }
-        self.sync_rowsets(flushed[synced..].iter_mut().flat_map(|each| &mut each.written))?;
-        self.options.fs.sync_dir(&self.rowset_dir())
+        self.output.sync(flushed[synced..].iter_mut().flat_map(|each| &mut each.written))?;
+        self.output.sync_names()
     }
 
     /// Puts what was flushed into manifest and version. What is done is in proportion to what was flushed and to the
     /// number of tables, however many partitions of a table there are.
     fn publish_flush(&self, cut: u64, flushed: &[Flushed]) -> Result<()> {
-        let mut catalog = self.catalog.lock();
-        let mut changed = Version::clone(&self.version());
+        let mut catalog = self.versions.catalog.lock();
+        let mut changed = Version::clone(&self.versions.current());
         let mut edits = Vec::new();
         let mut unwanted = Vec::new();
         for of_table in flushed.chunk_by(|a, b| a.table == b.table) {
@@ -168,7 +136,7 @@ impl Shared {
                     let mut rowsets = partition.rowsets.clone();
                     for WrittenRowset { meta, .. } in written {
                         edits.push(Edit::PutRowset(meta.clone()));
-                        let rowset = Rowset::new(meta.clone(), self.source.clone());
+                        let rowset = Rowset::new(meta.clone(), self.output.source.clone());
                         rowset.set_clean_to(cut);
                         rowsets.push(rowset);
                         add(&self.counters.flushed_rows, meta.rows);
@@ -180,13 +148,13 @@ impl Shared {
             }
             // Table or partition may have been dropped meanwhile.
             let dropped = of_table.values().flat_map(|each| &each.written);
-            unwanted.extend(dropped.map(|written| written.meta.file_name()));
+            unwanted.extend(dropped.map(|written| &written.meta));
         }
         let tombstones: BTreeMap<TableId, Vec<Arc<Tombstone>>> = changed
             .tables
             .values()
             .filter(|table| !table.tombstones.is_empty() || has_tombstones(&catalog.state, table.id))
-            .map(|table| (table.id, needed_tombstones(table, cut)))
+            .map(|table| (table.id, table.needed_tombstones(cut)))
             .collect();
         for (id, tombstones) in tombstones {
             let durable = durable_tombstones(&tombstones, cut);
@@ -199,38 +167,14 @@ impl Shared {
         }
         edits.push(Edit::Flushed(cut));
         // What it costs comes back with the log.
-        self.reserve.make_room(0);
+        self.writer.reserve.make_room(0);
         catalog.commit(edits)?;
-        self.publish(changed);
-        for name in unwanted {
-            let _ = self.options.fs.remove(&self.rowset_dir().join(name));
-        }
+        self.versions.publish(changed);
+        unwanted.into_iter().for_each(|meta| self.output.remove(meta));
         Ok(())
     }
 }
 
 fn has_tombstones(state: &crate::files::catalog::CatalogState, id: TableId) -> bool {
     state.tables.get(&id).is_some_and(|table| !table.tombstones.is_empty())
-}
-
-/// The tombstones the manifest has to know: those that the log does not bring back.
-pub(crate) fn durable_tombstones(tombstones: &[Arc<Tombstone>], flushed: u64) -> Vec<Tombstone> {
-    let durable = tombstones.iter().filter(|tombstone| {
-        tombstone.sequence <= flushed || matches!(tombstone.range, DeletedRange::Times(_))
-    });
-    durable.map(|tombstone| Tombstone::clone(tombstone)).collect()
-}
-
-/// The tombstones that still hide something, when everything up to `flushed` is in rowsets.
-pub(crate) fn needed_tombstones(table: &TableVersion, flushed: u64) -> Vec<Arc<Tombstone>> {
-    let needed = |tombstone: &Tombstone| {
-        if tombstone.sequence > flushed {
-            return true;
-        }
-        // Rowsets of dropped partitions are gone.
-        let is_dropped_partition = matches!(tombstone.range, DeletedRange::Times(_));
-        let mut rowsets = table.partitions.iter().flat_map(|partition| &partition.rowsets);
-        !is_dropped_partition && rowsets.any(|rowset| rowset.may_be_hidden_by(tombstone))
-    };
-    table.tombstones.iter().filter(|tombstone| needed(tombstone)).cloned().collect()
 }

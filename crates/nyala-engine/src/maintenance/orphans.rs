@@ -5,6 +5,7 @@
 //! for beside a manifest that was read whole, and even then are set aside first, in a folder of their own, under a
 //! name that says since when. After a day they are removed; earlier if they take an eighth of the room that is left.
 
+use crate::files::directory::ORPHAN_DIR;
 use crate::files::fs::{Access, FsRef};
 use crate::files::rowset::RowsetMeta;
 use nyala_core::Result;
@@ -13,8 +14,6 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// Where they are, in the data directory.
-pub(crate) const ORPHAN_DIR: &str = "orphans";
 const KEPT_SECONDS: i64 = 24 * 3600;
 const KEPT_FILES: usize = 1000;
 /// They take at most this part of the room that is left.

@@ -1,50 +1,30 @@
-//! What flushes and compactions write: the rows of some sources as rowsets, one behind the other by key.
+//! What flushes and compactions write: the rows of some inputs as rowsets, one behind the other by key.
 
+use super::inputs::MergeInputs;
+use super::series_merge::{MergedSeries, SeriesMerge};
 use crate::files::fs::{Access, FileRef};
 use crate::files::rowset::origin::Origin;
 use crate::files::rowset::writer::{RowsetWriter, value_columns};
-use crate::files::rowset::{Rowset, RowsetMeta};
-use crate::maintenance::Signal;
-use crate::maintenance::series_merge::{Sweep, Swept};
-use crate::memory::memtable::{Memtable, Wanted};
+use crate::files::rowset::{RowsetMeta, RowsetSource};
+use crate::memory::publisher::VersionPublisher;
 use crate::memory::version::TableVersion;
+use crate::options::EngineOptions;
 use crate::reading::scan::keyed::KeyedMerge;
 use crate::reading::scan::partition::PartitionReader;
 use crate::rows::column_buffer::ByteVec;
 use crate::rows::key::KeyRange;
 use crate::rows::merge::{self, Piece, gallop};
-use crate::rows::tombstone::Tombstone;
-use crate::shared::Shared;
+use crate::rows::projection::Projection;
+use nyala_column::Preference;
 use nyala_core::{Result, SeriesId, TimeRange};
+use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-
-/// Which rows rowsets are made of.
-pub(crate) struct Sources<'a> {
-    pub(crate) rowsets: &'a [Arc<Rowset>],
-    pub(crate) memtables: &'a [Arc<Memtable>],
-    /// Those that may hide rows of them.
-    pub(crate) tombstones: &'a [Arc<Tombstone>],
-    /// Nothing older is in the partition: deletes can go.
-    pub(crate) oldest: bool,
-    /// The sequences of their batches.
-    pub(crate) sequences: (u64, u64),
-    /// Rows and deletes up to here count.
-    pub(crate) sequence: u64,
-    /// Given up when the engine closes: a compaction, which may take minutes.
-    pub(crate) cancelled_by: Option<&'a Signal>,
-}
-
-impl Sources<'_> {
-    fn check_running(&self) -> Result<()> {
-        self.cancelled_by.map_or(Ok(()), Signal::check_running)
-    }
-}
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Where a rowset ends and another one begins.
 #[derive(Clone, Copy)]
-pub(crate) struct Cuts<'a> {
-    /// Before the first of these keys, ascending, that is not in it any more: keys as [`Rowset::key_bounds`] has them.
+pub(crate) struct SplitPoints<'a> {
+    /// Before the first of these keys, ascending, that is not in it any more: keys as [`Rowset::key_bounds`](crate::files::rowset::Rowset::key_bounds) has them.
     pub(crate) keys: &'a [Vec<u8>],
     /// Where it is that long. The rows of a series stay together.
     pub(crate) bytes_max: u64,
@@ -57,80 +37,129 @@ pub(crate) struct WrittenRowset {
     file: Option<FileRef>,
 }
 
-impl Shared {
-    /// Writes the rows of some sources as rowsets, which are not synced. After an error those are there that were
+/// Writes the rowsets of a store.
+pub(crate) struct RowsetOutput {
+    pub(crate) source: Arc<RowsetSource>,
+    versions: Arc<VersionPublisher>,
+    next_rowset: AtomicU64,
+    encoding: Preference,
+    last_rows_from: u64,
+    /// Files of rowsets whose edit failed. They are removed once the manifest is known not to name them.
+    abandoned: Mutex<Vec<String>>,
+}
+
+impl RowsetOutput {
+    pub(crate) fn new(
+        source: Arc<RowsetSource>,
+        versions: Arc<VersionPublisher>,
+        next_rowset: u64,
+        options: &EngineOptions,
+    ) -> Self {
+        Self {
+            source,
+            versions,
+            next_rowset: AtomicU64::new(next_rowset),
+            encoding: options.encoding,
+            last_rows_from: options.last_rows_from,
+            abandoned: Mutex::default(),
+        }
+    }
+
+    /// Writes the rows of some inputs as rowsets, which are not synced. After an error `written` has those that were
     /// finished.
-    pub(crate) fn write_rowsets(
+    pub(super) fn write(
         &self,
         table: &TableVersion,
-        place: (u64, TimeRange),
-        sources: &Sources<'_>,
-        cuts: Cuts<'_>,
+        partition: (u64, TimeRange),
+        inputs: &MergeInputs<'_>,
+        splits: SplitPoints<'_>,
         written: &mut Vec<WrittenRowset>,
     ) -> Result<()> {
-        let mut output = Output {
-            shared: self,
+        let mut output = SplitWriter {
+            output: self,
             table,
-            place,
-            sequences: sources.sequences,
-            cuts,
+            partition,
+            sequences: inputs.sequences,
+            splits,
             current: None,
             last_series: None,
             written,
         };
-        let wanted = Wanted::new(value_columns(&table.schema));
+        let projection = Projection::new(value_columns(&table.schema));
         if table.schema.is_series_keyed() {
-            write_series(&mut output, sources, wanted)?;
+            write_series(&mut output, inputs, projection)?;
         } else {
-            write_keyed(&mut output, sources, wanted)?;
+            write_keyed(&mut output, inputs, projection)?;
         }
         output.end()
     }
 
-    /// Puts rowsets on disk that are not yet, all together.
-    pub(crate) fn sync_rowsets<'a>(
-        &self,
-        written: impl Iterator<Item = &'a mut WrittenRowset>,
-    ) -> Result<()> {
+    /// Syncs the files of rowsets that were written, all together.
+    pub(super) fn sync<'a>(&self, written: impl Iterator<Item = &'a mut WrittenRowset>) -> Result<()> {
         let files: Vec<FileRef> = written.filter_map(|rowset| rowset.file.take()).collect();
-        self.options.fs.sync_files(&files)
+        self.source.fs.sync_files(&files)
+    }
+
+    /// Syncs the names of the files.
+    pub(super) fn sync_names(&self) -> Result<()> {
+        self.source.fs.sync_dir(&self.source.dir)
+    }
+
+    /// Removes a file that no manifest names.
+    pub(super) fn remove(&self, meta: &RowsetMeta) {
+        // A file that stays is an orphan.
+        let _ = self.source.fs.remove(&self.source.dir.join(meta.file_name()));
+    }
+
+    /// Gives up files of rowsets that were written for an edit that failed.
+    pub(super) fn abandon<'a>(&self, metas: impl Iterator<Item = &'a RowsetMeta>) {
+        self.abandoned.lock().extend(metas.map(RowsetMeta::file_name));
+        self.remove_abandoned();
+    }
+
+    /// Removes files that were given up earlier, if the manifest surely does not name them: a disk that is full gets
+    /// its space back without a restart.
+    pub(super) fn remove_abandoned(&self) {
+        let mut abandoned = self.abandoned.lock();
+        if abandoned.is_empty() || !self.versions.catalog.lock().settle() {
+            return;
+        }
+        for name in abandoned.drain(..) {
+            if let Err(error) = self.source.fs.remove(&self.source.dir.join(&name)) {
+                tracing::warn!(%error, "a file that is not needed stays until the next start");
+            }
+        }
     }
 }
 
-/// Takes rows in order of their keys.
-struct Output<'a> {
-    shared: &'a Shared,
+/// Takes rows in order of their keys, and begins another rowset at each split point.
+struct SplitWriter<'a> {
+    output: &'a RowsetOutput,
     table: &'a TableVersion,
-    /// Partition and its times.
-    place: (u64, TimeRange),
+    /// Its id and its times.
+    partition: (u64, TimeRange),
     sequences: (u64, u64),
-    /// Its keys are those still ahead.
-    cuts: Cuts<'a>,
+    /// Its keys are those that no row has passed.
+    splits: SplitPoints<'a>,
     current: Option<(RowsetMeta, RowsetWriter)>,
     last_series: Option<SeriesId>,
     written: &'a mut Vec<WrittenRowset>,
 }
 
-impl Output<'_> {
+impl SplitWriter<'_> {
     fn writer(&mut self) -> Result<&mut RowsetWriter> {
         if self.current.is_none() {
             let meta = RowsetMeta {
                 table: self.table.id,
-                partition: self.place.0,
+                partition: self.partition.0,
                 min_sequence: self.sequences.0,
                 max_sequence: self.sequences.1,
-                ..RowsetMeta::unknown(self.shared.next_rowset.fetch_add(1, Ordering::Relaxed), 0)
+                ..RowsetMeta::unknown(self.output.next_rowset.fetch_add(1, Ordering::Relaxed), 0)
             };
-            let path = self.shared.rowset_dir().join(meta.file_name());
-            let file = self.shared.source.open_file(&path, Access::Create)?;
-            let options = &self.shared.options;
-            let writer = RowsetWriter::new(
-                file,
-                &self.origin(),
-                options.encoding,
-                options.last_rows_from,
-                &self.shared.budget,
-            );
+            let path = self.output.source.dir.join(meta.file_name());
+            let file = self.output.source.open_file(&path, Access::Create)?;
+            let RowsetOutput { source, encoding, last_rows_from, .. } = self.output;
+            let writer = RowsetWriter::new(file, &self.origin(), *encoding, *last_rows_from, &source.budget);
             self.current = Some((meta, writer));
         }
         Ok(self.current.as_mut().map(|(_, writer)| writer).expect("was begun"))
@@ -138,12 +167,12 @@ impl Output<'_> {
 
     /// What a rowset says of itself.
     fn origin(&self) -> Origin {
-        let (table, catalog) = (self.table, self.shared.catalog.lock());
+        let (table, catalog) = (self.table, self.output.versions.catalog.lock());
         let known = catalog.state.tables.get(&table.id);
         Origin {
             table: table.id,
-            partition: self.place.0,
-            range: self.place.1,
+            partition: self.partition.0,
+            range: self.partition.1,
             min_sequence: self.sequences.0,
             max_sequence: self.sequences.1,
             revision: catalog.revision(),
@@ -157,7 +186,7 @@ impl Output<'_> {
             return Ok(());
         }
         if self.last_series.replace(series) != Some(series) {
-            self.cut_before(&series.0.to_be_bytes())?;
+            self.split_before(&series.0.to_be_bytes())?;
         }
         self.writer()?.push_series(series, piece)
     }
@@ -165,8 +194,8 @@ impl Output<'_> {
     fn keyed(&mut self, piece: &Piece<ByteVec>) -> Result<()> {
         let mut start = 0;
         while start < piece.rows() {
-            self.cut_before(piece.keys.get(start))?;
-            let end = match self.cuts.keys.first() {
+            self.split_before(piece.keys.get(start))?;
+            let end = match self.splits.keys.first() {
                 Some(cut) => gallop(start + 1, piece.rows(), |row| piece.keys.get(row) < cut.as_slice()),
                 None => piece.rows(),
             };
@@ -182,11 +211,11 @@ impl Output<'_> {
     }
 
     /// Ends the rowset at hand if the next key belongs to another one.
-    fn cut_before(&mut self, key: &[u8]) -> Result<()> {
-        let passed = self.cuts.keys.iter().take_while(|cut| cut.as_slice() <= key).count();
-        self.cuts.keys = &self.cuts.keys[passed..];
+    fn split_before(&mut self, key: &[u8]) -> Result<()> {
+        let passed = self.splits.keys.iter().take_while(|cut| cut.as_slice() <= key).count();
+        self.splits.keys = &self.splits.keys[passed..];
         let is_full = |(_, writer): &(RowsetMeta, RowsetWriter)| {
-            writer.length_bytes() >= self.cuts.bytes_max || writer.is_full()
+            writer.length_bytes() >= self.splits.bytes_max || writer.is_full()
         };
         if passed > 0 || self.current.as_ref().is_some_and(is_full) { self.end() } else { Ok(()) }
     }
@@ -205,39 +234,42 @@ impl Output<'_> {
     }
 }
 
-impl Drop for Output<'_> {
-    /// What was not finished goes.
+impl Drop for SplitWriter<'_> {
+    /// Removes a file that was not finished.
     fn drop(&mut self) {
         if let Some((meta, _)) = self.current.take() {
-            // A file that stays is an orphan.
-            let _ = self.shared.options.fs.remove(&self.shared.rowset_dir().join(meta.file_name()));
+            self.output.remove(&meta);
         }
     }
 }
 
-fn write_series(output: &mut Output<'_>, sources: &Sources<'_>, wanted: Wanted) -> Result<()> {
+fn write_series(
+    output: &mut SplitWriter<'_>,
+    inputs: &MergeInputs<'_>,
+    projection: Projection,
+) -> Result<()> {
     let mut reader = PartitionReader::of(
-        sources.rowsets,
-        sources.memtables.iter(),
-        sources.tombstones,
-        sources.sequence,
+        inputs.rowsets,
+        inputs.memtables.iter(),
+        inputs.tombstones,
+        inputs.sequence,
         TimeRange::ALL,
-        wanted.clone(),
+        projection.clone(),
     )?;
     reader.read_once();
     let finish = |mut piece: Piece<Vec<i64>>| {
-        if sources.oldest {
-            piece = merge::finish(piece, &wanted.kinds);
+        if inputs.oldest {
+            piece = merge::finish(piece, &projection.kinds);
             piece.markers = None;
         }
         piece
     };
-    let mut sweep = Sweep::new(sources, &wanted, !sources.tombstones.is_empty())?;
-    while let Some((series, rows)) = sweep.next()? {
+    let mut merge = SeriesMerge::new(inputs, &projection, !inputs.tombstones.is_empty())?;
+    while let Some((series, rows)) = merge.next()? {
         match rows {
-            Swept::Rows(piece) if piece.markers.is_none() => output.series(series, piece)?,
-            Swept::Rows(piece) => output.series(series, &finish(piece.clone()))?,
-            Swept::Unread => {
+            MergedSeries::Rows(piece) if piece.markers.is_none() => output.series(series, piece)?,
+            MergedSeries::Rows(piece) => output.series(series, &finish(piece.clone()))?,
+            MergedSeries::Deferred => {
                 let mut ranges = Vec::new();
                 reader.cut(series, TimeRange::ALL, &mut ranges);
                 if ranges.is_empty() {
@@ -251,23 +283,23 @@ fn write_series(output: &mut Output<'_>, sources: &Sources<'_>, wanted: Wanted) 
                 }
             }
         }
-        sources.check_running()?;
+        inputs.check_running()?;
     }
     Ok(())
 }
 
-fn write_keyed(output: &mut Output<'_>, sources: &Sources<'_>, wanted: Wanted) -> Result<()> {
-    let kinds = wanted.kinds.clone();
-    let mut merged = KeyedMerge::new(sources.tombstones, sources.sequence, wanted, false);
+fn write_keyed(output: &mut SplitWriter<'_>, inputs: &MergeInputs<'_>, projection: Projection) -> Result<()> {
+    let kinds = projection.kinds.clone();
+    let mut merged = KeyedMerge::new(inputs.tombstones, inputs.sequence, projection, false);
     let schema = &output.table.schema;
-    merged.add(schema, sources.rowsets, sources.memtables.iter(), &KeyRange::all(), usize::MAX)?;
+    merged.add(schema, inputs.rowsets, inputs.memtables.iter(), &KeyRange::all(), usize::MAX)?;
     while let Some(mut piece) = merged.next_piece()? {
-        if sources.oldest {
+        if inputs.oldest {
             piece = merge::finish(piece, &kinds);
             piece.markers = None;
         }
         output.keyed(&piece)?;
-        sources.check_running()?;
+        inputs.check_running()?;
     }
     Ok(())
 }

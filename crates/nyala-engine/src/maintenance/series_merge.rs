@@ -1,20 +1,20 @@
-//! All rows of some sources in one pass, series by series: what flushes and compactions write.
+//! All rows of some inputs in one pass, series by series: what flushes and compactions write.
 //!
 //! A million series of a few rows each are a million small merges, so here they touch no more than their rows: each
 //! source stands at a series, the rows of the next one are copied behind each other and put in order where they are
 //! not. Series of many rows are left to readers that cut them into segments, most of which need no merging.
 
+use super::inputs::MergeInputs;
 use crate::files::rowset::run_iterator::RunWalk;
 use crate::files::rowset::{LONG_RUN_ROWS, Rowset};
-use crate::maintenance::output::Sources;
-use crate::memory::memtable::Wanted;
 use crate::memory::memtable::iterator::MemtableSweep;
 use crate::memory::memtable::row_reader::PieceReader;
 use crate::rows::merge::Piece;
+use crate::rows::projection::Projection;
 use nyala_core::{Result, SeriesId};
 use std::sync::Arc;
 
-pub(crate) struct Sweep<'a> {
+pub(crate) struct SeriesMerge<'a> {
     /// Oldest first.
     rowsets: Vec<RunWalk>,
     memtables: Vec<MemtableSweep<'a>>,
@@ -24,28 +24,28 @@ pub(crate) struct Sweep<'a> {
 }
 
 /// The rows of a series.
-pub(crate) enum Swept<'a> {
+pub(crate) enum MergedSeries<'a> {
     /// In order, nothing doubled, deletes still in.
     Rows(&'a Piece<Vec<i64>>),
     /// There are many, or rows are hidden: they have to be read another way.
-    Unread,
+    Deferred,
 }
 
-impl<'a> Sweep<'a> {
+impl<'a> SeriesMerge<'a> {
     /// Stands before the first series of rowsets or of memtables. `unread`: it is asked which there are only.
-    pub(crate) fn new(sources: &Sources<'a>, wanted: &'a Wanted, unread: bool) -> Result<Self> {
-        let walk = |rowset: &Arc<Rowset>| RunWalk::new(rowset.clone(), wanted.clone());
+    pub(crate) fn new(inputs: &MergeInputs<'a>, projection: &'a Projection, unread: bool) -> Result<Self> {
+        let walk = |rowset: &Arc<Rowset>| RunWalk::new(rowset.clone(), projection.clone());
         Ok(Self {
-            rowsets: sources.rowsets.iter().map(walk).collect::<Result<_>>()?,
-            memtables: sources.memtables.iter().filter_map(|m| m.series()).map(MemtableSweep::new).collect(),
-            sequence: sources.sequence,
+            rowsets: inputs.rowsets.iter().map(walk).collect::<Result<_>>()?,
+            memtables: inputs.memtables.iter().filter_map(|m| m.series()).map(MemtableSweep::new).collect(),
+            sequence: inputs.sequence,
             run_rows_max: if unread { 0 } else { LONG_RUN_ROWS },
-            reader: PieceReader::new(wanted),
+            reader: PieceReader::new(projection),
         })
     }
 
     /// The next series.
-    pub(crate) fn next(&mut self) -> Result<Option<(SeriesId, Swept<'_>)>> {
+    pub(crate) fn next(&mut self) -> Result<Option<(SeriesId, MergedSeries<'_>)>> {
         let rowsets = self.rowsets.iter().filter_map(|walk| walk.series);
         let Some(series) = rowsets.chain(self.memtables.iter().filter_map(|sweep| sweep.series)).min() else {
             return Ok(None);
@@ -69,7 +69,7 @@ impl<'a> Sweep<'a> {
             is_read = is_read && sweep.read(self.sequence, self.run_rows_max, &mut self.reader);
             sweep.advance();
         }
-        let rows = if is_read { Swept::Rows(self.reader.settle()) } else { Swept::Unread };
+        let rows = if is_read { MergedSeries::Rows(self.reader.settle()) } else { MergedSeries::Deferred };
         Ok(Some((SeriesId(series), rows)))
     }
 }

@@ -182,6 +182,20 @@ impl TableVersion {
         })
     }
 
+    /// The tombstones that still hide something, when everything up to `flushed` is in rowsets.
+    pub(crate) fn needed_tombstones(&self, flushed: u64) -> Vec<Arc<Tombstone>> {
+        let needed = |tombstone: &Tombstone| {
+            if tombstone.sequence > flushed {
+                return true;
+            }
+            // Rowsets of dropped partitions are gone.
+            let is_dropped_partition = matches!(tombstone.range, DeletedRange::Times(_));
+            let mut rowsets = self.partitions.iter().flat_map(|partition| &partition.rowsets);
+            !is_dropped_partition && rowsets.any(|rowset| rowset.may_be_hidden_by(tombstone))
+        };
+        self.tombstones.iter().filter(|tombstone| needed(tombstone)).cloned().collect()
+    }
+
     /// The partitions that overlap a range of times.
     pub(crate) fn partitions_in(&self, time: TimeRange) -> impl Iterator<Item = &Arc<PartitionVersion>> {
         self.partitions.iter().filter(move |partition| partition.range.overlaps(time))
@@ -290,7 +304,7 @@ mod tests {
 
     /// Where the rows of a series are in all memtables: first rows cost nothing but themselves.
     fn memory_bytes(engine: &Engine, table: TableId) -> Result<Vec<u64>> {
-        let version = engine.shared().version();
+        let version = engine.versions.current();
         let partitions = version.table(table)?.partitions.iter();
         Ok(partitions.flat_map(|each| each.memtables().map(|memtable| memtable.memory_bytes())).collect())
     }
@@ -308,10 +322,10 @@ mod tests {
         write(&engine, table, 20)?;
         let mut written = 3;
         for (round, skipped) in [1 << 23, 1 << 33, 1 << 45].into_iter().enumerate() {
-            let shared = engine.shared();
-            shared.wal().skip_sequences(skipped);
-            let next = shared.wal().next_sequence();
-            shared.watermark.begin(next)?.finish(Some(next - 1));
+            let wal = engine.writer.log.wal();
+            wal.skip_sequences(skipped);
+            let next = wal.next_sequence();
+            engine.versions.watermark.begin(next)?.finish(Some(next - 1));
             for time_ns in [30, 1030] {
                 write(&engine, table, time_ns + round as i64)?;
                 write(&engine, table, 500 + time_ns + round as i64)?;

@@ -41,3 +41,27 @@ fn column_days(table: &TableVersion, series: usize, columns: usize, time: TimeRa
         .sum();
     usize::try_from(days).unwrap_or(usize::MAX).saturating_mul(series).saturating_mul(columns.max(1))
 }
+
+/// About how many rows lie in a range of times: of rowsets the share of their time that it covers.
+pub(crate) fn estimate_rows(table: &TableVersion, time: TimeRange) -> u64 {
+    let share = |rows: u64, range: TimeRange| {
+        let inside = range.intersect(time);
+        if rows == 0 || inside.is_empty() {
+            return 0;
+        }
+        let width = |range: TimeRange| i128::from(range.end_ns) - i128::from(range.start_ns);
+        (i128::from(rows) * width(inside) / width(range).max(1)).max(1) as u64
+    };
+    table
+        .partitions_in(time)
+        .map(|partition| {
+            let rowsets: u64 =
+                partition.rowsets.iter().map(|rowset| share(rowset.meta.rows, rowset.meta.time())).sum();
+            let memtables = partition.memtables();
+            let memtables = memtables
+                .filter_map(|memtable| Some(share(memtable.rows(), memtable.time_bounds()?)))
+                .sum::<u64>();
+            rowsets + memtables
+        })
+        .sum()
+}

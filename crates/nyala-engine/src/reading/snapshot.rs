@@ -1,10 +1,11 @@
 //! A snapshot: a version and the last sequence in it.
 
-use crate::memory::memtable::Wanted;
+use crate::memory::publisher::VersionPublisher;
 use crate::memory::version::{TableVersion, Version};
-use crate::reading::query_cost::{is_light_aggregate, is_light_scan};
+use crate::reading::aggregate::aggregate;
+use crate::reading::query_cost::{estimate_rows, is_light_aggregate, is_light_scan};
 use crate::reading::scan::keyed::KeyedScan;
-use crate::reading::scan::projection::Projection;
+use crate::reading::scan::scan_spec::ScanSpec;
 use crate::reading::scan::series::{SeriesRequest, SeriesScan};
 use crate::reading::scan::time_order::TimeScan;
 use crate::rows::key::{KeyRange, SeriesKeys};
@@ -42,6 +43,12 @@ fn direction_of(order: Order) -> Direction {
 }
 
 impl EngineSnapshot {
+    /// A view of everything acknowledged.
+    pub(crate) fn latest(versions: &VersionPublisher, budget: &Arc<MemoryBudget>) -> Self {
+        let (version, sequence) = versions.visible();
+        Self { version, sequence, budget: budget.clone() }
+    }
+
     /// A scan of a series-keyed table, resolved.
     pub(crate) fn series_request(
         &self,
@@ -49,8 +56,8 @@ impl EngineSnapshot {
         request: &ScanRequest,
     ) -> Result<SeriesRequest> {
         let (series, keys, time) = series_selection(&request.rows)?;
-        let projection =
-            Projection::new(&table.schema, &request.columns, &request.predicates, request.skip_empty_rows);
+        let spec =
+            ScanSpec::new(&table.schema, &request.columns, &request.predicates, request.skip_empty_rows);
         Ok(SeriesRequest {
             table: table.clone(),
             sequence: self.sequence,
@@ -58,7 +65,7 @@ impl EngineSnapshot {
             series,
             keys,
             time,
-            projection: Arc::new(projection),
+            spec: Arc::new(spec),
             direction: direction_of(request.order),
             limit: request.limit,
             limit_per_series: request.limit_per_prefix,
@@ -68,42 +75,18 @@ impl EngineSnapshot {
     /// A scan of a table with another key.
     pub(crate) fn keyed_scan(&self, table: &TableVersion, request: &ScanRequest) -> Result<KeyedScan> {
         let range = KeyRange::of(&request.rows, &table.schema)?;
-        let projection =
-            Projection::new(&table.schema, &request.columns, &request.predicates, request.skip_empty_rows);
+        let spec =
+            ScanSpec::new(&table.schema, &request.columns, &request.predicates, request.skip_empty_rows);
         KeyedScan::new(
             table,
             (self.sequence, &self.budget),
-            projection,
+            spec,
             &range,
             direction_of(request.order),
             request.limit,
             request.limit_per_prefix,
         )
     }
-}
-
-/// About how many rows lie in a range of times: of rowsets the share of their time that it covers.
-pub(crate) fn estimate_rows(table: &TableVersion, time: TimeRange) -> u64 {
-    let share = |rows: u64, range: TimeRange| {
-        let inside = range.intersect(time);
-        if rows == 0 || inside.is_empty() {
-            return 0;
-        }
-        let width = |range: TimeRange| i128::from(range.end_ns) - i128::from(range.start_ns);
-        (i128::from(rows) * width(inside) / width(range).max(1)).max(1) as u64
-    };
-    table
-        .partitions_in(time)
-        .map(|partition| {
-            let rowsets: u64 =
-                partition.rowsets.iter().map(|rowset| share(rowset.meta.rows, rowset.meta.time())).sum();
-            let memtables = partition.memtables();
-            let memtables = memtables
-                .filter_map(|memtable| Some(share(memtable.rows(), memtable.time_bounds()?)))
-                .sum::<u64>();
-            rowsets + memtables
-        })
-        .sum()
 }
 
 #[async_trait]
@@ -136,7 +119,7 @@ impl Snapshot for EngineSnapshot {
         if !is_light_aggregate(self.version.table(request.table)?, &request) {
             before_long_work().await;
         }
-        crate::reading::aggregate::aggregate(self, &request).await
+        aggregate((&self.version, self.sequence), &request).await
     }
 
     async fn time_bounds(&self, table: TableId, within: TimeRange) -> Result<Option<TimeRange>> {
@@ -149,9 +132,4 @@ impl Snapshot for EngineSnapshot {
     async fn estimate_rows(&self, table: TableId, within: TimeRange) -> Result<u64> {
         Ok(estimate_rows(&**self.version.table(table)?, within))
     }
-}
-
-/// Keys alone, without cells.
-pub(crate) fn no_cells() -> Wanted {
-    Wanted::new(Vec::new())
 }

@@ -3,5 +3,6 @@
 pub(crate) mod column_buffer;
 pub(crate) mod key;
 pub(crate) mod merge;
+pub(crate) mod projection;
 pub(crate) mod tombstone;
 pub(crate) mod wire;

@@ -8,6 +8,7 @@ use crate::rows::key::{KeyRange, SeriesKeys};
 use crate::rows::wire::{Reader, put_bytes};
 use nyala_core::store::SeriesSet;
 use nyala_core::{Error, Result, SeriesId, TimeRange};
+use std::sync::Arc;
 
 /// A deleted range.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,6 +80,14 @@ impl Tombstone {
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self> {
         Ok(Self { sequence: reader.u64()?, range: DeletedRange::decode(reader)? })
     }
+}
+
+/// The tombstones the manifest has to know: those that the log does not bring back.
+pub(crate) fn durable_tombstones(tombstones: &[Arc<Tombstone>], flushed: u64) -> Vec<Tombstone> {
+    let durable = tombstones.iter().filter(|tombstone| {
+        tombstone.sequence <= flushed || matches!(tombstone.range, DeletedRange::Times(_))
+    });
+    durable.map(|tombstone| Tombstone::clone(tombstone)).collect()
 }
 
 fn put_time(out: &mut Vec<u8>, time: TimeRange) {

@@ -1,15 +1,14 @@
 //! What of a batch depends on the rows there are: demands on its keys, and defaults of rows that come into being.
 
+use super::claims::{ClaimedKey, Claims};
 use crate::memory::memtable::{PreparedKeys, PreparedUpsert};
 use crate::memory::version::TableVersion;
 use crate::reading::scan::keyed::KeyedMerge;
 use crate::reading::scan::partition::PartitionReader;
-use crate::reading::snapshot::{EngineSnapshot, no_cells};
-use crate::rows::column_buffer::CellSource;
+use crate::reading::snapshot::EngineSnapshot;
 use crate::rows::key::KeyRange;
 use crate::rows::merge;
-use crate::writing::claims::{ClaimedKey, Claims};
-use arrow_array::Array;
+use crate::rows::projection::Projection;
 use hashbrown::HashMap;
 use nyala_core::store::{Demand, Operation, RowPlace, WriteBatch};
 use nyala_core::{Error, Result, SeriesId, TableSchema, TimeRange};
@@ -108,13 +107,7 @@ impl Rows {
 fn keys_of<'a>(table: &TableVersion, operation: &'a Operation) -> PreparedKeys<'a> {
     match operation {
         Operation::Upsert(upsert) => PreparedUpsert::new(upsert, &table.schema).keys,
-        Operation::DeleteKeys { keys, .. } => {
-            let columns = table.schema.key.iter().zip(keys).map(|(id, array)| {
-                let column_type = table.schema.column(*id).expect("schemas are validated").column_type;
-                (CellSource::of(array, column_type), column_type)
-            });
-            PreparedKeys { columns: columns.collect(), rows: keys.first().map_or(0, |array| array.len()) }
-        }
+        Operation::DeleteKeys { keys, .. } => PreparedKeys::of_delete(keys, &table.schema),
     }
 }
 
@@ -141,7 +134,7 @@ impl Lookup<'_> {
                     &self.table.tombstones,
                     sequence,
                     TimeRange::ALL,
-                    no_cells(),
+                    Projection::keys_only(),
                 )?),
             };
             for segment in reader.segments(series, time)? {
@@ -152,7 +145,7 @@ impl Lookup<'_> {
             return Ok(false);
         }
         let range = KeyRange::one(key.to_vec());
-        let mut merged = KeyedMerge::new(&self.table.tombstones, sequence, no_cells(), false);
+        let mut merged = KeyedMerge::new(&self.table.tombstones, sequence, Projection::keys_only(), false);
         merged.add(&self.table.schema, &partition.rowsets, partition.memtables(), &range, 1)?;
         while let Some(piece) = merged.next_piece()? {
             if merge::finish(piece, &[]).rows() > 0 {

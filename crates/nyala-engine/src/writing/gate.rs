@@ -10,7 +10,7 @@
 //!
 //! Order of locks: gates of tables by ascending id, the store's gate, catalog, version.
 
-use crate::shared::Shared;
+use super::Writer;
 use nyala_core::{Result, TableId};
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard};
 
@@ -40,13 +40,13 @@ impl TableGates {
     }
 }
 
-impl Shared {
+impl Writer {
     /// Waits for the gates of tables. If one is held alone, everything that was written to it before is visible then.
     pub(crate) async fn enter_tables(&self, mut tables: Vec<(TableId, Access)>) -> Result<TableGates> {
         // Of one table named twice the stricter access is taken.
         tables.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
         tables.dedup_by_key(|(id, _)| *id);
-        let version = self.version();
+        let version = self.versions.current();
         let mut gates = Vec::with_capacity(tables.len());
         for (id, access) in &tables {
             let gate = version.table(*id)?.gate.clone();
@@ -58,8 +58,9 @@ impl Shared {
         }
         if tables.iter().any(|(_, access)| *access == Access::Alone) {
             // A batch leaves its gates when it is applied, and is visible when all before it are, of whatever table.
-            self.watermark.check()?;
-            self.watermark.reached(self.wal().next_sequence() - 1).await?;
+            let watermark = &self.versions.watermark;
+            watermark.check()?;
+            watermark.reached(self.log.wal().next_sequence() - 1).await?;
         }
         Ok(TableGates(gates))
     }

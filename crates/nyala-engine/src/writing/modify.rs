@@ -4,13 +4,13 @@
 //! that what it finds is what it changes, and becomes an ordinary batch of keys. The keys are charged while they are
 //! gathered: a statement that changes more rows than its share of memory holds is refused, and nothing is changed.
 
+use super::Writer;
+use super::gate::Access;
+use super::write::{STRING_BYTES_MAX, Work};
 use crate::files::wal::MAX_PAYLOAD_BYTES;
 use crate::reading::snapshot::EngineSnapshot;
 use crate::rows::key::{KeyRange, SeriesKeys};
 use crate::rows::tombstone::DeletedRange;
-use crate::shared::Shared;
-use crate::writing::gate::Access;
-use crate::writing::write::{STRING_BYTES_MAX, Work};
 use arrow_array::{Array, ArrayRef, UInt32Array};
 use nyala_core::memory::{Charge, Component};
 use nyala_core::store::{
@@ -32,11 +32,11 @@ struct Keys {
     limit_bytes: u64,
 }
 
-impl Shared {
+impl Writer {
     /// Deletes rows.
     pub(crate) async fn delete(self: &Arc<Self>, delete: Delete) -> Result<Sequence> {
-        self.watermark.check()?;
-        self.admit(|| 0).await?;
+        self.versions.watermark.check()?;
+        self.admission.admit(&self.log, || 0).await?;
         let access = if delete.predicates.is_empty() { Access::Shared } else { Access::Alone };
         let tables = self.enter_tables(vec![(delete.table, access)]).await?;
         let mut held = self.no_keys();
@@ -61,8 +61,8 @@ impl Shared {
 
     /// Sets columns of rows; returns how many rows.
     pub(crate) async fn update(self: &Arc<Self>, update: Update) -> Result<u64> {
-        self.watermark.check()?;
-        self.admit(|| 0).await?;
+        self.versions.watermark.check()?;
+        self.admission.admit(&self.log, || 0).await?;
         let tables = self.enter_tables(vec![(update.table, Access::Alone)]).await?;
         let mut held = self.no_keys();
         let snapshot = self.snapshot();

@@ -9,6 +9,10 @@
 //! perhaps half in memory. Nobody is shown any of it: the watermark stops before it for good, and with it all writes and
 //! flushes, until the next start brings everything from the log.
 
+use super::Writer;
+use super::claims::{Claim, ClaimedKey};
+use super::conditional_write::{Judged, depends_on_rows, judge};
+use super::gate::{Access, TableGates};
 use crate::files::catalog::Edit;
 use crate::files::log_record::{self, Logged};
 use crate::files::wal::Ticket;
@@ -16,13 +20,9 @@ use crate::memory::memtable::{PreparedKeys, PreparedUpsert};
 use crate::memory::version::{PartitionVersion, TableVersion, Version};
 use crate::memory::watermark::{self, lost};
 use crate::rows::column_buffer::CellSource;
-use crate::rows::tombstone::{DeletedRange, Tombstone};
-use crate::shared::Shared;
+use crate::rows::tombstone::DeletedRange;
 use crate::stats::add;
 use crate::write_hook::WriteStep;
-use crate::writing::claims::{Claim, ClaimedKey};
-use crate::writing::conditional_write::{Judged, depends_on_rows};
-use crate::writing::gate::{Access, TableGates};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
@@ -61,7 +61,7 @@ struct Gates {
 
 /// A batch submitted to the log.
 struct Pending {
-    shared: Arc<Shared>,
+    writer: Arc<Writer>,
     inner: Option<PendingInner>,
 }
 
@@ -75,14 +75,14 @@ struct PendingInner {
     record: Charge,
 }
 
-impl Shared {
+impl Writer {
     /// Writes a batch.
     pub(crate) async fn write(self: &Arc<Self>, batch: WriteBatch) -> Result<WriteOutcome> {
-        self.watermark.check()?;
-        self.admit(|| memory_bytes(&batch)).await?;
+        self.versions.watermark.check()?;
+        self.admission.admit(&self.log, || memory_bytes(&batch)).await?;
         loop {
             let (tables, access) = self.enter_for(&batch).await?;
-            self.options.write_hook.call(WriteStep::Admitted);
+            self.hook.call(WriteStep::Admitted);
             self.validate(&batch)?;
             if access == Access::Shared {
                 let affected = rows_of(&batch);
@@ -90,21 +90,20 @@ impl Shared {
                 return Ok(WriteOutcome { sequence, affected, conflicts: Vec::new() });
             }
             let snapshot = self.applied();
-            let (batch, conflicts, keys) =
-                match crate::writing::conditional_write::judge(&snapshot, &batch, &self.claims) {
-                    Ok(Judged::Ready { batch, conflicts, keys }) => (batch, conflicts, keys),
-                    Ok(Judged::Claimed(sequence)) => {
-                        drop(tables);
-                        self.wait_for_others(sequence).await?;
-                        continue;
-                    }
-                    Err(error) => {
-                        drop(tables);
-                        // Who is told of a conflict can read what there is.
-                        self.wait_for_others(snapshot.sequence).await?;
-                        return Err(error);
-                    }
-                };
+            let (batch, conflicts, keys) = match judge(&snapshot, &batch, &self.claims) {
+                Ok(Judged::Ready { batch, conflicts, keys }) => (batch, conflicts, keys),
+                Ok(Judged::Claimed(sequence)) => {
+                    drop(tables);
+                    self.wait_for_others(sequence).await?;
+                    continue;
+                }
+                Err(error) => {
+                    drop(tables);
+                    // Who is told of a conflict can read what there is.
+                    self.wait_for_others(snapshot.sequence).await?;
+                    return Err(error);
+                }
+            };
             let (affected, keys) =
                 (rows_of(&batch), if access == Access::Claiming { keys } else { Vec::new() });
             let sequence = match batch.operations.is_empty() {
@@ -122,16 +121,20 @@ impl Shared {
     /// Waits until batches of others are visible, or have failed, for one that is not in the log.
     async fn wait_for_others(&self, sequence: u64) -> Result<()> {
         // What broke off was theirs.
-        self.watermark.reached(sequence).await.or_else(|error| self.watermark.check().and(Err(error)))
+        self.versions
+            .watermark
+            .reached(sequence)
+            .await
+            .or_else(|error| self.versions.watermark.check().and(Err(error)))
     }
 
     /// Waits for the gates that a batch needs, by the schemas as they are when it has them; says also which the strictest
     /// is.
     async fn enter_for(&self, batch: &WriteBatch) -> Result<(TableGates, Access)> {
         loop {
-            let asked = access_for(&self.version(), batch);
+            let asked = access_for(&self.versions.current(), batch);
             let gates = self.enter_tables(asked.clone()).await?;
-            if access_for(&self.version(), batch) == asked {
+            if access_for(&self.versions.current(), batch) == asked {
                 let strictest = asked.into_iter().map(|(_, access)| access).max();
                 return Ok((gates, strictest.unwrap_or(Access::Shared)));
             }
@@ -151,23 +154,23 @@ impl Shared {
                 if self.make_partitions(batch, None)? == MemtableRoom::Full {
                     drop(store);
                     let alone = self.gate.clone().write_owned().await;
-                    self.freeze_full();
+                    self.versions.freeze_full();
                     store = alone.downgrade();
                 }
-                let version = self.version();
+                let version = self.versions.current();
                 log_record::encode_batch(batch, |table| Ok(version.table(table)?.schema.clone()))?
             }
             Work::DeleteRange { table, range } => log_record::encode_delete_range(*table, range),
         };
-        self.options.write_hook.call(WriteStep::Encoded);
+        self.hook.call(WriteStep::Encoded);
         if self.may_use_reserve(&work) {
             self.reserve.make_room(bytes.len() as u64);
         } else {
             self.reserve.check()?;
         }
         let record = self.budget.charge(Component::InFlight, bytes.len() as u64);
-        let entry = self.watermark.begin(self.wal().next_sequence())?;
-        let ticket = match self.wal().submit(vec![Bytes::from(bytes)]) {
+        let entry = self.versions.watermark.begin(self.log.wal().next_sequence())?;
+        let ticket = match self.log.wal().submit(vec![Bytes::from(bytes)]) {
             Ok(ticket) => ticket,
             Err(error) => {
                 entry.finish(None);
@@ -180,8 +183,8 @@ impl Shared {
         tables.leave_claimed();
         let gates = Gates { _store: store, _tables: tables };
         let inner = PendingInner { work, ticket, entry, gates, claim, record };
-        let mut pending = Pending { shared: self.clone(), inner: Some(inner) };
-        self.options.write_hook.call(WriteStep::Submitted);
+        let mut pending = Pending { writer: self.clone(), inner: Some(inner) };
+        self.hook.call(WriteStep::Submitted);
         let outcome = (&mut pending.inner.as_mut().expect("just put in").ticket).await;
         let PendingInner { work, entry, gates, claim, record, .. } =
             pending.inner.take().expect("not dropped");
@@ -189,7 +192,7 @@ impl Shared {
         let finished = self.finish(&work, entry, claim, sequence, outcome);
         drop(gates);
         finished?;
-        self.watermark.reached(sequence).await?;
+        self.versions.watermark.reached(sequence).await?;
         Ok(Sequence(sequence))
     }
 
@@ -197,7 +200,7 @@ impl Shared {
     /// is and are small.
     fn may_use_reserve(&self, work: &Work) -> bool {
         let Work::Batch(batch) = work else { return true };
-        let version = self.version();
+        let version = self.versions.current();
         batch.operations.iter().all(|operation| match operation {
             Operation::DeleteKeys { .. } => true,
             Operation::Upsert(upsert) => {
@@ -227,34 +230,24 @@ impl Shared {
     }
 
     fn apply(&self, work: &Work, sequence: u64) {
-        self.options.write_hook.call(WriteStep::Logged);
+        self.hook.call(WriteStep::Logged);
         match work {
             Work::Batch(batch) => {
-                let version = self.version();
+                let version = self.versions.current();
                 for operation in &batch.operations {
                     apply(&version, operation, sequence, self, false);
                 }
             }
-            Work::DeleteRange { table, range } => self.add_tombstone(*table, range.clone(), sequence),
+            Work::DeleteRange { table, range } => {
+                self.versions.add_tombstone(*table, range.clone(), sequence)
+            }
         }
         add(&self.counters.batches, 1);
-        self.options.write_hook.call(WriteStep::Applied);
-    }
-
-    /// Makes a deleted range visible.
-    pub(crate) fn add_tombstone(&self, table: TableId, range: DeletedRange, sequence: u64) {
-        let _catalog = self.catalog.lock();
-        let version = self.version();
-        if let Ok(found) = version.table(table) {
-            let mut changed = TableVersion::clone(found);
-            changed.tombstones.push(Arc::new(Tombstone { sequence, range }));
-            changed.tombstones.sort_by_key(|tombstone| tombstone.sequence);
-            self.publish(version.with_table(changed));
-        }
+        self.hook.call(WriteStep::Applied);
     }
 
     fn validate(&self, batch: &WriteBatch) -> Result<()> {
-        let version = self.version();
+        let version = self.versions.current();
         for operation in &batch.operations {
             match operation {
                 Operation::Upsert(upsert) => {
@@ -275,7 +268,7 @@ impl Shared {
     /// in the memtables of those that are there. A batch that is `replayed` brings no partitions back that were dropped
     /// after it.
     fn make_partitions(&self, batch: &WriteBatch, replayed: Option<u64>) -> Result<MemtableRoom> {
-        let (version, sequence) = (self.version(), self.watermark.get());
+        let (version, sequence) = (self.versions.current(), self.versions.watermark.get());
         let mut missing: BTreeMap<TableId, Vec<i64>> = BTreeMap::new();
         let mut is_full = false;
         for operation in &batch.operations {
@@ -299,8 +292,8 @@ impl Shared {
         if missing.is_empty() {
             return Ok(room);
         }
-        let mut catalog = self.catalog.lock();
-        let mut version = Version::clone(&self.version());
+        let mut catalog = self.versions.catalog.lock();
+        let mut version = Version::clone(&self.versions.current());
         let mut edits = Vec::new();
         let mut next_partition = catalog.state.next_partition;
         for (table, times_ns) in missing {
@@ -315,7 +308,7 @@ impl Shared {
         }
         if !edits.is_empty() {
             catalog.commit(edits)?;
-            self.publish(version);
+            self.versions.publish(version);
         }
         Ok(room)
     }
@@ -323,7 +316,7 @@ impl Shared {
     /// Applies a record of the log at recovery.
     pub(crate) fn replay(&self, sequence: u64, payload: &[u8]) -> Result<()> {
         // Everything before was applied: memtables that are made count from here on.
-        self.watermark.begin(sequence)?.finish(Some(sequence - 1));
+        self.versions.watermark.begin(sequence)?.finish(Some(sequence - 1));
         let replayed = catch_unwind(AssertUnwindSafe(|| self.replay_record(sequence, payload)));
         replayed
             .unwrap_or_else(|_| Err(Error::new(ErrorKind::Io, "it cannot be applied: its applying panicked")))
@@ -333,18 +326,18 @@ impl Shared {
         for logged in log_record::decode(payload)? {
             match logged {
                 Logged::Operation(Operation::Upsert(upsert)) => {
-                    let version = self.version();
+                    let version = self.versions.current();
                     let Ok(table) = version.table(upsert.table) else { continue };
-                    let Some(upsert) = known_columns(upsert, &table.schema) else { continue };
+                    let Some(upsert) = log_record::known_columns(upsert, &table.schema) else { continue };
                     upsert.validate_shape(&table.schema)?;
                     let batch = WriteBatch { operations: vec![Operation::Upsert(upsert)] };
                     if self.make_partitions(&batch, Some(sequence))? == MemtableRoom::Full {
-                        self.freeze_full();
+                        self.versions.freeze_full();
                     }
-                    apply(&self.version(), &batch.operations[0], sequence, self, true);
+                    apply(&self.versions.current(), &batch.operations[0], sequence, self, true);
                 }
                 Logged::Operation(operation) => {
-                    let version = self.version();
+                    let version = self.versions.current();
                     if let Operation::DeleteKeys { table, keys, .. } = &operation
                         && let Ok(table) = version.table(*table)
                     {
@@ -352,7 +345,7 @@ impl Shared {
                         apply(&version, &operation, sequence, self, true);
                     }
                 }
-                Logged::DeleteRange { table, range } => self.add_tombstone(table, range, sequence),
+                Logged::DeleteRange { table, range } => self.versions.add_tombstone(table, range, sequence),
             }
         }
         Ok(())
@@ -362,7 +355,7 @@ impl Shared {
 impl Drop for Pending {
     fn drop(&mut self) {
         let Some(inner) = self.inner.take() else { return };
-        let (inner, shared) = (Arc::new(Mutex::new(Some(inner))), self.shared.clone());
+        let (inner, writer) = (Arc::new(Mutex::new(Some(inner))), self.writer.clone());
         let finish = {
             let inner = inner.clone();
             move || {
@@ -372,7 +365,7 @@ impl Drop for Pending {
                 let outcome = ticket.wait();
                 drop(record);
                 // Nobody waits for it any more.
-                let _ = shared.finish(&work, entry, claim, sequence, outcome);
+                let _ = writer.finish(&work, entry, claim, sequence, outcome);
                 drop(gates);
             }
         };
@@ -410,14 +403,6 @@ fn memory_bytes(batch: &WriteBatch) -> u64 {
         }
     };
     batch.operations.iter().map(of_operation).sum()
-}
-
-/// The columns of a logged upsert that the table still has; nothing if one of its key is gone.
-pub(crate) fn known_columns(mut upsert: Upsert, schema: &TableSchema) -> Option<Upsert> {
-    upsert.columns.retain(|cells| {
-        schema.column(cells.column).is_some_and(|c| c.column_type.data_type() == *cells.values.data_type())
-    });
-    schema.key.iter().all(|id| upsert.column(*id).is_some()).then_some(upsert)
 }
 
 /// A string longer than this does not fit into a block, or a reader's memory.
@@ -467,41 +452,36 @@ fn for_each_partition_time(table: &TableVersion, upsert: &Upsert, mut visit: imp
 
 /// Adds the rows of an operation to the memtables of their partitions; of one that is `replayed` those that no rowset of
 /// their partition has.
-fn apply(version: &Version, operation: &Operation, sequence: u64, shared: &Shared, replayed: bool) {
+fn apply(version: &Version, operation: &Operation, sequence: u64, writer: &Writer, replayed: bool) {
     // A table dropped while the batch was logged takes its rows with it.
     let Ok(table) = version.table(operation.table()) else { return };
     // What is still to be applied is behind the watermark.
-    let base_sequence = || shared.watermark.get() + 1;
+    let base_sequence = || writer.versions.watermark.get() + 1;
     let newest =
         |partition: &PartitionVersion| partition.rowsets.last().map_or(0, |rowset| rowset.meta.max_sequence);
     let is_flushed = |partition: &PartitionVersion| replayed && sequence <= newest(partition);
     match operation {
         Operation::Upsert(upsert) => {
             let prepared = PreparedUpsert::new(upsert, &table.schema);
-            add(&shared.counters.rows_written, prepared.keys.rows as u64);
+            add(&writer.counters.rows_written, prepared.keys.rows as u64);
             by_partition(table, &prepared.keys, sequence, |partition, rows| {
                 if is_flushed(partition) {
                     return;
                 }
-                let memtable = partition.active(&table.schema, &shared.budget, base_sequence);
+                let memtable = partition.active(&table.schema, &writer.budget, base_sequence);
                 memtable.upsert(&prepared, rows, sequence);
-                shared.options.write_hook.call(WriteStep::Applying);
+                writer.hook.call(WriteStep::Applying);
             });
         }
         Operation::DeleteKeys { keys, .. } => {
-            let columns = table.schema.key.iter().zip(keys).map(|(id, array)| {
-                let column_type = table.schema.column(*id).expect("schemas are validated").column_type;
-                (CellSource::of(array, column_type), column_type)
-            });
-            let rows = keys.first().map_or(0, |array| array.len());
-            let prepared = PreparedKeys { columns: columns.collect(), rows };
+            let prepared = PreparedKeys::of_delete(keys, &table.schema);
             by_partition(table, &prepared, sequence, |partition, rows| {
                 if is_flushed(partition) {
                     return;
                 }
-                let memtable = partition.active(&table.schema, &shared.budget, base_sequence);
+                let memtable = partition.active(&table.schema, &writer.budget, base_sequence);
                 memtable.delete(&prepared, rows, sequence);
-                shared.options.write_hook.call(WriteStep::Applying);
+                writer.hook.call(WriteStep::Applying);
             });
         }
     }

@@ -4,7 +4,7 @@ use crate::files::rowset::Rowset;
 use crate::files::rowset::format::{GroupEntry, MARKER_COLUMN};
 use crate::files::rowset::reader::LoadedFooter;
 use crate::files::rowset::series::RowsetCursor;
-use crate::memory::memtable::Wanted;
+use crate::rows::projection::Projection;
 use nyala_core::{Error, Result, SeriesId, TimeRange};
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(super) fn check(rowset: &Arc<Rowset>, footer: &LoadedFooter) -> Result<()> {
         .map(|(id, column_type)| (*id, column_type.0))
         .collect();
     let types: Vec<_> = columns.iter().map(|(_, column_type)| *column_type).collect();
-    let mut all = RowsetCursor::new(rowset.clone(), Wanted::new(columns))?;
+    let mut all = RowsetCursor::new(rowset.clone(), Projection::new(columns))?;
     let mut last = all.of_last_rows(true)?;
     let (mut least, mut parts, mut found) = (Some(0), Vec::new(), 0);
     while let Some(from) = least

@@ -12,14 +12,13 @@ mod rowset;
 
 use crate::files::catalog::{self, CatalogState, CatalogTable};
 use crate::files::directory;
+use crate::files::directory::{ROWSET_DIR, WAL_DIR};
 use crate::files::fs::FsRef;
 use crate::files::log_record::{self, Logged};
 use crate::files::manifest_log;
 use crate::files::record_log::Damage;
 use crate::files::rowset::{Rowset, RowsetMeta, RowsetSource};
 use crate::files::wal;
-use crate::shared::{ROWSET_DIR, WAL_DIR};
-use crate::writing::write::known_columns;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::Operation;
 use nyala_core::{Error, ErrorKind, Result, TableId};
@@ -320,7 +319,7 @@ fn check_record(payload: &[u8], state: Option<&CatalogState>) -> Result<()> {
         // Records of tables that were dropped are of no use any more.
         if let Logged::Operation(Operation::Upsert(upsert)) = logged
             && let Some(schema) = schema(&upsert.table)
-            && let Some(upsert) = known_columns(upsert, schema)
+            && let Some(upsert) = log_record::known_columns(upsert, schema)
         {
             upsert.validate_shape(schema).map_err(|error| Error::new(ErrorKind::Corrupt, error.message()))?;
         }

@@ -10,9 +10,9 @@ use crate::files::rowset::keyed::KeyedCursor;
 use crate::files::rowset::reader::{LoadedFooter, Use};
 use crate::files::rowset::verified::VerifiedBlock;
 use crate::files::rowset::{Rowset, RowsetMeta, RowsetSource, bloom};
-use crate::memory::memtable::Wanted;
 use crate::rows::column_buffer::{Column, Kind, NULL, VALUE, Values};
 use crate::rows::key;
+use crate::rows::projection::Projection;
 use nyala_column::from_unsigned;
 use nyala_core::{ColumnId, ColumnType, Error, Result};
 use std::sync::Arc;
@@ -306,9 +306,9 @@ impl RowsetCheck<'_, '_> {
     /// the filter knows them.
     fn keys(&mut self, page: usize) {
         let Some(table) = self.table else { return };
-        let wanted = Wanted::new(Vec::new());
+        let projection = Projection::new(Vec::new());
         let cursor =
-            KeyedCursor::new(self.rowset.clone(), &table.schema, wanted, key::KeyRange::all(), false);
+            KeyedCursor::new(self.rowset.clone(), &table.schema, projection, key::KeyRange::all(), false);
         let checked = || -> Result<()> {
             let cursor = cursor?;
             let first_keys = cursor.first_keys(page)?;

@@ -1,8 +1,9 @@
 //! The bytes of a rowset file besides its blocks: header, index entries, footer, tail.
 
 use super::{GROUP_ROWS, PAGE_GROUPS};
+use crate::files::schema_format::StoredType;
 use crate::rows::wire::{Reader, put_bytes};
-use nyala_core::{ColumnId, ColumnType, Error, Result};
+use nyala_core::{ColumnId, Error, Result};
 
 /// The first bytes of the file, and its last.
 pub(crate) const MAGIC: [u8; 8] = *b"nyalaROW";
@@ -216,53 +217,6 @@ pub(crate) struct Footer {
     pub(crate) origin: BlockRef,
 }
 
-/// A column type as written in files; wraps so that its numbers live here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct StoredType(pub(crate) ColumnType);
-
-impl StoredType {
-    pub(crate) fn put(self, out: &mut Vec<u8>) {
-        let (tag, precision, scale) = match self.0 {
-            ColumnType::Bool => (1, 0, 0),
-            ColumnType::Int8 => (2, 0, 0),
-            ColumnType::Int16 => (3, 0, 0),
-            ColumnType::Int32 => (4, 0, 0),
-            ColumnType::Int64 => (5, 0, 0),
-            ColumnType::UInt32 => (6, 0, 0),
-            ColumnType::UInt64 => (7, 0, 0),
-            ColumnType::Float32 => (8, 0, 0),
-            ColumnType::Float64 => (9, 0, 0),
-            ColumnType::Decimal { precision, scale } => (10, precision, scale),
-            ColumnType::String => (11, 0, 0),
-            ColumnType::Binary => (12, 0, 0),
-            ColumnType::Date => (13, 0, 0),
-            ColumnType::Timestamp => (14, 0, 0),
-        };
-        out.extend_from_slice(&[tag, precision, scale as u8]);
-    }
-
-    pub(crate) fn take(reader: &mut Reader<'_>) -> Result<Self> {
-        let (tag, precision, scale) = (reader.u8()?, reader.u8()?, reader.u8()? as i8);
-        Ok(Self(match tag {
-            1 => ColumnType::Bool,
-            2 => ColumnType::Int8,
-            3 => ColumnType::Int16,
-            4 => ColumnType::Int32,
-            5 => ColumnType::Int64,
-            6 => ColumnType::UInt32,
-            7 => ColumnType::UInt64,
-            8 => ColumnType::Float32,
-            9 => ColumnType::Float64,
-            10 => ColumnType::Decimal { precision, scale },
-            11 => ColumnType::String,
-            12 => ColumnType::Binary,
-            13 => ColumnType::Date,
-            14 => ColumnType::Timestamp,
-            other => return Err(Error::invalid(format!("unknown column type {other}"))),
-        }))
-    }
-}
-
 impl Footer {
     /// The bytes in a file of a version.
     pub(crate) fn encode(&self, version: u32) -> Vec<u8> {
@@ -376,6 +330,7 @@ pub(crate) fn check_group_page(page: &[u8], groups: usize) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nyala_core::ColumnType;
 
     #[test]
     fn entries_and_footer_are_read_back() {

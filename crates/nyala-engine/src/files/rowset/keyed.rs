@@ -3,10 +3,10 @@
 use super::bloom;
 use super::format::{ColumnEntry, GroupEntry, MARKER_COLUMN};
 use super::reader::{LoadedFooter, Rowset, Use};
-use crate::memory::memtable::Wanted;
 use crate::rows::column_buffer::{ABSENT, ByteVec, Column, Kind, Values};
 use crate::rows::key::{self, KeyRange};
 use crate::rows::merge::{Keys, Piece};
+use crate::rows::projection::Projection;
 use nyala_core::{ColumnId, ColumnType, Error, Result, TableSchema};
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub(crate) struct KeyedCursor {
     pub(crate) rowset: Arc<Rowset>,
     footer: Arc<LoadedFooter>,
-    wanted: Wanted,
+    projection: Projection,
     key_columns: Vec<(ColumnId, ColumnType)>,
     range: KeyRange,
     backward: bool,
@@ -26,14 +26,14 @@ impl KeyedCursor {
     pub(crate) fn new(
         rowset: Arc<Rowset>,
         schema: &TableSchema,
-        wanted: Wanted,
+        projection: Projection,
         range: KeyRange,
         backward: bool,
     ) -> Result<Self> {
         let footer = rowset.footer()?;
         let type_of = |id: &ColumnId| schema.column(*id).expect("schemas are validated").column_type;
         let key_columns = schema.key.iter().map(|id| (*id, type_of(id))).collect();
-        let mut cursor = Self { rowset, footer, wanted, key_columns, range, backward, next: None };
+        let mut cursor = Self { rowset, footer, projection, key_columns, range, backward, next: None };
         cursor.next = cursor.seek()?;
         Ok(cursor)
     }
@@ -155,7 +155,7 @@ impl KeyedCursor {
                 if start == 0 && end == piece.rows() {
                     return Ok(Some(piece));
                 }
-                let mut inside = Piece::empty(&self.wanted.kinds);
+                let mut inside = Piece::empty(&self.projection.kinds);
                 inside.append(&piece, start..end);
                 return Ok(Some(inside));
             }
@@ -186,7 +186,7 @@ impl KeyedCursor {
             .iter()
             .map(|(id, column_type)| self.read_column(page, group, rows, *id, *column_type))
             .collect::<Result<Vec<_>>>()?;
-        let mut piece: Piece<ByteVec> = Piece::empty(&self.wanted.kinds);
+        let mut piece: Piece<ByteVec> = Piece::empty(&self.projection.kinds);
         let mut key = Vec::new();
         for row in 0..rows as usize {
             key.clear();
@@ -196,7 +196,7 @@ impl KeyedCursor {
             piece.keys.push(&key);
         }
         debug_assert!((1..piece.rows()).all(|row| piece.keys.compare(row - 1, &piece.keys, row).is_lt()));
-        for (place, (id, column_type)) in self.wanted.columns.iter().enumerate() {
+        for (place, (id, column_type)) in self.projection.columns.iter().enumerate() {
             piece.columns[place] = self.read_column(page, group, rows, *id, *column_type)?;
         }
         let markers = self.read_column(page, group, rows, MARKER_COLUMN, ColumnType::Int8)?;

@@ -10,7 +10,6 @@ use super::format::{
 use super::origin::Origin;
 use super::verified::VerifiedBlock;
 use crate::files::fs::{Access, FileRef, FsRef};
-use crate::maintenance::compaction::Judged;
 use crate::rows::tombstone::Tombstone;
 use nyala_core::memory::{Charge, Component, MemoryBudget};
 use nyala_core::{ColumnType, Error, ErrorKind, Result, TableId, TimeRange};
@@ -18,6 +17,7 @@ use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 /// Of the files that the process may have open, rowsets keep one in so many open; the others are for connections, for
 /// the log and for what is being written.
@@ -125,10 +125,19 @@ pub(crate) struct Rowset {
     bounds: OnceLock<(Vec<u8>, Vec<u8>)>,
     /// Deleted ranges up to this sequence hide no row of it.
     clean_to: AtomicU64,
-    /// What is known of the rows that later ones hide.
-    pub(crate) judged: Mutex<Option<Judged>>,
+    /// How many of its rows deleted ranges hide, as far as it was counted.
+    pub(crate) hidden_rows: Mutex<Option<HiddenRows>>,
     obsolete: AtomicBool,
     unreadable: AtomicBool,
+}
+
+/// How many rows of a rowset deleted ranges hide.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HiddenRows {
+    /// The newest range that was counted.
+    pub(crate) sequence: u64,
+    pub(crate) rows: u64,
+    pub(crate) at: Instant,
 }
 
 /// A footer, accounted.
@@ -168,7 +177,7 @@ impl Rowset {
             footer: Cached::empty(),
             bounds: OnceLock::new(),
             clean_to: AtomicU64::new(0),
-            judged: Mutex::default(),
+            hidden_rows: Mutex::default(),
             obsolete: AtomicBool::new(false),
             unreadable: AtomicBool::new(false),
         })

@@ -143,11 +143,11 @@ impl RowsetCursor {
     /// All wanted cells of rows of a part's group.
     pub(crate) fn piece(&mut self, part: &Part, rows: Range<u32>) -> Result<Piece<Vec<i64>>> {
         if rows.is_empty() {
-            return Ok(Piece::empty(&self.wanted.kinds));
+            return Ok(Piece::empty(&self.projection.kinds));
         }
         let keys = self.times(part, rows.clone())?;
         let markers = self.markers(part, rows.clone())?;
-        let columns = (0..self.wanted.columns.len())
+        let columns = (0..self.projection.columns.len())
             .map(|column| self.column(part, column, rows.clone()))
             .collect::<Result<_>>()?;
         Ok(Piece { keys, markers, columns })

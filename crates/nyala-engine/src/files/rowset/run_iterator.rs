@@ -5,8 +5,8 @@ use super::format::GroupEntry;
 use super::reader::Use;
 use super::series::{Part, RowsetCursor, WholeGroups};
 use super::verified::VerifiedBlock;
-use crate::memory::memtable::Wanted;
 use crate::rows::merge::{Piece, UPSERTED};
+use crate::rows::projection::Projection;
 use nyala_core::Result;
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ pub(crate) struct RunWalk {
 }
 
 impl RunWalk {
-    pub(crate) fn new(rowset: Arc<Rowset>, wanted: Wanted) -> Result<Self> {
-        let mut cursor = RowsetCursor::new(rowset, wanted)?;
+    pub(crate) fn new(rowset: Arc<Rowset>, projection: Projection) -> Result<Self> {
+        let mut cursor = RowsetCursor::new(rowset, projection)?;
         cursor.read_once();
         let part = Part { page: 0, group: 0, rows: 0..0, min_time_ns: 0, max_time_ns: 0 };
         let mut walk = Self { cursor, part, run: 0, runs: None, has_markers: false, series: None };

@@ -11,9 +11,9 @@ use super::format::{BlockRef, ColumnEntry, GroupEntry, MARKER_COLUMN, PageEntry}
 use super::loaded::LoadedBlock;
 use super::reader::{LoadedFooter, Rowset, Use};
 use super::verified::VerifiedBlock;
-use crate::memory::memtable::Wanted;
 use crate::rows::column_buffer::Column;
 use crate::rows::merge::gallop;
+use crate::rows::projection::Projection;
 use nyala_core::{ColumnType, Error, Result, SeriesId, TimeRange};
 use prefetch::Ahead;
 use std::ops::Range;
@@ -62,7 +62,7 @@ pub(crate) struct RowsetCursor {
     footer: Arc<LoadedFooter>,
     /// Whether it reads the last rows of series only.
     last_rows: bool,
-    pub(super) wanted: Wanted,
+    pub(super) projection: Projection,
     /// Time, the wanted columns, the markers.
     pub(super) sources: Vec<Source>,
     pub(super) page: Option<LoadedPage>,
@@ -150,12 +150,12 @@ impl LoadedGroup {
 pub(super) const TIME_SOURCE: usize = 0;
 
 impl RowsetCursor {
-    pub(crate) fn new(rowset: Arc<Rowset>, wanted: Wanted) -> Result<Self> {
+    pub(crate) fn new(rowset: Arc<Rowset>, projection: Projection) -> Result<Self> {
         let footer = rowset.footer()?;
         let time = footer.columns[0];
         let mut sources = vec![Source { position: Some(0), column_type: time.1.0 }];
         sources.extend(
-            wanted
+            projection
                 .columns
                 .iter()
                 .map(|(id, column_type)| Source { position: footer.column(*id), column_type: *column_type }),
@@ -166,7 +166,7 @@ impl RowsetCursor {
             rowset,
             footer,
             last_rows: false,
-            wanted,
+            projection,
             sources,
             page: None,
             sought: 0,
@@ -183,7 +183,7 @@ impl RowsetCursor {
     /// A cursor of the rowset's last rows, with which only [`RowsetCursor::last_row`] and what reads rows of its part
     /// mean something. Rowsets of few rows a series do not keep them once more.
     pub(crate) fn of_last_rows(&self, many: bool) -> Result<Self> {
-        let mut cursor = Self::new(self.rowset.clone(), self.wanted.clone())?;
+        let mut cursor = Self::new(self.rowset.clone(), self.projection.clone())?;
         cursor.last_rows = !self.footer.last_pages.is_empty();
         if many {
             cursor.whole_groups = if cursor.last_rows { WholeGroups::All } else { WholeGroups::Shared };

@@ -1,8 +1,4 @@
-//! What waits to be written, and the thread that writes it.
-//!
-//! A thread of its own, rather than the first writer doing the work for all: a server thread that handed in a
-//! batch fills the memtable or answers others while the disk works. The hand-over costs two wake-ups a group,
-//! some 10 µs beside a sync of 100 µs at best.
+//! What waits to be written: records and requests, and the tickets of those who wait for them.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -15,9 +11,8 @@ use bytes::Bytes;
 use nyala_core::{Error, ErrorKind, Result};
 use parking_lot::{Condvar, Mutex};
 
-use super::stats::{Counters, add};
-use super::writer::Writer;
-use super::{MAX_PAYLOAD_BYTES, SyncPolicy};
+use super::MAX_PAYLOAD_BYTES;
+use super::stats::Counters;
 use crate::files::record_log::frame_bytes;
 
 /// What is written and synced at once at most: a sync of this takes some 10 ms, and everyone in it waits so long.
@@ -40,7 +35,7 @@ pub(super) struct Entry {
     pub(super) parts: Vec<Bytes>,
     pub(super) length: u64,
     pub(super) crc: u32,
-    promise: Promise,
+    pub(super) promise: Promise,
 }
 
 #[derive(Debug, Default)]
@@ -57,7 +52,7 @@ struct CompletionState {
 
 /// The other end of a ticket. Dropped unkept, the outcome is unknown: nobody waits forever.
 #[derive(Debug)]
-struct Promise(Option<Arc<Completion>>);
+pub(super) struct Promise(Option<Arc<Completion>>);
 
 #[derive(Debug)]
 enum Item {
@@ -85,7 +80,7 @@ pub(super) struct Queue {
     counters: Arc<Counters>,
 }
 
-enum Work {
+pub(super) enum Work {
     /// These fit behind what is in the segment.
     Write(Vec<Entry>),
     /// The next record does not fit.
@@ -145,7 +140,7 @@ impl Promise {
         (Self(Some(completion.clone())), Ticket { sequence, completion })
     }
 
-    fn keep(&mut self, outcome: Result<()>) {
+    pub(super) fn keep(&mut self, outcome: Result<()>) {
         if let Some(completion) = self.0.take() {
             let waker = {
                 let mut state = completion.state.lock();
@@ -233,6 +228,15 @@ impl Queue {
         self.work.notify_one();
     }
 
+    /// Ends the queue: whatever waits gets an error, and nothing is taken any more.
+    pub(super) fn fail(&self) {
+        let mut state = self.state.lock();
+        state.closed = true;
+        let items = std::mem::take(&mut state.items);
+        drop(state);
+        drop(items);
+    }
+
     fn push(&self, state: &mut State, item: Item) -> Result<()> {
         if state.closed {
             return Err(Error::new(ErrorKind::Io, "the log is closed"));
@@ -246,7 +250,7 @@ impl Queue {
     }
 
     /// What to do next, given the room in the segment; waits for it until `deadline`.
-    fn take(&self, room: u64, deadline: Option<Instant>) -> Work {
+    pub(super) fn take(&self, room: u64, deadline: Option<Instant>) -> Work {
         let mut state = self.state.lock();
         loop {
             match state.items.pop_front() {
@@ -271,12 +275,12 @@ impl Queue {
         }
     }
 
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.state.lock().items.is_empty()
     }
 
     /// Takes all records that wait.
-    fn take_records(&self) -> Vec<Entry> {
+    pub(super) fn take_records(&self) -> Vec<Entry> {
         let mut state = self.state.lock();
         let mut entries = Vec::new();
         for item in std::mem::take(&mut state.items) {
@@ -310,96 +314,5 @@ impl State {
             entries.push(next);
         }
         Work::Write(entries)
-    }
-}
-
-/// Closes the queue when the thread ends, also by a panic, so that what waits gets an error.
-struct CloseAtEnd<'a>(&'a Queue);
-
-impl Drop for CloseAtEnd<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let error =
-                Error::new(ErrorKind::Unknown, "its thread panicked, and nothing is written until a restart");
-            self.0.counters.last_failure.note::<()>(&Err(error));
-        }
-        let mut state = self.0.state.lock();
-        state.closed = true;
-        let items = std::mem::take(&mut state.items);
-        drop(state);
-        drop(items);
-    }
-}
-
-/// The thread of the log.
-pub(super) fn run(queue: &Queue, mut writer: Writer, policy: SyncPolicy) {
-    let _close = CloseAtEnd(queue);
-    // The time by which what was written must be synced.
-    let mut deadline: Option<Instant> = None;
-    loop {
-        match queue.take(writer.room(), deadline) {
-            Work::Write(entries) => {
-                let outcome = writer.write(&entries).and_then(|()| match policy {
-                    SyncPolicy::Always => writer.sync(),
-                    SyncPolicy::Interval(interval) => {
-                        let now = Instant::now();
-                        if now < *deadline.get_or_insert(now + interval) {
-                            return Ok(());
-                        }
-                        deadline = None;
-                        writer.sync()
-                    }
-                    SyncPolicy::Never => Ok(()),
-                });
-                queue.counters.last_failure.note(&outcome);
-                if outcome.is_ok() {
-                    writer.acknowledged(entries.len() as u64);
-                    add(&queue.counters.records, entries.len() as u64);
-                }
-                for mut entry in entries {
-                    entry.promise.keep(outcome.clone());
-                }
-                if queue.is_empty() {
-                    writer.mark_end();
-                }
-            }
-            Work::Begin { sequence, bytes } => {
-                let begun = writer.begin_next(sequence, bytes);
-                queue.counters.last_failure.note(&begun);
-                if let Err(error) = begun {
-                    add(&queue.counters.failed_writes, 1);
-                    let error =
-                        Error::retry(format!("the log cannot be written now, nothing was stored: {error}"));
-                    for mut entry in queue.take_records() {
-                        entry.promise.keep(Err(error.clone()));
-                    }
-                }
-            }
-            Work::Sync(mut promise) => {
-                let outcome = writer.sync();
-                queue.counters.last_failure.note(&outcome);
-                deadline = None;
-                writer.mark_end();
-                promise.keep(outcome);
-            }
-            Work::Reopen(mut promise) => {
-                let outcome = writer.reopen(queue.next_sequence());
-                queue.counters.last_failure.note(&outcome);
-                promise.keep(outcome);
-            }
-            Work::Rest { small_bytes, mut promise } => {
-                promise.keep(writer.rest(small_bytes));
-            }
-            Work::Timeout => {
-                // Nobody waits for it. A failure is in the counters, and the next write begins a new segment.
-                queue.counters.last_failure.note(&writer.sync());
-                deadline = None;
-                writer.mark_end();
-            }
-            Work::Close => {
-                writer.close();
-                return;
-            }
-        }
     }
 }

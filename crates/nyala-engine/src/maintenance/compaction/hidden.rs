@@ -8,10 +8,10 @@ use super::pick::Candidate;
 use crate::files::rowset::Rowset;
 use crate::files::rowset::format::GroupEntry;
 use crate::files::rowset::keyed::KeyedCursor;
-use crate::files::rowset::reader::Use;
+use crate::files::rowset::reader::{HiddenRows, Use};
 use crate::memory::version::{TableVersion, Version};
-use crate::reading::snapshot::no_cells;
 use crate::rows::key::KeyRange;
+use crate::rows::projection::Projection;
 use crate::rows::tombstone::{DeletedRange, Tombstone};
 use nyala_core::{Result, SeriesId, TimeRange};
 use std::sync::Arc;
@@ -24,15 +24,6 @@ const HIDDEN_SHARE: u64 = 8;
 const RANGES_MAX: usize = 128;
 /// While rows are written, it is looked how many are hidden in a rowset at most so often.
 const JUDGE_PAUSE: Duration = Duration::from_secs(10);
-
-/// What is known of a rowset's hidden rows.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Judged {
-    /// The newest range that was looked at.
-    sequence: u64,
-    rows: u64,
-    at: Instant,
-}
 
 /// Rowsets worth writing anew without the rows that are hidden, most of them first. Only deleted ranges up to a sequence
 /// are looked at: all of them are in the version, and none is lost in a power cut.
@@ -73,7 +64,7 @@ pub(crate) fn pick_hidden(version: &Version, durable: u64, is_quiet: bool) -> Ve
 /// How many rows of a rowset these ranges hide, as far as it is known; it is found out if that is due.
 fn judge(rowset: &Arc<Rowset>, table: &TableVersion, ranges: &[&Tombstone], is_quiet: bool) -> Result<u64> {
     let Some(newest) = ranges.last().map(|newest| newest.sequence) else { return Ok(0) };
-    let mut judged = rowset.judged.lock();
+    let mut judged = rowset.hidden_rows.lock();
     if let Some(judged) = &*judged
         && (judged.sequence >= newest || (!is_quiet && judged.at.elapsed() < JUDGE_PAUSE))
     {
@@ -83,7 +74,7 @@ fn judge(rowset: &Arc<Rowset>, table: &TableVersion, ranges: &[&Tombstone], is_q
         true => hidden_rows(rowset, ranges)?,
         false => hidden_keyed_rows(rowset, table, ranges)?,
     };
-    *judged = Some(Judged { sequence: newest, rows, at: Instant::now() });
+    *judged = Some(HiddenRows { sequence: newest, rows, at: Instant::now() });
     if rows == 0 {
         rowset.set_clean_to(newest);
     }
@@ -152,7 +143,8 @@ fn hidden_keyed_rows(rowset: &Arc<Rowset>, table: &TableVersion, ranges: &[&Tomb
             _ => None,
         })
         .collect();
-    let cursor = KeyedCursor::new(rowset.clone(), &table.schema, no_cells(), KeyRange::all(), false)?;
+    let cursor =
+        KeyedCursor::new(rowset.clone(), &table.schema, Projection::keys_only(), KeyRange::all(), false)?;
     let footer = rowset.footer()?;
     let mut hidden = 0;
     for (number, page) in footer.pages.iter().enumerate() {

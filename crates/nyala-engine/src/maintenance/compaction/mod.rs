@@ -7,17 +7,17 @@
 mod hidden;
 mod pick;
 
-pub(crate) use hidden::{Judged, pick_hidden};
+pub(crate) use hidden::pick_hidden;
 pub(crate) use pick::{Candidate, FAN_IN_BUSY, FAN_IN_QUIET, pick};
 
+use super::Maintenance;
+use super::inputs::MergeInputs;
+use super::output::{SplitPoints, WrittenRowset};
 use crate::files::catalog::Edit;
 use crate::files::rowset::writer::value_columns;
 use crate::files::rowset::{GROUP_ROWS, Rowset};
-use crate::maintenance::flush::{durable_tombstones, needed_tombstones};
-use crate::maintenance::output::{Cuts, Sources, WrittenRowset};
 use crate::memory::version::{PartitionVersion, TableVersion};
-use crate::rows::tombstone::Tombstone;
-use crate::shared::Shared;
+use crate::rows::tombstone::{Tombstone, durable_tombstones};
 use crate::stats::add;
 use nyala_core::memory::Component;
 use nyala_core::{Error, ErrorKind, Result, TimeRange};
@@ -37,11 +37,11 @@ struct Inputs {
     clean_to: u64,
 }
 
-impl Shared {
+impl Maintenance {
     /// Merges every partition's rowsets; false if there was nothing to merge. Blocks.
     pub(crate) fn compact_all(&self) -> Result<bool> {
         let mut candidates = Vec::new();
-        for table in self.version().tables.values() {
+        for table in self.versions.current().tables.values() {
             for partition in table.partitions.iter().filter(|partition| partition.rowsets.len() > 1) {
                 let rowsets = partition.rowsets.iter().map(|rowset| rowset.meta.id).collect();
                 let (table, partition) = (table.id, partition.id);
@@ -81,7 +81,7 @@ impl Shared {
 
     /// Keeps a rowset that cannot be read from being tried again and again: what is beside it is still compacted.
     fn set_aside(&self, candidate: &Candidate, error: &Error) {
-        let version = self.version();
+        let version = self.versions.current();
         if let Some((_, partition)) = find(version.tables.get(&candidate.table), candidate.partition) {
             partition.set_unreadable(&candidate.rowsets, error);
         }
@@ -92,7 +92,7 @@ impl Shared {
         let metas = || inputs.rowsets.iter().map(|rowset| &rowset.meta);
         let least = metas().map(|meta| meta.min_sequence).min().expect("there are inputs");
         let greatest = metas().map(|meta| meta.max_sequence).max().expect("there are inputs");
-        let sources = Sources {
+        let merge_inputs = MergeInputs {
             rowsets: &inputs.rowsets,
             memtables: &[],
             tombstones: &inputs.table.tombstones,
@@ -105,16 +105,17 @@ impl Shared {
         let columns = value_columns(&inputs.table.schema).len() as u64 + 2;
         let decoded_rows: u64 = metas().map(|meta| meta.rows.min(GROUP_ROWS as u64)).sum();
         let _decoded = self.budget.charge(Component::Maintenance, decoded_rows * columns * 8);
-        self.remove_abandoned();
-        let cuts = Cuts { keys: &candidate.cuts, bytes_max: self.options.rowset_bytes_max };
+        self.output.remove_abandoned();
+        let splits = SplitPoints { keys: &candidate.cuts, bytes_max: self.options.rowset_bytes_max };
         let mut written = Vec::new();
         let outcome = self
-            .write_rowsets(&inputs.table, (candidate.partition, inputs.range), &sources, cuts, &mut written)
-            .and_then(|()| self.sync_rowsets(written.iter_mut()))
-            .and_then(|()| self.options.fs.sync_dir(&self.rowset_dir()))
+            .output
+            .write(&inputs.table, (candidate.partition, inputs.range), &merge_inputs, splits, &mut written)
+            .and_then(|()| self.output.sync(written.iter_mut()))
+            .and_then(|()| self.output.sync_names())
             .and_then(|()| self.publish_compaction(candidate, &inputs, &written));
         if outcome.is_err() {
-            self.abandon(written.iter().map(|written| &written.meta));
+            self.output.abandon(written.iter().map(|written| &written.meta));
         }
         outcome
     }
@@ -125,12 +126,10 @@ impl Shared {
         inputs: &Inputs,
         written: &[WrittenRowset],
     ) -> Result<bool> {
-        let mut catalog = self.catalog.lock();
-        let version = self.version();
+        let mut catalog = self.versions.catalog.lock();
+        let version = self.versions.current();
         let Some((table, partition)) = find(version.tables.get(&candidate.table), candidate.partition) else {
-            for WrittenRowset { meta, .. } in written {
-                let _ = self.options.fs.remove(&self.rowset_dir().join(meta.file_name()));
-            }
+            written.iter().for_each(|written| self.output.remove(&written.meta));
             return Ok(false);
         };
         let dropped = inputs.rowsets.iter().map(|rowset| rowset.meta.id);
@@ -141,22 +140,22 @@ impl Shared {
         rowsets.retain(|rowset| !is_input(rowset));
         for WrittenRowset { meta, .. } in written {
             edits.push(Edit::PutRowset(meta.clone()));
-            let rowset = Rowset::new(meta.clone(), self.source.clone());
+            let rowset = Rowset::new(meta.clone(), self.output.source.clone());
             rowset.set_clean_to(inputs.clean_to);
             rowsets.push(rowset);
             add(&self.counters.compacted_bytes_written, meta.length_bytes);
         }
         let partition = partition.with_rowsets(rowsets, &[]);
         let mut table = table.with_partition(partition.id, Some(partition));
-        table.tombstones = needed_tombstones(&table, catalog.state.flushed_sequence);
+        table.tombstones = table.needed_tombstones(catalog.state.flushed_sequence);
         let durable = durable_tombstones(&table.tombstones, catalog.state.flushed_sequence);
         if catalog.state.tables.get(&table.id).is_some_and(|known| known.tombstones != durable) {
             edits.push(Edit::SetTombstones { table: table.id, tombstones: durable });
         }
-        self.reserve.make_room(0);
+        self.writer.reserve.make_room(0);
         catalog.commit(edits)?;
-        self.publish(version.with_table(table));
-        Self::set_obsolete(inputs.rowsets.iter());
+        self.versions.publish(version.with_table(table));
+        inputs.rowsets.iter().for_each(|rowset| rowset.set_obsolete());
         add(&self.counters.compactions, 1);
         let read: u64 = inputs.rowsets.iter().map(|rowset| rowset.meta.length_bytes).sum();
         add(&self.counters.compacted_bytes_read, read);
@@ -167,7 +166,7 @@ impl Shared {
     fn inputs(&self, candidate: &Candidate) -> Option<Inputs> {
         // Before the version: every tombstone up to it is there.
         let clean_to = self.durable_sequence();
-        let version = self.version();
+        let version = self.versions.current();
         let (table, partition) = find(version.tables.get(&candidate.table), candidate.partition)?;
         let is_wanted = |rowset: &&Arc<Rowset>| candidate.rowsets.contains(&rowset.meta.id);
         let rowsets: Vec<_> = partition.rowsets.iter().filter(is_wanted).cloned().collect();
@@ -288,9 +287,11 @@ mod tests {
             // Now and then there is time for a step, and at times for all there is to do.
             let most = if number % 30 == 29 { usize::MAX } else { 1 };
             for _ in 0..most {
-                let Some(candidate) = engine.shared.merges(FAN_IN_QUIET).into_iter().next() else { break };
+                let Some(candidate) = engine.maintenance.merges(FAN_IN_QUIET).into_iter().next() else {
+                    break;
+                };
                 let before = engine.stats().compacted_bytes_read;
-                assert!(engine.shared.compact(&candidate)?, "a candidate is found again");
+                assert!(engine.maintenance.compact(&candidate)?, "a candidate is found again");
                 largest = largest.max(engine.stats().compacted_bytes_read - before);
                 steps += 1;
                 assert!(steps < 2000, "it ends");

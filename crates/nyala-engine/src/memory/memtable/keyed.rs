@@ -1,9 +1,10 @@
 //! The memtable of tables with any other key: an ordered map on encoded keys, versions by sequence.
 
-use super::{PreparedKeys, PreparedUpsert, Visibility, Wanted};
+use super::{PreparedKeys, PreparedUpsert, Visibility};
 use crate::rows::column_buffer::{ABSENT, ByteVec, CellSource, Column, Kind, NULL};
 use crate::rows::key::KeyRange;
 use crate::rows::merge::{DELETED, Piece, REPLACED, UPSERTED};
+use crate::rows::projection::Projection;
 use crate::rows::tombstone::Tombstone;
 use nyala_core::ColumnId;
 use parking_lot::RwLock;
@@ -104,10 +105,10 @@ impl KeyedMemtable {
         range: &KeyRange,
         backward: bool,
         rows_max: usize,
-        wanted: &Wanted,
+        projection: &Projection,
         visibility: &Visibility<'_>,
     ) -> (Piece<ByteVec>, bool) {
-        let mut piece = Piece::empty(&wanted.kinds);
+        let mut piece = Piece::empty(&projection.kinds);
         if range.is_empty() {
             return (piece, true);
         }
@@ -117,7 +118,7 @@ impl KeyedMemtable {
             range.end.as_ref().map_or(Bound::Unbounded, |end| Bound::Excluded(end.as_slice())),
         );
         let entries = map.range::<[u8], _>(bounds);
-        let mut rows = NewestRows { wanted, visibility, keys: Vec::new(), cells: Vec::new(), bytes: 0 };
+        let mut rows = NewestRows { projection, visibility, keys: Vec::new(), cells: Vec::new(), bytes: 0 };
         let all = match backward {
             true => rows.add_all(entries.rev(), rows_max),
             false => rows.add_all(entries, rows_max),
@@ -129,7 +130,7 @@ impl KeyedMemtable {
 
 /// Rows made of the newest cells of their versions.
 struct NewestRows<'a> {
-    wanted: &'a Wanted,
+    projection: &'a Projection,
     visibility: &'a Visibility<'a>,
     /// Each with its marker.
     keys: Vec<(&'a [u8], u8)>,
@@ -167,14 +168,14 @@ impl<'a> NewestRows<'a> {
         let Some(newest) = visible.peek() else { return };
         let newest_deletes = newest.cells.is_none();
         let first = self.cells.len();
-        self.cells.resize(first + self.wanted.columns.len(), None);
+        self.cells.resize(first + self.projection.columns.len(), None);
         let mut any_deletes = false;
         for version in visible {
             let Some(cells) = &version.cells else {
                 any_deletes = true;
                 break;
             };
-            for (place, (id, _)) in self.cells[first..].iter_mut().zip(&self.wanted.columns) {
+            for (place, (id, _)) in self.cells[first..].iter_mut().zip(&self.projection.columns) {
                 if place.is_none() {
                     *place = cells.iter().find(|(column, _)| column == id).map(|(_, cell)| cell);
                 }
@@ -195,7 +196,7 @@ impl<'a> NewestRows<'a> {
 
     /// Appends the rows in ascending order.
     fn append_to(&self, piece: &mut Piece<ByteVec>, backward: bool) {
-        let columns = self.wanted.columns.len();
+        let columns = self.projection.columns.len();
         let mut markers = Vec::with_capacity(self.keys.len());
         for at in 0..self.keys.len() {
             let row = if backward { self.keys.len() - 1 - at } else { at };

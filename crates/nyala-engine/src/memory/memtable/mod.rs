@@ -15,8 +15,9 @@ mod shape;
 pub(crate) mod shard;
 pub(crate) mod unresolved_rows;
 
-use crate::rows::column_buffer::{CellSource, Kind, written_state};
+use crate::rows::column_buffer::{CellSource, written_state};
 use crate::rows::tombstone::Tombstone;
+use arrow_array::{Array, ArrayRef};
 use keyed::KeyedMemtable;
 use nyala_core::memory::{Charge, Component, MemoryBudget};
 use nyala_core::store::{CellColumn, Upsert};
@@ -46,28 +47,6 @@ impl Drop for Tearing<'_> {
 pub(crate) enum MemtableRows {
     Series(Box<SeriesMemtable>),
     Keyed(KeyedMemtable),
-}
-
-/// Which cells a reader wants.
-#[derive(Debug, Clone)]
-pub(crate) struct Wanted {
-    /// Columns outside the key, with their types.
-    pub(crate) columns: Vec<(ColumnId, ColumnType)>,
-    /// Their kinds.
-    pub(crate) kinds: Vec<Kind>,
-    /// If strings are among them: the same as words, which are the places of what is no word.
-    pub(crate) places: Option<Arc<Wanted>>,
-}
-
-impl Wanted {
-    pub(crate) fn new(columns: Vec<(ColumnId, ColumnType)>) -> Self {
-        let kinds: Vec<Kind> = columns.iter().map(|(_, column_type)| Kind::of(*column_type)).collect();
-        let places = kinds.contains(&Kind::Bytes).then(|| {
-            let kinds = vec![Kind::Word; columns.len()];
-            Arc::new(Self { columns: columns.clone(), kinds, places: None })
-        });
-        Self { columns, kinds, places }
-    }
 }
 
 /// What readers of a memtable leave out.
@@ -193,7 +172,16 @@ pub(crate) struct PreparedKeys<'a> {
     pub(crate) rows: usize,
 }
 
-impl PreparedKeys<'_> {
+impl<'a> PreparedKeys<'a> {
+    /// The keys of a delete that was validated against the schema.
+    pub(crate) fn of_delete(keys: &'a [ArrayRef], schema: &TableSchema) -> Self {
+        let columns = schema.key.iter().zip(keys).map(|(id, array)| {
+            let column_type = schema.column(*id).expect("schemas are validated").column_type;
+            (CellSource::of(array, column_type), column_type)
+        });
+        Self { columns: columns.collect(), rows: keys.first().map_or(0, |array| array.len()) }
+    }
+
     /// The encoded key of a row.
     pub(crate) fn encode(&self, row: usize, key: &mut Vec<u8>) {
         key.clear();

@@ -1,12 +1,11 @@
 //! Rows of a series copied out of its pages.
 
-use super::Wanted;
 use super::arena::ByteArena;
 use super::packed::{PAGE_ROWS, PackedPage};
-use super::shape::{CellPlace, Shape};
-use super::shard::ROW_WORDS;
+use super::shape::{CellPlace, ROW_WORDS, Shape};
 use crate::rows::column_buffer::{Column, Kind};
 use crate::rows::merge::{DELETED, Piece, UPSERTED, collapse};
+use crate::rows::projection::Projection;
 use nyala_core::Result;
 
 /// Bytes of strings that are gathered of a series at once, about.
@@ -14,7 +13,7 @@ const STRING_BYTES_MAX: usize = 16 << 20;
 
 /// Gathers rows, page by page.
 pub(crate) struct PieceReader<'a> {
-    wanted: &'a Wanted,
+    projection: &'a Projection,
     piece: Piece<Vec<i64>>,
     sequences: Vec<u64>,
     /// What sequences that are read are counted from.
@@ -27,17 +26,17 @@ pub(crate) struct PieceReader<'a> {
 }
 
 impl<'a> PieceReader<'a> {
-    pub(crate) fn new(wanted: &'a Wanted) -> Self {
+    pub(crate) fn new(projection: &'a Projection) -> Self {
         Self {
-            wanted,
-            piece: Piece::empty(&wanted.kinds),
+            projection,
+            piece: Piece::empty(&projection.kinds),
             sequences: Vec::new(),
             base_sequence: 0,
             places: Vec::new(),
             places_of: None,
             starts: Vec::new(),
             order: Vec::new(),
-            settled: Piece::empty(&wanted.kinds),
+            settled: Piece::empty(&projection.kinds),
         }
     }
 
@@ -49,13 +48,13 @@ impl<'a> PieceReader<'a> {
 
     /// Whether so much was gathered that more had better be read piece by piece.
     pub(crate) fn is_full(&self) -> bool {
-        self.wanted.places.is_some() && self.piece.string_bytes() > STRING_BYTES_MAX
+        self.projection.addresses.is_some() && self.piece.string_bytes() > STRING_BYTES_MAX
     }
 
     /// How long the strings of a column may be together.
     pub(super) fn string_bytes_max(&self) -> usize {
-        match self.wanted.places {
-            Some(_) => STRING_BYTES_MAX / self.wanted.columns.len(),
+        match self.projection.addresses {
+            Some(_) => STRING_BYTES_MAX / self.projection.columns.len(),
             None => usize::MAX,
         }
     }
@@ -89,7 +88,7 @@ impl<'a> PieceReader<'a> {
     /// Finds where the wanted columns are in rows of a shape, which those of the next page have.
     pub(super) fn look_up(&mut self, shape: &Shape, number: u32) {
         if self.places_of != Some(number) {
-            shape.look_up(&self.wanted.columns, &mut self.places);
+            shape.look_up(&self.projection.columns, &mut self.places);
             self.places_of = Some(number);
         }
     }
@@ -111,7 +110,8 @@ impl<'a> PieceReader<'a> {
         self.piece.keys.push(words[0] as i64);
         self.sequences.push(self.base_sequence + sequence);
         self.mark(deletes, before);
-        for ((column, kind), place) in self.piece.columns.iter_mut().zip(&self.wanted.kinds).zip(&self.places)
+        for ((column, kind), place) in
+            self.piece.columns.iter_mut().zip(&self.projection.kinds).zip(&self.places)
         {
             match place {
                 CellPlace::State(state) => column.push_state(*state, 1),
@@ -145,7 +145,8 @@ impl<'a> PieceReader<'a> {
             return;
         }
         self.mark(deletes, before);
-        for ((column, kind), place) in self.piece.columns.iter_mut().zip(&self.wanted.kinds).zip(&self.places)
+        for ((column, kind), place) in
+            self.piece.columns.iter_mut().zip(&self.projection.kinds).zip(&self.places)
         {
             match place {
                 CellPlace::State(state) => column.push_state(*state, count),
@@ -189,7 +190,8 @@ impl<'a> PieceReader<'a> {
         }
         self.mark(deletes, before);
         let mut words = [0; PAGE_ROWS];
-        for ((column, kind), place) in self.piece.columns.iter_mut().zip(&self.wanted.kinds).zip(&self.places)
+        for ((column, kind), place) in
+            self.piece.columns.iter_mut().zip(&self.projection.kinds).zip(&self.places)
         {
             match place {
                 CellPlace::State(state) => column.push_state(*state, count),
@@ -218,8 +220,8 @@ impl<'a> PieceReader<'a> {
             self.settled.append(&self.piece, *row as usize..*row as usize + 1);
         }
         if !self.settled.keys.is_sorted_by(|a, b| a < b) {
-            let doubled = std::mem::replace(&mut self.settled, Piece::empty(&self.wanted.kinds));
-            self.settled = collapse(doubled, &self.wanted.kinds);
+            let doubled = std::mem::replace(&mut self.settled, Piece::empty(&self.projection.kinds));
+            self.settled = collapse(doubled, &self.projection.kinds);
         }
         &self.settled
     }
@@ -240,7 +242,7 @@ impl<'a> PieceReader<'a> {
             *markers = order.iter().map(|row| markers[*row as usize]).collect();
         }
         piece.columns.iter_mut().for_each(|column| column.move_rows(&moved, order));
-        collapse(self.piece, &self.wanted.kinds)
+        collapse(self.piece, &self.projection.kinds)
     }
 }
 

@@ -5,12 +5,13 @@
 
 use super::arena::ByteArena;
 use super::row_reader::PieceReader;
-use super::shape::{Shape, Shapes, shape_of};
+use super::shape::{ROW_WORDS, Shape, Shapes, shape_of};
 use super::shard::newest::RowPlaces;
-use super::shard::{DELTA_BITS, ROW_WORDS, Stripe};
-use super::{PreparedKeys, PreparedUpsert, Visibility, Wanted};
+use super::shard::{DELTA_BITS, Stripe};
+use super::{PreparedKeys, PreparedUpsert, Visibility};
 use crate::rows::column_buffer::{CellSource, Kind, VALUE};
 use crate::rows::merge::Piece;
+use crate::rows::projection::Projection;
 use hashbrown::HashMap;
 use nyala_core::{SeriesId, TimeRange};
 use parking_lot::{MappedMutexGuard, Mutex, MutexGuard, RwLock};
@@ -254,11 +255,11 @@ impl SeriesMemtable {
         &self,
         series: SeriesId,
         time: TimeRange,
-        wanted: &Wanted,
+        projection: &Projection,
         visibility: &Visibility<'_>,
     ) -> Piece<Vec<i64>> {
         let visible = visible(series, time, visibility);
-        let mut reader = PieceReader::new(wanted);
+        let mut reader = PieceReader::new(projection);
         let shapes = self.shapes.read();
         let Some(guard) = self.stripe(series.0) else { return reader.finish(true) };
         let rows_most = if time == TimeRange::ALL { usize::MAX } else { RESERVED_ROWS_MAX };
@@ -289,7 +290,7 @@ impl SeriesMemtable {
         &self,
         series: SeriesId,
         time_ns: i64,
-        (wanted, places): (&Wanted, &mut RowPlaces),
+        (projection, places): (&Projection, &mut RowPlaces),
         visibility: &Visibility<'_>,
         piece: &mut Piece<Vec<i64>>,
     ) -> bool {
@@ -298,7 +299,7 @@ impl SeriesMemtable {
         let Some(stripe) = self.stripe(series.0) else { return false };
         let base = self.base_sequence;
         let visible = |time_ns, delta| visible(time_ns, base + delta);
-        stripe.append_at((series.0, time_ns), base, &shapes, visible, (wanted, places), piece)
+        stripe.append_at((series.0, time_ns), base, &shapes, visible, (projection, places), piece)
     }
 
     /// A time from which on there are at least `rows` rows of a series, if it has so many and keeps them in

@@ -8,6 +8,8 @@ use hashbrown::HashMap;
 use nyala_core::{ColumnId, ColumnType};
 use std::sync::Arc;
 
+/// Words of a row before its values: time and sequence.
+pub(super) const ROW_WORDS: usize = 2;
 /// So many columns are looked for one by one rather than in a table.
 const FEW_COLUMNS: usize = 16;
 

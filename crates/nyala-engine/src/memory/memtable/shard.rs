@@ -22,7 +22,7 @@ use super::arena::{ByteArena, WordArena};
 use super::packed::{PAGE_ROWS, PackedPage, pack};
 use super::row_reader::PieceReader;
 use super::series_index::Heads;
-use super::shape::Shapes;
+use super::shape::{ROW_WORDS, Shapes};
 use hashbrown::HashMap;
 use nyala_core::TimeRange;
 
@@ -39,8 +39,6 @@ const NO_PAGE: u32 = u32::MAX;
 const HEADER_WORDS: usize = 2;
 const PACKED_WORDS: usize = 5;
 const PACKED: u64 = 1 << 48;
-/// Time and sequence.
-pub(super) const ROW_WORDS: usize = 2;
 /// A page's header and the first words of its first row.
 const FIRST_ROW_WORDS: usize = HEADER_WORDS + ROW_WORDS;
 

@@ -1,12 +1,13 @@
 //! Rows of a series whose strings stay where they are until they are wanted: many rows of long strings are cut into
 //! pieces that a reader can hold, and versions that newer ones replace are never copied.
 
+use super::Visibility;
 use super::arena::ByteArena;
 use super::row_reader::push_cell;
 use super::series::SeriesMemtable;
-use super::{Visibility, Wanted};
 use crate::rows::column_buffer::{Kind, VALUE, Values};
 use crate::rows::merge::{Keys, Piece};
+use crate::rows::projection::Projection;
 use nyala_core::{SeriesId, TimeRange};
 use std::ops::Range;
 
@@ -63,14 +64,14 @@ impl SeriesMemtable {
         &self,
         series: SeriesId,
         time: TimeRange,
-        wanted: &Wanted,
+        projection: &Projection,
         visibility: &Visibility<'_>,
     ) -> Piece<Vec<i64>> {
-        match &wanted.places {
-            None => self.read_words(series, time, wanted, visibility),
+        match &projection.addresses {
+            None => self.read_words(series, time, projection, visibility),
             Some(places) => {
                 let placed = Placed(self.read_words(series, time, places, visibility));
-                self.resolve(series, &placed, &wanted.kinds)
+                self.resolve(series, &placed, &projection.kinds)
             }
         }
     }
@@ -80,7 +81,7 @@ impl SeriesMemtable {
         &self,
         series: SeriesId,
         time: TimeRange,
-        places: &Wanted,
+        places: &Projection,
         visibility: &Visibility<'_>,
     ) -> Placed {
         Placed(self.read_words(series, time, places, visibility))

@@ -11,13 +11,12 @@ mod last_rows;
 mod parallel;
 mod rows;
 
-use crate::memory::memtable::Wanted;
-use crate::memory::version::PartitionVersion;
+use crate::memory::version::{PartitionVersion, Version};
 use crate::reading::scan::filter::test;
 use crate::reading::scan::partition::{PartitionReader, Segment};
-use crate::reading::scan::projection::{Place, Projection};
+use crate::reading::scan::scan_spec::{ColumnSource, ScanSpec};
 use crate::reading::scan::series::{MANY_SERIES, STEPS_AT_ONCE, key_column};
-use crate::reading::snapshot::EngineSnapshot;
+use crate::rows::projection::Projection;
 use accumulator::Accumulator;
 use encoded::EncodedScratch;
 use nyala_core::store::{AggregateRequest, AggregateStates};
@@ -61,8 +60,11 @@ enum Slot {
     Open(Box<PartitionReader>),
 }
 
-async fn aggregate_series(snapshot: &EngineSnapshot, request: &AggregateRequest) -> Result<AggregateStates> {
-    let table = snapshot.version.table(request.table)?;
+async fn aggregate_series(
+    (version, sequence): (&Arc<Version>, u64),
+    request: &AggregateRequest,
+) -> Result<AggregateStates> {
+    let table = version.table(request.table)?;
     request.validate(&table.schema)?;
     let measured: Vec<_> = request.measures.iter().map(|measure| measure.column).collect();
     for predicate in &request.predicates {
@@ -74,14 +76,14 @@ async fn aggregate_series(snapshot: &EngineSnapshot, request: &AggregateRequest)
             )));
         }
     }
-    let projection = Projection::new(&table.schema, &measured, &request.predicates, false);
-    let sources: Vec<Source> = projection
+    let spec = ScanSpec::new(&table.schema, &measured, &request.predicates, false);
+    let sources: Vec<Source> = spec
         .output
         .iter()
         .map(|(place, column_type)| match place {
-            Place::Key(0) => Source::Series,
-            Place::Key(_) => Source::Time,
-            Place::Cell(position) => Source::Cell(*position, *column_type),
+            ColumnSource::Key(0) => Source::Series,
+            ColumnSource::Key(_) => Source::Time,
+            ColumnSource::Cell(position) => Source::Cell(*position, *column_type),
         })
         .collect();
     let mut accumulator = Accumulator::new(request, request.empty_states(&table.schema)?, sources);
@@ -101,9 +103,8 @@ async fn aggregate_series(snapshot: &EngineSnapshot, request: &AggregateRequest)
         accumulator.begin_series(*series, *group);
         let mut open = |slot: &mut Slot| -> Result<()> {
             let Slot::Closed(partition) = slot else { return Ok(()) };
-            let wanted: Wanted = projection.wanted.clone();
-            let mut reader =
-                PartitionReader::new(partition, &table.tombstones, snapshot.sequence, time, wanted)?;
+            let projection: Projection = spec.projection.clone();
+            let mut reader = PartitionReader::new(partition, &table.tombstones, sequence, time, projection)?;
             if newest {
                 reader.read_last_rows(request.series.len() >= MANY_SERIES)?;
             } else if request.series.len() >= AHEAD_SERIES {
@@ -137,11 +138,11 @@ async fn aggregate_series(snapshot: &EngineSnapshot, request: &AggregateRequest)
                     }
                     segment => {
                         let mut piece = reader.read(*series, segment)?;
-                        let keep = test(&projection, piece.rows(), &piece.columns, |key| {
+                        let keep = test(&spec, piece.rows(), &piece.columns, |key| {
                             key_column(key, *series, &piece.keys)
                         });
                         if let Some(keep) = keep {
-                            let kinds = &projection.wanted.kinds;
+                            let kinds = &spec.projection.kinds;
                             piece = crate::rows::merge::keep_rows(&piece, |row| keep[row], kinds);
                         }
                         accumulator.add_rows(&piece);

@@ -4,7 +4,7 @@
 //! no order of addition changes.
 
 use super::aggregate_series;
-use crate::reading::snapshot::EngineSnapshot;
+use crate::memory::version::Version;
 use crate::runtime::block_on;
 use crate::runtime::worker_pool::Helper;
 use nyala_core::Result;
@@ -17,20 +17,21 @@ const WORTH_SERIES_COLUMNS: usize = 512;
 
 /// Computes a request, in halves where that pays.
 pub(crate) async fn aggregate(
-    snapshot: &EngineSnapshot,
+    (version, sequence): (&Arc<Version>, u64),
     request: &AggregateRequest,
 ) -> Result<AggregateStates> {
     let worth = request.series.len() * request.measures.len() >= WORTH_SERIES_COLUMNS && request.groups > 1;
     let Some(helper) = worth.then(Helper::take).flatten() else {
-        return aggregate_series(snapshot, request).await;
+        return aggregate_series((version, sequence), request).await;
     };
     let [first, second] = halves(request);
     // Goes when this future ends, or is given up.
     let wanted = Arc::new(());
-    let (helped, still_wanted) = (snapshot.clone(), Arc::downgrade(&wanted));
-    let mut second =
-        helper.run(move || block_on::while_wanted(aggregate_series(&helped, &second), &still_wanted));
-    let first = aggregate_series(snapshot, &first).await?;
+    let (second_version, still_wanted) = (version.clone(), Arc::downgrade(&wanted));
+    let mut second = helper.run(move || {
+        block_on::while_wanted(aggregate_series((&second_version, sequence), &second), &still_wanted)
+    });
+    let first = aggregate_series((version, sequence), &first).await?;
     Ok(joined(first, second.wait().await??))
 }
 

@@ -1,26 +1,26 @@
 //! Which rows of a piece satisfy a request's conditions.
 
-use super::projection::{Place, Projection};
+use super::scan_spec::{ColumnSource, ScanSpec};
 use crate::rows::column_buffer::{Column, VALUE};
 
 /// A flag per row; `None` when all rows stay. `cells` are those read (at least the tested ones); `key`
 /// gives a key column.
 pub(crate) fn test(
-    projection: &Projection,
+    spec: &ScanSpec,
     rows: usize,
     cells: &[Column],
     key: impl Fn(usize) -> Column,
 ) -> Option<Vec<bool>> {
-    if projection.predicates.is_empty() {
+    if spec.predicates.is_empty() {
         return None;
     }
     let mut keep = vec![true; rows];
-    for (place, column_type, predicate) in &projection.predicates {
+    for (place, column_type, predicate) in &spec.predicates {
         match place {
-            Place::Cell(position) => {
+            ColumnSource::Cell(position) => {
                 cells[*position].filter(*column_type, &predicate.comparison, &mut keep);
             }
-            Place::Key(position) => {
+            ColumnSource::Key(position) => {
                 key(*position).filter(*column_type, &predicate.comparison, &mut keep);
             }
         }
@@ -29,16 +29,11 @@ pub(crate) fn test(
 }
 
 /// Clears the flags of rows of which no returned cell has a value.
-pub(crate) fn test_empty(
-    projection: &Projection,
-    rows: usize,
-    cells: &[Column],
-    keep: &mut Option<Vec<bool>>,
-) {
-    if !projection.skip_empty_rows {
+pub(crate) fn test_empty(spec: &ScanSpec, rows: usize, cells: &[Column], keep: &mut Option<Vec<bool>>) {
+    if !spec.skip_empty_rows {
         return;
     }
-    let returned: Vec<&Column> = projection.returned_cells(cells).collect();
+    let returned: Vec<&Column> = spec.returned_cells(cells).collect();
     if returned.iter().any(|column| column.all_values()) {
         return;
     }

@@ -6,15 +6,16 @@
 
 use super::BATCH_ROWS;
 use super::filter::{test, test_empty};
-use super::projection::Projection;
 use super::scan_buffer::BATCH_BYTES;
+use super::scan_spec::ScanSpec;
 use crate::files::rowset::Rowset;
 use crate::files::rowset::keyed::KeyedCursor;
-use crate::memory::memtable::{Memtable, Visibility, Wanted};
+use crate::memory::memtable::{Memtable, Visibility};
 use crate::memory::version::TableVersion;
 use crate::rows::column_buffer::{ByteVec, Column, Kind};
 use crate::rows::key::{self, KeyRange};
 use crate::rows::merge::{self, Piece, keep_rows};
+use crate::rows::projection::Projection;
 use crate::rows::tombstone::Tombstone;
 use async_trait::async_trait;
 use nyala_core::memory::{Charge, Component, MemoryBudget};
@@ -29,7 +30,7 @@ const CHUNK_ROWS: usize = 1024;
 pub(crate) struct KeyedMerge {
     /// Of one partition from oldest to newest.
     sources: Vec<Source>,
-    wanted: Wanted,
+    projection: Projection,
     backward: bool,
     tombstones: Vec<Arc<Tombstone>>,
     sequence: u64,
@@ -54,10 +55,15 @@ enum Reader {
 
 impl KeyedMerge {
     /// No sources yet.
-    pub(crate) fn new(tombstones: &[Arc<Tombstone>], sequence: u64, wanted: Wanted, backward: bool) -> Self {
+    pub(crate) fn new(
+        tombstones: &[Arc<Tombstone>],
+        sequence: u64,
+        projection: Projection,
+        backward: bool,
+    ) -> Self {
         let tombstones =
             tombstones.iter().filter(|tombstone| tombstone.sequence <= sequence).cloned().collect();
-        Self { sources: Vec::new(), wanted, backward, tombstones, sequence }
+        Self { sources: Vec::new(), projection, backward, tombstones, sequence }
     }
 
     /// Adds sources of a partition, from oldest to newest; `first_rows` bounds what is read ahead at
@@ -72,8 +78,8 @@ impl KeyedMerge {
     ) -> Result<()> {
         let mut readers = Vec::new();
         for rowset in rowsets {
-            let wanted = self.wanted.clone();
-            let cursor = KeyedCursor::new(rowset.clone(), schema, wanted, range.clone(), self.backward)?;
+            let projection = self.projection.clone();
+            let cursor = KeyedCursor::new(rowset.clone(), schema, projection, range.clone(), self.backward)?;
             let hiding = self.tombstones.iter().filter(|tombstone| rowset.may_be_hidden_by(tombstone));
             let hiding = hiding.filter(|tombstone| tombstone.overlaps_keys(range)).cloned().collect();
             readers.push(Reader::Rowset(Box::new(cursor), hiding));
@@ -84,7 +90,8 @@ impl KeyedMerge {
             let (memtable, range) = (memtable.clone(), range.clone());
             readers.push(Reader::Memtable { memtable, range, rows });
         }
-        let source = |reader| Source { reader, chunk: Piece::empty(&self.wanted.kinds), exhausted: false };
+        let source =
+            |reader| Source { reader, chunk: Piece::empty(&self.projection.kinds), exhausted: false };
         self.sources.extend(readers.into_iter().map(source));
         Ok(())
     }
@@ -95,12 +102,13 @@ impl KeyedMerge {
             while source.chunk.rows() == 0 && !source.exhausted {
                 match &mut source.reader {
                     Reader::Rowset(cursor, hiding) => match cursor.next_piece()? {
-                        Some(piece) => source.chunk = without_deleted(piece, hiding, &self.wanted.kinds),
+                        Some(piece) => source.chunk = without_deleted(piece, hiding, &self.projection.kinds),
                         None => source.exhausted = true,
                     },
                     Reader::Memtable { memtable, range, rows } => {
                         let keyed = memtable.keyed().expect("a table not keyed by series");
-                        let (piece, all) = keyed.read(range, self.backward, *rows, &self.wanted, &visibility);
+                        let (piece, all) =
+                            keyed.read(range, self.backward, *rows, &self.projection, &visibility);
                         source.exhausted = all;
                         if let (false, Some(last)) = (all, piece.rows().checked_sub(1)) {
                             if self.backward {
@@ -139,11 +147,11 @@ impl KeyedMerge {
             let chunk = &source.chunk;
             let rows = chunk.rows();
             let Some(cut) = cut.as_deref() else {
-                pieces.push(std::mem::replace(&mut source.chunk, Piece::empty(&self.wanted.kinds)));
+                pieces.push(std::mem::replace(&mut source.chunk, Piece::empty(&self.projection.kinds)));
                 continue;
             };
-            let mut taken = Piece::empty(&self.wanted.kinds);
-            let mut left = Piece::empty(&self.wanted.kinds);
+            let mut taken = Piece::empty(&self.projection.kinds);
+            let mut left = Piece::empty(&self.projection.kinds);
             if self.backward {
                 let split = merge::gallop(0, rows, |row| chunk.keys.get(row) < cut);
                 left.append(chunk, 0..split);
@@ -159,7 +167,7 @@ impl KeyedMerge {
         if pieces.iter().all(|piece| piece.rows() == 0) {
             return Ok(None);
         }
-        Ok(Some(merge::merge(pieces, &self.wanted.kinds)))
+        Ok(Some(merge::merge(pieces, &self.projection.kinds)))
     }
 }
 
@@ -179,7 +187,7 @@ fn without_deleted(piece: Piece<ByteVec>, hides: &[Arc<Tombstone>], kinds: &[Kin
 /// A scan under way.
 pub(crate) struct KeyedScan {
     merge: KeyedMerge,
-    projection: Projection,
+    spec: ScanSpec,
     key_types: Vec<ColumnType>,
     rows_left: usize,
     limit_per_prefix: Option<usize>,
@@ -193,21 +201,21 @@ impl KeyedScan {
     pub(crate) fn new(
         table: &TableVersion,
         (sequence, budget): (u64, &Arc<MemoryBudget>),
-        projection: Projection,
+        spec: ScanSpec,
         range: &KeyRange,
         direction: Direction,
         limit: Option<usize>,
         limit_per_prefix: Option<usize>,
     ) -> Result<Self> {
         let backward = direction == Direction::Backward;
-        let mut merge = KeyedMerge::new(&table.tombstones, sequence, projection.wanted.clone(), backward);
+        let mut merge = KeyedMerge::new(&table.tombstones, sequence, spec.projection.clone(), backward);
         let first_rows = limit.unwrap_or(CHUNK_ROWS);
         for partition in &table.partitions {
             merge.add(&table.schema, &partition.rowsets, partition.memtables(), range, first_rows)?;
         }
         Ok(Self {
             merge,
-            projection,
+            spec,
             key_types: key_types(&table.schema),
             rows_left: limit.unwrap_or(usize::MAX),
             limit_per_prefix,
@@ -235,14 +243,14 @@ impl KeyedScan {
 
     /// The next rows that satisfy the request, in its direction.
     pub(crate) fn next_rows(&mut self) -> Result<Option<Piece<ByteVec>>> {
-        let kinds = self.projection.wanted.kinds.clone();
+        let kinds = self.spec.projection.kinds.clone();
         while self.rows_left > 0 {
             let Some(piece) = self.merge.next_piece()? else { return Ok(None) };
             let mut piece = merge::finish(piece, &kinds);
             piece.markers = None;
             let key = |position: usize| key_column(&piece.keys, &self.key_types, position);
-            let mut keep = test(&self.projection, piece.rows(), &piece.columns, key);
-            test_empty(&self.projection, piece.rows(), &piece.columns, &mut keep);
+            let mut keep = test(&self.spec, piece.rows(), &piece.columns, key);
+            test_empty(&self.spec, piece.rows(), &piece.columns, &mut keep);
             if let Some(keep) = keep {
                 piece = keep_rows(&piece, |row| keep[row], &kinds);
             }
@@ -291,7 +299,7 @@ pub(crate) fn key_column(keys: &ByteVec, types: &[ColumnType], position: usize) 
 #[async_trait]
 impl RowStream for KeyedScan {
     async fn next(&mut self) -> Result<Option<Batch>> {
-        let kinds = self.projection.wanted.kinds.clone();
+        let kinds = self.spec.projection.kinds.clone();
         let mut rows: Piece<ByteVec> = Piece::empty(&kinds);
         // The batch before is gone, most likely.
         self.charge.set(self.charge.bytes().min(self.merge.held_bytes()));
@@ -310,7 +318,7 @@ impl RowStream for KeyedScan {
         }
         let Piece { keys, columns, .. } = rows;
         let types = &self.key_types;
-        let columns = self.projection.arrays(columns, |position| key_column(&keys, types, position))?;
+        let columns = self.spec.arrays(columns, |position| key_column(&keys, types, position))?;
         Ok(Some(Batch { rows: keys.len(), series: Vec::new(), columns }))
     }
 }

@@ -9,8 +9,8 @@
 pub(crate) mod filter;
 pub(crate) mod keyed;
 pub(crate) mod partition;
-pub(crate) mod projection;
 mod scan_buffer;
+pub(crate) mod scan_spec;
 pub(crate) mod series;
 mod slices;
 mod sorting;

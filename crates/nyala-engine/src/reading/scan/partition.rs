@@ -7,10 +7,11 @@ use crate::files::rowset::series::{NotKnown, Part, RowsetCursor, WholeGroups};
 use crate::memory::memtable::series::SeriesMemtable;
 use crate::memory::memtable::shard::newest::RowPlaces;
 use crate::memory::memtable::unresolved_rows::Placed;
-use crate::memory::memtable::{Memtable, Visibility, Wanted};
+use crate::memory::memtable::{Memtable, Visibility};
 use crate::memory::version::PartitionVersion;
 use crate::rows::column_buffer::Kind;
 use crate::rows::merge::{self, Piece, keep_rows};
+use crate::rows::projection::Projection;
 use crate::rows::tombstone::Tombstone;
 use nyala_core::{Result, SeriesId, TimeRange};
 use std::collections::VecDeque;
@@ -33,7 +34,7 @@ pub(crate) struct PartitionReader {
     memtables: Vec<Arc<Memtable>>,
     tombstones: Vec<Arc<Tombstone>>,
     sequence: u64,
-    pub(crate) wanted: Wanted,
+    pub(crate) projection: Projection,
     /// Series of the memtables, sorted, when all are read.
     memtable_series: Option<Vec<Vec<SeriesId>>>,
     /// What [`PartitionReader::newest_first`] said.
@@ -112,10 +113,10 @@ impl PartitionReader {
         tombstones: &[Arc<Tombstone>],
         sequence: u64,
         time: TimeRange,
-        wanted: Wanted,
+        projection: Projection,
     ) -> Result<Self> {
         let within = partition.range.intersect(time);
-        Self::of(&partition.rowsets, partition.memtables(), tombstones, sequence, within, wanted)
+        Self::of(&partition.rowsets, partition.memtables(), tombstones, sequence, within, projection)
     }
 
     /// The same of some sources of a partition.
@@ -125,13 +126,13 @@ impl PartitionReader {
         tombstones: &[Arc<Tombstone>],
         sequence: u64,
         within: TimeRange,
-        wanted: Wanted,
+        projection: Projection,
     ) -> Result<Self> {
         let overlaps = |range: TimeRange| range.overlaps(within);
         let cursors = rowsets
             .iter()
             .filter(|rowset| overlaps(rowset.meta.time()))
-            .map(|rowset| RowsetCursor::new(rowset.clone(), wanted.clone()))
+            .map(|rowset| RowsetCursor::new(rowset.clone(), projection.clone()))
             .collect::<Result<Vec<_>>>()?;
         let memtables: Vec<_> =
             memtables.filter(|memtable| memtable.time_bounds().is_some_and(overlaps)).cloned().collect();
@@ -150,8 +151,9 @@ impl PartitionReader {
             memtables,
             tombstones,
             sequence,
-            part_bytes: wanted.kinds.iter().filter(|kind| **kind == Kind::Bytes).count() as u64 * PART_BYTES,
-            wanted,
+            part_bytes: projection.kinds.iter().filter(|kind| **kind == Kind::Bytes).count() as u64
+                * PART_BYTES,
+            projection,
             memtable_series: None,
             ranges: Vec::new(),
             within,
@@ -260,7 +262,7 @@ impl PartitionReader {
     ) -> bool {
         let visibility = Visibility { sequence: self.sequence, tombstones: &self.tombstones };
         let Some(rows) = self.memtables[memtable].series() else { return false };
-        rows.append_at(series, time_ns, (&self.wanted, &mut self.places), &visibility, piece)
+        rows.append_at(series, time_ns, (&self.projection, &mut self.places), &visibility, piece)
     }
 
     /// The first series with rows (perhaps hidden ones) that is not below `least`.
@@ -326,12 +328,12 @@ impl PartitionReader {
                 continue;
             }
             let visibility = Visibility { sequence: self.sequence, tombstones: &self.tombstones };
-            if let Some(places) = &self.wanted.places {
+            if let Some(places) = &self.projection.addresses {
                 let placed = rows.read_placed(series, time, places, &visibility);
-                add_placed(number, placed, &self.wanted.kinds, &mut items);
+                add_placed(number, placed, &self.projection.kinds, &mut items);
                 continue;
             }
-            let piece = rows.read(series, time, &self.wanted, &visibility);
+            let piece = rows.read(series, time, &self.projection, &visibility);
             if let (Some(first), Some(last)) = (piece.keys.first(), piece.keys.last()) {
                 items.push(Bounded {
                     first_ns: *first,
@@ -463,7 +465,7 @@ impl PartitionReader {
             segments.push_back(match &item.item {
                 Item::Rows(piece) => {
                     let row = |time_ns| piece.keys.partition_point(|key| *key < time_ns);
-                    let mut inside = Piece::empty(&self.wanted.kinds);
+                    let mut inside = Piece::empty(&self.projection.kinds);
                     inside.append(piece, row(range.start_ns)..row(range.end_ns));
                     Segment::Rows(inside)
                 }
@@ -509,7 +511,7 @@ impl PartitionReader {
     /// The rows of a segment, nothing hidden and nothing doubled.
     pub(crate) fn read(&mut self, series: SeriesId, segment: Segment) -> Result<Piece<Vec<i64>>> {
         let piece = self.read_with_deletes(series, segment)?;
-        Ok(merge::finish(piece, &self.wanted.kinds))
+        Ok(merge::finish(piece, &self.projection.kinds))
     }
 
     /// The same with deletes still in.
@@ -522,7 +524,7 @@ impl PartitionReader {
             Segment::Rows(piece) => Ok(piece),
             Segment::Placed { memtable, rows } => {
                 let memtable = self.memtables[memtable].series();
-                Ok(memtable.expect("had rows of a series").resolve(series, &rows, &self.wanted.kinds))
+                Ok(memtable.expect("had rows of a series").resolve(series, &rows, &self.projection.kinds))
             }
             Segment::Single { cursor, part, time } => {
                 let rows = self.cursors[cursor].rows_at(&part, time)?;
@@ -533,8 +535,8 @@ impl PartitionReader {
                 let at = TimeRange::new(time_ns, time_ns.saturating_add(1));
                 let visibility = Visibility { sequence: self.sequence, tombstones: &self.tombstones };
                 let rows = self.memtables[memtable].series();
-                let read = |rows: &SeriesMemtable| rows.read(series, at, &self.wanted, &visibility);
-                Ok(rows.map_or_else(|| Piece::empty(&self.wanted.kinds), read))
+                let read = |rows: &SeriesMemtable| rows.read(series, at, &self.projection, &visibility);
+                Ok(rows.map_or_else(|| Piece::empty(&self.projection.kinds), read))
             }
             Segment::Merged(time) => self.merged(series, time),
         }
@@ -547,20 +549,20 @@ impl PartitionReader {
         for cursor in 0..self.cursors.len() {
             let reader = &mut self.cursors[cursor];
             reader.parts(series, time, &mut parts)?;
-            let mut all: Piece<Vec<i64>> = Piece::empty(&self.wanted.kinds);
+            let mut all: Piece<Vec<i64>> = Piece::empty(&self.projection.kinds);
             for part in parts.drain(..) {
                 let rows = reader.rows_at(&part, time)?;
                 let piece = reader.piece(&part, rows)?;
                 all.append(&piece, 0..piece.rows());
             }
             let hidden = self.hidden(cursor, series, time);
-            pieces.push(without(all, &hidden, &self.wanted.kinds));
+            pieces.push(without(all, &hidden, &self.projection.kinds));
         }
         for memtable in self.memtables.iter().filter_map(|memtable| memtable.series()) {
             let visibility = Visibility { sequence: self.sequence, tombstones: &self.tombstones };
-            pieces.push(memtable.read(series, time, &self.wanted, &visibility));
+            pieces.push(memtable.read(series, time, &self.projection, &visibility));
         }
-        Ok(merge::merge(pieces, &self.wanted.kinds))
+        Ok(merge::merge(pieces, &self.projection.kinds))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Rows that a scan has gathered: counted in rows and in bytes, and charged while they are held.
 
-use super::projection::Projection;
+use super::scan_spec::ScanSpec;
 use crate::rows::column_buffer::{Column, Kind, Values};
 use crate::rows::merge::Piece;
 use nyala_core::memory::{Charge, Component, MemoryBudget};
@@ -89,14 +89,14 @@ impl Gathered {
 
     /// The rows as a batch, unless there are none; and what they are charged with, to be kept as long as the batch is
     /// likely to be.
-    pub(crate) fn into_batch(self, projection: &Projection) -> Result<(Option<Batch>, Charge)> {
-        Ok((batch_of(projection, self.runs, self.piece)?, self.charge))
+    pub(crate) fn into_batch(self, spec: &ScanSpec) -> Result<(Option<Batch>, Charge)> {
+        Ok((batch_of(spec, self.runs, self.piece)?, self.charge))
     }
 }
 
 /// Makes a batch of rows.
 pub(crate) fn batch_of(
-    projection: &Projection,
+    spec: &ScanSpec,
     runs: Vec<SeriesRun>,
     piece: Piece<Vec<i64>>,
 ) -> Result<Option<Batch>> {
@@ -105,7 +105,6 @@ pub(crate) fn batch_of(
         return Ok(None);
     }
     let Piece { keys, columns, .. } = piece;
-    let columns =
-        projection.arrays(columns, |_| Column::words(keys.iter().map(|time| *time as u64).collect()))?;
+    let columns = spec.arrays(columns, |_| Column::words(keys.iter().map(|time| *time as u64).collect()))?;
     Ok(Some(Batch { rows, series: runs, columns }))
 }

@@ -5,8 +5,8 @@ mod last_rows;
 use super::BATCH_ROWS;
 use super::filter::{test, test_empty};
 use super::partition::{Newest, PartitionReader, Segment};
-use super::projection::Projection;
 use super::scan_buffer::{BATCH_BYTES, Gathered};
+use super::scan_spec::ScanSpec;
 use crate::files::rowset::gather::BlockTest;
 use crate::files::rowset::series::{Part, RowsetCursor, WholeGroups};
 use crate::memory::version::{PartitionVersion, TableVersion};
@@ -34,7 +34,7 @@ pub(crate) struct SeriesRequest {
     /// Only keys in this range.
     pub(crate) keys: SeriesKeys,
     pub(crate) time: TimeRange,
-    pub(crate) projection: Arc<Projection>,
+    pub(crate) spec: Arc<ScanSpec>,
     pub(crate) direction: Direction,
     pub(crate) limit: Option<usize>,
     pub(crate) limit_per_series: Option<usize>,
@@ -53,7 +53,7 @@ impl SeriesRequest {
     fn wants_newest(&self) -> bool {
         self.direction == Direction::Backward
             && self.limit_per_series == Some(1)
-            && self.projection.predicates.is_empty()
+            && self.spec.predicates.is_empty()
     }
 
     fn series_at_least(&self, count: usize) -> bool {
@@ -156,7 +156,7 @@ impl SeriesScan {
             SeriesSet::Ids(_) => Ids::Listed(0),
         };
         let rows_left = request.limit.unwrap_or(usize::MAX);
-        let tests = request.projection.block_tests().filter(|tests| !tests.is_empty());
+        let tests = request.spec.block_tests().filter(|tests| !tests.is_empty());
         let filter =
             |tests| BlockFilter { tests, bits: Bitmap::new(), next: Bitmap::new(), rows: Vec::new() };
         Self {
@@ -183,7 +183,7 @@ impl SeriesScan {
                 tombstones,
                 request.sequence,
                 request.time,
-                request.projection.wanted.clone(),
+                request.spec.projection.clone(),
             )?;
             if request.wants_newest() {
                 reader.read_last_rows(request.series_at_least(MANY_SERIES))?;
@@ -386,11 +386,11 @@ impl SeriesScan {
         segment: &Segment,
         gathered: &mut Gathered,
     ) -> Result<Option<usize>> {
-        let projection = self.request.projection.clone();
+        let spec = self.request.spec.clone();
         if !matches!(segment, Segment::Single { .. } | Segment::Last { .. } | Segment::Newest { .. }) {
             return Ok(None);
         }
-        if self.has_gaps || !projection.predicates.is_empty() && self.tests.is_none() {
+        if self.has_gaps || !spec.predicates.is_empty() && self.tests.is_none() {
             return Ok(None);
         }
         let (backward, rows_left) = (self.request.direction == Direction::Backward, self.rows_left);
@@ -421,7 +421,7 @@ impl SeriesScan {
             None => true,
             Some(states) => states[before..].iter().all(|state| *state == VALUE),
         };
-        if projection.skip_empty_rows && !projection.returned_cells(&gathered.piece.columns).any(shown) {
+        if spec.skip_empty_rows && !spec.returned_cells(&gathered.piece.columns).any(shown) {
             gathered.piece.truncate(before);
             self.has_gaps = true;
             return Ok(None);
@@ -437,14 +437,14 @@ impl SeriesScan {
         segment: Segment,
         rows_max: usize,
     ) -> Result<Piece<Vec<i64>>> {
-        let projection = self.request.projection.clone();
+        let spec = self.request.spec.clone();
         let backward = self.request.direction == Direction::Backward;
         let reader = self.reader(partition)?;
-        let kinds = projection.wanted.kinds.clone();
+        let kinds = spec.projection.kinds.clone();
         let piece = match reader.rows_of_one(&segment) {
             Some((reader, part, time)) => {
                 let mut rows = reader.rows_at(part, time)?;
-                if !projection.filters() && rows.len() > rows_max {
+                if !spec.filters() && rows.len() > rows_max {
                     // Only the end that is wanted.
                     let rows_max = rows_max as u32;
                     rows = if backward {
@@ -457,24 +457,23 @@ impl SeriesScan {
                     return Ok(Piece::empty(&kinds));
                 }
                 let keys = reader.times(part, rows.clone())?;
-                let mut columns = (0..projection.tested)
+                let mut columns = (0..spec.tested)
                     .map(|column| reader.column(part, column, rows.clone()))
                     .collect::<Result<Vec<_>>>()?;
-                let keep = test(&projection, keys.len(), &columns, |key| key_column(key, series, &keys));
+                let keep = test(&spec, keys.len(), &columns, |key| key_column(key, series, &keys));
                 if keep.as_ref().is_some_and(|keep| !keep.contains(&true)) {
                     return Ok(Piece::empty(&kinds));
                 }
-                for column in projection.tested..projection.wanted.columns.len() {
+                for column in spec.tested..spec.projection.columns.len() {
                     columns.push(reader.column(part, column, rows.clone())?);
                 }
-                filtered(&projection, Piece { keys, markers: None, columns }, keep)
+                filtered(&spec, Piece { keys, markers: None, columns }, keep)
             }
             None => {
                 let piece = reader.read(series, segment)?;
-                let keep = test(&projection, piece.rows(), &piece.columns, |key| {
-                    key_column(key, series, &piece.keys)
-                });
-                filtered(&projection, piece, keep)
+                let keep =
+                    test(&spec, piece.rows(), &piece.columns, |key| key_column(key, series, &piece.keys));
+                filtered(&spec, piece, keep)
             }
         };
         if !backward {
@@ -544,16 +543,12 @@ impl BlockFilter {
     }
 }
 
-fn filtered(
-    projection: &Projection,
-    mut piece: Piece<Vec<i64>>,
-    mut keep: Option<Vec<bool>>,
-) -> Piece<Vec<i64>> {
+fn filtered(spec: &ScanSpec, mut piece: Piece<Vec<i64>>, mut keep: Option<Vec<bool>>) -> Piece<Vec<i64>> {
     piece.markers = None;
-    test_empty(projection, piece.rows(), &piece.columns, &mut keep);
+    test_empty(spec, piece.rows(), &piece.columns, &mut keep);
     match keep {
         None => piece,
-        Some(keep) => keep_rows(&piece, |row| keep[row], &projection.wanted.kinds),
+        Some(keep) => keep_rows(&piece, |row| keep[row], &spec.projection.kinds),
     }
 }
 
@@ -569,9 +564,9 @@ pub(crate) fn key_column(position: usize, series: SeriesId, times: &[i64]) -> Co
 impl RowStream for SeriesScan {
     async fn next(&mut self) -> Result<Option<Batch>> {
         self.held = None;
-        let mut gathered = Gathered::new(&self.request.projection.wanted.kinds, &self.request.budget);
+        let mut gathered = Gathered::new(&self.request.spec.projection.kinds, &self.request.budget);
         self.gather(&mut gathered, BATCH_ROWS, BATCH_BYTES).await?;
-        let (batch, held) = gathered.into_batch(&self.request.projection)?;
+        let (batch, held) = gathered.into_batch(&self.request.spec)?;
         self.held = Some(held);
         Ok(batch)
     }

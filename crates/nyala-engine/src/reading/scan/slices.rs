@@ -5,7 +5,7 @@
 
 use super::scan_buffer::Gathered;
 use super::series::{Amount, SeriesRequest, SeriesScan};
-use crate::reading::snapshot::estimate_rows;
+use crate::reading::query_cost::estimate_rows;
 use crate::rows::merge::Piece;
 use nyala_core::store::{Direction, SeriesSet};
 use nyala_core::{Result, TimeRange};
@@ -54,8 +54,8 @@ impl Slices {
             .reduce(|a, b| TimeRange::new(a.start_ns.min(b.start_ns), a.end_ns.max(b.end_ns)));
         let left = bounds.map_or(TimeRange::new(0, 0), |bounds| bounds.intersect(request.time));
         let rows_left = request.limit.unwrap_or(usize::MAX);
-        let filters = request.projection.filters();
-        let columns = 1 + request.projection.wanted.columns.len() as u64;
+        let filters = request.spec.filters();
+        let columns = 1 + request.spec.projection.columns.len() as u64;
         let share_bytes = request.budget.limit_bytes() / SLICE_SHARE;
         let slice_rows =
             (SLICE_CELLS.min(share_bytes / 8) / columns).clamp(*SLICE_ROWS.start(), *SLICE_ROWS.end());
@@ -94,7 +94,7 @@ impl Slices {
             let mut scan = SeriesScan::new(request);
             // A slice that turns out too full is given up for a narrower one.
             let rows_max = (self.slice_rows * 2) as usize;
-            let kinds = &self.request.projection.wanted.kinds;
+            let kinds = &self.request.spec.projection.kinds;
             let mut gathered = room.take().unwrap_or_else(|| Gathered::new(kinds, &self.request.budget));
             gathered.clear();
             // Room that grows by doubling is copied, and cleared, twice.

@@ -76,7 +76,7 @@ impl TimeScan {
             }
             if let Some(slice) = &mut self.slice {
                 while let Some(Band { piece, series }) = slice.next() {
-                    let batch = batch_of(&self.request.projection, Vec::new(), piece)?;
+                    let batch = batch_of(&self.request.spec, Vec::new(), piece)?;
                     if let Some(batch) = batch {
                         self.band = Some(Rows { columns: batch.columns, series, given: 0 });
                         return Ok(true);

@@ -1,12 +1,12 @@
 //! The newest row of a series, looked for from its end: rows come nearly in order of time, and how late any of them
 //! came says how far back a newer one can be.
 
-use super::{DELTA_BITS, HEADER_WORDS, NO_PAGE, PACKED, PACKED_WORDS, Place, ROW_WORDS, Slot, Stripe};
-use crate::memory::memtable::Wanted;
+use super::{DELTA_BITS, HEADER_WORDS, NO_PAGE, PACKED, PACKED_WORDS, Place, Slot, Stripe};
 use crate::memory::memtable::packed::{PAGE_ROWS, PackedPage};
 use crate::memory::memtable::row_reader::push_cell;
-use crate::memory::memtable::shape::{CellPlace, Shapes};
+use crate::memory::memtable::shape::{CellPlace, ROW_WORDS, Shapes};
 use crate::rows::merge::Piece;
+use crate::rows::projection::Projection;
 
 /// The late rows of a slot may be later than this many seconds.
 const LATE_MAX: u32 = u32::MAX;
@@ -20,9 +20,9 @@ pub(crate) struct RowPlaces {
 }
 
 impl RowPlaces {
-    fn look_up(&mut self, base_sequence: u64, number: u32, shapes: &Shapes, wanted: &Wanted) {
+    fn look_up(&mut self, base_sequence: u64, number: u32, shapes: &Shapes, projection: &Projection) {
         if self.of != Some((base_sequence, number)) {
-            shapes.get(number).look_up(&wanted.columns, &mut self.places);
+            shapes.get(number).look_up(&projection.columns, &mut self.places);
             self.of = Some((base_sequence, number));
         }
     }
@@ -115,7 +115,7 @@ impl Stripe {
         base_sequence: u64,
         shapes: &Shapes,
         visible: impl Fn(i64, u64) -> bool,
-        (wanted, places): (&Wanted, &mut RowPlaces),
+        (projection, places): (&Projection, &mut RowPlaces),
         piece: &mut Piece<Vec<i64>>,
     ) -> bool {
         let (mut found, mut count) = (None, 0);
@@ -132,13 +132,13 @@ impl Stripe {
         if shapes.get(shape).deletes {
             return false;
         }
-        places.look_up(base_sequence, shape, shapes, wanted);
+        places.look_up(base_sequence, shape, shapes, projection);
         let (mut starts, mut words) = (Vec::new(), [0; PAGE_ROWS]);
         if let Rows::Packed(page) = rows {
             page.starts(&mut starts);
         }
         piece.keys.push(time_ns);
-        for ((column, kind), place) in piece.columns.iter_mut().zip(&wanted.kinds).zip(&places.places) {
+        for ((column, kind), place) in piece.columns.iter_mut().zip(&projection.kinds).zip(&places.places) {
             let word = match place {
                 CellPlace::State(state) => {
                     column.push_state(*state, 1);
@@ -223,7 +223,7 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) % below
         };
-        let wanted = Wanted::new(vec![(nyala_core::ColumnId(2), nyala_core::ColumnType::Int64)]);
+        let projection = Projection::new(vec![(nyala_core::ColumnId(2), nyala_core::ColumnType::Int64)]);
         for round in 0..300 {
             let mut shapes = Shapes::default();
             let shape = |count: u32| Shape {
@@ -260,10 +260,16 @@ mod tests {
                 assert_eq!(stripe.newest_time(1, least_ns, &shapes, visible), newest, "round {round}");
                 let Some(time_ns) = newest else { continue };
                 let at: Vec<_> = shown.filter(|(other_ns, ..)| *other_ns == time_ns).collect();
-                let mut piece = Piece::empty(&wanted.kinds);
+                let mut piece = Piece::empty(&projection.kinds);
                 let mut places = RowPlaces::default();
-                let appended =
-                    stripe.append_at((1, time_ns), 0, &shapes, visible, (&wanted, &mut places), &mut piece);
+                let appended = stripe.append_at(
+                    (1, time_ns),
+                    0,
+                    &shapes,
+                    visible,
+                    (&projection, &mut places),
+                    &mut piece,
+                );
                 assert_eq!(appended, at.len() == 1);
                 if appended {
                     let word = match &piece.columns[0].values {

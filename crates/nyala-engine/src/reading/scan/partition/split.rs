@@ -12,7 +12,7 @@ impl PartitionReader {
     /// going by how many they have in all. Appends the parts, ascending; none if the range need not be cut.
     pub(crate) fn cut(&self, series: SeriesId, time: TimeRange, parts: &mut Vec<TimeRange>) {
         // Its time and sequence, and what is wanted of it.
-        let row_cells = 2 + self.wanted.columns.len() as u64;
+        let row_cells = 2 + self.projection.columns.len() as u64;
         if self.memtables.iter().all(|memtable| memtable.rows() * row_cells <= 2 * CELLS_AT_ONCE) {
             return;
         }

@@ -39,17 +39,15 @@ impl SeriesScan {
     /// none is appended, and the scan has gone back to the first of their series.
     pub(super) fn append_waiting(&mut self, gathered: &mut Gathered) -> Result<bool> {
         let Some(LastRows { partition, cursor, part, first }) = self.waiting.take() else { return Ok(true) };
-        let projection = self.request.projection.clone();
+        let spec = self.request.spec.clone();
         let (before, rows) = (gathered.piece.rows(), part.rows.len());
         let segment = Segment::Last { cursor, part };
         let Some((cursor, part, _)) = self.reader(partition)?.rows_of_one(&segment) else {
             unreachable!("last rows are of one rowset")
         };
         cursor.append_piece(part, part.rows.clone(), &mut gathered.piece)?;
-        let mut shown = vec![!projection.skip_empty_rows; rows];
-        for column in
-            projection.returned_cells(&gathered.piece.columns).filter(|_| projection.skip_empty_rows)
-        {
+        let mut shown = vec![!spec.skip_empty_rows; rows];
+        for column in spec.returned_cells(&gathered.piece.columns).filter(|_| spec.skip_empty_rows) {
             match &column.states {
                 None => shown.fill(true),
                 Some(states) => {

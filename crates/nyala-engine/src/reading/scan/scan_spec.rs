@@ -1,8 +1,8 @@
 //! Which columns a request reads and which it returns.
 
 use crate::files::rowset::gather::BlockTest;
-use crate::memory::memtable::Wanted;
 use crate::rows::column_buffer::Column;
+use crate::rows::projection::Projection;
 use arrow_array::ArrayRef;
 use hashbrown::HashMap;
 use nyala_core::store::Predicate;
@@ -13,7 +13,7 @@ const FEW_COLUMNS: usize = 16;
 
 /// Where a returned or tested column comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ColumnSource {
     /// From the key: this key column.
     Key(usize),
     /// From the cells read: this position.
@@ -22,20 +22,20 @@ pub(crate) enum Place {
 
 /// Columns of a request, resolved.
 #[derive(Debug, Clone)]
-pub(crate) struct Projection {
+pub(crate) struct ScanSpec {
     /// Cells to read, those of predicates first.
-    pub(crate) wanted: Wanted,
+    pub(crate) projection: Projection,
     /// How many of them predicates need.
     pub(crate) tested: usize,
     /// The columns to return.
-    pub(crate) output: Vec<(Place, ColumnType)>,
+    pub(crate) output: Vec<(ColumnSource, ColumnType)>,
     /// Conditions by place.
-    pub(crate) predicates: Vec<(Place, ColumnType, Predicate)>,
+    pub(crate) predicates: Vec<(ColumnSource, ColumnType, Predicate)>,
     /// Leave out rows whose returned cells outside the key are all without a value.
     pub(crate) skip_empty_rows: bool,
 }
 
-impl Projection {
+impl ScanSpec {
     /// Resolves columns that were validated.
     pub(crate) fn new(
         schema: &TableSchema,
@@ -49,10 +49,10 @@ impl Projection {
         let mut place = |id: ColumnId| {
             let column_type = schema.column(id).expect("requests are validated").column_type;
             let place = match schema.key.iter().position(|key| *key == id) {
-                Some(position) => Place::Key(position),
+                Some(position) => ColumnSource::Key(position),
                 None => {
                     let known = read.iter().take(FEW_COLUMNS).position(|(other, _)| *other == id);
-                    Place::Cell(known.or_else(|| places.get(&id).copied()).unwrap_or_else(|| {
+                    ColumnSource::Cell(known.or_else(|| places.get(&id).copied()).unwrap_or_else(|| {
                         if read.len() >= FEW_COLUMNS {
                             places.insert(id, read.len());
                         }
@@ -71,19 +71,19 @@ impl Projection {
             })
             .collect();
         let cells = predicates.iter().filter_map(|(place, ..)| match place {
-            Place::Cell(position) => Some(position + 1),
-            Place::Key(_) => None,
+            ColumnSource::Cell(position) => Some(position + 1),
+            ColumnSource::Key(_) => None,
         });
         let tested = cells.max().unwrap_or(0);
         let output = columns.iter().map(|id| place(*id)).collect();
-        Self { wanted: Wanted::new(read), tested, output, predicates, skip_empty_rows }
+        Self { projection: Projection::new(read), tested, output, predicates, skip_empty_rows }
     }
 
     /// The conditions as tests of blocks, each with the cell it is about; `None`: blocks cannot answer some of them.
     pub(crate) fn block_tests(&self) -> Option<Vec<(usize, BlockTest)>> {
-        let test = |(place, column_type, predicate): &(Place, ColumnType, Predicate)| match place {
-            Place::Cell(position) => Some((*position, BlockTest::of(*column_type, predicate)?)),
-            Place::Key(_) => None,
+        let test = |(place, column_type, predicate): &(ColumnSource, ColumnType, Predicate)| match place {
+            ColumnSource::Cell(position) => Some((*position, BlockTest::of(*column_type, predicate)?)),
+            ColumnSource::Key(_) => None,
         };
         self.predicates.iter().map(test).collect()
     }
@@ -96,8 +96,8 @@ impl Projection {
     /// The returned columns among cells.
     pub(crate) fn returned_cells<'a>(&'a self, cells: &'a [Column]) -> impl Iterator<Item = &'a Column> {
         self.output.iter().filter_map(|(place, _)| match place {
-            Place::Cell(position) => Some(&cells[*position]),
-            Place::Key(_) => None,
+            ColumnSource::Cell(position) => Some(&cells[*position]),
+            ColumnSource::Key(_) => None,
         })
     }
 
@@ -110,7 +110,7 @@ impl Projection {
         let mut cells: Vec<Option<Column>> = cells.into_iter().map(Some).collect();
         let mut uses: Vec<usize> = vec![0; cells.len()];
         for (place, _) in &self.output {
-            if let Place::Cell(position) = place {
+            if let ColumnSource::Cell(position) = place {
                 uses[*position] += 1;
             }
         }
@@ -118,8 +118,8 @@ impl Projection {
             .iter()
             .map(|(place, column_type)| {
                 let column = match place {
-                    Place::Key(position) => key(*position),
-                    Place::Cell(position) => {
+                    ColumnSource::Key(position) => key(*position),
+                    ColumnSource::Cell(position) => {
                         uses[*position] -= 1;
                         let cells = &mut cells[*position];
                         if uses[*position] == 0 { cells.take() } else { cells.clone() }
