@@ -18,7 +18,7 @@ use crate::rows::tombstone::{DeletedRange, Tombstone, durable_tombstones};
 use crate::runtime::signal::WorkSignal;
 use crate::stats::{Counters, EngineStats};
 use crate::writing::Writer;
-use crate::writing::gate::Access;
+use crate::writing::table_locks::LockMode;
 use crate::writing::write::STRING_BYTES_MAX;
 use async_trait::async_trait;
 use nyala_core::memory::MemoryBudget;
@@ -33,13 +33,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Shorter segments of the log would be begun too often.
+/// Shorter segments of the log would be started too often.
 const SEGMENT_BYTES_MIN: u64 = 1 << 20;
 /// Losses that are kept until they are accepted: an operator reads no more.
 const LOSSES_MAX: usize = 100;
 
-/// Files that are unlinked by whoever drops their tables. More have a thread of their own, because some disks take
-/// milliseconds for each, and others may wait for who drops them.
+/// Up to so many files are unlinked by the thread that drops their tables. More are unlinked by a thread of their own,
+/// because some disks take milliseconds for each, and others may wait for the dropping thread.
 const UNLINKED_AT_ONCE: usize = 64;
 
 /// The embedded store.
@@ -62,7 +62,7 @@ impl Engine {
         Self::open_watched(options, &mut |_| {})
     }
 
-    /// [`Engine::open`] that tells `watch` how many bytes of records were replayed, every now and then.
+    /// Like [`Engine::open`]; calls `watch` with the bytes of records replayed so far.
     pub fn open_watched(options: EngineOptions, watch: &mut dyn FnMut(u64)) -> Result<Self> {
         let (fs, dir) = (options.fs.clone(), options.data_dir.clone());
         directory::check_manifest(&fs, &dir)?;
@@ -127,19 +127,19 @@ impl Engine {
         Ok(Self { versions, writer, maintenance, threads, budget, counters, recovery, missing: words })
     }
 
-    /// What the replay of the log came across when the engine was opened, and files of rowsets that are not there.
+    /// What the replay of the log found when the engine was opened, and which files of rowsets are missing.
     pub fn recovery(&self) -> &ReplayReport {
         &self.recovery
     }
 
-    /// What was acknowledged and is lost, as far as nobody has accepted it: from this and from earlier starts.
+    /// Acknowledged data that is lost and not accepted as lost, from this and from earlier starts.
     pub fn losses(&self) -> Vec<String> {
         let mut losses = self.versions.catalog.lock().state.losses.clone();
         losses.extend(self.missing.iter().cloned());
         losses
     }
 
-    /// Makes the log begin anew, with nothing in it but what is written from now on, all else being in rowsets.
+    /// Starts a new log. Everything that was in the old one is in rowsets.
     pub(crate) fn renew_log(&self) -> Result<()> {
         let wal = self.writer.log.wal();
         wal.reopen()?;
@@ -158,7 +158,7 @@ impl Engine {
         self.maintenance.compact_all()
     }
 
-    /// Flushes and ends the background threads. Writes after this are accepted but nothing flushes them.
+    /// Flushes and ends the background threads. Writes after this are accepted, but not flushed.
     pub fn close(&self) -> Result<()> {
         self.threads.lock().stop();
         self.maintenance.flush()?;
@@ -183,11 +183,11 @@ impl Engine {
         failures.into_iter().filter_map(|(name, failure)| Some((name, failure?))).collect()
     }
 
-    /// Tries again what failed and nobody may ask for soon, so that it is known when it works again; flushes and
-    /// compactions try again by themselves. Blocks.
+    /// Retries the log and the manifest after a failure, so that health is known before the next write. Flushes and
+    /// compactions are retried by themselves. Blocks.
     pub fn retry_failed(&self) {
         let wal = self.writer.log.wal();
-        // Whether it succeeded is noted where it is done.
+        // The outcome is recorded by the log and the catalog.
         if wal.failure().is_some() {
             let _ = wal.reopen();
         }
@@ -224,12 +224,12 @@ impl Engine {
         }
     }
 
-    /// Whether batches are taken, as far as it is known before one comes: an error says why not.
+    /// Whether batches are accepted, as far as it is known before one comes: an error says why not.
     pub fn check_writable(&self) -> Result<()> {
         self.versions.watermark.check()
     }
 
-    /// Refuses to forbid NULL where there is one. The table is held alone.
+    /// Refuses to forbid NULL in a column that has one. The caller holds the table exclusively.
     async fn check_no_nulls(&self, table: TableId, alterations: &[Alteration]) -> Result<()> {
         for alteration in alterations {
             let Alteration::SetNullable(id, false) = alteration else { continue };
@@ -327,7 +327,7 @@ fn altered(
 ) -> Result<(Vec<Edit>, Version, Vec<Arc<TableSchema>>)> {
     let (mut edits, mut altered, mut answers) = (Vec::new(), version.clone(), Vec::new());
     let mut dropped: BTreeMap<TableId, Vec<ColumnId>> = BTreeMap::new();
-    // Names that these changes give up (false) and give.
+    // Names that these changes release (false) and take (true).
     let mut names: HashMap<String, bool> = HashMap::new();
     for (id, alterations) in changes {
         let mut table = TableVersion::clone(altered.table(id)?);
@@ -417,10 +417,10 @@ impl Store for Engine {
         needed.try_for_each(|feature| self.capabilities().need(feature))?;
         let is_added = |alteration: &Alteration| matches!(alteration, Alteration::AddColumn { .. });
         let only_adds = changes.iter().flat_map(|(_, alterations)| alterations).all(is_added);
-        let alone = || changes.iter().map(|(table, _)| (*table, Access::Alone)).collect();
+        let alone = || changes.iter().map(|(table, _)| (*table, LockMode::Exclusive)).collect();
         let _alone = match only_adds {
             true => None,
-            false => Some(self.writer.enter_tables(alone()).await?),
+            false => Some(self.writer.lock_tables(alone()).await?),
         };
         let forbids_null = |alteration: &Alteration| matches!(alteration, Alteration::SetNullable(_, false));
         if changes.iter().flat_map(|(_, alterations)| alterations).any(forbids_null) {
@@ -428,7 +428,7 @@ impl Store for Engine {
             for (table, alterations) in &changes {
                 self.check_no_nulls(*table, alterations).await?;
             }
-            // What was looked at may not be lost where the change is not.
+            // The rows that were looked at must not be lost when the change is not.
             self.writer.log.wal().sync()?;
         }
         self.versions.change_tables(|catalog, version| altered(catalog, version, changes))
@@ -450,7 +450,7 @@ impl Store for Engine {
         };
         rowsets().for_each(|rowset| rowset.set_obsolete());
         if rowsets().count() > UNLINKED_AT_ONCE {
-            // Where there is no thread left they are unlinked here.
+            // If no thread can be started, they are unlinked here.
             let _ = std::thread::Builder::new().name("nyala-unlink".to_owned()).spawn(move || drop(dropped));
         }
         Ok(())
@@ -462,7 +462,7 @@ impl Store for Engine {
     }
 
     async fn drop_partitions(&self, table: TableId, range: TimeRange) -> Result<Vec<PartitionInfo>> {
-        let _alone = self.writer.enter_tables(vec![(table, Access::Alone)]).await?;
+        let _alone = self.writer.lock_tables(vec![(table, LockMode::Exclusive)]).await?;
         self.writer.reserve.make_room(0);
         let dropped = self.versions.change_tables(|catalog, version| {
             let mut changed = TableVersion::clone(version.table(table)?);
@@ -474,7 +474,7 @@ impl Store for Engine {
             }
             let mut edits: Vec<_> =
                 dropped.iter().map(|partition| Edit::DropPartition { table, id: partition.id }).collect();
-            // The log may still have their rows; it must not bring them back.
+            // The log may still have their rows; replay must not bring them back.
             let gone = dropped.iter().map(|partition| {
                 let range = DeletedRange::Times(partition.range);
                 Arc::new(Tombstone { sequence: self.versions.watermark.get(), range })

@@ -1,5 +1,5 @@
-//! Values by ascending numbers, one behind the other: most tables have one partition and few rowsets, of which a tree
-//! would take eleven times the room.
+//! A map from ascending numbers in one vector: most tables have one partition and few rowsets, for which a tree would
+//! take eleven times the memory.
 
 /// What numbers stand for.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What the store consists of, and how that becomes durable: tables, partitions, rowsets, tombstones.
+//! The catalog: tables, partitions, rowsets and tombstones of the store, and how changes of them become durable.
 //!
 //! The state is changed by edits; an edit is in the manifest, synced, before the store acts on it. A
 //! checkpoint is the whole state written as edits, so there is one encoding. The bytes are drawn in
@@ -17,7 +17,7 @@ use crate::files::rowset::RowsetMeta;
 use crate::files::schema_format::{put_schema, take_schema};
 use crate::files::wal::Progress;
 use crate::rows::tombstone::Tombstone;
-use crate::rows::wire::{Reader, put_bytes};
+use crate::rows::wire::{Reader, put_bytes, put_u32, put_u64};
 use nyala_core::{ColumnId, Error, Result, TableId, TableSchema, TimeRange};
 use std::collections::HashSet;
 use std::path::Path;
@@ -43,10 +43,11 @@ pub(crate) struct CatalogState {
     pub(crate) next_rowset: u64,
     /// Batches up to here are in rowsets: the log is replayed from the next.
     pub(crate) flushed_sequence: u64,
-    /// The newest segment of the log, and the last record known to be synced, when this was written: they must be there.
+    /// The newest segment of the log, and the last record known to be synced, when this was written: they must be
+    /// there.
     pub(crate) log_segment: u64,
     pub(crate) log_sequence: u64,
-    /// What was acknowledged and is lost, until somebody accepts it.
+    /// Acknowledged data that is lost, until an operator accepts it.
     pub(crate) losses: Vec<String>,
     pub(crate) tables: TableMap<CatalogTable>,
 }
@@ -199,11 +200,11 @@ impl CatalogState {
 /// The state and its manifest.
 pub(crate) struct Catalog {
     pub(crate) state: CatalogState,
-    /// Of all tables.
+    /// The names of all tables.
     names: HashSet<String>,
     log: ManifestLog,
     progress: Arc<Progress>,
-    /// Looked at by those who do not wait for the lock.
+    /// For those who do not wait for the lock.
     pub(crate) health: Arc<ManifestHealth>,
 }
 
@@ -351,14 +352,6 @@ fn encode(edits: &[Edit]) -> Vec<u8> {
     let mut out = Vec::new();
     edits.iter().for_each(|edit| edit.encode(&mut out));
     out
-}
-
-fn put_u32(out: &mut Vec<u8>, value: u32) {
-    out.extend_from_slice(&value.to_le_bytes());
-}
-
-fn put_u64(out: &mut Vec<u8>, value: u64) {
-    out.extend_from_slice(&value.to_le_bytes());
 }
 
 impl Edit {

@@ -1,8 +1,8 @@
-//! What must be in a data directory for it to be opened.
+//! Checks what must be in a data directory before it is opened.
 //!
-//! Nothing that is missing is taken for nothing that was written: without its manifest, its log or its rowsets a
-//! directory is damaged, not new, and a server that went on would make the loss final. Only a directory in which
-//! nothing is that could be anybody's is new.
+//! Missing files are never taken for files that were never written. A directory without its manifest, its log or its
+//! rowsets is damaged, not new, and a server that went on would make the loss final. A directory is new only when
+//! nothing is in it that could belong to somebody.
 
 use crate::files::catalog::CatalogState;
 use crate::files::fs::{FsRef, LOCK_FILE};
@@ -17,13 +17,13 @@ use std::path::Path;
 pub(crate) const ROWSET_DIR: &str = "rowsets";
 /// Where the log is.
 pub(crate) const WAL_DIR: &str = "wal";
-/// Where files of rowsets are that the manifest does not name.
+/// Where orphans are: see `maintenance/orphans.rs`.
 pub(crate) const ORPHAN_DIR: &str = "orphans";
 
-/// Names that a start which was interrupted leaves, and that of a file system of its own.
+/// Names that an interrupted start leaves, and `lost+found` of a file system of its own.
 const EXPECTED: [&str; 6] = [LOCK_FILE, ROWSET_DIR, WAL_DIR, ORPHAN_DIR, manifest_log::UNNAMED, "lost+found"];
 
-/// Refuses a directory without a manifest in which anything else is.
+/// Refuses a directory that has no manifest and anything else in it.
 pub(crate) fn check_manifest(fs: &FsRef, dir: &Path) -> Result<()> {
     if !fs.exists(dir)? || manifest_log::exists(fs, dir)? {
         return Ok(());
@@ -46,8 +46,8 @@ pub(crate) fn check_manifest(fs: &FsRef, dir: &Path) -> Result<()> {
     }
 }
 
-/// Refuses a directory that has no part of a data directory. Looked for before it is locked, so that no lock file is
-/// left in what is none of ours.
+/// Refuses a directory that has no part of a data directory. This is checked before the directory is locked, so that no
+/// lock file is left in a foreign one.
 pub(crate) fn check_is_ours(fs: &FsRef, dir: &Path) -> Result<()> {
     let is_ours = fs.exists(dir)?
         && (manifest_log::exists(fs, dir)?
@@ -59,7 +59,7 @@ pub(crate) fn check_is_ours(fs: &FsRef, dir: &Path) -> Result<()> {
     }
 }
 
-/// Refuses a directory that lacks what its manifest, which has this revision, says must be there.
+/// Refuses a directory that lacks what its manifest (of this revision) says must be there.
 pub(crate) fn check_parts(fs: &FsRef, dir: &Path, state: &CatalogState, revision: u64) -> Result<()> {
     let rowsets: usize = state.tables.values().map(|table| table.rowsets.len()).sum();
     let rowset_dir = dir.join(ROWSET_DIR);
@@ -89,7 +89,7 @@ pub(crate) fn check_parts(fs: &FsRef, dir: &Path, state: &CatalogState, revision
     Ok(())
 }
 
-/// What the log lacks at its end of what was synced when the manifest was written.
+/// The records missing at the end of the log that were synced when the manifest was written.
 pub(crate) fn missing_end(dir: &Path, state: &CatalogState, last_sequence: u64) -> Option<Damage> {
     let known = last_sequence.max(state.flushed_sequence);
     let message = || {
@@ -98,7 +98,7 @@ pub(crate) fn missing_end(dir: &Path, state: &CatalogState, last_sequence: u64) 
     (state.log_sequence > known).then(|| Damage { file: dir.join(WAL_DIR), offset: 0, message: message() })
 }
 
-/// The refusal to go on without something.
+/// The error for a directory that lacks something.
 fn damaged(place: &Path, words: &str) -> Error {
     Error::corrupt(
         place,

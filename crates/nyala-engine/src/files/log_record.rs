@@ -16,7 +16,7 @@
 use crate::files::schema_format::StoredType;
 use crate::rows::column_buffer::{CellSource, NULL, written_state};
 use crate::rows::tombstone::DeletedRange;
-use crate::rows::wire::Reader;
+use crate::rows::wire::{Reader, put_u32};
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array,
     Int8Array, Int16Array, Int32Array, PrimitiveArray, StringArray, TimestampNanosecondArray, UInt32Array,
@@ -34,7 +34,7 @@ const VERSION: u8 = 1;
 /// does not bound what it decodes to.
 const RECORD_CELLS_MAX: usize = 1 << 26;
 
-/// What a record says to do.
+/// What a record says.
 #[derive(Debug, Clone)]
 pub(crate) enum Logged {
     Operation(Operation),
@@ -69,7 +69,7 @@ pub(crate) fn encode_batch(
     Ok(out)
 }
 
-/// What the record of a batch of small numbers takes: a byte a cell, and something for headers.
+/// About how long the record of a batch of small numbers is: a byte per cell, and headers.
 fn bytes_about(batch: &WriteBatch) -> usize {
     let bytes = |operation: &Operation| match operation {
         Operation::Upsert(upsert) => upsert.columns.len() * (upsert.rows() + 32),
@@ -78,7 +78,7 @@ fn bytes_about(batch: &WriteBatch) -> usize {
     64 + batch.operations.iter().map(bytes).sum::<usize>()
 }
 
-/// Refuses batches of more cells than a record may hold.
+/// Refuses batches with more cells than a record may hold.
 fn check_cells(batch: &WriteBatch) -> Result<()> {
     let cells = |operation: &Operation| match operation {
         Operation::Upsert(upsert) => upsert.rows().max(1).saturating_mul(upsert.columns.len()),
@@ -147,10 +147,6 @@ pub(crate) fn known_columns(mut upsert: Upsert, schema: &TableSchema) -> Option<
     schema.key.iter().all(|id| upsert.column(*id).is_some()).then_some(upsert)
 }
 
-fn put_u32(out: &mut Vec<u8>, value: u32) {
-    out.extend_from_slice(&value.to_le_bytes());
-}
-
 /// Takes the cells of a column from what a record may still hold.
 fn take_room(room: &mut usize, rows: usize) -> Result<()> {
     *room = room.checked_sub(rows).ok_or_else(|| Error::invalid("a record of too many cells"))?;
@@ -198,7 +194,7 @@ fn decode_upsert(reader: &mut Reader<'_>, room: &mut usize) -> Result<Upsert> {
             null_cells,
         });
     }
-    // Demands were met when the batch was accepted.
+    // Conditions were checked when the batch was accepted.
     Ok(Upsert { table, mode: WriteMode::Upsert, columns })
 }
 

@@ -1,4 +1,4 @@
-//! A small log of edits with a checkpoint in front: what the store consists of.
+//! The manifest file: a checkpoint of the catalog, followed by a log of edits.
 //!
 //! A file is one generation: the whole state when it was begun, then edits, each synced before it counts. When
 //! the edits outgrow the checkpoint the caller writes the next generation: a new file, synced, renamed into place,
@@ -6,10 +6,10 @@
 //!
 //! Invariants: a file with the name of a generation is whole (it got its name after its sync), so one without a
 //! readable checkpoint is damaged. It is made as long as it may become, so one that is shorter was cut. Frames are
-//! numbered through all generations: the number of the last one is the *revision*, which only rises. After a failed write or sync the log takes no edit until the caller has
-//! written a checkpoint: its state decides what became of the edit in doubt. Opening for writing always begins
-//! a generation, so nothing is ever appended behind what a crash left. Payloads are opaque. The bytes are drawn in
-//! `docs/format/manifest.md`.
+//! numbered through all generations: the number of the last one is the *revision*, which only rises. After a failed
+//! write or sync the log takes no edit until the caller has written a checkpoint: its state decides what became of the
+//! edit in doubt. Opening for writing always begins a generation, so nothing is ever appended behind what a crash left.
+//! Payloads are opaque. The bytes are drawn in `docs/format/manifest.md`.
 
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
@@ -191,7 +191,7 @@ impl ManifestLog {
         self.length += frame;
         self.revision = revision;
         mark_end(&self.file, self.number, self.revision, self.length);
-        // Last: whoever is broken off before does not know that the edit is there.
+        // Last: after a panic before this line, it is not known whether the edit is there.
         self.usable = true;
         Ok(())
     }
@@ -199,8 +199,8 @@ impl ManifestLog {
     /// Replaces checkpoint and edits by the state now, with room for an edit of `edit_bytes`. If it fails the old
     /// ones stay, and with them a doubt about the edit that failed last, if one did.
     pub fn checkpoint(&mut self, state: &[u8], edit_bytes: u64) -> Result<()> {
-        // Where a failure leaves both generations in the directory, the new one counts: nothing may be appended to
-        // the old one any more.
+        // After a failure that leaves both generations in the directory, the new one counts: nothing may be appended to
+        // the old one.
         self.usable = false;
         // One is left out for the edit that may be there or not.
         let (number, revision) = (self.number + 1, self.revision + 2);
@@ -335,7 +335,8 @@ fn write_frame(
     file.write_slices_at(&mut slices, offset)
 }
 
-/// Says that nothing follows. Without it the manifest is as safe, and only less sure of what it reads.
+/// Writes an end mark: nothing follows. Without it nothing is lost, but a rotten last edit looks like an unfinished
+/// one.
 fn mark_end(file: &FileRef, number: u64, sequence: u64, offset: u64) {
     let _ = write_frame(file, FrameKind::End, number, sequence, offset, &[]);
 }

@@ -1,8 +1,8 @@
-//! Space kept for what must work on a full disk: what deletes, and the manifest.
+//! Disk space that is kept for what must work on a full disk: deletes and the manifest.
 //!
-//! A file that holds nothing takes it. When the disk is nearly full and something is to be deleted, the file is removed
-//! first. From then on no rows are taken, which would only fill what was freed for deletions; maintenance takes the
-//! space again when there is room, and then rows are taken again.
+//! An empty file occupies the space. When the disk is nearly full and something is to be deleted, the file is removed
+//! first. From then on rows are refused, because they would fill the space that is meant for deletes. When there is
+//! room, maintenance takes the space again, and rows are accepted again.
 
 use crate::files::fs::{Access, FsRef};
 use nyala_core::{Error, ErrorKind, Result};
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const FILE: &str = "reserve";
 /// A segment of the log for some thousands of deletions, and as many edits of the manifest.
 const LEAST_BYTES: u64 = 1 << 20;
-/// With so much free, the disk is not full for what is small.
+/// With so many bytes free, small writes still fit.
 const ENOUGH_BYTES: u64 = 256 << 10;
 
 /// The space.
@@ -26,7 +26,7 @@ pub(crate) struct Reserve {
 }
 
 impl Reserve {
-    /// What an earlier process took; it is given back if the disk is too full to be opened a store on.
+    /// Takes over the space of an earlier process; it is given back if the disk is too full to open a store.
     pub(crate) fn open(fs: FsRef, dir: &Path) -> Self {
         let held = fs.open(&dir.join(FILE), Access::Read).and_then(|file| file.length());
         let held_bytes = Mutex::new(held.unwrap_or(0));
@@ -65,7 +65,7 @@ impl Reserve {
     /// Takes the space again, or more for a manifest that has grown, if there is room.
     pub(crate) fn refill(&self, manifest_bytes: u64) {
         let mut held_bytes = self.held_bytes.lock();
-        // Beside the manifest of now there is the next while it is written.
+        // While the next manifest is written, the current one exists too.
         let wanted = LEAST_BYTES.saturating_add(manifest_bytes.saturating_mul(2));
         if *held_bytes >= wanted {
             return;
@@ -89,13 +89,13 @@ impl Reserve {
         let access = if self.fs.exists(&path)? { Access::Write } else { Access::Create };
         let taken = self.fs.open(&path, access)?.preallocate(bytes);
         if taken.is_err() {
-            // What it has is better left to others than kept by halves.
+            // A part of the space is of more use to others.
             let _ = self.fs.remove(&path);
         }
         taken
     }
 
-    /// That it cannot be told is no sign of a full disk.
+    /// If the free space is not known, the disk counts as not full.
     fn free_bytes(&self) -> u64 {
         self.fs.free_bytes(&self.dir).unwrap_or(u64::MAX)
     }

@@ -7,14 +7,14 @@
 //! hash partition: ids | buckets (32 bits)
 //! ids: count (32 bits), each 32 bits
 //! ```
-//! The key `(UInt32, Timestamp)` says that a table is of series, and no column has a default. Where that is not so, or a
-//! column is hidden or has an encoding of its own, what this form lacks stands in front of it:
+//! The key `(UInt32, Timestamp)` says that a table is of series, and no column has a default. Where that is not so, or
+//! a column is hidden or has an encoding of its own, what this form lacks stands in front of it:
 //! ```text
 //! extension: 32 bits set, which no name is long | kind (8 bits; 0: series, 1: keyed) | count (32 bits), columns
 //! column: id (32 bits) | hidden (8 bits) | encoding (8 bits) | default (8 bits: whether there is one; a value)
 //! ```
 
-use crate::rows::wire::{Reader, put_bytes, text_of};
+use crate::rows::wire::{Reader, put_bytes, put_u32, text_of};
 use nyala_core::{
     ColumnId, ColumnSchema, ColumnType, Encoding, Error, Partitioning, Ranges, Result, TableKind,
     TableSchema, Value,
@@ -69,10 +69,6 @@ impl StoredType {
 
 const EXTENDED: u32 = u32::MAX;
 const ENCODINGS: [Encoding; 3] = [Encoding::Automatic, Encoding::Speed, Encoding::Size];
-
-fn put_u32(out: &mut Vec<u8>, value: u32) {
-    out.extend_from_slice(&value.to_le_bytes());
-}
 
 fn put_ids(out: &mut Vec<u8>, ids: &[ColumnId]) {
     put_u32(out, ids.len() as u32);

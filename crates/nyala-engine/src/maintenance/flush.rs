@@ -1,9 +1,9 @@
 //! A flush: memtables become rowsets, and the log gives up what is in them.
 //!
-//! The cut is a sequence: with the gate held alone for a moment every batch up to it is applied, and later
-//! ones go to new memtables. Writing happens beside readers and writers. The files are synced, then the
-//! manifest edit that names them, then readers see them, then the log is cut. A crash in between leaves
-//! files that no manifest names, and a log that still has everything.
+//! The cut is a sequence. The lock of the store is held exclusively for a moment: every batch up to the cut is applied
+//! then, and later ones go to new memtables. Readers and writers go on while rowsets are written. The files are synced,
+//! then the manifest edit that names them, then readers see them, then the log is cut. A crash in between leaves files
+//! that no manifest names, and a log that still has everything.
 
 use super::Maintenance;
 use super::inputs::MergeInputs;
@@ -69,13 +69,13 @@ impl Maintenance {
     /// Freezes the active memtables; every batch up to the returned sequence is in them. Nothing if a batch broke off
     /// among them: the log has what was acknowledged, and nothing may take its place.
     fn freeze(&self) -> Option<(u64, Arc<Version>)> {
-        let _alone = block_on(self.writer.gate.clone().write_owned());
+        let _alone = block_on(self.writer.store_lock.clone().write_owned());
         self.versions.watermark.check().ok()?;
         Some(self.versions.freeze_all())
     }
 
-    /// Writes a rowset for each partition with frozen memtables, and syncs them: many at once, because then they share
-    /// what a sync waits for.
+    /// Writes rowsets for each partition with frozen memtables, and syncs many files together, because they then share
+    /// the wait.
     fn write_partitions(&self, version: &Version, cut: u64, flushed: &mut Vec<Flushed>) -> Result<()> {
         let min_sequence = self.versions.flushed_sequence() + 1;
         let splits = SplitPoints { keys: &[], bytes_max: self.options.rowset_bytes_max };
@@ -83,7 +83,7 @@ impl Maintenance {
         for table in version.tables.values() {
             for partition in table.partitions.iter().filter(|partition| !partition.frozen.is_empty()) {
                 if self.versions.current().table(table.id).is_err() {
-                    // Dropped meanwhile, perhaps with thousands of others.
+                    // The table was dropped meanwhile, perhaps with thousands of others.
                     break;
                 }
                 // A store that was repaired has rowsets with later sequences than were flushed in all partitions.
@@ -117,8 +117,8 @@ impl Maintenance {
         self.output.sync_names()
     }
 
-    /// Puts what was flushed into manifest and version. What is done is in proportion to what was flushed and to the
-    /// number of tables, however many partitions of a table there are.
+    /// Puts what was flushed into manifest and version. The cost depends on what was flushed and on the number of
+    /// tables, not on the number of their partitions.
     fn publish_flush(&self, cut: u64, flushed: &[Flushed]) -> Result<()> {
         let mut catalog = self.versions.catalog.lock();
         let mut changed = Version::clone(&self.versions.current());
@@ -166,7 +166,7 @@ impl Maintenance {
             changed.put_table(table);
         }
         edits.push(Edit::Flushed(cut));
-        // What it costs comes back with the log.
+        // The space that the edit takes comes back when the log is cut.
         self.writer.reserve.make_room(0);
         catalog.commit(edits)?;
         self.versions.publish(changed);

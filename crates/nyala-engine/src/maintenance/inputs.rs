@@ -1,4 +1,4 @@
-//! What flushes and compactions read.
+//! The inputs of flushes and compactions.
 
 use crate::files::rowset::Rowset;
 use crate::memory::memtable::Memtable;

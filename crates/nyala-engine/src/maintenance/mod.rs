@@ -1,7 +1,7 @@
-//! Threads that flush and compact in the background, and what they do next.
+//! Flushes and compactions in the background: what is done next, and the threads that do it.
 //!
-//! A thread takes the most urgent work there is. Flushes come first: they bound memory and the log.
-//! What fails (a full disk) is tried again after a pause that doubles, and nothing is given up.
+//! A thread takes the most urgent work there is. Flushes come first: they bound memory and the log. Work that fails (on
+//! a full disk) is tried again after a pause that doubles; nothing is given up.
 
 pub(crate) mod compaction;
 pub(crate) mod flush;
@@ -28,10 +28,10 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How much the threads stand back (in steps of `nice`) for those that answer clients, where cores are short. Who writes
-/// faster than they keep up with is slowed by the account of memory.
+/// The threads' priority (in steps of `nice`): when cores are short, threads that answer clients come first. Clients
+/// that write faster than the threads can flush are slowed by admission.
 const NICENESS: i32 = 5;
-/// How often is looked for work that nobody announced.
+/// How often the threads look for work that was not announced.
 const IDLE_WAIT: Duration = Duration::from_millis(500);
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
@@ -41,7 +41,7 @@ const FLUSH_AGE: Duration = Duration::from_secs(600);
 const QUIET_FOR: Duration = Duration::from_millis(750);
 /// … if they fill this part of it. A load that ended leaves neither a long log nor rows that readers merge.
 const QUIET_SHARE: u64 = 8;
-/// After so long without a write, and with nothing left to do, the log gives back the room it keeps to be fast …
+/// After so long without a write, and with nothing left to do, the log gives back the space it keeps to be fast …
 const REST_AFTER: Duration = Duration::from_secs(2);
 /// … unless its segment is no longer than this.
 const SMALL_SEGMENT_BYTES: u64 = 2 << 20;
@@ -56,7 +56,7 @@ pub struct QueuedWork {
     pub score: f64,
 }
 
-/// What the threads, and those who flush or compact by hand, share.
+/// What flushes and compactions share, in the background and on request.
 pub(crate) struct Maintenance {
     versions: Arc<VersionPublisher>,
     pub(crate) output: RowsetOutput,
@@ -165,7 +165,7 @@ impl MaintenanceThreads {
 }
 
 fn run(maintenance: &Maintenance) {
-    // Of the calling thread only; without it answers only come later.
+    // This sets the priority of the calling thread only. If it fails, answers come later.
     let _ = rustix::process::setpriority_process(None, NICENESS);
     let mut pause = PAUSE_MIN;
     let mut seen = 0;
@@ -194,12 +194,12 @@ fn run(maintenance: &Maintenance) {
     }
 }
 
-/// When a thread saw what last.
+/// What a thread did and saw last.
 struct Pace {
     last_flush: Instant,
     batches: u64,
     last_batch: Instant,
-    /// Since then the log has given back its room.
+    /// The log has given back its space since.
     is_rested: bool,
 }
 
@@ -226,18 +226,18 @@ impl Maintenance {
         }
         self.refill_reserve();
         let mut failure = None;
-        // Bound first: the version would live as long as the loop, and with it memtables flushed meanwhile.
+        // Collected first: the version must not live as long as the loop, with memtables that are flushed meanwhile.
         let fan_in = if is_quiet { compaction::FAN_IN_QUIET } else { compaction::FAN_IN_BUSY };
         let mut candidates = self.merges(fan_in);
         // Before the version: every deleted range up to it is there.
         let durable = self.durable_sequence();
         candidates.extend(compaction::pick_hidden(&self.versions.current(), durable, is_quiet));
         if candidates.is_empty() {
-            // What failed is gone.
+            // The rowsets that failed are gone.
             self.counters.compaction_failure.note(&Ok(()));
         }
         for candidate in candidates {
-            // One partition that cannot be compacted does not keep the others from it.
+            // A partition that cannot be compacted does not keep the others from being compacted.
             match self.compact(&candidate) {
                 Ok(true) => return Ok(true),
                 Ok(false) => {}
@@ -251,7 +251,7 @@ impl Maintenance {
         self.tell_manifest_of_log()?;
         if !pace.is_rested && pace.last_batch.elapsed() >= REST_AFTER {
             pace.is_rested = true;
-            // With rows in it that wait for a flush, it would only be cut into more segments.
+            // If rows in it waited for a flush, this would only cut it into more segments.
             let next_sequence = self.versions.flushed_sequence() + 1;
             if next_sequence == self.writer.log.wal().next_sequence() {
                 self.writer.log.wal().rest(next_sequence, SMALL_SEGMENT_BYTES)?;
@@ -260,20 +260,20 @@ impl Maintenance {
         failure.map_or(Ok(false), Err)
     }
 
-    /// Says in the manifest that the log has begun a segment, so that it is missed if it disappears.
+    /// Writes to the manifest that the log has begun a segment, so that its loss is noticed.
     fn tell_manifest_of_log(&self) -> Result<()> {
         let mut catalog = self.versions.catalog.lock();
         if catalog.is_behind_log() { catalog.commit(Vec::new()) } else { Ok(()) }
     }
 
-    /// Memory is held by snapshots or running flushes, not by rows a flush could write.
+    /// Whether memory is held by snapshots or running flushes, not by rows that a flush could write.
     fn flush_is_pointless(&self) -> bool {
         self.unflushed_bytes() < self.budget.flush_bytes() / 4
             && self.writer.log.unflushed_bytes() < self.options.wal_bytes_max
             && self.budget.used_bytes(Component::Memtable) >= self.budget.flush_bytes()
     }
 
-    /// Memory of rows that are in no rowset.
+    /// Bytes of memtables in the current version.
     fn unflushed_bytes(&self) -> u64 {
         let version = self.versions.current();
         let partitions = version.tables.values().flat_map(|table| &table.partitions);

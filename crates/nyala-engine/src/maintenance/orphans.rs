@@ -1,9 +1,9 @@
-//! Files of rowsets that the manifest does not name.
+//! Orphans: files of rowsets that the manifest does not name.
 //!
-//! A crash leaves them: of a flush or a compaction that had not ended, whose rows are still where they came from, or
-//! files that were given up and still read. So none of them is needed, as far as is known. They are only ever looked
-//! for beside a manifest that was read whole, and even then are set aside first, in a folder of their own, under a
-//! name that says since when. After a day they are removed; earlier if they take an eighth of the room that is left.
+//! A crash leaves them: files of an unfinished flush or compaction, whose rows are still where they came from, or files
+//! that were replaced while they were read. So none of them is needed, as far as is known. They are looked for only
+//! when the manifest was read whole. Even then they are first moved to a folder of their own, under a name that says
+//! when. After a day they are removed; earlier if they take more than an eighth of the free space.
 
 use crate::files::directory::ORPHAN_DIR;
 use crate::files::fs::{Access, FsRef};
@@ -25,7 +25,7 @@ pub(crate) struct Orphans {
     fs: FsRef,
     dir: PathBuf,
     clock: ClockRef,
-    /// When it is to be looked at again; `i64::MAX` while it is empty.
+    /// When the folder is looked at again; `i64::MAX` while it is empty.
     next_sweep: AtomicI64,
 }
 
@@ -50,7 +50,7 @@ impl Orphans {
         let (now, mut next, mut count) = (self.now(), 0, 0);
         for entry in self.fs.list(rowset_dir)? {
             let Some(id) = RowsetMeta::id_of(&entry.name) else { continue };
-            // A number is not given to two files while both may be there.
+            // So that no two files get one number.
             next = next.max(id + 1);
             if named.contains(&entry.name) {
                 continue;

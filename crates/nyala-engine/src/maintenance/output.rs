@@ -1,4 +1,4 @@
-//! What flushes and compactions write: the rows of some inputs as rowsets, one behind the other by key.
+//! Writes the rows of flushes and compactions as rowsets, one behind the other by key.
 
 use super::inputs::MergeInputs;
 use super::series_merge::{MergedSeries, SeriesMerge};
@@ -13,7 +13,7 @@ use crate::reading::scan::keyed::KeyedMerge;
 use crate::reading::scan::partition::PartitionReader;
 use crate::rows::column_buffer::ByteVec;
 use crate::rows::key::KeyRange;
-use crate::rows::merge::{self, Piece, gallop};
+use crate::rows::merge::{self, RowBatch, gallop};
 use crate::rows::projection::Projection;
 use nyala_column::Preference;
 use nyala_core::{Result, SeriesId, TimeRange};
@@ -21,19 +21,20 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Where a rowset ends and another one begins.
+/// Where a rowset ends and the next one begins.
 #[derive(Clone, Copy)]
 pub(crate) struct SplitPoints<'a> {
-    /// Before the first of these keys, ascending, that is not in it any more: keys as [`Rowset::key_bounds`](crate::files::rowset::Rowset::key_bounds) has them.
+    /// Before these keys, ascending, in the form of [`Rowset::key_bounds`](crate::files::rowset::Rowset::key_bounds)
+    /// has them.
     pub(crate) keys: &'a [Vec<u8>],
-    /// Where it is that long. The rows of a series stay together.
+    /// When it has so many bytes. The rows of a series stay together.
     pub(crate) bytes_max: u64,
 }
 
 /// A rowset that no manifest names yet.
 pub(crate) struct WrittenRowset {
     pub(crate) meta: RowsetMeta,
-    /// Open until it is synced: an error of writing it back is told to those who have it open.
+    /// Open until it is synced: the system reports an error of writing it back only to those who have it open.
     file: Option<FileRef>,
 }
 
@@ -165,7 +166,7 @@ impl SplitWriter<'_> {
         Ok(self.current.as_mut().map(|(_, writer)| writer).expect("was begun"))
     }
 
-    /// What a rowset says of itself.
+    /// The origin that is written to a rowset.
     fn origin(&self) -> Origin {
         let (table, catalog) = (self.table, self.output.versions.catalog.lock());
         let known = catalog.state.tables.get(&table.id);
@@ -181,29 +182,29 @@ impl SplitWriter<'_> {
         }
     }
 
-    fn series(&mut self, series: SeriesId, piece: &Piece<Vec<i64>>) -> Result<()> {
-        if piece.rows() == 0 {
+    fn series(&mut self, series: SeriesId, batch: &RowBatch<Vec<i64>>) -> Result<()> {
+        if batch.rows() == 0 {
             return Ok(());
         }
         if self.last_series.replace(series) != Some(series) {
             self.split_before(&series.0.to_be_bytes())?;
         }
-        self.writer()?.push_series(series, piece)
+        self.writer()?.push_series(series, batch)
     }
 
-    fn keyed(&mut self, piece: &Piece<ByteVec>) -> Result<()> {
+    fn keyed(&mut self, batch: &RowBatch<ByteVec>) -> Result<()> {
         let mut start = 0;
-        while start < piece.rows() {
-            self.split_before(piece.keys.get(start))?;
+        while start < batch.rows() {
+            self.split_before(batch.keys.get(start))?;
             let end = match self.splits.keys.first() {
-                Some(cut) => gallop(start + 1, piece.rows(), |row| piece.keys.get(row) < cut.as_slice()),
-                None => piece.rows(),
+                Some(cut) => gallop(start + 1, batch.rows(), |row| batch.keys.get(row) < cut.as_slice()),
+                None => batch.rows(),
             };
-            if (start, end) == (0, piece.rows()) {
-                return self.writer()?.push_keyed(piece);
+            if (start, end) == (0, batch.rows()) {
+                return self.writer()?.push_keyed(batch);
             }
-            let mut part = Piece::empty(&self.writer()?.kinds);
-            part.append(piece, start..end);
+            let mut part = RowBatch::empty(&self.writer()?.kinds);
+            part.append(batch, start..end);
             self.writer()?.push_keyed(&part)?;
             start = end;
         }
@@ -227,7 +228,7 @@ impl SplitWriter<'_> {
         meta.rows = written.rows;
         meta.length_bytes = written.length_bytes;
         (meta.min_time_ns, meta.max_time_ns) = (written.min_time_ns, written.max_time_ns);
-        // Flushes have one rowset of each of perhaps ten thousands of tables.
+        // A flush may write one rowset for each of ten thousand tables.
         self.written.reserve_exact(usize::from(self.written.is_empty()));
         self.written.push(WrittenRowset { meta, file: Some(writer.into_file()) });
         Ok(())
@@ -257,18 +258,18 @@ fn write_series(
         projection.clone(),
     )?;
     reader.read_once();
-    let finish = |mut piece: Piece<Vec<i64>>| {
+    let finish = |mut batch: RowBatch<Vec<i64>>| {
         if inputs.oldest {
-            piece = merge::finish(piece, &projection.kinds);
-            piece.markers = None;
+            batch = merge::finish(batch, &projection.kinds);
+            batch.markers = None;
         }
-        piece
+        batch
     };
     let mut merge = SeriesMerge::new(inputs, &projection, !inputs.tombstones.is_empty())?;
     while let Some((series, rows)) = merge.next()? {
         match rows {
-            MergedSeries::Rows(piece) if piece.markers.is_none() => output.series(series, piece)?,
-            MergedSeries::Rows(piece) => output.series(series, &finish(piece.clone()))?,
+            MergedSeries::Rows(batch) if batch.markers.is_none() => output.series(series, batch)?,
+            MergedSeries::Rows(batch) => output.series(series, &finish(batch.clone()))?,
             MergedSeries::Deferred => {
                 let mut ranges = Vec::new();
                 reader.cut(series, TimeRange::ALL, &mut ranges);
@@ -277,8 +278,8 @@ fn write_series(
                 }
                 for range in ranges {
                     for segment in reader.segments(series, range)? {
-                        let piece = finish(reader.read_with_deletes(series, segment)?);
-                        output.series(series, &piece)?;
+                        let batch = finish(reader.read_with_deletes(series, segment)?);
+                        output.series(series, &batch)?;
                     }
                 }
             }
@@ -293,12 +294,12 @@ fn write_keyed(output: &mut SplitWriter<'_>, inputs: &MergeInputs<'_>, projectio
     let mut merged = KeyedMerge::new(inputs.tombstones, inputs.sequence, projection, false);
     let schema = &output.table.schema;
     merged.add(schema, inputs.rowsets, inputs.memtables.iter(), &KeyRange::all(), usize::MAX)?;
-    while let Some(mut piece) = merged.next_piece()? {
+    while let Some(mut batch) = merged.next_batch()? {
         if inputs.oldest {
-            piece = merge::finish(piece, &kinds);
-            piece.markers = None;
+            batch = merge::finish(batch, &kinds);
+            batch.markers = None;
         }
-        output.keyed(&piece)?;
+        output.keyed(&batch)?;
         inputs.check_running()?;
     }
     Ok(())

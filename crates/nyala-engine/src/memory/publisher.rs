@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// The current version, the catalog it is made of, and the watermark up to which its memtables may be read.
 pub(crate) struct VersionPublisher {
-    /// Locked for every change of the manifest and of the version. The order of locks is in `writing/gate.rs`.
+    /// Locked for every change of the manifest and of the version. The order of locks is in `writing/table_locks.rs`.
     pub(crate) catalog: Mutex<Catalog>,
     /// Whether the manifest can be written, for those who do not wait for the lock of the catalog.
     pub(crate) manifest_health: Arc<ManifestHealth>,

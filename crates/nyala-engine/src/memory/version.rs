@@ -1,8 +1,8 @@
 //! What readers see: tables, partitions, memtables and rowsets at one moment.
 //!
-//! A version never changes, except that rows are added to its active memtables; readers leave out rows
-//! after their sequence. So a snapshot is a version and a sequence, and holding it keeps alive exactly
-//! what it needs: files of rowsets are removed with the last version that names them.
+//! A version never changes, except that rows are added to its active memtables; readers leave out rows after their
+//! sequence. So a snapshot is a version and a sequence. A snapshot keeps alive exactly what it needs: the file of an
+//! obsolete rowset is removed with the last version that names it.
 
 use crate::collections::table_map::TableMap;
 use crate::files::rowset::Rowset;
@@ -29,21 +29,21 @@ pub(crate) struct TableVersion {
     pub(crate) partitions: Vec<Arc<PartitionVersion>>,
     /// By sequence.
     pub(crate) tombstones: Vec<Arc<Tombstone>>,
-    /// Whoever writes shares it; whoever must look before it writes holds it alone. See `gate`.
-    pub(crate) gate: Arc<tokio::sync::RwLock<()>>,
+    /// See `writing/table_locks.rs`.
+    pub(crate) lock: Arc<tokio::sync::RwLock<()>>,
 }
 
 /// A partition.
 pub(crate) struct PartitionVersion {
     pub(crate) id: u64,
     pub(crate) range: TimeRange,
-    /// From oldest to newest. Those that have keys in common have disjoint sequences (see `compaction/pick.rs`), so of
-    /// each key the order is that of the sequences.
+    /// From oldest to newest. Those that have keys in common have disjoint sequences (see
+    /// `maintenance/compaction/pick.rs`), so for each key this is the order of sequences.
     pub(crate) rowsets: Vec<Arc<Rowset>>,
     /// Memtables being flushed, from oldest to newest, newer than all rowsets.
     pub(crate) frozen: Vec<Arc<Memtable>>,
-    /// The memtable rows are added to, made with the first row. Versions of the partition share it until it is
-    /// frozen: a writer may make it in a version that another one replaces at the same moment.
+    /// The memtable that rows are added to, made with the first row. Versions of the partition share it until it is
+    /// frozen: a writer may make it in a version that is replaced at the same moment.
     active: Arc<OnceLock<Arc<Memtable>>>,
 }
 
@@ -52,8 +52,8 @@ impl PartitionVersion {
         Self { id, range, rowsets: Vec::new(), frozen: Vec::new(), active: Arc::default() }
     }
 
-    /// The memtable to add rows to. Where one has to be made, `base_sequence` says what no sequence that is still to
-    /// be added lies below: it is asked for that late because a partition may have had no rows for long.
+    /// The memtable to add rows to. When one has to be made, `base_sequence` returns a lower bound of all sequences
+    /// that are still to be added. It is called that late because a partition may have had no rows for long.
     pub(crate) fn active(
         &self,
         schema: &TableSchema,
@@ -73,7 +73,7 @@ impl PartitionVersion {
         self.frozen.iter().chain(self.active.get())
     }
 
-    /// The same with the active memtable frozen; what comes later goes to a new one.
+    /// The same with the active memtable frozen; later rows go to a new one.
     pub(crate) fn rotated(&self) -> Self {
         let mut frozen = self.frozen.clone();
         frozen.extend(self.active.get().filter(|memtable| !memtable.is_empty()).cloned());
@@ -98,7 +98,7 @@ impl PartitionVersion {
         }
     }
 
-    /// Sets aside what of some rowsets cannot be read, by the error of who tried.
+    /// Marks those of some rowsets as unreadable that an error names.
     pub(crate) fn set_unreadable(&self, ids: &[u64], error: &Error) {
         if !matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Missing) {
             return;
@@ -136,10 +136,10 @@ impl PartitionVersion {
 impl TableVersion {
     /// A table without rows.
     pub(crate) fn new(id: TableId, schema: Arc<TableSchema>) -> Self {
-        Self { id, schema, partitions: Vec::new(), tombstones: Vec::new(), gate: Arc::default() }
+        Self { id, schema, partitions: Vec::new(), tombstones: Vec::new(), lock: Arc::default() }
     }
 
-    /// The key column whose ranges divide the table.
+    /// The position of the key column by whose ranges the table is partitioned.
     pub(crate) fn time_key(&self) -> Option<usize> {
         let is_time = |id| self.schema.column(id).is_some_and(|c| c.column_type == ColumnType::Timestamp);
         self.schema.key.iter().position(|id| is_time(*id))
@@ -248,7 +248,7 @@ impl Version {
         self.tables.get(&id).ok_or_else(|| Error::missing(format!("table {id}")))
     }
 
-    /// Puts in a table, or replaces it: for who changes many.
+    /// Adds or replaces a table: for changes of many tables.
     pub(crate) fn put_table(&mut self, table: TableVersion) {
         self.tables.insert(table.id, Arc::new(table));
     }

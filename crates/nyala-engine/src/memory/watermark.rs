@@ -1,12 +1,12 @@
-//! The watermark: up to where every batch is synced and applied, or failed.
+//! The watermark: every batch up to this sequence is synced and applied, or has failed.
 //!
 //! Writers finish in any order, readers see a prefix. A writer registers before the log gives it a
 //! sequence, with a bound below that sequence, so that the watermark cannot run past a batch that has its
 //! sequence but is not registered yet.
 //!
-//! A batch that the log may have and that did not come into memory whole holds the watermark back for good: what is
-//! from its sequence on is never shown, no batch is begun any more, and nobody waits for it. The next start brings
-//! all of it from the log.
+//! A batch that the log may have, and that is only partly in memory, holds the watermark back until the next start. No
+//! row from its sequence on is shown, no new batch begins, and waiters get an error. The next start replays the batch
+//! from the log.
 
 use nyala_core::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
@@ -18,7 +18,7 @@ use std::task::{Poll, Waker};
 /// The shared watermark.
 pub(crate) struct Watermark {
     published: AtomicU64,
-    /// What is from this sequence on is not shown before the next start.
+    /// Rows from this sequence on are not shown before the next start.
     lost_from: AtomicU64,
     state: Mutex<State>,
 }
@@ -36,7 +36,7 @@ struct State {
     waiting: Vec<(u64, Waker)>,
 }
 
-/// A batch under way. Dropped before it is finished, it is lost: a panic broke it off.
+/// A batch under way. If it is dropped before it is finished, a panic broke it off, and it is lost.
 pub(crate) struct Entry {
     watermark: Arc<Watermark>,
     number: u64,
@@ -72,7 +72,7 @@ impl Watermark {
     /// Registers a batch whose sequence will not be below `bound`; refused once one was lost.
     pub(crate) fn begin(self: &Arc<Self>, bound: u64) -> Result<Entry> {
         let mut state = self.state.lock();
-        // Under the lock: what is lost later wakes those that wait for this batch.
+        // Under the lock, so that a later loss wakes those who wait for this batch.
         self.check()?;
         let number = state.next_entry;
         state.next_entry += 1;
@@ -80,7 +80,7 @@ impl Watermark {
         Ok(Entry { watermark: self.clone(), number, is_finished: false })
     }
 
-    /// Gives up a batch that stays under way for good.
+    /// Marks a batch as lost: it stays under way until the next start.
     fn lose(&self, number: u64) {
         let mut state = self.state.lock();
         let Some((_, bound)) = state.under_way.iter().find(|(other, _)| *other == number) else { return };
@@ -114,7 +114,7 @@ impl Watermark {
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// Waits until readers may see a sequence; an error says that they never may.
+    /// Waits until readers may see a sequence. An error says that they never will.
     pub(crate) async fn reached(&self, sequence: u64) -> Result<()> {
         poll_fn(|context| {
             if self.get() >= sequence {
@@ -135,7 +135,7 @@ impl Watermark {
 }
 
 impl Entry {
-    /// Says the sequence of the batch.
+    /// Sets the sequence of the batch.
     pub(crate) fn set_sequence(&self, sequence: u64) {
         let mut state = self.watermark.state.lock();
         if let Some(found) = state.under_way.iter_mut().find(|(number, _)| *number == self.number) {
@@ -144,7 +144,7 @@ impl Entry {
         self.watermark.publish(state);
     }
 
-    /// The batch is applied, or failed and never will be; `None`: it never got a sequence.
+    /// The batch is applied or has failed. `None`: it never got a sequence.
     pub(crate) fn finish(mut self, sequence: Option<u64>) {
         self.is_finished = true;
         let mut state = self.watermark.state.lock();
@@ -162,7 +162,7 @@ impl Drop for Entry {
     }
 }
 
-/// What a batch is told that the log has, and that is not shown before the next start.
+/// The error of a batch that is in the log and is not shown before the next start.
 pub(crate) fn lost() -> Error {
     Error::new(
         ErrorKind::Unknown,

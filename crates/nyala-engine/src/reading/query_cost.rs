@@ -1,4 +1,5 @@
-//! Which requests are light: they are answered in place, the others say first that they take long.
+//! Query cost: which requests are light. Light requests are answered by the thread that received them; the others
+//! announce first that they take long.
 
 use crate::memory::version::TableVersion;
 use nyala_core::TimeRange;

@@ -1,4 +1,4 @@
-//! A snapshot: a version and the last sequence in it.
+//! A snapshot: a version and the last sequence that is visible in it.
 
 use crate::memory::publisher::VersionPublisher;
 use crate::memory::version::{TableVersion, Version};
@@ -23,7 +23,7 @@ use std::sync::Arc;
 pub(crate) struct EngineSnapshot {
     pub(crate) version: Arc<Version>,
     pub(crate) sequence: u64,
-    /// For what its scans hold.
+    /// For the memory that its scans take.
     pub(crate) budget: Arc<MemoryBudget>,
 }
 

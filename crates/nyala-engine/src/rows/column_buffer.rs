@@ -1,8 +1,8 @@
-//! Decoded columns: values by physical kind, with the state of every cell.
+//! Column buffers: decoded values by physical kind, with the validity of every cell.
 //!
-//! A cell is a value, NULL or absent. The difference matters until all sources of a row are merged: a
-//! newer absent cell must not hide an older value, a newer NULL must. Types with up to 64 bits are all
-//! kept as words, so that merging and memtables know three kinds instead of fourteen types.
+//! A cell is a value, NULL or absent. The difference matters until all sources of a row are merged: a newer NULL hides
+//! an older value, a newer absent cell does not. All types of up to 64 bits are kept as words, so that merging and
+//! memtables know three kinds instead of fourteen types.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -24,7 +24,7 @@ use std::sync::Arc;
 pub(crate) const VALUE: u8 = 0;
 /// The cell was set to NULL.
 pub(crate) const NULL: u8 = 1;
-/// The write did not speak of the cell.
+/// The write did not name the column.
 pub(crate) const ABSENT: u8 = 2;
 
 /// How values are kept.
@@ -99,8 +99,8 @@ pub(crate) enum Values {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Column {
     pub(crate) values: Values,
-    /// A state per cell; `None` when all are values.
-    pub(crate) states: Option<Vec<u8>>,
+    /// [`VALUE`], [`NULL`] or [`ABSENT`] per cell; `None` when all are values.
+    pub(crate) validity: Option<Vec<u8>>,
 }
 
 impl Column {
@@ -119,12 +119,12 @@ impl Column {
             Kind::Wide => Values::Wide(Vec::new()),
             Kind::Bytes => Values::Bytes(ByteVec::new()),
         };
-        Self { values, states: None }
+        Self { values, validity: None }
     }
 
     /// A column of words that are all values.
     pub(crate) fn words(words: Vec<u64>) -> Self {
-        Self { values: Values::Word(words), states: None }
+        Self { values: Values::Word(words), validity: None }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -136,22 +136,22 @@ impl Column {
     }
 
     pub(crate) fn state(&self, row: usize) -> u8 {
-        self.states.as_ref().map_or(VALUE, |states| states[row])
+        self.validity.as_ref().map_or(VALUE, |validity| validity[row])
     }
 
     pub(crate) fn all_values(&self) -> bool {
-        self.states.as_ref().is_none_or(|states| states.iter().all(|state| *state == VALUE))
+        self.validity.as_ref().is_none_or(|validity| validity.iter().all(|state| *state == VALUE))
     }
 
-    fn states_mut(&mut self) -> &mut Vec<u8> {
+    fn validity_mut(&mut self) -> &mut Vec<u8> {
         let rows = self.len();
-        self.states.get_or_insert_with(|| vec![VALUE; rows])
+        self.validity.get_or_insert_with(|| vec![VALUE; rows])
     }
 
     /// Appends a value of a word column.
     pub(crate) fn push_word(&mut self, word: u64) {
-        if let Some(states) = &mut self.states {
-            states.push(VALUE);
+        if let Some(validity) = &mut self.validity {
+            validity.push(VALUE);
         }
         match &mut self.values {
             Values::Word(words) => words.push(word),
@@ -161,8 +161,8 @@ impl Column {
 
     /// Appends values of a word column.
     pub(crate) fn extend_words(&mut self, added: impl ExactSizeIterator<Item = u64>) {
-        if let Some(states) = &mut self.states {
-            states.resize(states.len() + added.len(), VALUE);
+        if let Some(validity) = &mut self.validity {
+            validity.resize(validity.len() + added.len(), VALUE);
         }
         match &mut self.values {
             Values::Word(words) => words.extend(added),
@@ -187,15 +187,15 @@ impl Column {
                 bytes.data.truncate(bytes.ends.last().map_or(0, |end| *end as usize));
             }
         }
-        if let Some(states) = &mut self.states {
-            states.truncate(rows);
+        if let Some(validity) = &mut self.validity {
+            validity.truncate(rows);
         }
     }
 
     /// Appends a value of a wide column.
     pub(crate) fn push_wide(&mut self, wide: i128) {
-        if let Some(states) = &mut self.states {
-            states.push(VALUE);
+        if let Some(validity) = &mut self.validity {
+            validity.push(VALUE);
         }
         match &mut self.values {
             Values::Wide(wides) => wides.push(wide),
@@ -205,8 +205,8 @@ impl Column {
 
     /// Appends a value of a column of bytes.
     pub(crate) fn push_bytes(&mut self, value: &[u8]) {
-        if let Some(states) = &mut self.states {
-            states.push(VALUE);
+        if let Some(validity) = &mut self.validity {
+            validity.push(VALUE);
         }
         match &mut self.values {
             Values::Bytes(bytes) => bytes.push(value),
@@ -220,7 +220,7 @@ impl Column {
             return;
         }
         let rows = self.len() + count;
-        self.states_mut().resize(rows, state);
+        self.validity_mut().resize(rows, state);
         match &mut self.values {
             Values::Word(words) => {
                 // The last value again costs encoders least.
@@ -240,13 +240,13 @@ impl Column {
         if rows.is_empty() {
             return;
         }
-        match (&mut self.states, &other.states) {
+        match (&mut self.validity, &other.validity) {
             (None, None) => {}
-            (Some(states), None) => states.resize(states.len() + rows.len(), VALUE),
+            (Some(validity), None) => validity.resize(validity.len() + rows.len(), VALUE),
             (_, Some(theirs)) => {
                 let theirs = &theirs[rows.clone()];
-                if self.states.is_some() || theirs.iter().any(|state| *state != VALUE) {
-                    self.states_mut().extend_from_slice(theirs);
+                if self.validity.is_some() || theirs.iter().any(|state| *state != VALUE) {
+                    self.validity_mut().extend_from_slice(theirs);
                 }
             }
         }
@@ -274,14 +274,14 @@ impl Column {
                 Values::Bytes(taken)
             }
         };
-        let states =
-            self.states.as_ref().map(|states| rows.iter().map(|row| states[*row as usize]).collect());
-        Self { values, states }
+        let validity =
+            self.validity.as_ref().map(|validity| rows.iter().map(|row| validity[*row as usize]).collect());
+        Self { values, validity }
     }
 
     /// Puts rows in an order in which few have moved: those whose new place is listed, with their old one.
     pub(crate) fn move_rows(&mut self, moved: &[(u32, u32)], order: &[u32]) {
-        match (&mut self.values, &self.states) {
+        match (&mut self.values, &self.validity) {
             (Values::Word(words), None) => {
                 let taken: Vec<u64> = moved.iter().map(|(_, from)| words[*from as usize]).collect();
                 moved.iter().zip(taken).for_each(|((to, _), word)| words[*to as usize] = word);
@@ -292,7 +292,7 @@ impl Column {
 
     /// The rows in reverse.
     pub(crate) fn reversed(&self) -> Self {
-        match (&self.values, &self.states) {
+        match (&self.values, &self.validity) {
             (Values::Word(words), None) => Self::words(words.iter().rev().copied().collect()),
             _ => self.take(&(0..self.len() as u32).rev().collect::<Vec<_>>()),
         }
@@ -331,9 +331,9 @@ impl Column {
     pub(crate) fn into_array(self, column_type: ColumnType) -> Result<ArrayRef> {
         let rows = self.len();
         let nulls = self
-            .states
-            .filter(|states| states.iter().any(|state| *state != VALUE))
-            .map(|states| NullBuffer::new(BooleanBuffer::collect_bool(rows, |row| states[row] == VALUE)));
+            .validity
+            .filter(|validity| validity.iter().any(|state| *state != VALUE))
+            .map(|validity| NullBuffer::new(BooleanBuffer::collect_bool(rows, |row| validity[row] == VALUE)));
         macro_rules! primitive {
             ($array:ident, $words:expr, $convert:expr) => {{
                 let values: Vec<_> = $words.iter().map($convert).collect();

@@ -1,11 +1,11 @@
-//! Rows of several sources made one: newest wins, cell by cell.
+//! Merges rows of several sources: the newest wins, cell by cell.
 //!
-//! A [`Piece`] is a run of rows of one source, sorted by distinct keys. Sources are ordered from oldest
-//! to newest, which is possible because their sequence ranges are disjoint. Runs of keys that only one
-//! source has are copied whole, so data in order costs a copy, not a comparison per row.
+//! A [`RowBatch`] holds rows of one source, sorted by distinct keys. Sources are ordered from oldest to newest, which
+//! is possible because their sequence ranges are disjoint. Runs of keys that only one source has are copied whole, so
+//! data in order costs a copy, not a comparison per row.
 //!
-//! A row carries a marker. A delete must stay in partial merges, because older sources that are not at
-//! hand may hold the key; [`finish`] drops it when nothing older is left.
+//! A row carries a marker. A delete stays in partial merges, because older sources that are not merged here may have
+//! the key; [`finish`] drops it when nothing older is left.
 
 use crate::rows::column_buffer::{ABSENT, ByteVec, Column, Kind, NULL, VALUE, Values};
 use std::cmp::Ordering;
@@ -18,7 +18,7 @@ pub(crate) const REPLACED: u8 = 1;
 /// The row hides what older sources hold.
 pub(crate) const DELETED: u8 = 2;
 
-/// Keys of a piece: times of one series, or encoded keys.
+/// Keys of a batch: times of one series, or encoded keys.
 pub(crate) trait Keys: Sized {
     fn empty() -> Self;
     fn count(&self) -> usize;
@@ -73,14 +73,14 @@ impl Keys for ByteVec {
 
 /// Rows of one source, sorted by key.
 #[derive(Debug, Clone)]
-pub(crate) struct Piece<K> {
+pub(crate) struct RowBatch<K> {
     pub(crate) keys: K,
     /// A marker per row; `None` when all are [`UPSERTED`].
     pub(crate) markers: Option<Vec<u8>>,
     pub(crate) columns: Vec<Column>,
 }
 
-impl<K: Keys> Piece<K> {
+impl<K: Keys> RowBatch<K> {
     pub(crate) fn empty(kinds: &[Kind]) -> Self {
         Self {
             keys: K::empty(),
@@ -117,7 +117,7 @@ impl<K: Keys> Piece<K> {
         self.columns.iter_mut().for_each(|column| column.reserve_words(rows));
     }
 
-    /// Appends rows of another piece with the same columns.
+    /// Appends rows of another batch with the same columns.
     pub(crate) fn append(&mut self, other: &Self, rows: Range<usize>) {
         if other.markers.is_some() && self.markers.is_none() {
             self.markers = Some(vec![UPSERTED; self.rows()]);
@@ -135,12 +135,12 @@ impl<K: Keys> Piece<K> {
     }
 }
 
-impl Piece<Vec<i64>> {
-    /// Drops all rows, and keeps the room they took.
+impl RowBatch<Vec<i64>> {
+    /// Drops all rows and keeps their memory.
     pub(crate) fn clear(&mut self) {
         self.truncate(0);
         self.markers = None;
-        self.columns.iter_mut().for_each(|column| column.states = None);
+        self.columns.iter_mut().for_each(|column| column.validity = None);
     }
 
     /// Drops all rows but the first ones.
@@ -158,7 +158,7 @@ pub(crate) fn column_bytes(column: &Column) -> usize {
         Values::Wide(wides) => wides.capacity() * size_of::<i128>(),
         Values::Bytes(bytes) => bytes.memory_bytes(),
     };
-    values + column.states.as_ref().map_or(0, Vec::capacity)
+    values + column.validity.as_ref().map_or(0, Vec::capacity)
 }
 
 enum Step {
@@ -168,30 +168,31 @@ enum Step {
     Cells(Range<usize>),
 }
 
-/// Merges pieces ordered from oldest to newest.
-pub(crate) fn merge<K: Keys>(mut pieces: Vec<Piece<K>>, kinds: &[Kind]) -> Piece<K> {
-    pieces.retain(|piece| piece.rows() > 0);
-    if pieces.len() <= 1 {
-        return pieces.pop().unwrap_or_else(|| Piece::empty(kinds));
+/// Merges batches ordered from oldest to newest.
+pub(crate) fn merge<K: Keys>(mut batches: Vec<RowBatch<K>>, kinds: &[Kind]) -> RowBatch<K> {
+    batches.retain(|batch| batch.rows() > 0);
+    if batches.len() <= 1 {
+        return batches.pop().unwrap_or_else(|| RowBatch::empty(kinds));
     }
     let mut steps = Vec::new();
     let mut entries: Vec<(usize, usize)> = Vec::new();
-    let mut heads = vec![0; pieces.len()];
-    let key_order =
-        |heads: &[usize], a: usize, b: usize| pieces[a].keys.compare(heads[a], &pieces[b].keys, heads[b]);
+    let mut positions = vec![0; batches.len()];
+    let key_order = |positions: &[usize], a: usize, b: usize| {
+        batches[a].keys.compare(positions[a], &batches[b].keys, positions[b])
+    };
     loop {
-        let mut live = (0..pieces.len()).filter(|source| heads[*source] < pieces[*source].rows());
+        let mut live = (0..batches.len()).filter(|source| positions[*source] < batches[*source].rows());
         let Some(mut least) = live.next() else { break };
         let (mut tied, mut next): (bool, Option<usize>) = (false, None);
         for source in live {
-            match key_order(&heads, source, least) {
+            match key_order(&positions, source, least) {
                 Ordering::Less => {
                     next = Some(least);
                     (least, tied) = (source, false);
                 }
                 Ordering::Equal => tied = true,
                 Ordering::Greater => {
-                    if next.is_none_or(|next| key_order(&heads, source, next).is_lt()) {
+                    if next.is_none_or(|next| key_order(&positions, source, next).is_lt()) {
                         next = Some(source);
                     }
                 }
@@ -199,31 +200,31 @@ pub(crate) fn merge<K: Keys>(mut pieces: Vec<Piece<K>>, kinds: &[Kind]) -> Piece
         }
         if tied {
             let begin = entries.len();
-            let row = heads[least];
-            for source in (0..pieces.len()).rev() {
-                let head = heads[source];
-                if head < pieces[source].rows()
-                    && pieces[source].keys.compare(head, &pieces[least].keys, row).is_eq()
+            let row = positions[least];
+            for source in (0..batches.len()).rev() {
+                let position = positions[source];
+                if position < batches[source].rows()
+                    && batches[source].keys.compare(position, &batches[least].keys, row).is_eq()
                 {
-                    entries.push((source, head));
+                    entries.push((source, position));
                 }
             }
-            entries[begin..].iter().for_each(|(source, _)| heads[*source] += 1);
+            entries[begin..].iter().for_each(|(source, _)| positions[*source] += 1);
             steps.push(Step::Cells(begin..entries.len()));
         } else {
-            let piece = &pieces[least];
-            let begin = heads[least];
+            let batch = &batches[least];
+            let begin = positions[least];
             let end = match next {
-                None => piece.rows(),
-                Some(next) => gallop(begin + 1, piece.rows(), |row| {
-                    piece.keys.compare(row, &pieces[next].keys, heads[next]).is_lt()
+                None => batch.rows(),
+                Some(next) => gallop(begin + 1, batch.rows(), |row| {
+                    batch.keys.compare(row, &batches[next].keys, positions[next]).is_lt()
                 }),
             };
-            heads[least] = end;
+            positions[least] = end;
             steps.push(Step::Copy { source: least, rows: begin..end });
         }
     }
-    assemble(&pieces, &steps, &entries, kinds)
+    assemble(&batches, &steps, &entries, kinds)
 }
 
 /// The first row in `begin..end` that does not satisfy `inside`, looked for near `begin` first.
@@ -245,12 +246,12 @@ pub(crate) fn gallop(begin: usize, end: usize, inside: impl Fn(usize) -> bool) -
     low
 }
 
-/// Makes one row of every run of equal keys; of these the later row is newer.
-pub(crate) fn collapse<K: Keys>(piece: Piece<K>, kinds: &[Kind]) -> Piece<K> {
-    let rows = piece.rows();
-    let same = |row: usize| piece.keys.compare(row - 1, &piece.keys, row).is_eq();
+/// Merges every run of equal keys to one row; later rows are newer.
+pub(crate) fn collapse<K: Keys>(batch: RowBatch<K>, kinds: &[Kind]) -> RowBatch<K> {
+    let rows = batch.rows();
+    let same = |row: usize| batch.keys.compare(row - 1, &batch.keys, row).is_eq();
     if !(1..rows).any(same) {
-        return piece;
+        return batch;
     }
     let mut steps = Vec::new();
     let mut entries = Vec::new();
@@ -276,32 +277,32 @@ pub(crate) fn collapse<K: Keys>(piece: Piece<K>, kinds: &[Kind]) -> Piece<K> {
         }
         begin = end;
     }
-    assemble(&[piece], &steps, &entries, kinds)
+    assemble(&[batch], &steps, &entries, kinds)
 }
 
 fn assemble<K: Keys>(
-    pieces: &[Piece<K>],
+    batches: &[RowBatch<K>],
     steps: &[Step],
     entries: &[(usize, usize)],
     kinds: &[Kind],
-) -> Piece<K> {
-    let mut merged: Piece<K> = Piece::empty(kinds);
-    let any_marker = pieces.iter().any(|piece| piece.markers.is_some());
+) -> RowBatch<K> {
+    let mut merged: RowBatch<K> = RowBatch::empty(kinds);
+    let any_marker = batches.iter().any(|batch| batch.markers.is_some());
     let mut markers = Vec::new();
     for step in steps {
         match step {
             Step::Copy { source, rows } => {
-                merged.keys.append(&pieces[*source].keys, rows.clone());
+                merged.keys.append(&batches[*source].keys, rows.clone());
                 if any_marker {
-                    markers.extend(rows.clone().map(|row| pieces[*source].marker(row)));
+                    markers.extend(rows.clone().map(|row| batches[*source].marker(row)));
                 }
             }
             Step::Cells(range) => {
                 let group = &entries[range.clone()];
                 let (source, row) = group[0];
-                merged.keys.append(&pieces[source].keys, row..row + 1);
+                merged.keys.append(&batches[source].keys, row..row + 1);
                 if any_marker {
-                    markers.push(group_marker(pieces, group));
+                    markers.push(group_marker(batches, group));
                 }
             }
         }
@@ -310,16 +311,16 @@ fn assemble<K: Keys>(
     for (index, column) in merged.columns.iter_mut().enumerate() {
         for step in steps {
             match step {
-                Step::Copy { source, rows } => column.extend(&pieces[*source].columns[index], rows.clone()),
-                Step::Cells(range) => push_newest(column, pieces, &entries[range.clone()], index),
+                Step::Copy { source, rows } => column.extend(&batches[*source].columns[index], rows.clone()),
+                Step::Cells(range) => push_newest(column, batches, &entries[range.clone()], index),
             }
         }
     }
     merged
 }
 
-fn group_marker<K: Keys>(pieces: &[Piece<K>], group: &[(usize, usize)]) -> u8 {
-    let marker = |(source, row): &(usize, usize)| pieces[*source].marker(*row);
+fn group_marker<K: Keys>(batches: &[RowBatch<K>], group: &[(usize, usize)]) -> u8 {
+    let marker = |(source, row): &(usize, usize)| batches[*source].marker(*row);
     if marker(&group[0]) == DELETED {
         DELETED
     } else if group.iter().any(|entry| marker(entry) != UPSERTED) {
@@ -329,14 +330,19 @@ fn group_marker<K: Keys>(pieces: &[Piece<K>], group: &[(usize, usize)]) -> u8 {
     }
 }
 
-fn push_newest<K: Keys>(column: &mut Column, pieces: &[Piece<K>], group: &[(usize, usize)], index: usize) {
+fn push_newest<K: Keys>(
+    column: &mut Column,
+    batches: &[RowBatch<K>],
+    group: &[(usize, usize)],
+    index: usize,
+) {
     for (source, row) in group {
-        let piece = &pieces[*source];
-        let marker = piece.marker(*row);
+        let batch = &batches[*source];
+        let marker = batch.marker(*row);
         if marker == DELETED {
             break;
         }
-        let cells = &piece.columns[index];
+        let cells = &batch.columns[index];
         match cells.state(*row) {
             VALUE => return column.push_from(cells, *row),
             NULL => return column.push_state(NULL, 1),
@@ -347,20 +353,24 @@ fn push_newest<K: Keys>(column: &mut Column, pieces: &[Piece<K>], group: &[(usiz
     column.push_state(ABSENT, 1);
 }
 
-/// Drops deleted rows: for pieces under which nothing older is left.
-pub(crate) fn finish<K: Keys>(mut piece: Piece<K>, kinds: &[Kind]) -> Piece<K> {
-    let Some(markers) = piece.markers.take() else { return piece };
+/// Drops deleted rows: for batches under which nothing older is left.
+pub(crate) fn finish<K: Keys>(mut batch: RowBatch<K>, kinds: &[Kind]) -> RowBatch<K> {
+    let Some(markers) = batch.markers.take() else { return batch };
     if !markers.contains(&DELETED) {
-        return piece;
+        return batch;
     }
-    keep_rows(&piece, |row| markers[row] != DELETED, kinds)
+    keep_rows(&batch, |row| markers[row] != DELETED, kinds)
 }
 
-/// The rows of a piece that satisfy a condition.
-pub(crate) fn keep_rows<K: Keys>(piece: &Piece<K>, keep: impl Fn(usize) -> bool, kinds: &[Kind]) -> Piece<K> {
-    let mut kept = Piece::empty(kinds);
+/// The rows of a batch that satisfy a condition.
+pub(crate) fn keep_rows<K: Keys>(
+    batch: &RowBatch<K>,
+    keep: impl Fn(usize) -> bool,
+    kinds: &[Kind],
+) -> RowBatch<K> {
+    let mut kept = RowBatch::empty(kinds);
     let mut begin = 0;
-    let rows = piece.rows();
+    let rows = batch.rows();
     while begin < rows {
         if !keep(begin) {
             begin += 1;
@@ -370,7 +380,7 @@ pub(crate) fn keep_rows<K: Keys>(piece: &Piece<K>, keep: impl Fn(usize) -> bool,
         while end < rows && keep(end) {
             end += 1;
         }
-        kept.append(piece, begin..end);
+        kept.append(batch, begin..end);
         begin = end;
     }
     kept
@@ -380,7 +390,7 @@ pub(crate) fn keep_rows<K: Keys>(piece: &Piece<K>, keep: impl Fn(usize) -> bool,
 mod tests {
     use super::*;
 
-    fn piece(rows: &[(i64, u8, Option<u64>)]) -> Piece<Vec<i64>> {
+    fn batch(rows: &[(i64, u8, Option<u64>)]) -> RowBatch<Vec<i64>> {
         let mut column = Column::new(Kind::Word);
         for (_, _, cell) in rows {
             match cell {
@@ -388,31 +398,31 @@ mod tests {
                 None => column.push_state(ABSENT, 1),
             }
         }
-        Piece {
+        RowBatch {
             keys: rows.iter().map(|row| row.0).collect(),
             markers: Some(rows.iter().map(|row| row.1).collect()),
             columns: vec![column],
         }
     }
 
-    fn rows(piece: &Piece<Vec<i64>>) -> Vec<(i64, u8, Option<u64>)> {
-        (0..piece.rows())
+    fn rows(batch: &RowBatch<Vec<i64>>) -> Vec<(i64, u8, Option<u64>)> {
+        (0..batch.rows())
             .map(|row| {
-                let cell = piece.columns[0].value(row, nyala_core::ColumnType::UInt64);
+                let cell = batch.columns[0].value(row, nyala_core::ColumnType::UInt64);
                 let cell = cell.map(|value| match value {
                     nyala_core::Value::UInt(word) => word,
                     _ => unreachable!(),
                 });
-                (piece.keys[row], piece.marker(row), cell)
+                (batch.keys[row], batch.marker(row), cell)
             })
             .collect()
     }
 
     #[test]
     fn newest_wins_and_deletes_hide() {
-        let old = piece(&[(1, UPSERTED, Some(10)), (2, UPSERTED, Some(20)), (3, UPSERTED, Some(30))]);
-        let new = piece(&[(2, UPSERTED, None), (3, DELETED, None), (4, UPSERTED, Some(40))]);
-        let newest = piece(&[(3, UPSERTED, None), (4, REPLACED, None)]);
+        let old = batch(&[(1, UPSERTED, Some(10)), (2, UPSERTED, Some(20)), (3, UPSERTED, Some(30))]);
+        let new = batch(&[(2, UPSERTED, None), (3, DELETED, None), (4, UPSERTED, Some(40))]);
+        let newest = batch(&[(3, UPSERTED, None), (4, REPLACED, None)]);
         let merged = merge(vec![old, new, newest], &[Kind::Word]);
         let expected =
             [(1, UPSERTED, Some(10)), (2, UPSERTED, Some(20)), (3, REPLACED, None), (4, REPLACED, None)];
@@ -421,7 +431,7 @@ mod tests {
 
     #[test]
     fn later_rows_of_one_piece_win() {
-        let one = piece(&[
+        let one = batch(&[
             (1, UPSERTED, Some(1)),
             (2, UPSERTED, Some(2)),
             (2, UPSERTED, None),

@@ -1,4 +1,4 @@
-//! Which columns are read: memtables and rowsets are asked alike.
+//! Which columns are read: memtables and rowsets are read by the same projection.
 
 use crate::rows::column_buffer::Kind;
 use nyala_core::{ColumnId, ColumnType};

@@ -1,14 +1,34 @@
-//! Little-endian pieces of records: written to vectors, read with every length checked.
+//! Little-endian integers and byte strings of records: written to vectors, read with every length checked.
 
 use nyala_core::{Error, Result};
 
+/// Appends an integer.
+pub(crate) fn put_u32(out: &mut Vec<u8>, value: u32) {
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
+/// Appends an integer.
+pub(crate) fn put_u64(out: &mut Vec<u8>, value: u64) {
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
 /// Appends a length and bytes.
 pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    put_u32(out, bytes.len() as u32);
     out.extend_from_slice(bytes);
 }
 
-/// Reads what was written; the end comes as an error of kind invalid, to which the caller adds the place.
+/// The integer at an offset that the caller has checked.
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+/// The integer at an offset that the caller has checked.
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+/// Reads them again. Missing bytes are an error of kind invalid, to which the caller adds the place.
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
 }

@@ -15,8 +15,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs a future to its end. For maintenance threads, programs without a runtime, and threads that help with heavy
-/// requests (`helper.rs`; those wait for them where they were moved to, off the threads that receive).
+/// Runs a future to its end. For maintenance threads, worker threads, and programs without a runtime.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
@@ -29,7 +28,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Runs a future to its end, or until nobody holds what says that it is wanted.
+/// Runs a future to its end, or until the last strong reference of `wanted` is dropped.
 pub(crate) fn while_wanted<T>(future: impl Future<Output = Result<T>>, wanted: &Weak<()>) -> Result<T> {
     let mut future = pin!(future);
     block_on(poll_fn(|context| match wanted.strong_count() {

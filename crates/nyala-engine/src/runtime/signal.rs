@@ -22,7 +22,7 @@ struct State {
 }
 
 impl WorkSignal {
-    /// Says that there may be work.
+    /// Announces work.
     pub(crate) fn wake(&self) {
         self.state.lock().announced += 1;
         self.changed.notify_one();

@@ -1,6 +1,6 @@
-//! Threads that help with heavy requests.
+//! A pool of worker threads for parts of heavy requests.
 //!
-//! They are counted: requests that find none do all themselves.
+//! A request that finds no free worker does everything itself.
 
 use nyala_core::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,14 +11,14 @@ use tokio::sync::oneshot;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Threads that help now.
-static HELPING: AtomicUsize = AtomicUsize::new(0);
+/// Workers that are busy.
+static BUSY: AtomicUsize = AtomicUsize::new(0);
 
-/// Where they wait for work, each with the memory it has used before: a fresh thread would begin with fresh pages.
+/// The queue on which they wait. Threads live on because a new thread would begin with new memory pages.
 static WORK: LazyLock<Sender<Job>> = LazyLock::new(|| {
     let (work, waiting) = channel::<Job>();
     let waiting = Arc::new(Mutex::new(waiting));
-    for _ in 0..helpers_max() {
+    for _ in 0..workers_max() {
         let waiting = waiting.clone();
         let work_on = move || {
             loop {
@@ -28,34 +28,33 @@ static WORK: LazyLock<Sender<Job>> = LazyLock::new(|| {
                 job();
             }
         };
-        // Where no thread starts, whoever asks is told that nobody will answer.
+        // If no thread starts, requests get an error.
         drop(std::thread::Builder::new().name("helper".to_owned()).spawn(work_on));
     }
     work
 });
 
-fn helpers_max() -> usize {
+fn workers_max() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get()) - 1
 }
 
-/// A thread that may help.
-pub(crate) struct Helper;
+/// A reserved worker.
+pub(crate) struct Worker;
 
-/// What a helping thread will have made.
-pub(crate) struct Helped<T>(oneshot::Receiver<std::thread::Result<T>>);
+/// The result that a worker will return.
+pub(crate) struct WorkerResult<T>(oneshot::Receiver<std::thread::Result<T>>);
 
-impl Helper {
-    /// One that has nothing to do, if any.
+impl Worker {
+    /// Reserves a worker, if one is free.
     pub(crate) fn take() -> Option<Self> {
-        let most = helpers_max();
-        let taken = HELPING.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |helping| {
-            (helping < most).then_some(helping + 1)
-        });
-        taken.is_ok().then_some(Helper)
+        let most = workers_max();
+        let taken =
+            BUSY.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |busy| (busy < most).then_some(busy + 1));
+        taken.is_ok().then_some(Worker)
     }
 
     /// Has the thread run something.
-    pub(crate) fn run<T: Send + 'static>(self, task: impl FnOnce() -> T + Send + 'static) -> Helped<T> {
+    pub(crate) fn run<T: Send + 'static>(self, task: impl FnOnce() -> T + Send + 'static) -> WorkerResult<T> {
         let (done, result) = oneshot::channel();
         let job = move || {
             let outcome = catch_unwind(AssertUnwindSafe(task));
@@ -63,18 +62,18 @@ impl Helper {
             drop(done.send(outcome));
         };
         drop(WORK.send(Box::new(job)));
-        Helped(result)
+        WorkerResult(result)
     }
 }
 
-impl Drop for Helper {
+impl Drop for Worker {
     fn drop(&mut self) {
-        HELPING.fetch_sub(1, Ordering::Relaxed);
+        BUSY.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl<T> Helped<T> {
-    /// Waits for it, once; panics if the making did.
+impl<T> WorkerResult<T> {
+    /// Waits for it, once; panics if the task panicked.
     pub(crate) async fn wait(&mut self) -> Result<T> {
         match (&mut self.0).await {
             Ok(Ok(made)) => Ok(made),

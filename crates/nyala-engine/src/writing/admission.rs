@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const WAIT_MAX: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Who may write now.
+/// Decides when a batch may be written.
 pub(super) struct Admission {
     budget: Arc<MemoryBudget>,
     counters: Arc<Counters>,

@@ -1,10 +1,10 @@
 //! Keys that conditional batches on their way to the log have changed.
 //!
-//! Such a batch looks at what there is, is handed to the log, and leaves its tables: others need not wait for its sync.
-//! Until it is applied nobody finds its rows in memory, so it claims their keys. Who comes upon a claimed key waits until
-//! that batch is visible or has failed, and looks again.
+//! A conditional batch looks at the rows there are, is handed to the log, and releases its table locks, so that others
+//! need not wait for its sync. Until it is applied its rows are not in memory, so it claims their keys. A batch that
+//! meets a claimed key waits until the other batch is visible or has failed, and looks again.
 //!
-//! Batches that look at nothing need no claim: their sequences say who is newer.
+//! Unconditional batches need no claims: their sequences say which one is newer.
 
 use hashbrown::HashMap;
 use nyala_core::TableId;
@@ -28,12 +28,13 @@ pub(crate) struct Claim {
 }
 
 impl Claims {
-    /// The batch that has claimed a key.
+    /// The sequence of the batch that has claimed a key.
     pub(crate) fn find(&self, key: &ClaimedKey) -> Option<u64> {
         self.keys.lock().get(key).copied()
     }
 
-    /// Claims keys for a batch. The caller has looked, and keeps out who looks meanwhile.
+    /// Claims keys for a batch. The caller has looked, and its table locks keep other conditional batches from looking
+    /// meanwhile.
     pub(crate) fn claim(self: &Arc<Self>, keys: Vec<ClaimedKey>, sequence: u64) -> Claim {
         if !keys.is_empty() {
             self.keys.lock().extend(keys.iter().map(|key| (key.clone(), sequence)));

@@ -1,4 +1,4 @@
-//! What of a batch depends on the rows there are: demands on its keys, and defaults of rows that come into being.
+//! Conditional writes: batches that depend on the rows there are, by demands on their keys or by defaults of new rows.
 
 use super::claims::{ClaimedKey, Claims};
 use crate::memory::memtable::{PreparedKeys, PreparedUpsert};
@@ -14,18 +14,18 @@ use nyala_core::store::{Demand, Operation, RowPlace, WriteBatch};
 use nyala_core::{Error, Result, SeriesId, TableSchema, TimeRange};
 use std::sync::Arc;
 
-/// What a batch comes to.
-pub(crate) enum Judged {
-    /// Without the rows that are left out, and with the defaults of new ones.
+/// The outcome of a look at the rows there are.
+pub(crate) enum Evaluation {
+    /// The batch without rows that are left out, and with the defaults of new ones.
     Ready { batch: WriteBatch, conflicts: Vec<RowPlace>, keys: Vec<ClaimedKey> },
-    /// A key is claimed by a batch under this sequence: nothing is known before that is visible or has failed.
+    /// The batch with this sequence has claimed a key. The outcome is known when it is visible or has failed.
     Claimed(u64),
 }
 
-/// Judges a validated batch by a snapshot and the operations before each; a conflict where a demand does not hold that
-/// must.
-pub(crate) fn judge(snapshot: &EngineSnapshot, batch: &WriteBatch, claims: &Claims) -> Result<Judged> {
-    // What earlier operations of the batch made of a key.
+/// Evaluates a validated batch against a snapshot and the operations before each. An error of kind conflict when a
+/// required demand does not hold.
+pub(crate) fn evaluate(snapshot: &EngineSnapshot, batch: &WriteBatch, claims: &Claims) -> Result<Evaluation> {
+    // Whether a key exists after earlier operations of the batch.
     let mut changed: HashMap<ClaimedKey, bool> = HashMap::new();
     let (mut operations, mut conflicts) = (Vec::with_capacity(batch.operations.len()), Vec::new());
     for (number, operation) in batch.operations.iter().enumerate() {
@@ -33,14 +33,14 @@ pub(crate) fn judge(snapshot: &EngineSnapshot, batch: &WriteBatch, claims: &Clai
         let table = snapshot.version.table(id)?;
         let depends = depends_on_rows(operation, &table.schema);
         let deletes = matches!(operation, Operation::DeleteKeys { .. });
-        let mut rows = Rows { existed: vec![false; operation.rows()], left_out: Vec::new() };
+        let mut rows = RowOutcomes { existed: vec![false; operation.rows()], left_out: Vec::new() };
         let keys = keys_of(table, operation);
         let mut lookup = Lookup { snapshot, table, readers: HashMap::new() };
         for row in 0..keys.rows {
             let mut key = (id, Vec::new());
             keys.encode(row, &mut key.1);
             if let Some(sequence) = claims.find(&key) {
-                return Ok(Judged::Claimed(sequence));
+                return Ok(Evaluation::Claimed(sequence));
             }
             if depends {
                 let exists = match changed.get(&key) {
@@ -70,10 +70,10 @@ pub(crate) fn judge(snapshot: &EngineSnapshot, batch: &WriteBatch, claims: &Clai
         rows.push_kept(operation, &mut operations);
     }
     let keys = changed.into_keys().collect();
-    Ok(Judged::Ready { batch: WriteBatch { operations }, conflicts, keys })
+    Ok(Evaluation::Ready { batch: WriteBatch { operations }, conflicts, keys })
 }
 
-/// Whether what becomes of an operation depends on the rows there are.
+/// Whether the effect of an operation depends on the rows there are.
 pub(crate) fn depends_on_rows(operation: &Operation, schema: &TableSchema) -> bool {
     match operation {
         Operation::Upsert(upsert) => upsert.depends_on_rows(schema),
@@ -81,13 +81,13 @@ pub(crate) fn depends_on_rows(operation: &Operation, schema: &TableSchema) -> bo
     }
 }
 
-/// What is known of the rows of an operation.
-struct Rows {
+/// Which rows of an operation existed, and which are left out.
+struct RowOutcomes {
     existed: Vec<bool>,
     left_out: Vec<usize>,
 }
 
-impl Rows {
+impl RowOutcomes {
     /// Appends an operation without the rows that are left out.
     fn push_kept(&self, operation: Operation, operations: &mut Vec<Operation>) {
         if self.left_out.is_empty() {
@@ -114,7 +114,7 @@ fn keys_of<'a>(table: &TableVersion, operation: &'a Operation) -> PreparedKeys<'
 struct Lookup<'a> {
     snapshot: &'a EngineSnapshot,
     table: &'a Arc<TableVersion>,
-    /// Readers of partitions looked into, by position.
+    /// Readers of the partitions that were looked into, by position.
     readers: HashMap<usize, PartitionReader>,
 }
 
@@ -147,8 +147,8 @@ impl Lookup<'_> {
         let range = KeyRange::one(key.to_vec());
         let mut merged = KeyedMerge::new(&self.table.tombstones, sequence, Projection::keys_only(), false);
         merged.add(&self.table.schema, &partition.rowsets, partition.memtables(), &range, 1)?;
-        while let Some(piece) = merged.next_piece()? {
-            if merge::finish(piece, &[]).rows() > 0 {
+        while let Some(batch) = merged.next_batch()? {
+            if merge::finish(batch, &[]).rows() > 0 {
                 return Ok(true);
             }
         }

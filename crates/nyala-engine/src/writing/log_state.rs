@@ -52,18 +52,18 @@ impl LogState {
         self.logged_bytes().saturating_sub(self.flushed_bytes.load(Ordering::Relaxed))
     }
 
-    /// Says that so many bytes are in rowsets.
+    /// Sets how many bytes are in rowsets.
     pub(crate) fn set_flushed_bytes(&self, bytes: u64) {
         self.flushed_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Whether records were acknowledged under a relaxed policy, their sync failed, and no rowset has them: only a flush
-    /// makes them durable.
+    /// Whether records were acknowledged under a relaxed policy, their sync failed, and no rowset has them: only a
+    /// flush makes them durable.
     pub(crate) fn has_doubtful(&self) -> bool {
         self.wal().doubtful_records() > self.flushed_doubtful.load(Ordering::Relaxed)
     }
 
-    /// Says that so many doubtful records are in rowsets.
+    /// Sets how many doubtful records are in rowsets.
     pub(crate) fn set_flushed_doubtful(&self, records: u64) {
         self.flushed_doubtful.store(records, Ordering::Relaxed);
     }

@@ -1,15 +1,15 @@
 //! A batch on its way into the log and into memory.
 //!
 //! `write.rs` takes a batch from admission to its answer. `admission.rs` slows writers when memory or the log is full.
-//! `conditional_write.rs` decides what depends on the rows there are, `gate.rs` and `claims.rs` keep other writers away
-//! meanwhile. `modify.rs` deletes and updates rows by predicates.
+//! `conditional_write.rs` decides what depends on the rows there are, `table_locks.rs` and `claims.rs` keep other
+//! writers away meanwhile. `modify.rs` deletes and updates rows by predicates.
 
 pub(crate) mod admission;
 pub(crate) mod claims;
 pub(crate) mod conditional_write;
-pub(crate) mod gate;
 pub(crate) mod log_state;
 pub(crate) mod modify;
+pub(crate) mod table_locks;
 pub(crate) mod write;
 
 use crate::files::fs::DirLock;
@@ -33,8 +33,8 @@ pub(crate) struct Writer {
     pub(crate) log: LogState,
     /// Space for what deletes, on a full disk.
     pub(crate) reserve: Reserve,
-    /// The gate of the store: see `gate.rs`.
-    pub(crate) gate: Arc<tokio::sync::RwLock<()>>,
+    /// The lock of the store: see `table_locks.rs`.
+    pub(crate) store_lock: Arc<tokio::sync::RwLock<()>>,
     admission: Admission,
     claims: Arc<Claims>,
     budget: Arc<MemoryBudget>,
@@ -59,7 +59,7 @@ impl Writer {
             versions: versions.clone(),
             log: LogState::new(options.wal_bytes_max),
             reserve,
-            gate: Arc::default(),
+            store_lock: Arc::default(),
             admission: Admission::new(budget.clone(), counters.clone(), signal.clone())?,
             claims: Arc::default(),
             budget,

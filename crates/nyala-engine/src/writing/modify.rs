@@ -1,11 +1,12 @@
 //! Deletes and updates by selection and predicate.
 //!
-//! A delete without predicates is one tombstone, whatever it hides. Everything else holds its table's gate alone, so
-//! that what it finds is what it changes, and becomes an ordinary batch of keys. The keys are charged while they are
-//! gathered: a statement that changes more rows than its share of memory holds is refused, and nothing is changed.
+//! A delete without predicates is one tombstone, however many rows it hides. Everything else holds the lock of its
+//! table exclusively, so that it changes exactly the rows that it finds, and becomes an ordinary batch of keys. The
+//! keys are charged while they are collected: a statement whose keys do not fit into its share of memory is refused,
+//! and nothing is changed.
 
 use super::Writer;
-use super::gate::Access;
+use super::table_locks::LockMode;
 use super::write::{STRING_BYTES_MAX, Work};
 use crate::files::wal::MAX_PAYLOAD_BYTES;
 use crate::reading::snapshot::EngineSnapshot;
@@ -26,7 +27,7 @@ const SHARE: u64 = 8;
 const ASSIGNED_BYTES: usize = 4 << 20;
 
 /// The keys that a statement changes.
-struct Keys {
+struct ChangedKeys {
     charge: Charge,
     rows: u64,
     limit_bytes: u64,
@@ -37,8 +38,8 @@ impl Writer {
     pub(crate) async fn delete(self: &Arc<Self>, delete: Delete) -> Result<Sequence> {
         self.versions.watermark.check()?;
         self.admission.admit(&self.log, || 0).await?;
-        let access = if delete.predicates.is_empty() { Access::Shared } else { Access::Alone };
-        let tables = self.enter_tables(vec![(delete.table, access)]).await?;
+        let mode = if delete.predicates.is_empty() { LockMode::Shared } else { LockMode::Exclusive };
+        let tables = self.lock_tables(vec![(delete.table, mode)]).await?;
         let mut held = self.no_keys();
         let snapshot = self.snapshot();
         let schema = snapshot.schema(delete.table)?;
@@ -63,7 +64,7 @@ impl Writer {
     pub(crate) async fn update(self: &Arc<Self>, update: Update) -> Result<u64> {
         self.versions.watermark.check()?;
         self.admission.admit(&self.log, || 0).await?;
-        let tables = self.enter_tables(vec![(update.table, Access::Alone)]).await?;
+        let tables = self.lock_tables(vec![(update.table, LockMode::Exclusive)]).await?;
         let mut held = self.no_keys();
         let snapshot = self.snapshot();
         let schema = snapshot.schema(update.table)?;
@@ -94,18 +95,18 @@ impl Writer {
         Ok(held.rows)
     }
 
-    fn no_keys(&self) -> Keys {
-        Keys {
+    fn no_keys(&self) -> ChangedKeys {
+        ChangedKeys {
             charge: self.budget.charge(Component::Query, 0),
             rows: 0,
-            // What is more does not fit into a record of the log either.
+            // More would not fit into a record of the log either.
             limit_bytes: (self.budget.limit_bytes() / SHARE).min(MAX_PAYLOAD_BYTES),
         }
     }
 }
 
-impl Keys {
-    /// Takes the keys of some rows, and so many bytes of values for each.
+impl ChangedKeys {
+    /// Charges the keys of some rows, and `width` bytes of values for each.
     fn take(&mut self, rows: usize, keys: &[ArrayRef], width: usize) -> Result<()> {
         let bytes = keys.iter().map(|values| values.get_array_memory_size() as u64).sum::<u64>();
         let bytes = bytes + (rows * width) as u64;
@@ -123,7 +124,7 @@ impl Keys {
     }
 }
 
-/// What a cell takes that is set to a value.
+/// The bytes of a cell that is set to a value.
 fn width_of(value: Option<&Value>) -> usize {
     match value {
         Some(Value::String(text)) => text.len() + 8,
@@ -143,7 +144,7 @@ fn deleted_range(rows: &RowSelection, schema: &TableSchema) -> Result<DeletedRan
     })
 }
 
-/// A scan of the keys of rows; of a series-keyed table the series comes as runs.
+/// A scan of the keys of rows. In a series-keyed table the series come as runs.
 fn key_request(
     table: TableId,
     schema: &TableSchema,

@@ -1,18 +1,18 @@
 //! A batch is written: checked, logged, applied, made visible, acknowledged.
 //!
-//! Batches share the gates of their tables; what must look before it writes holds them alone (see `gate`, `claims`). A
-//! batch is applied only after the log has it, so a failed sync leaves nothing to undo. From the moment a batch is
-//! submitted to the log it is finished whatever happens to its caller: a future dropped half-way hands what
-//! is left to a thread.
+//! Ordinary batches share the locks of their tables. A batch that must look before it writes holds them exclusively
+//! (see `table_locks.rs` and `claims.rs`). A batch is applied only after the log has it, so a failed sync leaves
+//! nothing to undo. A batch that was submitted to the log is always finished, even when its caller goes away: a future
+//! that is dropped half-way hands the rest to a thread.
 //!
-//! A panic before the log has the batch is the caller's alone: nothing is stored. After that the batch is in the log and
-//! perhaps half in memory. Nobody is shown any of it: the watermark stops before it for good, and with it all writes and
-//! flushes, until the next start brings everything from the log.
+//! A panic before the log has the batch fails only its caller: nothing is stored. After that, the batch is in the log
+//! and perhaps half in memory. No reader sees any of it: the watermark stays before it, and writes and flushes stop,
+//! until the next start replays the batch from the log.
 
 use super::Writer;
 use super::claims::{Claim, ClaimedKey};
-use super::conditional_write::{Judged, depends_on_rows, judge};
-use super::gate::{Access, TableGates};
+use super::conditional_write::{Evaluation, depends_on_rows, evaluate};
+use super::table_locks::{LockMode, TableLocks};
 use crate::files::catalog::Edit;
 use crate::files::log_record::{self, Logged};
 use crate::files::wal::Ticket;
@@ -37,26 +37,27 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use tokio::sync::OwnedRwLockReadGuard;
 
-/// Whether memtables had better be frozen before a batch is added.
+/// Whether memtables should be frozen before a batch is added.
 #[derive(PartialEq, Eq)]
 enum MemtableRoom {
     Free,
     Full,
 }
 
-/// A conditional batch of more rows holds its tables alone until it is applied, rather than claim that many keys.
+/// A conditional batch of more rows holds its tables exclusively until it is applied, instead of claiming that many
+/// keys.
 const CLAIMED_ROWS_MAX: u64 = 1 << 12;
 
-/// What a batch comes to.
+/// What is logged and applied.
 pub(crate) enum Work {
     Batch(WriteBatch),
     DeleteRange { table: TableId, range: DeletedRange },
 }
 
-/// What a batch holds while it is under way.
-struct Gates {
+/// The locks that a batch holds while it is under way.
+struct HeldLocks {
     _store: OwnedRwLockReadGuard<()>,
-    _tables: TableGates,
+    _tables: TableLocks,
 }
 
 /// A batch submitted to the log.
@@ -69,7 +70,7 @@ struct PendingInner {
     work: Work,
     ticket: Ticket,
     entry: watermark::Entry,
-    gates: Gates,
+    locks: HeldLocks,
     claim: Claim,
     /// The record, while the log has it.
     record: Charge,
@@ -81,31 +82,31 @@ impl Writer {
         self.versions.watermark.check()?;
         self.admission.admit(&self.log, || memory_bytes(&batch)).await?;
         loop {
-            let (tables, access) = self.enter_for(&batch).await?;
+            let (tables, mode) = self.lock_for(&batch).await?;
             self.hook.call(WriteStep::Admitted);
             self.validate(&batch)?;
-            if access == Access::Shared {
+            if mode == LockMode::Shared {
                 let affected = rows_of(&batch);
                 let sequence = self.log_and_apply(Work::Batch(batch), tables, Vec::new()).await?;
                 return Ok(WriteOutcome { sequence, affected, conflicts: Vec::new() });
             }
             let snapshot = self.applied();
-            let (batch, conflicts, keys) = match judge(&snapshot, &batch, &self.claims) {
-                Ok(Judged::Ready { batch, conflicts, keys }) => (batch, conflicts, keys),
-                Ok(Judged::Claimed(sequence)) => {
+            let (batch, conflicts, keys) = match evaluate(&snapshot, &batch, &self.claims) {
+                Ok(Evaluation::Ready { batch, conflicts, keys }) => (batch, conflicts, keys),
+                Ok(Evaluation::Claimed(sequence)) => {
                     drop(tables);
                     self.wait_for_others(sequence).await?;
                     continue;
                 }
                 Err(error) => {
                     drop(tables);
-                    // Who is told of a conflict can read what there is.
+                    // A client that is told of a conflict can then read the rows that caused it.
                     self.wait_for_others(snapshot.sequence).await?;
                     return Err(error);
                 }
             };
             let (affected, keys) =
-                (rows_of(&batch), if access == Access::Claiming { keys } else { Vec::new() });
+                (rows_of(&batch), if mode == LockMode::Claiming { keys } else { Vec::new() });
             let sequence = match batch.operations.is_empty() {
                 true => {
                     drop(tables);
@@ -118,9 +119,10 @@ impl Writer {
         }
     }
 
-    /// Waits until batches of others are visible, or have failed, for one that is not in the log.
+    /// Waits until the batches of others up to a sequence are visible or have failed. For batches that are not in the
+    /// log.
     async fn wait_for_others(&self, sequence: u64) -> Result<()> {
-        // What broke off was theirs.
+        // The batch that broke off was another client's.
         self.versions
             .watermark
             .reached(sequence)
@@ -128,32 +130,31 @@ impl Writer {
             .or_else(|error| self.versions.watermark.check().and(Err(error)))
     }
 
-    /// Waits for the gates that a batch needs, by the schemas as they are when it has them; says also which the strictest
-    /// is.
-    async fn enter_for(&self, batch: &WriteBatch) -> Result<(TableGates, Access)> {
+    /// Waits for the locks that a batch needs by the schemas at that moment; returns them and the strictest mode.
+    async fn lock_for(&self, batch: &WriteBatch) -> Result<(TableLocks, LockMode)> {
         loop {
-            let asked = access_for(&self.versions.current(), batch);
-            let gates = self.enter_tables(asked.clone()).await?;
-            if access_for(&self.versions.current(), batch) == asked {
-                let strictest = asked.into_iter().map(|(_, access)| access).max();
-                return Ok((gates, strictest.unwrap_or(Access::Shared)));
+            let requested = lock_modes_for(&self.versions.current(), batch);
+            let locks = self.lock_tables(requested.clone()).await?;
+            if lock_modes_for(&self.versions.current(), batch) == requested {
+                let strictest = requested.into_iter().map(|(_, mode)| mode).max();
+                return Ok((locks, strictest.unwrap_or(LockMode::Shared)));
             }
         }
     }
 
-    /// Logs and applies what was checked; keys are claimed while the log has it.
+    /// Logs and applies what was checked. `keys` are claimed until it is applied.
     pub(crate) async fn log_and_apply(
         self: &Arc<Self>,
         work: Work,
-        mut tables: TableGates,
+        mut tables: TableLocks,
         keys: Vec<ClaimedKey>,
     ) -> Result<Sequence> {
-        let mut store = self.gate.clone().read_owned().await;
+        let mut store = self.store_lock.clone().read_owned().await;
         let bytes = match &work {
             Work::Batch(batch) => {
                 if self.make_partitions(batch, None)? == MemtableRoom::Full {
                     drop(store);
-                    let alone = self.gate.clone().write_owned().await;
+                    let alone = self.store_lock.clone().write_owned().await;
                     self.versions.freeze_full();
                     store = alone.downgrade();
                 }
@@ -180,24 +181,24 @@ impl Writer {
         let sequence = ticket.sequence();
         entry.set_sequence(sequence);
         let claim = self.claims.claim(keys, sequence);
-        tables.leave_claimed();
-        let gates = Gates { _store: store, _tables: tables };
-        let inner = PendingInner { work, ticket, entry, gates, claim, record };
+        tables.release_claimed();
+        let locks = HeldLocks { _store: store, _tables: tables };
+        let inner = PendingInner { work, ticket, entry, locks, claim, record };
         let mut pending = Pending { writer: self.clone(), inner: Some(inner) };
         self.hook.call(WriteStep::Submitted);
         let outcome = (&mut pending.inner.as_mut().expect("just put in").ticket).await;
-        let PendingInner { work, entry, gates, claim, record, .. } =
+        let PendingInner { work, entry, locks, claim, record, .. } =
             pending.inner.take().expect("not dropped");
         drop(record);
         let finished = self.finish(&work, entry, claim, sequence, outcome);
-        drop(gates);
+        drop(locks);
         finished?;
         self.versions.watermark.reached(sequence).await?;
         Ok(Sequence(sequence))
     }
 
-    /// Whether it is written on a disk that is full, too: what deletes, and tables of other keys, which say what there
-    /// is and are small.
+    /// Whether it may be written on a full disk: deletes, and tables that are not keyed by series, which are small and
+    /// describe the others.
     fn may_use_reserve(&self, work: &Work) -> bool {
         let Work::Batch(batch) = work else { return true };
         let version = self.versions.current();
@@ -219,11 +220,11 @@ impl Writer {
         outcome: Result<u64>,
     ) -> Result<()> {
         if outcome.is_ok() && catch_unwind(AssertUnwindSafe(|| self.apply(work, sequence))).is_err() {
-            // What a panic leaves is lost with the entry, before keys and gates are free for others.
+            // The entry is dropped, which marks the batch as lost, before its keys and locks are free for others.
             drop(entry);
             return Err(lost());
         }
-        // Who waited for it finds its rows.
+        // Those who waited for the claim find its rows.
         drop(claim);
         entry.finish(Some(sequence));
         outcome.map(drop)
@@ -264,9 +265,9 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes the partitions that a batch needs, durably, before anything is logged for them; says whether there is room
-    /// in the memtables of those that are there. A batch that is `replayed` brings no partitions back that were dropped
-    /// after it.
+    /// Makes the partitions that a batch needs, durably, before anything is logged for them. Returns whether the
+    /// memtables of the existing partitions have room. A batch that is `replayed` does not bring back partitions that
+    /// were dropped after it.
     fn make_partitions(&self, batch: &WriteBatch, replayed: Option<u64>) -> Result<MemtableRoom> {
         let (version, sequence) = (self.versions.current(), self.versions.watermark.get());
         let mut missing: BTreeMap<TableId, Vec<i64>> = BTreeMap::new();
@@ -315,7 +316,7 @@ impl Writer {
 
     /// Applies a record of the log at recovery.
     pub(crate) fn replay(&self, sequence: u64, payload: &[u8]) -> Result<()> {
-        // Everything before was applied: memtables that are made count from here on.
+        // Everything before was applied: sequences of new memtables are counted from here.
         self.versions.watermark.begin(sequence)?.finish(Some(sequence - 1));
         let replayed = catch_unwind(AssertUnwindSafe(|| self.replay_record(sequence, payload)));
         replayed
@@ -360,16 +361,16 @@ impl Drop for Pending {
             let inner = inner.clone();
             move || {
                 let Some(inner) = inner.lock().take() else { return };
-                let PendingInner { work, ticket, entry, gates, claim, record } = inner;
+                let PendingInner { work, ticket, entry, locks, claim, record } = inner;
                 let sequence = ticket.sequence();
                 let outcome = ticket.wait();
                 drop(record);
-                // Nobody waits for it any more.
+                // No one waits for the outcome.
                 let _ = writer.finish(&work, entry, claim, sequence, outcome);
-                drop(gates);
+                drop(locks);
             }
         };
-        // The caller went away while the log was busy: rare enough for a thread of its own.
+        // The caller went away while the log was busy. That is rare enough for a thread of its own.
         let spawned = std::thread::Builder::new().name("nyala-finish".to_owned()).spawn(finish.clone());
         if spawned.is_err() {
             finish();
@@ -377,23 +378,24 @@ impl Drop for Pending {
     }
 }
 
-/// How a batch needs its tables: not with others where it must know which rows there are.
-fn access_for(version: &Version, batch: &WriteBatch) -> Vec<(TableId, Access)> {
-    // Of a table that does not exist nothing has to be known.
+/// The lock modes that a batch needs: stricter ones where it must know which rows there are.
+fn lock_modes_for(version: &Version, batch: &WriteBatch) -> Vec<(TableId, LockMode)> {
+    // Nothing has to be known of a table that does not exist.
     let depends = |operation: &Operation| {
         version.table(operation.table()).is_ok_and(|table| depends_on_rows(operation, &table.schema))
     };
-    let strict = if rows_of(batch) > CLAIMED_ROWS_MAX { Access::Alone } else { Access::Claiming };
-    let access =
-        |operation: &Operation| (operation.table(), if depends(operation) { strict } else { Access::Shared });
-    batch.operations.iter().map(access).collect()
+    let strict = if rows_of(batch) > CLAIMED_ROWS_MAX { LockMode::Exclusive } else { LockMode::Claiming };
+    let mode = |operation: &Operation| {
+        (operation.table(), if depends(operation) { strict } else { LockMode::Shared })
+    };
+    batch.operations.iter().map(mode).collect()
 }
 
 fn rows_of(batch: &WriteBatch) -> u64 {
     batch.operations.iter().map(|operation| operation.rows() as u64).sum()
 }
 
-/// What the cells of a batch take, about.
+/// About how many bytes the cells of a batch take.
 fn memory_bytes(batch: &WriteBatch) -> u64 {
     let bytes = |array: &ArrayRef| array.get_buffer_memory_size() as u64;
     let of_operation = |operation: &Operation| -> u64 {
@@ -425,7 +427,7 @@ fn check_keys(schema: &TableSchema, keys: &[ArrayRef]) -> Result<()> {
     keys.iter().try_for_each(check_strings)
 }
 
-/// The times that decide the partitions of rows; `None`: all are in one.
+/// The times by which rows are partitioned; `None` when all rows are in one partition.
 fn partition_times<'a>(table: &TableVersion, keys: &PreparedKeys<'a>) -> Option<&'a [i64]> {
     let position = table.time_key()?;
     match keys.columns[position].0 {
@@ -450,12 +452,12 @@ fn for_each_partition_time(table: &TableVersion, upsert: &Upsert, mut visit: imp
     }
 }
 
-/// Adds the rows of an operation to the memtables of their partitions; of one that is `replayed` those that no rowset of
-/// their partition has.
+/// Adds the rows of an operation to the memtables of their partitions. When it is `replayed`, rows that a rowset of
+/// their partition has are left out.
 fn apply(version: &Version, operation: &Operation, sequence: u64, writer: &Writer, replayed: bool) {
-    // A table dropped while the batch was logged takes its rows with it.
+    // When the table was dropped while the batch was logged, its rows are dropped too.
     let Ok(table) = version.table(operation.table()) else { return };
-    // What is still to be applied is behind the watermark.
+    // Every batch that is not applied yet has a sequence above the watermark.
     let base_sequence = || writer.versions.watermark.get() + 1;
     let newest =
         |partition: &PartitionVersion| partition.rowsets.last().map_or(0, |rowset| rowset.meta.max_sequence);
@@ -505,12 +507,12 @@ fn by_partition(
         return;
     };
     let (first, last) = times.iter().fold((i64::MAX, i64::MIN), |(a, b), time| (a.min(*time), b.max(*time)));
-    // Rows of partitions dropped later only come up again at recovery.
+    // Only recovery meets rows of partitions that were dropped later.
     let any_dropped = table
         .tombstones
         .iter()
         .any(|tombstone| sequence <= tombstone.sequence && matches!(tombstone.range, DeletedRange::Times(_)));
-    // No row is there, so a deletion has nothing to say of it.
+    // No row has this time, so there is nothing to delete.
     let beyond = |time_ns: i64| time_ns == i64::MAX && table.schema.is_series_keyed();
     if let (false, Some(position)) = (any_dropped || beyond(last), table.partition_at(first))
         && table.partitions[position].range.contains(partition_time(last))

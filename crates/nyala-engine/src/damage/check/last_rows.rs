@@ -40,7 +40,7 @@ pub(super) fn check(rowset: &Arc<Rowset>, footer: &LoadedFooter) -> Result<()> {
         let Ok(part) = last.last_row(SeriesId(series))? else { continue };
         let part = part.ok_or_else(|| wrong("is missing"))?;
         found += 1;
-        let kept = last.piece(&part, part.rows.clone())?;
+        let kept = last.batch(&part, part.rows.clone())?;
         if kept.keys.last() == Some(&i64::MAX) {
             // Deletions were once kept of a time that no range of times holds.
             continue;
@@ -48,7 +48,7 @@ pub(super) fn check(rowset: &Arc<Rowset>, footer: &LoadedFooter) -> Result<()> {
         parts.clear();
         all.parts(SeriesId(series), TimeRange::ALL, &mut parts)?;
         let whole = parts.pop().ok_or_else(|| wrong("is of no row"))?;
-        let expected = all.piece(&whole, whole.rows.end - 1..whole.rows.end)?;
+        let expected = all.batch(&whole, whole.rows.end - 1..whole.rows.end)?;
         let cells = kept.columns.iter().zip(&expected.columns).zip(&types);
         let mut cells = cells.map(|((kept, expected), column_type)| {
             kept.state(0) == expected.state(0)

@@ -4,8 +4,8 @@
 //! index page, directory, filter and column block, and what the index says of them is compared with what is in
 //! them. Damage does not end the walk: the rest is checked as far as it can be found. Nothing is changed.
 //!
-//! What a crash leaves behind and the next start tidies up (files that no manifest names, an unfinished last
-//! write) is a note and no damage.
+//! Leftovers of a crash that the next start removes (files that no manifest names, an unfinished last write) are notes,
+//! not damage.
 
 mod last_rows;
 mod rowset;
@@ -36,7 +36,7 @@ pub struct CheckReport {
     pub damage: Vec<Damage>,
     /// All damaged places.
     pub damage_count: u64,
-    /// What is out of the ordinary and costs no data, the first thousand.
+    /// Unusual things that cost no data, the first thousand.
     pub notes: Vec<String>,
     /// Tables of the store.
     pub tables: u64,
@@ -123,7 +123,7 @@ pub(crate) fn check_rowset(
 }
 
 pub(crate) fn length(fs: &FsRef, path: &Path) -> u64 {
-    // What cannot be opened is found damaged when it is looked at.
+    // A file that cannot be opened is reported when it is checked.
     fs.open(path, crate::files::fs::Access::Read).and_then(|file| file.length()).unwrap_or(0)
 }
 
@@ -279,7 +279,7 @@ impl Check<'_> {
                     && newer.meta.min_sequence <= older.meta.max_sequence
             };
             for newer in rowsets[number + 1..].iter().take_while(at_once) {
-                // What cannot be read is told when it is looked at.
+                // A rowset that cannot be read is reported when it is checked.
                 if older.has_keys_among(newer).unwrap_or(false) {
                     let (of_table, name) = (of_table(Some(table)), newer.meta.file_name());
                     let message =

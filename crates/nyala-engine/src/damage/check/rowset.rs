@@ -4,7 +4,7 @@ use super::{Check, last_rows, of_table};
 use crate::files::catalog::CatalogTable;
 use crate::files::rowset::block::Layout;
 use crate::files::rowset::format::{
-    BlockRef, ColumnEntry, GroupEntry, GroupRuns, HEADER_BYTES, MARKER_COLUMN, TAIL_BYTES,
+    BlockRef, ColumnEntry, GroupEntry, GroupList, GroupRuns, HEADER_BYTES, MARKER_COLUMN, TAIL_BYTES,
 };
 use crate::files::rowset::keyed::KeyedCursor;
 use crate::files::rowset::reader::{LoadedFooter, Use};
@@ -16,13 +16,6 @@ use crate::rows::projection::Projection;
 use nyala_column::from_unsigned;
 use nyala_core::{ColumnId, ColumnType, Error, Result};
 use std::sync::Arc;
-
-/// Of which groups something is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Rows {
-    All,
-    Last,
-}
 
 /// A rowset being checked.
 struct RowsetCheck<'a, 'b> {
@@ -98,10 +91,10 @@ impl RowsetCheck<'_, '_> {
             self.failed("filter of keys", &error);
         }
         for page in 0..self.footer.pages.len() {
-            self.page(Rows::All, page);
+            self.page(GroupList::All, page);
         }
         for page in 0..self.footer.last_pages.len() {
-            self.page(Rows::Last, page);
+            self.page(GroupList::LastRows, page);
         }
         if !self.incomplete
             && let Err(error) = last_rows::check(&self.rowset, &self.footer)
@@ -111,7 +104,7 @@ impl RowsetCheck<'_, '_> {
         self.totals();
     }
 
-    /// What the manifest and the schema say of the file.
+    /// Compares the footer with the manifest and the schema.
     fn footer_against_manifest(&mut self) {
         let Some(table) = self.table else { return };
         let meta = &self.rowset.meta;
@@ -139,7 +132,7 @@ impl RowsetCheck<'_, '_> {
         wrong.into_iter().for_each(|words| self.wrong(BlockRef::default(), &words));
     }
 
-    /// What the file says of itself is what the manifest says.
+    /// Compares the origin in the file with the manifest.
     fn origin(&mut self) {
         let place = self.footer.origin;
         self.count(place);
@@ -160,11 +153,11 @@ impl RowsetCheck<'_, '_> {
         }
     }
 
-    fn page(&mut self, which: Rows, number: usize) {
+    fn page(&mut self, which: GroupList, number: usize) {
         let footer = self.footer.clone();
         let (page, what) = match which {
-            Rows::All => (&footer.pages[number], format!("index page {number}")),
-            Rows::Last => (&footer.last_pages[number], format!("index page {number} of last rows")),
+            GroupList::All => (&footer.pages[number], format!("index page {number}")),
+            GroupList::LastRows => (&footer.last_pages[number], format!("index page {number} of last rows")),
         };
         self.count(page.group_page);
         let groups = self.rowset.group_page(page);
@@ -207,7 +200,7 @@ impl RowsetCheck<'_, '_> {
     }
 
     /// Checks the columns of a group, and for a series-keyed table the order of its rows.
-    fn group(&mut self, which: Rows, place: &str, entry: &GroupEntry, columns: &[Option<ColumnEntry>]) {
+    fn group(&mut self, which: GroupList, place: &str, entry: &GroupEntry, columns: &[Option<ColumnEntry>]) {
         let what = format!("{place} ({} rows)", entry.rows);
         self.count(entry.directory);
         let runs = match self.footer.series_keyed.then(|| self.rowset.runs(entry, Use::Once)).transpose() {
@@ -270,7 +263,7 @@ impl RowsetCheck<'_, '_> {
     /// What is wrong with the times of a group.
     fn times(
         &mut self,
-        which: Rows,
+        which: GroupList,
         entry: &GroupEntry,
         runs: &GroupRuns,
         column: &Column,
@@ -289,7 +282,7 @@ impl RowsetCheck<'_, '_> {
         if (min, max) != (entry.min_time_ns, entry.max_time_ns) {
             return Some("the index says other times");
         }
-        if which == Rows::Last {
+        if which == GroupList::LastRows {
             return None;
         }
         if self.rows > 0 && entry.first_series < self.last_series {

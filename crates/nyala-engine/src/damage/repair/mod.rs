@@ -1,9 +1,9 @@
-//! A new data directory from what a damaged one has; and the acceptance of what is lost.
+//! Repairs: writes a new data directory from a damaged one, or accepts what is lost.
 //!
 //! The damaged directory is never changed by a repair. What is sound is carried over as it is, files of rowsets as
-//! links where the file system can; what can be read of damaged ones is written anew; the log is replayed, and what was
-//! in it is in rowsets then. So nothing in the new directory is damaged. What may come back that was deleted, and what
-//! is lost, is said before anything is written.
+//! links where the file system can; what can be read of damaged ones is rewritten; the log is replayed, and what was
+//! in it is in rowsets then. So nothing in the new directory is damaged. The report says what deleted data may come
+//! back and what is lost, before anything is written.
 
 mod plan;
 mod salvage;
@@ -33,27 +33,27 @@ pub struct RepairReport {
     pub written: bool,
     /// Tables in the new directory.
     pub tables: u64,
-    /// Rowsets carried over, those written anew among them.
+    /// Rowsets carried over, those rewritten among them.
     pub rowsets: u64,
-    /// Rowsets of which a part could be read and was written anew.
+    /// Rowsets of which a part could be read and was rewritten.
     pub rewritten: u64,
     /// Rows in them.
     pub rows: u64,
     /// Records of the log that could be read.
     pub log_records: u64,
-    /// What may come back that was deleted or dropped.
+    /// Deleted or dropped data that may come back.
     pub may_return: Vec<String>,
     /// What could not be saved.
     pub lost: Vec<String>,
-    /// What was left out, and costs nothing as far as is known.
+    /// What was left out without a known loss.
     pub notes: Vec<String>,
 }
 
 /// Writes what can be read of a data directory that no process has open to a new one, which must be empty or not there.
-/// Where something may come back that was deleted, nothing is written unless that is accepted.
+/// When deleted data may come back, nothing is written unless `accept` says so.
 ///
-/// Of each of the `guarded` tables, by name, it is said with the words beside it if it is not whole: this too must be
-/// accepted.
+/// Each of the `guarded` tables, by name, that is not whole is reported with the words beside it, and must be accepted
+/// too.
 pub fn repair(
     fs: &FsRef,
     dir: &Path,

@@ -1,5 +1,5 @@
-//! What of a damaged directory is to be saved: decided from the manifest as far as it can be read and from what the
-//! files say of themselves. Nothing is written here.
+//! Plans what of a damaged directory is saved, from the manifest as far as it can be read and from the origins of the
+//! files. Nothing is written here.
 //!
 //! Without a whole manifest it is not known which files count: of those whose sequences another one of the same
 //! partition covers the other is taken, for it was made of them. What the manifest knew to be dropped stays so; what
@@ -24,10 +24,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What is to be written.
+/// What the repair writes.
 pub(super) struct Plan {
     pub(super) state: CatalogState,
-    /// Of the new manifest at least.
+    /// The least revision of the new manifest.
     pub(super) revision: u64,
 }
 
@@ -189,7 +189,7 @@ impl Planner<'_> {
                 table.schema = origin.schema.clone();
                 table.dropped_columns.clone_from(&origin.dropped_columns);
             }
-            // Of a large partition there are several of the same sequences, one behind the other by key.
+            // A large partition has several rowsets of the same sequences, one behind the other by key.
             let rowset = Rowset::new(meta.clone(), self.source.clone());
             let has_keys_among = |other: &RowsetMeta| {
                 rowset.has_keys_among(&Rowset::new(other.clone(), self.source.clone())).unwrap_or(true)
@@ -249,7 +249,7 @@ impl Planner<'_> {
         self.put_tables(tables);
     }
 
-    /// Says which of the guarded tables are not whole.
+    /// Reports guarded tables that are not whole.
     fn guard(&mut self, guarded: &[(&str, &str)]) {
         for (name, words) in guarded {
             let table = self.state.tables.values().find(|table| table.schema.name == *name);

@@ -1,4 +1,4 @@
-//! What can be read of a damaged rowset, written as another.
+//! Salvages a damaged rowset: writes what can be read of it as another one.
 //!
 //! The unit is the block. Where the block of a column cannot be read its cells are absent, and the rows stay; where
 //! keys, the directory of series or the deletes of a group cannot, the group is left out: rows that were deleted would
@@ -10,7 +10,7 @@ use crate::files::rowset::reader::{LoadedFooter, Use};
 use crate::files::rowset::writer::{RowsetWriter, value_columns};
 use crate::rows::column_buffer::{ABSENT, ByteVec, Column, Kind, Values};
 use crate::rows::key;
-use crate::rows::merge::Piece;
+use crate::rows::merge::RowBatch;
 use nyala_core::{ColumnId, ColumnType, Error, ErrorKind, Result, SeriesId, TableSchema};
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(super) struct LeftOut {
     pub(super) cells: u64,
 }
 
-/// What a group has besides its keys.
+/// Markers and columns of a group, without its keys.
 struct Others {
     markers: Option<Vec<u8>>,
     columns: Vec<Column>,
@@ -38,7 +38,7 @@ struct Salvage<'a> {
     left_out: LeftOut,
 }
 
-/// Hands what can be read of a rowset to a writer of a rowset with this schema.
+/// Passes what can be read of a rowset to a writer of a rowset with this schema.
 pub(super) fn salvage(rowset: &Rowset, schema: &TableSchema, writer: &mut RowsetWriter) -> Result<LeftOut> {
     let footer = rowset.footer()?;
     let mut salvage = Salvage { rowset, footer: footer.clone(), schema, left_out: LeftOut::default() };
@@ -61,7 +61,7 @@ pub(super) fn salvage(rowset: &Rowset, schema: &TableSchema, writer: &mut Rowset
     Ok(salvage.left_out)
 }
 
-/// Nothing where damage is in the way.
+/// `None` when the data is damaged.
 fn readable<T>(outcome: Result<T>) -> Result<Option<T>> {
     match outcome {
         Ok(read) => Ok(Some(read)),
@@ -136,14 +136,14 @@ impl Salvage<'_> {
         let Some(Others { markers, columns }) = self.others(page, group, entry.rows)? else {
             return Ok(false);
         };
-        let whole = Piece { keys: times.iter().map(|time| *time as i64).collect(), markers, columns };
+        let whole = RowBatch { keys: times.iter().map(|time| *time as i64).collect(), markers, columns };
         let kinds: Vec<Kind> =
             value_columns(self.schema).iter().map(|(_, column_type)| Kind::of(*column_type)).collect();
         let mut start = 0;
         for (series, end) in runs.series.iter().zip(&runs.ends) {
-            let mut piece = Piece::empty(&kinds);
-            piece.append(&whole, start..*end as usize);
-            writer.push_series(SeriesId(*series), &piece)?;
+            let mut batch = RowBatch::empty(&kinds);
+            batch.append(&whole, start..*end as usize);
+            writer.push_series(SeriesId(*series), &batch)?;
             start = *end as usize;
         }
         Ok(true)
@@ -175,7 +175,7 @@ impl Salvage<'_> {
         let Some(Others { markers, columns }) = self.others(page, group, entry.rows)? else {
             return Ok(false);
         };
-        writer.push_keyed(&Piece { keys, markers, columns })?;
+        writer.push_keyed(&RowBatch { keys, markers, columns })?;
         Ok(true)
     }
 }

@@ -5,8 +5,9 @@
 //! on disk after `sync_data`, and that a file has its name (was created, renamed or removed) is on disk after
 //! `sync_dir` of its directory. Files are read and written at offsets; no method has a file position.
 //!
-//! Errors name the path. A full disk and too many open files are [`ErrorKind::Retry`], a missing file [`ErrorKind::Missing`], an existing
-//! one [`ErrorKind::Conflict`], a file that ends before what should be in it [`ErrorKind::Corrupt`].
+//! Errors name the path. A full disk and too many open files are [`ErrorKind::Retry`], a missing file
+//! [`ErrorKind::Missing`], an existing one [`ErrorKind::Conflict`], a file that ends before what should be in it
+//! [`ErrorKind::Corrupt`].
 
 mod real;
 mod simulated;
@@ -27,7 +28,7 @@ pub type FsRef = Arc<dyn FileSystem>;
 /// A shared open file.
 pub type FileRef = Arc<dyn File>;
 
-/// What is copied at once.
+/// Bytes copied at once.
 const COPY_BYTES: usize = 1 << 20;
 
 /// The name of the file in a data directory that its one process holds locked.
@@ -88,7 +89,7 @@ pub trait FileSystem: fmt::Debug + Send + Sync + 'static {
     /// Removes an empty directory.
     fn remove_dir(&self, path: &Path) -> Result<()>;
 
-    /// What files and directories are in a directory, sorted by name.
+    /// The files and directories in a directory, sorted by name.
     fn list(&self, dir: &Path) -> Result<Vec<DirEntry>>;
 
     /// Puts the names in a directory (created, renamed, removed) on disk.

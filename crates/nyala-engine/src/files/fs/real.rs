@@ -11,7 +11,7 @@ use rustix::fs::{Advice, FallocateFlags};
 
 use super::{Access, DirEntry, DirLock, File, FileRef, FileSystem, LOCK_FILE, locked_error, os_error};
 
-/// What one call of `pwritev` takes at most (`IOV_MAX` of Linux).
+/// The most slices that one call of `pwritev` takes (`IOV_MAX` of Linux).
 const SLICES_PER_WRITE: usize = 1024;
 
 /// Syncs under way at once: those of one moment share a commit of the file system's journal.

@@ -16,6 +16,7 @@
 //!
 //! Frames start at multiples of 8, so looking for one after damage takes an eighth of the tries.
 
+use crate::rows::wire::{u32_at, u64_at};
 use nyala_core::{Error, Result};
 
 /// Length of a file header; the first frame follows.
@@ -41,7 +42,8 @@ pub(crate) struct FileHeader {
     pub(crate) previous_length: u64,
     /// The last sequence in all files before.
     pub(crate) previous_last_sequence: u64,
-    /// Of a log: the revision of the manifest when the file was begun, which no manifest beside it is older than.
+    /// In a log: the revision of the manifest when the file was begun. A manifest with a lower revision has lost its
+    /// end.
     pub(crate) revision: u64,
     /// How long the file was made before it got its name. It is never shorter while it is the last one. 0: not known.
     pub(crate) made_length: u64,
@@ -174,12 +176,4 @@ pub(crate) fn frame_bytes(payload_length: u64) -> u64 {
 pub(crate) fn padding(payload_length: u64) -> &'static [u8] {
     const ZEROS: [u8; ALIGNMENT as usize] = [0; ALIGNMENT as usize];
     &ZEROS[..(frame_bytes(payload_length) - FRAME_HEADER_BYTES - payload_length) as usize]
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }

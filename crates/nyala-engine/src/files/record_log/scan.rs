@@ -12,23 +12,23 @@ use super::Damage;
 use super::frame::{FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FrameHeader, FrameKind, frame_bytes};
 use crate::files::fs::FileRef;
 
-/// What is read at once: large enough that the last frame of a chunk, which is read twice, costs little.
+/// Bytes read at once: so many that reading the last frame of a chunk twice costs little.
 const CHUNK_BYTES: u64 = 2 << 20;
-/// What is passed over at once where nothing was written.
+/// Bytes skipped at once where nothing was written.
 const BLANK: [u8; 1024] = [0; 1024];
-/// What is given up at once where the disk cannot read.
+/// Bytes skipped at once where the disk cannot read.
 const UNREADABLE_BYTES: u64 = 4096;
 
-/// Who says where the file ends.
+/// What says where the file ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Authority {
     /// The header of the next file: here, with this record. Anything less is damage.
     Until { length: u64, last_sequence: u64 },
-    /// Nobody: where the chain breaks, unless a later frame says that more had been synced.
+    /// The chain itself: it ends where it breaks, unless a later frame says that more had been synced.
     Open,
 }
 
-/// What a scan comes across.
+/// What a scan found.
 #[derive(Debug)]
 pub(crate) enum Scanned {
     Frame { kind: FrameKind, sequence: u64, payload: Bytes },

@@ -1,7 +1,7 @@
-//! A column of a group as bytes: cell states where needed, then the values by type.
+//! A column of a group as bytes: cell validity where needed, then the values by type.
 //!
 //! ```text
-//! length of the states block (32 bits; 0: every cell has a value) | states block | values
+//! length of the validity block (32 bits; 0: every cell has a value) | validity block | values
 //! values   integers, times, float32 bits: integer block (unsigned 64-bit numbers mapped to keep their order)
 //!          float64: float block      booleans: boolean block
 //!          decimals: length of the high block (32 bits) | high halves | low halves, both integer blocks
@@ -68,14 +68,14 @@ pub(crate) fn encode(
     let mut entry = ColumnEntry { min: i64::MAX, max: i64::MIN, ..ColumnEntry::default() };
     let rows = column.len();
     let (dense_breaks, taken);
-    let (dense, breaks) = match &column.states {
-        Some(states) if states.iter().any(|state| *state != VALUE) => {
-            entry.values = states.iter().filter(|state| **state == VALUE).count() as u32;
-            entry.nulls = states.iter().filter(|state| **state == NULL).count() as u32;
+    let (dense, breaks) = match &column.validity {
+        Some(validity) if validity.iter().any(|state| *state != VALUE) => {
+            entry.values = validity.iter().filter(|state| **state == VALUE).count() as u32;
+            entry.nulls = validity.iter().filter(|state| **state == NULL).count() as u32;
             if entry.values == 0 && entry.nulls == 0 {
                 return entry;
             }
-            let cell_states: Vec<CellState> = states
+            let cell_states: Vec<CellState> = validity
                 .iter()
                 .map(|state| match *state {
                     VALUE => CellState::Value,
@@ -88,7 +88,7 @@ pub(crate) fn encode(
             encode_states(&cell_states, out);
             let length = (out.len() - begin - 4) as u32;
             out[begin..begin + 4].copy_from_slice(&length.to_le_bytes());
-            let valued: Vec<u32> = (0..rows as u32).filter(|row| states[*row as usize] == VALUE).collect();
+            let valued: Vec<u32> = (0..rows as u32).filter(|row| validity[*row as usize] == VALUE).collect();
             dense_breaks = dense_breaks_of(breaks, &valued);
             taken = column.take(&valued).values;
             (&taken, dense_breaks.as_slice())
@@ -148,7 +148,7 @@ fn dense_breaks_of(breaks: &[u32], valued: &[u32]) -> Vec<u32> {
 #[derive(Clone)]
 pub(crate) struct ColumnBlock<'a> {
     /// `None`: every cell has a value.
-    pub(crate) states: Option<StatesBlock<'a>>,
+    pub(crate) validity: Option<StatesBlock<'a>>,
     pub(crate) values: ValuesBlock<'a>,
 }
 
@@ -172,9 +172,9 @@ fn split(bytes: &[u8]) -> Result<(&[u8], &[u8])> {
 impl<'a> ColumnBlock<'a> {
     /// Parses a block of `rows` rows.
     pub(crate) fn parse(bytes: &'a [u8], column_type: ColumnType, rows: u32) -> Result<Self> {
-        let (states, rest) = split(bytes)?;
-        let states = if states.is_empty() { None } else { Some(StatesBlock::parse(states)?) };
-        let dense_rows = states.as_ref().map_or(rows, |states| states.rank(states.len()));
+        let (validity, rest) = split(bytes)?;
+        let validity = if validity.is_empty() { None } else { Some(StatesBlock::parse(validity)?) };
+        let dense_rows = validity.as_ref().map_or(rows, |validity| validity.rank(validity.len()));
         let values = match Layout::of(column_type) {
             Layout::Integers => ValuesBlock::Integers(IntegerBlock::parse(rest)?),
             Layout::Unsigned => ValuesBlock::Unsigned(IntegerBlock::parse(rest)?),
@@ -186,16 +186,17 @@ impl<'a> ColumnBlock<'a> {
             }
             Layout::Bytes => ValuesBlock::Bytes(Box::new(BytesBlock::parse(rest)?)),
         };
-        let fits = states.as_ref().is_none_or(|states| states.len() == rows) && values.has_rows(dense_rows);
-        if fits { Ok(Self { states, values }) } else { Err(BlockError("a block has other rows")) }
+        let fits =
+            validity.as_ref().is_none_or(|validity| validity.len() == rows) && values.has_rows(dense_rows);
+        if fits { Ok(Self { validity, values }) } else { Err(BlockError("a block has other rows")) }
     }
 
     /// Appends rows to a column.
     pub(crate) fn decode(&self, rows: Range<u32>, column: &mut Column) -> Result<()> {
-        let Some(states) = &self.states else { return self.values.decode(rows, column) };
+        let Some(validity) = &self.validity else { return self.values.decode(rows, column) };
         let mut cells = Vec::with_capacity(rows.len());
-        states.decode_range(rows.clone(), &mut cells);
-        let dense = states.rank(rows.start)..states.rank(rows.end);
+        validity.decode_range(rows.clone(), &mut cells);
+        let dense = validity.rank(rows.start)..validity.rank(rows.end);
         if dense.len() == rows.len() {
             return self.values.decode(dense, column);
         }
@@ -268,8 +269,8 @@ impl ValuesBlock<'_> {
             }
             _ => unreachable!("a column of another kind"),
         }
-        if let Some(states) = &mut column.states {
-            states.resize(states.len() + count, VALUE);
+        if let Some(validity) = &mut column.validity {
+            validity.resize(validity.len() + count, VALUE);
         }
         Ok(())
     }

@@ -14,19 +14,19 @@ const SHARDS: usize = 16;
 /// What an entry costs besides its bytes.
 const ENTRY_OVERHEAD_BYTES: u64 = 224;
 
-/// A place in a rowset: its id and an offset.
-type Place = (u64, u64);
+/// The id of a rowset and an offset in its file.
+type BlockKey = (u64, u64);
 
-/// Blocks by place.
+/// Blocks by rowset and offset.
 pub(crate) struct BlockCache {
     shards: Vec<Mutex<Shard>>,
-    /// Hits of those who knew where a block is.
+    /// Blocks that were found through an index page, without a look-up here.
     near_hits: AtomicU64,
     budget: Arc<MemoryBudget>,
 }
 
 struct Shard {
-    places: HashMap<Place, Known, foldhash::fast::RandomState>,
+    blocks: HashMap<BlockKey, CachedBlock, foldhash::fast::RandomState>,
     entries: Vec<Entry>,
     hand: usize,
     bytes: u64,
@@ -35,15 +35,15 @@ struct Shard {
     misses: u64,
 }
 
-struct Known {
+struct CachedBlock {
     block: Arc<VerifiedBlock>,
     /// Where its entry is.
     index: usize,
 }
 
-/// What the hand passes over.
+/// An entry of the clock.
 struct Entry {
-    place: Place,
+    key: BlockKey,
     bytes: u64,
 }
 
@@ -51,7 +51,7 @@ impl BlockCache {
     /// A cache within the budget's share for it.
     pub(crate) fn new(budget: &Arc<MemoryBudget>) -> Self {
         let shard = || Shard {
-            places: HashMap::default(),
+            blocks: HashMap::default(),
             entries: Vec::new(),
             hand: 0,
             bytes: 0,
@@ -63,16 +63,16 @@ impl BlockCache {
         Self { shards, near_hits: AtomicU64::new(0), budget: budget.clone() }
     }
 
-    fn shard(&self, place: Place) -> &Mutex<Shard> {
-        let mixed = (place.0 ^ place.1.rotate_left(17)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    fn shard(&self, key: BlockKey) -> &Mutex<Shard> {
+        let mixed = (key.0 ^ key.1.rotate_left(17)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         &self.shards[(mixed >> 60) as usize % SHARDS]
     }
 
     /// A block if it is here.
     pub(crate) fn get(&self, rowset: u64, offset: u64) -> Option<Arc<VerifiedBlock>> {
-        let place = (rowset, offset);
-        let mut shard = self.shard(place).lock();
-        let Some(known) = shard.places.get(&place) else {
+        let key = (rowset, offset);
+        let mut shard = self.shard(key).lock();
+        let Some(known) = shard.blocks.get(&key) else {
             shard.misses += 1;
             return None;
         };
@@ -85,32 +85,32 @@ impl BlockCache {
 
     /// Puts in a verified block.
     pub(crate) fn insert(&self, rowset: u64, offset: u64, block: Arc<VerifiedBlock>) {
-        let place = (rowset, offset);
+        let key = (rowset, offset);
         let cost = block.memory_bytes() + ENTRY_OVERHEAD_BYTES;
         let shard_bytes_max = self.budget.cache_bytes_max() / SHARDS as u64;
         if cost > shard_bytes_max {
             return;
         }
-        let mut shard = self.shard(place).lock();
-        if shard.places.contains_key(&place) {
+        let mut shard = self.shard(key).lock();
+        if shard.blocks.contains_key(&key) {
             return;
         }
         while shard.bytes + cost > shard_bytes_max {
             shard.evict();
         }
         let index = shard.entries.len();
-        shard.entries.push(Entry { place, bytes: cost });
-        shard.places.insert(place, Known { block, index });
+        shard.entries.push(Entry { key, bytes: cost });
+        shard.blocks.insert(key, CachedBlock { block, index });
         shard.bytes += cost;
         let bytes = shard.bytes;
         shard.charge.set(bytes);
     }
 
-    /// Gives so many bytes back, as far as more is held than is always kept.
+    /// Frees so many bytes, but keeps the guaranteed minimum.
     pub(crate) fn give_back(&self, bytes: u64) {
         let (each, kept) = (bytes.div_ceil(SHARDS as u64), self.budget.cache_bytes_min() / SHARDS as u64);
         let mut left = bytes;
-        // Shards that hold less leave the others to give more.
+        // If some shards hold less, others free more.
         for each in [each, bytes] {
             for shard in &self.shards {
                 let mut shard = shard.lock();
@@ -131,7 +131,7 @@ impl BlockCache {
             let mut shard = shard.lock();
             let mut index = 0;
             while index < shard.entries.len() {
-                if shard.entries[index].place.0 == rowset {
+                if shard.entries[index].key.0 == rowset {
                     shard.remove(index);
                 } else {
                     index += 1;
@@ -150,7 +150,7 @@ impl BlockCache {
         })
     }
 
-    /// Counts blocks that were found without being asked for here.
+    /// Counts blocks that were found through an index page.
     pub(crate) fn add_near_hits(&self, count: u64) {
         self.near_hits.fetch_add(count, Ordering::Relaxed);
     }
@@ -162,7 +162,7 @@ impl Shard {
             if self.hand >= self.entries.len() {
                 self.hand = 0;
             }
-            match self.places.get(&self.entries[self.hand].place) {
+            match self.blocks.get(&self.entries[self.hand].key) {
                 Some(known) if known.block.take_used() => {}
                 _ => break,
             }
@@ -173,10 +173,10 @@ impl Shard {
 
     fn remove(&mut self, index: usize) {
         let entry = self.entries.swap_remove(index);
-        self.places.remove(&entry.place);
+        self.blocks.remove(&entry.key);
         self.bytes -= entry.bytes;
         if let Some(moved) = self.entries.get(index)
-            && let Some(known) = self.places.get_mut(&moved.place)
+            && let Some(known) = self.blocks.get_mut(&moved.key)
         {
             known.index = index;
         }

@@ -1,9 +1,10 @@
-//! Caches of what rowsets have one of: open files, bounded by their number, and footers, bounded by their bytes.
+//! Caches of things that each rowset has one of: open files, bounded by their number, and footers, bounded by their
+//! bytes.
 //!
-//! There may be a rowset for each measurement and shard, so a rowset keeps neither for its life: it has a [`Cached`] for
-//! each, and a [`ClockCache`] empties those that were not used for a while. Who took a value out keeps it: a file is
-//! closed, a footer's memory given back, when the last reader drops it. The file of a rowset has its name as long as the
-//! rowset lives, so it can always be opened again.
+//! There may be a rowset for each measurement and shard, so a rowset keeps neither for its life: it has a [`Cached`]
+//! for each, and a [`ClockCache`] empties those that were not used for a while. Readers keep a value that they took: a
+//! file is closed, and the memory of a footer is freed, when the last reader drops it. The file of a rowset has its
+//! name as long as the rowset lives, so it can always be opened again.
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -2,7 +2,7 @@
 
 use super::{GROUP_ROWS, PAGE_GROUPS};
 use crate::files::schema_format::StoredType;
-use crate::rows::wire::{Reader, put_bytes};
+use crate::rows::wire::{Reader, put_bytes, u32_at, u64_at};
 use nyala_core::{ColumnId, Error, Result};
 
 /// The first bytes of the file, and its last.
@@ -41,14 +41,6 @@ impl BlockRef {
     pub(crate) fn take(reader: &mut Reader<'_>) -> Result<Self> {
         Ok(Self::at(reader.take(Self::BYTES)?))
     }
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
 /// A group in an index page.
@@ -198,7 +190,7 @@ impl PageEntry {
     }
 }
 
-/// What the end of the file says of it.
+/// The end of the file: its columns and its index.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Footer {
     pub(crate) series_keyed: bool,
@@ -213,7 +205,7 @@ pub(crate) struct Footer {
     pub(crate) last_key: Vec<u8>,
     /// Bloom filter of encoded keys, in tables not keyed by series.
     pub(crate) bloom: BlockRef,
-    /// Of which table and partition the rows are: see [`super::origin`].
+    /// The table and partition of the rows: see [`super::origin`].
     pub(crate) origin: BlockRef,
 }
 
@@ -275,6 +267,15 @@ impl Footer {
     pub(crate) fn column(&self, id: ColumnId) -> Option<usize> {
         self.columns.iter().position(|(column, _)| *column == id)
     }
+}
+
+/// The two lists of groups in a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GroupList {
+    /// All rows.
+    All,
+    /// The last row of each series once more.
+    LastRows,
 }
 
 /// Which rows of a group belong to which series.

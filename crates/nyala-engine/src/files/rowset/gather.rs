@@ -1,10 +1,10 @@
-//! Single rows of a group: which satisfy a comparison, and their cells. What is not wanted is not decoded, or only
-//! as far as its vector makes it.
+//! Reads single rows of a group: which satisfy a comparison, and their cells. Other rows are not decoded, except those
+//! that share a vector with them.
 
 use super::block::{BlockError, ColumnBlock, ValuesBlock};
 use super::series::{Part, RowsetCursor, TIME_SOURCE};
 use crate::rows::column_buffer::{ABSENT, Column, VALUE, Values};
-use crate::rows::merge::Piece;
+use crate::rows::merge::RowBatch;
 use nyala_column::kernels::CompareOp;
 use nyala_column::{Bitmap, from_unsigned, to_unsigned};
 use nyala_core::store::{Comparison, Predicate};
@@ -58,7 +58,7 @@ impl RowsetCursor {
         };
         let place = loaded.place;
         let compare = || {
-            let ColumnBlock { states: None, values } = loaded.parse()? else { return Ok(false) };
+            let ColumnBlock { validity: None, values } = loaded.parse()? else { return Ok(false) };
             match (values, test) {
                 (
                     ValuesBlock::Integers(block) | ValuesBlock::Unsigned(block),
@@ -74,18 +74,18 @@ impl RowsetCursor {
         compare().map_err(|error| self.rowset.corrupt_block(place, error))
     }
 
-    /// Appends all wanted cells of some rising rows of a part's group, which has no markers, to a piece.
+    /// Appends all projected cells of some rising rows of a part's group, which has no markers, to a batch.
     pub(crate) fn append_rows(
         &mut self,
         part: &Part,
         rows: &[u32],
-        piece: &mut Piece<Vec<i64>>,
+        batch: &mut RowBatch<Vec<i64>>,
     ) -> Result<()> {
         let loaded = self.time_block(part)?;
         let gathered =
-            loaded.integers().and_then(|times| times.gather(rows, &mut piece.keys).map_err(BlockError::from));
+            loaded.integers().and_then(|times| times.gather(rows, &mut batch.keys).map_err(BlockError::from));
         gathered.map_err(|error| self.rowset.corrupt_block(loaded.place, error))?;
-        for (column, cells) in piece.columns.iter_mut().enumerate() {
+        for (column, cells) in batch.columns.iter_mut().enumerate() {
             let Some(loaded) = self.load(part, TIME_SOURCE + 1 + column)? else {
                 cells.push_state(ABSENT, rows.len());
                 continue;
@@ -102,13 +102,13 @@ impl ColumnBlock<'_> {
     /// Appends some rising rows to a column.
     fn gather(&self, rows: &[u32], column: &mut Column) -> std::result::Result<(), BlockError> {
         let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(()) };
-        if self.states.is_none() && self.values.gather(rows, column)? {
+        if self.validity.is_none() && self.values.gather(rows, column)? {
             return Ok(());
         }
         let mut all = column.same_kind();
         self.decode(*first..*last + 1, &mut all)?;
-        let wanted: Vec<u32> = rows.iter().map(|row| row - first).collect();
-        column.extend(&all.take(&wanted), 0..rows.len());
+        let positions: Vec<u32> = rows.iter().map(|row| row - first).collect();
+        column.extend(&all.take(&positions), 0..rows.len());
         Ok(())
     }
 }
@@ -127,8 +127,8 @@ impl ValuesBlock<'_> {
             ValuesBlock::Floats(block) => block.gather_words(rows, words)?,
             _ => return Ok(false),
         }
-        if let Some(states) = &mut column.states {
-            states.resize(states.len() + rows.len(), VALUE);
+        if let Some(validity) = &mut column.validity {
+            validity.resize(validity.len() + rows.len(), VALUE);
         }
         Ok(true)
     }

@@ -5,7 +5,7 @@ use super::format::{ColumnEntry, GroupEntry, MARKER_COLUMN};
 use super::reader::{LoadedFooter, Rowset, Use};
 use crate::rows::column_buffer::{ABSENT, ByteVec, Column, Kind, Values};
 use crate::rows::key::{self, KeyRange};
-use crate::rows::merge::{Keys, Piece};
+use crate::rows::merge::{Keys, RowBatch};
 use crate::rows::projection::Projection;
 use nyala_core::{ColumnId, ColumnType, Error, Result, TableSchema};
 use std::sync::Arc;
@@ -136,27 +136,27 @@ impl KeyedCursor {
 
     /// The next rows of the range that are in this rowset, in ascending order whatever the direction;
     /// `None` at the end.
-    pub(crate) fn next_piece(&mut self) -> Result<Option<Piece<ByteVec>>> {
+    pub(crate) fn next_batch(&mut self) -> Result<Option<RowBatch<ByteVec>>> {
         while let Some((page, group)) = self.next {
-            let piece = self.read_group(page, group)?;
-            let first = (0..piece.rows()).position(|row| self.range.start.as_slice() <= piece.keys.get(row));
+            let batch = self.read_group(page, group)?;
+            let first = (0..batch.rows()).position(|row| self.range.start.as_slice() <= batch.keys.get(row));
             let below_end =
-                |row: &usize| self.range.end.as_ref().is_none_or(|end| piece.keys.get(*row) < end.as_slice());
-            let end = (0..piece.rows()).take_while(below_end).count();
-            let start = first.unwrap_or(piece.rows());
+                |row: &usize| self.range.end.as_ref().is_none_or(|end| batch.keys.get(*row) < end.as_slice());
+            let end = (0..batch.rows()).take_while(below_end).count();
+            let start = first.unwrap_or(batch.rows());
             self.next = if self.backward {
                 if start > 0 { None } else { self.before(page, group) }
-            } else if end < piece.rows() {
+            } else if end < batch.rows() {
                 None
             } else {
                 self.after(page, group)
             };
             if start < end {
-                if start == 0 && end == piece.rows() {
-                    return Ok(Some(piece));
+                if start == 0 && end == batch.rows() {
+                    return Ok(Some(batch));
                 }
-                let mut inside = Piece::empty(&self.projection.kinds);
-                inside.append(&piece, start..end);
+                let mut inside = RowBatch::empty(&self.projection.kinds);
+                inside.append(&batch, start..end);
                 return Ok(Some(inside));
             }
         }
@@ -178,7 +178,7 @@ impl KeyedCursor {
         }
     }
 
-    pub(crate) fn read_group(&self, page: usize, group: usize) -> Result<Piece<ByteVec>> {
+    pub(crate) fn read_group(&self, page: usize, group: usize) -> Result<RowBatch<ByteVec>> {
         let entries = self.rowset.group_page(&self.footer.pages[page])?;
         let rows = GroupEntry::at(entries.bytes(), group).rows;
         let keys = self
@@ -186,26 +186,26 @@ impl KeyedCursor {
             .iter()
             .map(|(id, column_type)| self.read_column(page, group, rows, *id, *column_type))
             .collect::<Result<Vec<_>>>()?;
-        let mut piece: Piece<ByteVec> = Piece::empty(&self.projection.kinds);
+        let mut batch: RowBatch<ByteVec> = RowBatch::empty(&self.projection.kinds);
         let mut key = Vec::new();
         for row in 0..rows as usize {
             key.clear();
             for (column, (_, column_type)) in keys.iter().zip(&self.key_columns) {
                 key::encode_decoded(&mut key, column, *column_type, row);
             }
-            piece.keys.push(&key);
+            batch.keys.push(&key);
         }
-        debug_assert!((1..piece.rows()).all(|row| piece.keys.compare(row - 1, &piece.keys, row).is_lt()));
+        debug_assert!((1..batch.rows()).all(|row| batch.keys.compare(row - 1, &batch.keys, row).is_lt()));
         for (place, (id, column_type)) in self.projection.columns.iter().enumerate() {
-            piece.columns[place] = self.read_column(page, group, rows, *id, *column_type)?;
+            batch.columns[place] = self.read_column(page, group, rows, *id, *column_type)?;
         }
         let markers = self.read_column(page, group, rows, MARKER_COLUMN, ColumnType::Int8)?;
         if markers.all_values()
             && let Values::Word(words) = markers.values
         {
-            piece.markers = Some(words.into_iter().map(|word| word as u8).collect());
+            batch.markers = Some(words.into_iter().map(|word| word as u8).collect());
         }
-        Ok(piece)
+        Ok(batch)
     }
 
     fn read_column(

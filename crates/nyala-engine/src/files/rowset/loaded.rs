@@ -25,7 +25,7 @@ impl LoadedBlock {
         self.block.parse(self.column_type, self.rows)
     }
 
-    /// Whether two blocks are the same to the bit, and so of the same values.
+    /// Whether two blocks have the same bytes, and so the same values.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         (self.rows, self.column_type) == (other.rows, other.column_type)
             && self.block.bytes() == other.block.bytes()
@@ -34,7 +34,7 @@ impl LoadedBlock {
     /// The block of a column of integers that all have values.
     pub(crate) fn integers(&self) -> std::result::Result<IntegerBlock<'_>, BlockError> {
         match self.parse()? {
-            ColumnBlock { states: None, values: ValuesBlock::Integers(block) } => Ok(block),
+            ColumnBlock { validity: None, values: ValuesBlock::Integers(block) } => Ok(block),
             _ => Err(BlockError("a column without gaps has some")),
         }
     }

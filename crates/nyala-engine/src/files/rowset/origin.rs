@@ -1,4 +1,4 @@
-//! Where the rows of a file come from: what a store is made of again when nothing else says it.
+//! The origin of a file: the table and partition of its rows. A repair rebuilds the catalog from it.
 //!
 //! ```text
 //! table (32 bits) | partition, its first time and its end, first and last sequence, revision (64 bits each)
@@ -10,7 +10,7 @@ use crate::rows::wire::Reader;
 use nyala_core::{ColumnId, Error, Result, TableId, TableSchema, TimeRange};
 use std::sync::Arc;
 
-/// What a file says of itself.
+/// The table, partition, sequences and schema of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) table: TableId,
@@ -18,7 +18,7 @@ pub(crate) struct Origin {
     pub(crate) range: TimeRange,
     pub(crate) min_sequence: u64,
     pub(crate) max_sequence: u64,
-    /// Of the manifest when the file was written: which of two schemas is the newer.
+    /// The revision of the manifest when the file was written: it says which of two schemas is newer.
     pub(crate) revision: u64,
     pub(crate) schema: Arc<TableSchema>,
     pub(crate) dropped_columns: Vec<ColumnId>,

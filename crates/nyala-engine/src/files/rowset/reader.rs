@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// Of the files that the process may have open, rowsets keep one in so many open; the others are for connections, for
-/// the log and for what is being written.
+/// Rowsets keep at most this fraction of the process's open files; the others are for connections, for the log and for
+/// files being written.
 const FILES_SHARE: u64 = 4;
 /// More are not worth it: opening a file again takes some microseconds.
 const FILES_MAX: u64 = 4096;
@@ -56,7 +56,7 @@ impl RowsetMeta {
         (Self::unknown(id, 0).file_name() == name).then_some(id)
     }
 
-    /// What is known of a file without a manifest.
+    /// The metadata of a file that is known without a manifest.
     pub(crate) fn unknown(id: u64, length_bytes: u64) -> Self {
         Self {
             id,
@@ -103,7 +103,7 @@ impl RowsetSource {
         })
     }
 
-    /// Opens or creates a file. If too many are open, those that rowsets only keep open are closed first.
+    /// Opens or creates a file. If too many are open, idle files of rowsets are closed first.
     pub(crate) fn open_file(&self, path: &Path, access: Access) -> Result<FileRef> {
         match self.fs.open(path, access) {
             Err(error) if error.kind() == ErrorKind::Retry => {
@@ -187,12 +187,12 @@ impl Rowset {
         self.source.dir.join(self.meta.file_name())
     }
 
-    /// Says that the manifest does not name it any more.
+    /// Marks it as obsolete: the manifest does not name it any more.
     pub(crate) fn set_obsolete(&self) {
         self.obsolete.store(true, Ordering::Release);
     }
 
-    /// Says that deleted ranges up to a sequence hide no row of it.
+    /// Notes that deleted ranges up to a sequence hide no row of it.
     pub(crate) fn set_clean_to(&self, sequence: u64) {
         self.clean_to.fetch_max(sequence, Ordering::Release);
     }
@@ -216,19 +216,19 @@ impl Rowset {
                 (Some(first), _) => (first.first_key.clone(), footer.last_key.clone()),
                 _ => Default::default(),
             };
-            // Another one found the same.
+            // Another thread found the same.
             let _ = self.bounds.set(bounds);
         }
         Ok(self.bounds.get().expect("was set"))
     }
 
-    /// Whether keys of both lie between each other's.
+    /// Whether the key ranges of both overlap.
     pub(crate) fn has_keys_among(&self, other: &Self) -> Result<bool> {
         let (own, others) = (self.key_bounds()?, other.key_bounds()?);
         Ok(own.0 <= others.1 && others.0 <= own.1)
     }
 
-    /// Says that a compaction met damage in it.
+    /// Marks it as damaged: a compaction could not read it.
     pub(crate) fn set_unreadable(&self) {
         self.unreadable.store(true, Ordering::Relaxed);
     }
@@ -244,7 +244,7 @@ impl Rowset {
             return Ok(file);
         }
         let file = self.source.open_file(&self.path(), Access::Read).map_err(|error| match error.kind() {
-            // Bytes that were written and are not there; not a name that a client got wrong.
+            // Written data is missing: that is damage, not a wrong name.
             ErrorKind::Missing => Error::corrupt(self.path(), 0, "the file is missing"),
             _ => error,
         })?;
@@ -302,7 +302,7 @@ impl Rowset {
         self.source.cache.add_near_hits(count);
     }
 
-    /// What the file says of itself; nothing where its version does not.
+    /// The origin of the rows; none in files of earlier versions.
     pub(crate) fn origin(&self) -> Result<Option<Origin>> {
         let place = self.footer()?.origin;
         if place.length == 0 {
@@ -380,7 +380,7 @@ impl Rowset {
     }
 }
 
-/// Whether a block is asked for once, by whoever reads everything, or may be again.
+/// Whether a block is read once, by a pass over everything, or may be read again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use {
     Once,

@@ -1,9 +1,9 @@
-//! The rows of a part: times, cells and markers, of the rows asked for or out of the whole group.
+//! Decodes the rows of a part: times, cells and markers, alone or out of the decoded group.
 
 use super::block::BlockError;
 use super::series::{Part, RowsetCursor, TIME_SOURCE};
 use crate::rows::column_buffer::{ABSENT, Column, Kind, Values};
-use crate::rows::merge::Piece;
+use crate::rows::merge::RowBatch;
 use nyala_core::{Result, TimeRange};
 use std::ops::Range;
 
@@ -51,7 +51,7 @@ impl RowsetCursor {
         }
     }
 
-    /// Cells of a wanted column of rows of a part's group.
+    /// Cells of a projected column of rows of a part's group.
     pub(crate) fn column(&mut self, part: &Part, column: usize, rows: Range<u32>) -> Result<Column> {
         self.decode(part, column + 1, rows)
     }
@@ -117,39 +117,39 @@ impl RowsetCursor {
         decoded.map_err(|error| self.rowset.corrupt_block(place, error))
     }
 
-    /// Appends all wanted cells of rows of a part's group, which has no markers, to a piece.
-    pub(crate) fn append_piece(
+    /// Appends all projected cells of rows of a part's group, which has no markers, to a batch.
+    pub(crate) fn append_batch(
         &mut self,
         part: &Part,
         rows: Range<u32>,
-        piece: &mut Piece<Vec<i64>>,
+        batch: &mut RowBatch<Vec<i64>>,
     ) -> Result<()> {
         if self.reads_whole(part)? {
             let times = self.whole_times(part, rows.clone())?;
-            piece.keys.extend(times.iter().map(|time| *time as i64));
+            batch.keys.extend(times.iter().map(|time| *time as i64));
         } else {
             let loaded = self.time_block(part)?;
             let decoded = loaded.integers().and_then(|block| {
-                block.decode_range(rows.clone(), &mut piece.keys).map_err(BlockError::from)
+                block.decode_range(rows.clone(), &mut batch.keys).map_err(BlockError::from)
             });
             decoded.map_err(|error| self.rowset.corrupt_block(loaded.place, error))?;
         }
-        for (column, cells) in piece.columns.iter_mut().enumerate() {
+        for (column, cells) in batch.columns.iter_mut().enumerate() {
             self.append(part, column + 1, rows.clone(), cells)?;
         }
         Ok(())
     }
 
-    /// All wanted cells of rows of a part's group.
-    pub(crate) fn piece(&mut self, part: &Part, rows: Range<u32>) -> Result<Piece<Vec<i64>>> {
+    /// All projected cells of rows of a part's group.
+    pub(crate) fn batch(&mut self, part: &Part, rows: Range<u32>) -> Result<RowBatch<Vec<i64>>> {
         if rows.is_empty() {
-            return Ok(Piece::empty(&self.projection.kinds));
+            return Ok(RowBatch::empty(&self.projection.kinds));
         }
         let keys = self.times(part, rows.clone())?;
         let markers = self.markers(part, rows.clone())?;
         let columns = (0..self.projection.columns.len())
             .map(|column| self.column(part, column, rows.clone()))
             .collect::<Result<_>>()?;
-        Ok(Piece { keys, markers, columns })
+        Ok(RowBatch { keys, markers, columns })
     }
 }

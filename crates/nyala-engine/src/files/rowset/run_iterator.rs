@@ -1,17 +1,17 @@
-//! The rows of a rowset run by run: those of each series in each group, in order.
+//! Iterates over a rowset run by run: the rows of each series in each group, in order.
 
 use super::Rowset;
 use super::format::GroupEntry;
 use super::reader::Use;
 use super::series::{Part, RowsetCursor, WholeGroups};
 use super::verified::VerifiedBlock;
-use crate::rows::merge::{Piece, UPSERTED};
+use crate::rows::merge::{RowBatch, UPSERTED};
 use crate::rows::projection::Projection;
 use nyala_core::Result;
 use std::sync::Arc;
 
-/// Stands at a run; moves forward.
-pub(crate) struct RunWalk {
+/// Is positioned at a run, and moves forward.
+pub(crate) struct RunIterator {
     cursor: RowsetCursor,
     part: Part,
     /// Which run of its group it stands at.
@@ -23,7 +23,7 @@ pub(crate) struct RunWalk {
     pub(crate) series: Option<u32>,
 }
 
-impl RunWalk {
+impl RunIterator {
     pub(crate) fn new(rowset: Arc<Rowset>, projection: Projection) -> Result<Self> {
         let mut cursor = RowsetCursor::new(rowset, projection)?;
         cursor.read_once();
@@ -70,23 +70,23 @@ impl RunWalk {
         Ok(())
     }
 
-    /// Appends the run's rows to a piece.
-    pub(crate) fn append(&mut self, piece: &mut Piece<Vec<i64>>) -> Result<()> {
-        let before = piece.rows();
-        self.cursor.append_piece(&self.part, self.part.rows.clone(), piece)?;
+    /// Appends the run's rows to a batch.
+    pub(crate) fn append(&mut self, batch: &mut RowBatch<Vec<i64>>) -> Result<()> {
+        let before = batch.rows();
+        self.cursor.append_batch(&self.part, self.part.rows.clone(), batch)?;
         if self.has_markers
             && let Some(added) = self.cursor.markers(&self.part, self.part.rows.clone())?
         {
-            piece.markers.get_or_insert_with(|| vec![UPSERTED; before]).extend(added);
-        } else if let Some(markers) = &mut piece.markers {
-            markers.resize(piece.keys.len(), UPSERTED);
+            batch.markers.get_or_insert_with(|| vec![UPSERTED; before]).extend(added);
+        } else if let Some(markers) = &mut batch.markers {
+            markers.resize(batch.keys.len(), UPSERTED);
         }
         Ok(())
     }
 }
 
 impl RowsetCursor {
-    /// From now on decodes each group once, for a reader that is the last: what it reads is not kept for others.
+    /// From now on decodes each group once, without the cache: the rowset is read for the last time.
     pub(crate) fn read_once(&mut self) {
         (self.whole_groups, self.use_of) = (WholeGroups::All, Use::Once);
     }

@@ -1,5 +1,4 @@
-//! Reading a rowset of a series-keyed table: where the rows of a series are, and their blocks. What is in them:
-//! `rows.rs`.
+//! Reads a rowset of a series-keyed table: finds the rows of a series and their blocks. `rows.rs` decodes them.
 //!
 //! A cursor moves forward over series; it keeps the index page and the group at hand, so that reading
 //! neighbours costs no look-up.
@@ -15,7 +14,7 @@ use crate::rows::column_buffer::Column;
 use crate::rows::merge::gallop;
 use crate::rows::projection::Projection;
 use nyala_core::{ColumnType, Error, Result, SeriesId, TimeRange};
-use prefetch::Ahead;
+use prefetch::Prefetch;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -38,13 +37,13 @@ impl Part {
 
 /// A column of the rowset that is read.
 #[derive(Clone, Copy)]
-pub(super) struct Source {
+pub(super) struct SourceColumn {
     /// Its position in the footer; `None`: absent in the whole rowset.
     position: Option<usize>,
     pub(super) column_type: ColumnType,
 }
 
-/// Of which groups all rows are decoded when some are asked for, because the others are next.
+/// Which groups are decoded whole when some of their rows are read, because the others are read next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WholeGroups {
     None,
@@ -53,7 +52,7 @@ pub(crate) enum WholeGroups {
     All,
 }
 
-/// Whether there is a last row of a series the rowset does not say.
+/// The rowset does not say whether a series has a last row.
 pub(crate) struct NotKnown;
 
 /// Reads series of a rowset.
@@ -63,8 +62,8 @@ pub(crate) struct RowsetCursor {
     /// Whether it reads the last rows of series only.
     last_rows: bool,
     pub(super) projection: Projection,
-    /// Time, the wanted columns, the markers.
-    pub(super) sources: Vec<Source>,
+    /// Time, the projected columns, the markers.
+    pub(super) sources: Vec<SourceColumn>,
     pub(super) page: Option<LoadedPage>,
     /// The group of that page that was found last.
     sought: usize,
@@ -75,13 +74,13 @@ pub(crate) struct RowsetCursor {
     pub(super) decoded: Vec<Option<Column>>,
     /// Blocks of the group at hand, by source.
     blocks: Vec<Slot<LoadedBlock>>,
-    /// What is likely to be read next, by those who read in order.
-    pub(super) ahead: Option<Ahead>,
+    /// Blocks that are likely to be read next, for readers in order.
+    pub(super) prefetch: Option<Prefetch>,
     /// Blocks that index pages knew, to be counted.
     pub(super) near_hits: u64,
 }
 
-/// Something that is looked for when it is first asked for.
+/// Something that is looked up when it is first needed.
 #[derive(Clone)]
 enum Slot<T> {
     Unknown,
@@ -146,21 +145,19 @@ impl LoadedGroup {
     }
 }
 
-/// The source of times; those of the wanted columns follow.
+/// The source of times; those of the projected columns follow.
 pub(super) const TIME_SOURCE: usize = 0;
 
 impl RowsetCursor {
     pub(crate) fn new(rowset: Arc<Rowset>, projection: Projection) -> Result<Self> {
         let footer = rowset.footer()?;
         let time = footer.columns[0];
-        let mut sources = vec![Source { position: Some(0), column_type: time.1.0 }];
-        sources.extend(
-            projection
-                .columns
-                .iter()
-                .map(|(id, column_type)| Source { position: footer.column(*id), column_type: *column_type }),
-        );
-        sources.push(Source { position: footer.column(MARKER_COLUMN), column_type: ColumnType::Int8 });
+        let mut sources = vec![SourceColumn { position: Some(0), column_type: time.1.0 }];
+        sources.extend(projection.columns.iter().map(|(id, column_type)| SourceColumn {
+            position: footer.column(*id),
+            column_type: *column_type,
+        }));
+        sources.push(SourceColumn { position: footer.column(MARKER_COLUMN), column_type: ColumnType::Int8 });
         let (blocks, decoded) = (vec![Slot::Unknown; sources.len()], vec![None; sources.len()]);
         Ok(Self {
             rowset,
@@ -175,7 +172,7 @@ impl RowsetCursor {
             use_of: Use::Again,
             decoded,
             blocks,
-            ahead: None,
+            prefetch: None,
             near_hits: 0,
         })
     }
@@ -269,8 +266,9 @@ impl RowsetCursor {
         if self.group.as_ref().is_none_or(|loaded| loaded.page != page || loaded.group != group) {
             let entry = self.group_entry(page, group)?;
             let runs = self.known_runs(group, &entry)?;
-            if let Some(ahead) = &mut self.ahead {
-                ahead.go(self.group.as_ref().map(|group| (group.page, group.group)), (page, group));
+            if let Some(prefetch) = &mut self.prefetch {
+                prefetch
+                    .note_group(self.group.as_ref().map(|group| (group.page, group.group)), (page, group));
             }
             self.group = Some(LoadedGroup { page, group, entry, runs });
             self.blocks.fill(Slot::Unknown);
@@ -302,8 +300,8 @@ impl RowsetCursor {
         Ok((low < groups).then_some((page, low)))
     }
 
-    /// The same if it is behind the group found before, in the page at hand: series come in order, each a few groups
-    /// after the one before.
+    /// Like [`RowsetCursor::seek`], from the group found before, in the current page: series come in order, each a few
+    /// groups after the one before.
     fn seek_near(&mut self, series: u32) -> Option<(usize, usize)> {
         let (page, from) = (self.page.as_ref()?, self.sought);
         let groups = self.pages()[page.index].groups as usize;
@@ -313,7 +311,7 @@ impl RowsetCursor {
             return None;
         }
         if !is_before(from) {
-            // It may yet be the first that is not.
+            // It may still be the first that is not before.
             return (from > 0 && is_before(from - 1)).then_some((page.index, from));
         }
         let found = gallop(from + 1, groups, is_before);
@@ -432,13 +430,13 @@ impl RowsetCursor {
         })
     }
 
-    /// The index entry of a wanted column for a part's group; `None`: absent in all of it.
+    /// The index entry of a projected column for a part's group; `None`: absent in all of it.
     pub(crate) fn column_entry(&mut self, part: &Part, column: usize) -> Result<Option<ColumnEntry>> {
         let entries = self.entries(part, column + 1)?;
         Ok(entries.map(|entries| ColumnEntry::at(entries, part.group)).filter(|e| e.block.length > 0))
     }
 
-    /// The block of a wanted column for a part's group; `None`: absent in all of it.
+    /// The block of a projected column for a part's group; `None`: absent in all of it.
     pub(crate) fn column_block(&mut self, part: &Part, column: usize) -> Result<Option<&LoadedBlock>> {
         self.load(part, column + 1)
     }

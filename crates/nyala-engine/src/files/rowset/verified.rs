@@ -1,7 +1,7 @@
-//! A block as the cache keeps it: verified bytes, and what parsing them found out.
+//! A block as the cache keeps it: verified bytes, and the result of parsing them.
 //!
-//! Checksum and structure are checked once, when a block is read from its file. What that finds out is kept
-//! beside the bytes, so that the block of a cache hit is at hand without parsing.
+//! Checksum and structure are checked once, when a block is read from its file. The layout that parsing found is kept
+//! beside the bytes, so that a cache hit needs no parsing.
 
 use super::block::{BlockError, ColumnBlock, Layout, ValuesBlock};
 use super::format::{ColumnEntry, GroupRuns};
@@ -17,12 +17,12 @@ type Result<T> = std::result::Result<T, BlockError>;
 /// Verified bytes.
 pub(crate) struct VerifiedBlock {
     bytes: Vec<u8>,
-    found: Found,
-    /// Since the cache asked last. It stands here because who finds it touches this block, and no other memory.
+    parsed: Parsed,
+    /// Whether the block was used since the cache last asked. It is stored here so that a hit touches no other memory.
     used: AtomicBool,
 }
 
-enum Found {
+enum Parsed {
     /// An index page; or a column's block that is parsed at each use, because cells are missing or because
     /// its values are of another kind.
     Nothing,
@@ -34,44 +34,44 @@ enum Found {
     Page(Vec<Mutex<Weak<VerifiedBlock>>>),
 }
 
-/// What a block that an index page knows costs, the remains included that it leaves when it goes.
+/// What an index page pays for remembering a block, including the allocation that stays when the block is gone.
 const KNOWN_BYTES: usize = size_of::<Mutex<Weak<VerifiedBlock>>>() + size_of::<VerifiedBlock>() + 16;
 
-/// Where the values of a block without cell states begin.
+/// Where the values of a block begin when all its cells have values.
 const VALUES_AT: usize = 4;
 
 impl VerifiedBlock {
     /// Bytes that their user looks into.
     pub(crate) fn plain(bytes: Vec<u8>) -> Self {
-        Self::new(bytes, Found::Nothing)
+        Self::new(bytes, Parsed::Nothing)
     }
 
-    fn new(bytes: Vec<u8>, found: Found) -> Self {
-        Self { bytes, found, used: AtomicBool::new(false) }
+    fn new(bytes: Vec<u8>, parsed: Parsed) -> Self {
+        Self { bytes, parsed, used: AtomicBool::new(false) }
     }
 
     /// An index page of some groups, or of a column of them.
     pub(crate) fn index_page(bytes: Vec<u8>, groups: usize) -> Self {
-        Self::new(bytes, Found::Page((0..groups).map(|_| Mutex::default()).collect()))
+        Self::new(bytes, Parsed::Page((0..groups).map(|_| Mutex::default()).collect()))
     }
 
     /// The block of a group, if this is an index page and knows it: a look-up that finds it beside its neighbours.
     pub(crate) fn find(&self, group: usize) -> Option<Arc<VerifiedBlock>> {
-        let Found::Page(blocks) = &self.found else { return None };
+        let Parsed::Page(blocks) = &self.parsed else { return None };
         let block = blocks.get(group)?.lock().upgrade()?;
         block.set_used();
         Some(block)
     }
 
-    /// Where that block is, or was, if this is an index page: what is there is not touched.
+    /// The address where that block is or was, if this is an index page. The block is not accessed.
     pub(crate) fn address(&self, group: usize) -> Option<*const VerifiedBlock> {
-        let Found::Page(blocks) = &self.found else { return None };
+        let Parsed::Page(blocks) = &self.parsed else { return None };
         blocks.get(group).map(|block| block.lock().as_ptr())
     }
 
-    /// Begins to fetch what an index page of a column says of a group.
+    /// Prefetches the entry of a group in an index page of a column.
     pub(crate) fn prefetch_entry(&self, group: usize) {
-        if let Found::Page(blocks) = &self.found
+        if let Parsed::Page(blocks) = &self.parsed
             && let Some(known) = blocks.get(group)
         {
             prefetch_at(known);
@@ -81,7 +81,7 @@ impl VerifiedBlock {
 
     /// Remembers the block of a group.
     pub(crate) fn remember(&self, group: usize, block: &Arc<VerifiedBlock>) {
-        if let Found::Page(blocks) = &self.found
+        if let Parsed::Page(blocks) = &self.parsed
             && let Some(known) = blocks.get(group)
         {
             *known.lock() = Arc::downgrade(block);
@@ -102,14 +102,14 @@ impl VerifiedBlock {
 
     /// The block of a column.
     pub(crate) fn column(bytes: Vec<u8>, column_type: ColumnType, rows: u32) -> Result<Self> {
-        let found = match ColumnBlock::parse(&bytes, column_type, rows)? {
-            ColumnBlock { states: Some(_), .. } => Found::Nothing,
-            ColumnBlock { values: ValuesBlock::Integers(block), .. } => Found::Integers(block.layout()),
-            ColumnBlock { values: ValuesBlock::Unsigned(block), .. } => Found::Unsigned(block.layout()),
-            ColumnBlock { values: ValuesBlock::Floats(block), .. } => Found::Floats(block.layout()),
-            _ => Found::Nothing,
+        let parsed = match ColumnBlock::parse(&bytes, column_type, rows)? {
+            ColumnBlock { validity: Some(_), .. } => Parsed::Nothing,
+            ColumnBlock { values: ValuesBlock::Integers(block), .. } => Parsed::Integers(block.layout()),
+            ColumnBlock { values: ValuesBlock::Unsigned(block), .. } => Parsed::Unsigned(block.layout()),
+            ColumnBlock { values: ValuesBlock::Floats(block), .. } => Parsed::Floats(block.layout()),
+            _ => Parsed::Nothing,
         };
-        Ok(Self::new(bytes, found))
+        Ok(Self::new(bytes, parsed))
     }
 
     /// The block that says which rows of a group belong to which series.
@@ -124,7 +124,7 @@ impl VerifiedBlock {
             Ok(values.into_iter().map(|value| value as u32).collect())
         };
         let runs = GroupRuns { series: integers(series)?, ends: integers(ends)? };
-        Ok(Self::new(Vec::new(), Found::Runs(runs)))
+        Ok(Self::new(Vec::new(), Parsed::Runs(runs)))
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -133,37 +133,37 @@ impl VerifiedBlock {
 
     /// Bytes held, about.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        let found = match &self.found {
-            Found::Runs(runs) => (runs.series.len() + runs.ends.len()) * size_of::<u32>(),
-            Found::Page(blocks) => blocks.len() * KNOWN_BYTES,
+        let parsed = match &self.parsed {
+            Parsed::Runs(runs) => (runs.series.len() + runs.ends.len()) * size_of::<u32>(),
+            Parsed::Page(blocks) => blocks.len() * KNOWN_BYTES,
             _ => 0,
         };
-        (self.bytes.len() + found) as u64
+        (self.bytes.len() + parsed) as u64
     }
 
     /// Which rows belong to which series; `None` of bytes that were read as another kind of block.
     pub(crate) fn group_runs(&self) -> Option<&GroupRuns> {
-        match &self.found {
-            Found::Runs(runs) => Some(runs),
+        match &self.parsed {
+            Parsed::Runs(runs) => Some(runs),
             _ => None,
         }
     }
 
     /// The column of a block made by [`VerifiedBlock::column`].
     pub(crate) fn parse(&self, column_type: ColumnType, rows: u32) -> Result<ColumnBlock<'_>> {
-        let values = match (&self.found, Layout::of(column_type)) {
-            (Found::Integers(layout), Layout::Integers) => {
+        let values = match (&self.parsed, Layout::of(column_type)) {
+            (Parsed::Integers(layout), Layout::Integers) => {
                 ValuesBlock::Integers(layout.attach(self.values()))
             }
-            (Found::Unsigned(layout), Layout::Unsigned) => {
+            (Parsed::Unsigned(layout), Layout::Unsigned) => {
                 ValuesBlock::Unsigned(layout.attach(self.values()))
             }
-            (Found::Floats(layout), Layout::Floats) => ValuesBlock::Floats(layout.attach(self.values())),
+            (Parsed::Floats(layout), Layout::Floats) => ValuesBlock::Floats(layout.attach(self.values())),
             _ => return ColumnBlock::parse(&self.bytes, column_type, rows),
         };
         // Index entries that contradict each other could name one block for groups of different rows.
         if values.has_rows(rows) {
-            Ok(ColumnBlock { states: None, values })
+            Ok(ColumnBlock { validity: None, values })
         } else {
             Err(BlockError("a block has other rows"))
         }

@@ -1,4 +1,4 @@
-//! Writes a rowset file: rows come in order of their keys and leave as groups of column blocks.
+//! Writes a rowset file: rows come in order of their keys and are written as groups of column blocks.
 //!
 //! Memory is bounded by one group and one index page per column. Nothing is synced here: the file becomes
 //! part of the store with the manifest edit that names it, and is synced right before.
@@ -6,8 +6,8 @@
 use super::block;
 use super::bloom;
 use super::format::{
-    BlockRef, ColumnEntry, Footer, GroupEntry, GroupRuns, HEADER_BYTES, MAGIC, MARKER_COLUMN, PageEntry,
-    VERSION,
+    BlockRef, ColumnEntry, Footer, GroupEntry, GroupList, GroupRuns, HEADER_BYTES, MAGIC, MARKER_COLUMN,
+    PageEntry, VERSION,
 };
 use super::origin::Origin;
 use super::{GROUP_ROWS, KEYED_GROUP_ROWS, LONG_RUN_ROWS, PAGE_GROUPS};
@@ -15,7 +15,7 @@ use crate::files::fs::FileRef;
 use crate::files::schema_format::StoredType;
 use crate::rows::column_buffer::{ByteVec, Column, Kind, Values};
 use crate::rows::key;
-use crate::rows::merge::{Keys, Piece, column_bytes};
+use crate::rows::merge::{Keys, RowBatch, column_bytes};
 use nyala_column::{Habit, Preference, Scratch, encode_integers};
 use nyala_core::memory::{Charge, Component, MemoryBudget};
 use nyala_core::{ColumnId, ColumnType, Encoding, Result, SeriesId, TableSchema};
@@ -28,8 +28,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 /// may hold, because a reader has to hold it too.
 pub(crate) const GROUP_STRING_BYTES: usize = 4 << 20;
 
-/// Of the limit of memory, the hashes of a rowset's keys may take one part in so many: a Bloom filter is made of all at
-/// once.
+/// The hashes of a rowset's keys may take this fraction of the memory limit: the Bloom filter is built of all at once.
 const HASHES_SHARE: u64 = 64;
 
 /// What was written.
@@ -41,7 +40,7 @@ pub(crate) struct Written {
     pub(crate) max_time_ns: i64,
 }
 
-/// Columns of a rowset: those outside the key that pieces bring, in their order.
+/// Columns of a rowset: those outside the key that batches bring, in their order.
 pub(crate) fn value_columns(schema: &TableSchema) -> Vec<(ColumnId, ColumnType)> {
     let outside = schema.columns.iter().filter(|column| !schema.is_key(column.id));
     outside.map(|column| (column.id, column.column_type)).collect()
@@ -49,13 +48,13 @@ pub(crate) fn value_columns(schema: &TableSchema) -> Vec<(ColumnId, ColumnType)>
 
 /// A rowset being written.
 pub(crate) struct RowsetWriter {
-    out: Output,
+    out: BufferedFile,
     footer: Footer,
     key_types: Vec<ColumnType>,
     /// How many of the footer's columns are the key's.
     key_columns: usize,
     pub(crate) kinds: Vec<Kind>,
-    /// Of each column.
+    /// One per column.
     preferences: Vec<Preference>,
     scratch: Scratch,
     /// By position in the footer.
@@ -76,26 +75,19 @@ pub(crate) struct RowsetWriter {
 }
 
 enum Pending {
-    Series { runs: GroupRuns, piece: Piece<Vec<i64>> },
-    Keyed { piece: Piece<ByteVec> },
+    Series { runs: GroupRuns, batch: RowBatch<Vec<i64>> },
+    Keyed { batch: RowBatch<ByteVec> },
 }
 
 /// The last row of each series, gathered to be written once more.
 struct LastRows {
-    /// Rows that a series has on average for this to be done; 0: it is not done (any more).
+    /// GroupList that a series has on average for this to be done; 0: it is not done (any more).
     rows_per_series: u64,
     runs: GroupRuns,
-    piece: Piece<Vec<i64>>,
+    batch: RowBatch<Vec<i64>>,
     /// All rows of these series.
     rows: u64,
     page: Page,
-}
-
-/// One of the two lists of groups.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Rows {
-    All,
-    Last,
 }
 
 /// The index page at hand.
@@ -108,13 +100,13 @@ struct Page {
     first_keys: Vec<Vec<u8>>,
 }
 
-struct Output {
+struct BufferedFile {
     file: FileRef,
     buffer: Vec<u8>,
     written: u64,
 }
 
-impl Output {
+impl BufferedFile {
     fn position(&self) -> u64 {
         self.written + self.buffer.len() as u64
     }
@@ -141,8 +133,8 @@ impl Output {
 }
 
 impl RowsetWriter {
-    /// Begins in an empty file. Pieces must bring [`value_columns`] of the origin's schema. The last rows of series that
-    /// have `last_rows_from` rows on average are written once more.
+    /// Begins in an empty file. Batches must have [`value_columns`] of the origin's schema. The last rows of series
+    /// that have `last_rows_from` rows on average are written once more.
     pub(crate) fn new(
         file: FileRef,
         origin: &Origin,
@@ -170,20 +162,20 @@ impl RowsetWriter {
         let preferences = columns.iter().map(|(id, _)| preference_of(id)).collect();
         let kinds: Vec<_> = values.iter().map(|(_, column_type)| Kind::of(*column_type)).collect();
         let pending = if series_keyed {
-            Pending::Series { runs: GroupRuns::default(), piece: Piece::empty(&kinds) }
+            Pending::Series { runs: GroupRuns::default(), batch: RowBatch::empty(&kinds) }
         } else {
-            Pending::Keyed { piece: Piece::empty(&kinds) }
+            Pending::Keyed { batch: RowBatch::empty(&kinds) }
         };
         let (page, habits) = (Page::new(columns.len()), vec![Habit::default(); columns.len()]);
         let last = LastRows {
             rows_per_series: if series_keyed { last_rows_from } else { 0 },
             runs: GroupRuns::default(),
-            piece: Piece::empty(&kinds),
+            batch: RowBatch::empty(&kinds),
             rows: 0,
             page: Page::new(columns.len()),
         };
         Self {
-            out: Output { file, buffer: header, written: 0 },
+            out: BufferedFile { file, buffer: header, written: 0 },
             footer: Footer { series_keyed, columns, ..Footer::default() },
             key_types: schema.key.iter().map(type_of).collect(),
             key_columns,
@@ -205,7 +197,7 @@ impl RowsetWriter {
         }
     }
 
-    /// Whether what it has to remember until the end is as much as it may be.
+    /// Whether it holds as many hashes as it may.
     pub(crate) fn is_full(&self) -> bool {
         self.hashes.len() >= self.hashes_max
     }
@@ -218,14 +210,14 @@ impl RowsetWriter {
             keys + columns + page.groups.capacity() * size_of::<GroupEntry>()
         };
         let pending = match &self.pending {
-            Pending::Series { piece, .. } => piece.memory_bytes(),
-            Pending::Keyed { piece } => piece.memory_bytes(),
+            Pending::Series { batch, .. } => batch.memory_bytes(),
+            Pending::Keyed { batch } => batch.memory_bytes(),
         };
         let bytes = self.out.buffer.capacity()
             + self.block.capacity()
             + self.hashes.capacity() * size_of::<u64>()
             + column_bytes(&self.times)
-            + self.last.piece.memory_bytes()
+            + self.last.batch.memory_bytes()
             + of_page(&self.page)
             + of_page(&self.last.page)
             + pending;
@@ -243,26 +235,26 @@ impl RowsetWriter {
     }
 
     /// Adds rows of a series; series come in ascending order, the rows of one in order of time, in any
-    /// number of pieces.
-    pub(crate) fn push_series(&mut self, series: SeriesId, piece: &Piece<Vec<i64>>) -> Result<()> {
-        self.keep_last(series, piece)?;
+    /// number of batches.
+    pub(crate) fn push_series(&mut self, series: SeriesId, batch: &RowBatch<Vec<i64>>) -> Result<()> {
+        self.keep_last(series, batch)?;
         let mut start = 0;
-        while start < piece.rows() {
-            let Pending::Series { runs, piece: pending } = &mut self.pending else {
+        while start < batch.rows() {
+            let Pending::Series { runs, batch: pending } = &mut self.pending else {
                 unreachable!("a table keyed by series")
             };
-            let (held, left) = (pending.rows(), piece.rows() - start);
-            // A run that fits in a group of its own is not cut to fill up the one before it.
+            let (held, left) = (pending.rows(), batch.rows() - start);
+            // A run that fits in a group of its own is not split to fill the group before it.
             if held == GROUP_ROWS || (held > 0 && held + left > GROUP_ROWS && left <= GROUP_ROWS) {
                 self.end_group()?;
                 continue;
             }
-            let end = rows_that_fit(pending, piece, start, start + left.min(GROUP_ROWS - held));
+            let end = rows_that_fit(pending, batch, start, start + left.min(GROUP_ROWS - held));
             if end == start {
                 self.end_group()?;
                 continue;
             }
-            pending.append(piece, start..end);
+            pending.append(batch, start..end);
             match runs.series.last() {
                 Some(last) if *last == series.0 => {
                     *runs.ends.last_mut().expect("as many ends") = pending.rows() as u32
@@ -278,21 +270,21 @@ impl RowsetWriter {
         Ok(())
     }
 
-    /// Keeps the last row of a piece in the place of one of the same series.
-    fn keep_last(&mut self, series: SeriesId, piece: &Piece<Vec<i64>>) -> Result<()> {
-        if self.last.rows_per_series == 0 || piece.rows() == 0 {
+    /// Keeps the last row of a batch in the place of one of the same series.
+    fn keep_last(&mut self, series: SeriesId, batch: &RowBatch<Vec<i64>>) -> Result<()> {
+        if self.last.rows_per_series == 0 || batch.rows() == 0 {
             return Ok(());
         }
-        let row = piece.rows() - 1;
-        let LastRows { runs, piece: kept, .. } = &mut self.last;
+        let row = batch.rows() - 1;
+        let LastRows { runs, batch: kept, .. } = &mut self.last;
         if runs.series.last() == Some(&series.0) {
             runs.series.pop();
             runs.ends.pop();
             kept.truncate(runs.series.len());
         }
-        if kept.rows() == GROUP_ROWS || rows_that_fit(kept, piece, row, row + 1) == row {
+        if kept.rows() == GROUP_ROWS || rows_that_fit(kept, batch, row, row + 1) == row {
             self.end_last_group()?;
-            // It may have been given up: of this series, too, whose later rows are not looked at any more.
+            // Last rows may have been given up: then also for this series, whose later rows are not looked at.
             if self.last.rows_per_series == 0 {
                 return Ok(());
             }
@@ -300,35 +292,35 @@ impl RowsetWriter {
         let last = &mut self.last;
         last.runs.series.push(series.0);
         last.runs.ends.push(last.runs.series.len() as u32);
-        last.piece.append(piece, row..row + 1);
-        last.rows += piece.rows() as u64;
+        last.batch.append(batch, row..row + 1);
+        last.rows += batch.rows() as u64;
         Ok(())
     }
 
-    /// Writes the last rows gathered, unless they are too many of all rows: then it is given up, because series
-    /// that follow are likely no longer.
+    /// Writes the last rows collected. If they are too large a part of all rows, last rows are given up for this file,
+    /// because the series that follow are probably as short.
     fn end_last_group(&mut self) -> Result<()> {
         let (runs, rows) = (std::mem::take(&mut self.last.runs), std::mem::take(&mut self.last.rows));
-        let piece = std::mem::replace(&mut self.last.piece, Piece::empty(&self.kinds));
-        if rows < self.last.rows_per_series * piece.rows() as u64 {
+        let batch = std::mem::replace(&mut self.last.batch, RowBatch::empty(&self.kinds));
+        if rows < self.last.rows_per_series * batch.rows() as u64 {
             self.last.rows_per_series = 0;
             return Ok(());
         }
-        self.write_series_group(Rows::Last, &runs, &piece)?;
-        if self.last.page.groups.len() == PAGE_GROUPS { self.end_page(Rows::Last) } else { Ok(()) }
+        self.write_series_group(GroupList::LastRows, &runs, &batch)?;
+        if self.last.page.groups.len() == PAGE_GROUPS { self.end_page(GroupList::LastRows) } else { Ok(()) }
     }
 
     /// Adds rows of a table with another key, in order.
-    pub(crate) fn push_keyed(&mut self, piece: &Piece<ByteVec>) -> Result<()> {
+    pub(crate) fn push_keyed(&mut self, batch: &RowBatch<ByteVec>) -> Result<()> {
         let mut start = 0;
-        while start < piece.rows() {
-            let Pending::Keyed { piece: pending } = &mut self.pending else {
+        while start < batch.rows() {
+            let Pending::Keyed { batch: pending } = &mut self.pending else {
                 unreachable!("a table not keyed by series")
             };
-            let end = piece.rows().min(start + KEYED_GROUP_ROWS - pending.rows());
-            let end = rows_that_fit(pending, piece, start, end);
+            let end = batch.rows().min(start + KEYED_GROUP_ROWS - pending.rows());
+            let end = rows_that_fit(pending, batch, start, end);
             let full = end == start;
-            pending.append(piece, start..end);
+            pending.append(batch, start..end);
             start = end;
             if full || pending.rows() == KEYED_GROUP_ROWS {
                 self.end_group()?;
@@ -340,41 +332,46 @@ impl RowsetWriter {
     fn end_group(&mut self) -> Result<()> {
         self.account();
         match &mut self.pending {
-            Pending::Series { runs, piece } => {
+            Pending::Series { runs, batch } => {
                 let runs = std::mem::take(runs);
-                let mut written = std::mem::replace(piece, Piece::empty(&self.kinds));
-                self.write_series_group(Rows::All, &runs, &written)?;
-                // The next group takes the room of this one.
+                let mut written = std::mem::replace(batch, RowBatch::empty(&self.kinds));
+                self.write_series_group(GroupList::All, &runs, &written)?;
+                // The next group reuses the memory of this one.
                 written.clear();
-                if let Pending::Series { piece, .. } = &mut self.pending {
-                    *piece = written;
+                if let Pending::Series { batch, .. } = &mut self.pending {
+                    *batch = written;
                 }
             }
-            Pending::Keyed { piece } => {
-                let piece = std::mem::replace(piece, Piece::empty(&self.kinds));
-                self.write_keyed_group(&piece)?;
+            Pending::Keyed { batch } => {
+                let batch = std::mem::replace(batch, RowBatch::empty(&self.kinds));
+                self.write_keyed_group(&batch)?;
             }
         }
-        if self.page.groups.len() == PAGE_GROUPS { self.end_page(Rows::All) } else { Ok(()) }
+        if self.page.groups.len() == PAGE_GROUPS { self.end_page(GroupList::All) } else { Ok(()) }
     }
 
-    fn page(&mut self, which: Rows) -> &mut Page {
+    fn page(&mut self, which: GroupList) -> &mut Page {
         match which {
-            Rows::All => &mut self.page,
-            Rows::Last => &mut self.last.page,
+            GroupList::All => &mut self.page,
+            GroupList::LastRows => &mut self.last.page,
         }
     }
 
-    fn write_series_group(&mut self, which: Rows, runs: &GroupRuns, piece: &Piece<Vec<i64>>) -> Result<()> {
-        let rows = piece.rows() as u32;
+    fn write_series_group(
+        &mut self,
+        which: GroupList,
+        runs: &GroupRuns,
+        batch: &RowBatch<Vec<i64>>,
+    ) -> Result<()> {
+        let rows = batch.rows() as u32;
         if rows == 0 {
             return Ok(());
         }
         let mut entry = GroupEntry {
             first_series: runs.series[0],
             last_series: *runs.series.last().expect("has rows"),
-            min_time_ns: *piece.keys.iter().min().expect("has rows"),
-            max_time_ns: *piece.keys.iter().max().expect("has rows"),
+            min_time_ns: *batch.keys.iter().min().expect("has rows"),
+            max_time_ns: *batch.keys.iter().max().expect("has rows"),
             rows,
             directory: BlockRef::default(),
         };
@@ -398,43 +395,43 @@ impl RowsetWriter {
         let breaks = breaks_of(runs);
         let mut times = std::mem::replace(&mut self.times, Column::new(Kind::Word));
         times.truncate(0);
-        times.extend_words(piece.keys.iter().map(|time| *time as u64));
-        let columns: Vec<&Column> = [&times].into_iter().chain(&piece.columns).collect();
-        self.write_columns(which, &columns, piece.markers.as_deref(), rows, &breaks)?;
+        times.extend_words(batch.keys.iter().map(|time| *time as u64));
+        let columns: Vec<&Column> = [&times].into_iter().chain(&batch.columns).collect();
+        self.write_columns(which, &columns, batch.markers.as_deref(), rows, &breaks)?;
         self.times = times;
         self.page(which).groups.push(entry);
-        if which == Rows::All {
+        if which == GroupList::All {
             self.footer.rows += u64::from(rows);
         }
         Ok(())
     }
 
-    fn write_keyed_group(&mut self, piece: &Piece<ByteVec>) -> Result<()> {
-        let rows = piece.rows();
+    fn write_keyed_group(&mut self, batch: &RowBatch<ByteVec>) -> Result<()> {
+        let rows = batch.rows();
         if rows == 0 {
             return Ok(());
         }
         let mut columns: Vec<Column> =
             self.key_types.iter().map(|column_type| Column::new(Kind::of(*column_type))).collect();
         for row in 0..rows {
-            let key = piece.keys.get(row);
+            let key = batch.keys.get(row);
             self.hashes.push(bloom::hash(key));
             let mut decoded: Vec<Option<&mut Column>> = columns.iter_mut().map(Some).collect();
             key::decode_into(key, &self.key_types, &mut decoded);
         }
         debug_assert_eq!(columns.len(), self.key_columns);
-        let columns: Vec<&Column> = columns.iter().chain(&piece.columns).collect();
-        self.write_columns(Rows::All, &columns, piece.markers.as_deref(), rows as u32, &[])?;
+        let columns: Vec<&Column> = columns.iter().chain(&batch.columns).collect();
+        self.write_columns(GroupList::All, &columns, batch.markers.as_deref(), rows as u32, &[])?;
         self.page.groups.push(GroupEntry { rows: rows as u32, ..GroupEntry::default() });
-        self.page.first_keys.push(piece.keys.get(0).to_vec());
-        self.footer.last_key = piece.keys.get(rows - 1).to_vec();
+        self.page.first_keys.push(batch.keys.get(0).to_vec());
+        self.footer.last_key = batch.keys.get(rows - 1).to_vec();
         self.footer.rows += rows as u64;
         Ok(())
     }
 
     fn write_columns(
         &mut self,
-        which: Rows,
+        which: GroupList,
         columns: &[&Column],
         markers: Option<&[u8]>,
         rows: u32,
@@ -451,9 +448,9 @@ impl RowsetWriter {
                 assert_eq!(column.len(), rows as usize, "columns of a group are equally long");
                 bytes.clear();
                 let column_type = self.footer.columns[position].1.0;
-                // Cells of many series are not encoded as those of one are.
+                // Cells of many series need other encodings than those of one.
                 let mut apart = Habit::default();
-                let habit = if which == Rows::All { &mut self.habits[position] } else { &mut apart };
+                let habit = if which == GroupList::All { &mut self.habits[position] } else { &mut apart };
                 self.scratch.swap_habit(habit);
                 entry = block::encode(
                     column,
@@ -475,7 +472,7 @@ impl RowsetWriter {
         Ok(())
     }
 
-    fn end_page(&mut self, which: Rows) -> Result<()> {
+    fn end_page(&mut self, which: GroupList) -> Result<()> {
         let empty = Page::new(self.footer.columns.len());
         let page = std::mem::replace(self.page(which), empty);
         let (Some(first), Some(last)) = (page.groups.first(), page.groups.last()) else { return Ok(()) };
@@ -493,8 +490,8 @@ impl RowsetWriter {
             column_pages.push(if *present { self.out.append(entries)? } else { BlockRef::default() });
         }
         let pages = match which {
-            Rows::All => &mut self.footer.pages,
-            Rows::Last => &mut self.footer.last_pages,
+            GroupList::All => &mut self.footer.pages,
+            GroupList::LastRows => &mut self.footer.last_pages,
         };
         pages.push(PageEntry {
             groups: page.groups.len() as u32,
@@ -512,9 +509,9 @@ impl RowsetWriter {
     /// Writes what is pending and the footer. The file is not synced.
     pub(crate) fn finish(&mut self) -> Result<Written> {
         self.end_group()?;
-        self.end_page(Rows::All)?;
+        self.end_page(GroupList::All)?;
         self.end_last_group()?;
-        self.end_page(Rows::Last)?;
+        self.end_page(GroupList::LastRows)?;
         if !self.footer.series_keyed {
             let filter = bloom::build(&self.hashes);
             self.footer.bloom = self.out.append(&filter)?;
@@ -548,9 +545,9 @@ impl Page {
 
 /// How far rows from `start` on fit into a group with its strings: `start` itself only where the group
 /// holds rows already.
-fn rows_that_fit<K: Keys>(pending: &Piece<K>, piece: &Piece<K>, start: usize, end: usize) -> usize {
+fn rows_that_fit<K: Keys>(pending: &RowBatch<K>, batch: &RowBatch<K>, start: usize, end: usize) -> usize {
     let mut fitting = end;
-    for (held, column) in pending.columns.iter().zip(&piece.columns) {
+    for (held, column) in pending.columns.iter().zip(&batch.columns) {
         if let (Values::Bytes(held), Values::Bytes(bytes)) = (&held.values, &column.values) {
             let begin = if start == 0 { 0 } else { bytes.ends[start - 1] as usize };
             let room = GROUP_STRING_BYTES.saturating_sub(held.data.len());
@@ -561,7 +558,7 @@ fn rows_that_fit<K: Keys>(pending: &Piece<K>, piece: &Piece<K>, start: usize, en
     if fitting == start && pending.rows() == 0 { start + 1 } else { fitting }
 }
 
-/// Where vectors begin anew: around runs of long series.
+/// Where a new vector begins: around runs of long series.
 fn breaks_of(runs: &GroupRuns) -> Vec<u32> {
     let rows = *runs.ends.last().expect("a group has rows");
     let mut breaks = Vec::new();

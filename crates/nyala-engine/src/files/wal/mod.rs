@@ -14,8 +14,8 @@
 //!   doubt. The next write tries that by itself, and so does [`Wal::reopen`].
 //! - When the disk is full the write fails with nothing stored, and the log works again when there is space.
 //!
-//! Next stops: `queue.rs` for what waits, `thread.rs` for the thread that writes it, `writer.rs` for what happens on disk, `replay.rs` for reading. The
-//! bytes are drawn in `docs/format/wal.md`.
+//! Next stops: `queue.rs` for what waits, `thread.rs` for the thread that writes it, `writer.rs` for what happens on
+//! disk, `replay.rs` for reading. The bytes are drawn in `docs/format/wal.md`.
 
 mod queue;
 mod replay;
@@ -74,8 +74,7 @@ pub struct WalOptions {
     pub progress: Arc<Progress>,
 }
 
-/// What of log and manifest is surely on disk: each says of the other what must be there, so that what disappears is
-/// missed.
+/// How far log and manifest are surely on disk: each records the other's progress, so that a loss is noticed.
 #[derive(Debug, Default)]
 pub struct Progress {
     segment: AtomicU64,
@@ -158,8 +157,8 @@ impl Wal {
         Ok((Self { queue, segments, thread: Some(thread) }, report))
     }
 
-    /// Hands a payload, in parts, to the log. Its sequence is known at once; it is in the log when the ticket
-    /// says so. Dropping the ticket does not take the record back.
+    /// Submits a payload, in parts, to the log. Its sequence is known at once; it is in the log when the ticket says
+    /// so. Dropping the ticket does not take the record back.
     pub fn submit(&self, parts: Vec<Bytes>) -> Result<Ticket> {
         self.queue.submit(parts)
     }
@@ -188,8 +187,8 @@ impl Wal {
         self.segments.lock().truncate_before(sequence)
     }
 
-    /// Gives back the room that the log keeps to be fast, if its active segment is longer than `small_bytes`: for a log
-    /// that nothing is written to. Only records from `sequence` on are still needed.
+    /// Gives back the space that the log keeps to be fast, if its active segment is longer than `small_bytes`: for a
+    /// log that nothing is written to. Only records from `sequence` on are still needed.
     pub fn rest(&self, sequence: u64, small_bytes: u64) -> Result<()> {
         self.queue.request_rest(small_bytes)?.wait()?;
         let mut segments = self.segments.lock();

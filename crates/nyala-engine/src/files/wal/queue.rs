@@ -1,4 +1,4 @@
-//! What waits to be written: records and requests, and the tickets of those who wait for them.
+//! The queue of the log: records and requests, and the tickets that wait for them.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -15,7 +15,7 @@ use super::MAX_PAYLOAD_BYTES;
 use super::stats::Counters;
 use crate::files::record_log::frame_bytes;
 
-/// What is written and synced at once at most: a sync of this takes some 10 ms, and everyone in it waits so long.
+/// The most that is written and synced together: a sync of this takes some 10 ms, and all its writers wait so long.
 const MAX_GROUP_BYTES: u64 = 16 << 20;
 /// Bounds the slices of one write.
 const MAX_GROUP_RECORDS: usize = 1024;
@@ -249,7 +249,7 @@ impl Queue {
         Ok(())
     }
 
-    /// What to do next, given the room in the segment; waits for it until `deadline`.
+    /// The next work, given the space in the segment; waits for work until `deadline`.
     pub(super) fn take(&self, room: u64, deadline: Option<Instant>) -> Work {
         let mut state = self.state.lock();
         loop {

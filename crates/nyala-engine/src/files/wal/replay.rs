@@ -21,11 +21,11 @@ const MAX_DAMAGE_LISTED: usize = 1000;
 pub struct Record {
     /// Its sequence.
     pub sequence: u64,
-    /// What was appended. It shares memory with its neighbours (a few MB): decode it, do not keep it.
+    /// The payload. It shares memory with its neighbours (a few MB): decode it, do not keep it.
     pub payload: Bytes,
 }
 
-/// What a replay came across.
+/// What a replay found.
 #[derive(Debug, Clone, Default)]
 pub struct ReplayReport {
     /// Records handed out.
@@ -38,7 +38,7 @@ pub struct ReplayReport {
     pub segments: u64,
     /// The number of the last one, 0 in an empty log.
     pub last_segment: u64,
-    /// What was acknowledged and is lost, the first thousand places.
+    /// Acknowledged data that is lost, the first thousand places.
     pub damage: Vec<Damage>,
     /// All damaged places.
     pub damage_count: u64,
@@ -66,7 +66,7 @@ pub(super) struct LastSegment {
     pub(super) synced: u64,
 }
 
-/// Hands all records from sequence `from` on to `visit`, in order. An error of `visit` ends the replay.
+/// Calls `visit` with all records from sequence `from` on, in order. An error of `visit` ends the replay.
 ///
 /// Damage does not: it is reported, and the replay goes on with the next record that can be read. Memory is
 /// bounded by a few MB and the longest record, beyond what `visit` keeps.

@@ -115,8 +115,8 @@ impl Segments {
         };
         let begun = self.begin_in(&unnamed, access, header, length);
         if begun.is_err() {
-            // Its contents are in doubt now. That it cannot be removed, or is already renamed, changes nothing: it
-            // holds no record, and the next attempt takes its name.
+            // Its contents are in doubt now. A failure to remove it is harmless: it holds no record, and the next
+            // attempt takes its name.
             let _ = self.fs.remove(&unnamed);
         }
         begun

@@ -87,7 +87,7 @@ pub(super) fn run(queue: &Queue, mut writer: Writer, policy: SyncPolicy) {
                 promise.keep(writer.rest(small_bytes));
             }
             Work::Timeout => {
-                // Nobody waits for it. A failure is in the counters, and the next write begins a new segment.
+                // No ticket waits for this sync. A failure is counted, and the next write begins a new segment.
                 queue.stats().last_failure.note(&writer.sync());
                 deadline = None;
                 writer.mark_end();

@@ -1,4 +1,4 @@
-//! What the log does on disk, one step after the other, without threads.
+//! The steps of the log on disk, without threads.
 //!
 //! A segment is *usable* until a write or sync in it fails. What is behind its synced length is in doubt then, and
 //! stays so: after a failed sync no later one can tell. So nothing more is written there; the next segment's
@@ -23,7 +23,7 @@ use crate::files::record_log::{
     FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileHeader, FrameHeader, FrameKind, frame_bytes, padding,
 };
 
-/// What is copied at once of a tail that may not be on disk.
+/// Bytes that are copied at once of a tail that may not be on disk.
 const REWRITE_BYTES: u64 = 1 << 20;
 
 /// The writing end of the log.
@@ -158,7 +158,7 @@ impl Writer {
         self.begin_next(next_sequence, 0)
     }
 
-    /// Gives back the room of a log that nothing is written to: spares, and the active segment if it is longer than
+    /// Gives back the space of a log that nothing is written to: spares, and the active segment if it is longer than
     /// `small_bytes`.
     pub(super) fn rest(&mut self, small_bytes: u64) -> Result<()> {
         self.segments.lock().shrink()?;
@@ -274,8 +274,8 @@ impl Writer {
         }
     }
 
-    /// Says behind the last record that everything before was synced, so that bytes that rot later are not taken
-    /// for a torn tail. Not synced itself, and overwritten by the next record.
+    /// Writes an end mark behind the last record: everything before it was synced, so bytes that rot later are not
+    /// taken for a torn tail. Not synced itself, and overwritten by the next record.
     pub(super) fn mark_end(&mut self) {
         let Some(active) = &mut self.active else { return };
         let settled =
@@ -296,7 +296,8 @@ impl Writer {
 
     /// Leaves the log so that everything in it is known to have been synced.
     pub(super) fn close(&mut self) {
-        // What fails here was acknowledged under a relaxed policy or is the mark; the next opening sorts it out.
+        // A failure here affects only the mark and what was acknowledged under a relaxed policy; the next start handles
+        // it.
         if self.sync().is_ok() {
             self.mark_end();
             if let Some(active) = &self.active {
@@ -306,9 +307,9 @@ impl Writer {
     }
 }
 
-/// What was read behind the last sync came perhaps from memory only: a process that was killed had not synced it,
-/// or its sync failed and the pages count as clean. Writing it again makes sure that it is on disk before the
-/// next header vouches for it.
+/// Data behind the last sync was perhaps read from the page cache only: a process that was killed had not synced it, or
+/// its sync failed and the pages count as clean. Writing it again makes sure that it is on disk before the next header
+/// vouches for it.
 fn make_durable(file: &FileRef, from: u64, to: u64) -> Result<()> {
     let mut offset = from;
     let mut buffer = Vec::new();

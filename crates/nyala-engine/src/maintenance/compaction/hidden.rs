@@ -1,8 +1,7 @@
-//! Rows of settled rowsets that deleted ranges hide: how many there are, and whether a rowset is worth writing anew
-//! without them.
+//! Counts the rows of rowsets that deleted ranges hide, and picks rowsets that are worth rewriting without them.
 //!
-//! How many there are is read from the index, without reading rows. So it is known at once, and exactly, of deleted
-//! ranges that hide nothing; readers pass them by from then on, and the next flush drops them.
+//! The count comes from the index, without reading rows. It is exact when a deleted range hides nothing: readers skip
+//! that range from then on, and the next flush drops it.
 
 use super::pick::Candidate;
 use crate::files::rowset::Rowset;
@@ -17,15 +16,15 @@ use nyala_core::{Result, SeriesId, TimeRange};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A rowset is written anew when one row in so many is hidden: then the bytes written are at most so many times those
-/// that come back.
+/// A rowset is rewritten when one row in so many is hidden: then at most so many times the bytes are written as are
+/// freed.
 const HIDDEN_SHARE: u64 = 8;
-/// Or when so many ranges hide something of it, because each reader looks at all of them.
+/// Or when so many ranges hide rows of it, because each reader looks at all of them.
 const RANGES_MAX: usize = 128;
-/// While rows are written, it is looked how many are hidden in a rowset at most so often.
-const JUDGE_PAUSE: Duration = Duration::from_secs(10);
+/// While clients write, hidden rows of a rowset are counted at most so often.
+const COUNT_PAUSE: Duration = Duration::from_secs(10);
 
-/// Rowsets worth writing anew without the rows that are hidden, most of them first. Only deleted ranges up to a sequence
+/// Rowsets worth rewriting without the rows that are hidden, most of them first. Only deleted ranges up to a sequence
 /// are looked at: all of them are in the version, and none is lost in a power cut.
 pub(crate) fn pick_hidden(version: &Version, durable: u64, is_quiet: bool) -> Vec<Candidate> {
     let mut candidates = Vec::new();
@@ -36,10 +35,10 @@ pub(crate) fn pick_hidden(version: &Version, durable: u64, is_quiet: bool) -> Ve
                     .map(|tombstone| &**tombstone)
                     .filter(|tombstone| tombstone.sequence <= durable && rowset.may_be_hidden_by(tombstone))
                     .collect();
-                let rows = match judge(rowset, table, &ranges, is_quiet) {
+                let rows = match count_hidden(rowset, table, &ranges, is_quiet) {
                     Ok(rows) => rows,
                     Err(error) => {
-                        tracing::error!(%error, "it cannot be told how many rows of a rowset are deleted");
+                        tracing::error!(%error, "the deleted rows of a rowset cannot be counted");
                         partition.set_unreadable(&[rowset.meta.id], &error);
                         continue;
                     }
@@ -62,19 +61,24 @@ pub(crate) fn pick_hidden(version: &Version, durable: u64, is_quiet: bool) -> Ve
 }
 
 /// How many rows of a rowset these ranges hide, as far as it is known; it is found out if that is due.
-fn judge(rowset: &Arc<Rowset>, table: &TableVersion, ranges: &[&Tombstone], is_quiet: bool) -> Result<u64> {
+fn count_hidden(
+    rowset: &Arc<Rowset>,
+    table: &TableVersion,
+    ranges: &[&Tombstone],
+    is_quiet: bool,
+) -> Result<u64> {
     let Some(newest) = ranges.last().map(|newest| newest.sequence) else { return Ok(0) };
-    let mut judged = rowset.hidden_rows.lock();
-    if let Some(judged) = &*judged
-        && (judged.sequence >= newest || (!is_quiet && judged.at.elapsed() < JUDGE_PAUSE))
+    let mut counted = rowset.hidden_rows.lock();
+    if let Some(counted) = &*counted
+        && (counted.sequence >= newest || (!is_quiet && counted.at.elapsed() < COUNT_PAUSE))
     {
-        return Ok(judged.rows);
+        return Ok(counted.rows);
     }
     let rows = match table.schema.is_series_keyed() {
         true => hidden_rows(rowset, ranges)?,
         false => hidden_keyed_rows(rowset, table, ranges)?,
     };
-    *judged = Some(HiddenRows { sequence: newest, rows, at: Instant::now() });
+    *counted = Some(HiddenRows { sequence: newest, rows, at: Instant::now() });
     if rows == 0 {
         rowset.set_clean_to(newest);
     }
@@ -135,7 +139,7 @@ fn share_of(times: &mut [TimeRange], all: TimeRange, rows: u64) -> u64 {
     ((i128::from(rows) * covered / width) as u64).max(1)
 }
 
-/// The same of a table with another key: rows of groups that have a key in a range.
+/// The same for a table with another key: counts all rows of groups that have a key in a range.
 fn hidden_keyed_rows(rowset: &Arc<Rowset>, table: &TableVersion, ranges: &[&Tombstone]) -> Result<u64> {
     let keys: Vec<&KeyRange> = (ranges.iter())
         .filter_map(|tombstone| match &tombstone.range {

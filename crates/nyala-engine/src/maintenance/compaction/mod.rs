@@ -1,6 +1,6 @@
 //! Compaction: rowsets of a partition become one, or a few that lie one behind the other by key.
 //!
-//! `pick.rs` says which may be merged and which are worth it, `hidden.rs` which are worth writing anew because rows of
+//! `pick.rs` says which may be merged and which are worth it, `hidden.rs` which are worth rewriting because rows of
 //! theirs are deleted. Rows that tombstones hide, versions that newer ones replace, and (where nothing older
 //! is left in the partition) deletes are left out. Readers keep the old rowsets until they are done.
 
@@ -33,7 +33,7 @@ struct Inputs {
     rowsets: Vec<Arc<Rowset>>,
     /// Nothing older is in the partition.
     oldest: bool,
-    /// What tombstones up to this sequence hide is left out.
+    /// Rows that tombstones up to this sequence hide are left out.
     clean_to: u64,
 }
 
@@ -55,7 +55,7 @@ impl Maintenance {
         Ok(any)
     }
 
-    /// Does one compaction; false if its partition changed or another thread is at it.
+    /// Does one compaction; false if its partition changed or another thread compacts it.
     pub(crate) fn compact(&self, candidate: &Candidate) -> Result<bool> {
         {
             let mut busy = self.compacting.lock();
@@ -79,7 +79,7 @@ impl Maintenance {
         outcome
     }
 
-    /// Keeps a rowset that cannot be read from being tried again and again: what is beside it is still compacted.
+    /// Marks a rowset that cannot be read, so that it is not tried again and again; its neighbours are still compacted.
     fn set_aside(&self, candidate: &Candidate, error: &Error) {
         let version = self.versions.current();
         if let Some((_, partition)) = find(version.tables.get(&candidate.table), candidate.partition) {
@@ -101,7 +101,7 @@ impl Maintenance {
             sequence: u64::MAX,
             cancelled_by: Some(&self.signal),
         };
-        // Of each rowset a group is decoded, all columns of it.
+        // One row group of each rowset is decoded at a time, with all columns.
         let columns = value_columns(&inputs.table.schema).len() as u64 + 2;
         let decoded_rows: u64 = metas().map(|meta| meta.rows.min(GROUP_ROWS as u64)).sum();
         let _decoded = self.budget.charge(Component::Maintenance, decoded_rows * columns * 8);

@@ -12,9 +12,10 @@
 //! sequences, one after the other. Mostly a run is one rowset. A merge writes rowsets of a bounded length, so a large
 //! run is several rowsets of the same sequences, one behind the other by key. Tiers are those of runs. Runs that are
 //! small together are merged in one step. Of larger ones, rowsets that reach across the bounds of the largest run's
-//! rowsets are cut there first, one in a step; then a step merges those rowsets that have keys in common: as long as one
-//! of the largest run's and what the others have of its keys, however large the partition is. With the first of these
-//! steps the runs become one, some keys of which are merged and others are not yet; the next steps merge the rest.
+//! rowsets are cut there first, one in a step; then a step merges those rowsets that have keys in common: as long as
+//! one of the largest run's and what the others have of its keys, however large the partition is. With the first of
+//! these steps the runs become one, some keys of which are merged and others are not yet; the next steps merge the
+//! rest.
 
 use crate::files::rowset::Rowset;
 use crate::memory::version::{PartitionVersion, Version};
@@ -25,7 +26,7 @@ use std::sync::Arc;
 /// Rowsets of one tier next to each other that are worth merging while writes come in: every step of size then
 /// costs another writing of each row, and readers pass by rowsets of other times for little.
 pub(crate) const FAN_IN_BUSY: usize = 8;
-/// The same while none do: readers gain, and the processor has nothing better to do.
+/// The same while no client writes: readers gain, and the processor is idle.
 pub(crate) const FAN_IN_QUIET: usize = 3;
 /// Runs merged at once at most.
 const FAN_IN_MAX: usize = 16;
@@ -33,10 +34,10 @@ const FAN_IN_MAX: usize = 16;
 const TIER_FACTOR: u64 = 4;
 /// Runs up to this size are one tier.
 const SMALLEST_TIER_BYTES: u64 = 1 << 20;
-/// Merged in one step are so many rowsets of the greatest length, unless there are no bounds to cut them at.
+/// At most so many rowsets of the greatest length are merged in one step, unless there are no bounds to split them at.
 const STEP_ROWSETS: u64 = 4;
 
-/// Rowsets of a partition to write anew.
+/// Rowsets of a partition to rewrite.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Candidate {
     pub(crate) table: TableId,
@@ -44,7 +45,7 @@ pub(crate) struct Candidate {
     pub(crate) rowsets: Vec<u64>,
     /// Keys at which another rowset begins, besides where one is long enough.
     pub(crate) cuts: Vec<Vec<u8>>,
-    /// What is gained per byte rewritten: rowsets fewer per MiB.
+    /// The gain per byte rewritten: how many rowsets fewer per MiB.
     pub(crate) score: f64,
 }
 
@@ -58,11 +59,11 @@ fn tier(bytes: u64) -> u32 {
     tier
 }
 
-/// What is worth merging of runs of these sizes, oldest first: the lowest tier in front, of one tier the oldest.
+/// The runs that are worth merging, by sizes from oldest to newest: the lowest tier first, in one tier the oldest.
 fn pick_sizes(sizes: &[u64], fan_in: usize) -> Vec<Range<usize>> {
     let mut picked: Vec<(u32, Range<usize>)> = Vec::new();
     for start in 0..sizes.len() {
-        // What is picked never has a larger tier than its first run, so small new ones join older small ones.
+        // No picked run has a larger tier than the first, so small new ones join older small ones.
         let highest = tier(sizes[start]);
         let mut end = start;
         while end < sizes.len() && end - start < FAN_IN_MAX && tier(sizes[end]) <= highest {
@@ -114,7 +115,7 @@ fn sorted_runs(rowsets: &[Arc<Rowset>]) -> Vec<SortedRun> {
     runs
 }
 
-/// The rowsets to write anew in one step, and the keys to cut at.
+/// The rowsets to rewrite in one step, and the keys to cut at.
 type Step<'a> = (Vec<&'a Arc<Rowset>>, Vec<Vec<u8>>);
 
 fn pick_of_partition<'a>(

@@ -1,4 +1,4 @@
-//! Growing stores of words addressed by 32 bits, and of bytes by 38.
+//! Arenas: growing stores of words with 32-bit addresses, and of bytes with 38-bit addresses.
 //!
 //! Space is given out in order and only freed all at once. Chunks are fixed in size, except that the
 //! first grows from little by doubling (most memtables are small) and that an item larger than a chunk
@@ -62,7 +62,7 @@ impl WordArena {
         &mut self.chunks[(address >> CHUNK_WORDS_LOG) as usize][start..start + count]
     }
 
-    /// Begins to bring words near that are about to be written.
+    /// Prefetches words that are about to be written.
     #[inline]
     pub(crate) fn fetch(&self, address: u32, words: Range<usize>) {
         let words = &self.get(address, words.end)[words];

@@ -3,7 +3,7 @@
 use super::{PreparedKeys, PreparedUpsert, Visibility};
 use crate::rows::column_buffer::{ABSENT, ByteVec, CellSource, Column, Kind, NULL};
 use crate::rows::key::KeyRange;
-use crate::rows::merge::{DELETED, Piece, REPLACED, UPSERTED};
+use crate::rows::merge::{DELETED, REPLACED, RowBatch, UPSERTED};
 use crate::rows::projection::Projection;
 use crate::rows::tombstone::Tombstone;
 use nyala_core::ColumnId;
@@ -98,8 +98,8 @@ impl KeyedMemtable {
         self.rows.fetch_add(count as u64, Ordering::AcqRel);
     }
 
-    /// At most `rows_max` rows, and about [`BYTES_MAX`] bytes, from the start of a range (or from its end), in ascending
-    /// order, and whether that was all.
+    /// At most `rows_max` rows, and about [`BYTES_MAX`] bytes, from the start of a range (or from its end), in
+    /// ascending order, and whether that was all.
     pub(crate) fn read(
         &self,
         range: &KeyRange,
@@ -107,10 +107,10 @@ impl KeyedMemtable {
         rows_max: usize,
         projection: &Projection,
         visibility: &Visibility<'_>,
-    ) -> (Piece<ByteVec>, bool) {
-        let mut piece = Piece::empty(&projection.kinds);
+    ) -> (RowBatch<ByteVec>, bool) {
+        let mut batch = RowBatch::empty(&projection.kinds);
         if range.is_empty() {
-            return (piece, true);
+            return (batch, true);
         }
         let map = self.map.read();
         let bounds: (Bound<&[u8]>, Bound<&[u8]>) = (
@@ -123,8 +123,8 @@ impl KeyedMemtable {
             true => rows.add_all(entries.rev(), rows_max),
             false => rows.add_all(entries, rows_max),
         };
-        rows.append_to(&mut piece, backward);
-        (piece, all)
+        rows.append_to(&mut batch, backward);
+        (batch, all)
     }
 }
 
@@ -134,7 +134,7 @@ struct NewestRows<'a> {
     visibility: &'a Visibility<'a>,
     /// Each with its marker.
     keys: Vec<(&'a [u8], u8)>,
-    /// Those of each row that are wanted.
+    /// The projected cells of each row.
     cells: Vec<Option<&'a Cell>>,
     bytes: usize,
 }
@@ -195,15 +195,15 @@ impl<'a> NewestRows<'a> {
     }
 
     /// Appends the rows in ascending order.
-    fn append_to(&self, piece: &mut Piece<ByteVec>, backward: bool) {
+    fn append_to(&self, batch: &mut RowBatch<ByteVec>, backward: bool) {
         let columns = self.projection.columns.len();
         let mut markers = Vec::with_capacity(self.keys.len());
         for at in 0..self.keys.len() {
             let row = if backward { self.keys.len() - 1 - at } else { at };
             let (key, marker) = self.keys[row];
-            piece.keys.push(key);
+            batch.keys.push(key);
             markers.push(marker);
-            for (column, cell) in piece.columns.iter_mut().zip(&self.cells[row * columns..]) {
+            for (column, cell) in batch.columns.iter_mut().zip(&self.cells[row * columns..]) {
                 match cell {
                     None => column.push_state(ABSENT, 1),
                     Some(cell) => cell.push_to(column),
@@ -211,7 +211,7 @@ impl<'a> NewestRows<'a> {
             }
         }
         if markers.iter().any(|marker| *marker != UPSERTED) {
-            piece.markers = Some(markers);
+            batch.markers = Some(markers);
         }
     }
 }

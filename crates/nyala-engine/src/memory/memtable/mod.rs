@@ -8,7 +8,7 @@ pub(crate) mod arena;
 pub(crate) mod iterator;
 pub(crate) mod keyed;
 mod packed;
-pub(crate) mod row_reader;
+pub(crate) mod row_collector;
 pub(crate) mod series;
 mod series_index;
 mod shape;
@@ -31,14 +31,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) struct Memtable {
     pub(crate) rows: MemtableRows,
     charge: Mutex<Charge>,
-    /// A panic broke off while rows were added: what is in it cannot be relied on.
+    /// A panic happened while rows were added: its contents cannot be relied on.
     is_torn: AtomicBool,
 }
 
 /// Marks a memtable as torn unless it is forgotten.
-struct Tearing<'a>(&'a AtomicBool);
+struct TornGuard<'a>(&'a AtomicBool);
 
-impl Drop for Tearing<'_> {
+impl Drop for TornGuard<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Release);
     }
@@ -72,27 +72,27 @@ impl Memtable {
 
     /// Adds rows of an upsert: all, or those listed.
     pub(crate) fn upsert(&self, upsert: &PreparedUpsert<'_>, rows: Option<&[u32]>, sequence: u64) {
-        let tearing = Tearing(&self.is_torn);
+        let guard = TornGuard(&self.is_torn);
         match &self.rows {
             MemtableRows::Series(series) => series.upsert(upsert, rows, sequence),
             MemtableRows::Keyed(keyed) => keyed.upsert(upsert, rows, sequence),
         }
-        std::mem::forget(tearing);
+        std::mem::forget(guard);
         self.account();
     }
 
     /// Adds deletes of keys: all, or those listed.
     pub(crate) fn delete(&self, keys: &PreparedKeys<'_>, rows: Option<&[u32]>, sequence: u64) {
-        let tearing = Tearing(&self.is_torn);
+        let guard = TornGuard(&self.is_torn);
         match &self.rows {
             MemtableRows::Series(series) => series.delete(keys, rows, sequence),
             MemtableRows::Keyed(keyed) => keyed.delete(keys, rows, sequence),
         }
-        std::mem::forget(tearing);
+        std::mem::forget(guard);
         self.account();
     }
 
-    /// No row of it is of a batch before this.
+    /// No row in it has a lower sequence.
     pub(crate) fn base_sequence(&self) -> u64 {
         match &self.rows {
             MemtableRows::Series(series) => series.base_sequence,
@@ -110,8 +110,8 @@ impl Memtable {
         }
     }
 
-    /// Whether it had better be frozen before a batch of about this sequence is added, and another one made. It would
-    /// take more rows, but at a higher price.
+    /// Whether it should be frozen, and a new one made, before a batch of about this sequence is added. It would take
+    /// more rows, but at a higher cost.
     pub(crate) fn is_full(&self, sequence: u64) -> bool {
         match &self.rows {
             MemtableRows::Series(series) => series.is_full(sequence),

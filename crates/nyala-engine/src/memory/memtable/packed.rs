@@ -1,4 +1,4 @@
-//! Full pages of a series memtable, packed column by column: a fifth to a tenth of their size as words.
+//! Packs full pages of a series memtable column by column, to a fifth or a tenth of their size as words.
 //!
 //! ```text
 //! a form per column (8 bits each: time, sequence, values) | the columns' bytes
@@ -9,7 +9,7 @@
 //!          16·n + w float64 of n − 1 decimal places, as integers of w bytes
 //!          128 + w  a least value (64 bits), then unsigned offsets from it in w bytes
 //! ```
-//! Whatever the words stand for, they come back bit by bit.
+//! Unpacked words are equal to the bit, whatever they stand for.
 
 /// Rows of a page at most.
 pub(super) const PAGE_ROWS: usize = 16;

@@ -1,16 +1,16 @@
-//! The memtable of series-keyed tables: stripes of series (see `stripe`), each with its lock.
+//! The memtable of series-keyed tables: lock shards of series (see `shard.rs`).
 //!
-//! Nothing is held while two stripes are locked. Of a series, rows stand in the order they were applied; what is late
-//! or doubled is put in order by readers.
+//! No thread holds the locks of two shards. The rows of a series are stored in the order they were applied; readers
+//! sort late rows and merge duplicates.
 
 use super::arena::ByteArena;
-use super::row_reader::PieceReader;
+use super::row_collector::RowCollector;
 use super::shape::{ROW_WORDS, Shape, Shapes, shape_of};
-use super::shard::newest::RowPlaces;
-use super::shard::{DELTA_BITS, Stripe};
+use super::shard::newest::CellLocations;
+use super::shard::{DELTA_BITS, Shard};
 use super::{PreparedKeys, PreparedUpsert, Visibility};
 use crate::rows::column_buffer::{CellSource, Kind, VALUE};
-use crate::rows::merge::Piece;
+use crate::rows::merge::RowBatch;
 use crate::rows::projection::Projection;
 use hashbrown::HashMap;
 use nyala_core::{SeriesId, TimeRange};
@@ -18,33 +18,33 @@ use parking_lot::{MappedMutexGuard, Mutex, MutexGuard, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-const STRIPES: usize = 16;
-/// Series next to each other share a stripe in runs, so that batches in order touch it in runs.
+const SHARDS: usize = 16;
+/// Series next to each other share a shard in runs, so that batches in order touch it in runs.
 const SERIES_PER_RUN: u32 = 64;
-/// Rows between the one that is written and the one that is fetched.
+/// How many rows before it is written a row's place is prefetched.
 const ROWS_AHEAD: usize = 6;
-/// A memtable of so many sequences is full: after some more, no row could be a first row any more, which costs it several
-/// times the room. The rest is for batches under way.
+/// A memtable of so many sequences is full: after some more, no row could be a first row any more, which costs it
+/// several times the room. The rest is for batches under way.
 const SEQUENCES_MAX: u64 = (1 << DELTA_BITS) - (1 << 16);
 /// A memtable of so many bytes is full: addresses in it have a bound, far beyond.
 const BYTES_MAX: u64 = 4 << 30;
-/// Rows that readers of some times make room for at once.
+/// Rows that readers of a range of times reserve memory for at once.
 const RESERVED_ROWS_MAX: usize = 256;
 
 /// Rows by series.
 pub(crate) struct SeriesMemtable {
     pub(super) base_sequence: u64,
     pub(super) shapes: RwLock<Shapes>,
-    /// Those that have rows: of ten thousand measurements with a row each stripes are all that counts.
-    stripes: [Mutex<Option<Box<Stripe>>>; STRIPES],
+    /// Made with their first row: with ten thousand measurements of a row each, shards take most of the memory.
+    shards: [Mutex<Option<Box<Shard>>>; SHARDS],
     rows: AtomicU64,
     memory_bytes: AtomicU64,
     first_time_ns: AtomicI64,
     last_time_ns: AtomicI64,
 }
 
-fn stripe_of(series: u32) -> usize {
-    (series / SERIES_PER_RUN) as usize % STRIPES
+fn shard_of(series: u32) -> usize {
+    (series / SERIES_PER_RUN) as usize % SHARDS
 }
 
 impl SeriesMemtable {
@@ -52,7 +52,7 @@ impl SeriesMemtable {
         Self {
             base_sequence,
             shapes: RwLock::default(),
-            stripes: Default::default(),
+            shards: Default::default(),
             rows: AtomicU64::new(0),
             memory_bytes: AtomicU64::new(size_of::<Self>() as u64),
             first_time_ns: AtomicI64::new(i64::MAX),
@@ -60,18 +60,18 @@ impl SeriesMemtable {
         }
     }
 
-    /// The stripes that have rows, each locked while it is looked at.
-    pub(super) fn stripes(&self) -> impl Iterator<Item = MappedMutexGuard<'_, Stripe>> {
-        (0..STRIPES).filter_map(|index| self.locked(index))
+    /// The shards that have rows, each locked while it is looked at.
+    pub(super) fn shards(&self) -> impl Iterator<Item = MappedMutexGuard<'_, Shard>> {
+        (0..SHARDS).filter_map(|index| self.locked(index))
     }
 
-    /// The stripe of a series, if it has rows.
-    pub(super) fn stripe(&self, series: u32) -> Option<MappedMutexGuard<'_, Stripe>> {
-        self.locked(stripe_of(series))
+    /// The shard of a series, if it has rows.
+    pub(super) fn shard(&self, series: u32) -> Option<MappedMutexGuard<'_, Shard>> {
+        self.locked(shard_of(series))
     }
 
-    fn locked(&self, index: usize) -> Option<MappedMutexGuard<'_, Stripe>> {
-        MutexGuard::try_map(self.stripes[index].lock(), Option::as_deref_mut).ok()
+    fn locked(&self, index: usize) -> Option<MappedMutexGuard<'_, Shard>> {
+        MutexGuard::try_map(self.shards[index].lock(), Option::as_deref_mut).ok()
     }
 
     pub(super) fn rows(&self) -> u64 {
@@ -184,47 +184,47 @@ impl SeriesMemtable {
         let delta =
             u32::try_from(sequence - self.base_sequence).expect("full memtables are frozen long before");
         let (mut first_ns, mut last_ns) = (i64::MAX, i64::MIN);
-        // Indexes by stripe, in order within each.
-        let mut begins = [0_u32; STRIPES + 1];
+        // Indexes by shard, in order within each.
+        let mut begins = [0_u32; SHARDS + 1];
         for index in 0..count {
             let row = row_at(index);
-            begins[stripe_of(series[row]) + 1] += 1;
+            begins[shard_of(series[row]) + 1] += 1;
             first_ns = first_ns.min(times[row]);
             last_ns = last_ns.max(times[row]);
         }
-        (0..STRIPES).for_each(|stripe| begins[stripe + 1] += begins[stripe]);
+        (0..SHARDS).for_each(|shard| begins[shard + 1] += begins[shard]);
         let mut order = vec![0_u32; count];
         let mut next = begins;
         for index in 0..count {
-            let place = &mut next[stripe_of(series[row_at(index)])];
+            let place = &mut next[shard_of(series[row_at(index)])];
             order[*place as usize] = index as u32;
             *place += 1;
         }
         self.first_time_ns.fetch_min(first_ns, Ordering::AcqRel);
         self.last_time_ns.fetch_max(last_ns, Ordering::AcqRel);
-        for stripe in 0..STRIPES {
-            let indexes = &order[begins[stripe] as usize..begins[stripe + 1] as usize];
+        for shard in 0..SHARDS {
+            let indexes = &order[begins[shard] as usize..begins[shard + 1] as usize];
             if indexes.is_empty() {
                 continue;
             }
-            let mut guard = self.stripes[stripe].lock();
-            let made_bytes = if guard.is_none() { size_of::<Stripe>() as u64 } else { 0 };
-            let stripe = &mut **guard.get_or_insert_default();
+            let mut guard = self.shards[shard].lock();
+            let made_bytes = if guard.is_none() { size_of::<Shard>() as u64 } else { 0 };
+            let shard = &mut **guard.get_or_insert_default();
             for (position, index) in indexes.iter().enumerate() {
                 if let Some(ahead) = indexes.get(position + ROWS_AHEAD) {
-                    stripe.fetch(series[row_at(*ahead as usize)]);
+                    shard.fetch(series[row_at(*ahead as usize)]);
                 }
                 let index = *index as usize;
                 let row = row_at(index);
                 let (shape, values) = shape(index);
-                let room = stripe.append(series[row], times[row], shape, delta, values);
+                let room = shard.append(series[row], times[row], shape, delta, values);
                 let words =
-                    &mut stripe.words.get_mut(room.item, room.offset + ROW_WORDS + values)[room.offset..];
+                    &mut shard.words.get_mut(room.item, room.offset + ROW_WORDS + values)[room.offset..];
                 words[0] = times[row] as u64;
                 words[1] = room.mark;
-                fill(index, row, &mut words[ROW_WORDS..], &mut stripe.bytes);
+                fill(index, row, &mut words[ROW_WORDS..], &mut shard.bytes);
             }
-            let grown = made_bytes + stripe.grown_bytes();
+            let grown = made_bytes + shard.grown_bytes();
             drop(guard);
             self.memory_bytes.fetch_add(grown, Ordering::Relaxed);
         }
@@ -233,16 +233,16 @@ impl SeriesMemtable {
 
     /// How many rows a series has.
     pub(crate) fn row_count(&self, series: SeriesId) -> u64 {
-        self.stripe(series.0).map_or(0, |stripe| stripe.row_count(stripe.heads.get(series.0)) as u64)
+        self.shard(series.0).map_or(0, |shard| shard.row_count(shard.index.get(series.0)) as u64)
     }
 
     /// All series with rows, ascending.
     pub(crate) fn series(&self) -> Vec<SeriesId> {
         let mut series = Vec::new();
-        for stripe in self.stripes() {
-            for (first, index) in stripe.heads.blocks() {
-                let lanes = stripe.heads.block(index).iter().enumerate();
-                let known = lanes.filter(|(_, head)| **head != 0);
+        for shard in self.shards() {
+            for (first, index) in shard.index.blocks() {
+                let lanes = shard.index.block(index).iter().enumerate();
+                let known = lanes.filter(|(_, entry)| **entry != 0);
                 series.extend(known.map(|(lane, _)| SeriesId(first + lane as u32)));
             }
         }
@@ -257,15 +257,15 @@ impl SeriesMemtable {
         time: TimeRange,
         projection: &Projection,
         visibility: &Visibility<'_>,
-    ) -> Piece<Vec<i64>> {
+    ) -> RowBatch<Vec<i64>> {
         let visible = visible(series, time, visibility);
-        let mut reader = PieceReader::new(projection);
+        let mut reader = RowCollector::new(projection);
         let shapes = self.shapes.read();
-        let Some(guard) = self.stripe(series.0) else { return reader.finish(true) };
+        let Some(guard) = self.shard(series.0) else { return reader.finish(true) };
         let rows_most = if time == TimeRange::ALL { usize::MAX } else { RESERVED_ROWS_MAX };
-        let head = guard.heads.get(series.0);
-        reader.reserve(rows_most.min(guard.row_count(head)));
-        let in_order = guard.gather(head, time, &shapes, self.base_sequence, visible, &mut reader);
+        let entry = guard.index.get(series.0);
+        reader.reserve(rows_most.min(guard.row_count(entry)));
+        let in_order = guard.gather(entry, time, &shapes, self.base_sequence, visible, &mut reader);
         drop(guard);
         reader.finish(in_order)
     }
@@ -279,27 +279,27 @@ impl SeriesMemtable {
     ) -> Option<i64> {
         let visible = visible(series, time, visibility);
         let shapes = self.shapes.read();
-        let stripe = self.stripe(series.0)?;
+        let shard = self.shard(series.0)?;
         let visible = |time_ns, delta| visible(time_ns, self.base_sequence + delta);
-        stripe.newest_time(series.0, time.start_ns, &shapes, visible)
+        shard.newest_time(series.0, time.start_ns, &shapes, visible)
     }
 
-    /// Appends the row of a series at a time to a piece. False, and nothing is appended, if it is made of several
+    /// Appends the row of a series at a time to a batch. False, and nothing is appended, if it is made of several
     /// versions, or hides older ones.
     pub(crate) fn append_at(
         &self,
         series: SeriesId,
         time_ns: i64,
-        (projection, places): (&Projection, &mut RowPlaces),
+        (projection, places): (&Projection, &mut CellLocations),
         visibility: &Visibility<'_>,
-        piece: &mut Piece<Vec<i64>>,
+        batch: &mut RowBatch<Vec<i64>>,
     ) -> bool {
         let visible = visible(series, TimeRange::ALL, visibility);
         let shapes = self.shapes.read();
-        let Some(stripe) = self.stripe(series.0) else { return false };
+        let Some(shard) = self.shard(series.0) else { return false };
         let base = self.base_sequence;
         let visible = |time_ns, delta| visible(time_ns, base + delta);
-        stripe.append_at((series.0, time_ns), base, &shapes, visible, (projection, places), piece)
+        shard.append_at((series.0, time_ns), base, &shapes, visible, (projection, places), batch)
     }
 
     /// A time from which on there are at least `rows` rows of a series, if it has so many and keeps them in
@@ -307,7 +307,7 @@ impl SeriesMemtable {
     pub(crate) fn newest_rows_from(&self, series: SeriesId, rows: usize) -> Option<i64> {
         // Locked in this order everywhere.
         let shapes = self.shapes.read();
-        self.stripe(series.0)?.newest_rows_from(series.0, rows, &shapes)
+        self.shard(series.0)?.newest_rows_from(series.0, rows, &shapes)
     }
 }
 

@@ -1,6 +1,6 @@
-//! Where the rows of each series begin: a word per series, sixteen series to a cache line.
+//! Finds the rows of each series: an entry of one word per series, sixteen series to a cache line.
 //!
-//! Most memtables see series next to each other, so heads lie in blocks found by number, and batches that name
+//! Most memtables see series next to each other, so entries lie in blocks found by number, and batches that name
 //! series in order find each block beside the one before. A series that has few rows costs its word and its rows.
 
 use hashbrown::HashTable;
@@ -14,7 +14,7 @@ const NEAR_BLOCKS: usize = 3;
 
 /// A word of the caller per series; 0 until it sets another.
 #[derive(Default)]
-pub(super) struct Heads {
+pub(super) struct SeriesIndex {
     numbers: Vec<u32>,
     blocks: Vec<[u32; BLOCK_SERIES as usize]>,
     by_number: HashTable<u32>,
@@ -25,7 +25,7 @@ fn hash(number: u32) -> u64 {
     foldhash::fast::FixedState::default().hash_one(number)
 }
 
-impl Heads {
+impl SeriesIndex {
     /// The word of a series; 0 if it was never asked for to be set.
     pub(super) fn get(&self, series: u32) -> u32 {
         let number = series / BLOCK_SERIES;
@@ -99,16 +99,16 @@ mod tests {
 
     #[test]
     fn words_are_found_again_in_any_order() {
-        let mut heads = Heads::default();
+        let mut entries = SeriesIndex::default();
         let series: Vec<u32> = (0..400).chain([u32::MAX, 70_000, 3]).chain((1000..1200).rev()).collect();
         for (position, series) in series.iter().enumerate() {
-            *heads.get_mut(*series) = position as u32 + 1;
+            *entries.get_mut(*series) = position as u32 + 1;
         }
         for (position, series) in series.iter().enumerate().filter(|(_, series)| **series != 3) {
-            assert_eq!(heads.get(*series), position as u32 + 1);
+            assert_eq!(entries.get(*series), position as u32 + 1);
         }
-        assert_eq!((heads.get(3), heads.get(500), heads.get(u32::MAX - 1)), (403, 0, 0));
-        let known = heads.blocks().flat_map(|(_, index)| *heads.block(index)).filter(|word| *word != 0);
+        assert_eq!((entries.get(3), entries.get(500), entries.get(u32::MAX - 1)), (403, 0, 0));
+        let known = entries.blocks().flat_map(|(_, index)| *entries.block(index)).filter(|word| *word != 0);
         assert_eq!(known.count(), series.len() - 1);
     }
 }

@@ -1,7 +1,7 @@
 //! Shapes: which columns a row of a series memtable has cells of.
 //!
-//! Rows only keep the values that they have, so an absent cell costs nothing; what is where in a row is
-//! its shape's to know. Rows written by one client tend to share one shape.
+//! Rows store only the values that they have, so an absent cell costs nothing; the shape says where each value is. Rows
+//! written by one client tend to share one shape.
 
 use crate::rows::column_buffer::{ABSENT, NULL, VALUE};
 use hashbrown::HashMap;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// Words of a row before its values: time and sequence.
 pub(super) const ROW_WORDS: usize = 2;
-/// So many columns are looked for one by one rather than in a table.
+/// Up to so many columns are searched one by one instead of in a hash table.
 const FEW_COLUMNS: usize = 16;
 
 /// The cells of a row.
@@ -26,7 +26,7 @@ pub(crate) struct Shape {
 
 /// Where a wanted column is in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CellPlace {
+pub(crate) enum CellLocation {
     /// In this word.
     Word(usize),
     /// Nowhere: this is its state.
@@ -34,25 +34,25 @@ pub(crate) enum CellPlace {
 }
 
 impl Shape {
-    /// Puts where the cells of columns are in the place of what was there.
-    pub(crate) fn look_up(&self, columns: &[(ColumnId, ColumnType)], into: &mut Vec<CellPlace>) {
+    /// Replaces `into` by the locations of the cells of some columns.
+    pub(crate) fn look_up(&self, columns: &[(ColumnId, ColumnType)], into: &mut Vec<CellLocation>) {
         into.clear();
         if columns.len().min(self.values.len() + self.nulls.len()) <= FEW_COLUMNS {
             return into.extend(columns.iter().map(|(column, _)| self.place(*column)));
         }
-        let values = self.values.iter().enumerate().map(|(word, column)| (*column, CellPlace::Word(word)));
-        let nulls = self.nulls.iter().map(|column| (*column, CellPlace::State(NULL)));
-        let places: HashMap<ColumnId, CellPlace> = nulls.chain(values).collect();
-        let place = |column| places.get(column).copied().unwrap_or(CellPlace::State(ABSENT));
+        let values = self.values.iter().enumerate().map(|(word, column)| (*column, CellLocation::Word(word)));
+        let nulls = self.nulls.iter().map(|column| (*column, CellLocation::State(NULL)));
+        let locations: HashMap<ColumnId, CellLocation> = nulls.chain(values).collect();
+        let place = |column| locations.get(column).copied().unwrap_or(CellLocation::State(ABSENT));
         into.extend(columns.iter().map(|(column, _)| place(column)));
     }
 
     /// Where a column's cell is.
-    fn place(&self, column: ColumnId) -> CellPlace {
+    fn place(&self, column: ColumnId) -> CellLocation {
         if let Some(position) = self.values.iter().position(|id| *id == column) {
-            return CellPlace::Word(position);
+            return CellLocation::Word(position);
         }
-        CellPlace::State(if self.nulls.contains(&column) { NULL } else { ABSENT })
+        CellLocation::State(if self.nulls.contains(&column) { NULL } else { ABSENT })
     }
 }
 

@@ -1,8 +1,9 @@
-//! Series of a memtable that share a lock: of each its first rows one by one, then a chain of pages of rows.
+//! A lock shard of a memtable: series that share a lock. Each series has its first rows one by one, then a chain of
+//! pages.
 //!
 //! ```text
-//! head    0: no rows | rows (3 bits, above 28): the address of the last of so many | the highest bit: a slot
-//! first   time | the head before (32 bits), shape (10), sequence − base (22) | a word per value of the shape
+//! entry    0: no rows | rows (3 bits, above 28): the address of the last of so many | the highest bit: a slot
+//! first   time | the entry before (32 bits), shape (10), sequence − base (22) | a word per value of the shape
 //! page    next page (32 bits) | rows (16) | 0 (16)
 //!         shape (32 bits) | the page before (32)
 //!         row: time | sequence − base | a word per value of the shape (strings, decimals: a place in the byte arena)
@@ -10,18 +11,18 @@
 //! packed  next page (32 bits) | rows (16) | 1 (16)
 //!         shape, the page before | place in the byte arena | least time | greatest time
 //! ```
-//! New rows are kept whole, so that appending one touches two or three cache lines however many columns it
-//! has. Of a million series most have a row or two when memory is full, so the first rows of a series cost nothing
-//! but themselves and its head (see `heads`), written one after the other as they come. A series of more rows gets a
-//! slot and pages: one that is full is packed (see `packed`), so that a memtable holds hours instead of minutes and
-//! a flush writes long runs.
+//! New rows are kept whole, so that appending one touches two or three cache lines however many columns it has. Of a
+//! million series most have a row or two when memory is full, so the first rows of a series cost nothing but themselves
+//! and its entry (see `series_index`), written one after the other as they come. A series of more rows gets a slot and
+//! pages: one that is full is packed (see `packed`), so that a memtable holds hours instead of minutes and a flush
+//! writes long runs.
 
 pub(crate) mod newest;
 
 use super::arena::{ByteArena, WordArena};
 use super::packed::{PAGE_ROWS, PackedPage, pack};
-use super::row_reader::PieceReader;
-use super::series_index::Heads;
+use super::row_collector::RowCollector;
+use super::series_index::SeriesIndex;
 use super::shape::{ROW_WORDS, Shapes};
 use hashbrown::HashMap;
 use nyala_core::TimeRange;
@@ -30,7 +31,7 @@ use nyala_core::TimeRange;
 const FIRST_ROWS: usize = 7;
 /// Bits of a first row's address.
 const ADDRESS_BITS: u32 = 28;
-/// In a head: the rest is the number of a slot.
+/// Set in an entry: the rest is the number of a slot.
 const IN_SLOT: u32 = 1 << 31;
 /// Bits of the sequence of a first row, less the base.
 pub(super) const DELTA_BITS: u32 = 22;
@@ -43,8 +44,8 @@ const PACKED: u64 = 1 << 48;
 const FIRST_ROW_WORDS: usize = HEADER_WORDS + ROW_WORDS;
 
 #[derive(Default)]
-pub(super) struct Stripe {
-    pub(super) heads: Heads,
+pub(super) struct Shard {
+    pub(super) index: SeriesIndex,
     slots: Vec<Slot>,
     pub(super) words: WordArena,
     pub(super) bytes: ByteArena,
@@ -54,7 +55,7 @@ pub(super) struct Stripe {
     packing: Packing,
 }
 
-/// Buffers that live as long as the stripe.
+/// Buffers that live as long as the shard.
 #[derive(Default)]
 struct Packing {
     bytes: Vec<u8>,
@@ -63,10 +64,9 @@ struct Packing {
 /// What is kept of a series that has pages.
 #[derive(Clone, Copy)]
 pub(super) struct Slot {
-    /// The head of its first rows.
+    /// The entry that its first rows had.
     first_rows: u32,
-    /// Its first page.
-    head: u32,
+    first_page: u32,
     /// The page before the tail.
     before: u32,
     /// The page that rows are added to.
@@ -84,7 +84,7 @@ pub(super) struct Slot {
 }
 
 /// Where the rows of a series are.
-enum Place {
+enum RowLocation {
     Nowhere,
     /// First rows: their number and the address of the last.
     First(usize, u32),
@@ -92,12 +92,12 @@ enum Place {
     Slot(usize),
 }
 
-impl Place {
-    fn of(head: u32) -> Self {
-        match (head & IN_SLOT, head >> ADDRESS_BITS) {
-            (0, 0) => Place::Nowhere,
-            (0, rows) => Place::First(rows as usize, head & ((1 << ADDRESS_BITS) - 1)),
-            _ => Place::Slot((head & !IN_SLOT) as usize),
+impl RowLocation {
+    fn of(entry: u32) -> Self {
+        match (entry & IN_SLOT, entry >> ADDRESS_BITS) {
+            (0, 0) => RowLocation::Nowhere,
+            (0, rows) => RowLocation::First(rows as usize, entry & ((1 << ADDRESS_BITS) - 1)),
+            _ => RowLocation::Slot((entry & !IN_SLOT) as usize),
         }
     }
 }
@@ -114,19 +114,19 @@ impl FirstRows {
     }
 }
 
-/// Where the words of a new row go, and the second of them.
+/// Where the words of a new row go, and its second word.
 pub(super) struct Room {
     pub(super) item: u32,
     pub(super) offset: usize,
     pub(super) mark: u64,
 }
 
-impl Stripe {
+impl Shard {
     /// A time from which on there are at least `rows` rows of a series, if it keeps them in order.
     pub(super) fn newest_rows_from(&self, series: u32, rows: usize, shapes: &Shapes) -> Option<i64> {
-        let head = self.heads.get(series);
-        let Place::Slot(number) = Place::of(head) else {
-            let places = self.first_rows(head);
+        let entry = self.index.get(series);
+        let RowLocation::Slot(number) = RowLocation::of(entry) else {
+            let places = self.first_rows(entry);
             let times = || places.rows().iter().map(|row| self.words.get(*row, 1)[0] as i64);
             let first =
                 places.rows().len().checked_sub(rows).filter(|_| times().is_sorted_by(|a, b| a < b))?;
@@ -142,22 +142,22 @@ impl Stripe {
         Some(self.words.get(slot.tail, row + 1)[row] as i64)
     }
 
-    /// How many rows are behind a head.
-    pub(super) fn row_count(&self, head: u32) -> usize {
-        match Place::of(head) {
-            Place::Nowhere => 0,
-            Place::First(rows, _) => rows,
-            Place::Slot(number) => self.slots[number].rows as usize,
+    /// How many rows an entry leads to.
+    pub(super) fn row_count(&self, entry: u32) -> usize {
+        match RowLocation::of(entry) {
+            RowLocation::Nowhere => 0,
+            RowLocation::First(rows, _) => rows,
+            RowLocation::Slot(number) => self.slots[number].rows as usize,
         }
     }
 
-    /// Where first rows are; nothing of a slot's head.
-    fn first_rows(&self, mut head: u32) -> FirstRows {
+    /// The addresses of first rows; none for the entry of a slot.
+    fn first_rows(&self, mut entry: u32) -> FirstRows {
         let mut found = FirstRows { addresses: [0; FIRST_ROWS], begin: FIRST_ROWS };
-        while let Place::First(_, address) = Place::of(head) {
+        while let RowLocation::First(_, address) = RowLocation::of(entry) {
             found.begin -= 1;
             found.addresses[found.begin] = address;
-            head = (self.words.get(address, ROW_WORDS)[1] >> 32) as u32;
+            entry = (self.words.get(address, ROW_WORDS)[1] >> 32) as u32;
         }
         found
     }
@@ -173,19 +173,19 @@ impl Stripe {
         values: usize,
     ) -> Room {
         let row_words = ROW_WORDS + values;
-        let head = self.heads.get_mut(series);
-        let number = match Place::of(*head) {
-            Place::Slot(number) => number,
+        let entry = self.index.get_mut(series);
+        let number = match RowLocation::of(*entry) {
+            RowLocation::Slot(number) => number,
             place => {
-                let rows = if let Place::First(rows, _) = place { rows } else { 0 };
+                let rows = if let RowLocation::First(rows, _) = place { rows } else { 0 };
                 let fits = rows < FIRST_ROWS && delta < 1 << DELTA_BITS && shape < 1 << SHAPE_BITS;
                 if fits && self.words.end_after_next_chunk() <= 1 << ADDRESS_BITS {
                     let address = self.words.allocate(row_words);
-                    let mark = u64::from(*head) << 32 | u64::from(shape << DELTA_BITS | delta);
-                    *head = (rows as u32 + 1) << ADDRESS_BITS | address;
+                    let mark = u64::from(*entry) << 32 | u64::from(shape << DELTA_BITS | delta);
+                    *entry = (rows as u32 + 1) << ADDRESS_BITS | address;
                     return Room { item: address, offset: 0, mark };
                 }
-                let first_rows = std::mem::replace(head, IN_SLOT | self.slots.len() as u32);
+                let first_rows = std::mem::replace(entry, IN_SLOT | self.slots.len() as u32);
                 self.add_slot(first_rows, shape)
             }
         };
@@ -205,11 +205,11 @@ impl Stripe {
         Room { item: slot.tail, offset, mark: delta.into() }
     }
 
-    /// Begins to fetch where the next row of a series goes, if that is easily told: rows of many series lie far apart,
-    /// and writing them one after the other waits for memory each time.
+    /// Prefetches the place of a series' next row, if it is easy to tell: rows of many series lie far apart, and
+    /// writing one after the other would wait for memory each time.
     #[inline]
     pub(super) fn fetch(&self, series: u32) {
-        let Place::Slot(number) = Place::of(self.heads.near(series)) else { return };
+        let RowLocation::Slot(number) = RowLocation::of(self.index.near(series)) else { return };
         let slot = &self.slots[number];
         let row_words = slot.tail_row_words as usize;
         let written = HEADER_WORDS + usize::from(slot.tail_rows) * row_words;
@@ -234,7 +234,7 @@ impl Stripe {
         }
         self.slots.push(Slot {
             first_rows,
-            head: NO_PAGE,
+            first_page: NO_PAGE,
             before: NO_PAGE,
             tail: NO_PAGE,
             rows,
@@ -249,25 +249,25 @@ impl Stripe {
         self.slots.len() - 1
     }
 
-    /// Hands the visible rows behind a head to a reader, in the order they came; whether their times rise.
+    /// Passes the visible rows of an entry to a collector, in the order they came; returns whether their times rise.
     pub(super) fn gather(
         &self,
-        head: u32,
+        entry: u32,
         time: TimeRange,
         shapes: &Shapes,
         base_sequence: u64,
         visible: impl Fn(i64, u64) -> bool,
-        reader: &mut PieceReader<'_>,
+        reader: &mut RowCollector<'_>,
     ) -> bool {
-        let slot = match Place::of(head) {
-            Place::Nowhere => return true,
-            Place::First(..) => {
-                self.gather_first(head, shapes, base_sequence, visible, reader);
+        let slot = match RowLocation::of(entry) {
+            RowLocation::Nowhere => return true,
+            RowLocation::First(..) => {
+                self.gather_first(entry, shapes, base_sequence, visible, reader);
                 return false;
             }
-            Place::Slot(number) => self.slots[number],
+            RowLocation::Slot(number) => self.slots[number],
         };
-        let mut page = slot.head;
+        let mut page = slot.first_page;
         if slot.in_order && self.words.get(slot.tail, FIRST_ROW_WORDS)[HEADER_WORDS] as i64 <= time.start_ns {
             page = slot.tail;
         } else {
@@ -315,13 +315,13 @@ impl Stripe {
 
     fn gather_first(
         &self,
-        head: u32,
+        entry: u32,
         shapes: &Shapes,
         base_sequence: u64,
         visible: impl Fn(i64, u64) -> bool,
-        reader: &mut PieceReader<'_>,
+        reader: &mut RowCollector<'_>,
     ) {
-        for address in self.first_rows(head).rows() {
+        for address in self.first_rows(entry).rows() {
             let mark = self.words.get(*address, ROW_WORDS)[1] as u32;
             let (number, delta) = (mark >> DELTA_BITS, u64::from(mark & ((1 << DELTA_BITS) - 1)));
             let shape = shapes.get(number);
@@ -333,7 +333,7 @@ impl Stripe {
         }
     }
 
-    /// Gives a series a tail with room for a row of a shape.
+    /// Opens a page at the end of a series, with room for a row of a shape.
     fn open_page(&mut self, number: usize, shape: u32, row_words: usize) {
         let mut slot = self.slots[number];
         let page_words = HEADER_WORDS + PAGE_ROWS * row_words;
@@ -358,11 +358,11 @@ impl Stripe {
         self.slots[number] = slot;
     }
 
-    /// Puts the tail behind a page.
+    /// Links the tail behind a page.
     fn link(&mut self, slot: &mut Slot, before: u32) {
         slot.before = before;
         if before == NO_PAGE {
-            slot.head = slot.tail;
+            slot.first_page = slot.tail;
         } else {
             let header = &mut self.words.get_mut(before, 1)[0];
             *header = *header & !u64::from(u32::MAX) | u64::from(slot.tail);
@@ -391,7 +391,7 @@ impl Stripe {
         ];
         self.words.get_mut(page, PACKED_WORDS).copy_from_slice(&header);
         if slot.before == NO_PAGE {
-            slot.head = page;
+            slot.first_page = page;
         } else {
             let before = &mut self.words.get_mut(slot.before, 1)[0];
             *before = *before & !u64::from(u32::MAX) | u64::from(page);
@@ -404,9 +404,9 @@ impl Stripe {
         free.unwrap_or_else(|| self.words.allocate(words))
     }
 
-    /// How much it grew since it was asked before.
+    /// By how many bytes it grew since the last call.
     pub(super) fn grown_bytes(&mut self) -> u64 {
-        let slots = self.slots.capacity() * size_of::<Slot>() + self.heads.memory_bytes();
+        let slots = self.slots.capacity() * size_of::<Slot>() + self.index.memory_bytes();
         let now = (slots + self.words.memory_bytes() + self.bytes.memory_bytes()) as u64;
         let grown = now - self.memory_bytes;
         self.memory_bytes = now;
@@ -423,25 +423,25 @@ mod tests {
         const VALUES: usize = 1000;
         let row_words = ROW_WORDS + VALUES;
         let rows = FIRST_ROWS + 14;
-        let mut stripe = Stripe::default();
+        let mut shard = Shard::default();
         let word = |series: u32, row: usize| u64::from(series) << 32 | row as u64;
         for row in 0..rows {
             for series in [3, 9, 4] {
-                let room = stripe.append(series, row as i64, 0, 5, VALUES);
-                let words = &mut stripe.words.get_mut(room.item, room.offset + row_words)[room.offset..];
+                let room = shard.append(series, row as i64, 0, 5, VALUES);
+                let words = &mut shard.words.get_mut(room.item, room.offset + row_words)[room.offset..];
                 words.fill(word(series, row));
                 (words[0], words[1]) = (row as u64, room.mark);
             }
         }
         for series in [3, 9, 4] {
-            let head = stripe.heads.get(series);
-            assert_eq!(stripe.row_count(head), rows);
-            let Place::Slot(number) = Place::of(head) else { panic!("{head}") };
-            let slot = stripe.slots[number];
-            assert_eq!((slot.head, slot.tail_rows, slot.in_order), (slot.tail, 14, true));
-            let first = stripe.first_rows(slot.first_rows);
-            let first = first.rows().iter().map(|row| stripe.words.get(*row, row_words));
-            let words = stripe.words.get(slot.tail + HEADER_WORDS as u32, 14 * row_words);
+            let entry = shard.index.get(series);
+            assert_eq!(shard.row_count(entry), rows);
+            let RowLocation::Slot(number) = RowLocation::of(entry) else { panic!("{entry}") };
+            let slot = shard.slots[number];
+            assert_eq!((slot.first_page, slot.tail_rows, slot.in_order), (slot.tail, 14, true));
+            let first = shard.first_rows(slot.first_rows);
+            let first = first.rows().iter().map(|row| shard.words.get(*row, row_words));
+            let words = shard.words.get(slot.tail + HEADER_WORDS as u32, 14 * row_words);
             let all: Vec<&[u64]> = first.chain(words.chunks_exact(row_words)).collect();
             assert_eq!(all.len(), rows);
             for (row, words) in all.into_iter().enumerate() {

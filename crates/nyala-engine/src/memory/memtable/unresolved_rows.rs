@@ -1,21 +1,21 @@
-//! Rows of a series whose strings stay where they are until they are wanted: many rows of long strings are cut into
-//! pieces that a reader can hold, and versions that newer ones replace are never copied.
+//! Rows of a series with addresses instead of strings: the strings are copied later. So many rows of long strings can
+//! be cut into parts that a reader can hold, and strings of replaced versions are never copied.
 
 use super::Visibility;
 use super::arena::ByteArena;
-use super::row_reader::push_cell;
+use super::row_collector::push_cell;
 use super::series::SeriesMemtable;
 use crate::rows::column_buffer::{Kind, VALUE, Values};
-use crate::rows::merge::{Keys, Piece};
+use crate::rows::merge::{Keys, RowBatch};
 use crate::rows::projection::Projection;
 use nyala_core::{SeriesId, TimeRange};
 use std::ops::Range;
 
-/// Rows of a series, with places instead of strings and decimals.
+/// Rows of a series, with addresses instead of strings and decimals.
 #[derive(Debug, Clone)]
-pub(crate) struct Placed(Piece<Vec<i64>>);
+pub(crate) struct UnresolvedRows(RowBatch<Vec<i64>>);
 
-impl Placed {
+impl UnresolvedRows {
     /// The times, rising.
     pub(crate) fn times(&self) -> &[i64] {
         &self.0.keys
@@ -23,7 +23,7 @@ impl Placed {
 
     /// Some of the rows.
     pub(crate) fn part(&self, rows: Range<usize>) -> Self {
-        let mut part = Piece {
+        let mut part = RowBatch {
             keys: Vec::empty(),
             markers: None,
             columns: self.0.columns.iter().map(|column| column.same_kind()).collect(),
@@ -51,7 +51,7 @@ impl Placed {
     fn string_bytes(&self, kinds: &[Kind], row: usize) -> u64 {
         let strings = self.0.columns.iter().zip(kinds).filter(|(_, kind)| **kind == Kind::Bytes);
         let bytes = strings.map(|(column, _)| match &column.values {
-            Values::Word(places) if column.state(row) == VALUE => ByteArena::length(places[row]) as u64,
+            Values::Word(addresses) if column.state(row) == VALUE => ByteArena::length(addresses[row]) as u64,
             _ => 0,
         });
         bytes.sum()
@@ -66,43 +66,48 @@ impl SeriesMemtable {
         time: TimeRange,
         projection: &Projection,
         visibility: &Visibility<'_>,
-    ) -> Piece<Vec<i64>> {
+    ) -> RowBatch<Vec<i64>> {
         match &projection.addresses {
             None => self.read_words(series, time, projection, visibility),
-            Some(places) => {
-                let placed = Placed(self.read_words(series, time, places, visibility));
-                self.resolve(series, &placed, &projection.kinds)
+            Some(addresses) => {
+                let unresolved = UnresolvedRows(self.read_words(series, time, addresses, visibility));
+                self.resolve(series, &unresolved, &projection.kinds)
             }
         }
     }
 
-    /// The same with places instead of strings; `places` are those of what is wanted.
-    pub(crate) fn read_placed(
+    /// The same with addresses instead of strings; `addresses` are those of what is wanted.
+    pub(crate) fn read_unresolved(
         &self,
         series: SeriesId,
         time: TimeRange,
-        places: &Projection,
+        addresses: &Projection,
         visibility: &Visibility<'_>,
-    ) -> Placed {
-        Placed(self.read_words(series, time, places, visibility))
+    ) -> UnresolvedRows {
+        UnresolvedRows(self.read_words(series, time, addresses, visibility))
     }
 
-    /// Brings the strings of rows read before.
-    pub(crate) fn resolve(&self, series: SeriesId, placed: &Placed, kinds: &[Kind]) -> Piece<Vec<i64>> {
-        let Placed(piece) = placed;
-        let mut resolved: Piece<Vec<i64>> = Piece::empty(kinds);
-        resolved.keys.clone_from(&piece.keys);
-        resolved.markers.clone_from(&piece.markers);
-        let Some(stripe) = self.stripe(series.0) else { return resolved };
-        for ((column, places), kind) in resolved.columns.iter_mut().zip(&piece.columns).zip(kinds) {
-            let Values::Word(words) = &places.values else { unreachable!("places are words") };
+    /// Copies the strings of rows that were read before.
+    pub(crate) fn resolve(
+        &self,
+        series: SeriesId,
+        unresolved: &UnresolvedRows,
+        kinds: &[Kind],
+    ) -> RowBatch<Vec<i64>> {
+        let UnresolvedRows(batch) = unresolved;
+        let mut resolved: RowBatch<Vec<i64>> = RowBatch::empty(kinds);
+        resolved.keys.clone_from(&batch.keys);
+        resolved.markers.clone_from(&batch.markers);
+        let Some(shard) = self.shard(series.0) else { return resolved };
+        for ((column, addresses), kind) in resolved.columns.iter_mut().zip(&batch.columns).zip(kinds) {
+            let Values::Word(words) = &addresses.values else { unreachable!("addresses are words") };
             if *kind == Kind::Word {
-                column.extend(places, 0..words.len());
+                column.extend(addresses, 0..words.len());
                 continue;
             }
             for (row, word) in words.iter().enumerate() {
-                match places.state(row) {
-                    VALUE => push_cell(column, *kind, *word, &stripe.bytes),
+                match addresses.state(row) {
+                    VALUE => push_cell(column, *kind, *word, &shard.bytes),
                     state => column.push_state(state, 1),
                 }
             }

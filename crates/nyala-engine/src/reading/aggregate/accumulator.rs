@@ -1,15 +1,15 @@
-//! States of a request, and what is added to them for one series after the other.
+//! The accumulator of a request: aggregate states to which one series after the other is added.
 
-use super::Source;
+use super::MeasureSource;
 use nyala_column::{from_unsigned, to_unsigned};
 use nyala_core::SeriesId;
 use nyala_core::store::aggregate::{FloatSum, Selected, SelectedValues};
 use nyala_core::store::{AggregateFunction, AggregateRequest, AggregateStates, MeasureState};
 use std::ops::Range;
 
-/// A candidate of a selecting function.
+/// A selected_value of a selecting function.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Candidate<'a> {
+pub(super) enum SelectedValue<'a> {
     Int(i64),
     UInt(u64),
     Float(f64),
@@ -17,16 +17,16 @@ pub(super) enum Candidate<'a> {
     Text(&'a [u8]),
 }
 
-/// The most windows that are looked at to see whether a series can change any.
+/// The most windows of a request for which pruning pays.
 const PRUNED_WINDOWS: usize = 64;
-/// The fewest series in a group for which it pays.
+/// The fewest series in a group for which pruning pays.
 const PRUNED_SERIES: usize = 4;
 
 /// States under way.
 pub(super) struct Accumulator<'a> {
     pub(super) request: &'a AggregateRequest,
-    pub(super) sources: Vec<Source>,
-    /// Whether it may pay to see first if a series can change an extreme.
+    pub(super) sources: Vec<MeasureSource>,
+    /// Whether the index is asked first if a series can change an extreme.
     pub(super) prunes: bool,
     states: AggregateStates,
     series: SeriesId,
@@ -37,7 +37,11 @@ pub(super) struct Accumulator<'a> {
 }
 
 impl<'a> Accumulator<'a> {
-    pub(super) fn new(request: &'a AggregateRequest, states: AggregateStates, sources: Vec<Source>) -> Self {
+    pub(super) fn new(
+        request: &'a AggregateRequest,
+        states: AggregateStates,
+        sources: Vec<MeasureSource>,
+    ) -> Self {
         let float_sums = vec![(0, FloatSum::default()); request.measures.len()];
         let extreme = |function| matches!(function, AggregateFunction::Min | AggregateFunction::Max);
         let prunes = !request.times
@@ -47,8 +51,8 @@ impl<'a> Accumulator<'a> {
         Self { request, sources, prunes, states, series: SeriesId(0), base: 0, float_sums }
     }
 
-    /// The extreme of windows of the series' group that is the easiest to take the place of, as integers are stored;
-    /// `None` if a window has none yet, or it is no integer.
+    /// Of the extremes in some windows of the series' group, the one that is easiest to replace, as integers are
+    /// stored; `None` if a window has none yet, or values are no integers.
     pub(super) fn weakest_extreme(&self, measure: usize, windows: Range<usize>) -> Option<i64> {
         let slots = self.base + windows.start..self.base + windows.end;
         let MeasureState::Selected(selected) = &self.states.measures[measure] else { return None };
@@ -65,8 +69,8 @@ impl<'a> Accumulator<'a> {
         }
     }
 
-    /// Sets what windows have so far, as integers are stored and open to the side nobody asks for, so that what lies
-    /// inside need not be looked into; `(i64::MAX, i64::MIN)` of windows without values.
+    /// Sets the extremes that windows have so far, as integers are stored. The side that is not asked for is unbounded,
+    /// so that kernels skip values inside. `(i64::MAX, i64::MIN)` for windows without values.
     pub(super) fn extremes_so_far(&self, measure: usize, windows: Range<usize>, out: &mut Vec<(i64, i64)>) {
         let slots = self.base + windows.start..self.base + windows.end;
         let least = self.function(measure) == AggregateFunction::Min;
@@ -95,7 +99,7 @@ impl<'a> Accumulator<'a> {
         self.series
     }
 
-    /// Adds the float sums that the series leaves unfinished.
+    /// Adds the float sums that are not finished when the series ends.
     pub(super) fn end_series(&mut self) {
         for measure in 0..self.float_sums.len() {
             self.end_float_sum(measure);
@@ -242,12 +246,12 @@ impl<'a> Accumulator<'a> {
         self.selected(measure).series[self.base + window].is_none()
     }
 
-    /// Whether a value at a time would take the place of what is selected.
+    /// Whether a value at a time would replace the selected one.
     pub(super) fn prefers(
         &self,
         measure: usize,
         window: usize,
-        candidate: Candidate<'_>,
+        selected_value: SelectedValue<'_>,
         time_ns: i64,
     ) -> bool {
         let slot = self.base + window;
@@ -260,34 +264,40 @@ impl<'a> Accumulator<'a> {
                 function.prefers(($new, time_ns, self.series), ($old, old_time_ns, series))
             };
         }
-        match (candidate, &selected.values) {
-            (Candidate::Int(new), SelectedValues::Int(old)) => prefers!(new, old[slot]),
-            (Candidate::UInt(new), SelectedValues::UInt(old)) => prefers!(new, old[slot]),
-            (Candidate::Float(new), SelectedValues::Float(old)) => prefers!(new, old[slot]),
-            (Candidate::Bool(new), SelectedValues::Bool(old)) => prefers!(new, old[slot]),
-            (Candidate::Text(new), SelectedValues::String(old)) => prefers!(new, old[slot].as_bytes()),
-            _ => unreachable!("a candidate of another type"),
+        match (selected_value, &selected.values) {
+            (SelectedValue::Int(new), SelectedValues::Int(old)) => prefers!(new, old[slot]),
+            (SelectedValue::UInt(new), SelectedValues::UInt(old)) => prefers!(new, old[slot]),
+            (SelectedValue::Float(new), SelectedValues::Float(old)) => prefers!(new, old[slot]),
+            (SelectedValue::Bool(new), SelectedValues::Bool(old)) => prefers!(new, old[slot]),
+            (SelectedValue::Text(new), SelectedValues::String(old)) => prefers!(new, old[slot].as_bytes()),
+            _ => unreachable!("a selected_value of another type"),
         }
     }
 
-    /// Puts a value in the place of what is selected if it is preferred.
-    pub(super) fn offer(&mut self, measure: usize, window: usize, candidate: Candidate<'_>, time_ns: i64) {
-        if !self.prefers(measure, window, candidate, time_ns) {
+    /// Replaces the selected value if this one is preferred.
+    pub(super) fn offer(
+        &mut self,
+        measure: usize,
+        window: usize,
+        selected_value: SelectedValue<'_>,
+        time_ns: i64,
+    ) {
+        if !self.prefers(measure, window, selected_value, time_ns) {
             return;
         }
         let (slot, series) = (self.base + window, self.series);
         let MeasureState::Selected(selected) = &mut self.states.measures[measure] else {
             unreachable!("not a selecting function")
         };
-        match (candidate, &mut selected.values) {
-            (Candidate::Int(new), SelectedValues::Int(values)) => values[slot] = new,
-            (Candidate::UInt(new), SelectedValues::UInt(values)) => values[slot] = new,
-            (Candidate::Float(new), SelectedValues::Float(values)) => values[slot] = new,
-            (Candidate::Bool(new), SelectedValues::Bool(values)) => values[slot] = new,
-            (Candidate::Text(new), SelectedValues::String(values)) => {
+        match (selected_value, &mut selected.values) {
+            (SelectedValue::Int(new), SelectedValues::Int(values)) => values[slot] = new,
+            (SelectedValue::UInt(new), SelectedValues::UInt(values)) => values[slot] = new,
+            (SelectedValue::Float(new), SelectedValues::Float(values)) => values[slot] = new,
+            (SelectedValue::Bool(new), SelectedValues::Bool(values)) => values[slot] = new,
+            (SelectedValue::Text(new), SelectedValues::String(values)) => {
                 values[slot] = String::from_utf8_lossy(new).into_owned();
             }
-            _ => unreachable!("a candidate of another type"),
+            _ => unreachable!("a selected_value of another type"),
         }
         selected.times_ns[slot] = time_ns;
         selected.series[slot] = Some(series);

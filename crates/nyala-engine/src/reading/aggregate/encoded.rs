@@ -1,7 +1,7 @@
-//! Aggregates of encoded blocks: index, directory and fused kernels instead of rows.
+//! Aggregates of encoded blocks: computed from index, directory and fused kernels, without decoding rows.
 
-use super::accumulator::{Accumulator, Candidate};
-use super::{Source, WindowRows};
+use super::accumulator::{Accumulator, SelectedValue};
+use super::{MeasureSource, WindowRows};
 use crate::files::rowset::block::{BlockError, ColumnBlock, ValuesBlock};
 use crate::files::rowset::loaded::LoadedBlock;
 use crate::files::rowset::series::{Part, RowsetCursor};
@@ -24,10 +24,10 @@ pub(super) struct EncodedScratch {
     known: VecDeque<KnownBounds>,
 }
 
-/// Groups whose bounds are remembered: as many as a series may have in turn.
+/// Row groups whose window bounds are remembered: as many as a series usually has one after the other.
 const KNOWN_MAX: usize = 4;
 
-/// Bounds that were looked up lately: many series have their rows at the same times.
+/// Window bounds that were looked up lately: many series have rows at the same times.
 struct KnownBounds {
     times: LoadedBlock,
     rows: Range<u32>,
@@ -101,10 +101,10 @@ impl Accumulator<'_> {
         if self.prunes && self.is_beaten(cursor, part, first..last + 1)? {
             return Ok(());
         }
-        // Of many series the next is fetched while one is read.
+        // With many series, the next one is prefetched while one is read.
         let cells = self.sources.iter().filter_map(|source| source.cell());
         if !cursor.reads_ahead() {
-            cursor.approach(part, cells.clone())?;
+            cursor.prefetch_blocks(part, cells.clone())?;
         }
         bounds.clear();
         if first == last && inside.covers(part.time()) {
@@ -139,11 +139,11 @@ impl Accumulator<'_> {
         }
         let windows = PartWindows { first, bounds, group_rows: cursor.group_rows(part)? };
         if !cursor.reads_ahead() {
-            cursor.fetch_columns(part, cells, windows.rows())?;
+            cursor.prefetch_columns(part, cells, windows.rows())?;
         }
         for measure in 0..self.sources.len() {
             match self.sources[measure] {
-                Source::Cell(position, column_type) => {
+                MeasureSource::Cell(position, column_type) => {
                     self.add_encoded_column(
                         cursor,
                         part,
@@ -156,7 +156,7 @@ impl Accumulator<'_> {
                 _ if self.function(measure) == AggregateFunction::Count => {
                     self.add_counts(measure, first, widths(bounds));
                 }
-                Source::Series if self.function(measure) != AggregateFunction::Sum => {
+                MeasureSource::Series if self.function(measure) != AggregateFunction::Sum => {
                     self.add_times(cursor, part, measure, &windows, |series, times| {
                         (Column::words(vec![series.into(); times.len()]), ColumnType::UInt32)
                     })?;
@@ -169,11 +169,11 @@ impl Accumulator<'_> {
         Ok(())
     }
 
-    /// Whether the index says that no value of a part's group can take the place of an extreme in some windows: of many
-    /// series few hold extremes, and the others need not be looked into.
+    /// Whether the index says that no value of a part's group can replace an extreme in some windows. Few of many
+    /// series hold extremes, and the others need not be read.
     fn is_beaten(&self, cursor: &mut RowsetCursor, part: &Part, windows: Range<usize>) -> Result<bool> {
         for (measure, source) in self.sources.iter().enumerate() {
-            let Source::Cell(position, column_type) = *source else { return Ok(false) };
+            let MeasureSource::Cell(position, column_type) = *source else { return Ok(false) };
             let Some(found) = self.weakest_extreme(measure, windows.clone()) else { return Ok(false) };
             let Some(entry) = cursor.column_entry(part, position)? else { continue };
             let is_known = entry.min <= entry.max && is_integer(column_type);
@@ -241,7 +241,7 @@ impl Accumulator<'_> {
                 _ => {}
             }
         }
-        // Times of single rows are looked up where the answer needs them.
+        // Times of single rows are looked up only when the answer needs them.
         let times = match function {
             AggregateFunction::Count | AggregateFunction::Sum => None,
             AggregateFunction::Min | AggregateFunction::Max
@@ -274,10 +274,10 @@ impl Accumulator<'_> {
         // Windows in values instead of rows.
         let mut dense = std::mem::take(&mut scratch.dense);
         dense.clear();
-        let values = match &block.states {
+        let values = match &block.validity {
             None => windows.bounds,
-            Some(states) => {
-                states.rank_bounds(windows.bounds, &mut dense);
+            Some(validity) => {
+                validity.rank_bounds(windows.bounds, &mut dense);
                 dense.as_slice()
             }
         };
@@ -294,7 +294,7 @@ impl Accumulator<'_> {
                 let (sums, counts) = self.integer_sums(measure, first, windows.count());
                 integers.sum_windows(values, sums)?;
                 for ((sum, count), width) in sums.iter_mut().zip(counts).zip(widths(values)) {
-                    // Unsigned numbers are stored less 2⁶³ each.
+                    // Unsigned numbers are stored minus 2⁶³.
                     *sum += i128::from(width) << 63;
                     *count += width;
                 }
@@ -338,7 +338,7 @@ impl Accumulator<'_> {
         Ok(())
     }
 
-    /// Offers extremes of integers: where one is preferred, its first row is looked up.
+    /// Offers extremes of integers: when one is preferred, its first row is looked up.
     fn offer_extremes(
         &mut self,
         found: &Extremes<'_>,
@@ -354,12 +354,12 @@ impl Accumulator<'_> {
             let window = found.first + index;
             let (min, max) = scratch.extremes[index];
             let value = if least { min } else { max };
-            let candidate = match found.unsigned {
-                true => Candidate::UInt(to_unsigned(value)),
-                false => Candidate::Int(value),
+            let selected_value = match found.unsigned {
+                true => SelectedValue::UInt(to_unsigned(value)),
+                false => SelectedValue::Int(value),
             };
-            // Its time matters only among equals: no time is before the earliest.
-            if !self.prefers(found.measure, window, candidate, i64::MIN) {
+            // Its time matters only among equal values, so the earliest possible time is assumed here.
+            if !self.prefers(found.measure, window, selected_value, i64::MIN) {
                 continue;
             }
             scratch.matches.clear();
@@ -368,7 +368,7 @@ impl Accumulator<'_> {
                 return Err(BlockError("an extreme that no value has"));
             };
             let row = row_of(block, pair[0] + first as u32);
-            self.offer(found.measure, window, candidate, times.value_at(row)?);
+            self.offer(found.measure, window, selected_value, times.value_at(row)?);
         }
         Ok(())
     }
@@ -384,7 +384,7 @@ impl Accumulator<'_> {
     ) -> BlockResult<()> {
         let function = self.function(measure);
         if function == AggregateFunction::Increase {
-            // Every value counts, so that all windows are decoded together.
+            // Every value counts, so all windows are decoded together.
             let (start, end) = (windows.bounds[0], windows.bounds[windows.count()]);
             let mut column = Column::new(Kind::of(column_type));
             block.decode(start..end, &mut column)?;
@@ -405,11 +405,11 @@ impl Accumulator<'_> {
             let mut rows = pair[0]..pair[1];
             if ends {
                 // One row is enough: the first or last with a value.
-                let row = match (&block.states, function) {
+                let row = match (&block.validity, function) {
                     (None, AggregateFunction::First) => rows.next(),
                     (None, _) => rows.next_back(),
-                    (Some(states), first_or_last) => {
-                        let valued = states.rank(rows.start)..states.rank(rows.end);
+                    (Some(validity), first_or_last) => {
+                        let valued = validity.rank(rows.start)..validity.rank(rows.end);
                         let value = match first_or_last {
                             AggregateFunction::First => valued.clone().next(),
                             _ => valued.clone().next_back(),
@@ -450,12 +450,12 @@ struct Extremes<'a> {
 
 /// The row that has a value, by its number among the values.
 fn row_of(block: &ColumnBlock<'_>, value: u32) -> u32 {
-    let Some(states) = &block.states else { return value };
+    let Some(validity) = &block.validity else { return value };
     // The last row before which there are as many values.
-    let (mut low, mut high) = (value, states.len());
+    let (mut low, mut high) = (value, validity.len());
     while low < high {
         let middle = low + (high - low) / 2;
-        if states.rank(middle + 1) > value {
+        if validity.rank(middle + 1) > value {
             high = middle;
         } else {
             low = middle + 1;

@@ -1,20 +1,21 @@
 //! The newest values of series, out of the last rows that rowsets keep of them.
 
+use super::MeasureSource;
 use super::accumulator::Accumulator;
-use super::rows::candidate;
-use super::{Slot, Source};
+use super::rows::selected_value;
 use crate::reading::scan::partition::Newest;
+use crate::reading::scan::series::PartitionSlot;
 use crate::rows::column_buffer::VALUE;
 use nyala_core::Result;
 use nyala_core::store::{AggregateFunction, AggregateRequest};
 
 /// Whether the newest row of each series answers a request, if it has a value in every column.
-pub(super) fn suffice(request: &AggregateRequest, sources: &[Source]) -> bool {
+pub(super) fn suffice(request: &AggregateRequest, sources: &[MeasureSource]) -> bool {
     let last = |function| function == AggregateFunction::Last;
     request.predicates.is_empty()
         && request.windows.count() == 1
         && request.measures.iter().all(|measure| last(measure.function))
-        && sources.iter().all(|source| matches!(source, Source::Cell(..)))
+        && sources.iter().all(|source| matches!(source, MeasureSource::Cell(..)))
 }
 
 impl Accumulator<'_> {
@@ -22,12 +23,12 @@ impl Accumulator<'_> {
     /// looked for or has not all values.
     pub(super) fn add_last_rows(
         &mut self,
-        partitions: &mut [Slot],
-        open: &mut impl FnMut(&mut Slot) -> Result<()>,
+        partitions: &mut [PartitionSlot],
+        open: &mut impl FnMut(&mut PartitionSlot) -> Result<()>,
     ) -> Result<bool> {
         for slot in partitions.iter_mut().rev() {
             open(slot)?;
-            let Slot::Open(reader) = slot else { unreachable!("was opened") };
+            let PartitionSlot::Open(reader) = slot else { unreachable!("was opened") };
             // From the newest on each range has one more source, so that one newer than all others is known.
             for index in 0..reader.newest_first().len() {
                 let range = reader.newest_first()[index];
@@ -43,8 +44,10 @@ impl Accumulator<'_> {
                     return Ok(false);
                 }
                 for measure in 0..self.sources.len() {
-                    let Source::Cell(position, column_type) = self.sources[measure] else { return Ok(false) };
-                    self.offer(measure, 0, candidate(&columns[position], column_type, 0), time_ns);
+                    let MeasureSource::Cell(position, column_type) = self.sources[measure] else {
+                        return Ok(false);
+                    };
+                    self.offer(measure, 0, selected_value(&columns[position], column_type, 0), time_ns);
                 }
                 return Ok(true);
             }

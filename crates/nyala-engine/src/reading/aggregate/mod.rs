@@ -1,9 +1,9 @@
-//! Aggregates where the data is.
+//! Aggregates computed by the store, next to the data.
 //!
-//! Series are taken in ascending order, the segments of each in order of time: the order of a scan, so the
-//! answer is that of a scan to the bit. A segment that one rowset has alone is answered from its encoded blocks
-//! and their index; what is merged, hidden or filtered is answered from rows. The newest values are looked for among
-//! the last rows of rowsets first.
+//! Series are taken in ascending order, the segments of each in order of time: the order of a scan, so the answer is
+//! that of a scan to the bit. A segment that one rowset has alone is answered from its encoded blocks and their index;
+//! what is merged, hidden or filtered is answered from rows. The newest values are first looked for among the last rows
+//! that rowsets keep.
 
 mod accumulator;
 mod encoded;
@@ -11,11 +11,11 @@ mod last_rows;
 mod parallel;
 mod rows;
 
-use crate::memory::version::{PartitionVersion, Version};
+use crate::memory::version::Version;
 use crate::reading::scan::filter::test;
 use crate::reading::scan::partition::{PartitionReader, Segment};
 use crate::reading::scan::scan_spec::{ColumnSource, ScanSpec};
-use crate::reading::scan::series::{MANY_SERIES, STEPS_AT_ONCE, key_column};
+use crate::reading::scan::series::{MANY_SERIES, PartitionSlot, STEPS_AT_ONCE, key_column};
 use crate::rows::projection::Projection;
 use accumulator::Accumulator;
 use encoded::EncodedScratch;
@@ -25,9 +25,9 @@ pub(crate) use parallel::aggregate;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Where a measure's values are.
+/// Where the values of a measure are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Source {
+enum MeasureSource {
     /// The time column.
     Time,
     /// The series column.
@@ -36,11 +36,11 @@ enum Source {
     Cell(usize, ColumnType),
 }
 
-impl Source {
+impl MeasureSource {
     /// The position among the cells read.
     fn cell(self) -> Option<usize> {
         match self {
-            Source::Cell(position, _) => Some(position),
+            MeasureSource::Cell(position, _) => Some(position),
             _ => None,
         }
     }
@@ -52,13 +52,8 @@ struct WindowRows {
     bounds: Vec<u32>,
 }
 
-/// From so many series on the blocks of the next are fetched beforehand.
+/// From so many series on, the blocks of the next series are prefetched.
 const AHEAD_SERIES: usize = 64;
-
-enum Slot {
-    Closed(Arc<PartitionVersion>),
-    Open(Box<PartitionReader>),
-}
 
 async fn aggregate_series(
     (version, sequence): (&Arc<Version>, u64),
@@ -77,13 +72,13 @@ async fn aggregate_series(
         }
     }
     let spec = ScanSpec::new(&table.schema, &measured, &request.predicates, false);
-    let sources: Vec<Source> = spec
+    let sources: Vec<MeasureSource> = spec
         .output
         .iter()
         .map(|(place, column_type)| match place {
-            ColumnSource::Key(0) => Source::Series,
-            ColumnSource::Key(_) => Source::Time,
-            ColumnSource::Cell(position) => Source::Cell(*position, *column_type),
+            ColumnSource::Key(0) => MeasureSource::Series,
+            ColumnSource::Key(_) => MeasureSource::Time,
+            ColumnSource::Cell(position) => MeasureSource::Cell(*position, *column_type),
         })
         .collect();
     let mut accumulator = Accumulator::new(request, request.empty_states(&table.schema)?, sources);
@@ -91,18 +86,19 @@ async fn aggregate_series(
     if time.is_empty() {
         return Ok(accumulator.finish());
     }
-    let mut partitions: Vec<Slot> = table.partitions_in(time).cloned().map(Slot::Closed).collect();
+    let mut partitions: Vec<PartitionSlot> =
+        table.partitions_in(time).cloned().map(PartitionSlot::Closed).collect();
     let mut scratch = EncodedScratch::default();
     let (mut segments, mut ranges) = (VecDeque::new(), Vec::new());
     let newest = last_rows::suffice(request, &accumulator.sources);
     for (number, (series, group)) in request.series.iter().enumerate() {
-        // Whoever waits may give it up.
+        // The caller may cancel here.
         if number % STEPS_AT_ONCE == STEPS_AT_ONCE - 1 {
             before_long_work().await;
         }
         accumulator.begin_series(*series, *group);
-        let mut open = |slot: &mut Slot| -> Result<()> {
-            let Slot::Closed(partition) = slot else { return Ok(()) };
+        let mut open = |slot: &mut PartitionSlot| -> Result<()> {
+            let PartitionSlot::Closed(partition) = slot else { return Ok(()) };
             let projection: Projection = spec.projection.clone();
             let mut reader = PartitionReader::new(partition, &table.tombstones, sequence, time, projection)?;
             if newest {
@@ -110,7 +106,7 @@ async fn aggregate_series(
             } else if request.series.len() >= AHEAD_SERIES {
                 reader.read_ahead();
             }
-            *slot = Slot::Open(Box::new(reader));
+            *slot = PartitionSlot::Open(Box::new(reader));
             Ok(())
         };
         if newest && accumulator.add_last_rows(&mut partitions, &mut open)? {
@@ -118,7 +114,7 @@ async fn aggregate_series(
         }
         for slot in &mut partitions {
             open(slot)?;
-            let Slot::Open(reader) = slot else { unreachable!("was opened") };
+            let PartitionSlot::Open(reader) = slot else { unreachable!("was opened") };
             reader.cut(*series, time, &mut ranges);
             if ranges.is_empty() {
                 ranges.push(time);
@@ -137,15 +133,15 @@ async fn aggregate_series(
                         accumulator.add_encoded(cursor, &part, time, &mut scratch)?;
                     }
                     segment => {
-                        let mut piece = reader.read(*series, segment)?;
-                        let keep = test(&spec, piece.rows(), &piece.columns, |key| {
-                            key_column(key, *series, &piece.keys)
+                        let mut batch = reader.read(*series, segment)?;
+                        let keep = test(&spec, batch.rows(), &batch.columns, |key| {
+                            key_column(key, *series, &batch.keys)
                         });
                         if let Some(keep) = keep {
                             let kinds = &spec.projection.kinds;
-                            piece = crate::rows::merge::keep_rows(&piece, |row| keep[row], kinds);
+                            batch = crate::rows::merge::keep_rows(&batch, |row| keep[row], kinds);
                         }
-                        accumulator.add_rows(&piece);
+                        accumulator.add_rows(&batch);
                     }
                 }
             }

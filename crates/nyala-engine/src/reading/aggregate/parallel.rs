@@ -1,12 +1,12 @@
-//! A heavy request in two halves, one of them on another thread.
+//! Parallel aggregation: half of the groups of a heavy request are computed on a worker thread.
 //!
-//! The halves have different groups, so that each computes whole states and the answer is the one after the other:
-//! no order of addition changes.
+//! The halves have different groups. So each computes whole states, the answer is one after the other, and no order of
+//! addition changes.
 
 use super::aggregate_series;
 use crate::memory::version::Version;
 use crate::runtime::block_on;
-use crate::runtime::worker_pool::Helper;
+use crate::runtime::worker_pool::Worker;
 use nyala_core::Result;
 use nyala_core::store::aggregate::{Selected, SelectedValues};
 use nyala_core::store::{AggregateRequest, AggregateStates, MeasureState};
@@ -15,34 +15,34 @@ use std::sync::Arc;
 /// The fewest series × columns of a request that is worth a thread: at 2 µs each some ten times what it costs.
 const WORTH_SERIES_COLUMNS: usize = 512;
 
-/// Computes a request, in halves where that pays.
+/// Computes a request, on two threads when that pays.
 pub(crate) async fn aggregate(
     (version, sequence): (&Arc<Version>, u64),
     request: &AggregateRequest,
 ) -> Result<AggregateStates> {
     let worth = request.series.len() * request.measures.len() >= WORTH_SERIES_COLUMNS && request.groups > 1;
-    let Some(helper) = worth.then(Helper::take).flatten() else {
+    let Some(worker) = worth.then(Worker::take).flatten() else {
         return aggregate_series((version, sequence), request).await;
     };
-    let [first, second] = halves(request);
-    // Goes when this future ends, or is given up.
+    let [first, second] = split_groups(request);
+    // Dropped when this future ends or is cancelled.
     let wanted = Arc::new(());
-    let (second_version, still_wanted) = (version.clone(), Arc::downgrade(&wanted));
-    let mut second = helper.run(move || {
-        block_on::while_wanted(aggregate_series((&second_version, sequence), &second), &still_wanted)
+    let (shared_version, still_wanted) = (version.clone(), Arc::downgrade(&wanted));
+    let mut second = worker.run(move || {
+        block_on::while_wanted(aggregate_series((&shared_version, sequence), &second), &still_wanted)
     });
     let first = aggregate_series((version, sequence), &first).await?;
-    Ok(joined(first, second.wait().await??))
+    Ok(concatenate(first, second.wait().await??))
 }
 
 /// The states of both halves.
-fn joined(mut states: AggregateStates, second: AggregateStates) -> AggregateStates {
+fn concatenate(mut states: AggregateStates, second: AggregateStates) -> AggregateStates {
     states.measures.iter_mut().zip(second.measures).for_each(|(state, more)| append(state, more));
     states
 }
 
 /// The series of the lower half of the groups, and of the upper one.
-fn halves(request: &AggregateRequest) -> [AggregateRequest; 2] {
+fn split_groups(request: &AggregateRequest) -> [AggregateRequest; 2] {
     let middle = request.groups / 2;
     let (lower, upper): (Vec<_>, Vec<_>) =
         request.series.iter().partition(|(_, group)| (*group as usize) < middle);
@@ -73,7 +73,7 @@ fn append(state: &mut MeasureState, more: MeasureState) {
         }
         (MeasureState::Selected(selected), MeasureState::Selected(more)) => append_selected(selected, more),
         (MeasureState::Increase(increases), MeasureState::Increase(more)) => increases.extend(more),
-        _ => unreachable!("both halves compute the same"),
+        _ => unreachable!("both split_groups compute the same"),
     }
 }
 
@@ -84,7 +84,7 @@ fn append_selected(selected: &mut Selected, more: Selected) {
         (SelectedValues::Float(values), SelectedValues::Float(more)) => values.extend(more),
         (SelectedValues::Bool(values), SelectedValues::Bool(more)) => values.extend(more),
         (SelectedValues::String(values), SelectedValues::String(more)) => values.extend(more),
-        _ => unreachable!("both halves read the same columns"),
+        _ => unreachable!("both split_groups read the same columns"),
     }
     selected.times_ns.extend(more.times_ns);
     selected.series.extend(more.series);
@@ -130,8 +130,12 @@ mod tests {
                 measures: vec![measure; 3],
                 times: false,
             };
-            let [first, second] = halves(&request);
-            assert_eq!(joined(compute(&first), compute(&second)), compute(&request), "{series} in {groups}");
+            let [first, second] = split_groups(&request);
+            assert_eq!(
+                concatenate(compute(&first), compute(&second)),
+                compute(&request),
+                "{series} in {groups}"
+            );
         }
     }
 }

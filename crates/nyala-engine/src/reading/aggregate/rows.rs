@@ -1,26 +1,26 @@
 //! Aggregates of decoded rows.
 
-use super::accumulator::{Accumulator, Candidate};
-use super::{Source, WindowRows};
+use super::accumulator::{Accumulator, SelectedValue};
+use super::{MeasureSource, WindowRows};
 use crate::rows::column_buffer::{Column, VALUE, Values};
-use crate::rows::merge::Piece;
+use crate::rows::merge::RowBatch;
 use nyala_core::ColumnType;
 use nyala_core::store::AggregateFunction;
 use std::ops::Range;
 
 impl Accumulator<'_> {
     /// Adds rows of the series, all at times that some window holds.
-    pub(super) fn add_rows(&mut self, piece: &Piece<Vec<i64>>) {
-        if piece.rows() == 0 {
+    pub(super) fn add_rows(&mut self, batch: &RowBatch<Vec<i64>>) {
+        if batch.rows() == 0 {
             return;
         }
-        let windows = self.windows_of(&piece.keys);
+        let windows = self.windows_of(&batch.keys);
         for measure in 0..self.request.measures.len() {
             match self.sources[measure] {
-                Source::Cell(position, column_type) => {
-                    self.add_column(measure, &windows, &piece.columns[position], column_type, &piece.keys);
+                MeasureSource::Cell(position, column_type) => {
+                    self.add_column(measure, &windows, &batch.columns[position], column_type, &batch.keys);
                 }
-                source => self.add_keys(measure, source, &windows, &piece.keys),
+                source => self.add_keys(measure, source, &windows, &batch.keys),
             }
         }
     }
@@ -43,7 +43,7 @@ impl Accumulator<'_> {
     }
 
     /// Adds times or series ids, which every row has.
-    fn add_keys(&mut self, measure: usize, source: Source, windows: &WindowRows, times: &[i64]) {
+    fn add_keys(&mut self, measure: usize, source: MeasureSource, windows: &WindowRows, times: &[i64]) {
         if self.function(measure) == AggregateFunction::Count {
             for (index, pair) in windows.bounds.windows(2).enumerate() {
                 self.add_count(measure, windows.first + index, u64::from(pair[1] - pair[0]));
@@ -51,7 +51,9 @@ impl Accumulator<'_> {
             return;
         }
         let (column, column_type) = match source {
-            Source::Series => (Column::words(vec![self.series().0.into(); times.len()]), ColumnType::UInt32),
+            MeasureSource::Series => {
+                (Column::words(vec![self.series().0.into(); times.len()]), ColumnType::UInt32)
+            }
             _ => (Column::words(times.iter().map(|time| *time as u64).collect()), ColumnType::Timestamp),
         };
         self.add_column(measure, windows, &column, column_type, times);
@@ -83,11 +85,11 @@ impl Accumulator<'_> {
         times: &[i64],
         rows: Range<usize>,
     ) {
-        let states = column.states.as_deref();
-        let valued = |row: &usize| states.is_none_or(|states| states[*row] == VALUE);
+        let validity = column.validity.as_deref();
+        let valued = |row: &usize| validity.is_none_or(|validity| validity[*row] == VALUE);
         match self.function(measure) {
             AggregateFunction::Count => {
-                let count = match states {
+                let count = match validity {
                     None => rows.len(),
                     Some(_) => rows.filter(valued).count(),
                 };
@@ -106,12 +108,12 @@ impl Accumulator<'_> {
             }
             AggregateFunction::First => {
                 if let Some(row) = rows.clone().find(valued) {
-                    self.offer(measure, window, candidate(column, column_type, row), times[row]);
+                    self.offer(measure, window, selected_value(column, column_type, row), times[row]);
                 }
             }
             AggregateFunction::Last => {
                 if let Some(row) = rows.clone().rev().find(valued) {
-                    self.offer(measure, window, candidate(column, column_type, row), times[row]);
+                    self.offer(measure, window, selected_value(column, column_type, row), times[row]);
                 }
             }
             AggregateFunction::Min | AggregateFunction::Max => {
@@ -140,7 +142,7 @@ impl Accumulator<'_> {
                     }
                 };
                 if let Some(row) = found {
-                    self.offer(measure, window, candidate(column, column_type, row), times[row]);
+                    self.offer(measure, window, selected_value(column, column_type, row), times[row]);
                 }
             }
         }
@@ -154,8 +156,8 @@ impl Accumulator<'_> {
         column_type: ColumnType,
         rows: Range<usize>,
     ) {
-        let states = column.states.as_deref();
-        let valued = |row: &usize| states.is_none_or(|states| states[*row] == VALUE);
+        let validity = column.validity.as_deref();
+        let valued = |row: &usize| validity.is_none_or(|validity| validity[*row] == VALUE);
         let words = words(column);
         if column_type == ColumnType::Float64 {
             let floats: Vec<f64> = rows.filter(valued).map(|row| f64::from_bits(words[row])).collect();
@@ -194,13 +196,13 @@ fn extreme<T: PartialOrd>(
     })
 }
 
-pub(super) fn candidate(column: &Column, column_type: ColumnType, row: usize) -> Candidate<'_> {
+pub(super) fn selected_value(column: &Column, column_type: ColumnType, row: usize) -> SelectedValue<'_> {
     match (&column.values, column_type) {
-        (Values::Bytes(bytes), _) => Candidate::Text(bytes.get(row)),
-        (Values::Word(words), ColumnType::UInt64 | ColumnType::UInt32) => Candidate::UInt(words[row]),
-        (Values::Word(words), ColumnType::Float64) => Candidate::Float(f64::from_bits(words[row])),
-        (Values::Word(words), ColumnType::Bool) => Candidate::Bool(words[row] != 0),
-        (Values::Word(words), _) => Candidate::Int(words[row] as i64),
+        (Values::Bytes(bytes), _) => SelectedValue::Text(bytes.get(row)),
+        (Values::Word(words), ColumnType::UInt64 | ColumnType::UInt32) => SelectedValue::UInt(words[row]),
+        (Values::Word(words), ColumnType::Float64) => SelectedValue::Float(f64::from_bits(words[row])),
+        (Values::Word(words), ColumnType::Bool) => SelectedValue::Bool(words[row] != 0),
+        (Values::Word(words), _) => SelectedValue::Int(words[row] as i64),
         (Values::Wide(_), _) => unreachable!("decimals are not selected"),
     }
 }

@@ -1,10 +1,10 @@
-//! Which rows of a piece satisfy a request's conditions.
+//! Which rows of a batch satisfy a request's conditions.
 
 use super::scan_spec::{ColumnSource, ScanSpec};
 use crate::rows::column_buffer::{Column, VALUE};
 
-/// A flag per row; `None` when all rows stay. `cells` are those read (at least the tested ones); `key`
-/// gives a key column.
+/// A flag per row; `None` when all rows stay. `cells` are the columns that were read (at least the tested ones); `key`
+/// returns a key column.
 pub(crate) fn test(
     spec: &ScanSpec,
     rows: usize,
@@ -28,7 +28,7 @@ pub(crate) fn test(
     if keep.iter().all(|keep| *keep) { None } else { Some(keep) }
 }
 
-/// Clears the flags of rows of which no returned cell has a value.
+/// Clears the flags of rows in which no returned cell has a value.
 pub(crate) fn test_empty(spec: &ScanSpec, rows: usize, cells: &[Column], keep: &mut Option<Vec<bool>>) {
     if !spec.skip_empty_rows {
         return;

@@ -1,8 +1,8 @@
 //! Scans of tables with any key: all sources of all partitions merged by key.
 //!
-//! Every source hands out sorted chunks. Rows up to the least last key of all chunks can be merged and
-//! emitted: no source can still bring a row before it. Partitions hold distinct keys, so their order among
-//! the sources does not matter.
+//! Every source returns sorted chunks. Rows up to the least last key of all chunks can be merged and emitted, because
+//! no source can return another row before it. Partitions hold distinct keys, so their order among the sources does not
+//! matter.
 
 use super::BATCH_ROWS;
 use super::filter::{test, test_empty};
@@ -14,7 +14,7 @@ use crate::memory::memtable::{Memtable, Visibility};
 use crate::memory::version::TableVersion;
 use crate::rows::column_buffer::{ByteVec, Column, Kind};
 use crate::rows::key::{self, KeyRange};
-use crate::rows::merge::{self, Piece, keep_rows};
+use crate::rows::merge::{self, RowBatch, keep_rows};
 use crate::rows::projection::Projection;
 use crate::rows::tombstone::Tombstone;
 use async_trait::async_trait;
@@ -28,22 +28,22 @@ const CHUNK_ROWS: usize = 1024;
 
 /// Sources of a table merged by key, in chunks; deletes are still in unless they are finished.
 pub(crate) struct KeyedMerge {
-    /// Of one partition from oldest to newest.
-    sources: Vec<Source>,
+    /// The sources of one partition go from oldest to newest.
+    sources: Vec<MergeSource>,
     projection: Projection,
     backward: bool,
     tombstones: Vec<Arc<Tombstone>>,
     sequence: u64,
 }
 
-struct Source {
-    reader: Reader,
+struct MergeSource {
+    reader: SourceReader,
     /// Rows read and not emitted, ascending.
-    chunk: Piece<ByteVec>,
+    chunk: RowBatch<ByteVec>,
     exhausted: bool,
 }
 
-enum Reader {
+enum SourceReader {
     /// With the deleted ranges that may hide rows of it.
     Rowset(Box<KeyedCursor>, Vec<Arc<Tombstone>>),
     Memtable {
@@ -82,16 +82,16 @@ impl KeyedMerge {
             let cursor = KeyedCursor::new(rowset.clone(), schema, projection, range.clone(), self.backward)?;
             let hiding = self.tombstones.iter().filter(|tombstone| rowset.may_be_hidden_by(tombstone));
             let hiding = hiding.filter(|tombstone| tombstone.overlaps_keys(range)).cloned().collect();
-            readers.push(Reader::Rowset(Box::new(cursor), hiding));
+            readers.push(SourceReader::Rowset(Box::new(cursor), hiding));
         }
         let rows = first_rows.clamp(1, CHUNK_ROWS);
         for memtable in memtables {
             memtable.check()?;
             let (memtable, range) = (memtable.clone(), range.clone());
-            readers.push(Reader::Memtable { memtable, range, rows });
+            readers.push(SourceReader::Memtable { memtable, range, rows });
         }
         let source =
-            |reader| Source { reader, chunk: Piece::empty(&self.projection.kinds), exhausted: false };
+            |reader| MergeSource { reader, chunk: RowBatch::empty(&self.projection.kinds), exhausted: false };
         self.sources.extend(readers.into_iter().map(source));
         Ok(())
     }
@@ -101,25 +101,25 @@ impl KeyedMerge {
         for source in &mut self.sources {
             while source.chunk.rows() == 0 && !source.exhausted {
                 match &mut source.reader {
-                    Reader::Rowset(cursor, hiding) => match cursor.next_piece()? {
-                        Some(piece) => source.chunk = without_deleted(piece, hiding, &self.projection.kinds),
+                    SourceReader::Rowset(cursor, hiding) => match cursor.next_batch()? {
+                        Some(batch) => source.chunk = without_deleted(batch, hiding, &self.projection.kinds),
                         None => source.exhausted = true,
                     },
-                    Reader::Memtable { memtable, range, rows } => {
+                    SourceReader::Memtable { memtable, range, rows } => {
                         let keyed = memtable.keyed().expect("a table not keyed by series");
-                        let (piece, all) =
+                        let (batch, all) =
                             keyed.read(range, self.backward, *rows, &self.projection, &visibility);
                         source.exhausted = all;
-                        if let (false, Some(last)) = (all, piece.rows().checked_sub(1)) {
+                        if let (false, Some(last)) = (all, batch.rows().checked_sub(1)) {
                             if self.backward {
-                                range.end = Some(piece.keys.get(0).to_vec());
+                                range.end = Some(batch.keys.get(0).to_vec());
                             } else {
-                                range.start = piece.keys.get(last).to_vec();
+                                range.start = batch.keys.get(last).to_vec();
                                 range.start.push(0);
                             }
                         }
                         *rows = CHUNK_ROWS;
-                        source.chunk = piece;
+                        source.chunk = batch;
                     }
                 }
             }
@@ -127,13 +127,13 @@ impl KeyedMerge {
         Ok(())
     }
 
-    /// What the sources hold.
+    /// Bytes that the sources hold.
     fn held_bytes(&self) -> u64 {
         self.sources.iter().map(|source| bytes_of(&source.chunk)).sum()
     }
 
-    /// The next rows in the scan's direction but each piece ascending, merged; `None` at the end.
-    pub(crate) fn next_piece(&mut self) -> Result<Option<Piece<ByteVec>>> {
+    /// The next rows in the scan's direction but each batch ascending, merged; `None` at the end.
+    pub(crate) fn next_batch(&mut self) -> Result<Option<RowBatch<ByteVec>>> {
         self.fill()?;
         // The key up to which every source has handed out its rows.
         let unfinished = self.sources.iter().filter(|source| !source.exhausted);
@@ -142,16 +142,16 @@ impl KeyedMerge {
             source.chunk.keys.get(row)
         });
         let cut: Option<Vec<u8>> = if self.backward { edges.max() } else { edges.min() }.map(<[u8]>::to_vec);
-        let mut pieces = Vec::with_capacity(self.sources.len());
+        let mut batches = Vec::with_capacity(self.sources.len());
         for source in &mut self.sources {
             let chunk = &source.chunk;
             let rows = chunk.rows();
             let Some(cut) = cut.as_deref() else {
-                pieces.push(std::mem::replace(&mut source.chunk, Piece::empty(&self.projection.kinds)));
+                batches.push(std::mem::replace(&mut source.chunk, RowBatch::empty(&self.projection.kinds)));
                 continue;
             };
-            let mut taken = Piece::empty(&self.projection.kinds);
-            let mut left = Piece::empty(&self.projection.kinds);
+            let mut taken = RowBatch::empty(&self.projection.kinds);
+            let mut left = RowBatch::empty(&self.projection.kinds);
             if self.backward {
                 let split = merge::gallop(0, rows, |row| chunk.keys.get(row) < cut);
                 left.append(chunk, 0..split);
@@ -162,26 +162,26 @@ impl KeyedMerge {
                 left.append(chunk, split..rows);
             }
             source.chunk = left;
-            pieces.push(taken);
+            batches.push(taken);
         }
-        if pieces.iter().all(|piece| piece.rows() == 0) {
+        if batches.iter().all(|batch| batch.rows() == 0) {
             return Ok(None);
         }
-        Ok(Some(merge::merge(pieces, &self.projection.kinds)))
+        Ok(Some(merge::merge(batches, &self.projection.kinds)))
     }
 }
 
-/// What rows take, about.
-fn bytes_of(piece: &Piece<ByteVec>) -> u64 {
-    let cells = piece.rows() * (8 + 8 * piece.columns.len());
-    (cells + piece.keys.data.len() + piece.string_bytes()) as u64
+/// About how many bytes rows take.
+fn bytes_of(batch: &RowBatch<ByteVec>) -> u64 {
+    let cells = batch.rows() * (8 + 8 * batch.columns.len());
+    (cells + batch.keys.data.len() + batch.string_bytes()) as u64
 }
 
-fn without_deleted(piece: Piece<ByteVec>, hides: &[Arc<Tombstone>], kinds: &[Kind]) -> Piece<ByteVec> {
+fn without_deleted(batch: RowBatch<ByteVec>, hides: &[Arc<Tombstone>], kinds: &[Kind]) -> RowBatch<ByteVec> {
     if hides.is_empty() {
-        return piece;
+        return batch;
     }
-    keep_rows(&piece, |row| !hides.iter().any(|tombstone| tombstone.holds_key(piece.keys.get(row))), kinds)
+    keep_rows(&batch, |row| !hides.iter().any(|tombstone| tombstone.holds_key(batch.keys.get(row))), kinds)
 }
 
 /// A scan under way.
@@ -193,7 +193,7 @@ pub(crate) struct KeyedScan {
     limit_per_prefix: Option<usize>,
     /// First key column of the last row, encoded, and its rows so far.
     prefix: Option<(Vec<u8>, usize)>,
-    /// What its sources and its batch hold.
+    /// For the memory of its sources and its batch.
     charge: Charge,
 }
 
@@ -242,38 +242,38 @@ impl KeyedScan {
     }
 
     /// The next rows that satisfy the request, in its direction.
-    pub(crate) fn next_rows(&mut self) -> Result<Option<Piece<ByteVec>>> {
+    pub(crate) fn next_rows(&mut self) -> Result<Option<RowBatch<ByteVec>>> {
         let kinds = self.spec.projection.kinds.clone();
         while self.rows_left > 0 {
-            let Some(piece) = self.merge.next_piece()? else { return Ok(None) };
-            let mut piece = merge::finish(piece, &kinds);
-            piece.markers = None;
-            let key = |position: usize| key_column(&piece.keys, &self.key_types, position);
-            let mut keep = test(&self.spec, piece.rows(), &piece.columns, key);
-            test_empty(&self.spec, piece.rows(), &piece.columns, &mut keep);
+            let Some(batch) = self.merge.next_batch()? else { return Ok(None) };
+            let mut batch = merge::finish(batch, &kinds);
+            batch.markers = None;
+            let key = |position: usize| key_column(&batch.keys, &self.key_types, position);
+            let mut keep = test(&self.spec, batch.rows(), &batch.columns, key);
+            test_empty(&self.spec, batch.rows(), &batch.columns, &mut keep);
             if let Some(keep) = keep {
-                piece = keep_rows(&piece, |row| keep[row], &kinds);
+                batch = keep_rows(&batch, |row| keep[row], &kinds);
             }
             if self.merge.backward {
-                let order: Vec<u32> = (0..piece.rows() as u32).rev().collect();
+                let order: Vec<u32> = (0..batch.rows() as u32).rev().collect();
                 let mut keys = ByteVec::new();
-                order.iter().for_each(|row| keys.push(piece.keys.get(*row as usize)));
-                let columns = piece.columns.iter().map(|column| column.take(&order)).collect();
-                piece = Piece { keys, markers: None, columns };
+                order.iter().for_each(|row| keys.push(batch.keys.get(*row as usize)));
+                let columns = batch.columns.iter().map(|column| column.take(&order)).collect();
+                batch = RowBatch { keys, markers: None, columns };
             }
             if let Some(limit) = self.limit_per_prefix {
                 let within: Vec<bool> =
-                    (0..piece.rows()).map(|row| self.prefix_rows(piece.keys.get(row)) <= limit).collect();
-                piece = keep_rows(&piece, |row| within[row], &kinds);
+                    (0..batch.rows()).map(|row| self.prefix_rows(batch.keys.get(row)) <= limit).collect();
+                batch = keep_rows(&batch, |row| within[row], &kinds);
             }
-            if piece.rows() > self.rows_left {
-                let mut cut = Piece::empty(&kinds);
-                cut.append(&piece, 0..self.rows_left);
-                piece = cut;
+            if batch.rows() > self.rows_left {
+                let mut cut = RowBatch::empty(&kinds);
+                cut.append(&batch, 0..self.rows_left);
+                batch = cut;
             }
-            if piece.rows() > 0 {
-                self.rows_left -= piece.rows();
-                return Ok(Some(piece));
+            if batch.rows() > 0 {
+                self.rows_left -= batch.rows();
+                return Ok(Some(batch));
             }
         }
         Ok(None)
@@ -300,15 +300,15 @@ pub(crate) fn key_column(keys: &ByteVec, types: &[ColumnType], position: usize) 
 impl RowStream for KeyedScan {
     async fn next(&mut self) -> Result<Option<Batch>> {
         let kinds = self.spec.projection.kinds.clone();
-        let mut rows: Piece<ByteVec> = Piece::empty(&kinds);
+        let mut rows: RowBatch<ByteVec> = RowBatch::empty(&kinds);
         // The batch before is gone, most likely.
         self.charge.set(self.charge.bytes().min(self.merge.held_bytes()));
         while rows.rows() < BATCH_ROWS && bytes_of(&rows) < BATCH_BYTES {
-            let Some(piece) = self.next_rows()? else { break };
+            let Some(batch) = self.next_rows()? else { break };
             if rows.rows() == 0 {
-                rows = piece;
+                rows = batch;
             } else {
-                rows.append(&piece, 0..piece.rows());
+                rows.append(&batch, 0..batch.rows());
             }
             let held = self.merge.held_bytes() + bytes_of(&rows);
             self.charge.try_grow(held.saturating_sub(self.charge.bytes()))?;
@@ -316,7 +316,7 @@ impl RowStream for KeyedScan {
         if rows.rows() == 0 {
             return Ok(None);
         }
-        let Piece { keys, columns, .. } = rows;
+        let RowBatch { keys, columns, .. } = rows;
         let types = &self.key_types;
         let columns = self.spec.arrays(columns, |position| key_column(&keys, types, position))?;
         Ok(Some(Batch { rows: keys.len(), series: Vec::new(), columns }))

@@ -1,16 +1,16 @@
-//! One partition of a series-keyed table, series by series: its sources made one.
+//! Reads one partition of a series-keyed table, series by series: memtables and rowsets appear as one source.
 
 mod split;
 
 use crate::files::rowset::Rowset;
 use crate::files::rowset::series::{NotKnown, Part, RowsetCursor, WholeGroups};
 use crate::memory::memtable::series::SeriesMemtable;
-use crate::memory::memtable::shard::newest::RowPlaces;
-use crate::memory::memtable::unresolved_rows::Placed;
+use crate::memory::memtable::shard::newest::CellLocations;
+use crate::memory::memtable::unresolved_rows::UnresolvedRows;
 use crate::memory::memtable::{Memtable, Visibility};
 use crate::memory::version::PartitionVersion;
 use crate::rows::column_buffer::Kind;
-use crate::rows::merge::{self, Piece, keep_rows};
+use crate::rows::merge::{self, RowBatch, keep_rows};
 use crate::rows::projection::Projection;
 use crate::rows::tombstone::Tombstone;
 use nyala_core::{Result, SeriesId, TimeRange};
@@ -19,17 +19,17 @@ use std::sync::Arc;
 
 /// Rows merged at once, about: what a step of a scan holds in memory.
 const MERGE_ROWS: u64 = 16_384;
-/// The same of strings, in bytes.
+/// The same for strings, in bytes.
 const MERGE_BYTES: u64 = 32 << 20;
 /// Strings of one column in a group of a rowset, unless one alone is longer.
 const PART_BYTES: u64 = crate::files::rowset::writer::GROUP_STRING_BYTES as u64;
 /// Strings of a memtable that are read at once, about.
-const PLACED_BYTES: u64 = 4 << 20;
+const UNRESOLVED_BYTES: u64 = 4 << 20;
 
 /// Sources of a partition, from oldest to newest.
 pub(crate) struct PartitionReader {
     pub(crate) cursors: Vec<RowsetCursor>,
-    /// Of the same rowsets' last rows; none unless they are asked for.
+    /// Cursors over the last rows of the same rowsets; none unless they are asked for.
     last_rows: Vec<RowsetCursor>,
     memtables: Vec<Arc<Memtable>>,
     tombstones: Vec<Arc<Tombstone>>,
@@ -37,19 +37,19 @@ pub(crate) struct PartitionReader {
     pub(crate) projection: Projection,
     /// Series of the memtables, sorted, when all are read.
     memtable_series: Option<Vec<Vec<SeriesId>>>,
-    /// What [`PartitionReader::newest_first`] said.
+    /// What [`PartitionReader::newest_first`] returned.
     ranges: Vec<TimeRange>,
     within: TimeRange,
     /// Where the cells of the newest rows of memtables are.
-    places: RowPlaces,
+    places: CellLocations,
     /// Bytes of the strings of a part at most, about.
     part_bytes: u64,
-    /// Used again from series to series.
+    /// Buffers that are reused from series to series.
     items: Vec<Bounded>,
     parts: Vec<Part>,
 }
 
-/// Rows of one series at times that no other segment has.
+/// Rows of one series in a range of times that no other segment overlaps.
 #[derive(Debug)]
 pub(crate) enum Segment {
     /// Rows of one rowset; nothing hides any of them.
@@ -57,9 +57,9 @@ pub(crate) enum Segment {
     /// The last row of a series in a rowset; nothing hides it.
     Last { cursor: usize, part: Part },
     /// Rows of one memtable.
-    Rows(Piece<Vec<i64>>),
-    /// The same where strings are among the cells.
-    Placed { memtable: usize, rows: Placed },
+    Rows(RowBatch<Vec<i64>>),
+    /// The same, with addresses instead of strings.
+    Unresolved { memtable: usize, rows: UnresolvedRows },
     /// The row of a memtable at a time, which no other source has.
     Newest { memtable: usize, time_ns: i64 },
     /// Rows of several sources.
@@ -72,12 +72,12 @@ pub(crate) enum Newest {
     Row(Segment, i64),
     /// There is none.
     None,
-    /// It has to be looked for.
+    /// It is not known: the caller has to read rows.
     NotKnown,
 }
 
 /// Where the newest row of a series was found.
-enum Found {
+enum NewestSource {
     Nothing,
     InMemtable(usize),
     InRowset(usize, Part),
@@ -88,10 +88,10 @@ enum Item {
         cursor: usize,
         part: Part,
     },
-    Rows(Piece<Vec<i64>>),
-    Placed {
+    Rows(RowBatch<Vec<i64>>),
+    Unresolved {
         memtable: usize,
-        rows: Placed,
+        rows: UnresolvedRows,
     },
     /// Was made a segment.
     Taken,
@@ -101,7 +101,7 @@ struct Bounded {
     first_ns: i64,
     last_ns: i64,
     rows: u64,
-    /// Of strings, at most, about.
+    /// About how many bytes of strings, at most.
     bytes: u64,
     exact: bool,
     item: Item,
@@ -119,7 +119,7 @@ impl PartitionReader {
         Self::of(&partition.rowsets, partition.memtables(), tombstones, sequence, within, projection)
     }
 
-    /// The same of some sources of a partition.
+    /// A reader of some sources of a partition.
     pub(crate) fn of<'a>(
         rowsets: &[Arc<Rowset>],
         memtables: impl Iterator<Item = &'a Arc<Memtable>>,
@@ -137,7 +137,7 @@ impl PartitionReader {
         let memtables: Vec<_> =
             memtables.filter(|memtable| memtable.time_bounds().is_some_and(overlaps)).cloned().collect();
         memtables.iter().try_for_each(|memtable| memtable.check())?;
-        // Those that may hide something here: of others no series is asked.
+        // Only those that may hide something here are kept.
         let may_hide = |tombstone: &Tombstone| {
             tombstone.sequence <= sequence
                 && tombstone.times().is_some_and(overlaps)
@@ -157,28 +157,28 @@ impl PartitionReader {
             memtable_series: None,
             ranges: Vec::new(),
             within,
-            places: RowPlaces::default(),
+            places: CellLocations::default(),
             items: Vec::new(),
             parts: Vec::new(),
         })
     }
 
-    /// Says that everything is going to be read, in order.
+    /// Announces that everything is going to be read, in order.
     pub(crate) fn read_whole_groups(&mut self, which: WholeGroups) {
         self.cursors.iter_mut().for_each(|cursor| cursor.read_whole_groups(which));
     }
 
-    /// Says that many series are going to be read in order, all in the same columns.
+    /// Announces that many series are going to be read in order, all in the same columns.
     pub(crate) fn read_ahead(&mut self) {
         self.cursors.iter_mut().for_each(RowsetCursor::read_ahead);
     }
 
-    /// Says that everything is going to be read in order, and never again: the rowsets are about to be replaced.
+    /// Announces that everything is going to be read once, in order: the rowsets are about to be replaced.
     pub(crate) fn read_once(&mut self) {
         self.cursors.iter_mut().for_each(RowsetCursor::read_once);
     }
 
-    /// Says that the newest rows of series are asked for, of many series in order or of some.
+    /// Announces that the newest rows of series are going to be read, of `many` series in order or of some.
     pub(crate) fn read_last_rows(&mut self, many: bool) -> Result<()> {
         self.last_rows =
             self.cursors.iter().map(|cursor| cursor.of_last_rows(many)).collect::<Result<_>>()?;
@@ -197,12 +197,13 @@ impl PartitionReader {
         }
     }
 
-    /// What memtables and the last rows of rowsets say of the newest row of a series in a range of times. It is the row
-    /// if nothing else can have one at its time or later, and nothing hides it.
+    /// The newest row of a series in a range of times, from memtables and from the last rows of rowsets. It is known if
+    /// no other source can have a row at its time or later, and nothing hides it.
     pub(crate) fn newest(&mut self, series: SeriesId, range: TimeRange) -> Result<Newest> {
         let mut newest: Option<i64> = None;
-        let (mut found, mut tied) = (Found::Nothing, false);
-        // Memtables are asked first: mostly they have the newest row, and then rowsets that end before it are not asked.
+        let (mut found, mut tied) = (NewestSource::Nothing, false);
+        // Memtables are asked first: they usually have the newest row, and then rowsets that end before it are not
+        // asked.
         let visibility = Visibility { sequence: self.sequence, tombstones: &self.tombstones };
         for (number, memtable) in self.memtables.iter().enumerate() {
             let bounds = memtable.time_bounds().filter(|bounds| bounds.overlaps(range));
@@ -214,7 +215,7 @@ impl PartitionReader {
                 && newest.is_none_or(|newest_ns| newest_ns <= time_ns)
             {
                 tied = newest.replace(time_ns) == Some(time_ns);
-                found = Found::InMemtable(number);
+                found = NewestSource::InMemtable(number);
             }
         }
         for (number, cursor) in self.last_rows.iter_mut().enumerate().rev() {
@@ -233,15 +234,15 @@ impl PartitionReader {
             }
             if time_ns >= range.start_ns && newest.is_none_or(|newest_ns| newest_ns <= time_ns) {
                 tied = newest.replace(time_ns) == Some(time_ns);
-                found = Found::InRowset(number, part);
+                found = NewestSource::InRowset(number, part);
             }
         }
         let Some(time_ns) = newest else { return Ok(Newest::None) };
         Ok(match found {
             _ if tied => Newest::NotKnown,
-            Found::Nothing => Newest::None,
-            Found::InMemtable(memtable) => Newest::Row(Segment::Newest { memtable, time_ns }, time_ns),
-            Found::InRowset(cursor, part) => {
+            NewestSource::Nothing => Newest::None,
+            NewestSource::InMemtable(memtable) => Newest::Row(Segment::Newest { memtable, time_ns }, time_ns),
+            NewestSource::InRowset(cursor, part) => {
                 let at = TimeRange::new(time_ns, time_ns.saturating_add(1));
                 let hidden = !self.tombstones.is_empty() && !self.hidden(cursor, series, at).is_empty();
                 match hidden || self.last_rows[cursor].has_markers(&part)? {
@@ -252,17 +253,17 @@ impl PartitionReader {
         })
     }
 
-    /// Appends the row of a series that a memtable has alone to a piece. False, and nothing is appended, if it is made
+    /// Appends the row of a series that a memtable has alone to a batch. False, and nothing is appended, if it is made
     /// of several versions, or hides older ones.
     pub(crate) fn append_newest(
         &mut self,
         series: SeriesId,
         (memtable, time_ns): (usize, i64),
-        piece: &mut Piece<Vec<i64>>,
+        batch: &mut RowBatch<Vec<i64>>,
     ) -> bool {
         let visibility = Visibility { sequence: self.sequence, tombstones: &self.tombstones };
         let Some(rows) = self.memtables[memtable].series() else { return false };
-        rows.append_at(series, time_ns, (&self.projection, &mut self.places), &visibility, piece)
+        rows.append_at(series, time_ns, (&self.projection, &mut self.places), &visibility, batch)
     }
 
     /// The first series with rows (perhaps hidden ones) that is not below `least`.
@@ -301,7 +302,7 @@ impl PartitionReader {
         Ok(segments)
     }
 
-    /// The same, appended.
+    /// Like [`PartitionReader::segments`]; appends them.
     pub(crate) fn add_segments(
         &mut self,
         series: SeriesId,
@@ -329,19 +330,19 @@ impl PartitionReader {
             }
             let visibility = Visibility { sequence: self.sequence, tombstones: &self.tombstones };
             if let Some(places) = &self.projection.addresses {
-                let placed = rows.read_placed(series, time, places, &visibility);
-                add_placed(number, placed, &self.projection.kinds, &mut items);
+                let unresolved = rows.read_unresolved(series, time, places, &visibility);
+                add_unresolved(number, unresolved, &self.projection.kinds, &mut items);
                 continue;
             }
-            let piece = rows.read(series, time, &self.projection, &visibility);
-            if let (Some(first), Some(last)) = (piece.keys.first(), piece.keys.last()) {
+            let batch = rows.read(series, time, &self.projection, &visibility);
+            if let (Some(first), Some(last)) = (batch.keys.first(), batch.keys.last()) {
                 items.push(Bounded {
                     first_ns: *first,
                     last_ns: *last,
-                    rows: piece.rows() as u64,
+                    rows: batch.rows() as u64,
                     bytes: 0,
                     exact: true,
-                    item: Item::Rows(piece),
+                    item: Item::Rows(batch),
                 });
             }
         }
@@ -365,8 +366,8 @@ impl PartitionReader {
             }
             if end == start + 1 {
                 segments.push_back(match std::mem::replace(&mut items[start].item, Item::Taken) {
-                    Item::Rows(piece) => Segment::Rows(piece),
-                    Item::Placed { memtable, rows } => Segment::Placed { memtable, rows },
+                    Item::Rows(batch) => Segment::Rows(batch),
+                    Item::Unresolved { memtable, rows } => Segment::Unresolved { memtable, rows },
                     Item::Part { cursor, part } => self.single(series, time, cursor, part)?,
                     Item::Taken => unreachable!("items are taken once"),
                 });
@@ -394,7 +395,7 @@ impl PartitionReader {
         Ok(true)
     }
 
-    /// Bounds of parts that only know those of their group are looked up where groups seem to overlap.
+    /// Looks up the exact time bounds of parts that only have those of their group, where groups seem to overlap.
     fn sharpen(&mut self, items: &mut [Bounded]) -> Result<()> {
         for index in 0..items.len() {
             let (first_ns, last_ns) = (items[index].first_ns, items[index].last_ns);
@@ -422,8 +423,8 @@ impl PartitionReader {
         })
     }
 
-    /// Cuts rows that overlap where one of their sources begins or ends: times that only one of them has need
-    /// no merging. What is merged is cut so that a step holds a bounded number of rows.
+    /// Cuts overlapping rows where one of their sources begins or ends: times that only one source has need no merging.
+    /// What is merged is cut so that a step holds a bounded number of rows.
     fn add_overlapping(
         &mut self,
         series: SeriesId,
@@ -435,7 +436,7 @@ impl PartitionReader {
         let mut cuts: Vec<i64> = ends.map(|cut_ns| cut_ns.clamp(time.start_ns, time.end_ns)).collect();
         cuts.sort_unstable();
         cuts.dedup();
-        // What is merged and not yet a segment, and about how many rows end in it.
+        // The range being merged that is not a segment yet, and about how many rows and string bytes end in it.
         let mut merged: Option<(TimeRange, u64, u64)> = None;
         for cut in cuts.windows(2) {
             let range = TimeRange::new(cut[0], cut[1]);
@@ -463,16 +464,16 @@ impl PartitionReader {
             };
             segments.extend(merged.take().map(|(range, ..)| Segment::Merged(range)));
             segments.push_back(match &item.item {
-                Item::Rows(piece) => {
-                    let row = |time_ns| piece.keys.partition_point(|key| *key < time_ns);
-                    let mut inside = Piece::empty(&self.projection.kinds);
-                    inside.append(piece, row(range.start_ns)..row(range.end_ns));
+                Item::Rows(batch) => {
+                    let row = |time_ns| batch.keys.partition_point(|key| *key < time_ns);
+                    let mut inside = RowBatch::empty(&self.projection.kinds);
+                    inside.append(batch, row(range.start_ns)..row(range.end_ns));
                     Segment::Rows(inside)
                 }
-                Item::Placed { memtable, rows } => {
+                Item::Unresolved { memtable, rows } => {
                     let row = |time_ns| rows.times().partition_point(|key| *key < time_ns);
                     let rows = rows.part(row(range.start_ns)..row(range.end_ns));
-                    Segment::Placed { memtable: *memtable, rows }
+                    Segment::Unresolved { memtable: *memtable, rows }
                 }
                 Item::Part { cursor, part } => self.single(series, range, *cursor, part.clone())?,
                 Item::Taken => unreachable!("items are taken once"),
@@ -482,8 +483,8 @@ impl PartitionReader {
         Ok(())
     }
 
-    /// The time ranges that backward reads of a few rows take one after the other, newest first: in each there
-    /// is one more source than in the one before, so that older ones are not touched once newer ones suffice.
+    /// The time ranges that backward reads of a few rows visit, newest first. Each has one more source than the one
+    /// before, so older sources are not read when newer ones suffice.
     pub(crate) fn newest_first(&mut self) -> &[TimeRange] {
         if self.ranges.is_empty() {
             let time = self.within;
@@ -501,88 +502,88 @@ impl PartitionReader {
         &self.ranges
     }
 
-    /// A time in a range from which on a memtable that keeps the series in order has about `rows` rows.
+    /// A time in a range such that a memtable that has the series in order has about `rows` rows from it on.
     pub(crate) fn newest_rows_from(&self, series: SeriesId, time: TimeRange, rows: usize) -> Option<i64> {
         let memtables = self.memtables.iter().filter_map(|memtable| memtable.series());
         let from = memtables.filter_map(|memtable| memtable.newest_rows_from(series, rows));
         from.filter(|from_ns| time.contains(*from_ns)).max()
     }
 
-    /// The rows of a segment, nothing hidden and nothing doubled.
-    pub(crate) fn read(&mut self, series: SeriesId, segment: Segment) -> Result<Piece<Vec<i64>>> {
-        let piece = self.read_with_deletes(series, segment)?;
-        Ok(merge::finish(piece, &self.projection.kinds))
+    /// The rows of a segment, without hidden or duplicate rows.
+    pub(crate) fn read(&mut self, series: SeriesId, segment: Segment) -> Result<RowBatch<Vec<i64>>> {
+        let batch = self.read_with_deletes(series, segment)?;
+        Ok(merge::finish(batch, &self.projection.kinds))
     }
 
-    /// The same with deletes still in.
+    /// Like [`PartitionReader::read`], with deletes.
     pub(crate) fn read_with_deletes(
         &mut self,
         series: SeriesId,
         segment: Segment,
-    ) -> Result<Piece<Vec<i64>>> {
+    ) -> Result<RowBatch<Vec<i64>>> {
         match segment {
-            Segment::Rows(piece) => Ok(piece),
-            Segment::Placed { memtable, rows } => {
+            Segment::Rows(batch) => Ok(batch),
+            Segment::Unresolved { memtable, rows } => {
                 let memtable = self.memtables[memtable].series();
                 Ok(memtable.expect("had rows of a series").resolve(series, &rows, &self.projection.kinds))
             }
             Segment::Single { cursor, part, time } => {
                 let rows = self.cursors[cursor].rows_at(&part, time)?;
-                self.cursors[cursor].piece(&part, rows)
+                self.cursors[cursor].batch(&part, rows)
             }
-            Segment::Last { cursor, part } => self.last_rows[cursor].piece(&part, part.rows.clone()),
+            Segment::Last { cursor, part } => self.last_rows[cursor].batch(&part, part.rows.clone()),
             Segment::Newest { memtable, time_ns } => {
                 let at = TimeRange::new(time_ns, time_ns.saturating_add(1));
                 let visibility = Visibility { sequence: self.sequence, tombstones: &self.tombstones };
                 let rows = self.memtables[memtable].series();
                 let read = |rows: &SeriesMemtable| rows.read(series, at, &self.projection, &visibility);
-                Ok(rows.map_or_else(|| Piece::empty(&self.projection.kinds), read))
+                Ok(rows.map_or_else(|| RowBatch::empty(&self.projection.kinds), read))
             }
             Segment::Merged(time) => self.merged(series, time),
         }
     }
 
     /// The rows of all sources in a range of times, merged, deletes still in.
-    fn merged(&mut self, series: SeriesId, time: TimeRange) -> Result<Piece<Vec<i64>>> {
-        let mut pieces = Vec::new();
+    fn merged(&mut self, series: SeriesId, time: TimeRange) -> Result<RowBatch<Vec<i64>>> {
+        let mut batches = Vec::new();
         let mut parts = Vec::new();
         for cursor in 0..self.cursors.len() {
             let reader = &mut self.cursors[cursor];
             reader.parts(series, time, &mut parts)?;
-            let mut all: Piece<Vec<i64>> = Piece::empty(&self.projection.kinds);
+            let mut all: RowBatch<Vec<i64>> = RowBatch::empty(&self.projection.kinds);
             for part in parts.drain(..) {
                 let rows = reader.rows_at(&part, time)?;
-                let piece = reader.piece(&part, rows)?;
-                all.append(&piece, 0..piece.rows());
+                let batch = reader.batch(&part, rows)?;
+                all.append(&batch, 0..batch.rows());
             }
             let hidden = self.hidden(cursor, series, time);
-            pieces.push(without(all, &hidden, &self.projection.kinds));
+            batches.push(without(all, &hidden, &self.projection.kinds));
         }
         for memtable in self.memtables.iter().filter_map(|memtable| memtable.series()) {
             let visibility = Visibility { sequence: self.sequence, tombstones: &self.tombstones };
-            pieces.push(memtable.read(series, time, &self.projection, &visibility));
+            batches.push(memtable.read(series, time, &self.projection, &visibility));
         }
-        Ok(merge::merge(pieces, &self.projection.kinds))
+        Ok(merge::merge(batches, &self.projection.kinds))
     }
 }
 
 /// Adds rows of a memtable, cut where their strings are too long to be read at once.
-fn add_placed(memtable: usize, placed: Placed, kinds: &[Kind], items: &mut Vec<Bounded>) {
-    let cuts = placed.cut(kinds, PLACED_BYTES);
+fn add_unresolved(memtable: usize, unresolved: UnresolvedRows, kinds: &[Kind], items: &mut Vec<Bounded>) {
+    let cuts = unresolved.cut(kinds, UNRESOLVED_BYTES);
     for (rows, bytes) in &cuts {
-        let times = &placed.times()[rows.clone()];
+        let times = &unresolved.times()[rows.clone()];
         let (Some(first_ns), Some(last_ns)) = (times.first().copied(), times.last().copied()) else { return };
         let count = rows.len() as u64;
-        let part = if cuts.len() == 1 { placed.clone() } else { placed.part(rows.clone()) };
-        let item = Item::Placed { memtable, rows: part };
+        let part = if cuts.len() == 1 { unresolved.clone() } else { unresolved.part(rows.clone()) };
+        let item = Item::Unresolved { memtable, rows: part };
         items.push(Bounded { first_ns, last_ns, rows: count, bytes: *bytes, exact: true, item });
     }
 }
 
 /// The rows at times that are not hidden.
-fn without(piece: Piece<Vec<i64>>, hidden: &[TimeRange], kinds: &[Kind]) -> Piece<Vec<i64>> {
+fn without(batch: RowBatch<Vec<i64>>, hidden: &[TimeRange], kinds: &[Kind]) -> RowBatch<Vec<i64>> {
     if hidden.is_empty() {
-        return piece;
+        return batch;
     }
-    keep_rows(&piece, |row| !hidden.iter().any(|range| range.contains(piece.keys[row])), kinds)
+    keep_rows(&batch, |row| !hidden.iter().any(|range| range.contains(batch.keys[row])), kinds)
 }

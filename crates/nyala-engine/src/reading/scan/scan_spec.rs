@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 use nyala_core::store::Predicate;
 use nyala_core::{ColumnId, ColumnType, Result, TableSchema};
 
-/// So many columns are compared with each other rather than put into a table.
+/// Up to so many columns are searched one by one instead of in a hash table.
 const FEW_COLUMNS: usize = 16;
 
 /// Where a returned or tested column comes from.
@@ -44,7 +44,7 @@ impl ScanSpec {
         skip_empty_rows: bool,
     ) -> Self {
         let mut read: Vec<(ColumnId, ColumnType)> = Vec::new();
-        // Of those beyond a few, which are compared with each other.
+        // Positions of the columns beyond the first few.
         let mut places: HashMap<ColumnId, usize> = HashMap::new();
         let mut place = |id: ColumnId| {
             let column_type = schema.column(id).expect("requests are validated").column_type;

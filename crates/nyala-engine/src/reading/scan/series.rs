@@ -5,17 +5,17 @@ mod last_rows;
 use super::BATCH_ROWS;
 use super::filter::{test, test_empty};
 use super::partition::{Newest, PartitionReader, Segment};
-use super::scan_buffer::{BATCH_BYTES, Gathered};
+use super::scan_buffer::{BATCH_BYTES, ScanBuffer};
 use super::scan_spec::ScanSpec;
 use crate::files::rowset::gather::BlockTest;
 use crate::files::rowset::series::{Part, RowsetCursor, WholeGroups};
 use crate::memory::version::{PartitionVersion, TableVersion};
 use crate::rows::column_buffer::{Column, VALUE};
 use crate::rows::key::SeriesKeys;
-use crate::rows::merge::{Piece, keep_rows};
+use crate::rows::merge::{RowBatch, keep_rows};
 use crate::rows::tombstone::Tombstone;
 use async_trait::async_trait;
-use last_rows::LastRows;
+use last_rows::LastRowRun;
 use nyala_column::Bitmap;
 use nyala_core::memory::{Charge, MemoryBudget};
 use nyala_core::store::{Batch, Direction, RowStream, SeriesRun, SeriesSet};
@@ -24,7 +24,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What to read, resolved.
+/// A validated request of a series-keyed table.
 #[derive(Clone)]
 pub(crate) struct SeriesRequest {
     pub(crate) table: Arc<TableVersion>,
@@ -42,14 +42,14 @@ pub(crate) struct SeriesRequest {
 
 /// Segments looked at before a scan is interrupted.
 pub(crate) const STEPS_AT_ONCE: usize = 4096;
-/// From so many series on a scan that wants every second one or more decodes the groups they share once.
+/// From so many series on, a scan that reads at least every second one decodes each shared row group only once.
 const DENSE_SERIES: usize = 1024;
 
 /// From so many series on their last rows are decoded together.
 pub(crate) const MANY_SERIES: usize = 256;
 
 impl SeriesRequest {
-    /// Whether the newest row of each series, whatever is in it, is a likely answer.
+    /// Whether the newest row of each series is likely to be the answer.
     fn wants_newest(&self) -> bool {
         self.direction == Direction::Backward
             && self.limit_per_series == Some(1)
@@ -84,19 +84,19 @@ pub(crate) struct SeriesScan {
     ids: Ids,
     current: Option<Current>,
     rows_left: usize,
-    /// Some rows had none of the returned cells: they are tested before they are gathered.
+    /// Some rows had none of the returned cells, so rows are tested before they are appended.
     has_gaps: bool,
-    /// Last rows of a rowset that lie together and are to be appended at once.
-    waiting: Option<LastRows>,
-    /// The conditions, where blocks can answer them.
+    /// Last rows that lie next to each other in a rowset and will be appended together.
+    waiting: Option<LastRowRun>,
+    /// The predicates, if encoded blocks can evaluate all of them.
     tests: Option<BlockFilter>,
-    /// What the batch that was handed out last is charged with.
+    /// The charge of the batch that was returned last.
     held: Option<Charge>,
-    /// Lists of the last series, to be used again.
+    /// Vectors of the last series, to be reused.
     spare: (Vec<TimeRange>, VecDeque<Segment>),
 }
 
-/// Conditions that blocks answer, and room for the answers.
+/// Predicates that encoded blocks evaluate, with buffers for the results.
 struct BlockFilter {
     tests: Vec<(usize, BlockTest)>,
     bits: Bitmap,
@@ -104,7 +104,8 @@ struct BlockFilter {
     rows: Vec<u32>,
 }
 
-enum PartitionSlot {
+/// A partition whose reader is made when it is needed.
+pub(crate) enum PartitionSlot {
     Closed(Arc<PartitionVersion>),
     Open(Box<PartitionReader>),
 }
@@ -120,7 +121,7 @@ enum Ids {
 /// The series at hand.
 struct Current {
     series: SeriesId,
-    /// Where it is found again.
+    /// Where it is in the list of ids, to go back to it.
     found: Ids,
     /// The next partition.
     partition: usize,
@@ -128,20 +129,20 @@ struct Current {
     ranges: Vec<TimeRange>,
     segments: VecDeque<Segment>,
     rows_left: usize,
-    /// Rows read at once, of a few that are wanted: more after each time that they do not suffice.
+    /// How many rows are read at once when few are needed: more after each time that they did not suffice.
     rows_at_once: usize,
 }
 
-/// How much of what it could a scan has gathered.
+/// Why a scan stopped appending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Amount {
-    /// All there is.
+    /// There are no more rows.
     All,
-    /// As much as it was to.
+    /// The buffer is full.
     Full,
 }
 
-/// The most rows wanted of a series for which it pays to look for them piece by piece.
+/// The most rows of a series for which it pays to look for them step by step.
 const FEW_ROWS: usize = 64;
 
 impl SeriesScan {
@@ -222,7 +223,7 @@ impl SeriesScan {
     }
 
     /// Appends the next rows; false at the end.
-    fn step(&mut self, gathered: &mut Gathered) -> Result<bool> {
+    fn step(&mut self, buffer: &mut ScanBuffer) -> Result<bool> {
         if self.rows_left == 0 {
             return Ok(false);
         }
@@ -249,20 +250,20 @@ impl SeriesScan {
             && !self.has_gaps
             && current.rows_left == 1
         {
-            let last = LastRows {
+            let last = LastRowRun {
                 partition: current.partition - 1,
                 cursor: *cursor,
                 part: part.clone(),
                 first: current.found,
             };
-            if self.await_others(last, gathered)? {
-                gathered.runs.push(SeriesRun { series: current.series, rows: 1 });
+            if self.await_others(last, buffer)? {
+                buffer.runs.push(SeriesRun { series: current.series, rows: 1 });
                 self.rows_left -= 1;
             }
             self.end_series(current);
             return Ok(true);
         }
-        if !self.append_waiting(gathered)? {
+        if !self.append_waiting(buffer)? {
             self.end_series(current);
             return Ok(true);
         }
@@ -288,19 +289,19 @@ impl SeriesScan {
                 (None, _) => {}
             }
         }
-        let added = match self.append_single(&current, &segment, gathered)? {
+        let added = match self.append_single(&current, &segment, buffer)? {
             Some(rows) => rows,
             None => {
-                let piece = self.read(current.partition - 1, current.series, segment, rows_max)?;
-                let rows = piece.rows().min(rows_max);
-                gathered.piece.append(&piece, 0..rows);
+                let batch = self.read(current.partition - 1, current.series, segment, rows_max)?;
+                let rows = batch.rows().min(rows_max);
+                buffer.batch.append(&batch, 0..rows);
                 rows
             }
         };
         if added > 0 {
-            match gathered.runs.last_mut() {
+            match buffer.runs.last_mut() {
                 Some(run) if run.series == current.series => run.rows += added as u32,
-                _ => gathered.runs.push(SeriesRun { series: current.series, rows: added as u32 }),
+                _ => buffer.runs.push(SeriesRun { series: current.series, rows: added as u32 }),
             }
             self.rows_left -= added;
             current.rows_left -= added;
@@ -378,13 +379,13 @@ impl SeriesScan {
         Ok(true)
     }
 
-    /// Appends the rows of a segment where nothing has to be decoded to test them, nor to be turned round; `None`:
-    /// it is not so.
+    /// Appends the rows of a segment directly, when nothing has to be decoded for tests and rows need not be reversed.
+    /// `None` if that is not the case.
     fn append_single(
         &mut self,
         current: &Current,
         segment: &Segment,
-        gathered: &mut Gathered,
+        buffer: &mut ScanBuffer,
     ) -> Result<Option<usize>> {
         let spec = self.request.spec.clone();
         if !matches!(segment, Segment::Single { .. } | Segment::Last { .. } | Segment::Newest { .. }) {
@@ -394,22 +395,21 @@ impl SeriesScan {
             return Ok(None);
         }
         let (backward, rows_left) = (self.request.direction == Direction::Backward, self.rows_left);
-        // It goes back to its place below: the cursor borrows the scan.
+        // Taken out because the cursor borrows the scan; it is put back below.
         let mut filter = self.tests.take();
         let reader = self.reader(current.partition - 1)?;
-        let before = gathered.piece.rows();
+        let before = buffer.batch.rows();
         let appended = if let Segment::Newest { memtable, time_ns } = segment {
-            filter.is_none()
-                && reader.append_newest(current.series, (*memtable, *time_ns), &mut gathered.piece)
+            filter.is_none() && reader.append_newest(current.series, (*memtable, *time_ns), &mut buffer.batch)
         } else {
             let Some((cursor, part, time)) = reader.rows_of_one(segment) else { unreachable!("was tested") };
             let rows = cursor.rows_at(part, time)?;
             if rows.len() > current.rows_left.min(rows_left) || backward && rows.len() > 1 {
                 false
             } else if let Some(filter) = &mut filter {
-                filter.append(cursor, part, rows, &mut gathered.piece)?
+                filter.append(cursor, part, rows, &mut buffer.batch)?
             } else {
-                cursor.append_piece(part, rows, &mut gathered.piece)?;
+                cursor.append_batch(part, rows, &mut buffer.batch)?;
                 true
             }
         };
@@ -417,16 +417,16 @@ impl SeriesScan {
         if !appended {
             return Ok(None);
         }
-        let shown = |column: &Column| match &column.states {
+        let shown = |column: &Column| match &column.validity {
             None => true,
-            Some(states) => states[before..].iter().all(|state| *state == VALUE),
+            Some(validity) => validity[before..].iter().all(|state| *state == VALUE),
         };
-        if spec.skip_empty_rows && !spec.returned_cells(&gathered.piece.columns).any(shown) {
-            gathered.piece.truncate(before);
+        if spec.skip_empty_rows && !spec.returned_cells(&buffer.batch.columns).any(shown) {
+            buffer.batch.truncate(before);
             self.has_gaps = true;
             return Ok(None);
         }
-        Ok(Some(gathered.piece.rows() - before))
+        Ok(Some(buffer.batch.rows() - before))
     }
 
     /// The rows of a segment that satisfy the request, in its direction.
@@ -436,16 +436,16 @@ impl SeriesScan {
         series: SeriesId,
         segment: Segment,
         rows_max: usize,
-    ) -> Result<Piece<Vec<i64>>> {
+    ) -> Result<RowBatch<Vec<i64>>> {
         let spec = self.request.spec.clone();
         let backward = self.request.direction == Direction::Backward;
         let reader = self.reader(partition)?;
         let kinds = spec.projection.kinds.clone();
-        let piece = match reader.rows_of_one(&segment) {
+        let batch = match reader.rows_of_one(&segment) {
             Some((reader, part, time)) => {
                 let mut rows = reader.rows_at(part, time)?;
                 if !spec.filters() && rows.len() > rows_max {
-                    // Only the end that is wanted.
+                    // Only the end that is needed.
                     let rows_max = rows_max as u32;
                     rows = if backward {
                         rows.end - rows_max..rows.end
@@ -454,7 +454,7 @@ impl SeriesScan {
                     };
                 }
                 if rows.is_empty() {
-                    return Ok(Piece::empty(&kinds));
+                    return Ok(RowBatch::empty(&kinds));
                 }
                 let keys = reader.times(part, rows.clone())?;
                 let mut columns = (0..spec.tested)
@@ -462,49 +462,49 @@ impl SeriesScan {
                     .collect::<Result<Vec<_>>>()?;
                 let keep = test(&spec, keys.len(), &columns, |key| key_column(key, series, &keys));
                 if keep.as_ref().is_some_and(|keep| !keep.contains(&true)) {
-                    return Ok(Piece::empty(&kinds));
+                    return Ok(RowBatch::empty(&kinds));
                 }
                 for column in spec.tested..spec.projection.columns.len() {
                     columns.push(reader.column(part, column, rows.clone())?);
                 }
-                filtered(&spec, Piece { keys, markers: None, columns }, keep)
+                filtered(&spec, RowBatch { keys, markers: None, columns }, keep)
             }
             None => {
-                let piece = reader.read(series, segment)?;
+                let batch = reader.read(series, segment)?;
                 let keep =
-                    test(&spec, piece.rows(), &piece.columns, |key| key_column(key, series, &piece.keys));
-                filtered(&spec, piece, keep)
+                    test(&spec, batch.rows(), &batch.columns, |key| key_column(key, series, &batch.keys));
+                filtered(&spec, batch, keep)
             }
         };
         if !backward {
-            return Ok(piece);
+            return Ok(batch);
         }
-        Ok(Piece {
-            keys: piece.keys.iter().rev().copied().collect(),
+        Ok(RowBatch {
+            keys: batch.keys.iter().rev().copied().collect(),
             markers: None,
-            columns: piece.columns.iter().map(Column::reversed).collect(),
+            columns: batch.columns.iter().map(Column::reversed).collect(),
         })
     }
 
     /// Gathers the next rows, until there are `rows_max` of them, or `bytes_max` bytes, about.
     pub(crate) async fn gather(
         &mut self,
-        gathered: &mut Gathered,
+        buffer: &mut ScanBuffer,
         rows_max: usize,
         bytes_max: u64,
     ) -> Result<Amount> {
         let mut steps = 0;
         loop {
             let waiting = self.waiting.as_ref().map_or(0, |waiting| waiting.part.rows.len());
-            let is_full = gathered.piece.rows() + waiting >= rows_max || gathered.hold()? >= bytes_max;
-            if is_full || !self.step(gathered)? {
-                if self.append_waiting(gathered)? {
+            let is_full = buffer.batch.rows() + waiting >= rows_max || buffer.hold()? >= bytes_max;
+            if is_full || !self.step(buffer)? {
+                if self.append_waiting(buffer)? {
                     return Ok(if is_full { Amount::Full } else { Amount::All });
                 }
                 continue;
             }
             steps += 1;
-            // Whoever waits may give up a scan that finds little.
+            // The caller may cancel a scan that finds little.
             if steps % STEPS_AT_ONCE == 0 {
                 before_long_work().await;
             }
@@ -513,13 +513,13 @@ impl SeriesScan {
 }
 
 impl BlockFilter {
-    /// Appends the rows that satisfy all conditions. False, and nothing is appended, if a block cannot say which.
+    /// Appends the rows that satisfy all predicates. False, and nothing is appended, if a block cannot evaluate one.
     fn append(
         &mut self,
         cursor: &mut RowsetCursor,
         part: &Part,
         rows: Range<u32>,
-        piece: &mut Piece<Vec<i64>>,
+        batch: &mut RowBatch<Vec<i64>>,
     ) -> Result<bool> {
         if cursor.reads_whole(part)? {
             return Ok(false);
@@ -537,18 +537,22 @@ impl BlockFilter {
         self.rows.clear();
         self.rows.extend(self.bits.ones().map(|row| rows.start + row as u32));
         if !self.rows.is_empty() {
-            cursor.append_rows(part, &self.rows, piece)?;
+            cursor.append_rows(part, &self.rows, batch)?;
         }
         Ok(true)
     }
 }
 
-fn filtered(spec: &ScanSpec, mut piece: Piece<Vec<i64>>, mut keep: Option<Vec<bool>>) -> Piece<Vec<i64>> {
-    piece.markers = None;
-    test_empty(spec, piece.rows(), &piece.columns, &mut keep);
+fn filtered(
+    spec: &ScanSpec,
+    mut batch: RowBatch<Vec<i64>>,
+    mut keep: Option<Vec<bool>>,
+) -> RowBatch<Vec<i64>> {
+    batch.markers = None;
+    test_empty(spec, batch.rows(), &batch.columns, &mut keep);
     match keep {
-        None => piece,
-        Some(keep) => keep_rows(&piece, |row| keep[row], &spec.projection.kinds),
+        None => batch,
+        Some(keep) => keep_rows(&batch, |row| keep[row], &spec.projection.kinds),
     }
 }
 
@@ -564,9 +568,9 @@ pub(crate) fn key_column(position: usize, series: SeriesId, times: &[i64]) -> Co
 impl RowStream for SeriesScan {
     async fn next(&mut self) -> Result<Option<Batch>> {
         self.held = None;
-        let mut gathered = Gathered::new(&self.request.spec.projection.kinds, &self.request.budget);
-        self.gather(&mut gathered, BATCH_ROWS, BATCH_BYTES).await?;
-        let (batch, held) = gathered.into_batch(&self.request.spec)?;
+        let mut buffer = ScanBuffer::new(&self.request.spec.projection.kinds, &self.request.budget);
+        self.gather(&mut buffer, BATCH_ROWS, BATCH_BYTES).await?;
+        let (batch, held) = buffer.into_batch(&self.request.spec)?;
         self.held = Some(held);
         Ok(batch)
     }

@@ -1,12 +1,12 @@
-//! The rows of a scan in order of time, gathered slice by slice.
+//! Reads the rows of a scan in order of time, slice by slice.
 //!
-//! Slices grow and shrink so that each holds about as many rows as the caller still wants, up to a bound: a limit stops
-//! the scan after few rows, and memory does not depend on how long the history is.
+//! Slices grow and shrink so that each holds about as many rows as the caller still needs, up to a bound. So a limit
+//! stops the scan after few rows, and memory does not depend on the length of the history.
 
-use super::scan_buffer::Gathered;
+use super::scan_buffer::ScanBuffer;
 use super::series::{Amount, SeriesRequest, SeriesScan};
 use crate::reading::query_cost::estimate_rows;
-use crate::rows::merge::Piece;
+use crate::rows::merge::RowBatch;
 use nyala_core::store::{Direction, SeriesSet};
 use nyala_core::{Result, TimeRange};
 
@@ -18,19 +18,16 @@ const SLICE_SHARE: u64 = 16;
 const SLICE_BYTES: u64 = 32 << 20;
 /// Rows of a slice, at least and at most.
 const SLICE_ROWS: std::ops::RangeInclusive<u64> = 16_384..=262_144;
-/// Rows of the first slice, about: as many as a scan that is given up early has read for nothing.
+/// About how many rows the first slice has: this is what a scan that is cancelled early has read in vain.
 const FIRST_SLICE_ROWS: u64 = 65_536;
 /// Rows of the first slice of a limited scan, at least.
 const SLICE_ROWS_MIN: u64 = 1024;
-/// From so many rows on it pays to make room for them beforehand.
+/// From so many rows on it pays to reserve memory for them beforehand.
 const MANY_ROWS: u64 = 65_536;
 /// How much wider a slice is than the one before, at most.
 const GROWTH: i64 = 16;
 
-/// Room for the rows of a slice, used before or not yet.
-pub(super) type Room = Option<Gathered>;
-
-/// Slices on their way.
+/// Reads slice after slice.
 pub(super) struct Slices {
     request: SeriesRequest,
     /// Times not read yet.
@@ -59,7 +56,7 @@ impl Slices {
         let share_bytes = request.budget.limit_bytes() / SLICE_SHARE;
         let slice_rows =
             (SLICE_CELLS.min(share_bytes / 8) / columns).clamp(*SLICE_ROWS.start(), *SLICE_ROWS.end());
-        // Every slice visits all series: of very many it holds about a row each.
+        // Every slice visits all series; with very many, a slice holds about one row of each.
         let slice_rows = slice_rows.max(series_count(&request.series));
         let first = slice_rows.min(FIRST_SLICE_ROWS);
         let rows_wanted = if filters { first } else { (rows_left as u64).clamp(SLICE_ROWS_MIN, first) };
@@ -67,7 +64,7 @@ impl Slices {
         let span_ns = left.end_ns.saturating_sub(left.start_ns).max(1);
         let width_ns =
             (i128::from(span_ns) * i128::from(rows_wanted) / i128::from(rows)).clamp(1, i64::MAX.into());
-        // Without strings, the bound on rows is met before.
+        // Without strings, the bound on rows is reached first.
         let slice_bytes = (slice_rows * 2 * columns * 16).max(SLICE_BYTES.min(share_bytes));
         let width_ns = width_ns as i64;
         Self { request, left, width_ns, rows_wanted, slice_rows, slice_bytes, rows_expected: 0 }
@@ -78,8 +75,8 @@ impl Slices {
         self.left.is_empty()
     }
 
-    /// The rows of the next slice that has any, series by series, in some room; `None` at the end.
-    pub(super) async fn next(&mut self, mut room: Room) -> Result<Option<Gathered>> {
+    /// The rows of the next slice that has any, series by series, in a reused buffer; `None` at the end.
+    pub(super) async fn next(&mut self, mut spare: Option<ScanBuffer>) -> Result<Option<ScanBuffer>> {
         while !self.left.is_empty() {
             let backward = self.request.direction == Direction::Backward;
             let time = if backward {
@@ -92,39 +89,39 @@ impl Slices {
             let mut request = self.request.clone();
             (request.time, request.limit, request.direction) = (time, None, Direction::Forward);
             let mut scan = SeriesScan::new(request);
-            // A slice that turns out too full is given up for a narrower one.
+            // A slice with too many rows is dropped, and a narrower one is read.
             let rows_max = (self.slice_rows * 2) as usize;
             let kinds = &self.request.spec.projection.kinds;
-            let mut gathered = room.take().unwrap_or_else(|| Gathered::new(kinds, &self.request.budget));
-            gathered.clear();
-            // Room that grows by doubling is copied, and cleared, twice.
+            let mut buffer = spare.take().unwrap_or_else(|| ScanBuffer::new(kinds, &self.request.budget));
+            buffer.clear();
+            // Memory is reserved because a buffer that grows by doubling is copied.
             let roomy = (self.rows_expected + self.rows_expected / 8) as usize;
-            if self.rows_expected >= MANY_ROWS && gathered.piece.keys.capacity() < roomy {
-                gathered.piece = Piece::empty(kinds);
-                gathered.piece.keys.reserve(roomy);
-                gathered.piece.reserve(roomy);
+            if self.rows_expected >= MANY_ROWS && buffer.batch.keys.capacity() < roomy {
+                buffer.batch = RowBatch::empty(kinds);
+                buffer.batch.keys.reserve(roomy);
+                buffer.batch.reserve(roomy);
             }
-            let amount = scan.gather(&mut gathered, rows_max, self.slice_bytes).await?;
+            let amount = scan.gather(&mut buffer, rows_max, self.slice_bytes).await?;
             if amount == Amount::Full && self.width_ns > 1 && time.end_ns.saturating_sub(time.start_ns) > 1 {
                 self.width_ns = (time.end_ns.saturating_sub(time.start_ns) / 8).max(1);
-                room = Some(gathered);
+                spare = Some(buffer);
                 continue;
             }
             if amount == Amount::Full {
-                // One instant with very many series: nothing to cut. Memory bounds it.
-                scan.gather(&mut gathered, usize::MAX, u64::MAX).await?;
+                // A single instant with very many series cannot be cut. The memory budget bounds it.
+                scan.gather(&mut buffer, usize::MAX, u64::MAX).await?;
             }
             if backward {
                 self.left.end_ns = time.start_ns;
             } else {
                 self.left.start_ns = time.end_ns;
             }
-            let bytes = gathered.hold()?;
-            self.fit(gathered.piece.rows() as u64, bytes);
-            if gathered.piece.rows() > 0 {
-                return Ok(Some(gathered));
+            let bytes = buffer.hold()?;
+            self.fit(buffer.batch.rows() as u64, bytes);
+            if buffer.batch.rows() > 0 {
+                return Ok(Some(buffer));
             }
-            room = Some(gathered);
+            spare = Some(buffer);
         }
         Ok(None)
     }
@@ -142,7 +139,7 @@ impl Slices {
         } else if rows > self.rows_wanted * 2 {
             self.width_ns = (self.width_ns / 2).max(1);
         } else if self.rows_wanted < self.slice_rows {
-            // The reader goes on, so it wants more.
+            // The reader goes on, so it is likely to read more.
             self.rows_wanted = (self.rows_wanted * 2).min(self.slice_rows);
             self.width_ns = self.width_ns.saturating_mul(2);
         }

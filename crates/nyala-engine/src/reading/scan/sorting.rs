@@ -1,61 +1,61 @@
-//! Putting gathered rows in order of time, a band of times after the other.
+//! Sorts buffered rows by time, one band of times after the other.
 //!
-//! Rows come series by series, each in order of time, and mostly at times of one grid: then they are counted per time
-//! rather than compared. In order, neighbours are of different series and far from each other, which would cost a line
-//! of memory for each cell; the rows of a band are few enough to be brought near the processor first.
+//! Rows come series by series, each in order of time, and mostly at times of one regular grid: then a counting sort
+//! replaces comparisons. In the sorted order, neighbours come from different series and lie far apart in memory, which
+//! would cost a cache line for each cell. So rows are sorted in bands that fit into the processor's cache.
 
-use super::scan_buffer::Gathered;
+use super::scan_buffer::ScanBuffer;
 use crate::rows::column_buffer::{Column, Values};
-use crate::rows::merge::Piece;
+use crate::rows::merge::RowBatch;
 use nyala_core::SeriesId;
 use std::ops::Range;
 
-/// Rows of a band, about: a column of it stays near the processor.
+/// About how many rows a band has: one column of it fits into the processor's cache.
 const BAND_ROWS: usize = 32_768;
 /// Times that are looked at to find a grid's step.
 const SAMPLES: usize = 256;
 /// Spans of times below this are exact as floats, and so are their quotients near enough.
 const GRID_SPAN_MAX: u64 = 1 << 52;
 
-/// Rows on their way into order.
+/// Rows being sorted.
 pub(super) struct Bands {
-    gathered: Gathered,
-    /// The rows of each series that are left, as they stand at one time.
+    buffer: ScanBuffer,
+    /// The remaining rows of each series, in the order of series at one time.
     runs: Vec<(SeriesId, Range<u32>)>,
     backward: bool,
     /// The first and last time that are left.
     left_ns: (i64, i64),
     /// How many bands are left.
     bands: u64,
-    /// Room for a column of a band.
+    /// A column of a band, reused.
     near: Vec<u64>,
 }
 
 /// The rows of a band, in order.
 pub(super) struct Band {
-    pub(super) piece: Piece<Vec<i64>>,
+    pub(super) batch: RowBatch<Vec<i64>>,
     /// The series of each row.
     pub(super) series: Vec<SeriesId>,
 }
 
 impl Bands {
-    /// The rows that were gathered; `rank` says where a series stands at one time.
-    pub(super) fn new(gathered: Gathered, rank: impl Fn(SeriesId) -> u32, backward: bool) -> Self {
-        let (runs, piece) = (&gathered.runs, &gathered.piece);
+    /// Takes buffered rows; `rank` orders series that have rows at the same time.
+    pub(super) fn new(buffer: ScanBuffer, rank: impl Fn(SeriesId) -> u32, backward: bool) -> Self {
+        let (runs, batch) = (&buffer.runs, &buffer.batch);
         let mut first = 0;
         let mut ranked: Vec<(u32, SeriesId, Range<u32>)> = Vec::with_capacity(runs.len());
         for run in runs {
             ranked.push((rank(run.series), run.series, first..first + run.rows));
             first += run.rows;
         }
-        // Runs of one rank, which come in order of their series, stay so.
+        // The sort is stable: runs of one rank stay in order of their series.
         ranked.sort_by_key(|(rank, ..)| *rank);
         let runs = ranked.into_iter().map(|(_, series, rows)| (series, rows)).collect();
-        let times = piece.keys.iter();
+        let times = batch.keys.iter();
         let (first_ns, last_ns) = (times.clone().min().copied(), times.max().copied());
-        let bands = piece.keys.len().div_ceil(BAND_ROWS) as u64;
+        let bands = batch.keys.len().div_ceil(BAND_ROWS) as u64;
         let left_ns = (first_ns.unwrap_or_default(), last_ns.unwrap_or_default());
-        Self { gathered, runs, backward, left_ns, bands, near: Vec::new() }
+        Self { buffer, runs, backward, left_ns, bands, near: Vec::new() }
     }
 
     /// The next band, unless all were given; it may be empty.
@@ -64,7 +64,7 @@ impl Bands {
         let bands = self.bands;
         self.bands = bands.saturating_sub(1);
         let width_ns = last_ns.wrapping_sub(first_ns) as u64 / bands.max(1);
-        // What is beyond the band; nothing of the last one.
+        // What is left after this band; nothing after the last one.
         match (bands, self.backward) {
             (0, _) => return None,
             (1, _) => {}
@@ -74,7 +74,7 @@ impl Bands {
         let (begin_ns, end_ns) = self.left_ns;
         let mut spans: Vec<(SeriesId, Range<u32>)> = Vec::with_capacity(self.runs.len());
         for (series, rows) in &mut self.runs {
-            let times_ns = &self.gathered.piece.keys[rows.start as usize..rows.end as usize];
+            let times_ns = &self.buffer.batch.keys[rows.start as usize..rows.end as usize];
             let here = match (bands, self.backward) {
                 (1, _) => std::mem::replace(rows, rows.end..rows.end),
                 (_, true) => {
@@ -99,12 +99,12 @@ impl Bands {
 
     /// Rows, given as they stand at one time, in order of time.
     fn band(&mut self, spans: &[(SeriesId, Range<u32>)]) -> Band {
-        let times_ns = together(&self.gathered.piece.keys, spans, Vec::new());
+        let times_ns = together(&self.buffer.batch.keys, spans, Vec::new());
         let (order, times_ns) = by_time(&times_ns, self.backward);
         let mut rows: Option<Vec<u32>> = None;
-        let mut columns = Vec::with_capacity(self.gathered.piece.columns.len());
-        for column in &self.gathered.piece.columns {
-            columns.push(match (&column.values, &column.states) {
+        let mut columns = Vec::with_capacity(self.buffer.batch.columns.len());
+        for column in &self.buffer.batch.columns {
+            columns.push(match (&column.values, &column.validity) {
                 (Values::Word(words), None) => {
                     self.near = together(words, spans, std::mem::take(&mut self.near));
                     Column::words(order.iter().map(|row| self.near[*row as usize]).collect())
@@ -118,23 +118,23 @@ impl Bands {
         let of_span = |(series, rows): &(SeriesId, Range<u32>)| std::iter::repeat_n(*series, rows.len());
         let series: Vec<SeriesId> = spans.iter().flat_map(of_span).collect();
         let series = order.iter().map(|row| series[*row as usize]).collect();
-        Band { piece: Piece { keys: times_ns, markers: None, columns }, series }
+        Band { batch: RowBatch { keys: times_ns, markers: None, columns }, series }
     }
 
-    /// The room that the rows took.
-    pub(super) fn into_room(self) -> Gathered {
-        self.gathered
+    /// The buffer, to be reused.
+    pub(super) fn into_buffer(self) -> ScanBuffer {
+        self.buffer
     }
 }
 
-/// The items of some rows, one after the other, in the room of others.
-fn together<T: Copy>(items: &[T], spans: &[(SeriesId, Range<u32>)], mut room: Vec<T>) -> Vec<T> {
-    room.clear();
-    room.reserve(spans.iter().map(|(_, rows)| rows.len()).sum());
+/// The items of some rows, one after the other, in a reused vector.
+fn together<T: Copy>(items: &[T], spans: &[(SeriesId, Range<u32>)], mut reused: Vec<T>) -> Vec<T> {
+    reused.clear();
+    reused.reserve(spans.iter().map(|(_, rows)| rows.len()).sum());
     for (_, rows) in spans {
-        room.extend_from_slice(&items[rows.start as usize..rows.end as usize]);
+        reused.extend_from_slice(&items[rows.start as usize..rows.end as usize]);
     }
-    room
+    reused
 }
 
 /// The order of rows by time, at one time as they stand; and their times.
@@ -194,7 +194,7 @@ fn counted(
         false => counts.iter_mut().enumerate().for_each(&mut begin),
         true => counts.iter_mut().enumerate().rev().for_each(&mut begin),
     }
-    // Now where the next row of each time goes.
+    // Now `counts` says where the next row of each time goes.
     let mut next = counts;
     let mut order = vec![0; times_ns.len()];
     for (row, place) in (0..).zip(&places_of) {
@@ -273,14 +273,14 @@ mod tests {
             (i64::MIN, false, true),
             (i64::MAX - times * unit_ns, true, false),
         ] {
-            let mut piece = Piece { keys: Vec::new(), markers: None, columns: Vec::new() };
+            let mut batch = RowBatch { keys: Vec::new(), markers: None, columns: Vec::new() };
             let (mut words, mut gaps, mut texts) =
                 (Column::new(Kind::Word), Column::new(Kind::Word), Column::new(Kind::Bytes));
             let mut runs = Vec::new();
             for id in 0..series {
-                let before = piece.keys.len();
+                let before = batch.keys.len();
                 for unit in (0..times).step_by(1 + id as usize % 3).take(1_000 + id as usize % 2 * 9_000) {
-                    piece.keys.push(base_ns + unit * unit_ns);
+                    batch.keys.push(base_ns + unit * unit_ns);
                     words.push_word(u64::from(id) << 32 | unit as u64);
                     if unit % 7 == 3 && with_gaps {
                         gaps.push_state(ABSENT, 1)
@@ -289,34 +289,37 @@ mod tests {
                     }
                     texts.push_bytes(format!("{id} {unit}").as_bytes());
                 }
-                runs.push(SeriesRun { series: SeriesId(id), rows: (piece.keys.len() - before) as u32 });
+                runs.push(SeriesRun { series: SeriesId(id), rows: (batch.keys.len() - before) as u32 });
             }
-            piece.columns = vec![words, gaps, texts];
+            batch.columns = vec![words, gaps, texts];
             let ids: Vec<SeriesId> =
                 runs.iter().flat_map(|run| std::iter::repeat_n(run.series, run.rows as usize)).collect();
             let rank = |series: SeriesId| series.0 * 37 % 64;
             let mut order: Vec<u32> = (0..ids.len() as u32).collect();
             order.sort_by_key(|row| {
-                let (time_ns, id) = (piece.keys[*row as usize], ids[*row as usize]);
+                let (time_ns, id) = (batch.keys[*row as usize], ids[*row as usize]);
                 (if backward { -i128::from(time_ns) } else { time_ns.into() }, rank(id), *row)
             });
-            let keys = piece.keys.clone();
-            let expected: Vec<Column> = piece.columns.iter().map(|column| column.take(&order)).collect();
+            let keys = batch.keys.clone();
+            let expected: Vec<Column> = batch.columns.iter().map(|column| column.take(&order)).collect();
             let budget = nyala_core::memory::MemoryBudget::new(1 << 30);
-            let mut bands = Bands::new(Gathered::of(runs, piece, &budget), rank, backward);
+            let mut bands = Bands::new(ScanBuffer::of(runs, batch, &budget), rank, backward);
             let mut row = 0;
             let mut count = 0;
-            while let Some(Band { piece, series }) = bands.next() {
+            while let Some(Band { batch, series }) = bands.next() {
                 count += 1;
                 for at in 0..series.len() {
                     let expected_row = order[row + at] as usize;
-                    assert_eq!((piece.keys[at], series[at]), (keys[expected_row], ids[expected_row]));
+                    assert_eq!((batch.keys[at], series[at]), (keys[expected_row], ids[expected_row]));
                 }
-                for (column, expected) in piece.columns.iter().zip(&expected) {
+                for (column, expected) in batch.columns.iter().zip(&expected) {
                     let mut part = expected.same_kind();
                     part.extend(expected, row..row + series.len());
-                    if column.states.is_some() {
-                        assert_eq!(column.states.as_ref(), part.states.as_ref().or(column.states.as_ref()));
+                    if column.validity.is_some() {
+                        assert_eq!(
+                            column.validity.as_ref(),
+                            part.validity.as_ref().or(column.validity.as_ref())
+                        );
                     }
                     assert!(column.values == part.values);
                 }

@@ -1,16 +1,16 @@
 //! Scans of series-keyed tables in order of time.
 //!
-//! Times are cut into slices; a slice is read series by series, sorted, and handed out. A reader that goes on to the
-//! third is taken to read them all: from then on a slice is read on another thread, where one is free, while the one
-//! before is handed out.
+//! Times are cut into slices; a slice is read series by series, sorted, and returned. A reader that goes on to the
+//! third slice is expected to read all: from then on the next slice is read on a worker thread, when one is free, while
+//! the one before is returned.
 
 use super::BATCH_ROWS;
-use super::scan_buffer::{Gathered, batch_of};
+use super::scan_buffer::{ScanBuffer, batch_of};
 use super::series::SeriesRequest;
-use super::slices::{Room, Slices};
+use super::slices::Slices;
 use super::sorting::{Band, Bands};
 use crate::runtime::block_on;
-use crate::runtime::worker_pool::{Helped, Helper};
+use crate::runtime::worker_pool::{Worker, WorkerResult};
 use arrow_array::ArrayRef;
 use async_trait::async_trait;
 use nyala_core::store::{Batch, Direction, RowStream, SeriesRun};
@@ -23,28 +23,28 @@ const SLICES_IN_PLACE: usize = 2;
 /// A scan under way.
 pub(crate) struct TimeScan {
     request: SeriesRequest,
-    /// Where series stand at one time, by id; those that are not listed stand last.
+    /// The order of series that have rows at one time, by id; series that are not listed come last.
     ranks: Vec<(SeriesId, u32)>,
     rows_left: usize,
-    source: Source,
-    /// How many slices were begun to be handed out.
+    source: SliceSource,
+    /// How many slices were started.
     slices: usize,
     slice: Option<Bands>,
-    band: Option<Rows>,
-    /// Room for the rows of a slice to come.
-    spare: Room,
+    band: Option<BandRows>,
+    /// The buffer of an earlier slice, to be reused.
+    spare: Option<ScanBuffer>,
 }
 
 /// Where the next slice comes from.
-enum Source {
-    Here(Box<Slices>),
-    /// Another thread reads it, until nobody holds the second any more.
-    Ahead(Helped<(Box<Slices>, Result<Option<Gathered>>)>, Arc<()>),
+enum SliceSource {
+    Inline(Box<Slices>),
+    /// A worker thread reads it while the second value is held.
+    Prefetched(WorkerResult<(Box<Slices>, Result<Option<ScanBuffer>>)>, Arc<()>),
     Ended,
 }
 
 /// The rows of a band, being handed out.
-struct Rows {
+struct BandRows {
     columns: Vec<ArrayRef>,
     /// The series of each row.
     series: Vec<SeriesId>,
@@ -59,12 +59,12 @@ impl TimeScan {
         Self {
             ranks,
             rows_left: request.limit.unwrap_or(usize::MAX),
-            source: Source::Here(Box::new(Slices::new(request.clone()))),
+            source: SliceSource::Inline(Box::new(Slices::new(request.clone()))),
             request,
             slices: 0,
             slice: None,
             band: None,
-            spare: Room::default(),
+            spare: None,
         }
     }
 
@@ -75,65 +75,65 @@ impl TimeScan {
                 return Ok(false);
             }
             if let Some(slice) = &mut self.slice {
-                while let Some(Band { piece, series }) = slice.next() {
-                    let batch = batch_of(&self.request.spec, Vec::new(), piece)?;
+                while let Some(Band { batch, series }) = slice.next() {
+                    let batch = batch_of(&self.request.spec, Vec::new(), batch)?;
                     if let Some(batch) = batch {
-                        self.band = Some(Rows { columns: batch.columns, series, given: 0 });
+                        self.band = Some(BandRows { columns: batch.columns, series, given: 0 });
                         return Ok(true);
                     }
                 }
             }
             if let Some(slice) = self.slice.take() {
-                self.spare = Some(slice.into_room());
+                self.spare = Some(slice.into_buffer());
             }
-            let Some(gathered) = self.next_slice().await? else { return Ok(false) };
+            let Some(buffer) = self.next_slice().await? else { return Ok(false) };
             let backward = self.request.direction == Direction::Backward;
             let ranks = &self.ranks;
             let rank = |series: SeriesId| {
                 let listed = ranks.binary_search_by_key(&series, |(listed, _)| *listed);
                 listed.map_or(u32::MAX, |at| ranks[at].1)
             };
-            self.slice = Some(Bands::new(gathered, rank, backward));
+            self.slice = Some(Bands::new(buffer, rank, backward));
         }
     }
 
-    async fn next_slice(&mut self) -> Result<Option<Gathered>> {
-        // Whoever stops waiting loses nothing: what is under way stays in its place.
-        let gathered = match &mut self.source {
-            Source::Here(slices) => slices.next(std::mem::take(&mut self.spare)).await,
-            Source::Ahead(helped, _wanted) => {
-                let helped = helped.wait().await;
-                self.source = Source::Ended;
-                let (slices, gathered) = helped?;
-                self.source = Source::Here(slices);
-                gathered
+    async fn next_slice(&mut self) -> Result<Option<ScanBuffer>> {
+        // A caller that stops waiting loses nothing: the slice under way stays here.
+        let buffer = match &mut self.source {
+            SliceSource::Inline(slices) => slices.next(std::mem::take(&mut self.spare)).await,
+            SliceSource::Prefetched(result, _wanted) => {
+                let result = result.wait().await;
+                self.source = SliceSource::Ended;
+                let (slices, buffer) = result?;
+                self.source = SliceSource::Inline(slices);
+                buffer
             }
-            Source::Ended => return Ok(None),
+            SliceSource::Ended => return Ok(None),
         };
-        let Some(gathered) = gathered? else {
-            self.source = Source::Ended;
+        let Some(buffer) = buffer? else {
+            self.source = SliceSource::Ended;
             return Ok(None);
         };
         self.slices += 1;
         if self.slices >= SLICES_IN_PLACE && self.request.limit.is_none() {
             self.read_ahead();
         }
-        Ok(Some(gathered))
+        Ok(Some(buffer))
     }
 
-    /// Has another thread read the next slice, if there may be one and a thread is free.
+    /// Lets a worker thread read the next slice, if there may be one and a worker is free.
     fn read_ahead(&mut self) {
-        self.source = match std::mem::replace(&mut self.source, Source::Ended) {
-            Source::Here(mut slices) if !slices.is_at_end() => match Helper::take() {
-                None => Source::Here(slices),
-                Some(helper) => {
+        self.source = match std::mem::replace(&mut self.source, SliceSource::Ended) {
+            SliceSource::Inline(mut slices) if !slices.is_at_end() => match Worker::take() {
+                None => SliceSource::Inline(slices),
+                Some(worker) => {
                     let wanted = Arc::new(());
-                    let (still_wanted, room) = (Arc::downgrade(&wanted), std::mem::take(&mut self.spare));
-                    let helped = helper.run(move || {
-                        let gathered = block_on::while_wanted(slices.next(room), &still_wanted);
-                        (slices, gathered)
+                    let (still_wanted, spare) = (Arc::downgrade(&wanted), std::mem::take(&mut self.spare));
+                    let result = worker.run(move || {
+                        let buffer = block_on::while_wanted(slices.next(spare), &still_wanted);
+                        (slices, buffer)
                     });
-                    Source::Ahead(helped, wanted)
+                    SliceSource::Prefetched(result, wanted)
                 }
             },
             source => source,
@@ -141,7 +141,7 @@ impl TimeScan {
     }
 }
 
-impl Rows {
+impl BandRows {
     /// The next rows, if any are left.
     fn next(&mut self, rows_max: usize) -> Option<Batch> {
         let rows = rows_max.min(self.series.len() - self.given);

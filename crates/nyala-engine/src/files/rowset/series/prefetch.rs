@@ -1,22 +1,22 @@
-//! Finding blocks near their neighbours, and fetching those that are likely to be read next towards the processor:
-//! reading many series in order would otherwise wait for memory at every block.
+//! Finds blocks through the index page at hand, and prefetches blocks that are likely to be read next into the
+//! processor's cache: reading many series in order would otherwise wait for memory at every block.
 
 use super::{LoadedPage, Part, RowsetCursor, TIME_SOURCE};
 use crate::files::rowset::format::{BlockRef, GroupEntry};
 use crate::files::rowset::reader::Use;
 use crate::files::rowset::verified::VerifiedBlock;
-use nyala_column::kernels::{LINE_BYTES, prefetch, prefetch_at};
+use nyala_column::kernels::{self, LINE_BYTES, prefetch_at};
 use nyala_core::Result;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes at a block's start that say where the rest is.
 const DIRECTORY_BYTES: usize = 128;
-/// What an `Arc` keeps before its content.
+/// Bytes that an `Arc` has before its content.
 const COUNTERS_BYTES: usize = 16;
 
 /// Blocks that a cursor expects to read.
-pub(in crate::files::rowset) struct Ahead {
+pub(in crate::files::rowset) struct Prefetch {
     /// How many groups are from one read to the next.
     stride: usize,
     /// The page and the group they are of.
@@ -25,13 +25,13 @@ pub(in crate::files::rowset) struct Ahead {
     blocks: Vec<Option<Arc<VerifiedBlock>>>,
 }
 
-impl Ahead {
+impl Prefetch {
     pub(in crate::files::rowset) fn new(sources: usize) -> Self {
         Self { stride: 1, place: (0, 0), blocks: vec![None; sources] }
     }
 
     /// Notes that a cursor goes from group to group.
-    pub(in crate::files::rowset) fn go(&mut self, from: Option<(usize, usize)>, to: (usize, usize)) {
+    pub(in crate::files::rowset) fn note_group(&mut self, from: Option<(usize, usize)>, to: (usize, usize)) {
         if let Some((page, group)) = from
             && page == to.0
             && group < to.1
@@ -54,38 +54,38 @@ impl Ahead {
 }
 
 impl RowsetCursor {
-    /// Says that many series are going to be read in order, all in the same columns.
+    /// Announces that many series are going to be read in order, all in the same columns.
     pub(crate) fn read_ahead(&mut self) {
-        self.ahead = Some(Ahead::new(self.sources.len()));
+        self.prefetch = Some(Prefetch::new(self.sources.len()));
     }
 
     /// Whether many series are read in order.
     pub(crate) fn reads_ahead(&self) -> bool {
-        self.ahead.is_some()
+        self.prefetch.is_some()
     }
 
-    /// Begins to fetch the block of a wanted column of the group that is likely the next, if it is in the cache:
-    /// of its rows those that are read of a part's group now.
+    /// Prefetches the block of a projected column in the group that is likely to be next, if the block is cached: of
+    /// its rows those that are read in this group.
     pub(crate) fn fetch_ahead(&mut self, part: &Part, column: usize, rows: Range<u32>, group_rows: u32) {
         let source = column + 1;
-        let (Some(ahead), Some(page)) = (&mut self.ahead, &self.page) else { return };
+        let (Some(prefetch), Some(page)) = (&mut self.prefetch, &self.page) else { return };
         let Some(entries) = page.column(part.page, source) else { return };
-        let next = part.group + ahead.stride;
-        if let Some(after) = entries.address(next + ahead.stride) {
+        let next = part.group + prefetch.stride;
+        if let Some(after) = entries.address(next + prefetch.stride) {
             prefetch_at(after);
         }
         let Some(block) = entries.find(next) else { return };
         prefetch_rows(block.bytes(), &rows, group_rows);
-        if ahead.place != (part.page, next) {
-            ahead.place = (part.page, next);
-            ahead.blocks.fill(None);
+        if prefetch.place != (part.page, next) {
+            prefetch.place = (part.page, next);
+            prefetch.blocks.fill(None);
         }
-        ahead.blocks[source] = Some(block);
+        prefetch.blocks[source] = Some(block);
     }
 
-    /// Begins to fetch the blocks of some columns of a part's group, and of its times: a step for all of them before
-    /// the next, because each alone would wait for memory at every step.
-    pub(crate) fn approach(
+    /// Prefetches the blocks of some columns of a part's group, and of its times. Each step is done for all of them
+    /// before the next step, because one block alone would wait for memory at every step.
+    pub(crate) fn prefetch_blocks(
         &mut self,
         part: &Part,
         columns: impl Iterator<Item = usize> + Clone,
@@ -105,8 +105,8 @@ impl RowsetCursor {
         Ok(())
     }
 
-    /// The same of the bytes of some rows, where they are in the cache, once it is known which.
-    pub(crate) fn fetch_columns(
+    /// Prefetches the bytes of some rows of columns that are cached.
+    pub(crate) fn prefetch_columns(
         &mut self,
         part: &Part,
         columns: impl Iterator<Item = usize>,
@@ -154,7 +154,8 @@ impl RowsetCursor {
         place: BlockRef,
         rows: u32,
     ) -> Result<Arc<VerifiedBlock>> {
-        let fetched = self.ahead.as_mut().and_then(|ahead| ahead.take((part.page, part.group), source));
+        let fetched =
+            self.prefetch.as_mut().and_then(|prefetch| prefetch.take((part.page, part.group), source));
         let page = self.page.as_ref().and_then(|page| page.column(part.page, source));
         if let Some(block) = fetched.or_else(|| page.and_then(|page| page.find(part.group))) {
             self.near_hits += 1;
@@ -168,15 +169,15 @@ impl RowsetCursor {
     }
 }
 
-/// Begins to fetch what a reader of some rows of a block looks at.
+/// Prefetches the bytes that a reader of some rows of a block needs.
 fn prefetch_rows(bytes: &[u8], rows: &Range<u32>, group_rows: u32) {
     let at =
         |row: u32| (bytes.len() as u64 * u64::from(row.min(group_rows)) / u64::from(group_rows)) as usize;
-    prefetch(&bytes[..bytes.len().min(DIRECTORY_BYTES)]);
-    prefetch(&bytes[at(rows.start)..at(rows.end)]);
+    kernels::prefetch(&bytes[..bytes.len().min(DIRECTORY_BYTES)]);
+    kernels::prefetch(&bytes[at(rows.start)..at(rows.end)]);
 }
 
-/// Begins to fetch what says where the bytes of a block are, and the counters before it.
+/// Prefetches a block's header in memory, and the counters before it.
 fn prefetch_block(block: *const VerifiedBlock) {
     let start = block.cast::<u8>().wrapping_sub(COUNTERS_BYTES);
     for offset in (0..COUNTERS_BYTES + size_of::<VerifiedBlock>()).step_by(LINE_BYTES) {

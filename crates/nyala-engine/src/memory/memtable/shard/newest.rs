@@ -1,28 +1,28 @@
-//! The newest row of a series, looked for from its end: rows come nearly in order of time, and how late any of them
-//! came says how far back a newer one can be.
+//! Finds the newest row of a series from its end. Rows come nearly in order of time, and the largest lateness says how
+//! far back a newer row can be.
 
-use super::{DELTA_BITS, HEADER_WORDS, NO_PAGE, PACKED, PACKED_WORDS, Place, Slot, Stripe};
+use super::{DELTA_BITS, HEADER_WORDS, NO_PAGE, PACKED, PACKED_WORDS, RowLocation, Shard, Slot};
 use crate::memory::memtable::packed::{PAGE_ROWS, PackedPage};
-use crate::memory::memtable::row_reader::push_cell;
-use crate::memory::memtable::shape::{CellPlace, ROW_WORDS, Shapes};
-use crate::rows::merge::Piece;
+use crate::memory::memtable::row_collector::push_cell;
+use crate::memory::memtable::shape::{CellLocation, ROW_WORDS, Shapes};
+use crate::rows::merge::RowBatch;
 use crate::rows::projection::Projection;
 
 /// The late rows of a slot may be later than this many seconds.
 const LATE_MAX: u32 = u32::MAX;
 
-/// Where wanted cells are in rows of the shape that was looked up last.
+/// Where the projected cells are in rows of the shape that was looked up last.
 #[derive(Default)]
-pub(crate) struct RowPlaces {
+pub(crate) struct CellLocations {
     /// The base of the memtable's sequences and the number of the shape.
     of: Option<(u64, u32)>,
-    places: Vec<CellPlace>,
+    locations: Vec<CellLocation>,
 }
 
-impl RowPlaces {
+impl CellLocations {
     fn look_up(&mut self, base_sequence: u64, number: u32, shapes: &Shapes, projection: &Projection) {
         if self.of != Some((base_sequence, number)) {
-            shapes.get(number).look_up(&projection.columns, &mut self.places);
+            shapes.get(number).look_up(&projection.columns, &mut self.locations);
             self.of = Some((base_sequence, number));
         }
     }
@@ -36,9 +36,9 @@ pub(super) fn seconds_late(time_ns: i64, before_ns: i64) -> u32 {
     }
 }
 
-/// Rows of a series that lie together.
+/// Rows of a series that are stored together.
 #[derive(Clone, Copy)]
-enum Rows<'a> {
+enum StoredRows<'a> {
     /// A first row, with the sequence it has in its mark.
     First(&'a [u64], u64),
     /// Whole rows of so many words.
@@ -46,10 +46,10 @@ enum Rows<'a> {
     Packed(PackedPage<'a>),
 }
 
-/// The same on the way back.
+/// Such rows as the walk from the end meets them.
 #[derive(Clone, Copy)]
-struct Stop<'a> {
-    rows: Rows<'a>,
+struct StoredRun<'a> {
+    rows: StoredRows<'a>,
     shape: u32,
     /// No row that came before is later than this.
     before_ns: i64,
@@ -57,21 +57,21 @@ struct Stop<'a> {
     in_order: bool,
 }
 
-impl Stop<'_> {
+impl StoredRun<'_> {
     /// Visits time, sequence less the base, and position of each row, the last first, until told to stop.
     fn visit(&self, mut visit: impl FnMut(i64, u64, usize) -> bool) {
         match self.rows {
-            Rows::First(words, delta) => {
+            StoredRows::First(words, delta) => {
                 visit(words[0] as i64, delta, 0);
             }
-            Rows::Whole(words, row_words) => {
+            StoredRows::Whole(words, row_words) => {
                 for (position, row) in words.chunks_exact(row_words).enumerate().rev() {
                     if !visit(row[0] as i64, row[1], position) {
                         return;
                     }
                 }
             }
-            Rows::Packed(page) => {
+            StoredRows::Packed(page) => {
                 let (mut times, mut sequences, mut starts) = ([0; PAGE_ROWS], [0; PAGE_ROWS], Vec::new());
                 page.starts(&mut starts);
                 page.times(&starts, &mut times);
@@ -86,7 +86,7 @@ impl Stop<'_> {
     }
 }
 
-impl Stripe {
+impl Shard {
     /// The greatest time from `least_ns` on at which a series has a visible row.
     pub(in crate::memory::memtable) fn newest_time(
         &self,
@@ -96,18 +96,18 @@ impl Stripe {
         visible: impl Fn(i64, u64) -> bool,
     ) -> Option<i64> {
         let mut newest: Option<i64> = None;
-        self.go_back(series, shapes, |stop| {
-            stop.visit(|time_ns, delta, _| {
+        self.go_back(series, shapes, |run| {
+            run.visit(|time_ns, delta, _| {
                 let found = visible(time_ns, delta);
                 newest = newest.max(found.then_some(time_ns));
-                !(found && stop.in_order)
+                !(found && run.in_order)
             });
-            stop.before_ns >= least_ns && newest.is_none_or(|newest_ns| newest_ns < stop.before_ns)
+            run.before_ns >= least_ns && newest.is_none_or(|newest_ns| newest_ns < run.before_ns)
         });
         newest
     }
 
-    /// Appends the visible row of a series at a time to a piece. False, and nothing is appended, if there are several
+    /// Appends the visible row of a series at a time to a batch. False, and nothing is appended, if there are several
     /// or none, or it deletes older ones.
     pub(in crate::memory::memtable) fn append_at(
         &self,
@@ -115,41 +115,43 @@ impl Stripe {
         base_sequence: u64,
         shapes: &Shapes,
         visible: impl Fn(i64, u64) -> bool,
-        (projection, places): (&Projection, &mut RowPlaces),
-        piece: &mut Piece<Vec<i64>>,
+        (projection, locations): (&Projection, &mut CellLocations),
+        batch: &mut RowBatch<Vec<i64>>,
     ) -> bool {
         let (mut found, mut count) = (None, 0);
-        self.go_back(series, shapes, |stop| {
-            stop.visit(|other_ns, delta, position| {
+        self.go_back(series, shapes, |run| {
+            run.visit(|other_ns, delta, position| {
                 if other_ns == time_ns && visible(other_ns, delta) {
-                    (found, count) = (Some((stop.rows, stop.shape, position)), count + 1);
+                    (found, count) = (Some((run.rows, run.shape, position)), count + 1);
                 }
-                !(stop.in_order && other_ns <= time_ns)
+                !(run.in_order && other_ns <= time_ns)
             });
-            stop.before_ns >= time_ns && !(stop.in_order && count > 0)
+            run.before_ns >= time_ns && !(run.in_order && count > 0)
         });
         let Some((rows, shape, position)) = found.filter(|_| count == 1) else { return false };
         if shapes.get(shape).deletes {
             return false;
         }
-        places.look_up(base_sequence, shape, shapes, projection);
+        locations.look_up(base_sequence, shape, shapes, projection);
         let (mut starts, mut words) = (Vec::new(), [0; PAGE_ROWS]);
-        if let Rows::Packed(page) = rows {
+        if let StoredRows::Packed(page) = rows {
             page.starts(&mut starts);
         }
-        piece.keys.push(time_ns);
-        for ((column, kind), place) in piece.columns.iter_mut().zip(&projection.kinds).zip(&places.places) {
+        batch.keys.push(time_ns);
+        for ((column, kind), place) in
+            batch.columns.iter_mut().zip(&projection.kinds).zip(&locations.locations)
+        {
             let word = match place {
-                CellPlace::State(state) => {
+                CellLocation::State(state) => {
                     column.push_state(*state, 1);
                     continue;
                 }
-                CellPlace::Word(word) => ROW_WORDS + word,
+                CellLocation::Word(word) => ROW_WORDS + word,
             };
             let word = match rows {
-                Rows::First(row, _) => row[word],
-                Rows::Whole(rows, row_words) => rows[position * row_words + word],
-                Rows::Packed(page) => {
+                StoredRows::First(row, _) => row[word],
+                StoredRows::Whole(rows, row_words) => rows[position * row_words + word],
+                StoredRows::Packed(page) => {
                     page.words(&starts, word, &mut words);
                     words[position]
                 }
@@ -160,33 +162,33 @@ impl Stripe {
     }
 
     /// Goes from the last page of a series to its first row, until told to stop.
-    fn go_back<'a>(&'a self, series: u32, shapes: &Shapes, mut visit: impl FnMut(Stop<'a>) -> bool) {
-        let mut head = self.heads.get(series);
-        if let Place::Slot(number) = Place::of(head) {
+    fn go_back<'a>(&'a self, series: u32, shapes: &Shapes, mut visit: impl FnMut(StoredRun<'a>) -> bool) {
+        let mut entry = self.index.get(series);
+        if let RowLocation::Slot(number) = RowLocation::of(entry) {
             let slot = &self.slots[number];
             let mut page = slot.tail;
             while page != NO_PAGE {
-                let (stop, before) = self.page(page, slot, shapes);
-                if !visit(stop) {
+                let (run, before) = self.page(page, slot, shapes);
+                if !visit(run) {
                     return;
                 }
                 page = before;
             }
-            head = slot.first_rows;
+            entry = slot.first_rows;
         }
-        for address in self.first_rows(head).rows().iter().rev() {
+        for address in self.first_rows(entry).rows().iter().rev() {
             let mark = self.words.get(*address, ROW_WORDS)[1] as u32;
             let (shape, delta) = (mark >> DELTA_BITS, u64::from(mark & ((1 << DELTA_BITS) - 1)));
             let words = self.words.get(*address, ROW_WORDS + shapes.get(shape).values.len());
-            let rows = Rows::First(words, delta);
-            if !visit(Stop { rows, shape, before_ns: i64::MAX, in_order: false }) {
+            let rows = StoredRows::First(words, delta);
+            if !visit(StoredRun { rows, shape, before_ns: i64::MAX, in_order: false }) {
                 return;
             }
         }
     }
 
     /// A page of a slot, and the one before it.
-    fn page(&self, page: u32, slot: &Slot, shapes: &Shapes) -> (Stop<'_>, u32) {
+    fn page(&self, page: u32, slot: &Slot, shapes: &Shapes) -> (StoredRun<'_>, u32) {
         let header = self.words.get(page, HEADER_WORDS);
         let (shape, before) = (header[1] as u32, (header[1] >> 32) as u32);
         let rows = if page == slot.tail { slot.tail_rows } else { (header[0] >> 32) as u16 };
@@ -195,18 +197,21 @@ impl Stripe {
             let words = self.words.get(page, PACKED_WORDS);
             let (least_ns, most_ns) = (words[3] as i64, words[4] as i64);
             let bytes = self.bytes.get(words[2]);
-            (Rows::Packed(PackedPage { rows: rows.into(), least_ns, most_ns, row_words, bytes }), least_ns)
+            (
+                StoredRows::Packed(PackedPage { rows: rows.into(), least_ns, most_ns, row_words, bytes }),
+                least_ns,
+            )
         } else {
             let words = self.words.get(page + HEADER_WORDS as u32, usize::from(rows) * row_words);
             let times = words.chunks_exact(row_words).map(|row| row[0] as i64);
             let least_ns = if slot.in_order { words[0] as i64 } else { times.min().unwrap_or(i64::MAX) };
-            (Rows::Whole(words, row_words), least_ns)
+            (StoredRows::Whole(words, row_words), least_ns)
         };
         let before_ns = match slot.seconds_late {
             LATE_MAX => i64::MAX,
             late => least_ns.saturating_add(i64::from(late) * 1_000_000_000),
         };
-        (Stop { rows, shape, before_ns, in_order: slot.in_order }, before)
+        (StoredRun { rows, shape, before_ns, in_order: slot.in_order }, before)
     }
 }
 
@@ -232,7 +237,7 @@ mod tests {
                 nulls: Vec::new(),
             };
             let numbers = [shapes.number(shape(1)), shapes.number(shape(3))];
-            let mut stripe = Stripe::default();
+            let mut shard = Shard::default();
             let mut rows: Vec<(i64, u64, u64)> = Vec::new();
             for step in 0..random(120) {
                 // In order, a little late, or very late.
@@ -244,8 +249,8 @@ mod tests {
                 let time_ns = (step.saturating_sub(late) * 10_000_000_000) as i64;
                 let number = numbers[usize::from(random(20) == 0)];
                 let values = shapes.get(number).values.len();
-                let room = stripe.append(1, time_ns, number, step as u32, values);
-                let words = stripe.words.get_mut(room.item, room.offset + ROW_WORDS + values);
+                let room = shard.append(1, time_ns, number, step as u32, values);
+                let words = shard.words.get_mut(room.item, room.offset + ROW_WORDS + values);
                 (words[room.offset], words[room.offset + 1]) = (time_ns as u64, room.mark);
                 words[room.offset + ROW_WORDS..].fill(step);
                 rows.push((time_ns, step, step));
@@ -257,26 +262,26 @@ mod tests {
                     |time_ns: i64, delta: u64| delta <= until && (least_ns..end_ns).contains(&time_ns);
                 let shown = rows.iter().filter(|(time_ns, delta, _)| visible(*time_ns, *delta));
                 let newest = shown.clone().map(|(time_ns, ..)| *time_ns).max();
-                assert_eq!(stripe.newest_time(1, least_ns, &shapes, visible), newest, "round {round}");
+                assert_eq!(shard.newest_time(1, least_ns, &shapes, visible), newest, "round {round}");
                 let Some(time_ns) = newest else { continue };
                 let at: Vec<_> = shown.filter(|(other_ns, ..)| *other_ns == time_ns).collect();
-                let mut piece = Piece::empty(&projection.kinds);
-                let mut places = RowPlaces::default();
-                let appended = stripe.append_at(
+                let mut batch = RowBatch::empty(&projection.kinds);
+                let mut locations = CellLocations::default();
+                let appended = shard.append_at(
                     (1, time_ns),
                     0,
                     &shapes,
                     visible,
-                    (&projection, &mut places),
-                    &mut piece,
+                    (&projection, &mut locations),
+                    &mut batch,
                 );
                 assert_eq!(appended, at.len() == 1);
                 if appended {
-                    let word = match &piece.columns[0].values {
+                    let word = match &batch.columns[0].values {
                         crate::rows::column_buffer::Values::Word(words) => words[0],
                         _ => unreachable!(),
                     };
-                    assert_eq!((piece.keys[0], word), (time_ns, at[0].2));
+                    assert_eq!((batch.keys[0], word), (time_ns, at[0].2));
                 }
             }
         }

@@ -1,5 +1,5 @@
-//! Cutting times where memtables have very many rows of one series: rows that are packed there take several times the
-//! room when they are read.
+//! Splits ranges of times in which memtables have very many rows of one series: packed rows take several times the
+//! memory when they are read.
 
 use super::PartitionReader;
 use nyala_core::{SeriesId, TimeRange};
@@ -30,7 +30,7 @@ impl PartitionReader {
                 TimeRange::new(span.start_ns.min(inside.start_ns), span.end_ns.max(inside.end_ns))
             }));
         }
-        // What was cut before is not cut again.
+        // A range that was split before is not split again.
         let Some(span) = span.filter(|_| cells > 2 * CELLS_AT_ONCE) else { return };
         let count = i128::from(cells / CELLS_AT_ONCE).min(width(span));
         if count < 2 {

@@ -1,10 +1,10 @@
-//! Rows of a series copied out of its pages.
+//! Collects the rows of a series from its pages.
 
 use super::arena::ByteArena;
 use super::packed::{PAGE_ROWS, PackedPage};
-use super::shape::{CellPlace, ROW_WORDS, Shape};
+use super::shape::{CellLocation, ROW_WORDS, Shape};
 use crate::rows::column_buffer::{Column, Kind};
-use crate::rows::merge::{DELETED, Piece, UPSERTED, collapse};
+use crate::rows::merge::{DELETED, RowBatch, UPSERTED, collapse};
 use crate::rows::projection::Projection;
 use nyala_core::Result;
 
@@ -12,43 +12,43 @@ use nyala_core::Result;
 const STRING_BYTES_MAX: usize = 16 << 20;
 
 /// Gathers rows, page by page.
-pub(crate) struct PieceReader<'a> {
+pub(crate) struct RowCollector<'a> {
     projection: &'a Projection,
-    piece: Piece<Vec<i64>>,
+    batch: RowBatch<Vec<i64>>,
     sequences: Vec<u64>,
     /// What sequences that are read are counted from.
     base_sequence: u64,
-    places: Vec<CellPlace>,
-    places_of: Option<u32>,
+    locations: Vec<CellLocation>,
+    locations_of: Option<u32>,
     starts: Vec<u32>,
     order: Vec<u32>,
-    settled: Piece<Vec<i64>>,
+    settled: RowBatch<Vec<i64>>,
 }
 
-impl<'a> PieceReader<'a> {
+impl<'a> RowCollector<'a> {
     pub(crate) fn new(projection: &'a Projection) -> Self {
         Self {
             projection,
-            piece: Piece::empty(&projection.kinds),
+            batch: RowBatch::empty(&projection.kinds),
             sequences: Vec::new(),
             base_sequence: 0,
-            places: Vec::new(),
-            places_of: None,
+            locations: Vec::new(),
+            locations_of: None,
             starts: Vec::new(),
             order: Vec::new(),
-            settled: Piece::empty(&projection.kinds),
+            settled: RowBatch::empty(&projection.kinds),
         }
     }
 
     /// Drops all rows, and keeps the room they took.
     pub(crate) fn clear(&mut self) {
-        self.piece.clear();
+        self.batch.clear();
         self.sequences.clear();
     }
 
-    /// Whether so much was gathered that more had better be read piece by piece.
+    /// Whether so much was collected that the rest should be read step by step.
     pub(crate) fn is_full(&self) -> bool {
-        self.projection.addresses.is_some() && self.piece.string_bytes() > STRING_BYTES_MAX
+        self.projection.addresses.is_some() && self.batch.string_bytes() > STRING_BYTES_MAX
     }
 
     /// How long the strings of a column may be together.
@@ -63,59 +63,59 @@ impl<'a> PieceReader<'a> {
     pub(super) fn count_from(&mut self, base_sequence: u64) {
         if self.base_sequence != base_sequence {
             // Shapes are numbered anew, too.
-            (self.base_sequence, self.places_of) = (base_sequence, None);
+            (self.base_sequence, self.locations_of) = (base_sequence, None);
         }
     }
 
-    /// Adds rows that are older than those added with more `newness`.
+    /// Adds rows; of equal keys, those with a higher `newness` win.
     pub(crate) fn append_with(
         &mut self,
         newness: u64,
-        append: impl FnOnce(&mut Piece<Vec<i64>>) -> Result<()>,
+        append: impl FnOnce(&mut RowBatch<Vec<i64>>) -> Result<()>,
     ) -> Result<()> {
-        append(&mut self.piece)?;
-        self.sequences.resize(self.piece.keys.len(), newness);
+        append(&mut self.batch)?;
+        self.sequences.resize(self.batch.keys.len(), newness);
         Ok(())
     }
 
     /// Says that so many rows are to come, about.
     pub(super) fn reserve(&mut self, rows: usize) {
-        self.piece.keys.reserve(rows);
+        self.batch.keys.reserve(rows);
         self.sequences.reserve(rows);
-        self.piece.reserve(rows);
+        self.batch.reserve(rows);
     }
 
     /// Finds where the wanted columns are in rows of a shape, which those of the next page have.
     pub(super) fn look_up(&mut self, shape: &Shape, number: u32) {
-        if self.places_of != Some(number) {
-            shape.look_up(&self.projection.columns, &mut self.places);
-            self.places_of = Some(number);
+        if self.locations_of != Some(number) {
+            shape.look_up(&self.projection.columns, &mut self.locations);
+            self.locations_of = Some(number);
         }
     }
 
     fn mark(&mut self, deletes: bool, before: usize) {
-        let rows = self.piece.keys.len();
+        let rows = self.batch.keys.len();
         if deletes {
-            let markers = self.piece.markers.get_or_insert_with(Vec::new);
+            let markers = self.batch.markers.get_or_insert_with(Vec::new);
             markers.resize(before, UPSERTED);
             markers.resize(rows, DELETED);
-        } else if let Some(markers) = &mut self.piece.markers {
+        } else if let Some(markers) = &mut self.batch.markers {
             markers.resize(rows, UPSERTED);
         }
     }
 
     /// Adds a single row.
     pub(super) fn read_row(&mut self, words: &[u64], sequence: u64, deletes: bool, bytes: &ByteArena) {
-        let before = self.piece.keys.len();
-        self.piece.keys.push(words[0] as i64);
+        let before = self.batch.keys.len();
+        self.batch.keys.push(words[0] as i64);
         self.sequences.push(self.base_sequence + sequence);
         self.mark(deletes, before);
         for ((column, kind), place) in
-            self.piece.columns.iter_mut().zip(&self.projection.kinds).zip(&self.places)
+            self.batch.columns.iter_mut().zip(&self.projection.kinds).zip(&self.locations)
         {
             match place {
-                CellPlace::State(state) => column.push_state(*state, 1),
-                CellPlace::Word(word) => push_cell(column, *kind, words[ROW_WORDS + word], bytes),
+                CellLocation::State(state) => column.push_state(*state, 1),
+                CellLocation::Word(word) => push_cell(column, *kind, words[ROW_WORDS + word], bytes),
             }
         }
     }
@@ -129,7 +129,7 @@ impl<'a> PieceReader<'a> {
         bytes: &ByteArena,
         visible: impl Fn(&[u64]) -> bool,
     ) {
-        let before = self.piece.keys.len();
+        let before = self.batch.keys.len();
         // The page's visible rows: found once, not for each column.
         let mut visible_rows = [0_u32; PAGE_ROWS];
         let mut count = 0;
@@ -137,7 +137,7 @@ impl<'a> PieceReader<'a> {
             if visible(row) {
                 visible_rows[count] = (index * row_words) as u32;
                 count += 1;
-                self.piece.keys.push(row[0] as i64);
+                self.batch.keys.push(row[0] as i64);
                 self.sequences.push(self.base_sequence + row[1]);
             }
         }
@@ -146,11 +146,11 @@ impl<'a> PieceReader<'a> {
         }
         self.mark(deletes, before);
         for ((column, kind), place) in
-            self.piece.columns.iter_mut().zip(&self.projection.kinds).zip(&self.places)
+            self.batch.columns.iter_mut().zip(&self.projection.kinds).zip(&self.locations)
         {
             match place {
-                CellPlace::State(state) => column.push_state(*state, count),
-                CellPlace::Word(word) => {
+                CellLocation::State(state) => column.push_state(*state, count),
+                CellLocation::Word(word) => {
                     let cells =
                         visible_rows[..count].iter().map(|row| words[*row as usize + ROW_WORDS + word]);
                     match kind {
@@ -176,10 +176,10 @@ impl<'a> PieceReader<'a> {
         page.words(&self.starts, 1, &mut sequences);
         let mut kept = [0_u8; PAGE_ROWS];
         let mut count = 0;
-        let before = self.piece.keys.len();
+        let before = self.batch.keys.len();
         for (row, (time, sequence)) in times.iter().zip(&sequences).take(page.rows).enumerate() {
             if visible(*time as i64, *sequence) {
-                self.piece.keys.push(*time as i64);
+                self.batch.keys.push(*time as i64);
                 self.sequences.push(self.base_sequence + *sequence);
                 kept[count] = row as u8;
                 count += 1;
@@ -191,11 +191,11 @@ impl<'a> PieceReader<'a> {
         self.mark(deletes, before);
         let mut words = [0; PAGE_ROWS];
         for ((column, kind), place) in
-            self.piece.columns.iter_mut().zip(&self.projection.kinds).zip(&self.places)
+            self.batch.columns.iter_mut().zip(&self.projection.kinds).zip(&self.locations)
         {
             match place {
-                CellPlace::State(state) => column.push_state(*state, count),
-                CellPlace::Word(word) => {
+                CellLocation::State(state) => column.push_state(*state, count),
+                CellLocation::Word(word) => {
                     page.words(&self.starts, ROW_WORDS + word, &mut words);
                     if count == page.rows && *kind == Kind::Word {
                         column.extend_words(words[..count].iter().copied());
@@ -208,41 +208,41 @@ impl<'a> PieceReader<'a> {
         }
     }
 
-    /// The same of rows that stay here until others are gathered.
-    pub(crate) fn settle(&mut self) -> &Piece<Vec<i64>> {
-        let times = &self.piece.keys;
+    /// The rows collected, sorted, one per time. They stay here until the next `clear`.
+    pub(crate) fn settle(&mut self) -> &RowBatch<Vec<i64>> {
+        let times = &self.batch.keys;
         if times.is_sorted_by(|a, b| a < b) {
-            return &self.piece;
+            return &self.batch;
         }
         put_in_order(times, &self.sequences, &mut self.order);
         self.settled.clear();
         for row in &self.order {
-            self.settled.append(&self.piece, *row as usize..*row as usize + 1);
+            self.settled.append(&self.batch, *row as usize..*row as usize + 1);
         }
         if !self.settled.keys.is_sorted_by(|a, b| a < b) {
-            let doubled = std::mem::replace(&mut self.settled, Piece::empty(&self.projection.kinds));
+            let doubled = std::mem::replace(&mut self.settled, RowBatch::empty(&self.projection.kinds));
             self.settled = collapse(doubled, &self.projection.kinds);
         }
         &self.settled
     }
 
     /// The rows gathered, sorted, one per time; `in_order`: they came so.
-    pub(super) fn finish(mut self, in_order: bool) -> Piece<Vec<i64>> {
-        let piece = &mut self.piece;
-        if in_order || piece.keys.is_sorted_by(|a, b| a < b) {
-            return self.piece;
+    pub(super) fn finish(mut self, in_order: bool) -> RowBatch<Vec<i64>> {
+        let batch = &mut self.batch;
+        if in_order || batch.keys.is_sorted_by(|a, b| a < b) {
+            return self.batch;
         }
-        put_in_order(&piece.keys, &self.sequences, &mut self.order);
+        put_in_order(&batch.keys, &self.sequences, &mut self.order);
         let order = &self.order;
-        let places = order.iter().enumerate().map(|(to, from)| (to as u32, *from));
-        let moved: Vec<(u32, u32)> = places.filter(|(to, from)| to != from).collect();
-        let times: Vec<i64> = moved.iter().map(|(_, from)| piece.keys[*from as usize]).collect();
-        moved.iter().zip(times).for_each(|((to, _), time)| piece.keys[*to as usize] = time);
-        if let Some(markers) = &mut piece.markers {
+        let locations = order.iter().enumerate().map(|(to, from)| (to as u32, *from));
+        let moved: Vec<(u32, u32)> = locations.filter(|(to, from)| to != from).collect();
+        let times: Vec<i64> = moved.iter().map(|(_, from)| batch.keys[*from as usize]).collect();
+        moved.iter().zip(times).for_each(|((to, _), time)| batch.keys[*to as usize] = time);
+        if let Some(markers) = &mut batch.markers {
             *markers = order.iter().map(|row| markers[*row as usize]).collect();
         }
-        piece.columns.iter_mut().for_each(|column| column.move_rows(&moved, order));
-        collapse(self.piece, &self.projection.kinds)
+        batch.columns.iter_mut().for_each(|column| column.move_rows(&moved, order));
+        collapse(self.batch, &self.projection.kinds)
     }
 }
 
