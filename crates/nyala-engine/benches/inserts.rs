@@ -2,10 +2,10 @@
 //!
 //! `cargo bench -p nyala-engine --bench inserts` runs at the contract, in a directory below the current one, each write
 //! synced. Sixteen tasks insert rows of a keyed table one by one, on condition that their keys are new; one task loads
-//! batches of a thousand points with ten fields into a table of series. In turns: each alone, 10 000 inserts a second beside
-//! the loader as fast as it can, and at half its speed, and all as fast as they can. Beside the rates stands what the
-//! loader's thread computed for a value, and how long the slowest hundredth of the inserts took, beside a bare loop of
-//! appending and syncing a file.
+//! batches of a thousand points with ten fields into a table of series. In turns: each alone, 10 000 inserts a second
+//! beside the loader as fast as it can, and at half its speed, and all as fast as they can. Beside the rates stands
+//! what the loader's thread computed for a value, and how long the slowest hundredth of the inserts took, beside a bare
+//! loop of appending and syncing a file.
 //!
 //! `-- --seconds 10` measures each for so long (5), `--pairs 5` so often (3).
 

@@ -1,49 +1,55 @@
 //! The engine: opening and closing, tables, and the store contract.
 
-use crate::catalog::{self, Catalog, CatalogState, Edit};
-use crate::directory;
-use crate::flush::durable_tombstones;
-use crate::fs::FsRef;
-use crate::gate::Access;
-use crate::maintenance::{Maintenance, QueuedWork, Signal};
+use crate::files::catalog::{self, Catalog, CatalogState, Edit};
+use crate::files::directory::{self, ROWSET_DIR, WAL_DIR};
+use crate::files::fs::FsRef;
+use crate::files::record_log::Damage;
+use crate::files::reserve::Reserve;
+use crate::files::rowset::{Rowset, RowsetSource};
+use crate::files::wal::{Progress, ReplayReport, Wal, WalOptions};
+use crate::maintenance::orphans::Orphans;
+use crate::maintenance::output::RowsetOutput;
+use crate::maintenance::{Maintenance, MaintenanceThreads, QueuedWork};
+use crate::memory::publisher::VersionPublisher;
+use crate::memory::version::{PartitionVersion, TableVersion, Version};
 use crate::options::EngineOptions;
-use crate::orphans::Orphans;
-use crate::record_log::Damage;
-use crate::reserve::Reserve;
-use crate::rowset::{Rowset, RowsetSource};
-use crate::shared::{ROWSET_DIR, Shared, WAL_DIR};
+use crate::reading::snapshot::EngineSnapshot;
+use crate::rows::tombstone::{DeletedRange, Tombstone, durable_tombstones};
+use crate::runtime::signal::WorkSignal;
 use crate::stats::{Counters, EngineStats};
-use crate::timer::Timer;
-use crate::tombstone::{DeletedRange, Tombstone};
-use crate::version::{PartitionVersion, TableVersion, Version};
-use crate::wal::{Progress, ReplayReport, Wal, WalOptions};
-use crate::watermark::Watermark;
-use crate::write::STRING_BYTES_MAX;
+use crate::writing::Writer;
+use crate::writing::table_locks::LockMode;
+use crate::writing::write::STRING_BYTES_MAX;
 use async_trait::async_trait;
+use nyala_core::memory::MemoryBudget;
 use nyala_core::store::{
     Alteration, Atomicity, Capabilities, Comparison, Delete, Feature, Features, Freshness, PartitionInfo,
     Predicate, RowSelection, ScanRequest, SnapshotRef, Store, Update, WriteBatch, WriteOutcome,
 };
 use nyala_core::{ColumnId, Error, Ranges, Result, Sequence, TableId, TableSchema, TimeRange};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-/// Shorter segments of the log would be begun too often.
+/// Shorter segments of the log would be started too often.
 const SEGMENT_BYTES_MIN: u64 = 1 << 20;
 /// Losses that are kept until they are accepted: an operator reads no more.
 const LOSSES_MAX: usize = 100;
 
-/// Files that are unlinked by whoever drops their tables. More have a thread of their own, because some disks take
-/// milliseconds for each, and others may wait for who drops them.
+/// Up to so many files are unlinked by the thread that drops their tables. More are unlinked by a thread of their own,
+/// because some disks take milliseconds for each, and others may wait for the dropping thread.
 const UNLINKED_AT_ONCE: usize = 64;
 
 /// The embedded store.
 pub struct Engine {
-    pub(crate) shared: Arc<Shared>,
-    maintenance: Mutex<Maintenance>,
+    pub(crate) versions: Arc<VersionPublisher>,
+    pub(crate) writer: Arc<Writer>,
+    pub(crate) maintenance: Arc<Maintenance>,
+    threads: Mutex<MaintenanceThreads>,
+    budget: Arc<MemoryBudget>,
+    counters: Arc<Counters>,
     recovery: ReplayReport,
     /// Files of rowsets.
     missing: Vec<String>,
@@ -56,7 +62,7 @@ impl Engine {
         Self::open_watched(options, &mut |_| {})
     }
 
-    /// [`Engine::open`] that tells `watch` how many bytes of records were replayed, every now and then.
+    /// Like [`Engine::open`]; calls `watch` with the bytes of records replayed so far.
     pub fn open_watched(options: EngineOptions, watch: &mut dyn FnMut(u64)) -> Result<Self> {
         let (fs, dir) = (options.fs.clone(), options.data_dir.clone());
         directory::check_manifest(&fs, &dir)?;
@@ -93,137 +99,115 @@ impl Engine {
             first_sequence: known + 1,
             progress,
         };
-        // Replay needs an engine to apply to, and the engine needs the log that replay opens: records are
-        // applied to an engine whose log is put in right after.
-        let shared = Arc::new(Shared {
-            budget,
-            source,
-            wal: OnceLock::new(),
-            writing_catalog: catalog.writing.clone(),
-            reserve,
-            catalog: Mutex::new(catalog),
-            version: RwLock::new(Arc::new(version)),
-            gate: Arc::default(),
-            watermark: Watermark::new(flushed),
-            claims: Arc::default(),
-            next_rowset: AtomicU64::new(next_rowset),
-            counters: Counters::default(),
-            replayed_bytes: AtomicU64::new(0),
-            flushed_log_bytes: AtomicU64::new(0),
-            flushed_doubtful: AtomicU64::new(0),
-            flushing: Mutex::new(()),
-            abandoned: Mutex::new(Vec::new()),
-            compacting: Mutex::new(Vec::new()),
-            orphans,
-            signal: Arc::new(Signal::default()),
-            waiting_bytes: AtomicU64::new(0),
-            timer: Timer::start()?,
-            options,
-            _lock: lock,
-        });
+        let (signal, counters) = (Arc::<WorkSignal>::default(), Arc::<Counters>::default());
+        let versions = Arc::new(VersionPublisher::new(catalog, version));
+        // Replay needs a writer that applies records, and the writer needs the log that replay opens: it gets the log
+        // right after.
+        let writer = Arc::new(Writer::new(&options, &versions, reserve, &signal, &counters, lock)?);
+        let output = RowsetOutput::new(source, versions.clone(), next_rowset, &options);
+        let maintenance = Arc::new(Maintenance::new(options, &writer, output, orphans, &counters, &signal));
         let mut last_sequence = flushed;
         let (wal, mut recovery) =
             Wal::open(fs, &dir.join(WAL_DIR), wal_options, flushed + 1, &mut |record| {
                 last_sequence = last_sequence.max(record.sequence);
                 let length = record.payload.len() as u64;
-                watch(shared.replayed_bytes.fetch_add(length, Ordering::Relaxed) + length);
+                watch(writer.log.add_replayed(length));
                 let context = |error: Error| error.context(format!("log record {}", record.sequence));
-                shared.replay(record.sequence, &record.payload).map_err(context)
+                writer.replay(record.sequence, &record.payload).map_err(context)
             })?;
-        let cut_off = directory::missing_end(&dir, &shared.catalog.lock().state, recovery.last_sequence);
+        let cut_off = directory::missing_end(&dir, &versions.catalog.lock().state, recovery.last_sequence);
         cut_off.into_iter().for_each(|damage| recovery.add_damage(damage));
-        shared.remember(&recovery.damage);
+        remember(&versions.catalog, &recovery.damage);
         let words = missing.iter().take(LOSSES_MAX).map(Damage::to_string).collect();
         missing.into_iter().for_each(|damage| recovery.add_damage(damage));
-        let entry = shared.watermark.begin(last_sequence)?;
+        let entry = versions.watermark.begin(last_sequence)?;
         entry.finish(Some(last_sequence.max(wal.next_sequence() - 1)));
-        assert!(shared.wal.set(wal).is_ok(), "the log is opened once");
-        let maintenance = Maintenance::start(&shared, shared.options.maintenance_threads)?;
-        Ok(Self { shared, maintenance: Mutex::new(maintenance), recovery, missing: words })
+        writer.log.set_wal(wal);
+        let threads = Mutex::new(MaintenanceThreads::start(&maintenance)?);
+        Ok(Self { versions, writer, maintenance, threads, budget, counters, recovery, missing: words })
     }
 
-    /// What the replay of the log came across when the engine was opened, and files of rowsets that are not there.
+    /// What the replay of the log found when the engine was opened, and which files of rowsets are missing.
     pub fn recovery(&self) -> &ReplayReport {
         &self.recovery
     }
 
-    /// What was acknowledged and is lost, as far as nobody has accepted it: from this and from earlier starts.
+    /// Acknowledged data that is lost and not accepted as lost, from this and from earlier starts.
     pub fn losses(&self) -> Vec<String> {
-        let mut losses = self.shared.catalog.lock().state.losses.clone();
+        let mut losses = self.versions.catalog.lock().state.losses.clone();
         losses.extend(self.missing.iter().cloned());
         losses
     }
 
-    /// Makes the log begin anew, with nothing in it but what is written from now on, all else being in rowsets.
+    /// Starts a new log. Everything that was in the old one is in rowsets.
     pub(crate) fn renew_log(&self) -> Result<()> {
-        let wal = self.shared.wal();
+        let wal = self.writer.log.wal();
         wal.reopen()?;
-        wal.truncate_before(self.shared.catalog.lock().state.flushed_sequence + 1)?;
-        self.shared.catalog.lock().commit(vec![Edit::SetLosses(Vec::new())])
+        wal.truncate_before(self.versions.flushed_sequence() + 1)?;
+        self.versions.catalog.lock().commit(vec![Edit::SetLosses(Vec::new())])
     }
 
     /// Writes everything in memory to rowsets; false if there was nothing. Blocks: not for a thread that
     /// runs futures of writers.
     pub fn flush(&self) -> Result<bool> {
-        self.shared.flush()
+        self.maintenance.flush()
     }
 
     /// Merges the rowsets of every partition into one; false if there was nothing to merge. Blocks.
     pub fn compact(&self) -> Result<bool> {
-        self.shared.compact_all()
+        self.maintenance.compact_all()
     }
 
-    /// Flushes and ends the background threads. Writes after this are accepted but nothing flushes them.
+    /// Flushes and ends the background threads. Writes after this are accepted, but not flushed.
     pub fn close(&self) -> Result<()> {
-        self.maintenance.lock().stop();
-        self.shared.flush()?;
-        self.shared.wal().sync()
+        self.threads.lock().stop();
+        self.maintenance.flush()?;
+        self.writer.log.wal().sync()
     }
 
     /// What could be flushed or compacted now, most urgent first.
     pub fn maintenance_queue(&self) -> Vec<QueuedWork> {
-        self.shared.queue()
+        self.maintenance.queue()
     }
 
     /// Work that failed when it was last tried, by its name, and why.
     pub fn failures(&self) -> Vec<(&'static str, String)> {
-        let shared = &self.shared;
+        let wal = self.writer.log.wal();
         let failures = [
             ("writes", self.check_writable().err().map(|error| error.to_string())),
-            ("log", shared.wal().failure().or_else(|| Some(shared.reserve.check().err()?.to_string()))),
-            ("flush", shared.counters.flush_failure.get()),
-            ("catalog", shared.writing_catalog.last_failure.get()),
-            ("compaction", shared.counters.compaction_failure.get()),
+            ("log", wal.failure().or_else(|| Some(self.writer.reserve.check().err()?.to_string()))),
+            ("flush", self.counters.flush_failure.get()),
+            ("catalog", self.versions.manifest_health.last_failure.get()),
+            ("compaction", self.counters.compaction_failure.get()),
         ];
         failures.into_iter().filter_map(|(name, failure)| Some((name, failure?))).collect()
     }
 
-    /// Tries again what failed and nobody may ask for soon, so that it is known when it works again; flushes and
-    /// compactions try again by themselves. Blocks.
+    /// Retries the log and the manifest after a failure, so that health is known before the next write. Flushes and
+    /// compactions are retried by themselves. Blocks.
     pub fn retry_failed(&self) {
-        let shared = &self.shared;
-        // Whether it succeeded is noted where it is done.
-        if shared.wal().failure().is_some() {
-            let _ = shared.wal().reopen();
+        let wal = self.writer.log.wal();
+        // The outcome is recorded by the log and the catalog.
+        if wal.failure().is_some() {
+            let _ = wal.reopen();
         }
-        if shared.writing_catalog.last_failure.get().is_some() {
-            shared.catalog.lock().settle();
+        if self.versions.manifest_health.last_failure.get().is_some() {
+            self.versions.catalog.lock().settle();
         }
     }
 
     /// A snapshot of everything that was acknowledged.
     pub fn latest(&self) -> SnapshotRef {
-        Arc::new(self.shared.snapshot())
+        Arc::new(EngineSnapshot::latest(&self.versions, &self.budget))
     }
 
     /// Counters and sizes, for metrics.
     pub fn stats(&self) -> EngineStats {
-        let shared = &self.shared;
-        let version = shared.version();
+        let version = self.versions.current();
         let partitions = || version.tables.values().flat_map(|table| &table.partitions);
         let metas = || partitions().flat_map(|partition| &partition.rowsets).map(|rowset| &rowset.meta);
         let memtables = || partitions().flat_map(|partition| partition.memtables());
-        let (cache_hits, cache_misses) = shared.source.cache.counts();
+        let (cache_hits, cache_misses) = self.maintenance.output.source.cache.counts();
         EngineStats {
             cache_hits,
             cache_misses,
@@ -232,20 +216,20 @@ impl Engine {
             rowset_rows: metas().map(|meta| meta.rows).sum(),
             tombstones: version.tables.values().map(|table| table.tombstones.len() as u64).sum(),
             memtable_rows: memtables().map(|memtable| memtable.rows()).sum(),
-            watermark: shared.watermark.get(),
-            flushed_sequence: shared.catalog.lock().state.flushed_sequence,
-            catalog_failures: shared.writing_catalog.failures.load(Ordering::Relaxed),
-            wal: Some(shared.wal().stats()),
-            ..shared.counters.snapshot()
+            watermark: self.versions.watermark.get(),
+            flushed_sequence: self.versions.flushed_sequence(),
+            catalog_failures: self.versions.manifest_health.failures.load(Ordering::Relaxed),
+            wal: Some(self.writer.log.wal().stats()),
+            ..self.counters.snapshot()
         }
     }
 
-    /// Whether batches are taken, as far as it is known before one comes: an error says why not.
+    /// Whether batches are accepted, as far as it is known before one comes: an error says why not.
     pub fn check_writable(&self) -> Result<()> {
-        self.shared.watermark.check()
+        self.versions.watermark.check()
     }
 
-    /// Refuses to forbid NULL where there is one. The table is held alone.
+    /// Refuses to forbid NULL in a column that has one. The caller holds the table exclusively.
     async fn check_no_nulls(&self, table: TableId, alterations: &[Alteration]) -> Result<()> {
         for alteration in alterations {
             let Alteration::SetNullable(id, false) = alteration else { continue };
@@ -262,35 +246,11 @@ impl Engine {
         }
         Ok(())
     }
-
-    /// Changes tables beside batches under way, whom it cannot disturb: of a table that is new they know nothing, of
-    /// one that gets columns they name others, and with one that is dropped their rows go. `change` gives the edits
-    /// and the version after them.
-    fn change_tables<T>(
-        &self,
-        change: impl FnOnce(&Catalog, &Version) -> Result<(Vec<Edit>, Version, T)>,
-    ) -> Result<T> {
-        let mut catalog = self.shared.catalog.lock();
-        let (edits, version, answer) = change(&catalog, &self.shared.version())?;
-        if !edits.is_empty() {
-            catalog.commit(edits)?;
-            self.shared.publish(version);
-        }
-        Ok(answer)
-    }
-}
-
-#[cfg(test)]
-impl Engine {
-    /// What its parts share.
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
-    }
 }
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        self.maintenance.lock().stop();
+        self.threads.lock().stop();
     }
 }
 
@@ -316,35 +276,22 @@ fn match_files(
     Ok((orphans.set_aside(rowset_dir, &named)?.max(state.next_rowset), missing))
 }
 
-impl Shared {
-    /// Waits until a sequence that was given out is visible.
-    async fn wait_for(&self, sequence: u64) -> Result<()> {
-        let next = self.wal().next_sequence();
-        if sequence >= next {
-            return Err(Error::invalid(format!(
-                "nothing was written under sequence {sequence} yet, {next} is next"
-            )));
+/// Writes down what the log has lost: the segment that shows it is given up before long.
+fn remember(catalog: &Mutex<Catalog>, damage: &[Damage]) {
+    let mut catalog = catalog.lock();
+    let mut losses = catalog.state.losses.clone();
+    for loss in damage.iter().map(Damage::to_string) {
+        if losses.len() < LOSSES_MAX && !losses.contains(&loss) {
+            losses.push(loss);
         }
-        self.watermark.reached(sequence).await
     }
-
-    /// Writes down what the log has lost: the segment that shows it is given up before long.
-    fn remember(&self, damage: &[Damage]) {
-        let mut catalog = self.catalog.lock();
-        let mut losses = catalog.state.losses.clone();
-        for loss in damage.iter().map(Damage::to_string) {
-            if losses.len() < LOSSES_MAX && !losses.contains(&loss) {
-                losses.push(loss);
-            }
-        }
-        if losses == catalog.state.losses {
-            return;
-        }
-        if let Err(error) = catalog.commit(vec![Edit::SetLosses(losses.clone())]) {
-            // It is in the next checkpoint.
-            tracing::error!(%error, "what the log has lost is not written down yet");
-            catalog.state.losses = losses;
-        }
+    if losses == catalog.state.losses {
+        return;
+    }
+    if let Err(error) = catalog.commit(vec![Edit::SetLosses(losses.clone())]) {
+        // It is in the next checkpoint.
+        tracing::error!(%error, "what the log has lost is not written down yet");
+        catalog.state.losses = losses;
     }
 }
 
@@ -380,7 +327,7 @@ fn altered(
 ) -> Result<(Vec<Edit>, Version, Vec<Arc<TableSchema>>)> {
     let (mut edits, mut altered, mut answers) = (Vec::new(), version.clone(), Vec::new());
     let mut dropped: BTreeMap<TableId, Vec<ColumnId>> = BTreeMap::new();
-    // Names that these changes give up (false) and give.
+    // Names that these changes release (false) and take (true).
     let mut names: HashMap<String, bool> = HashMap::new();
     for (id, alterations) in changes {
         let mut table = TableVersion::clone(altered.table(id)?);
@@ -435,12 +382,12 @@ impl Store for Engine {
     }
 
     fn tables(&self) -> Vec<(TableId, Arc<TableSchema>)> {
-        let version = self.shared.version();
+        let version = self.versions.current();
         version.tables.values().map(|table| (table.id, table.schema.clone())).collect()
     }
 
     fn schema(&self, table: TableId) -> Result<Arc<TableSchema>> {
-        Ok(self.shared.version().table(table)?.schema.clone())
+        Ok(self.versions.current().table(table)?.schema.clone())
     }
 
     async fn create_tables(&self, schemas: Vec<TableSchema>) -> Result<Vec<TableId>> {
@@ -448,7 +395,7 @@ impl Store for Engine {
         if schemas.iter().any(|schema| matches!(schema.partitioning.ranges, Ranges::Keys { .. })) {
             self.capabilities().need(Feature::KeyRanges)?;
         }
-        self.change_tables(|catalog, version| {
+        self.versions.change_tables(|catalog, version| {
             let (mut edits, mut changed, mut ids) = (Vec::new(), version.clone(), Vec::new());
             let mut given: HashSet<String> = HashSet::new();
             for (id, schema) in (catalog.state.next_table..).map(TableId).zip(schemas) {
@@ -470,27 +417,27 @@ impl Store for Engine {
         needed.try_for_each(|feature| self.capabilities().need(feature))?;
         let is_added = |alteration: &Alteration| matches!(alteration, Alteration::AddColumn { .. });
         let only_adds = changes.iter().flat_map(|(_, alterations)| alterations).all(is_added);
-        let alone = || changes.iter().map(|(table, _)| (*table, Access::Alone)).collect();
+        let alone = || changes.iter().map(|(table, _)| (*table, LockMode::Exclusive)).collect();
         let _alone = match only_adds {
             true => None,
-            false => Some(self.shared.enter_tables(alone()).await?),
+            false => Some(self.writer.lock_tables(alone()).await?),
         };
         let forbids_null = |alteration: &Alteration| matches!(alteration, Alteration::SetNullable(_, false));
         if changes.iter().flat_map(|(_, alterations)| alterations).any(forbids_null) {
-            altered(&self.shared.catalog.lock(), &self.shared.version(), changes.clone())?;
+            altered(&self.versions.catalog.lock(), &self.versions.current(), changes.clone())?;
             for (table, alterations) in &changes {
                 self.check_no_nulls(*table, alterations).await?;
             }
-            // What was looked at may not be lost where the change is not.
-            self.shared.wal().sync()?;
+            // The rows that were looked at must not be lost when the change is not.
+            self.writer.log.wal().sync()?;
         }
-        self.change_tables(|catalog, version| altered(catalog, version, changes))
+        self.versions.change_tables(|catalog, version| altered(catalog, version, changes))
     }
 
     async fn drop_tables(&self, tables: Vec<TableId>) -> Result<()> {
-        self.shared.watermark.check()?;
-        self.shared.reserve.make_room(0);
-        let dropped = self.change_tables(|_, version| {
+        self.versions.watermark.check()?;
+        self.writer.reserve.make_room(0);
+        let dropped = self.versions.change_tables(|_, version| {
             let mut changed = version.clone();
             let remove =
                 |id: &TableId| changed.tables.remove(id).ok_or_else(|| Error::missing(format!("table {id}")));
@@ -501,24 +448,23 @@ impl Store for Engine {
             let partitions = dropped.iter().flat_map(|table| &table.partitions);
             partitions.flat_map(|partition| &partition.rowsets)
         };
-        Shared::set_obsolete(rowsets());
+        rowsets().for_each(|rowset| rowset.set_obsolete());
         if rowsets().count() > UNLINKED_AT_ONCE {
-            // Where there is no thread left they are unlinked here.
+            // If no thread can be started, they are unlinked here.
             let _ = std::thread::Builder::new().name("nyala-unlink".to_owned()).spawn(move || drop(dropped));
         }
         Ok(())
     }
 
     async fn partitions(&self, table: TableId) -> Result<Vec<PartitionInfo>> {
-        let version = self.shared.version();
+        let version = self.versions.current();
         Ok(version.table(table)?.partitions.iter().map(|partition| partition.info()).collect())
     }
 
     async fn drop_partitions(&self, table: TableId, range: TimeRange) -> Result<Vec<PartitionInfo>> {
-        let _alone = self.shared.enter_tables(vec![(table, Access::Alone)]).await?;
-        self.shared.reserve.make_room(0);
-        let sequence = |shared: &Shared| shared.watermark.get();
-        let dropped = self.change_tables(|catalog, version| {
+        let _alone = self.writer.lock_tables(vec![(table, LockMode::Exclusive)]).await?;
+        self.writer.reserve.make_room(0);
+        let dropped = self.versions.change_tables(|catalog, version| {
             let mut changed = TableVersion::clone(version.table(table)?);
             let (dropped, kept): (Vec<_>, Vec<_>) =
                 changed.partitions.into_iter().partition(|partition| range.covers(partition.range));
@@ -528,10 +474,10 @@ impl Store for Engine {
             }
             let mut edits: Vec<_> =
                 dropped.iter().map(|partition| Edit::DropPartition { table, id: partition.id }).collect();
-            // The log may still have their rows; it must not bring them back.
+            // The log may still have their rows; replay must not bring them back.
             let gone = dropped.iter().map(|partition| {
                 let range = DeletedRange::Times(partition.range);
-                Arc::new(Tombstone { sequence: sequence(&self.shared), range })
+                Arc::new(Tombstone { sequence: self.versions.watermark.get(), range })
             });
             changed.tombstones.extend(gone);
             changed.tombstones.sort_by_key(|tombstone| tombstone.sequence);
@@ -540,26 +486,34 @@ impl Store for Engine {
             edits.push(Edit::SetTombstones { table, tombstones });
             Ok((edits, version.with_table(changed), dropped))
         })?;
-        Shared::set_obsolete(dropped.iter().flat_map(|partition| &partition.rowsets));
+        dropped.iter().flat_map(|partition| &partition.rowsets).for_each(|rowset| rowset.set_obsolete());
         Ok(dropped.iter().map(|partition| partition.info()).collect())
     }
 
     async fn write(&self, batch: WriteBatch) -> Result<WriteOutcome> {
-        self.shared.write(batch).await
+        self.writer.write(batch).await
     }
 
     async fn delete(&self, delete: Delete) -> Result<Sequence> {
-        self.shared.delete(delete).await
+        self.writer.delete(delete).await
     }
 
     async fn update(&self, update: Update) -> Result<u64> {
-        self.shared.update(update).await
+        self.writer.update(update).await
     }
 
     async fn snapshot(&self, freshness: Freshness) -> Result<SnapshotRef> {
         match freshness {
             Freshness::Latest => {}
-            Freshness::AtLeast(Sequence(sequence)) => self.shared.wait_for(sequence).await?,
+            Freshness::AtLeast(Sequence(sequence)) => {
+                let next = self.writer.log.wal().next_sequence();
+                if sequence >= next {
+                    return Err(Error::invalid(format!(
+                        "nothing was written under sequence {sequence} yet, {next} is next"
+                    )));
+                }
+                self.versions.watermark.reached(sequence).await?;
+            }
             Freshness::Past(_) => self.capabilities().need(Feature::History)?,
         }
         Ok(self.latest())

@@ -1,4 +1,4 @@
-//! Why some work of the store failed when it was last tried: for health checks and metrics.
+//! The last failure of some work of the store, for health checks and metrics.
 
 use nyala_core::Result;
 use parking_lot::Mutex;
@@ -13,7 +13,7 @@ pub(crate) struct LastFailure {
 }
 
 impl LastFailure {
-    /// Takes down how the work ended.
+    /// Records how the work ended.
     pub(crate) fn note<T>(&self, outcome: &Result<T>) {
         let message = match outcome {
             Ok(_) if !self.is_there.load(Ordering::Relaxed) => return,

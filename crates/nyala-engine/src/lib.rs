@@ -1,65 +1,45 @@
 //! The embedded store: log, memtable, column rowsets, compaction.
 //!
-//! [`Engine`] implements the store contract of `nyala-core`. A batch is written: `write` → `record` → `wal`
-//! → `memtable` → `watermark`. It becomes durable columns: `flush` → `rowset` → `catalog`. Rows are read:
-//! `snapshot` → `scan` → `merge` over `memtable` and `rowset`. What runs in the background is in
-//! `maintenance`, `flush` and `compaction`. The engine knows no query language and no protocol.
+//! [`Engine`] implements the store contract of `nyala-core`. Its modules lie on floors, and each floor uses only the
+//! floors before it:
+//!
+//! 1. `runtime` (threads, timers) and `collections` (maps by id),
+//! 2. `rows`: columns of decoded cells, encoded keys, deleted ranges, and how rows of several sources are merged,
+//! 3. `files`: everything on disk: file system, log, manifest, rowsets,
+//! 4. `memory`: memtables, versions of all tables, the watermark,
+//! 5. `reading`: snapshots, scans, aggregates,
+//! 6. `writing`: batches, conditional writes, deletes and updates,
+//! 7. `maintenance`: flushes and compactions in the background,
+//! 8. `engine`: opening, closing, tables, and the contract; `damage` checks and repairs directories that are closed.
+//!
+//! A batch is written: `writing/write` → `files/log_record` → `files/wal` → `memory/memtable` → `memory/watermark`. It
+//! becomes durable columns: `maintenance/flush` → `files/rowset` → `files/catalog`. Rows are read: `reading/snapshot` →
+//! `reading/scan` → `rows/merge` over memtables and rowsets. The engine knows no query language and no protocol.
 
-mod aggregate;
-mod block_on;
-mod catalog;
-mod cells;
-mod check;
-mod claims;
-mod compaction;
-mod demand;
-mod directory;
-mod effort;
+mod collections;
+mod damage;
 mod engine;
 mod failure;
-mod flush;
-pub mod fs;
-mod gate;
-mod helper;
-mod id_map;
-mod key;
+mod files;
 mod maintenance;
-pub mod manifest_log;
-mod memtable;
-mod merge;
-mod modify;
+mod memory;
 mod options;
-mod orphans;
-mod output;
-mod record;
-mod record_log;
-mod repair;
-mod reserve;
-mod rowset;
-mod scan;
-mod schema_format;
-mod shared;
-mod snapshot;
-mod stage;
+mod reading;
+mod rows;
+mod runtime;
 mod stats;
-mod sweep;
-mod table_map;
-mod timer;
-mod tombstone;
-mod version;
-pub mod wal;
-mod watermark;
-mod wire;
-mod write;
+mod write_hook;
+mod writing;
 
-pub use block_on::block_on;
-pub use check::{CheckProgress, CheckReport, check};
+pub use damage::check::{CheckProgress, CheckReport, check};
+pub use damage::repair::{RepairReport, accept, repair};
 pub use engine::Engine;
+pub use files::log_record::decode_record;
+pub use files::record_log::Damage;
+pub use files::wal::SyncPolicy;
+pub use files::{fs, manifest_log, wal};
 pub use maintenance::QueuedWork;
 pub use options::{EngineOptions, Preference};
-pub use record::decode_record;
-pub use record_log::Damage;
-pub use repair::{RepairReport, accept, repair};
-pub use stage::{Stage, StageHook};
+pub use runtime::block_on::block_on;
 pub use stats::EngineStats;
-pub use wal::SyncPolicy;
+pub use write_hook::{WriteHook, WriteStep};

@@ -1,15 +1,15 @@
 //! Settings of an engine.
 
-use crate::fs::{FsRef, RealFs};
-use crate::stage::StageHook;
-use crate::wal::SyncPolicy;
+use crate::files::fs::{FsRef, RealFs};
+use crate::files::wal::SyncPolicy;
+use crate::write_hook::WriteHook;
 pub use nyala_column::Preference;
 use nyala_core::env::{ClockRef, SystemClock};
 use nyala_core::memory::MemoryBudget;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// One row in so many takes at most 1.6 % more room and work, and the longer series are the less.
+/// One more row in so many takes at most 1.6 % more space and work, and less when series are longer.
 const LAST_ROWS_FROM: u64 = 64;
 
 /// Settings of an engine.
@@ -19,28 +19,28 @@ pub struct EngineOptions {
     pub data_dir: PathBuf,
     /// The file system.
     pub fs: FsRef,
-    /// The time of day, by which files are kept that no manifest names.
+    /// The time of day. It decides how long orphaned files are kept.
     pub clock: ClockRef,
-    /// The account of the memory that it takes, and others beside it.
+    /// The memory budget, which others may share.
     pub memory: Arc<MemoryBudget>,
     /// When the log is synced.
     pub wal_sync: SyncPolicy,
     /// Length of a segment of the log.
     pub wal_segment_bytes: u64,
-    /// Records are flushed when the log has so many bytes of them: it bounds recovery.
+    /// The log is flushed when it has so many bytes of records: this bounds recovery.
     pub wal_bytes_max: u64,
-    /// A rowset that is so long is followed by another one: it bounds what one step of a compaction does.
+    /// A rowset that is so long is followed by another one: this bounds one step of a compaction.
     pub rowset_bytes_max: u64,
-    /// What encodings lean to.
+    /// What encodings prefer.
     pub encoding: Preference,
-    /// Rows that series have on average in a file for the last row of each to be written to it once more, which makes
-    /// the newest values of many series cheap to find. 0: never.
+    /// When the series in a file have at least so many rows on average, the last row of each is written once more, so
+    /// that the newest values of many series are cheap to find. 0: never.
     pub last_rows_from: u64,
-    /// Threads for flushes and compactions. With none, only [`crate::Engine::flush`] and
-    /// [`crate::Engine::compact`] do them: what tests want.
+    /// Threads for flushes and compactions. With none, only [`crate::Engine::flush`] and [`crate::Engine::compact`] do
+    /// them, as tests need it.
     pub maintenance_threads: usize,
     /// For tests.
-    pub at_stage: StageHook,
+    pub write_hook: WriteHook,
 }
 
 impl EngineOptions {
@@ -58,7 +58,7 @@ impl EngineOptions {
             encoding: Preference::Balanced,
             last_rows_from: LAST_ROWS_FROM,
             maintenance_threads: 2,
-            at_stage: StageHook::default(),
+            write_hook: WriteHook::default(),
         }
     }
 }

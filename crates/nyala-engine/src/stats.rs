@@ -28,14 +28,14 @@ pub(crate) fn add(counter: &AtomicU64, count: u64) {
     counter.fetch_add(count, Ordering::Relaxed);
 }
 
-/// What an engine did and holds.
+/// Counters and sizes of an engine.
 #[derive(Debug, Clone, Default)]
 pub struct EngineStats {
     /// Batches applied.
     pub batches: u64,
     /// Rows in them.
     pub rows_written: u64,
-    /// Batches refused because memory was at its hard limit.
+    /// Batches refused because memory or the log was at its hard limit.
     pub writes_refused: u64,
     /// Batches that were slowed.
     pub write_stalls: u64,
@@ -78,7 +78,7 @@ pub struct EngineStats {
     /// Batches up to this sequence are in rowsets.
     pub flushed_sequence: u64,
     /// The log.
-    pub wal: Option<crate::wal::WalStats>,
+    pub wal: Option<crate::files::wal::WalStats>,
 }
 
 impl Counters {

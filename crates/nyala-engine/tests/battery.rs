@@ -1,5 +1,5 @@
-//! The conformance battery over the engine on a simulated disk; kills and power cuts at changes of the disk, under every
-//! policy of syncing. See `support/seeds.rs` for how to repeat a failure and how to run more.
+//! Runs the conformance battery on the engine and a simulated disk, with kills and power cuts at changes of the disk,
+//! under every sync policy. See `support/seeds.rs` for how to repeat a failure and how to run more.
 
 #[path = "support/seeds.rs"]
 mod seeds;
@@ -82,7 +82,7 @@ fn the_engine_agrees_with_the_naive_store() {
     }
 }
 
-/// A disk as a kill or a power cut left it, and what was known of its steps before.
+/// A disk as a kill or a power cut left it, and which steps were known to be done.
 struct Crash {
     disk: SimulatedFs,
     operation: u64,
@@ -93,8 +93,8 @@ struct Crash {
     is_kill: bool,
 }
 
-/// Changes of the disk of which one is followed by a kill or a power cut. Under a relaxed policy a crash is compared with
-/// many moments of the past.
+/// Changes of the disk of which one is followed by a kill or a power cut. Under a relaxed policy a crash is compared
+/// with many moments of the past.
 fn crash_every(policy: SyncPolicy) -> u64 {
     if policy == SyncPolicy::Always { 7 } else { 29 }
 }
@@ -143,8 +143,8 @@ fn crash_everywhere(seed: u64, policy: SyncPolicy) {
     for number in 1..70 {
         let disturbs = generator.chance(5);
         if disturbs {
-            // A compaction leaves out what a deletion hides whose record is not on disk yet: what a power cut leaves then
-            // is not a moment of the past either, though nothing that was promised is lost.
+            // A compaction leaves out what a deletion hides whose record is not on disk yet: what a power cut leaves
+            // then is not a moment of the past either, though nothing that was promised is lost.
             let disturbances = match policy {
                 SyncPolicy::Always => [Disturbance::Flush, Disturbance::Compact, Disturbance::Reopen],
                 _ => [Disturbance::Flush, Disturbance::Flush, Disturbance::Reopen],

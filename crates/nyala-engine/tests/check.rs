@@ -1,5 +1,5 @@
-//! A bit flipped in any region of any kind of file is found by the check and by the reader, is never served, and
-//! costs only what it hit.
+//! A bit that is flipped in any region of any kind of file is found by the check and by readers, is never returned, and
+//! costs only the data that it hit.
 //!
 //! `NYALA_FLIP_ALL` flips far more bits (minutes).
 

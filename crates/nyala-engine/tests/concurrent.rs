@@ -1,9 +1,9 @@
-//! The conformance battery by several threads at once, beside flushes, compactions and a ledger that always balances, on
-//! disks that fail and with writes that break off: every answer is that of the naive store, and so is what the next
-//! start finds, after a kill under any policy of syncing.
+//! Runs the conformance battery on several threads at once, with flushes, compactions and a ledger that always
+//! balances, on disks that fail and with writes that panic. Every answer is that of the naive store, and so is the
+//! content after the next start, after a kill under any sync policy.
 //!
-//! Each thread has tables and a naive store of its own, so that its answers are known although the threads meet in one
-//! log, one manifest and one memory. See `support/seeds.rs` for how to repeat a failure and how to run more.
+//! Each thread has tables and a naive store of its own, so that its answers are known although the threads share one
+//! log, one manifest and one memory budget. See `support/seeds.rs` for how to repeat a failure and how to run more.
 
 #[path = "support/seeds.rs"]
 mod seeds;
@@ -20,7 +20,7 @@ use nyala_core::store::{
 };
 use nyala_core::{ColumnId, ColumnSchema, ColumnType, ErrorKind, Result, TableId, TableSchema};
 use nyala_engine::fs::{Fault, SimulatedFs};
-use nyala_engine::{Engine, EngineOptions, Stage, StageHook, SyncPolicy, block_on};
+use nyala_engine::{Engine, EngineOptions, SyncPolicy, WriteHook, WriteStep, block_on};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use seeds::{POLICIES, seeds};
@@ -57,10 +57,10 @@ fn options(fs: &SimulatedFs, policy: SyncPolicy) -> EngineOptions {
     }
 }
 
-/// What a thread knows of its tables.
+/// The tables of a thread and their expected contents.
 struct Known {
     tables: Vec<(TableId, TableId)>,
-    /// What they hold; one of these, if it is not known whether the last step happened.
+    /// The expected contents: one of these, when it is not known whether the last step happened.
     states: Vec<SnapshotRef>,
 }
 
@@ -198,13 +198,13 @@ impl Ledger {
     }
 }
 
-/// A hook that panics at a random stage of a random write, once, after some.
-fn trap(seed: u64) -> StageHook {
+/// A hook that panics at a random step of a random write, once, after some.
+fn trap(seed: u64) -> WriteHook {
     let after = SmallRng::seed_from_u64(seed ^ 0x7a9).random_range(50..900);
     let seen = AtomicU64::new(0);
-    StageHook::new(move |stage: Stage| {
+    WriteHook::new(move |step: WriteStep| {
         if seen.fetch_add(1, Ordering::Relaxed) == after {
-            panic!("a panic that a test wants, at {stage:?}");
+            panic!("a panic that a test wants, at {step:?}");
         }
     })
 }
@@ -214,7 +214,7 @@ fn run(seed: u64, policy: SyncPolicy, trouble: Trouble) -> std::result::Result<(
     let fs = SimulatedFs::new();
     let mut settings = options(&fs, policy);
     if trouble == Trouble::Panics {
-        settings.at_stage = trap(seed);
+        settings.write_hook = trap(seed);
     }
     let engine = Engine::open(settings).map_err(text)?;
     let ledger = Ledger::create(&engine).map_err(text)?;
@@ -268,7 +268,7 @@ fn run(seed: u64, policy: SyncPolicy, trouble: Trouble) -> std::result::Result<(
     let known = known.into_iter().collect::<std::result::Result<Vec<_>, String>>()?;
     fs.clear_faults();
     if trouble == Trouble::Disk {
-        // Log and manifest decide about what they were not sure of with the next change.
+        // Log and manifest settle doubtful changes with the next change.
         block_on(engine.create_table(TableSchema::measurement("the last one", 1000))).map_err(text)?;
         let cells = |column, values: ArrayRef| CellColumn { column, values, null_cells: None };
         let upsert = Upsert {
@@ -285,7 +285,7 @@ fn run(seed: u64, policy: SyncPolicy, trouble: Trouble) -> std::result::Result<(
         agree(&engine, ledger, &known, "at the end")?;
     }
     if trouble == Trouble::Disk && policy != SyncPolicy::Always {
-        // What was acknowledged before its sync failed is on disk with the next flush.
+        // The next flush makes records durable that were acknowledged before their sync failed.
         engine.flush().map_err(text)?;
     }
     let killed = fs.snapshot();

@@ -1,5 +1,5 @@
-//! Conditional batches beside each other: each sees what those before it made of its keys, though it does not wait for
-//! their syncs.
+//! Concurrent conditional batches: each sees what earlier ones made of its keys, though it does not wait for their
+//! syncs.
 
 use arrow_array::{ArrayRef, Int64Array};
 use nyala_core::store::{
@@ -41,7 +41,7 @@ fn delete(table: TableId, mode: DeleteMode, keys: &[i64]) -> WriteBatch {
     WriteBatch { operations: vec![Operation::DeleteKeys { table, mode, keys: vec![integers(keys)] }] }
 }
 
-/// Whoever inserts a row holds it, until they delete it.
+/// A writer that inserted a row owns it until it deletes it.
 #[test]
 fn a_row_that_is_inserted_has_one_holder() -> Result<()> {
     const WORKERS: i64 = 6;

@@ -1,6 +1,6 @@
-//! Copies of a real store in which bits are flipped, files are cut and files are removed: nothing panics, and nothing is
-//! lost without a word. Either every row is there, or opening refuses, or what was lost is named, or the query that needs
-//! it fails. And whatever it is, a repair makes a sound store of it.
+//! Flips bits, cuts files and removes files in copies of a real store: nothing panics, and nothing is lost silently.
+//! Either every row is there, or opening refuses, or the loss is named, or the query that needs the data fails. In
+//! every case a repair makes a sound store.
 //!
 //! `NYALA_DAMAGED_COPIES` says how many copies; 1000 take minutes.
 
@@ -71,7 +71,7 @@ fn files(fs: &SimulatedFs) -> Vec<PathBuf> {
     files
 }
 
-/// Does some harm; says what.
+/// Damages a copy; returns what it did.
 fn harm(fs: &SimulatedFs, random: &mut Random) -> Result<Vec<String>> {
     let mut done = Vec::new();
     let mut flipped = BTreeSet::new();

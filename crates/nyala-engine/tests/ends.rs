@@ -1,4 +1,4 @@
-//! Both ends of keys and times: what is acknowledged is found again, whatever it is asked for by.
+//! The smallest and largest keys and times: an acknowledged row is found again by every kind of request.
 
 mod support;
 

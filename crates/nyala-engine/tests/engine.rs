@@ -1,4 +1,4 @@
-//! The engine through its public face: what is written is there, also after reopening.
+//! The engine through its public interface: what is written is there, also after reopening.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Least and greatest values of many series: series that the index says cannot change them are not read, and the answer
+//! Least and greatest values of many series: series that cannot change them by their index are not read, and the answer
 //! is that of all rows.
 
 mod support;

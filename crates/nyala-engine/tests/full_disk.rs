@@ -1,4 +1,4 @@
-//! A disk that is full: what frees space works then, what does not is refused, and nothing is lost.
+//! On a full disk, operations that free space work, others are refused, and nothing is lost.
 
 mod support;
 
@@ -66,13 +66,13 @@ fn what_frees_space_works_on_a_full_disk() -> Result<()> {
     block_on(engine.drop_table(dropped))?;
     let left: Vec<_> = rows(&engine, kept)?;
     assert_eq!(left.len() as i64, 5000.max(written) - 1000);
-    // Rows are not taken into what is kept for deletions.
+    // Rows may not use the space that is kept for deletes.
     assert_eq!(block_on(engine.write(points(kept, &batch))).expect_err("is full").kind(), ErrorKind::Retry);
     let again = Engine::open(options_of(&fs.crash(3)))?;
     assert_eq!(rows(&again, kept)?, left);
     assert!(again.schema(dropped).is_err());
     drop(again);
-    // There is room again: what was given back is taken again, and rows are taken.
+    // There is space again: the reserve is taken again, and rows are accepted.
     fs.set_space(None);
     engine.flush()?;
     block_on(engine.write(points(kept, &batch)))?;

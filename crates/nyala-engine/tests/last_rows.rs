@@ -1,5 +1,5 @@
-//! The newest row and the newest values of every series, whatever lies over the last rows that rowsets keep once more:
-//! always what reading all rows gives.
+//! The newest row and the newest values of every series equal those of a read of all rows, whatever newer data lies
+//! over the last rows that rowsets keep.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, TimestampNanosecondType};

@@ -1,4 +1,4 @@
-//! The log takes no more room than its limit allows, however fast is written.
+//! The log takes no more space than its limit allows, however fast clients write.
 
 #[allow(dead_code, reason = "other tests use more of it")]
 mod support;
@@ -41,8 +41,8 @@ fn the_files_of_the_log_stay_near_their_limit() -> Result<()> {
         most = most.max(log_bytes(&fs));
     }
     assert!(engine.stats().wal.expect("a log").written_bytes > 20 * LIMIT);
-    // What waits for a flush and what comes while it runs, the segment at hand and two spares, none of them longer than
-    // the limit.
+    // Bytes that wait for a flush and that come while it runs, the active segment, and two spares, none of them longer
+    // than the limit.
     assert!(most <= 8 * LIMIT, "{} MiB with a limit of {} MiB", most >> 20, LIMIT >> 20);
     Ok(())
 }

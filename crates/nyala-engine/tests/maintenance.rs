@@ -1,5 +1,5 @@
-//! Flush and compaction beside writers, on disks that fail: nothing is lost, nothing is left behind, and what cannot
-//! be read does not stop the rest.
+//! Flushes and compactions with concurrent writers, on disks that fail: nothing is lost, no files are left behind, and
+//! a rowset that cannot be read does not stop the others.
 
 mod support;
 

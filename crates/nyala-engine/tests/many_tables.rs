@@ -1,4 +1,4 @@
-//! Many tables with many partitions: what flushes and reads take must not grow with all there are.
+//! Many tables with many partitions: the cost of flushes and reads must not grow with their number.
 
 #[expect(dead_code, reason = "shared with tests that need more")]
 mod support;
@@ -51,8 +51,8 @@ fn few_descriptors_do_for_many_tables_and_partitions() -> Result<()> {
     Ok(())
 }
 
-/// `cargo test --release -p nyala-engine --test many_tables -- --ignored --nocapture`: what a table costs does not grow
-/// with their number.
+/// `cargo test --release -p nyala-engine --test many_tables -- --ignored --nocapture`: the cost of a table does not
+/// grow with the number of tables.
 #[test]
 #[ignore = "measures time"]
 #[expect(clippy::print_stdout, reason = "what it is for")]

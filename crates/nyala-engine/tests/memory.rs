@@ -1,4 +1,4 @@
-//! What is held for speed alone makes room for what is needed.
+//! Caches give memory back when it is needed.
 
 mod support;
 

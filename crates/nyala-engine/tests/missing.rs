@@ -1,5 +1,5 @@
-//! What is missing is missed: a data directory without its manifest, its log, its rowsets or the end of one of them is
-//! refused or named, and nothing in it is touched. Only a directory in which nothing is is new.
+//! Missing files are noticed: a data directory without its manifest, its log, its rowsets or the end of one of them is
+//! refused, or the loss is named, and nothing in it is touched. Only an empty directory is new.
 
 #[allow(dead_code, reason = "other tests use more of it")]
 mod support;
@@ -52,7 +52,7 @@ fn write(engine: &Engine, table: TableId, rows: std::ops::Range<i64>) {
     }
 }
 
-/// Opening is refused with words that name a place and a way out, and everything is as it was.
+/// Opening is refused with a message that names the place and a remedy, and nothing is changed.
 fn assert_refused(fs: &SimulatedFs, words: &str) {
     let before = (files(fs, ""), fs.used_bytes());
     for _ in 0..2 {
@@ -200,7 +200,7 @@ fn a_directory_of_somebody_else_is_refused_and_left_alone() {
         );
         assert_eq!(fs.list(dir()).expect("listed"), before);
     }
-    // A new file system of its own, and what a start leaves that was interrupted, are nobody's.
+    // Directories of a new file system, and leftovers of an interrupted start, are accepted as new.
     let fs = SimulatedFs::new();
     for part in ["lost+found", "rowsets", "wal"] {
         fs.create_dirs(&dir().join(part)).expect("a directory");

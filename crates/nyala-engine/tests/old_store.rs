@@ -7,8 +7,8 @@ use nyala_engine::{Engine, EngineOptions, block_on, check, repair};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A copy of the directory that the version before rowsets said where they come from left when it was killed: 200 points
-/// of `cpu` and one of `mem` in rowsets, one of `cpu` in the log.
+/// A copy of a directory that the version before origins in rowsets left when it was killed: 200 points of `cpu` and
+/// one of `mem` in rowsets, one of `cpu` in the log.
 fn copied() -> (tempfile::TempDir, PathBuf) {
     fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
         std::fs::create_dir_all(to)?;

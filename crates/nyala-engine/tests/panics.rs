@@ -1,4 +1,4 @@
-//! Panics at every stage of a write: nobody waits for ever, nobody is shown a part of a batch, the engine goes on or
+//! Panics at every step of a write: no caller waits for ever, no reader sees a part of a batch, the engine goes on or
 //! says that it does not, and a restart has everything that was acknowledged.
 
 mod support;
@@ -6,7 +6,7 @@ mod support;
 use nyala_core::store::Store;
 use nyala_core::{ErrorKind, Result};
 use nyala_engine::fs::{FileSystem, OperationKind, SimulatedFs};
-use nyala_engine::{Engine, EngineOptions, Stage, StageHook, SyncPolicy, block_on};
+use nyala_engine::{Engine, EngineOptions, SyncPolicy, WriteHook, WriteStep, block_on};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,36 +15,42 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::{create, options, points, rows};
 
-const STAGES: [Stage; 6] =
-    [Stage::Admitted, Stage::Encoded, Stage::Submitted, Stage::Logged, Stage::Applying, Stage::Applied];
+const STEPS: [WriteStep; 6] = [
+    WriteStep::Admitted,
+    WriteStep::Encoded,
+    WriteStep::Submitted,
+    WriteStep::Logged,
+    WriteStep::Applying,
+    WriteStep::Applied,
+];
 const POLICIES: [SyncPolicy; 3] =
     [SyncPolicy::Always, SyncPolicy::Interval(Duration::from_millis(5)), SyncPolicy::Never];
-/// Far beyond what any step takes: what has not happened by then hangs.
+/// Far longer than any step takes: a call that has not ended by then hangs.
 const HANGS_AFTER: Duration = Duration::from_secs(20);
 
-/// Panics at a stage, once, where it is armed.
+/// Panics at a step, once, where it is armed.
 #[derive(Clone, Default)]
-struct Trap(Arc<Mutex<Option<Stage>>>);
+struct Trap(Arc<Mutex<Option<WriteStep>>>);
 
 impl Trap {
-    fn arm(&self, stage: Stage) {
-        *self.0.lock().expect("not poisoned") = Some(stage);
+    fn arm(&self, step: WriteStep) {
+        *self.0.lock().expect("not poisoned") = Some(step);
     }
 
-    fn hook(&self) -> StageHook {
+    fn hook(&self) -> WriteHook {
         let trap = self.clone();
-        StageHook::new(move |stage| {
+        WriteHook::new(move |step| {
             let mut armed = trap.0.lock().expect("not poisoned");
-            if *armed == Some(stage) {
+            if *armed == Some(step) {
                 *armed = None;
                 drop(armed);
-                panic!("a panic that a test wants, at {stage:?}");
+                panic!("a panic that a test wants, at {step:?}");
             }
         })
     }
 }
 
-/// What became of something that may panic, or hang.
+/// The outcome of a call that may panic or hang.
 fn outcome<T: Send + 'static>(
     what: &str,
     act: impl FnOnce() -> Result<T> + Send + 'static,
@@ -55,15 +61,15 @@ fn outcome<T: Send + 'static>(
 }
 
 #[test]
-fn a_panic_at_any_stage_of_a_write_hangs_nobody_and_loses_nothing() -> Result<()> {
-    for (stage, policy) in STAGES.iter().flat_map(|stage| POLICIES.map(|policy| (*stage, policy))) {
-        let what = format!("{stage:?}, {policy:?}");
+fn a_panic_at_any_step_of_a_write_hangs_nobody_and_loses_nothing() -> Result<()> {
+    for (step, policy) in STEPS.iter().flat_map(|step| POLICIES.map(|policy| (*step, policy))) {
+        let what = format!("{step:?}, {policy:?}");
         let (fs, trap) = (SimulatedFs::new(), Trap::default());
-        let settings = EngineOptions { wal_sync: policy, at_stage: trap.hook(), ..options(&fs) };
+        let settings = EngineOptions { wal_sync: policy, write_hook: trap.hook(), ..options(&fs) };
         let engine = Arc::new(Engine::open(settings)?);
         let table = create(&engine)?;
         block_on(engine.write(points(table, &[(1, 10, Some(1)), (1, 1010, Some(1))])))?;
-        trap.arm(stage);
+        trap.arm(step);
         // Two partitions, and a row that is there: a part of it would show.
         let broken = [(1, 10, Some(2)), (1, 1010, Some(2)), (2, 1020, Some(2))];
         let writer = engine.clone();
@@ -82,7 +88,7 @@ fn a_panic_at_any_stage_of_a_write_hangs_nobody_and_loses_nothing() -> Result<()
                 matches!(&first, Some(Err(error)) if error.kind() == ErrorKind::Unknown),
                 "{what}: {first:?}"
             );
-            // What is torn never takes the place of the log.
+            // A torn memtable never replaces the log.
             assert!(!engine.flush()?, "{what}");
             assert!(fs.list(Path::new("/data/rowsets"))?.is_empty(), "{what}");
             assert!(block_on(engine.drop_table(table)).is_err());
@@ -101,7 +107,7 @@ fn a_panic_at_any_stage_of_a_write_hangs_nobody_and_loses_nothing() -> Result<()
         let restarted = Engine::open(EngineOptions { wal_sync: policy, ..options(&killed) })?;
         let found = rows(&restarted, table)?;
         assert!(expected.contains(&found), "{what}, restarted: {found:?}");
-        let logged = !matches!(stage, Stage::Admitted | Stage::Encoded);
+        let logged = !matches!(step, WriteStep::Admitted | WriteStep::Encoded);
         assert_eq!(found == with_third(&new, goes_on), logged, "{what}, restarted: {found:?}");
         restarted.check_writable()?;
         block_on(restarted.write(points(table, &[(4, 40, Some(4))])))?;
@@ -113,9 +119,9 @@ fn a_panic_at_any_stage_of_a_write_hangs_nobody_and_loses_nothing() -> Result<()
 
 #[test]
 fn writers_beside_a_batch_that_breaks_off_get_their_answers() -> Result<()> {
-    for stage in [Stage::Logged, Stage::Applying, Stage::Applied] {
+    for step in [WriteStep::Logged, WriteStep::Applying, WriteStep::Applied] {
         let (fs, trap) = (SimulatedFs::new(), Trap::default());
-        let engine = Arc::new(Engine::open(EngineOptions { at_stage: trap.hook(), ..options(&fs) })?);
+        let engine = Arc::new(Engine::open(EngineOptions { write_hook: trap.hook(), ..options(&fs) })?);
         let table = create(&engine)?;
         let acknowledged = Arc::new(Mutex::new(Vec::new()));
         let (done, results) = channel();
@@ -127,7 +133,7 @@ fn writers_beside_a_batch_that_breaks_off_get_their_answers() -> Result<()> {
             std::thread::spawn(move || {
                 for time in 0..200 {
                     if begun.fetch_add(1, Ordering::SeqCst) == 300 {
-                        trap.arm(stage);
+                        trap.arm(step);
                     }
                     let row = (writer, time, Some(time));
                     match block_on(engine.write(points(table, &[row]))) {
@@ -139,19 +145,19 @@ fn writers_beside_a_batch_that_breaks_off_get_their_answers() -> Result<()> {
             });
         }
         for _ in 0..4 {
-            results.recv_timeout(HANGS_AFTER).unwrap_or_else(|_| panic!("{stage:?}: a writer hangs"));
+            results.recv_timeout(HANGS_AFTER).unwrap_or_else(|_| panic!("{step:?}: a writer hangs"));
         }
         let mut acknowledged = std::mem::take(&mut *acknowledged.lock().expect("not poisoned"));
         acknowledged.sort_unstable();
         let shown = rows(&engine, table);
         let restarted = Engine::open(options(&fs.snapshot()))?;
         let found = rows(&restarted, table)?;
-        assert!(acknowledged.iter().all(|row| found.contains(row)), "{stage:?}: acknowledged and lost");
+        assert!(acknowledged.iter().all(|row| found.contains(row)), "{step:?}: acknowledged and lost");
         // Rows among which a batch broke off may be refused; they are never shown without what was acknowledged.
         if let Ok(shown) = shown {
             assert!(
                 acknowledged.iter().all(|row| shown.contains(row)),
-                "{stage:?}: acknowledged and not shown"
+                "{step:?}: acknowledged and not shown"
             );
         }
     }
@@ -168,7 +174,7 @@ fn a_panic_at_any_change_of_the_disk_hangs_nobody_and_loses_nothing() -> Result<
         let left = Arc::new(AtomicUsize::new(skipped));
         let counted = left.clone();
         fs.on_operation(move |_, operation| {
-            // Closing a directory is not a stage of anything.
+            // Closing a directory is not a step of anything.
             if operation.kind != OperationKind::RemoveDir
                 && counted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1))
                     == Ok(1)
@@ -188,7 +194,7 @@ fn a_panic_at_any_change_of_the_disk_hangs_nobody_and_loses_nothing() -> Result<
             let compacted = engine.clone();
             outcome("a compaction", move || compacted.compact());
         }
-        // Whatever broke, what is shown is whole, and so is what a restart shows.
+        // Whatever broke, only whole batches are shown, before and after a restart.
         let has_all = |found: &[(u32, i64, Option<i64>)]| acknowledged.iter().all(|row| found.contains(row));
         assert!(has_all(&rows(&engine, table)?), "panic after {skipped} changes");
         let killed = fs.snapshot();

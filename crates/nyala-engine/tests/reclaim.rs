@@ -1,4 +1,4 @@
-//! Deleted rows give their space back, also where nothing else is written any more.
+//! Deleted rows give their space back, also when nothing else is written.
 
 mod support;
 
@@ -86,7 +86,7 @@ fn small_deletes_are_gathered_before_a_rowset_is_written_anew() -> Result<()> {
         (deleted..SERIES).flat_map(|s| (0..ROWS).map(move |t| (s, t, value(s, t)))).collect()
     };
     delete(&engine, table, ids(0..1), TimeRange::ALL)?;
-    // Of what is not there: known to hide nothing, and nothing is written for it.
+    // A delete of rows that do not exist: it is known to hide nothing, and nothing is rewritten for it.
     delete(&engine, table, ids(SERIES..SERIES + 100), TimeRange::ALL)?;
     // Longer than a thread waits before it looks for work, and than the log is quiet.
     std::thread::sleep(Duration::from_secs(2));

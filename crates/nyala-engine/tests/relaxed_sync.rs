@@ -1,8 +1,8 @@
-//! A power cut at every change of the disk, under every policy of syncing: what is there afterwards is what the policy
-//! promises, is no damage, and what is written next is not taken for what was lost.
+//! Cuts the power at every change of the disk, under every sync policy. Afterwards the store has what the policy
+//! promises, reports no damage, and does not confuse new records with lost ones.
 //!
-//! Under a relaxed policy the log may lose its end, while what the manifest says is durable at once. So what is found
-//! must be all changes of tables up to the cut, and of the writes those up to some moment after the last flush.
+//! Under a relaxed policy the log may lose its end, while edits of the manifest are durable at once. So the store must
+//! have all changes of tables up to the cut, and all writes up to some moment after the last flush.
 //! `NYALA_BATTERY_SEEDS` does more of it.
 
 #[allow(dead_code, reason = "other tests use more of it")]
@@ -27,7 +27,7 @@ const REWRITTEN: usize = 15;
 
 type Tables = Vec<(TableId, TableId)>;
 
-/// What was done, and which tables there were after it.
+/// The steps that were done, and the tables after each.
 struct History {
     steps: Vec<(Option<Step>, Tables)>,
     /// The last sequence after each.
@@ -86,7 +86,7 @@ impl History {
             panic!("{place}: as after none of the moments it may be, at the last {differs:?}");
         };
         let tables = tables(all);
-        // What is written now is there, also when it is flushed and after the next start.
+        // A new write is there, also after a flush and after the next start.
         let subject = |table: TableId| {
             tables.iter().find(|(_, model)| *model == table).map_or(TableId(u32::MAX), |(own, _)| *own)
         };
@@ -139,7 +139,7 @@ fn run(seed: u64, sync: SyncPolicy) {
             Some(tried) => {
                 let done = block_on(tried.apply_to_both(&mut generator, &engine, &model))
                     .unwrap_or_else(|error| panic!("seed {seed} step {number}: {error}"));
-                // What was refused then might pass where something before it is missing.
+                // A step that was refused then might pass when an earlier one is missing.
                 step = step.filter(|_| done);
             }
             None if generator.chance(3) => {

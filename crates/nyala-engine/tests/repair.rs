@@ -1,5 +1,5 @@
-//! A directory that is damaged in some way is repaired into a new one, in which nothing is damaged, and which has what
-//! the old one had, less what is named.
+//! Repairs a damaged directory into a new one. Nothing in the new one is damaged, and it has everything that the old
+//! one had, except what the report names.
 
 #[allow(dead_code, reason = "other tests use more of it")]
 mod support;
@@ -63,7 +63,7 @@ fn open_new(fs: &SimulatedFs) -> Result<Engine> {
     Engine::open(EngineOptions { data_dir: new_dir().into(), ..options(fs) })
 }
 
-/// Repairs, and says what is in the new directory, which must be sound; the old one is as it was.
+/// Repairs; returns what is in the new directory, which must be sound. The old one must not change.
 fn repaired(fs: &SimulatedFs, table: TableId, accepted: bool) -> Result<(RepairReport, Vec<Row>)> {
     let before: Vec<_> = ["", "rowsets", "wal"].iter().map(|part| fs.list(&dir().join(part)).ok()).collect();
     let report = repair(&shared(fs), dir(), new_dir(), accepted, &[])?;

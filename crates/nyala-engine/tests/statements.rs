@@ -1,4 +1,4 @@
-//! Statements that look before they write: what they may hold, and who waits for them.
+//! Statements that look before they write: how much memory they may hold, and which writers wait for them.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Rows of long strings: what a scan holds at once is bounded by bytes, not only by rows, and charged.
+//! Rows of long strings: the memory of a scan is charged, and bounded by bytes, not only by rows.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, Int64Array, StringArray, TimestampNanosecondArray, UInt32Array};
@@ -136,7 +136,7 @@ fn scans_of_long_strings_come_in_batches_that_can_be_held() -> Result<()> {
         for key in 0..32 {
             wide.write(7, key, 0)?;
         }
-        // Versions that others replace are not brought at all.
+        // Strings of replaced versions are not copied.
         for version in 1..6 {
             wide.write(7, 5, version)?;
         }
@@ -144,7 +144,7 @@ fn scans_of_long_strings_come_in_batches_that_can_be_held() -> Result<()> {
         wide.check(&expected(&of_first), "in memory")?;
         assert!(wide.engine.flush()?);
         wide.check(&expected(&of_first), "flushed")?;
-        // Every second row anew: what is in memory and what is flushed must be merged.
+        // Every second row is written again: rows in memory and flushed rows must be merged.
         for key in (0..32).step_by(2) {
             wide.write(7, key, 99)?;
         }

@@ -1,4 +1,4 @@
-//! What survives: the simulated disk itself, the log and the manifest on it, and both on the machine's disk.
+//! Tests of durability: the simulated disk, the log and the manifest on it, and both on the machine's disk.
 
 mod formats;
 mod fs_real;

@@ -1,4 +1,4 @@
-//! Bytes that rot are found, named, and cost only their own record; bytes of any kind never panic.
+//! Rotten bytes are found and named, and cost only their own record; no bytes cause a panic.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ fn a_flipped_bit_anywhere_is_named_and_costs_one_record() {
             assert!(left.iter().all(|(sequence, payload)| records[sequence] == payload));
             let lost = records.len() - left.len();
             assert_eq!(lost, usize::from(byte >= 64), "byte {byte}");
-            // What is damaged is still said to be after the log went on.
+            // Damage is still reported after the log went on.
             if byte % 5 == 0 {
                 let wal = open(&disk, options(SyncPolicy::Always, 1024));
                 assert_eq!(wal.append(vec![b"next"[..].into()]).unwrap(), records.len() as u64 + 1);

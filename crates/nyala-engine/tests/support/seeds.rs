@@ -1,5 +1,5 @@
-//! Where tests that draw begin: at the clock, unless `NYALA_BATTERY_SEED` repeats a seed. `NYALA_BATTERY_SEEDS` sets how
-//! many are drawn. Whatever fails names its seed.
+//! Seeds of random tests: drawn from the clock, unless `NYALA_BATTERY_SEED` repeats a seed. `NYALA_BATTERY_SEEDS` sets
+//! how many are drawn. Whatever fails names its seed.
 
 use nyala_engine::SyncPolicy;
 use std::time::{Duration, SystemTime};
@@ -12,7 +12,7 @@ fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
 
-/// The seeds of a test that draws `default` of them if nothing else is asked for.
+/// The seeds of a test, `default` of them unless the variable says another number.
 pub fn seeds(default: u64) -> Vec<u64> {
     if let Some(seed) = setting("NYALA_BATTERY_SEED") {
         return vec![seed];

@@ -1,0 +1,524 @@
+//! The catalog: tables, partitions, rowsets and tombstones of the store, and how changes of them become durable.
+//!
+//! The state is changed by edits; an edit is in the manifest, synced, before the store acts on it. A
+//! checkpoint is the whole state written as edits, so there is one encoding. The bytes are drawn in
+//! `docs/format/manifest.md` and here:
+//! ```text
+//! edits: kind (8 bits) | members in the order of their declaration, little-endian, texts and lists with
+//! their length (32 bits) in front
+//! ```
+
+use crate::collections::id_map::IdMap;
+use crate::collections::table_map::TableMap;
+use crate::failure::LastFailure;
+use crate::files::fs::FsRef;
+use crate::files::manifest_log::{self, LoadedManifest, ManifestLog};
+use crate::files::rowset::RowsetMeta;
+use crate::files::schema_format::{put_schema, take_schema};
+use crate::files::wal::Progress;
+use crate::rows::tombstone::Tombstone;
+use crate::rows::wire::{Reader, put_bytes, put_u32, put_u64};
+use nyala_core::{ColumnId, Error, Result, TableId, TableSchema, TimeRange};
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A table in the catalog.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CatalogTable {
+    pub(crate) schema: Arc<TableSchema>,
+    /// Columns that were dropped: rowsets may still hold cells of theirs.
+    pub(crate) dropped_columns: Vec<ColumnId>,
+    pub(crate) partitions: IdMap<TimeRange>,
+    pub(crate) rowsets: IdMap<RowsetMeta>,
+    pub(crate) tombstones: Vec<Tombstone>,
+}
+
+/// Everything the manifest says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct CatalogState {
+    pub(crate) next_table: u32,
+    pub(crate) next_partition: u64,
+    pub(crate) next_rowset: u64,
+    /// Batches up to here are in rowsets: the log is replayed from the next.
+    pub(crate) flushed_sequence: u64,
+    /// The newest segment of the log, and the last record known to be synced, when this was written: they must be
+    /// there.
+    pub(crate) log_segment: u64,
+    pub(crate) log_sequence: u64,
+    /// Acknowledged data that is lost, until an operator accepts it.
+    pub(crate) losses: Vec<String>,
+    pub(crate) tables: TableMap<CatalogTable>,
+}
+
+/// A change of the state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Edit {
+    /// The numbers given out next are at least these.
+    Counters {
+        next_table: u32,
+        next_partition: u64,
+        next_rowset: u64,
+    },
+    PutTable {
+        id: TableId,
+        schema: Arc<TableSchema>,
+        dropped_columns: Vec<ColumnId>,
+    },
+    DropTable(TableId),
+    PutPartition {
+        table: TableId,
+        id: u64,
+        range: TimeRange,
+    },
+    /// With the rowsets in it.
+    DropPartition {
+        table: TableId,
+        id: u64,
+    },
+    PutRowset(RowsetMeta),
+    DropRowset {
+        table: TableId,
+        id: u64,
+    },
+    /// All tombstones of a table from now on.
+    SetTombstones {
+        table: TableId,
+        tombstones: Vec<Tombstone>,
+    },
+    /// Batches up to here are in rowsets.
+    Flushed(u64),
+    /// How far the log is.
+    Log {
+        segment: u64,
+        sequence: u64,
+    },
+    /// All losses that nobody has accepted yet.
+    SetLosses(Vec<String>),
+}
+
+impl CatalogState {
+    fn table_mut(&mut self, id: TableId) -> Result<&mut CatalogTable> {
+        self.tables.get_mut(&id).ok_or_else(|| Error::missing(format!("table {id}")))
+    }
+
+    pub(crate) fn apply(&mut self, edit: Edit) -> Result<()> {
+        match edit {
+            Edit::Counters { next_table, next_partition, next_rowset } => {
+                self.next_table = self.next_table.max(next_table);
+                self.next_partition = self.next_partition.max(next_partition);
+                self.next_rowset = self.next_rowset.max(next_rowset);
+            }
+            Edit::PutTable { id, schema, dropped_columns } => {
+                self.next_table = self.next_table.max(id.0.saturating_add(1));
+                match self.tables.get_mut(&id) {
+                    Some(table) => (table.schema, table.dropped_columns) = (schema, dropped_columns),
+                    None => {
+                        let table = CatalogTable {
+                            schema,
+                            dropped_columns,
+                            partitions: IdMap::default(),
+                            rowsets: IdMap::default(),
+                            tombstones: Vec::new(),
+                        };
+                        self.tables.insert(id, Arc::new(table));
+                    }
+                }
+            }
+            Edit::DropTable(id) => drop(self.tables.remove(&id)),
+            Edit::PutPartition { table, id, range } => {
+                self.next_partition = self.next_partition.max(id.saturating_add(1));
+                self.table_mut(table)?.partitions.insert(id, range);
+            }
+            Edit::DropPartition { table, id } => {
+                let table = self.table_mut(table)?;
+                table.partitions.remove(id);
+                table.rowsets.retain(|rowset| rowset.partition != id);
+            }
+            Edit::PutRowset(meta) => {
+                self.next_rowset = self.next_rowset.max(meta.id.saturating_add(1));
+                let table = self.table_mut(meta.table)?;
+                if !table.partitions.contains(meta.partition) {
+                    return Err(Error::missing(format!("partition {}", meta.partition)));
+                }
+                table.rowsets.insert(meta.id, meta);
+            }
+            Edit::DropRowset { table, id } => self.table_mut(table)?.rowsets.remove(id),
+            Edit::SetTombstones { table, tombstones } => self.table_mut(table)?.tombstones = tombstones,
+            Edit::Flushed(sequence) => self.flushed_sequence = self.flushed_sequence.max(sequence),
+            Edit::Log { segment, sequence } => (self.log_segment, self.log_sequence) = (segment, sequence),
+            Edit::SetLosses(losses) => self.losses = losses,
+        }
+        Ok(())
+    }
+
+    /// The largest sequence that anything here speaks of. The log may have lost records up to it (synced rarely, or
+    /// damaged), and what is written from now on must not be taken for them.
+    pub(crate) fn last_sequence(&self) -> u64 {
+        let tombstones = self.tables.values().flat_map(|table| &table.tombstones);
+        let rowsets = self.tables.values().flat_map(|table| table.rowsets.values());
+        let sequences =
+            tombstones.map(|tombstone| tombstone.sequence).chain(rowsets.map(|meta| meta.max_sequence));
+        sequences.max().unwrap_or(0).max(self.flushed_sequence).max(self.log_sequence)
+    }
+
+    /// The state as edits of an empty one.
+    fn edits(&self) -> Vec<Edit> {
+        let mut edits = vec![
+            Edit::Counters {
+                next_table: self.next_table,
+                next_partition: self.next_partition,
+                next_rowset: self.next_rowset,
+            },
+            Edit::Flushed(self.flushed_sequence),
+            Edit::Log { segment: self.log_segment, sequence: self.log_sequence },
+        ];
+        if !self.losses.is_empty() {
+            edits.push(Edit::SetLosses(self.losses.clone()));
+        }
+        for (id, table) in self.tables.iter() {
+            edits.push(Edit::PutTable {
+                id: *id,
+                schema: table.schema.clone(),
+                dropped_columns: table.dropped_columns.clone(),
+            });
+            edits.extend(table.partitions.iter().map(|(partition, range)| Edit::PutPartition {
+                table: *id,
+                id: partition,
+                range: *range,
+            }));
+            edits.extend(table.rowsets.values().cloned().map(Edit::PutRowset));
+            if !table.tombstones.is_empty() {
+                edits.push(Edit::SetTombstones { table: *id, tombstones: table.tombstones.clone() });
+            }
+        }
+        edits
+    }
+}
+
+/// The state and its manifest.
+pub(crate) struct Catalog {
+    pub(crate) state: CatalogState,
+    /// The names of all tables.
+    names: HashSet<String>,
+    log: ManifestLog,
+    progress: Arc<Progress>,
+    /// For those who do not wait for the lock.
+    pub(crate) health: Arc<ManifestHealth>,
+}
+
+/// Whether the manifest can be written.
+#[derive(Debug, Default)]
+pub(crate) struct ManifestHealth {
+    pub(crate) failures: AtomicU64,
+    pub(crate) last_failure: LastFailure,
+}
+
+impl ManifestHealth {
+    fn note<T>(&self, outcome: &Result<T>) {
+        if outcome.is_err() {
+            self.failures.fetch_add(1, Ordering::Relaxed);
+        }
+        self.last_failure.note(outcome);
+    }
+}
+
+/// Reads the state of a directory and its revision; nothing if there is no store in it.
+pub(crate) fn load(fs: &FsRef, dir: &Path) -> Result<Option<(CatalogState, u64)>> {
+    let Some(loaded) = manifest_log::load(fs, dir)? else { return Ok(None) };
+    match decode(&loaded) {
+        (state, None) => Ok(Some((state, loaded.revision))),
+        (_, Some(error)) => Err(Error::corrupt(dir, 0, format!("the manifest: {error}"))),
+    }
+}
+
+/// The state that a manifest tells, and why not all of it can be read.
+pub(crate) fn decode(manifest: &LoadedManifest) -> (CatalogState, Option<Error>) {
+    let mut state = CatalogState::default();
+    for bytes in [&manifest.checkpoint].into_iter().chain(&manifest.edits) {
+        let mut reader = Reader::new(bytes);
+        while !reader.is_empty() {
+            if let Err(error) = Edit::decode(&mut reader).and_then(|edit| state.apply(edit)) {
+                return (state, Some(error));
+            }
+        }
+    }
+    (state, None)
+}
+
+impl Catalog {
+    /// Begins a generation of the manifest with a state that was read at a revision. `progress` is shared with the log.
+    pub(crate) fn begin(
+        fs: FsRef,
+        dir: &Path,
+        state: CatalogState,
+        revision: u64,
+        progress: Arc<Progress>,
+    ) -> Result<Self> {
+        let log = ManifestLog::begin(fs, dir, &encode(&state.edits()), revision)?;
+        progress.set_revision(log.revision());
+        let names = state.tables.values().map(|table| table.schema.name.clone()).collect();
+        Ok(Self { state, names, log, progress, health: Arc::default() })
+    }
+
+    /// Whether a table has this name.
+    pub(crate) fn is_taken(&self, name: &str) -> bool {
+        self.names.contains(name)
+    }
+
+    /// Bytes of the manifest.
+    pub(crate) fn manifest_bytes(&self) -> u64 {
+        self.log.length_bytes()
+    }
+
+    /// Whether it is known which edits are durable. If it is not, this tries to make it known.
+    pub(crate) fn settle(&mut self) -> bool {
+        self.log.is_usable() || self.checkpoint(0).is_ok()
+    }
+
+    fn checkpoint(&mut self, edit_bytes: u64) -> Result<()> {
+        let written = self.log.checkpoint(&encode(&self.state.edits()), edit_bytes);
+        self.health.note(&written);
+        written?;
+        self.progress.set_revision(self.log.revision());
+        Ok(())
+    }
+
+    /// How many edits there were.
+    pub(crate) fn revision(&self) -> u64 {
+        self.log.revision()
+    }
+
+    /// Whether the log has begun a segment that the manifest does not know.
+    pub(crate) fn is_behind_log(&self) -> bool {
+        self.state.log_segment < self.progress.of_log().0
+    }
+
+    /// Makes edits durable together, then applies them. After an error none is applied.
+    pub(crate) fn commit(&mut self, mut edits: Vec<Edit>) -> Result<()> {
+        let (segment, sequence) = self.progress.of_log();
+        // Replay opens the log only after it; until then what is known of it stays.
+        if segment > 0 && (segment, sequence) != (self.state.log_segment, self.state.log_sequence) {
+            edits.push(Edit::Log { segment, sequence });
+        }
+        // Numbers given out are not given out again, whatever fails.
+        let refused = |error: Error| {
+            Error::retry(format!("the manifest cannot be written now, nothing was changed: {error}"))
+        };
+        let bytes = encode(&edits);
+        if self.log.wants_checkpoint(bytes.len() as u64) {
+            self.checkpoint(bytes.len() as u64).map_err(refused)?;
+        }
+        let mut changed = self.state.clone();
+        let (given_up, given) = self.changed_names(&edits);
+        edits.into_iter().try_for_each(|edit| changed.apply(edit))?;
+        let appended = self.log.append(&bytes);
+        self.health.note(&appended);
+        if let Err(error) = appended {
+            // Only a checkpoint says for sure that the edit is not there. If it fails too the next commit begins
+            // with one; a crash before that may bring the edit back, which is as if the answer had been lost.
+            self.settle();
+            return Err(refused(error));
+        }
+        self.progress.set_revision(self.log.revision());
+        self.state = changed;
+        for name in given_up {
+            self.names.remove(&name);
+        }
+        self.names.extend(given);
+        Ok(())
+    }
+
+    /// Which names tables do not have any more after some edits, and which they have then.
+    fn changed_names(&self, edits: &[Edit]) -> (Vec<String>, Vec<String>) {
+        let (mut given_up, mut given) = (Vec::new(), Vec::new());
+        let name = |id| self.state.tables.get(id).map(|table| &table.schema.name);
+        for edit in edits {
+            match edit {
+                Edit::PutTable { id, schema, .. } if name(id) != Some(&schema.name) => {
+                    given_up.extend(name(id).cloned());
+                    given.push(schema.name.clone());
+                }
+                Edit::DropTable(id) => given_up.extend(name(id).cloned()),
+                _ => {}
+            }
+        }
+        (given_up, given)
+    }
+}
+
+fn encode(edits: &[Edit]) -> Vec<u8> {
+    let mut out = Vec::new();
+    edits.iter().for_each(|edit| edit.encode(&mut out));
+    out
+}
+
+impl Edit {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Edit::Counters { next_table, next_partition, next_rowset } => {
+                out.push(0);
+                put_u32(out, *next_table);
+                put_u64(out, *next_partition);
+                put_u64(out, *next_rowset);
+            }
+            Edit::PutTable { id, schema, dropped_columns } => {
+                out.push(1);
+                put_u32(out, id.0);
+                put_schema(out, schema, dropped_columns);
+            }
+            Edit::DropTable(id) => {
+                out.push(2);
+                put_u32(out, id.0);
+            }
+            Edit::PutPartition { table, id, range } => {
+                out.push(3);
+                put_u32(out, table.0);
+                put_u64(out, *id);
+                put_u64(out, range.start_ns as u64);
+                put_u64(out, range.end_ns as u64);
+            }
+            Edit::DropPartition { table, id } => {
+                out.push(4);
+                put_u32(out, table.0);
+                put_u64(out, *id);
+            }
+            Edit::PutRowset(meta) => {
+                out.push(5);
+                put_u64(out, meta.id);
+                put_u32(out, meta.table.0);
+                let numbers = [
+                    meta.partition,
+                    meta.min_sequence,
+                    meta.max_sequence,
+                    meta.rows,
+                    meta.length_bytes,
+                    meta.min_time_ns as u64,
+                    meta.max_time_ns as u64,
+                ];
+                numbers.iter().for_each(|number| put_u64(out, *number));
+            }
+            Edit::DropRowset { table, id } => {
+                out.push(6);
+                put_u32(out, table.0);
+                put_u64(out, *id);
+            }
+            Edit::SetTombstones { table, tombstones } => {
+                out.push(7);
+                put_u32(out, table.0);
+                put_u32(out, tombstones.len() as u32);
+                tombstones.iter().for_each(|tombstone| tombstone.encode(out));
+            }
+            Edit::Flushed(sequence) => {
+                out.push(8);
+                put_u64(out, *sequence);
+            }
+            Edit::Log { segment, sequence } => {
+                out.push(9);
+                put_u64(out, *segment);
+                put_u64(out, *sequence);
+            }
+            Edit::SetLosses(losses) => {
+                out.push(10);
+                put_u32(out, losses.len() as u32);
+                losses.iter().for_each(|loss| put_bytes(out, loss.as_bytes()));
+            }
+        }
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+        Ok(match reader.u8()? {
+            0 => Edit::Counters {
+                next_table: reader.u32()?,
+                next_partition: reader.u64()?,
+                next_rowset: reader.u64()?,
+            },
+            1 => {
+                let id = TableId(reader.u32()?);
+                let (schema, dropped_columns) = take_schema(reader)?;
+                Edit::PutTable { id, schema: Arc::new(schema), dropped_columns }
+            }
+            2 => Edit::DropTable(TableId(reader.u32()?)),
+            3 => Edit::PutPartition {
+                table: TableId(reader.u32()?),
+                id: reader.u64()?,
+                range: TimeRange::new(reader.i64()?, reader.i64()?),
+            },
+            4 => Edit::DropPartition { table: TableId(reader.u32()?), id: reader.u64()? },
+            5 => Edit::PutRowset(RowsetMeta {
+                id: reader.u64()?,
+                table: TableId(reader.u32()?),
+                partition: reader.u64()?,
+                min_sequence: reader.u64()?,
+                max_sequence: reader.u64()?,
+                rows: reader.u64()?,
+                length_bytes: reader.u64()?,
+                min_time_ns: reader.i64()?,
+                max_time_ns: reader.i64()?,
+            }),
+            6 => Edit::DropRowset { table: TableId(reader.u32()?), id: reader.u64()? },
+            7 => {
+                let table = TableId(reader.u32()?);
+                let count = reader.u32()?;
+                let tombstones = (0..count).map(|_| Tombstone::decode(reader)).collect::<Result<_>>()?;
+                Edit::SetTombstones { table, tombstones }
+            }
+            8 => Edit::Flushed(reader.u64()?),
+            9 => Edit::Log { segment: reader.u64()?, sequence: reader.u64()? },
+            10 => Edit::SetLosses((0..reader.u32()?).map(|_| reader.text()).collect::<Result<_>>()?),
+            other => return Err(Error::invalid(format!("unknown edit {other}"))),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::tombstone::DeletedRange;
+
+    #[test]
+    fn a_state_survives_its_encoding() {
+        let mut state = CatalogState::default();
+        let mut schema = TableSchema::measurement("cpu", 1000);
+        schema.partitioning.hash = vec![(vec![ColumnId(0)], 4)];
+        schema.next_column = ColumnId(10);
+        let table = TableId(7);
+        let edits = [
+            Edit::PutTable { id: table, schema: Arc::new(schema), dropped_columns: vec![ColumnId(9)] },
+            Edit::PutPartition { table, id: 3, range: TimeRange::new(-5, 5) },
+            Edit::PutRowset(RowsetMeta {
+                id: 11,
+                table,
+                partition: 3,
+                min_sequence: 1,
+                max_sequence: 9,
+                rows: 5,
+                length_bytes: 100,
+                min_time_ns: -5,
+                max_time_ns: 4,
+            }),
+            Edit::SetTombstones {
+                table,
+                tombstones: vec![Tombstone { sequence: 4, range: DeletedRange::Times(TimeRange::ALL) }],
+            },
+            Edit::Flushed(9),
+            Edit::Log { segment: 3, sequence: 12 },
+            Edit::SetLosses(vec!["record 11".to_owned()]),
+        ];
+        for edit in edits {
+            state.apply(edit).expect("applies");
+        }
+        let bytes = encode(&state.edits());
+        let (mut reader, mut copy) = (Reader::new(&bytes), CatalogState::default());
+        while !reader.is_empty() {
+            copy.apply(Edit::decode(&mut reader).expect("decodes")).expect("applies");
+        }
+        assert_eq!(copy, state);
+        assert_eq!((copy.next_table, copy.next_partition, copy.next_rowset), (8, 4, 12));
+        for length in 0..bytes.len() {
+            let mut reader = Reader::new(&bytes[..length]);
+            while !reader.is_empty() && Edit::decode(&mut reader).is_ok() {}
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! The block cache: verified bytes of rowsets, bounded, accounted, in shards.
+//!
+//! Replacement is a clock: a block that was used since the hand passed stays for another round. That
+//! needs no list to be kept in order on every hit.
+
+use super::verified::VerifiedBlock;
+use hashbrown::HashMap;
+use nyala_core::memory::{Charge, Component, MemoryBudget};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const SHARDS: usize = 16;
+/// What an entry costs besides its bytes.
+const ENTRY_OVERHEAD_BYTES: u64 = 224;
+
+/// The id of a rowset and an offset in its file.
+type BlockKey = (u64, u64);
+
+/// Blocks by rowset and offset.
+pub(crate) struct BlockCache {
+    shards: Vec<Mutex<Shard>>,
+    /// Blocks that were found through an index page, without a look-up here.
+    near_hits: AtomicU64,
+    budget: Arc<MemoryBudget>,
+}
+
+struct Shard {
+    blocks: HashMap<BlockKey, CachedBlock, foldhash::fast::RandomState>,
+    entries: Vec<Entry>,
+    hand: usize,
+    bytes: u64,
+    charge: Charge,
+    hits: u64,
+    misses: u64,
+}
+
+struct CachedBlock {
+    block: Arc<VerifiedBlock>,
+    /// Where its entry is.
+    index: usize,
+}
+
+/// An entry of the clock.
+struct Entry {
+    key: BlockKey,
+    bytes: u64,
+}
+
+impl BlockCache {
+    /// A cache within the budget's share for it.
+    pub(crate) fn new(budget: &Arc<MemoryBudget>) -> Self {
+        let shard = || Shard {
+            blocks: HashMap::default(),
+            entries: Vec::new(),
+            hand: 0,
+            bytes: 0,
+            charge: budget.charge(Component::BlockCache, 0),
+            hits: 0,
+            misses: 0,
+        };
+        let shards = (0..SHARDS).map(|_| Mutex::new(shard())).collect();
+        Self { shards, near_hits: AtomicU64::new(0), budget: budget.clone() }
+    }
+
+    fn shard(&self, key: BlockKey) -> &Mutex<Shard> {
+        let mixed = (key.0 ^ key.1.rotate_left(17)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        &self.shards[(mixed >> 60) as usize % SHARDS]
+    }
+
+    /// A block if it is here.
+    pub(crate) fn get(&self, rowset: u64, offset: u64) -> Option<Arc<VerifiedBlock>> {
+        let key = (rowset, offset);
+        let mut shard = self.shard(key).lock();
+        let Some(known) = shard.blocks.get(&key) else {
+            shard.misses += 1;
+            return None;
+        };
+        let block = known.block.clone();
+        shard.hits += 1;
+        drop(shard);
+        block.set_used();
+        Some(block)
+    }
+
+    /// Puts in a verified block.
+    pub(crate) fn insert(&self, rowset: u64, offset: u64, block: Arc<VerifiedBlock>) {
+        let key = (rowset, offset);
+        let cost = block.memory_bytes() + ENTRY_OVERHEAD_BYTES;
+        let shard_bytes_max = self.budget.cache_bytes_max() / SHARDS as u64;
+        if cost > shard_bytes_max {
+            return;
+        }
+        let mut shard = self.shard(key).lock();
+        if shard.blocks.contains_key(&key) {
+            return;
+        }
+        while shard.bytes + cost > shard_bytes_max {
+            shard.evict();
+        }
+        let index = shard.entries.len();
+        shard.entries.push(Entry { key, bytes: cost });
+        shard.blocks.insert(key, CachedBlock { block, index });
+        shard.bytes += cost;
+        let bytes = shard.bytes;
+        shard.charge.set(bytes);
+    }
+
+    /// Frees so many bytes, but keeps the guaranteed minimum.
+    pub(crate) fn give_back(&self, bytes: u64) {
+        let (each, kept) = (bytes.div_ceil(SHARDS as u64), self.budget.cache_bytes_min() / SHARDS as u64);
+        let mut left = bytes;
+        // If some shards hold less, others free more.
+        for each in [each, bytes] {
+            for shard in &self.shards {
+                let mut shard = shard.lock();
+                let before = shard.bytes;
+                while shard.bytes > kept && left.min(each) > before - shard.bytes {
+                    shard.evict();
+                }
+                let after = shard.bytes;
+                shard.charge.set(after);
+                left = left.saturating_sub(before - after);
+            }
+        }
+    }
+
+    /// Forgets the blocks of a rowset that is gone.
+    pub(crate) fn forget(&self, rowset: u64) {
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            let mut index = 0;
+            while index < shard.entries.len() {
+                if shard.entries[index].key.0 == rowset {
+                    shard.remove(index);
+                } else {
+                    index += 1;
+                }
+            }
+            let bytes = shard.bytes;
+            shard.charge.set(bytes);
+        }
+    }
+
+    /// Hits and misses so far.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        self.shards.iter().fold((self.near_hits.load(Ordering::Relaxed), 0), |(hits, misses), shard| {
+            let shard = shard.lock();
+            (hits + shard.hits, misses + shard.misses)
+        })
+    }
+
+    /// Counts blocks that were found through an index page.
+    pub(crate) fn add_near_hits(&self, count: u64) {
+        self.near_hits.fetch_add(count, Ordering::Relaxed);
+    }
+}
+
+impl Shard {
+    fn evict(&mut self) {
+        loop {
+            if self.hand >= self.entries.len() {
+                self.hand = 0;
+            }
+            match self.blocks.get(&self.entries[self.hand].key) {
+                Some(known) if known.block.take_used() => {}
+                _ => break,
+            }
+            self.hand += 1;
+        }
+        self.remove(self.hand);
+    }
+
+    fn remove(&mut self, index: usize) {
+        let entry = self.entries.swap_remove(index);
+        self.blocks.remove(&entry.key);
+        self.bytes -= entry.bytes;
+        if let Some(moved) = self.entries.get(index)
+            && let Some(known) = self.blocks.get_mut(&moved.key)
+        {
+            known.index = index;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stays_within_its_share_and_keeps_what_is_used() {
+        let budget = MemoryBudget::new(64 << 20);
+        let cache = BlockCache::new(&budget);
+        let block = |byte: u8| Arc::new(VerifiedBlock::plain(vec![byte; 4096]));
+        for round in 0..90_u64 {
+            for number in 0..100 {
+                cache.insert(round, number * 4096, block(round as u8));
+                cache.insert(1000, 0, block(7));
+                assert_eq!(cache.get(1000, 0).expect("is used all the time").bytes()[0], 7);
+            }
+        }
+        assert!(budget.used_bytes(Component::BlockCache) <= budget.cache_bytes_max());
+        assert!(cache.get(0, 0).is_none() && cache.get(89, 99 * 4096).is_some());
+        let room = budget.used_bytes(Component::BlockCache);
+        let others = budget.charge(Component::Memtable, 40 << 20);
+        for round in 90..100_u64 {
+            (0..100).for_each(|number| cache.insert(round, number * 4096, block(7)));
+        }
+        let less = budget.used_bytes(Component::BlockCache);
+        assert!(less <= budget.cache_bytes_max() && less < room, "{less} of {room}");
+        drop(others);
+        let held = budget.used_bytes(Component::BlockCache);
+        cache.give_back(1 << 20);
+        let given = held - budget.used_bytes(Component::BlockCache);
+        assert!((1 << 20..2 << 20).contains(&given), "{given}");
+        cache.give_back(u64::MAX);
+        assert!(budget.used_bytes(Component::BlockCache) <= budget.cache_bytes_min());
+        cache.insert(89, 99 * 4096, block(89));
+        cache.forget(89);
+        assert!(cache.get(89, 99 * 4096).is_none());
+        drop(cache);
+        assert_eq!(budget.total_bytes(), 0);
+    }
+}

@@ -1,0 +1,35 @@
+//! Rowsets: immutable files of rows sorted by key, columns apart.
+//!
+//! A file is a chain of *row groups* of at most [`GROUP_ROWS`] rows. In a group every column is one block;
+//! all blocks of a group hold the same rows, so a row's number in the group finds it in every column.
+//! Index pages say where the blocks are and what is in them, the footer where the pages are. Every block
+//! and page has a checksum beside its address, and is verified when it enters the cache.
+//!
+//! The layout is drawn in `docs/format/rowset.md`.
+
+pub(crate) mod block;
+pub(crate) mod bloom;
+pub(crate) mod cache;
+mod clock_cache;
+pub(crate) mod format;
+pub(crate) mod gather;
+pub(crate) mod keyed;
+pub(crate) mod loaded;
+pub(crate) mod origin;
+pub(crate) mod reader;
+mod rows;
+pub(crate) mod run_iterator;
+pub(crate) mod series;
+pub(crate) mod verified;
+pub(crate) mod writer;
+
+/// Rows of a group of a series-keyed table.
+pub(crate) const GROUP_ROWS: usize = nyala_column::BLOCK_VALUES;
+/// Rows of a group of any other table: smaller, because a look-up by key decodes the group's keys.
+pub(crate) const KEYED_GROUP_ROWS: usize = 1024;
+/// Groups whose index entries share a page.
+pub(crate) const PAGE_GROUPS: usize = 256;
+/// A series with so many rows in a group has vectors of its own.
+pub(crate) const LONG_RUN_ROWS: usize = 128;
+
+pub(crate) use reader::{Rowset, RowsetMeta, RowsetSource};

@@ -1,0 +1,432 @@
+//! An open rowset: footer, pages and blocks through the cache.
+
+use super::block::BlockError;
+use super::cache::BlockCache;
+use super::clock_cache::{Cached, ClockCache};
+use super::format::{
+    BlockRef, ColumnEntry, Footer, GroupEntry, HEADER_BYTES, MAGIC, PageEntry, TAIL_BYTES, VERSION,
+    check_group_page,
+};
+use super::origin::Origin;
+use super::verified::VerifiedBlock;
+use crate::files::fs::{Access, FileRef, FsRef};
+use crate::rows::tombstone::Tombstone;
+use nyala_core::memory::{Charge, Component, MemoryBudget};
+use nyala_core::{ColumnType, Error, ErrorKind, Result, TableId, TimeRange};
+use parking_lot::Mutex;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+/// Rowsets keep at most this fraction of the process's open files; the others are for connections, for the log and for
+/// files being written.
+const FILES_SHARE: u64 = 4;
+/// More are not worth it: opening a file again takes some microseconds.
+const FILES_MAX: u64 = 4096;
+/// Files of a flush that are synced together, and open until then. Twice as many are no faster.
+const UNSYNCED_MAX: u64 = 128;
+
+/// What the manifest knows of a rowset.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RowsetMeta {
+    /// Its number, unique in the store and never reused.
+    pub(crate) id: u64,
+    pub(crate) table: TableId,
+    pub(crate) partition: u64,
+    /// The sequences its rows come from.
+    pub(crate) min_sequence: u64,
+    pub(crate) max_sequence: u64,
+    pub(crate) rows: u64,
+    pub(crate) length_bytes: u64,
+    /// Times between which all rows of a series-keyed table lie.
+    pub(crate) min_time_ns: i64,
+    pub(crate) max_time_ns: i64,
+}
+
+impl RowsetMeta {
+    /// The name of its file.
+    pub(crate) fn file_name(&self) -> String {
+        format!("{:016x}.rowset", self.id)
+    }
+
+    /// The number in the name of a file; nothing if it is not one of a rowset.
+    pub(crate) fn id_of(name: &str) -> Option<u64> {
+        let id = u64::from_str_radix(name.strip_suffix(".rowset")?, 16).ok()?;
+        (Self::unknown(id, 0).file_name() == name).then_some(id)
+    }
+
+    /// The metadata of a file that is known without a manifest.
+    pub(crate) fn unknown(id: u64, length_bytes: u64) -> Self {
+        Self {
+            id,
+            table: TableId(0),
+            partition: 0,
+            min_sequence: 0,
+            max_sequence: 0,
+            rows: 0,
+            length_bytes,
+            min_time_ns: 0,
+            max_time_ns: 0,
+        }
+    }
+
+    pub(crate) fn time(&self) -> TimeRange {
+        TimeRange::new(self.min_time_ns, self.max_time_ns.saturating_add(1))
+    }
+}
+
+/// What all rowsets of a store share.
+pub(crate) struct RowsetSource {
+    pub(crate) fs: FsRef,
+    pub(crate) dir: PathBuf,
+    pub(crate) cache: BlockCache,
+    pub(crate) budget: Arc<MemoryBudget>,
+    files: ClockCache<FileRef>,
+    files_max: u64,
+    /// Files being written that may be open at once.
+    pub(crate) unsynced_max: usize,
+    footers: ClockCache<Arc<LoadedFooter>>,
+}
+
+impl RowsetSource {
+    pub(crate) fn new(fs: FsRef, dir: PathBuf, budget: Arc<MemoryBudget>) -> Arc<Self> {
+        Arc::new(Self {
+            files_max: (fs.open_files_max() / FILES_SHARE).clamp(1, FILES_MAX),
+            unsynced_max: (fs.open_files_max() / FILES_SHARE / 2).clamp(1, UNSYNCED_MAX) as usize,
+            fs,
+            dir,
+            cache: BlockCache::new(&budget),
+            budget,
+            files: ClockCache::new(),
+            footers: ClockCache::new(),
+        })
+    }
+
+    /// Opens or creates a file. If too many are open, idle files of rowsets are closed first.
+    pub(crate) fn open_file(&self, path: &Path, access: Access) -> Result<FileRef> {
+        match self.fs.open(path, access) {
+            Err(error) if error.kind() == ErrorKind::Retry => {
+                self.files.give_back(0);
+                self.fs.open(path, access)
+            }
+            outcome => outcome,
+        }
+    }
+}
+
+/// A rowset. Its file is removed with the last reference once it is obsolete.
+pub(crate) struct Rowset {
+    pub(crate) meta: RowsetMeta,
+    source: Arc<RowsetSource>,
+    file: Arc<Cached<FileRef>>,
+    footer: Arc<Cached<Arc<LoadedFooter>>>,
+    /// Its first and last key, once they were asked for.
+    bounds: OnceLock<(Vec<u8>, Vec<u8>)>,
+    /// Deleted ranges up to this sequence hide no row of it.
+    clean_to: AtomicU64,
+    /// How many of its rows deleted ranges hide, as far as it was counted.
+    pub(crate) hidden_rows: Mutex<Option<HiddenRows>>,
+    obsolete: AtomicBool,
+    unreadable: AtomicBool,
+}
+
+/// How many rows of a rowset deleted ranges hide.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HiddenRows {
+    /// The newest range that was counted.
+    pub(crate) sequence: u64,
+    pub(crate) rows: u64,
+    pub(crate) at: Instant,
+}
+
+/// A footer, accounted.
+pub(crate) struct LoadedFooter {
+    /// The version of its file.
+    pub(crate) version: u32,
+    pub(crate) footer: Footer,
+    _charge: Charge,
+}
+
+impl std::ops::Deref for LoadedFooter {
+    type Target = Footer;
+
+    fn deref(&self) -> &Footer {
+        &self.footer
+    }
+}
+
+impl Drop for Rowset {
+    fn drop(&mut self) {
+        if self.obsolete.load(Ordering::Acquire) {
+            self.source.cache.forget(self.meta.id);
+            if let Err(error) = self.source.fs.remove(&self.path()) {
+                tracing::warn!(%error, "a file that is not needed stays until the next start");
+            }
+        }
+    }
+}
+
+impl Rowset {
+    /// A rowset whose file is opened when it is first read.
+    pub(crate) fn new(meta: RowsetMeta, source: Arc<RowsetSource>) -> Arc<Self> {
+        Arc::new(Self {
+            meta,
+            source,
+            file: Cached::empty(),
+            footer: Cached::empty(),
+            bounds: OnceLock::new(),
+            clean_to: AtomicU64::new(0),
+            hidden_rows: Mutex::default(),
+            obsolete: AtomicBool::new(false),
+            unreadable: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.source.dir.join(self.meta.file_name())
+    }
+
+    /// Marks it as obsolete: the manifest does not name it any more.
+    pub(crate) fn set_obsolete(&self) {
+        self.obsolete.store(true, Ordering::Release);
+    }
+
+    /// Notes that deleted ranges up to a sequence hide no row of it.
+    pub(crate) fn set_clean_to(&self, sequence: u64) {
+        self.clean_to.fetch_max(sequence, Ordering::Release);
+    }
+
+    /// Whether a deleted range may hide rows of it.
+    pub(crate) fn may_be_hidden_by(&self, tombstone: &Tombstone) -> bool {
+        self.meta.max_sequence <= tombstone.sequence
+            && self.clean_to.load(Ordering::Acquire) < tombstone.sequence
+            && tombstone.times().is_none_or(|time| time.overlaps(self.meta.time()))
+    }
+
+    /// The first and the last of its keys, as bytes that compare as they do: of a series-keyed table the series alone,
+    /// because the rows of one are never cut.
+    pub(crate) fn key_bounds(&self) -> Result<&(Vec<u8>, Vec<u8>)> {
+        if self.bounds.get().is_none() {
+            let footer = self.footer()?;
+            let bounds = match (footer.pages.first(), footer.pages.last()) {
+                (Some(first), Some(last)) if footer.series_keyed => {
+                    (first.first_series.to_be_bytes().to_vec(), last.last_series.to_be_bytes().to_vec())
+                }
+                (Some(first), _) => (first.first_key.clone(), footer.last_key.clone()),
+                _ => Default::default(),
+            };
+            // Another thread found the same.
+            let _ = self.bounds.set(bounds);
+        }
+        Ok(self.bounds.get().expect("was set"))
+    }
+
+    /// Whether the key ranges of both overlap.
+    pub(crate) fn has_keys_among(&self, other: &Self) -> Result<bool> {
+        let (own, others) = (self.key_bounds()?, other.key_bounds()?);
+        Ok(own.0 <= others.1 && others.0 <= own.1)
+    }
+
+    /// Marks it as damaged: a compaction could not read it.
+    pub(crate) fn set_unreadable(&self) {
+        self.unreadable.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a compaction met damage in it.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        self.unreadable.load(Ordering::Relaxed)
+    }
+
+    /// The open file.
+    fn file(&self) -> Result<FileRef> {
+        if let Some(file) = self.file.get() {
+            return Ok(file);
+        }
+        let file = self.source.open_file(&self.path(), Access::Read).map_err(|error| match error.kind() {
+            // Written data is missing: that is damage, not a wrong name.
+            ErrorKind::Missing => Error::corrupt(self.path(), 0, "the file is missing"),
+            _ => error,
+        })?;
+        Ok(self.source.files.put(&self.file, file, 1, self.source.files_max))
+    }
+
+    pub(crate) fn footer(&self) -> Result<Arc<LoadedFooter>> {
+        if let Some(footer) = self.footer.get() {
+            return Ok(footer);
+        }
+        let (version, footer) = read_footer(&self.file()?, self.meta.length_bytes)?;
+        let (bytes, budget) = (footer.memory_bytes(), &self.source.budget);
+        let charge = budget.charge(Component::RowsetIndex, bytes);
+        let loaded = Arc::new(LoadedFooter { version, footer, _charge: charge });
+        Ok(self.source.footers.put(&self.footer, loaded, bytes, budget.index_bytes_max()))
+    }
+
+    /// A block through the cache; `check` makes one of bytes whose checksum is right.
+    fn cached(
+        &self,
+        place: BlockRef,
+        use_of: Use,
+        check: impl FnOnce(Vec<u8>) -> Result<VerifiedBlock>,
+    ) -> Result<Arc<VerifiedBlock>> {
+        if let Some(block) = self.source.cache.get(self.meta.id, place.offset) {
+            return Ok(block);
+        }
+        // The bytes are reserved before their checksum is known.
+        if place.offset.checked_add(place.length.into()).is_none_or(|end| end > self.meta.length_bytes) {
+            return Err(self.corrupt(place, &Error::invalid("a block ends beyond the file")));
+        }
+        let block = Arc::new(check(read_block(&self.file()?, place)?)?);
+        if use_of == Use::Again {
+            self.source.cache.insert(self.meta.id, place.offset, block.clone());
+        }
+        Ok(block)
+    }
+
+    /// Bytes that their user looks into.
+    pub(crate) fn block(&self, place: BlockRef) -> Result<Arc<VerifiedBlock>> {
+        self.cached(place, Use::Again, |bytes| Ok(VerifiedBlock::plain(bytes)))
+    }
+
+    /// The block of a column in a group of `rows`.
+    pub(crate) fn column_block(
+        &self,
+        place: BlockRef,
+        column_type: ColumnType,
+        rows: u32,
+        use_of: Use,
+    ) -> Result<Arc<VerifiedBlock>> {
+        self.cached(place, use_of, |bytes| {
+            VerifiedBlock::column(bytes, column_type, rows).map_err(|error| self.corrupt_block(place, error))
+        })
+    }
+
+    /// Counts blocks that index pages knew.
+    pub(crate) fn add_near_hits(&self, count: u64) {
+        self.source.cache.add_near_hits(count);
+    }
+
+    /// The origin of the rows; none in files of earlier versions.
+    pub(crate) fn origin(&self) -> Result<Option<Origin>> {
+        let place = self.footer()?.origin;
+        if place.length == 0 {
+            return Ok(None);
+        }
+        let block = self.cached(place, Use::Once, |bytes| Ok(VerifiedBlock::plain(bytes)))?;
+        Origin::decode(block.bytes()).map(Some).map_err(|error| self.corrupt(place, &error))
+    }
+
+    /// A page of group entries.
+    pub(crate) fn group_page(&self, page: &PageEntry) -> Result<Arc<VerifiedBlock>> {
+        self.cached(page.group_page, Use::Again, |bytes| {
+            check_group_page(&bytes, page.groups as usize)
+                .map_err(|error| self.corrupt(page.group_page, &error))?;
+            let groups = bytes.len() / GroupEntry::BYTES;
+            Ok(VerifiedBlock::index_page(bytes, groups))
+        })
+        .and_then(|block| self.long_enough(block, page.group_page, page.groups as usize * GroupEntry::BYTES))
+    }
+
+    fn long_enough(
+        &self,
+        block: Arc<VerifiedBlock>,
+        place: BlockRef,
+        bytes: usize,
+    ) -> Result<Arc<VerifiedBlock>> {
+        if block.bytes().len() < bytes {
+            return Err(self.corrupt(place, &Error::invalid("an index page is too short")));
+        }
+        Ok(block)
+    }
+
+    /// A page of entries of a column, by its position in the footer; `None`: absent in all its groups.
+    pub(crate) fn column_page(&self, page: &PageEntry, column: usize) -> Result<Option<Arc<VerifiedBlock>>> {
+        let place = page.column_pages[column];
+        if place.length == 0 {
+            return Ok(None);
+        }
+        let page_of = |bytes: Vec<u8>| {
+            // Not what the footer says: the page may be too short for that.
+            let groups = bytes.len() / ColumnEntry::BYTES;
+            Ok(VerifiedBlock::index_page(bytes, groups))
+        };
+        let block = self.cached(place, Use::Again, page_of)?;
+        self.long_enough(block, place, page.groups as usize * ColumnEntry::BYTES).map(Some)
+    }
+
+    /// Which rows of a group belong to which series; `None`: all to the first.
+    pub(crate) fn runs(&self, entry: &GroupEntry, use_of: Use) -> Result<Option<Arc<VerifiedBlock>>> {
+        let place = entry.directory;
+        if place.length == 0 {
+            return Ok(None);
+        }
+        let block = self.cached(place, use_of, |bytes| {
+            let block = VerifiedBlock::runs(bytes).map_err(|error| self.corrupt_block(place, error))?;
+            let checked = block.group_runs().map_or(Ok(()), |runs| runs.check(entry));
+            checked.map_err(|error| self.corrupt(place, &error))?;
+            Ok(block)
+        })?;
+        // Index entries that contradict each other could name one place for two things.
+        if block.group_runs().is_none() {
+            return Err(self.corrupt(place, &Error::invalid("a directory of runs that is none")));
+        }
+        Ok(Some(block))
+    }
+
+    /// The error of a block that passed its checksum and contradicts itself.
+    pub(crate) fn corrupt_block(&self, place: BlockRef, error: BlockError) -> Error {
+        Error::corrupt(self.path(), place.offset, format!("corrupt block: {}", error.0))
+    }
+
+    /// The error of a page that passed its checksum and contradicts itself.
+    pub(crate) fn corrupt(&self, place: BlockRef, error: &Error) -> Error {
+        Error::corrupt(self.path(), place.offset, error.message())
+    }
+}
+
+/// Whether a block is read once, by a pass over everything, or may be read again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Use {
+    Once,
+    Again,
+}
+
+/// Reads and verifies a block.
+pub(crate) fn read_block(file: &FileRef, place: BlockRef) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; place.length as usize];
+    file.read_exact_at(&mut bytes, place.offset)?;
+    if crc32fast::hash(&bytes) != place.crc {
+        return Err(Error::corrupt(file.path(), place.offset, "checksum of a block does not match"));
+    }
+    Ok(bytes)
+}
+
+/// Reads and verifies header, tail and footer of a file that must be `length` bytes long: its version and footer.
+pub(crate) fn read_footer(file: &FileRef, length: u64) -> Result<(u32, Footer)> {
+    let path: &Path = file.path();
+    let found = file.length()?;
+    if found != length || length < HEADER_BYTES + TAIL_BYTES {
+        return Err(Error::corrupt(path, found, format!("the file is {found} bytes long, not {length}")));
+    }
+    let mut header = [0; HEADER_BYTES as usize];
+    file.read_exact_at(&mut header, 0)?;
+    let version = u32::from_le_bytes(header[8..12].try_into().expect("four bytes"));
+    if header[..8] != MAGIC || !(1..=VERSION).contains(&version) || header[12..] != [0; 4] {
+        return Err(Error::corrupt(path, 0, "not a rowset file of a known version"));
+    }
+    let mut tail = [0; TAIL_BYTES as usize];
+    let tail_offset = length - TAIL_BYTES;
+    file.read_exact_at(&mut tail, tail_offset)?;
+    if tail[16..] != MAGIC {
+        return Err(Error::corrupt(path, tail_offset, "the file does not end as a rowset does"));
+    }
+    let place = BlockRef::take(&mut crate::rows::wire::Reader::new(&tail[..16]))?;
+    if place.offset.checked_add(place.length.into()) != Some(tail_offset) {
+        return Err(Error::corrupt(path, tail_offset, "the footer is not where it should be"));
+    }
+    let bytes = read_block(file, place)?;
+    let footer = Footer::decode(&bytes, version);
+    footer
+        .map(|footer| (version, footer))
+        .map_err(|error| Error::corrupt(path, place.offset, error.message()))
+}

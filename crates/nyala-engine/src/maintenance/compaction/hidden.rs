@@ -1,0 +1,187 @@
+//! Counts the rows of rowsets that deleted ranges hide, and picks rowsets that are worth rewriting without them.
+//!
+//! The count comes from the index, without reading rows. It is exact when a deleted range hides nothing: readers skip
+//! that range from then on, and the next flush drops it.
+
+use super::pick::Candidate;
+use crate::files::rowset::Rowset;
+use crate::files::rowset::format::GroupEntry;
+use crate::files::rowset::keyed::KeyedCursor;
+use crate::files::rowset::reader::{HiddenRows, Use};
+use crate::memory::version::{TableVersion, Version};
+use crate::rows::key::KeyRange;
+use crate::rows::projection::Projection;
+use crate::rows::tombstone::{DeletedRange, Tombstone};
+use nyala_core::{Result, SeriesId, TimeRange};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A rowset is rewritten when one row in so many is hidden: then at most so many times the bytes are written as are
+/// freed.
+const HIDDEN_SHARE: u64 = 8;
+/// Or when so many ranges hide rows of it, because each reader looks at all of them.
+const RANGES_MAX: usize = 128;
+/// While clients write, hidden rows of a rowset are counted at most so often.
+const COUNT_PAUSE: Duration = Duration::from_secs(10);
+
+/// Rowsets worth rewriting without the rows that are hidden, most of them first. Only deleted ranges up to a sequence
+/// are looked at: all of them are in the version, and none is lost in a power cut.
+pub(crate) fn pick_hidden(version: &Version, durable: u64, is_quiet: bool) -> Vec<Candidate> {
+    let mut candidates = Vec::new();
+    for table in version.tables.values().filter(|table| !table.tombstones.is_empty()) {
+        for partition in &table.partitions {
+            for rowset in partition.rowsets.iter().filter(|rowset| !rowset.is_unreadable()) {
+                let ranges: Vec<&Tombstone> = (table.tombstones.iter())
+                    .map(|tombstone| &**tombstone)
+                    .filter(|tombstone| tombstone.sequence <= durable && rowset.may_be_hidden_by(tombstone))
+                    .collect();
+                let rows = match count_hidden(rowset, table, &ranges, is_quiet) {
+                    Ok(rows) => rows,
+                    Err(error) => {
+                        tracing::error!(%error, "the deleted rows of a rowset cannot be counted");
+                        partition.set_unreadable(&[rowset.meta.id], &error);
+                        continue;
+                    }
+                };
+                let is_worth = rows >= rowset.meta.rows.div_ceil(HIDDEN_SHARE) || ranges.len() > RANGES_MAX;
+                if rows > 0 && is_worth {
+                    candidates.push(Candidate {
+                        table: table.id,
+                        partition: partition.id,
+                        rowsets: vec![rowset.meta.id],
+                        cuts: Vec::new(),
+                        score: rows as f64 / rowset.meta.rows as f64,
+                    });
+                }
+            }
+        }
+    }
+    candidates.sort_by(|a, b| b.score.total_cmp(&a.score));
+    candidates
+}
+
+/// How many rows of a rowset these ranges hide, as far as it is known; it is found out if that is due.
+fn count_hidden(
+    rowset: &Arc<Rowset>,
+    table: &TableVersion,
+    ranges: &[&Tombstone],
+    is_quiet: bool,
+) -> Result<u64> {
+    let Some(newest) = ranges.last().map(|newest| newest.sequence) else { return Ok(0) };
+    let mut counted = rowset.hidden_rows.lock();
+    if let Some(counted) = &*counted
+        && (counted.sequence >= newest || (!is_quiet && counted.at.elapsed() < COUNT_PAUSE))
+    {
+        return Ok(counted.rows);
+    }
+    let rows = match table.schema.is_series_keyed() {
+        true => hidden_rows(rowset, ranges)?,
+        false => hidden_keyed_rows(rowset, table, ranges)?,
+    };
+    *counted = Some(HiddenRows { sequence: newest, rows, at: Instant::now() });
+    if rows == 0 {
+        rowset.set_clean_to(newest);
+    }
+    Ok(rows)
+}
+
+/// About how many rows of a rowset of a series-keyed table are hidden; 0 says that none is.
+fn hidden_rows(rowset: &Arc<Rowset>, ranges: &[&Tombstone]) -> Result<u64> {
+    let mut hidden = 0;
+    let mut times = Vec::new();
+    let mut add = |series: u32, time: TimeRange, rows: u32| {
+        let of_series = ranges.iter().filter_map(|tombstone| tombstone.times_of(SeriesId(series)));
+        times.clear();
+        times.extend(of_series.map(|range| range.intersect(time)).filter(|range| !range.is_empty()));
+        hidden += share_of(&mut times, time, rows.into());
+    };
+    let footer = rowset.footer()?;
+    for page in &footer.pages {
+        let page_time = TimeRange::new(page.min_time_ns, page.max_time_ns.saturating_add(1));
+        if !ranges.iter().any(|range| range.times().is_some_and(|time| time.overlaps(page_time))) {
+            continue;
+        }
+        let entries = rowset.group_page(page)?;
+        for group in 0..page.groups as usize {
+            let entry = GroupEntry::at(entries.bytes(), group);
+            let time = TimeRange::new(entry.min_time_ns, entry.max_time_ns.saturating_add(1));
+            let runs = rowset.runs(&entry, Use::Once)?;
+            match runs.as_ref().and_then(|runs| runs.group_runs()) {
+                Some(runs) => {
+                    let mut start = 0;
+                    for (series, end) in runs.series.iter().zip(&runs.ends) {
+                        add(*series, time, end - start);
+                        start = *end;
+                    }
+                }
+                None => add(entry.first_series, time, entry.rows),
+            }
+        }
+    }
+    Ok(hidden)
+}
+
+/// The share of rows at some times that lies in some of these, if they are spread evenly; at least 1 if there are any.
+fn share_of(times: &mut [TimeRange], all: TimeRange, rows: u64) -> u64 {
+    if times.is_empty() {
+        return 0;
+    }
+    times.sort_unstable_by_key(|time| time.start_ns);
+    let (mut covered, mut end_ns) = (0_i128, i64::MIN);
+    for time in times.iter() {
+        let start_ns = time.start_ns.max(end_ns);
+        if start_ns < time.end_ns {
+            covered += i128::from(time.end_ns) - i128::from(start_ns);
+            end_ns = time.end_ns;
+        }
+    }
+    let width = (i128::from(all.end_ns) - i128::from(all.start_ns)).max(1);
+    ((i128::from(rows) * covered / width) as u64).max(1)
+}
+
+/// The same for a table with another key: counts all rows of groups that have a key in a range.
+fn hidden_keyed_rows(rowset: &Arc<Rowset>, table: &TableVersion, ranges: &[&Tombstone]) -> Result<u64> {
+    let keys: Vec<&KeyRange> = (ranges.iter())
+        .filter_map(|tombstone| match &tombstone.range {
+            DeletedRange::Keys(keys) => Some(keys),
+            _ => None,
+        })
+        .collect();
+    let cursor =
+        KeyedCursor::new(rowset.clone(), &table.schema, Projection::keys_only(), KeyRange::all(), false)?;
+    let footer = rowset.footer()?;
+    let mut hidden = 0;
+    for (number, page) in footer.pages.iter().enumerate() {
+        let first_keys = cursor.first_keys(number)?;
+        let entries = rowset.group_page(page)?;
+        for group in 0..first_keys.len() {
+            let first = first_keys.get(group);
+            // The first key that is not in the group any more, or for the last one its last key.
+            let next = match group + 1 < first_keys.len() {
+                true => first_keys.get(group + 1),
+                false => footer.pages.get(number + 1).map_or(&footer.last_key, |page| &page.first_key),
+            };
+            let is_outside = |keys: &&KeyRange| {
+                keys.start.as_slice() > next || keys.end.as_ref().is_some_and(|end| end.as_slice() <= first)
+            };
+            if !keys.iter().all(is_outside) {
+                hidden += u64::from(GroupEntry::at(entries.bytes(), group).rows);
+            }
+        }
+    }
+    Ok(hidden)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_that_overlap_count_once() {
+        let range = TimeRange::new;
+        assert_eq!(share_of(&mut [], range(0, 100), 50), 0);
+        assert_eq!(share_of(&mut [range(50, 70), range(0, 50), range(10, 60)], range(0, 100), 1000), 700);
+        assert_eq!(share_of(&mut [range(5, 6)], range(0, 1000), 10), 1, "there may be one");
+        assert_eq!(share_of(&mut [TimeRange::ALL], TimeRange::ALL, 10), 10);
+    }
+}

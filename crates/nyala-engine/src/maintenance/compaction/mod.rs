@@ -1,0 +1,324 @@
+//! Compaction: rowsets of a partition become one, or a few that lie one behind the other by key.
+//!
+//! `pick.rs` says which may be merged and which are worth it, `hidden.rs` which are worth rewriting because rows of
+//! theirs are deleted. Rows that tombstones hide, versions that newer ones replace, and (where nothing older
+//! is left in the partition) deletes are left out. Readers keep the old rowsets until they are done.
+
+mod hidden;
+mod pick;
+
+pub(crate) use hidden::pick_hidden;
+pub(crate) use pick::{Candidate, FAN_IN_BUSY, FAN_IN_QUIET, pick};
+
+use super::Maintenance;
+use super::inputs::MergeInputs;
+use super::output::{SplitPoints, WrittenRowset};
+use crate::files::catalog::Edit;
+use crate::files::rowset::writer::value_columns;
+use crate::files::rowset::{GROUP_ROWS, Rowset};
+use crate::memory::version::{PartitionVersion, TableVersion};
+use crate::rows::tombstone::{Tombstone, durable_tombstones};
+use crate::stats::add;
+use nyala_core::memory::Component;
+use nyala_core::{Error, ErrorKind, Result, TimeRange};
+use std::sync::Arc;
+
+/// What a compaction reads.
+struct Inputs {
+    /// Without its partitions: a version held for as long as a compaction takes would hold memtables that were flushed
+    /// meanwhile.
+    table: TableVersion,
+    /// Of the partition.
+    range: TimeRange,
+    rowsets: Vec<Arc<Rowset>>,
+    /// Nothing older is in the partition.
+    oldest: bool,
+    /// Rows that tombstones up to this sequence hide are left out.
+    clean_to: u64,
+}
+
+impl Maintenance {
+    /// Merges every partition's rowsets; false if there was nothing to merge. Blocks.
+    pub(crate) fn compact_all(&self) -> Result<bool> {
+        let mut candidates = Vec::new();
+        for table in self.versions.current().tables.values() {
+            for partition in table.partitions.iter().filter(|partition| partition.rowsets.len() > 1) {
+                let rowsets = partition.rowsets.iter().map(|rowset| rowset.meta.id).collect();
+                let (table, partition) = (table.id, partition.id);
+                candidates.push(Candidate { table, partition, rowsets, cuts: Vec::new(), score: 0.0 });
+            }
+        }
+        let mut any = false;
+        for candidate in candidates {
+            any |= self.compact(&candidate)?;
+        }
+        Ok(any)
+    }
+
+    /// Does one compaction; false if its partition changed or another thread compacts it.
+    pub(crate) fn compact(&self, candidate: &Candidate) -> Result<bool> {
+        {
+            let mut busy = self.compacting.lock();
+            if busy.contains(&candidate.partition) {
+                return Ok(false);
+            }
+            busy.push(candidate.partition);
+        }
+        let outcome = self.compact_partition(candidate);
+        self.compacting.lock().retain(|id| *id != candidate.partition);
+        if !matches!(&outcome, Err(error) if error.kind() == ErrorKind::Cancelled) {
+            self.counters.compaction_failure.note(&outcome);
+        }
+        if let Err(error) = &outcome
+            && error.kind() != ErrorKind::Cancelled
+        {
+            add(&self.counters.compaction_failures, 1);
+            tracing::error!(%error, "a compaction failed; its rowsets stay as they are");
+            self.set_aside(candidate, error);
+        }
+        outcome
+    }
+
+    /// Marks a rowset that cannot be read, so that it is not tried again and again; its neighbours are still compacted.
+    fn set_aside(&self, candidate: &Candidate, error: &Error) {
+        let version = self.versions.current();
+        if let Some((_, partition)) = find(version.tables.get(&candidate.table), candidate.partition) {
+            partition.set_unreadable(&candidate.rowsets, error);
+        }
+    }
+
+    fn compact_partition(&self, candidate: &Candidate) -> Result<bool> {
+        let Some(inputs) = self.inputs(candidate) else { return Ok(false) };
+        let metas = || inputs.rowsets.iter().map(|rowset| &rowset.meta);
+        let least = metas().map(|meta| meta.min_sequence).min().expect("there are inputs");
+        let greatest = metas().map(|meta| meta.max_sequence).max().expect("there are inputs");
+        let merge_inputs = MergeInputs {
+            rowsets: &inputs.rowsets,
+            memtables: &[],
+            tombstones: &inputs.table.tombstones,
+            sequences: (least, greatest),
+            oldest: inputs.oldest,
+            sequence: u64::MAX,
+            cancelled_by: Some(&self.signal),
+        };
+        // One row group of each rowset is decoded at a time, with all columns.
+        let columns = value_columns(&inputs.table.schema).len() as u64 + 2;
+        let decoded_rows: u64 = metas().map(|meta| meta.rows.min(GROUP_ROWS as u64)).sum();
+        let _decoded = self.budget.charge(Component::Maintenance, decoded_rows * columns * 8);
+        self.output.remove_abandoned();
+        let splits = SplitPoints { keys: &candidate.cuts, bytes_max: self.options.rowset_bytes_max };
+        let mut written = Vec::new();
+        let outcome = self
+            .output
+            .write(&inputs.table, (candidate.partition, inputs.range), &merge_inputs, splits, &mut written)
+            .and_then(|()| self.output.sync(written.iter_mut()))
+            .and_then(|()| self.output.sync_names())
+            .and_then(|()| self.publish_compaction(candidate, &inputs, &written));
+        if outcome.is_err() {
+            self.output.abandon(written.iter().map(|written| &written.meta));
+        }
+        outcome
+    }
+
+    fn publish_compaction(
+        &self,
+        candidate: &Candidate,
+        inputs: &Inputs,
+        written: &[WrittenRowset],
+    ) -> Result<bool> {
+        let mut catalog = self.versions.catalog.lock();
+        let version = self.versions.current();
+        let Some((table, partition)) = find(version.tables.get(&candidate.table), candidate.partition) else {
+            written.iter().for_each(|written| self.output.remove(&written.meta));
+            return Ok(false);
+        };
+        let dropped = inputs.rowsets.iter().map(|rowset| rowset.meta.id);
+        let mut edits: Vec<Edit> = dropped.map(|id| Edit::DropRowset { table: table.id, id }).collect();
+        // Flushes only add, and no other compaction works on the partition.
+        let is_input = |rowset: &Arc<Rowset>| inputs.rowsets.iter().any(|input| Arc::ptr_eq(input, rowset));
+        let mut rowsets: Vec<Arc<Rowset>> = partition.rowsets.clone();
+        rowsets.retain(|rowset| !is_input(rowset));
+        for WrittenRowset { meta, .. } in written {
+            edits.push(Edit::PutRowset(meta.clone()));
+            let rowset = Rowset::new(meta.clone(), self.output.source.clone());
+            rowset.set_clean_to(inputs.clean_to);
+            rowsets.push(rowset);
+            add(&self.counters.compacted_bytes_written, meta.length_bytes);
+        }
+        let partition = partition.with_rowsets(rowsets, &[]);
+        let mut table = table.with_partition(partition.id, Some(partition));
+        table.tombstones = table.needed_tombstones(catalog.state.flushed_sequence);
+        let durable = durable_tombstones(&table.tombstones, catalog.state.flushed_sequence);
+        if catalog.state.tables.get(&table.id).is_some_and(|known| known.tombstones != durable) {
+            edits.push(Edit::SetTombstones { table: table.id, tombstones: durable });
+        }
+        self.writer.reserve.make_room(0);
+        catalog.commit(edits)?;
+        self.versions.publish(version.with_table(table));
+        inputs.rowsets.iter().for_each(|rowset| rowset.set_obsolete());
+        add(&self.counters.compactions, 1);
+        let read: u64 = inputs.rowsets.iter().map(|rowset| rowset.meta.length_bytes).sum();
+        add(&self.counters.compacted_bytes_read, read);
+        Ok(true)
+    }
+
+    /// The rowsets of a candidate; nothing if they are not all there any more.
+    fn inputs(&self, candidate: &Candidate) -> Option<Inputs> {
+        // Before the version: every tombstone up to it is there.
+        let clean_to = self.durable_sequence();
+        let version = self.versions.current();
+        let (table, partition) = find(version.tables.get(&candidate.table), candidate.partition)?;
+        let is_wanted = |rowset: &&Arc<Rowset>| candidate.rowsets.contains(&rowset.meta.id);
+        let rowsets: Vec<_> = partition.rowsets.iter().filter(is_wanted).cloned().collect();
+        if rowsets.len() != candidate.rowsets.len() {
+            return None;
+        }
+        let first = rowsets.iter().map(|rowset| rowset.meta.min_sequence).min()?;
+        let may_hide = |tombstone: &&Arc<Tombstone>| {
+            tombstone.sequence <= clean_to && rowsets.iter().any(|rowset| rowset.may_be_hidden_by(tombstone))
+        };
+        let tombstones = table.tombstones.iter().filter(may_hide).cloned().collect();
+        let table = TableVersion { tombstones, ..TableVersion::new(table.id, table.schema.clone()) };
+        let oldest = !partition.rowsets.iter().any(|rowset| rowset.meta.max_sequence < first);
+        Some(Inputs { table, range: partition.range, rowsets, oldest, clean_to })
+    }
+}
+
+fn find(
+    table: Option<&Arc<TableVersion>>,
+    partition: u64,
+) -> Option<(&Arc<TableVersion>, &Arc<PartitionVersion>)> {
+    let table = table?;
+    let partition = table.partitions.iter().find(|other| other.id == partition)?;
+    Some((table, partition))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::fs::SimulatedFs;
+    use crate::{Engine, EngineOptions, block_on};
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::{Int64Type, TimestampNanosecondType};
+    use arrow_array::{Int64Array, TimestampNanosecondArray, UInt32Array};
+    use nyala_core::store::{
+        Alteration, CellColumn, Operation, RowSelection, ScanRequest, Store, Upsert, WriteBatch, WriteMode,
+    };
+    use nyala_core::{ColumnId, ColumnType, TableId, TableSchema};
+    use std::collections::BTreeMap;
+
+    const ROWSET_BYTES: u64 = 64 << 10;
+
+    fn engine(fs: &SimulatedFs) -> Result<Engine> {
+        Engine::open(EngineOptions {
+            fs: Arc::new(fs.clone()),
+            maintenance_threads: 0,
+            rowset_bytes_max: ROWSET_BYTES,
+            ..EngineOptions::new("/data")
+        })
+    }
+
+    fn write(engine: &Engine, table: TableId, rows: &[(u32, i64, i64)]) -> Result<()> {
+        let cells = |id, values| CellColumn { column: ColumnId(id), values, null_cells: None };
+        let columns = vec![
+            cells(0, Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.0))) as _),
+            cells(1, Arc::new(TimestampNanosecondArray::from_iter_values(rows.iter().map(|row| row.1))) as _),
+            cells(2, Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.2))) as _),
+        ];
+        let upsert = Upsert { table, mode: WriteMode::Upsert, columns };
+        block_on(engine.write(WriteBatch { operations: vec![Operation::Upsert(upsert)] })).map(drop)
+    }
+
+    fn rows(engine: &Engine, table: TableId) -> Result<BTreeMap<(u32, i64), i64>> {
+        block_on(async {
+            let request = ScanRequest::by_key(table, RowSelection::All, vec![ColumnId(1), ColumnId(2)]);
+            let mut stream = engine.latest().scan(request).await?;
+            let mut rows = BTreeMap::new();
+            while let Some(batch) = stream.next().await? {
+                let times = batch.columns[0].as_primitive::<TimestampNanosecondType>().values().iter();
+                let values = batch.columns[1].as_primitive::<Int64Type>().values().iter();
+                let runs = batch.series.iter();
+                let series = runs.flat_map(|run| std::iter::repeat_n(run.series.0, run.rows as usize));
+                for ((series, time_ns), value) in series.zip(times).zip(values) {
+                    assert_eq!(rows.insert((series, *time_ns), *value), None, "a row comes once");
+                }
+            }
+            Ok(rows)
+        })
+    }
+
+    /// Rows of a batch, a different part of the keys each time, and values that do not shrink.
+    fn batch(number: u64) -> Vec<(u32, i64, i64)> {
+        let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut random = move || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        };
+        // Newer batches have series that older ones had not.
+        let least = (number * 7 % 150) as u32;
+        let mut keys: Vec<_> =
+            (0..4000).map(|_| (least + (random() % 150) as u32, (random() % 250) as i64)).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys.into_iter().map(|(series, time_ns)| (series, time_ns, random() as i64)).collect()
+    }
+
+    fn table(engine: &Engine, width_ns: i64) -> Result<TableId> {
+        let table = block_on(engine.create_table(TableSchema::measurement("cpu", width_ns)))?;
+        let field = Alteration::add_column("v", ColumnType::Int64);
+        block_on(engine.alter_table(table, vec![field]))?;
+        Ok(table)
+    }
+
+    #[test]
+    fn a_partition_of_any_size_is_merged_by_steps_of_bounded_size() -> Result<()> {
+        let fs = SimulatedFs::new();
+        let mut engine = engine(&fs)?;
+        let table = table(&engine, 1000)?;
+        let mut expected = BTreeMap::new();
+        let (mut steps, mut largest) = (0, 0);
+        for number in 0..120 {
+            let rows_of_batch = batch(number);
+            write(&engine, table, &rows_of_batch)?;
+            expected.extend(rows_of_batch.into_iter().map(|(series, time, value)| ((series, time), value)));
+            assert!(engine.flush()?);
+            // Now and then there is time for a step, and at times for all there is to do.
+            let most = if number % 30 == 29 { usize::MAX } else { 1 };
+            for _ in 0..most {
+                let Some(candidate) = engine.maintenance.merges(FAN_IN_QUIET).into_iter().next() else {
+                    break;
+                };
+                let before = engine.stats().compacted_bytes_read;
+                assert!(engine.maintenance.compact(&candidate)?, "a candidate is found again");
+                largest = largest.max(engine.stats().compacted_bytes_read - before);
+                steps += 1;
+                assert!(steps < 2000, "it ends");
+            }
+            if number % 30 == 17 {
+                assert_eq!(rows(&engine, table)?, expected);
+                drop(engine);
+                engine = self::engine(&fs.snapshot())?;
+                assert_eq!(rows(&engine, table)?, expected);
+                drop(engine);
+                engine = self::engine(&fs)?;
+            }
+        }
+        assert_eq!(rows(&engine, table)?, expected);
+        let stats = engine.stats();
+        assert!(stats.rowset_bytes > 8 * ROWSET_BYTES, "{} bytes are more than a step", stats.rowset_bytes);
+        assert!(largest < 16 * ROWSET_BYTES, "{largest} bytes in a step");
+        // What is left of overwritten versions is in what is too little to be merged.
+        let versions = stats.rowset_rows as f64 / expected.len() as f64;
+        assert!(versions < 2.5, "{versions:.2} versions of a row, of 6 that were written");
+        drop(engine);
+        let report = crate::check(
+            &(Arc::new(fs) as crate::files::fs::FsRef),
+            std::path::Path::new("/data"),
+            &mut |_| {},
+        )?;
+        assert!(report.damage.is_empty(), "{:?}", report.damage);
+        Ok(())
+    }
+}

@@ -1,0 +1,260 @@
+//! Which rowsets to merge next: tiers by size, and what is too much for one step, key range by key range.
+//!
+//! Rowsets of about one size are merged when there are several next to each other. A row is so rewritten
+//! once per tier, and a partition settles at a few rowsets.
+//!
+//! **What may be merged.** Newer rows win over older ones of the same key, and a rowset has only one range of
+//! sequences. So rowsets can become one if every other rowset whose keys lie between theirs is older than all of
+//! them, or newer than all of them. From that follows the invariant of a partition: *two rowsets that have keys in
+//! common have disjoint sequences*.
+//!
+//! A *sorted run* is a set of rowsets whose sequences overlap or are the same; the runs of a partition have disjoint
+//! sequences, one after the other. Mostly a run is one rowset. A merge writes rowsets of a bounded length, so a large
+//! run is several rowsets of the same sequences, one behind the other by key. Tiers are those of runs. Runs that are
+//! small together are merged in one step. Of larger ones, rowsets that reach across the bounds of the largest run's
+//! rowsets are cut there first, one in a step; then a step merges those rowsets that have keys in common: as long as
+//! one of the largest run's and what the others have of its keys, however large the partition is. With the first of
+//! these steps the runs become one, some keys of which are merged and others are not yet; the next steps merge the
+//! rest.
+
+use crate::files::rowset::Rowset;
+use crate::memory::version::{PartitionVersion, Version};
+use nyala_core::{Result, TableId};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Rowsets of one tier next to each other that are worth merging while writes come in: every step of size then
+/// costs another writing of each row, and readers pass by rowsets of other times for little.
+pub(crate) const FAN_IN_BUSY: usize = 8;
+/// The same while no client writes: readers gain, and the processor is idle.
+pub(crate) const FAN_IN_QUIET: usize = 3;
+/// Runs merged at once at most.
+const FAN_IN_MAX: usize = 16;
+/// A tier is this many times larger than the one below.
+const TIER_FACTOR: u64 = 4;
+/// Runs up to this size are one tier.
+const SMALLEST_TIER_BYTES: u64 = 1 << 20;
+/// At most so many rowsets of the greatest length are merged in one step, unless there are no bounds to split them at.
+const STEP_ROWSETS: u64 = 4;
+
+/// Rowsets of a partition to rewrite.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Candidate {
+    pub(crate) table: TableId,
+    pub(crate) partition: u64,
+    pub(crate) rowsets: Vec<u64>,
+    /// Keys at which another rowset begins, besides where one is long enough.
+    pub(crate) cuts: Vec<Vec<u8>>,
+    /// The gain per byte rewritten: how many rowsets fewer per MiB.
+    pub(crate) score: f64,
+}
+
+fn tier(bytes: u64) -> u32 {
+    let mut tier = 0;
+    let mut limit = SMALLEST_TIER_BYTES;
+    while bytes > limit {
+        tier += 1;
+        limit = limit.saturating_mul(TIER_FACTOR);
+    }
+    tier
+}
+
+/// The runs that are worth merging, by sizes from oldest to newest: the lowest tier first, in one tier the oldest.
+fn pick_sizes(sizes: &[u64], fan_in: usize) -> Vec<Range<usize>> {
+    let mut picked: Vec<(u32, Range<usize>)> = Vec::new();
+    for start in 0..sizes.len() {
+        // No picked run has a larger tier than the first, so small new ones join older small ones.
+        let highest = tier(sizes[start]);
+        let mut end = start;
+        while end < sizes.len() && end - start < FAN_IN_MAX && tier(sizes[end]) <= highest {
+            end += 1;
+        }
+        let equals = sizes[start..end].iter().filter(|size| tier(**size) == highest).count();
+        if equals >= fan_in {
+            picked.push((highest, start..end));
+        }
+    }
+    picked.sort_by_key(|(tier, range)| (*tier, range.start));
+    picked.into_iter().map(|(_, range)| range).collect()
+}
+
+/// Rowsets whose sequences hang together, as a range of those of a partition.
+struct SortedRun {
+    rowsets: Range<usize>,
+    bytes: u64,
+    max_sequence: u64,
+    /// They do not all have the same sequences.
+    is_mixed: bool,
+    is_readable: bool,
+}
+
+/// The sorted runs of rowsets in the order of a partition, oldest first.
+fn sorted_runs(rowsets: &[Arc<Rowset>]) -> Vec<SortedRun> {
+    let mut runs: Vec<SortedRun> = Vec::new();
+    for (position, rowset) in rowsets.iter().enumerate() {
+        let meta = &rowset.meta;
+        match runs.last_mut().filter(|run| meta.min_sequence <= run.max_sequence) {
+            Some(run) => {
+                let first = &rowsets[run.rowsets.start].meta;
+                run.is_mixed |=
+                    (meta.min_sequence, meta.max_sequence) != (first.min_sequence, first.max_sequence);
+                run.rowsets.end = position + 1;
+                run.bytes += meta.length_bytes;
+                run.max_sequence = run.max_sequence.max(meta.max_sequence);
+                run.is_readable &= !rowset.is_unreadable();
+            }
+            None => runs.push(SortedRun {
+                rowsets: position..position + 1,
+                bytes: meta.length_bytes,
+                max_sequence: meta.max_sequence,
+                is_mixed: false,
+                is_readable: !rowset.is_unreadable(),
+            }),
+        }
+    }
+    runs
+}
+
+/// The rowsets to rewrite in one step, and the keys to cut at.
+type Step<'a> = (Vec<&'a Arc<Rowset>>, Vec<Vec<u8>>);
+
+fn pick_of_partition<'a>(
+    partition: &'a PartitionVersion,
+    fan_in: usize,
+    rowset_bytes_max: u64,
+) -> Result<Option<Step<'a>>> {
+    let rowsets = &partition.rowsets;
+    let runs = sorted_runs(rowsets);
+    for run in runs.iter().filter(|run| run.is_mixed && run.is_readable) {
+        if let Some(group) = first_with_common_keys(&rowsets[run.rowsets.clone()])? {
+            return Ok(Some((group, Vec::new())));
+        }
+    }
+    // Damaged rowsets stay where they are; only what is between them can be merged.
+    for readable in runs.split(|run| !run.is_readable) {
+        let sizes: Vec<u64> = readable.iter().map(|run| run.bytes).collect();
+        for picked in pick_sizes(&sizes, fan_in) {
+            let picked = &readable[picked];
+            let first = picked[0].rowsets.start;
+            let all = &rowsets[first..picked[picked.len() - 1].rowsets.end];
+            let bytes: u64 = picked.iter().map(|run| run.bytes).sum();
+            if bytes <= rowset_bytes_max.saturating_mul(STEP_ROWSETS) {
+                return Ok(Some((all.iter().collect(), Vec::new())));
+            }
+            let cuts = bounds(picked, rowsets)?;
+            for rowset in all {
+                if reaches_across(rowset, &cuts)? {
+                    return Ok(Some((vec![rowset], cuts)));
+                }
+            }
+            if let Some(group) = first_with_common_keys(all)? {
+                return Ok(Some((group, Vec::new())));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Where the rowsets of the largest run begin; behind its last key, those of the next. Bounds of all of them would
+/// cut each other to slivers.
+fn bounds(runs: &[SortedRun], rowsets: &[Arc<Rowset>]) -> Result<Vec<Vec<u8>>> {
+    let mut largest_first: Vec<&SortedRun> = runs.iter().filter(|run| run.rowsets.len() > 1).collect();
+    largest_first.sort_by_key(|run| std::cmp::Reverse(run.bytes));
+    let (mut bounds, mut reach) = (Vec::new(), None);
+    for run in largest_first {
+        let mut last = reach;
+        for rowset in &rowsets[run.rowsets.clone()] {
+            let (begin, end) = rowset.key_bounds()?;
+            if reach.is_none_or(|reach| reach < begin) {
+                bounds.push(begin.clone());
+            }
+            last = last.max(Some(end));
+        }
+        reach = last;
+    }
+    bounds.sort_unstable();
+    Ok(bounds)
+}
+
+/// Whether a rowset has keys on both sides of one of these bounds.
+fn reaches_across(rowset: &Rowset, cuts: &[Vec<u8>]) -> Result<bool> {
+    let (first, last) = rowset.key_bounds()?;
+    Ok(cuts.iter().any(|cut| first < cut && cut <= last))
+}
+
+/// The first rowsets by key that have keys in common, directly or through others; they stay in order of sequences.
+fn first_with_common_keys(rowsets: &[Arc<Rowset>]) -> Result<Option<Vec<&Arc<Rowset>>>> {
+    let mut by_key = rowsets
+        .iter()
+        .enumerate()
+        .map(|(position, rowset)| Ok((rowset.key_bounds()?, position)))
+        .collect::<Result<Vec<_>>>()?;
+    by_key.sort_unstable();
+    let mut group: Vec<usize> = Vec::new();
+    let mut last: Option<&Vec<u8>> = None;
+    for ((first, end), position) in by_key {
+        if last.is_none_or(|last| last < first) {
+            if group.len() > 1 {
+                break;
+            }
+            group.clear();
+        }
+        group.push(position);
+        last = last.max(Some(end));
+    }
+    group.sort_unstable();
+    Ok((group.len() > 1).then(|| group.into_iter().map(|position| &rowsets[position]).collect()))
+}
+
+/// Everything worth merging now, best first, of at least so many runs.
+pub(crate) fn pick(version: &Version, fan_in: usize, rowset_bytes_max: u64) -> Vec<Candidate> {
+    let mut candidates = Vec::new();
+    for table in version.tables.values() {
+        for partition in table.partitions.iter().filter(|partition| partition.rowsets.len() > 1) {
+            let (rowsets, cuts) = match pick_of_partition(partition, fan_in, rowset_bytes_max) {
+                Ok(Some(step)) => step,
+                Ok(None) => continue,
+                Err(error) => {
+                    tracing::error!(%error, "rowsets cannot be merged: the footer of one cannot be read");
+                    let all: Vec<u64> = partition.rowsets.iter().map(|rowset| rowset.meta.id).collect();
+                    partition.set_unreadable(&all, &error);
+                    continue;
+                }
+            };
+            let bytes: u64 = rowsets.iter().map(|rowset| rowset.meta.length_bytes).sum();
+            let score = (rowsets.len() - 1) as f64 / (bytes as f64 / 1048576.0 + 1.0);
+            let rowsets = rowsets.iter().map(|rowset| rowset.meta.id).collect();
+            candidates.push(Candidate { table: table.id, partition: partition.id, rowsets, cuts, score });
+        }
+    }
+    candidates.sort_by(|a, b| b.score.total_cmp(&a.score));
+    candidates
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn merges_equals_and_settles() {
+        let quiet = |sizes: &[u64]| pick_sizes(sizes, FAN_IN_QUIET).into_iter().next();
+        assert_eq!(quiet(&[10 << 20; 2]), None);
+        assert_eq!(quiet(&[10 << 20; 3]), Some(0..3));
+        assert_eq!(quiet(&[500 << 20, 5 << 20, 6 << 20, 5 << 20, 7 << 20]), Some(1..5));
+        // Every flush of 5 MiB: the number of runs stays small, and so does what is rewritten.
+        for (fan_in, runs_most, rewritten_most) in [(FAN_IN_QUIET, 16, 5), (FAN_IN_BUSY, 22, 2)] {
+            let (mut sizes, mut rewritten, mut written) = (Vec::<u64>::new(), 0, 0);
+            for _ in 0..200 {
+                sizes.push(5 << 20);
+                written += 5 << 20;
+                while let Some(range) = pick_sizes(&sizes, fan_in).into_iter().next() {
+                    let merged: u64 = sizes[range.clone()].iter().sum();
+                    rewritten += merged;
+                    sizes.splice(range, [merged]);
+                }
+            }
+            assert!(sizes.len() <= runs_most, "{sizes:?}");
+            assert!(rewritten <= written * rewritten_most, "rewritten {} times", rewritten / written);
+        }
+    }
+}

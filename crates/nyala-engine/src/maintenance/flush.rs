@@ -1,0 +1,180 @@
+//! A flush: memtables become rowsets, and the log gives up what is in them.
+//!
+//! The cut is a sequence. The lock of the store is held exclusively for a moment: every batch up to the cut is applied
+//! then, and later ones go to new memtables. Readers and writers go on while rowsets are written. The files are synced,
+//! then the manifest edit that names them, then readers see them, then the log is cut. A crash in between leaves files
+//! that no manifest names, and a log that still has everything.
+
+use super::Maintenance;
+use super::inputs::MergeInputs;
+use super::output::{SplitPoints, WrittenRowset};
+use crate::files::catalog::Edit;
+use crate::files::rowset::Rowset;
+use crate::memory::memtable::Memtable;
+use crate::memory::version::{TableVersion, Version};
+use crate::rows::tombstone::{Tombstone, durable_tombstones};
+use crate::runtime::block_on::block_on;
+use crate::stats::add;
+use nyala_core::{Result, TableId};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// A partition written by a flush, not published yet.
+struct Flushed {
+    table: TableId,
+    partition: u64,
+    memtables: Vec<Arc<Memtable>>,
+    /// Mostly one; none if every row was hidden.
+    written: Vec<WrittenRowset>,
+}
+
+impl Maintenance {
+    /// Flushes everything applied so far; false if there was nothing. Blocks.
+    pub(crate) fn flush(&self) -> Result<bool> {
+        let _one = self.flushing.lock();
+        self.refill_reserve();
+        let log = &self.writer.log;
+        let (doubtful, logged_bytes) = (log.wal().doubtful_records(), log.logged_bytes());
+        let Some((cut, version)) = self.freeze() else { return Ok(false) };
+        let has_rows = version
+            .tables
+            .values()
+            .any(|table| table.partitions.iter().any(|partition| !partition.frozen.is_empty()));
+        if !has_rows && cut == self.versions.flushed_sequence() {
+            log.set_flushed_bytes(logged_bytes);
+            return Ok(false);
+        }
+        self.output.remove_abandoned();
+        let mut flushed = Vec::new();
+        let outcome = self
+            .write_partitions(&version, cut, &mut flushed)
+            .and_then(|()| self.publish_flush(cut, &flushed));
+        self.counters.flush_failure.note(&outcome);
+        match &outcome {
+            Ok(()) => add(&self.counters.flushes, 1),
+            Err(error) => {
+                add(&self.counters.flush_failures, 1);
+                tracing::error!(%error, "a flush failed; its rows stay in memory and in the log");
+                self.output
+                    .abandon(flushed.iter().flat_map(|each| &each.written).map(|written| &written.meta));
+            }
+        }
+        outcome?;
+        log.set_flushed_doubtful(doubtful);
+        log.set_flushed_bytes(logged_bytes);
+        log.wal().truncate_before(cut + 1)?;
+        Ok(true)
+    }
+
+    /// Freezes the active memtables; every batch up to the returned sequence is in them. Nothing if a batch broke off
+    /// among them: the log has what was acknowledged, and nothing may take its place.
+    fn freeze(&self) -> Option<(u64, Arc<Version>)> {
+        let _alone = block_on(self.writer.store_lock.clone().write_owned());
+        self.versions.watermark.check().ok()?;
+        Some(self.versions.freeze_all())
+    }
+
+    /// Writes rowsets for each partition with frozen memtables, and syncs many files together, because they then share
+    /// the wait.
+    fn write_partitions(&self, version: &Version, cut: u64, flushed: &mut Vec<Flushed>) -> Result<()> {
+        let min_sequence = self.versions.flushed_sequence() + 1;
+        let splits = SplitPoints { keys: &[], bytes_max: self.options.rowset_bytes_max };
+        let (mut synced, mut unsynced) = (0, 0);
+        for table in version.tables.values() {
+            for partition in table.partitions.iter().filter(|partition| !partition.frozen.is_empty()) {
+                if self.versions.current().table(table.id).is_err() {
+                    // The table was dropped meanwhile, perhaps with thousands of others.
+                    break;
+                }
+                // A store that was repaired has rowsets with later sequences than were flushed in all partitions.
+                let rowsets = partition.rowsets.iter();
+                let newest = rowsets.map(|rowset| rowset.meta.max_sequence).max().unwrap_or(0);
+                let inputs = MergeInputs {
+                    rowsets: &[],
+                    memtables: &partition.frozen,
+                    tombstones: &table.tombstones,
+                    sequences: (min_sequence.max(newest + 1), cut),
+                    oldest: partition.rowsets.is_empty(),
+                    sequence: cut,
+                    cancelled_by: None,
+                };
+                flushed.push(Flushed {
+                    table: table.id,
+                    partition: partition.id,
+                    memtables: partition.frozen.clone(),
+                    written: Vec::new(),
+                });
+                let written = &mut flushed.last_mut().expect("was just put in").written;
+                self.output.write(table, (partition.id, partition.range), &inputs, splits, written)?;
+                unsynced += written.len();
+                if unsynced >= self.output.source.unsynced_max {
+                    self.output.sync(flushed[synced..].iter_mut().flat_map(|each| &mut each.written))?;
+                    (synced, unsynced) = (flushed.len(), 0);
+                }
+            }
+        }
+        self.output.sync(flushed[synced..].iter_mut().flat_map(|each| &mut each.written))?;
+        self.output.sync_names()
+    }
+
+    /// Puts what was flushed into manifest and version. The cost depends on what was flushed and on the number of
+    /// tables, not on the number of their partitions.
+    fn publish_flush(&self, cut: u64, flushed: &[Flushed]) -> Result<()> {
+        let mut catalog = self.versions.catalog.lock();
+        let mut changed = Version::clone(&self.versions.current());
+        let mut edits = Vec::new();
+        let mut unwanted = Vec::new();
+        for of_table in flushed.chunk_by(|a, b| a.table == b.table) {
+            let mut of_table: HashMap<u64, &Flushed> =
+                of_table.iter().map(|each| (each.partition, each)).collect();
+            if let Ok(table) = changed.table(of_table.values().next().expect("a chunk has some").table) {
+                let mut table = TableVersion::clone(table);
+                for partition in &mut table.partitions {
+                    let Some(Flushed { memtables, written, .. }) = of_table.remove(&partition.id) else {
+                        continue;
+                    };
+                    let mut rowsets = partition.rowsets.clone();
+                    for WrittenRowset { meta, .. } in written {
+                        edits.push(Edit::PutRowset(meta.clone()));
+                        let rowset = Rowset::new(meta.clone(), self.output.source.clone());
+                        rowset.set_clean_to(cut);
+                        rowsets.push(rowset);
+                        add(&self.counters.flushed_rows, meta.rows);
+                        add(&self.counters.flushed_bytes, meta.length_bytes);
+                    }
+                    *partition = Arc::new(partition.with_rowsets(rowsets, memtables));
+                }
+                changed.put_table(table);
+            }
+            // Table or partition may have been dropped meanwhile.
+            let dropped = of_table.values().flat_map(|each| &each.written);
+            unwanted.extend(dropped.map(|written| &written.meta));
+        }
+        let tombstones: BTreeMap<TableId, Vec<Arc<Tombstone>>> = changed
+            .tables
+            .values()
+            .filter(|table| !table.tombstones.is_empty() || has_tombstones(&catalog.state, table.id))
+            .map(|table| (table.id, table.needed_tombstones(cut)))
+            .collect();
+        for (id, tombstones) in tombstones {
+            let durable = durable_tombstones(&tombstones, cut);
+            if catalog.state.tables.get(&id).is_some_and(|table| table.tombstones != durable) {
+                edits.push(Edit::SetTombstones { table: id, tombstones: durable });
+            }
+            let mut table = TableVersion::clone(changed.table(id)?);
+            table.tombstones = tombstones;
+            changed.put_table(table);
+        }
+        edits.push(Edit::Flushed(cut));
+        // The space that the edit takes comes back when the log is cut.
+        self.writer.reserve.make_room(0);
+        catalog.commit(edits)?;
+        self.versions.publish(changed);
+        unwanted.into_iter().for_each(|meta| self.output.remove(meta));
+        Ok(())
+    }
+}
+
+fn has_tombstones(state: &crate::files::catalog::CatalogState, id: TableId) -> bool {
+    state.tables.get(&id).is_some_and(|table| !table.tombstones.is_empty())
+}

@@ -1,0 +1,30 @@
+//! The inputs of flushes and compactions.
+
+use crate::files::rowset::Rowset;
+use crate::memory::memtable::Memtable;
+use crate::rows::tombstone::Tombstone;
+use crate::runtime::signal::WorkSignal;
+use nyala_core::Result;
+use std::sync::Arc;
+
+/// What a flush or a compaction reads.
+pub(crate) struct MergeInputs<'a> {
+    pub(crate) rowsets: &'a [Arc<Rowset>],
+    pub(crate) memtables: &'a [Arc<Memtable>],
+    /// Those that may hide rows of these.
+    pub(crate) tombstones: &'a [Arc<Tombstone>],
+    /// The partition has nothing older, so that deletes need not be kept.
+    pub(crate) oldest: bool,
+    /// The sequences of their batches.
+    pub(crate) sequences: (u64, u64),
+    /// Rows and deletes up to here are read.
+    pub(crate) sequence: u64,
+    /// For a compaction, which may take minutes: it is given up when the engine closes.
+    pub(crate) cancelled_by: Option<&'a WorkSignal>,
+}
+
+impl MergeInputs<'_> {
+    pub(super) fn check_running(&self) -> Result<()> {
+        self.cancelled_by.map_or(Ok(()), WorkSignal::check_running)
+    }
+}

@@ -1,0 +1,283 @@
+//! Flushes and compactions in the background: what is done next, and the threads that do it.
+//!
+//! A thread takes the most urgent work there is. Flushes come first: they bound memory and the log. Work that fails (on
+//! a full disk) is tried again after a pause that doubles; nothing is given up.
+
+pub(crate) mod compaction;
+pub(crate) mod flush;
+mod inputs;
+pub(crate) mod orphans;
+pub(crate) mod output;
+pub(crate) mod series_merge;
+
+use crate::files::wal::SyncPolicy;
+use crate::memory::publisher::VersionPublisher;
+use crate::options::EngineOptions;
+use crate::runtime::signal::WorkSignal;
+use crate::stats::Counters;
+use crate::writing::Writer;
+use compaction::Candidate;
+use nyala_core::memory::{Component, MemoryBudget};
+use nyala_core::{Error, Result};
+use orphans::Orphans;
+use output::RowsetOutput;
+use parking_lot::Mutex;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The threads' priority (in steps of `nice`): when cores are short, threads that answer clients come first. Clients
+/// that write faster than the threads can flush are slowed by admission.
+const NICENESS: i32 = 5;
+/// How often the threads look for work that was not announced.
+const IDLE_WAIT: Duration = Duration::from_millis(500);
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Rows older than this are flushed when nothing else calls for it, so that a restart replays little.
+const FLUSH_AGE: Duration = Duration::from_secs(600);
+/// After so long without a write, rows are flushed before they fill their share of memory, …
+const QUIET_FOR: Duration = Duration::from_millis(750);
+/// … if they fill this part of it. A load that ended leaves neither a long log nor rows that readers merge.
+const QUIET_SHARE: u64 = 8;
+/// After so long without a write, and with nothing left to do, the log gives back the space it keeps to be fast …
+const REST_AFTER: Duration = Duration::from_secs(2);
+/// … unless its segment is no longer than this.
+const SMALL_SEGMENT_BYTES: u64 = 2 << 20;
+/// Work that could be done now, for the operator to see.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueuedWork {
+    /// What: "flush" or "compact".
+    pub kind: &'static str,
+    /// Table and partition of a compaction.
+    pub place: Option<(u32, u64)>,
+    /// How urgent: above 1 it is due.
+    pub score: f64,
+}
+
+/// What flushes and compactions share, in the background and on request.
+pub(crate) struct Maintenance {
+    versions: Arc<VersionPublisher>,
+    pub(crate) output: RowsetOutput,
+    orphans: Orphans,
+    options: EngineOptions,
+    budget: Arc<MemoryBudget>,
+    counters: Arc<Counters>,
+    signal: Arc<WorkSignal>,
+    /// One flush at a time.
+    flushing: Mutex<()>,
+    /// Partitions being compacted.
+    compacting: Mutex<Vec<u64>>,
+    /// It has the lock of the directory, so it is dropped last.
+    writer: Arc<Writer>,
+}
+
+/// The threads.
+pub(crate) struct MaintenanceThreads {
+    signal: Arc<WorkSignal>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Maintenance {
+    pub(crate) fn new(
+        options: EngineOptions,
+        writer: &Arc<Writer>,
+        output: RowsetOutput,
+        orphans: Orphans,
+        counters: &Arc<Counters>,
+        signal: &Arc<WorkSignal>,
+    ) -> Self {
+        Self {
+            versions: writer.versions.clone(),
+            output,
+            orphans,
+            budget: options.memory.clone(),
+            options,
+            counters: counters.clone(),
+            signal: signal.clone(),
+            flushing: Mutex::new(()),
+            compacting: Mutex::default(),
+            writer: writer.clone(),
+        }
+    }
+
+    /// How urgent a flush is: 1 when it is due.
+    fn flush_score(&self) -> f64 {
+        let memory = self.budget.used_bytes(Component::Memtable) as f64 / self.budget.flush_bytes() as f64;
+        let log = self.writer.log.unflushed_bytes() as f64 / self.options.wal_bytes_max as f64;
+        memory.max(log).max(if self.writer.log.has_doubtful() { 1.0 } else { 0.0 })
+    }
+
+    /// The sequence up to which every delete is applied, and survives a power cut: rows that it hides need not be
+    /// written again.
+    fn durable_sequence(&self) -> u64 {
+        match self.options.wal_sync {
+            SyncPolicy::Always => self.versions.watermark.get(),
+            SyncPolicy::Interval(_) | SyncPolicy::Never => self.versions.flushed_sequence(),
+        }
+    }
+
+    /// Takes the space again that is kept for deletes, if there is room.
+    fn refill_reserve(&self) {
+        let manifest_bytes = self.versions.catalog.lock().manifest_bytes();
+        self.writer.reserve.refill(manifest_bytes);
+    }
+
+    /// Rowsets worth merging now, best first.
+    pub(crate) fn merges(&self, fan_in: usize) -> Vec<Candidate> {
+        compaction::pick(&self.versions.current(), fan_in, self.options.rowset_bytes_max)
+    }
+
+    /// Work that could be done now, most urgent first.
+    pub(crate) fn queue(&self) -> Vec<QueuedWork> {
+        let mut queue = vec![QueuedWork { kind: "flush", place: None, score: self.flush_score() }];
+        queue.extend(self.merges(compaction::FAN_IN_BUSY).into_iter().map(|candidate| QueuedWork {
+            kind: "compact",
+            place: Some((candidate.table.0, candidate.partition)),
+            score: 1.0 + candidate.score,
+        }));
+        queue
+    }
+}
+
+impl MaintenanceThreads {
+    pub(crate) fn start(maintenance: &Arc<Maintenance>) -> Result<Self> {
+        let mut threads = Vec::new();
+        for number in 0..maintenance.options.maintenance_threads {
+            let maintenance = maintenance.clone();
+            let thread = std::thread::Builder::new()
+                .name(format!("nyala-work-{number}"))
+                .spawn(move || run(&maintenance))?;
+            threads.push(thread);
+        }
+        Ok(Self { signal: maintenance.signal.clone(), threads })
+    }
+
+    /// Ends the threads after the flush at hand; a compaction is given up.
+    pub(crate) fn stop(&mut self) {
+        self.signal.stop();
+        for thread in self.threads.drain(..) {
+            // A panic there was reported there.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(maintenance: &Maintenance) {
+    // This sets the priority of the calling thread only. If it fails, answers come later.
+    let _ = rustix::process::setpriority_process(None, NICENESS);
+    let mut pause = PAUSE_MIN;
+    let mut seen = 0;
+    let now = Instant::now();
+    let mut pace = Pace { last_flush: now, batches: 0, last_batch: now, is_rested: false };
+    loop {
+        // A broken invariant in one flush or compaction must not end all of them: it is reported by the panic
+        // itself, and tried again like any failure, while memory and log keep what was acknowledged.
+        let attempt = catch_unwind(AssertUnwindSafe(|| maintenance.step(&mut pace)));
+        let outcome = attempt.unwrap_or_else(|_| Err(Error::retry("maintenance panicked")));
+        let wait = match outcome {
+            Ok(true) => {
+                pause = PAUSE_MIN;
+                Duration::ZERO
+            }
+            Ok(false) => IDLE_WAIT,
+            Err(_) => {
+                let wait = pause;
+                pause = (pause * 2).min(PAUSE_MAX);
+                wait
+            }
+        };
+        if !maintenance.signal.wait(&mut seen, wait, outcome.is_err()) {
+            return;
+        }
+    }
+}
+
+/// What a thread did and saw last.
+struct Pace {
+    last_flush: Instant,
+    batches: u64,
+    last_batch: Instant,
+    /// The log has given back its space since.
+    is_rested: bool,
+}
+
+impl Maintenance {
+    /// Does the most urgent work; false if there was none.
+    fn step(&self, pace: &mut Pace) -> Result<bool> {
+        let batches = self.counters.batches.load(Ordering::Relaxed);
+        if pace.batches != batches {
+            (pace.batches, pace.last_batch, pace.is_rested) = (batches, Instant::now(), false);
+        }
+        let is_quiet = pace.last_batch.elapsed() >= QUIET_FOR;
+        let is_worth = || self.unflushed_bytes() >= self.budget.flush_bytes() / QUIET_SHARE;
+        let due = self.flush_score() >= 1.0
+            || pace.last_flush.elapsed() >= FLUSH_AGE
+            || self.counters.flush_failure.get().is_some()
+            || (is_quiet && is_worth());
+        if due && !self.flushing.is_locked() {
+            pace.last_flush = Instant::now();
+            let frozen_only = self.flush_is_pointless();
+            if !frozen_only && self.flush()? {
+                pace.is_rested = false;
+                return Ok(true);
+            }
+        }
+        self.refill_reserve();
+        let mut failure = None;
+        // Collected first: the version must not live as long as the loop, with memtables that are flushed meanwhile.
+        let fan_in = if is_quiet { compaction::FAN_IN_QUIET } else { compaction::FAN_IN_BUSY };
+        let mut candidates = self.merges(fan_in);
+        // Before the version: every deleted range up to it is there.
+        let durable = self.durable_sequence();
+        candidates.extend(compaction::pick_hidden(&self.versions.current(), durable, is_quiet));
+        if candidates.is_empty() {
+            // The rowsets that failed are gone.
+            self.counters.compaction_failure.note(&Ok(()));
+        }
+        for candidate in candidates {
+            // A partition that cannot be compacted does not keep the others from being compacted.
+            match self.compact(&candidate) {
+                Ok(true) => return Ok(true),
+                Ok(false) => {}
+                Err(error) => failure = Some(error),
+            }
+            if self.flush_score() >= 1.0 {
+                break;
+            }
+        }
+        self.orphans.sweep_if_due();
+        self.tell_manifest_of_log()?;
+        if !pace.is_rested && pace.last_batch.elapsed() >= REST_AFTER {
+            pace.is_rested = true;
+            // If rows in it waited for a flush, this would only cut it into more segments.
+            let next_sequence = self.versions.flushed_sequence() + 1;
+            if next_sequence == self.writer.log.wal().next_sequence() {
+                self.writer.log.wal().rest(next_sequence, SMALL_SEGMENT_BYTES)?;
+            }
+        }
+        failure.map_or(Ok(false), Err)
+    }
+
+    /// Writes to the manifest that the log has begun a segment, so that its loss is noticed.
+    fn tell_manifest_of_log(&self) -> Result<()> {
+        let mut catalog = self.versions.catalog.lock();
+        if catalog.is_behind_log() { catalog.commit(Vec::new()) } else { Ok(()) }
+    }
+
+    /// Whether memory is held by snapshots or running flushes, not by rows that a flush could write.
+    fn flush_is_pointless(&self) -> bool {
+        self.unflushed_bytes() < self.budget.flush_bytes() / 4
+            && self.writer.log.unflushed_bytes() < self.options.wal_bytes_max
+            && self.budget.used_bytes(Component::Memtable) >= self.budget.flush_bytes()
+    }
+
+    /// Bytes of memtables in the current version.
+    fn unflushed_bytes(&self) -> u64 {
+        let version = self.versions.current();
+        let partitions = version.tables.values().flat_map(|table| &table.partitions);
+        let memtables = partitions.flat_map(|partition| partition.memtables());
+        memtables.map(|memtable| memtable.memory_bytes()).sum()
+    }
+}

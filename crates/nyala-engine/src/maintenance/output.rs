@@ -1,0 +1,306 @@
+//! Writes the rows of flushes and compactions as rowsets, one behind the other by key.
+
+use super::inputs::MergeInputs;
+use super::series_merge::{MergedSeries, SeriesMerge};
+use crate::files::fs::{Access, FileRef};
+use crate::files::rowset::origin::Origin;
+use crate::files::rowset::writer::{RowsetWriter, value_columns};
+use crate::files::rowset::{RowsetMeta, RowsetSource};
+use crate::memory::publisher::VersionPublisher;
+use crate::memory::version::TableVersion;
+use crate::options::EngineOptions;
+use crate::reading::scan::keyed::KeyedMerge;
+use crate::reading::scan::partition::PartitionReader;
+use crate::rows::column_buffer::ByteVec;
+use crate::rows::key::KeyRange;
+use crate::rows::merge::{self, RowBatch, gallop};
+use crate::rows::projection::Projection;
+use nyala_column::Preference;
+use nyala_core::{Result, SeriesId, TimeRange};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Where a rowset ends and the next one begins.
+#[derive(Clone, Copy)]
+pub(crate) struct SplitPoints<'a> {
+    /// Before these keys, ascending, in the form of [`Rowset::key_bounds`](crate::files::rowset::Rowset::key_bounds)
+    /// has them.
+    pub(crate) keys: &'a [Vec<u8>],
+    /// When it has so many bytes. The rows of a series stay together.
+    pub(crate) bytes_max: u64,
+}
+
+/// A rowset that no manifest names yet.
+pub(crate) struct WrittenRowset {
+    pub(crate) meta: RowsetMeta,
+    /// Open until it is synced: the system reports an error of writing it back only to those who have it open.
+    file: Option<FileRef>,
+}
+
+/// Writes the rowsets of a store.
+pub(crate) struct RowsetOutput {
+    pub(crate) source: Arc<RowsetSource>,
+    versions: Arc<VersionPublisher>,
+    next_rowset: AtomicU64,
+    encoding: Preference,
+    last_rows_from: u64,
+    /// Files of rowsets whose edit failed. They are removed once the manifest is known not to name them.
+    abandoned: Mutex<Vec<String>>,
+}
+
+impl RowsetOutput {
+    pub(crate) fn new(
+        source: Arc<RowsetSource>,
+        versions: Arc<VersionPublisher>,
+        next_rowset: u64,
+        options: &EngineOptions,
+    ) -> Self {
+        Self {
+            source,
+            versions,
+            next_rowset: AtomicU64::new(next_rowset),
+            encoding: options.encoding,
+            last_rows_from: options.last_rows_from,
+            abandoned: Mutex::default(),
+        }
+    }
+
+    /// Writes the rows of some inputs as rowsets, which are not synced. After an error `written` has those that were
+    /// finished.
+    pub(super) fn write(
+        &self,
+        table: &TableVersion,
+        partition: (u64, TimeRange),
+        inputs: &MergeInputs<'_>,
+        splits: SplitPoints<'_>,
+        written: &mut Vec<WrittenRowset>,
+    ) -> Result<()> {
+        let mut output = SplitWriter {
+            output: self,
+            table,
+            partition,
+            sequences: inputs.sequences,
+            splits,
+            current: None,
+            last_series: None,
+            written,
+        };
+        let projection = Projection::new(value_columns(&table.schema));
+        if table.schema.is_series_keyed() {
+            write_series(&mut output, inputs, projection)?;
+        } else {
+            write_keyed(&mut output, inputs, projection)?;
+        }
+        output.end()
+    }
+
+    /// Syncs the files of rowsets that were written, all together.
+    pub(super) fn sync<'a>(&self, written: impl Iterator<Item = &'a mut WrittenRowset>) -> Result<()> {
+        let files: Vec<FileRef> = written.filter_map(|rowset| rowset.file.take()).collect();
+        self.source.fs.sync_files(&files)
+    }
+
+    /// Syncs the names of the files.
+    pub(super) fn sync_names(&self) -> Result<()> {
+        self.source.fs.sync_dir(&self.source.dir)
+    }
+
+    /// Removes a file that no manifest names.
+    pub(super) fn remove(&self, meta: &RowsetMeta) {
+        // A file that stays is an orphan.
+        let _ = self.source.fs.remove(&self.source.dir.join(meta.file_name()));
+    }
+
+    /// Gives up files of rowsets that were written for an edit that failed.
+    pub(super) fn abandon<'a>(&self, metas: impl Iterator<Item = &'a RowsetMeta>) {
+        self.abandoned.lock().extend(metas.map(RowsetMeta::file_name));
+        self.remove_abandoned();
+    }
+
+    /// Removes files that were given up earlier, if the manifest surely does not name them: a disk that is full gets
+    /// its space back without a restart.
+    pub(super) fn remove_abandoned(&self) {
+        let mut abandoned = self.abandoned.lock();
+        if abandoned.is_empty() || !self.versions.catalog.lock().settle() {
+            return;
+        }
+        for name in abandoned.drain(..) {
+            if let Err(error) = self.source.fs.remove(&self.source.dir.join(&name)) {
+                tracing::warn!(%error, "a file that is not needed stays until the next start");
+            }
+        }
+    }
+}
+
+/// Takes rows in order of their keys, and begins another rowset at each split point.
+struct SplitWriter<'a> {
+    output: &'a RowsetOutput,
+    table: &'a TableVersion,
+    /// Its id and its times.
+    partition: (u64, TimeRange),
+    sequences: (u64, u64),
+    /// Its keys are those that no row has passed.
+    splits: SplitPoints<'a>,
+    current: Option<(RowsetMeta, RowsetWriter)>,
+    last_series: Option<SeriesId>,
+    written: &'a mut Vec<WrittenRowset>,
+}
+
+impl SplitWriter<'_> {
+    fn writer(&mut self) -> Result<&mut RowsetWriter> {
+        if self.current.is_none() {
+            let meta = RowsetMeta {
+                table: self.table.id,
+                partition: self.partition.0,
+                min_sequence: self.sequences.0,
+                max_sequence: self.sequences.1,
+                ..RowsetMeta::unknown(self.output.next_rowset.fetch_add(1, Ordering::Relaxed), 0)
+            };
+            let path = self.output.source.dir.join(meta.file_name());
+            let file = self.output.source.open_file(&path, Access::Create)?;
+            let RowsetOutput { source, encoding, last_rows_from, .. } = self.output;
+            let writer = RowsetWriter::new(file, &self.origin(), *encoding, *last_rows_from, &source.budget);
+            self.current = Some((meta, writer));
+        }
+        Ok(self.current.as_mut().map(|(_, writer)| writer).expect("was begun"))
+    }
+
+    /// The origin that is written to a rowset.
+    fn origin(&self) -> Origin {
+        let (table, catalog) = (self.table, self.output.versions.catalog.lock());
+        let known = catalog.state.tables.get(&table.id);
+        Origin {
+            table: table.id,
+            partition: self.partition.0,
+            range: self.partition.1,
+            min_sequence: self.sequences.0,
+            max_sequence: self.sequences.1,
+            revision: catalog.revision(),
+            schema: table.schema.clone(),
+            dropped_columns: known.map_or_else(Vec::new, |table| table.dropped_columns.clone()),
+        }
+    }
+
+    fn series(&mut self, series: SeriesId, batch: &RowBatch<Vec<i64>>) -> Result<()> {
+        if batch.rows() == 0 {
+            return Ok(());
+        }
+        if self.last_series.replace(series) != Some(series) {
+            self.split_before(&series.0.to_be_bytes())?;
+        }
+        self.writer()?.push_series(series, batch)
+    }
+
+    fn keyed(&mut self, batch: &RowBatch<ByteVec>) -> Result<()> {
+        let mut start = 0;
+        while start < batch.rows() {
+            self.split_before(batch.keys.get(start))?;
+            let end = match self.splits.keys.first() {
+                Some(cut) => gallop(start + 1, batch.rows(), |row| batch.keys.get(row) < cut.as_slice()),
+                None => batch.rows(),
+            };
+            if (start, end) == (0, batch.rows()) {
+                return self.writer()?.push_keyed(batch);
+            }
+            let mut part = RowBatch::empty(&self.writer()?.kinds);
+            part.append(batch, start..end);
+            self.writer()?.push_keyed(&part)?;
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// Ends the rowset at hand if the next key belongs to another one.
+    fn split_before(&mut self, key: &[u8]) -> Result<()> {
+        let passed = self.splits.keys.iter().take_while(|cut| cut.as_slice() <= key).count();
+        self.splits.keys = &self.splits.keys[passed..];
+        let is_full = |(_, writer): &(RowsetMeta, RowsetWriter)| {
+            writer.length_bytes() >= self.splits.bytes_max || writer.is_full()
+        };
+        if passed > 0 || self.current.as_ref().is_some_and(is_full) { self.end() } else { Ok(()) }
+    }
+
+    fn end(&mut self) -> Result<()> {
+        let Some((_, writer)) = &mut self.current else { return Ok(()) };
+        let written = writer.finish()?;
+        let (mut meta, writer) = self.current.take().expect("was there");
+        meta.rows = written.rows;
+        meta.length_bytes = written.length_bytes;
+        (meta.min_time_ns, meta.max_time_ns) = (written.min_time_ns, written.max_time_ns);
+        // A flush may write one rowset for each of ten thousand tables.
+        self.written.reserve_exact(usize::from(self.written.is_empty()));
+        self.written.push(WrittenRowset { meta, file: Some(writer.into_file()) });
+        Ok(())
+    }
+}
+
+impl Drop for SplitWriter<'_> {
+    /// Removes a file that was not finished.
+    fn drop(&mut self) {
+        if let Some((meta, _)) = self.current.take() {
+            self.output.remove(&meta);
+        }
+    }
+}
+
+fn write_series(
+    output: &mut SplitWriter<'_>,
+    inputs: &MergeInputs<'_>,
+    projection: Projection,
+) -> Result<()> {
+    let mut reader = PartitionReader::of(
+        inputs.rowsets,
+        inputs.memtables.iter(),
+        inputs.tombstones,
+        inputs.sequence,
+        TimeRange::ALL,
+        projection.clone(),
+    )?;
+    reader.read_once();
+    let finish = |mut batch: RowBatch<Vec<i64>>| {
+        if inputs.oldest {
+            batch = merge::finish(batch, &projection.kinds);
+            batch.markers = None;
+        }
+        batch
+    };
+    let mut merge = SeriesMerge::new(inputs, &projection, !inputs.tombstones.is_empty())?;
+    while let Some((series, rows)) = merge.next()? {
+        match rows {
+            MergedSeries::Rows(batch) if batch.markers.is_none() => output.series(series, batch)?,
+            MergedSeries::Rows(batch) => output.series(series, &finish(batch.clone()))?,
+            MergedSeries::Deferred => {
+                let mut ranges = Vec::new();
+                reader.cut(series, TimeRange::ALL, &mut ranges);
+                if ranges.is_empty() {
+                    ranges.push(TimeRange::ALL);
+                }
+                for range in ranges {
+                    for segment in reader.segments(series, range)? {
+                        let batch = finish(reader.read_with_deletes(series, segment)?);
+                        output.series(series, &batch)?;
+                    }
+                }
+            }
+        }
+        inputs.check_running()?;
+    }
+    Ok(())
+}
+
+fn write_keyed(output: &mut SplitWriter<'_>, inputs: &MergeInputs<'_>, projection: Projection) -> Result<()> {
+    let kinds = projection.kinds.clone();
+    let mut merged = KeyedMerge::new(inputs.tombstones, inputs.sequence, projection, false);
+    let schema = &output.table.schema;
+    merged.add(schema, inputs.rowsets, inputs.memtables.iter(), &KeyRange::all(), usize::MAX)?;
+    while let Some(mut batch) = merged.next_batch()? {
+        if inputs.oldest {
+            batch = merge::finish(batch, &kinds);
+            batch.markers = None;
+        }
+        output.keyed(&batch)?;
+        inputs.check_running()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! The version that readers get, and every way to replace it.
+//!
+//! The catalog is locked for every change of the version, because a change is in the manifest before readers see it.
+
+use super::version::{PartitionVersion, TableVersion, Version};
+use super::watermark::Watermark;
+use crate::files::catalog::{Catalog, Edit, ManifestHealth};
+use crate::rows::tombstone::{DeletedRange, Tombstone};
+use nyala_core::{Result, TableId};
+use parking_lot::{Mutex, RwLock};
+use std::sync::Arc;
+
+/// The current version, the catalog it is made of, and the watermark up to which its memtables may be read.
+pub(crate) struct VersionPublisher {
+    /// Locked for every change of the manifest and of the version. The order of locks is in `writing/table_locks.rs`.
+    pub(crate) catalog: Mutex<Catalog>,
+    /// Whether the manifest can be written, for those who do not wait for the lock of the catalog.
+    pub(crate) manifest_health: Arc<ManifestHealth>,
+    version: RwLock<Arc<Version>>,
+    pub(crate) watermark: Arc<Watermark>,
+}
+
+impl VersionPublisher {
+    pub(crate) fn new(catalog: Catalog, version: Version) -> Self {
+        Self {
+            manifest_health: catalog.health.clone(),
+            watermark: Watermark::new(catalog.state.flushed_sequence),
+            catalog: Mutex::new(catalog),
+            version: RwLock::new(Arc::new(version)),
+        }
+    }
+
+    /// The current version.
+    pub(crate) fn current(&self) -> Arc<Version> {
+        self.version.read().clone()
+    }
+
+    /// The current version and the last sequence that readers may see in it.
+    pub(crate) fn visible(&self) -> (Arc<Version>, u64) {
+        // The sequence is read while the version cannot change: rowsets hold rows up to the watermark at
+        // their publication, so a version with an older watermark could show rows after it.
+        let version = self.version.read();
+        (version.clone(), self.watermark.get())
+    }
+
+    /// Batches up to this sequence are in rowsets.
+    pub(crate) fn flushed_sequence(&self) -> u64 {
+        self.catalog.lock().state.flushed_sequence
+    }
+
+    /// Replaces the version. The caller holds the lock of the catalog.
+    pub(crate) fn publish(&self, version: Version) {
+        *self.version.write() = Arc::new(version);
+    }
+
+    /// Changes tables while batches are under way. That does not disturb them: they do not know tables that are new,
+    /// they do not name columns that are added, and the rows of a dropped table go with it. `change` returns the edits
+    /// and the version after them.
+    pub(crate) fn change_tables<T>(
+        &self,
+        change: impl FnOnce(&Catalog, &Version) -> Result<(Vec<Edit>, Version, T)>,
+    ) -> Result<T> {
+        let mut catalog = self.catalog.lock();
+        let (edits, version, answer) = change(&catalog, &self.current())?;
+        if !edits.is_empty() {
+            catalog.commit(edits)?;
+            self.publish(version);
+        }
+        Ok(answer)
+    }
+
+    /// Makes a deleted range visible.
+    pub(crate) fn add_tombstone(&self, table: TableId, range: DeletedRange, sequence: u64) {
+        let _catalog = self.catalog.lock();
+        let version = self.current();
+        if let Ok(found) = version.table(table) {
+            let mut changed = TableVersion::clone(found);
+            changed.tombstones.push(Arc::new(Tombstone { sequence, range }));
+            changed.tombstones.sort_by_key(|tombstone| tombstone.sequence);
+            self.publish(version.with_table(changed));
+        }
+    }
+
+    /// Freezes all active memtables that have rows; returns the last sequence in them, and the version. No batch is
+    /// under way.
+    pub(crate) fn freeze_all(&self) -> (u64, Arc<Version>) {
+        let _catalog = self.catalog.lock();
+        let sequence = self.watermark.get();
+        self.freeze(PartitionVersion::has_active_rows);
+        (sequence, self.current())
+    }
+
+    /// Freezes the active memtables that are full. No batch is under way.
+    pub(crate) fn freeze_full(&self) {
+        let _catalog = self.catalog.lock();
+        let sequence = self.watermark.get();
+        self.freeze(|partition| partition.is_full(sequence));
+    }
+
+    fn freeze(&self, is_chosen: impl Fn(&PartitionVersion) -> bool) {
+        let version = self.current();
+        let mut changed = Version::clone(&version);
+        for table in version.tables.values() {
+            if table.partitions.iter().any(|partition| is_chosen(partition)) {
+                let mut table = TableVersion::clone(table);
+                for partition in table.partitions.iter_mut().filter(|partition| is_chosen(partition)) {
+                    *partition = Arc::new(partition.rotated());
+                }
+                changed.put_table(table);
+            }
+        }
+        self.publish(changed);
+    }
+}

@@ -1,0 +1,354 @@
+//! What readers see: tables, partitions, memtables and rowsets at one moment.
+//!
+//! A version never changes, except that rows are added to its active memtables; readers leave out rows after their
+//! sequence. So a snapshot is a version and a sequence. A snapshot keeps alive exactly what it needs: the file of an
+//! obsolete rowset is removed with the last version that names it.
+
+use crate::collections::table_map::TableMap;
+use crate::files::rowset::Rowset;
+use crate::memory::memtable::Memtable;
+use crate::rows::tombstone::{DeletedRange, Tombstone};
+use nyala_core::memory::MemoryBudget;
+use nyala_core::store::PartitionInfo;
+use nyala_core::time::partition_time;
+use nyala_core::{ColumnType, Error, ErrorKind, Result, TableId, TableSchema, TimeRange};
+use std::sync::{Arc, OnceLock};
+
+/// All tables.
+#[derive(Clone, Default)]
+pub(crate) struct Version {
+    pub(crate) tables: TableMap<TableVersion>,
+}
+
+/// A table.
+#[derive(Clone)]
+pub(crate) struct TableVersion {
+    pub(crate) id: TableId,
+    pub(crate) schema: Arc<TableSchema>,
+    /// In order of time, not overlapping.
+    pub(crate) partitions: Vec<Arc<PartitionVersion>>,
+    /// By sequence.
+    pub(crate) tombstones: Vec<Arc<Tombstone>>,
+    /// See `writing/table_locks.rs`.
+    pub(crate) lock: Arc<tokio::sync::RwLock<()>>,
+}
+
+/// A partition.
+pub(crate) struct PartitionVersion {
+    pub(crate) id: u64,
+    pub(crate) range: TimeRange,
+    /// From oldest to newest. Those that have keys in common have disjoint sequences (see
+    /// `maintenance/compaction/pick.rs`), so for each key this is the order of sequences.
+    pub(crate) rowsets: Vec<Arc<Rowset>>,
+    /// Memtables being flushed, from oldest to newest, newer than all rowsets.
+    pub(crate) frozen: Vec<Arc<Memtable>>,
+    /// The memtable that rows are added to, made with the first row. Versions of the partition share it until it is
+    /// frozen: a writer may make it in a version that is replaced at the same moment.
+    active: Arc<OnceLock<Arc<Memtable>>>,
+}
+
+impl PartitionVersion {
+    pub(crate) fn new(id: u64, range: TimeRange) -> Self {
+        Self { id, range, rowsets: Vec::new(), frozen: Vec::new(), active: Arc::default() }
+    }
+
+    /// The memtable to add rows to. When one has to be made, `base_sequence` returns a lower bound of all sequences
+    /// that are still to be added. It is called that late because a partition may have had no rows for long.
+    pub(crate) fn active(
+        &self,
+        schema: &TableSchema,
+        budget: &Arc<MemoryBudget>,
+        base_sequence: impl FnOnce() -> u64,
+    ) -> &Arc<Memtable> {
+        self.active.get_or_init(|| Arc::new(Memtable::new(schema, base_sequence(), budget)))
+    }
+
+    /// Whether the active memtable has no room for much more: see [`Memtable::is_full`].
+    pub(crate) fn is_full(&self, sequence: u64) -> bool {
+        self.active.get().is_some_and(|memtable| memtable.is_full(sequence))
+    }
+
+    /// All memtables, from oldest to newest.
+    pub(crate) fn memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
+        self.frozen.iter().chain(self.active.get())
+    }
+
+    /// The same with the active memtable frozen; later rows go to a new one.
+    pub(crate) fn rotated(&self) -> Self {
+        let mut frozen = self.frozen.clone();
+        frozen.extend(self.active.get().filter(|memtable| !memtable.is_empty()).cloned());
+        Self { id: self.id, range: self.range, rowsets: self.rowsets.clone(), frozen, active: Arc::default() }
+    }
+
+    /// Whether the active memtable has rows.
+    pub(crate) fn has_active_rows(&self) -> bool {
+        self.active.get().is_some_and(|memtable| !memtable.is_empty())
+    }
+
+    /// The same with other rowsets, and without the frozen memtables that `flushed` names.
+    pub(crate) fn with_rowsets(&self, mut rowsets: Vec<Arc<Rowset>>, flushed: &[Arc<Memtable>]) -> Self {
+        rowsets.sort_by_key(|rowset| (rowset.meta.min_sequence, rowset.meta.max_sequence, rowset.meta.id));
+        let is_flushed = |memtable: &Arc<Memtable>| flushed.iter().any(|other| Arc::ptr_eq(other, memtable));
+        Self {
+            id: self.id,
+            range: self.range,
+            rowsets,
+            frozen: self.frozen.iter().filter(|memtable| !is_flushed(memtable)).cloned().collect(),
+            active: self.active.clone(),
+        }
+    }
+
+    /// Marks those of some rowsets as unreadable that an error names.
+    pub(crate) fn set_unreadable(&self, ids: &[u64], error: &Error) {
+        if !matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Missing) {
+            return;
+        }
+        let place = error.place().map(|place| &place.file);
+        let tried = self.rowsets.iter().filter(|rowset| ids.contains(&rowset.meta.id));
+        let named = tried.filter(|rowset| place.is_none_or(|file| *file == rowset.path()));
+        named.for_each(|rowset| rowset.set_unreadable());
+    }
+
+    pub(crate) fn info(&self) -> PartitionInfo {
+        let rowsets = || self.rowsets.iter().map(|rowset| &rowset.meta);
+        PartitionInfo {
+            id: self.id,
+            range: self.range,
+            keys: None,
+            rows: rowsets().map(|meta| meta.rows).sum::<u64>()
+                + self.memtables().map(|memtable| memtable.rows()).sum::<u64>(),
+            disk_bytes: rowsets().map(|meta| meta.length_bytes).sum(),
+            memory_bytes: self.memtables().map(|memtable| memtable.memory_bytes()).sum(),
+        }
+    }
+
+    /// Times between which all rows of a series-keyed table lie.
+    pub(crate) fn time_bounds(&self) -> Option<TimeRange> {
+        let rowsets =
+            self.rowsets.iter().filter(|rowset| rowset.meta.rows > 0).map(|rowset| rowset.meta.time());
+        let memtables = self.memtables().filter_map(|memtable| memtable.time_bounds());
+        rowsets
+            .chain(memtables)
+            .reduce(|a, b| TimeRange::new(a.start_ns.min(b.start_ns), a.end_ns.max(b.end_ns)))
+    }
+}
+
+impl TableVersion {
+    /// A table without rows.
+    pub(crate) fn new(id: TableId, schema: Arc<TableSchema>) -> Self {
+        Self { id, schema, partitions: Vec::new(), tombstones: Vec::new(), lock: Arc::default() }
+    }
+
+    /// The position of the key column by whose ranges the table is partitioned.
+    pub(crate) fn time_key(&self) -> Option<usize> {
+        let is_time = |id| self.schema.column(id).is_some_and(|c| c.column_type == ColumnType::Timestamp);
+        self.schema.key.iter().position(|id| is_time(*id))
+    }
+
+    /// The partition that holds a time, by position.
+    pub(crate) fn partition_at(&self, time_ns: i64) -> Option<usize> {
+        let time_ns = partition_time(time_ns);
+        let after = self.partitions.partition_point(|partition| partition.range.start_ns <= time_ns);
+        let position = after.checked_sub(1)?;
+        self.partitions[position].range.contains(time_ns).then_some(position)
+    }
+
+    /// The range of the partition to make for a time that none holds: as the schema says, without what
+    /// its neighbours hold already.
+    pub(crate) fn new_partition_range(&self, time_ns: i64) -> TimeRange {
+        let time_ns = partition_time(time_ns);
+        let mut range = match self.time_key() {
+            Some(_) => self.schema.partition_of(time_ns),
+            None => TimeRange::ALL,
+        };
+        let after = self.partitions.partition_point(|partition| partition.range.end_ns <= time_ns);
+        if let Some(before) = after.checked_sub(1) {
+            range.start_ns = range.start_ns.max(self.partitions[before].range.end_ns);
+        }
+        if let Some(next) = self.partitions.get(after) {
+            range.end_ns = range.end_ns.min(next.range.start_ns);
+        }
+        debug_assert!(range.contains(time_ns));
+        range
+    }
+
+    /// Whether the partition that held a time was dropped after a sequence.
+    pub(crate) fn is_dropped(&self, sequence: u64, time_ns: i64) -> bool {
+        self.tombstones.iter().any(|tombstone| match &tombstone.range {
+            DeletedRange::Times(range) => {
+                sequence <= tombstone.sequence && range.contains(partition_time(time_ns))
+            }
+            _ => false,
+        })
+    }
+
+    /// The tombstones that still hide something, when everything up to `flushed` is in rowsets.
+    pub(crate) fn needed_tombstones(&self, flushed: u64) -> Vec<Arc<Tombstone>> {
+        let needed = |tombstone: &Tombstone| {
+            if tombstone.sequence > flushed {
+                return true;
+            }
+            // Rowsets of dropped partitions are gone.
+            let is_dropped_partition = matches!(tombstone.range, DeletedRange::Times(_));
+            let mut rowsets = self.partitions.iter().flat_map(|partition| &partition.rowsets);
+            !is_dropped_partition && rowsets.any(|rowset| rowset.may_be_hidden_by(tombstone))
+        };
+        self.tombstones.iter().filter(|tombstone| needed(tombstone)).cloned().collect()
+    }
+
+    /// The partitions that overlap a range of times.
+    pub(crate) fn partitions_in(&self, time: TimeRange) -> impl Iterator<Item = &Arc<PartitionVersion>> {
+        self.partitions.iter().filter(move |partition| partition.range.overlaps(time))
+    }
+
+    /// Makes the partitions that some times need; `make` makes one of a range.
+    pub(crate) fn add_partitions(
+        &mut self,
+        mut times_ns: Vec<i64>,
+        mut make: impl FnMut(TimeRange) -> PartitionVersion,
+    ) {
+        times_ns.sort_unstable();
+        let mut made: Vec<Arc<PartitionVersion>> = Vec::new();
+        for time_ns in times_ns.into_iter().map(partition_time) {
+            let is_made = made.last().is_some_and(|last| last.range.contains(time_ns));
+            if is_made || self.partition_at(time_ns).is_some() {
+                continue;
+            }
+            let mut range = self.new_partition_range(time_ns);
+            if let Some(last) = made.last() {
+                range.start_ns = range.start_ns.max(last.range.end_ns);
+            }
+            made.push(Arc::new(make(range)));
+        }
+        self.partitions.append(&mut made);
+        self.partitions.sort_by_key(|partition| partition.range.start_ns);
+        debug_assert!(self.partitions.is_sorted_by(|a, b| a.range.end_ns <= b.range.start_ns));
+    }
+
+    /// The same with one partition replaced, or without it if `changed` says so.
+    pub(crate) fn with_partition(&self, id: u64, changed: Option<PartitionVersion>) -> Self {
+        let mut table = self.clone();
+        let position = table.partitions.iter().position(|partition| partition.id == id);
+        match (position, changed) {
+            (Some(position), Some(partition)) => table.partitions[position] = Arc::new(partition),
+            (Some(position), None) => drop(table.partitions.remove(position)),
+            (None, Some(partition)) => {
+                let place = table.partitions.partition_point(|p| p.range.start_ns < partition.range.start_ns);
+                table.partitions.insert(place, Arc::new(partition));
+            }
+            (None, None) => {}
+        }
+        debug_assert!(table.partitions.is_sorted_by(|a, b| a.range.end_ns <= b.range.start_ns));
+        table
+    }
+}
+
+impl Version {
+    pub(crate) fn table(&self, id: TableId) -> Result<&Arc<TableVersion>> {
+        self.tables.get(&id).ok_or_else(|| Error::missing(format!("table {id}")))
+    }
+
+    /// Adds or replaces a table: for changes of many tables.
+    pub(crate) fn put_table(&mut self, table: TableVersion) {
+        self.tables.insert(table.id, Arc::new(table));
+    }
+
+    /// The same with a table replaced.
+    pub(crate) fn with_table(&self, table: TableVersion) -> Self {
+        let mut version = self.clone();
+        version.put_table(table);
+        version
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::fs::SimulatedFs;
+    use crate::{Engine, EngineOptions, block_on};
+    use arrow_array::{TimestampNanosecondArray, UInt32Array};
+    use nyala_core::ColumnId;
+    use nyala_core::store::{
+        CellColumn, Operation, RowSelection, ScanRequest, Store, Upsert, WriteBatch, WriteMode,
+    };
+
+    fn open(fs: &SimulatedFs) -> Result<Engine> {
+        Engine::open(EngineOptions {
+            fs: Arc::new(fs.clone()),
+            maintenance_threads: 0,
+            wal_segment_bytes: 1 << 20,
+            ..EngineOptions::new("/data")
+        })
+    }
+
+    fn write(engine: &Engine, table: TableId, time_ns: i64) -> Result<()> {
+        let cells = |id, values| CellColumn { column: ColumnId(id), values, null_cells: None };
+        let columns = vec![
+            cells(0, Arc::new(UInt32Array::from_iter_values(0..20)) as _),
+            cells(1, Arc::new(TimestampNanosecondArray::from(vec![time_ns; 20])) as _),
+        ];
+        let upsert = Upsert { table, mode: WriteMode::Upsert, columns };
+        block_on(engine.write(WriteBatch { operations: vec![Operation::Upsert(upsert)] })).map(drop)
+    }
+
+    fn rows(engine: &Engine, table: TableId) -> Result<usize> {
+        let request = ScanRequest::by_key(table, RowSelection::All, vec![ColumnId(1)]);
+        block_on(async {
+            let (mut stream, mut rows) = (engine.latest().scan(request).await?, 0);
+            while let Some(batch) = stream.next().await? {
+                rows += batch.rows;
+            }
+            Ok(rows)
+        })
+    }
+
+    /// Where the rows of a series are in all memtables: first rows cost nothing but themselves.
+    fn memory_bytes(engine: &Engine, table: TableId) -> Result<Vec<u64>> {
+        let version = engine.versions.current();
+        let partitions = version.table(table)?.partitions.iter();
+        Ok(partitions.flat_map(|each| each.memtables().map(|memtable| memtable.memory_bytes())).collect())
+    }
+
+    #[test]
+    fn a_partition_takes_rows_after_any_number_of_batches_without_a_flush() -> Result<()> {
+        let fs = SimulatedFs::new();
+        let engine = open(&fs)?;
+        let table = block_on(engine.create_table(TableSchema::measurement("m", 1000)))?;
+        write(&engine, table, 10)?;
+        write(&engine, table, 1010)?;
+        let cheap_bytes = memory_bytes(&engine, table)?;
+        // One memtable has rows from before, the other is flushed: its partition waits for its next row.
+        assert!(engine.flush()?);
+        write(&engine, table, 20)?;
+        let mut written = 3;
+        for (round, skipped) in [1 << 23, 1 << 33, 1 << 45].into_iter().enumerate() {
+            let wal = engine.writer.log.wal();
+            wal.skip_sequences(skipped);
+            let next = wal.next_sequence();
+            engine.versions.watermark.begin(next)?.finish(Some(next - 1));
+            for time_ns in [30, 1030] {
+                write(&engine, table, time_ns + round as i64)?;
+                write(&engine, table, 500 + time_ns + round as i64)?;
+                written += 2;
+            }
+            assert_eq!(rows(&engine, table)?, 20 * written, "after {skipped} sequences");
+        }
+        // Each memtable keeps the cheap layout, whatever the sequences of its rows are.
+        let found = memory_bytes(&engine, table)?;
+        assert!(
+            found.iter().all(|bytes| *bytes <= 3 * cheap_bytes[0]),
+            "{found:?}, where one row costs {cheap_bytes:?}"
+        );
+        drop(engine);
+        // So does what comes from the log.
+        let engine = open(&fs.snapshot())?;
+        assert_eq!(rows(&engine, table)?, 20 * written);
+        let found = memory_bytes(&engine, table)?;
+        assert!(found.iter().all(|bytes| *bytes <= 4 * cheap_bytes[0]), "{found:?}");
+        assert!(engine.flush()?);
+        assert_eq!(rows(&engine, table)?, 20 * written);
+        let newest = block_on(engine.latest().time_bounds(table, TimeRange::ALL))?;
+        assert_eq!(newest, Some(TimeRange::new(10, 1533)));
+        Ok(())
+    }
+}

@@ -1,0 +1,218 @@
+//! The watermark: every batch up to this sequence is synced and applied, or has failed.
+//!
+//! Writers finish in any order, readers see a prefix. A writer registers before the log gives it a
+//! sequence, with a bound below that sequence, so that the watermark cannot run past a batch that has its
+//! sequence but is not registered yet.
+//!
+//! A batch that the log may have, and that is only partly in memory, holds the watermark back until the next start. No
+//! row from its sequence on is shown, no new batch begins, and waiters get an error. The next start replays the batch
+//! from the log.
+
+use nyala_core::{Error, ErrorKind, Result};
+use parking_lot::Mutex;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Poll, Waker};
+
+/// The shared watermark.
+pub(crate) struct Watermark {
+    published: AtomicU64,
+    /// Rows from this sequence on are not shown before the next start.
+    lost_from: AtomicU64,
+    state: Mutex<State>,
+}
+
+/// The watermark has not lost a batch.
+const NOTHING_LOST: u64 = u64::MAX;
+
+#[derive(Default)]
+struct State {
+    next_entry: u64,
+    /// Batches under way: entry, and a sequence not above theirs.
+    under_way: Vec<(u64, u64)>,
+    /// The largest sequence finished.
+    finished: u64,
+    waiting: Vec<(u64, Waker)>,
+}
+
+/// A batch under way. If it is dropped before it is finished, a panic broke it off, and it is lost.
+pub(crate) struct Entry {
+    watermark: Arc<Watermark>,
+    number: u64,
+    is_finished: bool,
+}
+
+impl Watermark {
+    pub(crate) fn new(sequence: u64) -> Arc<Self> {
+        let state = State { finished: sequence, ..State::default() };
+        Arc::new(Self {
+            published: AtomicU64::new(sequence),
+            lost_from: AtomicU64::new(NOTHING_LOST),
+            state: Mutex::new(state),
+        })
+    }
+
+    /// Whether batches may begin: an error says why not.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.lost_from.load(Ordering::Acquire) {
+            NOTHING_LOST => Ok(()),
+            sequence => Err(Error::retry(format!(
+                "the store takes no more writes until the server is started again: batch {sequence} is in the log \
+                 and broke off on its way into memory"
+            ))),
+        }
+    }
+
+    /// The last sequence that readers may see, all before it included.
+    pub(crate) fn get(&self) -> u64 {
+        self.published.load(Ordering::Acquire)
+    }
+
+    /// Registers a batch whose sequence will not be below `bound`; refused once one was lost.
+    pub(crate) fn begin(self: &Arc<Self>, bound: u64) -> Result<Entry> {
+        let mut state = self.state.lock();
+        // Under the lock, so that a later loss wakes those who wait for this batch.
+        self.check()?;
+        let number = state.next_entry;
+        state.next_entry += 1;
+        state.under_way.push((number, bound));
+        Ok(Entry { watermark: self.clone(), number, is_finished: false })
+    }
+
+    /// Marks a batch as lost: it stays under way until the next start.
+    fn lose(&self, number: u64) {
+        let mut state = self.state.lock();
+        let Some((_, bound)) = state.under_way.iter().find(|(other, _)| *other == number) else { return };
+        let lost_from = self.lost_from.load(Ordering::Relaxed).min(*bound);
+        self.lost_from.store(lost_from, Ordering::Release);
+        tracing::error!(
+            sequence = lost_from,
+            "a batch broke off on its way into memory: no more is written until the server is started again"
+        );
+        let woken: Vec<_> = state.waiting.extract_if(.., |(sequence, _)| *sequence >= lost_from).collect();
+        drop(state);
+        woken.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+
+    fn publish(&self, mut state: parking_lot::MutexGuard<'_, State>) {
+        let least = state.under_way.iter().map(|(_, bound)| *bound).min();
+        let watermark = least.map_or(state.finished, |least| state.finished.min(least - 1));
+        if watermark <= self.published.load(Ordering::Relaxed) {
+            return;
+        }
+        self.published.store(watermark, Ordering::Release);
+        let mut woken = Vec::new();
+        state.waiting.retain(|(sequence, waker)| {
+            let wait = *sequence > watermark;
+            if !wait {
+                woken.push(waker.clone());
+            }
+            wait
+        });
+        drop(state);
+        woken.into_iter().for_each(Waker::wake);
+    }
+
+    /// Waits until readers may see a sequence. An error says that they never will.
+    pub(crate) async fn reached(&self, sequence: u64) -> Result<()> {
+        poll_fn(|context| {
+            if self.get() >= sequence {
+                return Poll::Ready(Ok(()));
+            }
+            let mut state = self.state.lock();
+            if self.get() >= sequence {
+                return Poll::Ready(Ok(()));
+            }
+            if sequence >= self.lost_from.load(Ordering::Relaxed) {
+                return Poll::Ready(Err(lost()));
+            }
+            state.waiting.push((sequence, context.waker().clone()));
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+impl Entry {
+    /// Sets the sequence of the batch.
+    pub(crate) fn set_sequence(&self, sequence: u64) {
+        let mut state = self.watermark.state.lock();
+        if let Some(found) = state.under_way.iter_mut().find(|(number, _)| *number == self.number) {
+            found.1 = sequence;
+        }
+        self.watermark.publish(state);
+    }
+
+    /// The batch is applied or has failed. `None`: it never got a sequence.
+    pub(crate) fn finish(mut self, sequence: Option<u64>) {
+        self.is_finished = true;
+        let mut state = self.watermark.state.lock();
+        state.under_way.retain(|(number, _)| *number != self.number);
+        state.finished = state.finished.max(sequence.unwrap_or(0));
+        self.watermark.publish(state);
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            self.watermark.lose(self.number);
+        }
+    }
+}
+
+/// The error of a batch that is in the log and is not shown before the next start.
+pub(crate) fn lost() -> Error {
+    Error::new(
+        ErrorKind::Unknown,
+        "the batch is in the log and cannot be shown before the server is started again: it, or one before it, broke \
+         off on its way into memory",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block_on;
+
+    #[test]
+    fn a_gap_holds_it_back() -> Result<()> {
+        let watermark = Watermark::new(4);
+        let (first, second) = (watermark.begin(5)?, watermark.begin(5)?);
+        second.set_sequence(6);
+        second.finish(Some(6));
+        assert_eq!(watermark.get(), 4, "five may still come");
+        first.set_sequence(5);
+        first.finish(Some(5));
+        assert_eq!(watermark.get(), 6);
+        let third = watermark.begin(7)?;
+        third.finish(None);
+        assert_eq!(watermark.get(), 6);
+        Ok(())
+    }
+
+    #[test]
+    fn nobody_waits_for_what_broke_off() -> Result<()> {
+        let watermark = Watermark::new(4);
+        let (first, second, third) = (watermark.begin(5)?, watermark.begin(5)?, watermark.begin(5)?);
+        first.set_sequence(5);
+        second.set_sequence(6);
+        third.set_sequence(7);
+        let waiting = {
+            let watermark = watermark.clone();
+            std::thread::spawn(move || block_on(watermark.reached(7)))
+        };
+        third.finish(Some(7));
+        drop(second);
+        assert_eq!(waiting.join().expect("no panic").expect_err("never shown").kind(), ErrorKind::Unknown);
+        // What came before is shown, and nothing from there on.
+        first.finish(Some(5));
+        assert_eq!(watermark.get(), 5);
+        block_on(watermark.reached(5))?;
+        assert_eq!(block_on(watermark.reached(6)).expect_err("broke off").kind(), ErrorKind::Unknown);
+        let refused = watermark.begin(8).err().expect("nothing is begun any more");
+        assert_eq!(refused.kind(), ErrorKind::Retry);
+        Ok(())
+    }
+}

@@ -1,0 +1,20 @@
+//! Reading rows: from a request to a stream of batches.
+//!
+//! Series-keyed tables are read series by series ([`series`]), each partition by partition in order of
+//! time; within a partition a series is cut into segments in which either one source has all rows or
+//! several must be merged ([`partition`]). Order of time sorts slices of such reads ([`time_order`], [`slices`],
+//! [`sorting`]).
+//! Other tables are merged over all their sources by key ([`keyed`]).
+
+pub(crate) mod filter;
+pub(crate) mod keyed;
+pub(crate) mod partition;
+mod scan_buffer;
+pub(crate) mod scan_spec;
+pub(crate) mod series;
+mod slices;
+mod sorting;
+pub(crate) mod time_order;
+
+/// Rows of a batch, about.
+pub(crate) const BATCH_ROWS: usize = 8192;

@@ -1,0 +1,589 @@
+//! Reads one partition of a series-keyed table, series by series: memtables and rowsets appear as one source.
+
+mod split;
+
+use crate::files::rowset::Rowset;
+use crate::files::rowset::series::{NotKnown, Part, RowsetCursor, WholeGroups};
+use crate::memory::memtable::series::SeriesMemtable;
+use crate::memory::memtable::shard::newest::CellLocations;
+use crate::memory::memtable::unresolved_rows::UnresolvedRows;
+use crate::memory::memtable::{Memtable, Visibility};
+use crate::memory::version::PartitionVersion;
+use crate::rows::column_buffer::Kind;
+use crate::rows::merge::{self, RowBatch, keep_rows};
+use crate::rows::projection::Projection;
+use crate::rows::tombstone::Tombstone;
+use nyala_core::{Result, SeriesId, TimeRange};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Rows merged at once, about: what a step of a scan holds in memory.
+const MERGE_ROWS: u64 = 16_384;
+/// The same for strings, in bytes.
+const MERGE_BYTES: u64 = 32 << 20;
+/// Strings of one column in a group of a rowset, unless one alone is longer.
+const PART_BYTES: u64 = crate::files::rowset::writer::GROUP_STRING_BYTES as u64;
+/// Strings of a memtable that are read at once, about.
+const UNRESOLVED_BYTES: u64 = 4 << 20;
+
+/// Sources of a partition, from oldest to newest.
+pub(crate) struct PartitionReader {
+    pub(crate) cursors: Vec<RowsetCursor>,
+    /// Cursors over the last rows of the same rowsets; none unless they are asked for.
+    last_rows: Vec<RowsetCursor>,
+    memtables: Vec<Arc<Memtable>>,
+    tombstones: Vec<Arc<Tombstone>>,
+    sequence: u64,
+    pub(crate) projection: Projection,
+    /// Series of the memtables, sorted, when all are read.
+    memtable_series: Option<Vec<Vec<SeriesId>>>,
+    /// What [`PartitionReader::newest_first`] returned.
+    ranges: Vec<TimeRange>,
+    within: TimeRange,
+    /// Where the cells of the newest rows of memtables are.
+    places: CellLocations,
+    /// Bytes of the strings of a part at most, about.
+    part_bytes: u64,
+    /// Buffers that are reused from series to series.
+    items: Vec<Bounded>,
+    parts: Vec<Part>,
+}
+
+/// Rows of one series in a range of times that no other segment overlaps.
+#[derive(Debug)]
+pub(crate) enum Segment {
+    /// Rows of one rowset; nothing hides any of them.
+    Single { cursor: usize, part: Part, time: TimeRange },
+    /// The last row of a series in a rowset; nothing hides it.
+    Last { cursor: usize, part: Part },
+    /// Rows of one memtable.
+    Rows(RowBatch<Vec<i64>>),
+    /// The same, with addresses instead of strings.
+    Unresolved { memtable: usize, rows: UnresolvedRows },
+    /// The row of a memtable at a time, which no other source has.
+    Newest { memtable: usize, time_ns: i64 },
+    /// Rows of several sources.
+    Merged(TimeRange),
+}
+
+/// The newest row of a series in a range of times.
+pub(crate) enum Newest {
+    /// It, and its time.
+    Row(Segment, i64),
+    /// There is none.
+    None,
+    /// It is not known: the caller has to read rows.
+    NotKnown,
+}
+
+/// Where the newest row of a series was found.
+enum NewestSource {
+    Nothing,
+    InMemtable(usize),
+    InRowset(usize, Part),
+}
+
+enum Item {
+    Part {
+        cursor: usize,
+        part: Part,
+    },
+    Rows(RowBatch<Vec<i64>>),
+    Unresolved {
+        memtable: usize,
+        rows: UnresolvedRows,
+    },
+    /// Was made a segment.
+    Taken,
+}
+
+struct Bounded {
+    first_ns: i64,
+    last_ns: i64,
+    rows: u64,
+    /// About how many bytes of strings, at most.
+    bytes: u64,
+    exact: bool,
+    item: Item,
+}
+
+impl PartitionReader {
+    pub(crate) fn new(
+        partition: &PartitionVersion,
+        tombstones: &[Arc<Tombstone>],
+        sequence: u64,
+        time: TimeRange,
+        projection: Projection,
+    ) -> Result<Self> {
+        let within = partition.range.intersect(time);
+        Self::of(&partition.rowsets, partition.memtables(), tombstones, sequence, within, projection)
+    }
+
+    /// A reader of some sources of a partition.
+    pub(crate) fn of<'a>(
+        rowsets: &[Arc<Rowset>],
+        memtables: impl Iterator<Item = &'a Arc<Memtable>>,
+        tombstones: &[Arc<Tombstone>],
+        sequence: u64,
+        within: TimeRange,
+        projection: Projection,
+    ) -> Result<Self> {
+        let overlaps = |range: TimeRange| range.overlaps(within);
+        let cursors = rowsets
+            .iter()
+            .filter(|rowset| overlaps(rowset.meta.time()))
+            .map(|rowset| RowsetCursor::new(rowset.clone(), projection.clone()))
+            .collect::<Result<Vec<_>>>()?;
+        let memtables: Vec<_> =
+            memtables.filter(|memtable| memtable.time_bounds().is_some_and(overlaps)).cloned().collect();
+        memtables.iter().try_for_each(|memtable| memtable.check())?;
+        // Only those that may hide something here are kept.
+        let may_hide = |tombstone: &Tombstone| {
+            tombstone.sequence <= sequence
+                && tombstone.times().is_some_and(overlaps)
+                && (memtables.iter().any(|memtable| memtable.base_sequence() <= tombstone.sequence)
+                    || cursors.iter().any(|cursor| cursor.rowset.may_be_hidden_by(tombstone)))
+        };
+        let tombstones = tombstones.iter().filter(|tombstone| may_hide(tombstone)).cloned().collect();
+        Ok(Self {
+            cursors,
+            last_rows: Vec::new(),
+            memtables,
+            tombstones,
+            sequence,
+            part_bytes: projection.kinds.iter().filter(|kind| **kind == Kind::Bytes).count() as u64
+                * PART_BYTES,
+            projection,
+            memtable_series: None,
+            ranges: Vec::new(),
+            within,
+            places: CellLocations::default(),
+            items: Vec::new(),
+            parts: Vec::new(),
+        })
+    }
+
+    /// Announces that everything is going to be read, in order.
+    pub(crate) fn read_whole_groups(&mut self, which: WholeGroups) {
+        self.cursors.iter_mut().for_each(|cursor| cursor.read_whole_groups(which));
+    }
+
+    /// Announces that many series are going to be read in order, all in the same columns.
+    pub(crate) fn read_ahead(&mut self) {
+        self.cursors.iter_mut().for_each(RowsetCursor::read_ahead);
+    }
+
+    /// Announces that everything is going to be read once, in order: the rowsets are about to be replaced.
+    pub(crate) fn read_once(&mut self) {
+        self.cursors.iter_mut().for_each(RowsetCursor::read_once);
+    }
+
+    /// Announces that the newest rows of series are going to be read, of `many` series in order or of some.
+    pub(crate) fn read_last_rows(&mut self, many: bool) -> Result<()> {
+        self.last_rows =
+            self.cursors.iter().map(|cursor| cursor.of_last_rows(many)).collect::<Result<_>>()?;
+        Ok(())
+    }
+
+    /// The cursor and the rows of a segment that one rowset has alone.
+    pub(crate) fn rows_of_one<'a>(
+        &mut self,
+        segment: &'a Segment,
+    ) -> Option<(&mut RowsetCursor, &'a Part, TimeRange)> {
+        match segment {
+            Segment::Single { cursor, part, time } => Some((&mut self.cursors[*cursor], part, *time)),
+            Segment::Last { cursor, part } => Some((&mut self.last_rows[*cursor], part, TimeRange::ALL)),
+            _ => None,
+        }
+    }
+
+    /// The newest row of a series in a range of times, from memtables and from the last rows of rowsets. It is known if
+    /// no other source can have a row at its time or later, and nothing hides it.
+    pub(crate) fn newest(&mut self, series: SeriesId, range: TimeRange) -> Result<Newest> {
+        let mut newest: Option<i64> = None;
+        let (mut found, mut tied) = (NewestSource::Nothing, false);
+        // Memtables are asked first: they usually have the newest row, and then rowsets that end before it are not
+        // asked.
+        let visibility = Visibility { sequence: self.sequence, tombstones: &self.tombstones };
+        for (number, memtable) in self.memtables.iter().enumerate() {
+            let bounds = memtable.time_bounds().filter(|bounds| bounds.overlaps(range));
+            let (Some(bounds), Some(rows)) = (bounds, memtable.series()) else { continue };
+            if newest.is_some_and(|newest_ns| bounds.end_ns <= newest_ns) {
+                continue;
+            }
+            if let Some(time_ns) = rows.newest_time(series, range, &visibility)
+                && newest.is_none_or(|newest_ns| newest_ns <= time_ns)
+            {
+                tied = newest.replace(time_ns) == Some(time_ns);
+                found = NewestSource::InMemtable(number);
+            }
+        }
+        for (number, cursor) in self.last_rows.iter_mut().enumerate().rev() {
+            let bounds = cursor.rowset.meta.time();
+            if !bounds.overlaps(range) || newest.is_some_and(|newest_ns| bounds.end_ns <= newest_ns) {
+                continue;
+            }
+            let part = match cursor.last_row(series)? {
+                Ok(Some(part)) => part,
+                Ok(None) => continue,
+                Err(NotKnown) => return Ok(Newest::NotKnown),
+            };
+            let time_ns = cursor.time_of(&part)?;
+            if time_ns >= range.end_ns {
+                return Ok(Newest::NotKnown);
+            }
+            if time_ns >= range.start_ns && newest.is_none_or(|newest_ns| newest_ns <= time_ns) {
+                tied = newest.replace(time_ns) == Some(time_ns);
+                found = NewestSource::InRowset(number, part);
+            }
+        }
+        let Some(time_ns) = newest else { return Ok(Newest::None) };
+        Ok(match found {
+            _ if tied => Newest::NotKnown,
+            NewestSource::Nothing => Newest::None,
+            NewestSource::InMemtable(memtable) => Newest::Row(Segment::Newest { memtable, time_ns }, time_ns),
+            NewestSource::InRowset(cursor, part) => {
+                let at = TimeRange::new(time_ns, time_ns.saturating_add(1));
+                let hidden = !self.tombstones.is_empty() && !self.hidden(cursor, series, at).is_empty();
+                match hidden || self.last_rows[cursor].has_markers(&part)? {
+                    true => Newest::NotKnown,
+                    false => Newest::Row(Segment::Last { cursor, part }, time_ns),
+                }
+            }
+        })
+    }
+
+    /// Appends the row of a series that a memtable has alone to a batch. False, and nothing is appended, if it is made
+    /// of several versions, or hides older ones.
+    pub(crate) fn append_newest(
+        &mut self,
+        series: SeriesId,
+        (memtable, time_ns): (usize, i64),
+        batch: &mut RowBatch<Vec<i64>>,
+    ) -> bool {
+        let visibility = Visibility { sequence: self.sequence, tombstones: &self.tombstones };
+        let Some(rows) = self.memtables[memtable].series() else { return false };
+        rows.append_at(series, time_ns, (&self.projection, &mut self.places), &visibility, batch)
+    }
+
+    /// The first series with rows (perhaps hidden ones) that is not below `least`.
+    pub(crate) fn next_series(&mut self, least: u32) -> Result<Option<u32>> {
+        let mut next: Option<u32> = None;
+        for cursor in &mut self.cursors {
+            let found = cursor.next_series(least)?;
+            next = next.into_iter().chain(found).min();
+        }
+        if self.memtable_series.is_none() {
+            let series = |memtable: &Arc<Memtable>| memtable.series().map_or_else(Vec::new, |m| m.series());
+            self.memtable_series = Some(self.memtables.iter().map(series).collect());
+        }
+        for series in self.memtable_series.iter().flatten() {
+            let found = series.get(series.partition_point(|series| series.0 < least)).map(|series| series.0);
+            next = next.into_iter().chain(found).min();
+        }
+        Ok(next)
+    }
+
+    /// Ranges of times of a series that tombstones hide in a rowset.
+    fn hidden(&self, cursor: usize, series: SeriesId, time: TimeRange) -> Vec<TimeRange> {
+        let rowset = &self.cursors[cursor].rowset;
+        self.tombstones
+            .iter()
+            .filter(|tombstone| rowset.may_be_hidden_by(tombstone))
+            .filter_map(|tombstone| tombstone.times_of(series))
+            .filter(|range| range.overlaps(time))
+            .collect()
+    }
+
+    /// Cuts the rows of a series in a range of times into segments, in order of time.
+    pub(crate) fn segments(&mut self, series: SeriesId, time: TimeRange) -> Result<VecDeque<Segment>> {
+        let mut segments = VecDeque::new();
+        self.add_segments(series, time, &mut segments)?;
+        Ok(segments)
+    }
+
+    /// Like [`PartitionReader::segments`]; appends them.
+    pub(crate) fn add_segments(
+        &mut self,
+        series: SeriesId,
+        time: TimeRange,
+        segments: &mut VecDeque<Segment>,
+    ) -> Result<()> {
+        let (mut items, mut parts) = (std::mem::take(&mut self.items), std::mem::take(&mut self.parts));
+        items.clear();
+        parts.clear();
+        for (cursor, reader) in self.cursors.iter_mut().enumerate() {
+            reader.parts(series, time, &mut parts)?;
+            items.extend(parts.drain(..).map(|part| Bounded {
+                first_ns: part.min_time_ns,
+                last_ns: part.max_time_ns,
+                rows: part.rows.len() as u64,
+                bytes: self.part_bytes,
+                exact: false,
+                item: Item::Part { cursor, part },
+            }));
+        }
+        for (number, memtable) in self.memtables.iter().enumerate() {
+            let Some(rows) = memtable.series() else { continue };
+            if !memtable.time_bounds().is_some_and(|bounds| bounds.overlaps(time)) {
+                continue;
+            }
+            let visibility = Visibility { sequence: self.sequence, tombstones: &self.tombstones };
+            if let Some(places) = &self.projection.addresses {
+                let unresolved = rows.read_unresolved(series, time, places, &visibility);
+                add_unresolved(number, unresolved, &self.projection.kinds, &mut items);
+                continue;
+            }
+            let batch = rows.read(series, time, &self.projection, &visibility);
+            if let (Some(first), Some(last)) = (batch.keys.first(), batch.keys.last()) {
+                items.push(Bounded {
+                    first_ns: *first,
+                    last_ns: *last,
+                    rows: batch.rows() as u64,
+                    bytes: 0,
+                    exact: true,
+                    item: Item::Rows(batch),
+                });
+            }
+        }
+        if items.len() > 1 {
+            if self.is_one_untouched_rowset(&items)? {
+                for item in items.drain(..) {
+                    let Item::Part { cursor, part } = item.item else { continue };
+                    segments.push_back(Segment::Single { cursor, part, time });
+                }
+            } else {
+                self.sharpen(&mut items)?;
+                items.sort_unstable_by_key(|item| (item.first_ns, item.last_ns));
+            }
+        }
+        let mut start = 0;
+        while start < items.len() {
+            let (mut end, mut last_ns) = (start + 1, items[start].last_ns);
+            while end < items.len() && items[end].first_ns <= last_ns {
+                last_ns = last_ns.max(items[end].last_ns);
+                end += 1;
+            }
+            if end == start + 1 {
+                segments.push_back(match std::mem::replace(&mut items[start].item, Item::Taken) {
+                    Item::Rows(batch) => Segment::Rows(batch),
+                    Item::Unresolved { memtable, rows } => Segment::Unresolved { memtable, rows },
+                    Item::Part { cursor, part } => self.single(series, time, cursor, part)?,
+                    Item::Taken => unreachable!("items are taken once"),
+                });
+            } else {
+                self.add_overlapping(series, time, &items[start..end], segments)?;
+            }
+            start = end;
+        }
+        (self.items, self.parts) = (items, parts);
+        Ok(())
+    }
+
+    /// Whether all items are parts of one rowset of which nothing is hidden: they are in order of time then,
+    /// and do not overlap, whatever their groups' bounds say.
+    fn is_one_untouched_rowset(&mut self, items: &[Bounded]) -> Result<bool> {
+        let mut source = None;
+        for item in items {
+            let Item::Part { cursor, part } = &item.item else { return Ok(false) };
+            let other = source.is_some_and(|source| source != *cursor);
+            if other || !self.tombstones.is_empty() || self.cursors[*cursor].has_markers(part)? {
+                return Ok(false);
+            }
+            source = Some(*cursor);
+        }
+        Ok(true)
+    }
+
+    /// Looks up the exact time bounds of parts that only have those of their group, where groups seem to overlap.
+    fn sharpen(&mut self, items: &mut [Bounded]) -> Result<()> {
+        for index in 0..items.len() {
+            let (first_ns, last_ns) = (items[index].first_ns, items[index].last_ns);
+            let overlaps = |other: &Bounded| other.first_ns <= last_ns && first_ns <= other.last_ns;
+            let alone = items.iter().enumerate().all(|(at, other)| at == index || !overlaps(other));
+            let item = &mut items[index];
+            if alone || item.exact {
+                continue;
+            }
+            if let Item::Part { cursor, part } = &mut item.item {
+                let times = self.cursors[*cursor].time_ends(part)?;
+                (item.first_ns, item.last_ns, item.exact) = (times.0, times.1, true);
+                (part.min_time_ns, part.max_time_ns) = times;
+            }
+        }
+        Ok(())
+    }
+
+    fn single(&mut self, series: SeriesId, time: TimeRange, cursor: usize, part: Part) -> Result<Segment> {
+        let touched = !self.tombstones.is_empty() && !self.hidden(cursor, series, part.time()).is_empty()
+            || self.cursors[cursor].has_markers(&part)?;
+        Ok(match touched {
+            true => Segment::Merged(time.intersect(part.time())),
+            false => Segment::Single { cursor, part, time },
+        })
+    }
+
+    /// Cuts overlapping rows where one of their sources begins or ends: times that only one source has need no merging.
+    /// What is merged is cut so that a step holds a bounded number of rows.
+    fn add_overlapping(
+        &mut self,
+        series: SeriesId,
+        time: TimeRange,
+        items: &[Bounded],
+        segments: &mut VecDeque<Segment>,
+    ) -> Result<()> {
+        let ends = items.iter().flat_map(|item| [item.first_ns, item.last_ns.saturating_add(1)]);
+        let mut cuts: Vec<i64> = ends.map(|cut_ns| cut_ns.clamp(time.start_ns, time.end_ns)).collect();
+        cuts.sort_unstable();
+        cuts.dedup();
+        // The range being merged that is not a segment yet, and about how many rows and string bytes end in it.
+        let mut merged: Option<(TimeRange, u64, u64)> = None;
+        for cut in cuts.windows(2) {
+            let range = TimeRange::new(cut[0], cut[1]);
+            let mut sources = items.iter().filter(|item| item.first_ns <= cut[0] && cut[0] <= item.last_ns);
+            let (first, second) = (sources.next(), sources.next());
+            let (Some(item), None) = (first, second) else {
+                if first.is_some() {
+                    let ended = items.iter().filter(|item| item.last_ns < cut[1] && cut[0] <= item.last_ns);
+                    let (rows, bytes) =
+                        ended.fold((0, 0), |(rows, bytes), item| (rows + item.rows, bytes + item.bytes));
+                    merged = match merged {
+                        Some((before, gathered, strings))
+                            if gathered < MERGE_ROWS / 2 && strings < MERGE_BYTES / 2 =>
+                        {
+                            let range = TimeRange::new(before.start_ns, range.end_ns);
+                            Some((range, gathered + rows, strings + bytes))
+                        }
+                        full => {
+                            segments.extend(full.map(|(range, ..)| Segment::Merged(range)));
+                            Some((range, rows, bytes))
+                        }
+                    };
+                }
+                continue;
+            };
+            segments.extend(merged.take().map(|(range, ..)| Segment::Merged(range)));
+            segments.push_back(match &item.item {
+                Item::Rows(batch) => {
+                    let row = |time_ns| batch.keys.partition_point(|key| *key < time_ns);
+                    let mut inside = RowBatch::empty(&self.projection.kinds);
+                    inside.append(batch, row(range.start_ns)..row(range.end_ns));
+                    Segment::Rows(inside)
+                }
+                Item::Unresolved { memtable, rows } => {
+                    let row = |time_ns| rows.times().partition_point(|key| *key < time_ns);
+                    let rows = rows.part(row(range.start_ns)..row(range.end_ns));
+                    Segment::Unresolved { memtable: *memtable, rows }
+                }
+                Item::Part { cursor, part } => self.single(series, range, *cursor, part.clone())?,
+                Item::Taken => unreachable!("items are taken once"),
+            });
+        }
+        segments.extend(merged.map(|(range, ..)| Segment::Merged(range)));
+        Ok(())
+    }
+
+    /// The time ranges that backward reads of a few rows visit, newest first. Each has one more source than the one
+    /// before, so older sources are not read when newer ones suffice.
+    pub(crate) fn newest_first(&mut self) -> &[TimeRange] {
+        if self.ranges.is_empty() {
+            let time = self.within;
+            let rowsets = self.cursors.iter().map(|cursor| cursor.rowset.meta.time().end_ns);
+            let memtables = self.memtables.iter().filter_map(|memtable| Some(memtable.time_bounds()?.end_ns));
+            let mut ends: Vec<i64> = rowsets.chain(memtables).map(|end_ns| end_ns.min(time.end_ns)).collect();
+            ends.retain(|end_ns| *end_ns > time.start_ns);
+            ends.sort_unstable();
+            ends.dedup();
+            while let Some(end_ns) = ends.pop() {
+                let start_ns = ends.last().copied().unwrap_or(time.start_ns);
+                self.ranges.push(TimeRange::new(start_ns, end_ns));
+            }
+        }
+        &self.ranges
+    }
+
+    /// A time in a range such that a memtable that has the series in order has about `rows` rows from it on.
+    pub(crate) fn newest_rows_from(&self, series: SeriesId, time: TimeRange, rows: usize) -> Option<i64> {
+        let memtables = self.memtables.iter().filter_map(|memtable| memtable.series());
+        let from = memtables.filter_map(|memtable| memtable.newest_rows_from(series, rows));
+        from.filter(|from_ns| time.contains(*from_ns)).max()
+    }
+
+    /// The rows of a segment, without hidden or duplicate rows.
+    pub(crate) fn read(&mut self, series: SeriesId, segment: Segment) -> Result<RowBatch<Vec<i64>>> {
+        let batch = self.read_with_deletes(series, segment)?;
+        Ok(merge::finish(batch, &self.projection.kinds))
+    }
+
+    /// Like [`PartitionReader::read`], with deletes.
+    pub(crate) fn read_with_deletes(
+        &mut self,
+        series: SeriesId,
+        segment: Segment,
+    ) -> Result<RowBatch<Vec<i64>>> {
+        match segment {
+            Segment::Rows(batch) => Ok(batch),
+            Segment::Unresolved { memtable, rows } => {
+                let memtable = self.memtables[memtable].series();
+                Ok(memtable.expect("had rows of a series").resolve(series, &rows, &self.projection.kinds))
+            }
+            Segment::Single { cursor, part, time } => {
+                let rows = self.cursors[cursor].rows_at(&part, time)?;
+                self.cursors[cursor].batch(&part, rows)
+            }
+            Segment::Last { cursor, part } => self.last_rows[cursor].batch(&part, part.rows.clone()),
+            Segment::Newest { memtable, time_ns } => {
+                let at = TimeRange::new(time_ns, time_ns.saturating_add(1));
+                let visibility = Visibility { sequence: self.sequence, tombstones: &self.tombstones };
+                let rows = self.memtables[memtable].series();
+                let read = |rows: &SeriesMemtable| rows.read(series, at, &self.projection, &visibility);
+                Ok(rows.map_or_else(|| RowBatch::empty(&self.projection.kinds), read))
+            }
+            Segment::Merged(time) => self.merged(series, time),
+        }
+    }
+
+    /// The rows of all sources in a range of times, merged, deletes still in.
+    fn merged(&mut self, series: SeriesId, time: TimeRange) -> Result<RowBatch<Vec<i64>>> {
+        let mut batches = Vec::new();
+        let mut parts = Vec::new();
+        for cursor in 0..self.cursors.len() {
+            let reader = &mut self.cursors[cursor];
+            reader.parts(series, time, &mut parts)?;
+            let mut all: RowBatch<Vec<i64>> = RowBatch::empty(&self.projection.kinds);
+            for part in parts.drain(..) {
+                let rows = reader.rows_at(&part, time)?;
+                let batch = reader.batch(&part, rows)?;
+                all.append(&batch, 0..batch.rows());
+            }
+            let hidden = self.hidden(cursor, series, time);
+            batches.push(without(all, &hidden, &self.projection.kinds));
+        }
+        for memtable in self.memtables.iter().filter_map(|memtable| memtable.series()) {
+            let visibility = Visibility { sequence: self.sequence, tombstones: &self.tombstones };
+            batches.push(memtable.read(series, time, &self.projection, &visibility));
+        }
+        Ok(merge::merge(batches, &self.projection.kinds))
+    }
+}
+
+/// Adds rows of a memtable, cut where their strings are too long to be read at once.
+fn add_unresolved(memtable: usize, unresolved: UnresolvedRows, kinds: &[Kind], items: &mut Vec<Bounded>) {
+    let cuts = unresolved.cut(kinds, UNRESOLVED_BYTES);
+    for (rows, bytes) in &cuts {
+        let times = &unresolved.times()[rows.clone()];
+        let (Some(first_ns), Some(last_ns)) = (times.first().copied(), times.last().copied()) else { return };
+        let count = rows.len() as u64;
+        let part = if cuts.len() == 1 { unresolved.clone() } else { unresolved.part(rows.clone()) };
+        let item = Item::Unresolved { memtable, rows: part };
+        items.push(Bounded { first_ns, last_ns, rows: count, bytes: *bytes, exact: true, item });
+    }
+}
+
+/// The rows at times that are not hidden.
+fn without(batch: RowBatch<Vec<i64>>, hidden: &[TimeRange], kinds: &[Kind]) -> RowBatch<Vec<i64>> {
+    if hidden.is_empty() {
+        return batch;
+    }
+    keep_rows(&batch, |row| !hidden.iter().any(|range| range.contains(batch.keys[row])), kinds)
+}

@@ -1,0 +1,135 @@
+//! A snapshot: a version and the last sequence that is visible in it.
+
+use crate::memory::publisher::VersionPublisher;
+use crate::memory::version::{TableVersion, Version};
+use crate::reading::aggregate::aggregate;
+use crate::reading::query_cost::{estimate_rows, is_light_aggregate, is_light_scan};
+use crate::reading::scan::keyed::KeyedScan;
+use crate::reading::scan::scan_spec::ScanSpec;
+use crate::reading::scan::series::{SeriesRequest, SeriesScan};
+use crate::reading::scan::time_order::TimeScan;
+use crate::rows::key::{KeyRange, SeriesKeys};
+use async_trait::async_trait;
+use nyala_core::memory::MemoryBudget;
+use nyala_core::store::{
+    AggregateRequest, AggregateStates, Direction, Order, RowSelection, RowStream, ScanRequest, SeriesSet,
+    Snapshot,
+};
+use nyala_core::{Result, Sequence, TableId, TableSchema, TimeRange, before_long_work};
+use std::sync::Arc;
+
+/// A view of an engine.
+#[derive(Clone)]
+pub(crate) struct EngineSnapshot {
+    pub(crate) version: Arc<Version>,
+    pub(crate) sequence: u64,
+    /// For the memory that its scans take.
+    pub(crate) budget: Arc<MemoryBudget>,
+}
+
+/// A selection of rows of a series-keyed table.
+pub(crate) fn series_selection(rows: &RowSelection) -> Result<(SeriesSet, SeriesKeys, TimeRange)> {
+    Ok(match rows {
+        RowSelection::All => (SeriesSet::All, SeriesKeys::ALL, TimeRange::ALL),
+        RowSelection::Keys { start, end } => (SeriesSet::All, SeriesKeys::of(start, end)?, TimeRange::ALL),
+        RowSelection::Series { series, time } => (series.clone(), SeriesKeys::ALL, *time),
+    })
+}
+
+fn direction_of(order: Order) -> Direction {
+    match order {
+        Order::Key(direction) | Order::Time(direction) => direction,
+    }
+}
+
+impl EngineSnapshot {
+    /// A view of everything acknowledged.
+    pub(crate) fn latest(versions: &VersionPublisher, budget: &Arc<MemoryBudget>) -> Self {
+        let (version, sequence) = versions.visible();
+        Self { version, sequence, budget: budget.clone() }
+    }
+
+    /// A scan of a series-keyed table, resolved.
+    pub(crate) fn series_request(
+        &self,
+        table: &Arc<TableVersion>,
+        request: &ScanRequest,
+    ) -> Result<SeriesRequest> {
+        let (series, keys, time) = series_selection(&request.rows)?;
+        let spec =
+            ScanSpec::new(&table.schema, &request.columns, &request.predicates, request.skip_empty_rows);
+        Ok(SeriesRequest {
+            table: table.clone(),
+            sequence: self.sequence,
+            budget: self.budget.clone(),
+            series,
+            keys,
+            time,
+            spec: Arc::new(spec),
+            direction: direction_of(request.order),
+            limit: request.limit,
+            limit_per_series: request.limit_per_prefix,
+        })
+    }
+
+    /// A scan of a table with another key.
+    pub(crate) fn keyed_scan(&self, table: &TableVersion, request: &ScanRequest) -> Result<KeyedScan> {
+        let range = KeyRange::of(&request.rows, &table.schema)?;
+        let spec =
+            ScanSpec::new(&table.schema, &request.columns, &request.predicates, request.skip_empty_rows);
+        KeyedScan::new(
+            table,
+            (self.sequence, &self.budget),
+            spec,
+            &range,
+            direction_of(request.order),
+            request.limit,
+            request.limit_per_prefix,
+        )
+    }
+}
+
+#[async_trait]
+impl Snapshot for EngineSnapshot {
+    fn sequence(&self) -> Sequence {
+        Sequence(self.sequence)
+    }
+
+    fn schema(&self, table: TableId) -> Result<Arc<TableSchema>> {
+        Ok(self.version.table(table)?.schema.clone())
+    }
+
+    async fn scan(&self, request: ScanRequest) -> Result<Box<dyn RowStream>> {
+        let table = self.version.table(request.table)?;
+        request.validate(&table.schema)?;
+        if !is_light_scan(table, &request) {
+            before_long_work().await;
+        }
+        if !table.schema.is_series_keyed() {
+            return Ok(Box::new(self.keyed_scan(table, &request)?));
+        }
+        let resolved = self.series_request(table, &request)?;
+        Ok(match request.order {
+            Order::Key(_) => Box::new(SeriesScan::new(resolved)),
+            Order::Time(_) => Box::new(TimeScan::new(resolved, &request.ties)),
+        })
+    }
+
+    async fn aggregate(&self, request: AggregateRequest) -> Result<AggregateStates> {
+        if !is_light_aggregate(self.version.table(request.table)?, &request) {
+            before_long_work().await;
+        }
+        aggregate((&self.version, self.sequence), &request).await
+    }
+
+    async fn time_bounds(&self, table: TableId, within: TimeRange) -> Result<Option<TimeRange>> {
+        let table = self.version.table(table)?;
+        let bounds = table.partitions_in(within).filter_map(|partition| partition.time_bounds());
+        let bounds = bounds.map(|bounds| bounds.intersect(within)).filter(|bounds| !bounds.is_empty());
+        Ok(bounds.reduce(|a, b| TimeRange::new(a.start_ns.min(b.start_ns), a.end_ns.max(b.end_ns))))
+    }
+
+    async fn estimate_rows(&self, table: TableId, within: TimeRange) -> Result<u64> {
+        Ok(estimate_rows(&**self.version.table(table)?, within))
+    }
+}

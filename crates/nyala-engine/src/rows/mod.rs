@@ -1,0 +1,8 @@
+//! Rows, their keys and their deletion: what files and memory have in common.
+
+pub(crate) mod column_buffer;
+pub(crate) mod key;
+pub(crate) mod merge;
+pub(crate) mod projection;
+pub(crate) mod tombstone;
+pub(crate) mod wire;

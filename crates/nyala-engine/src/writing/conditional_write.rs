@@ -1,0 +1,157 @@
+//! Conditional writes: batches that depend on the rows there are, by demands on their keys or by defaults of new rows.
+
+use super::claims::{ClaimedKey, Claims};
+use crate::memory::memtable::{PreparedKeys, PreparedUpsert};
+use crate::memory::version::TableVersion;
+use crate::reading::scan::keyed::KeyedMerge;
+use crate::reading::scan::partition::PartitionReader;
+use crate::reading::snapshot::EngineSnapshot;
+use crate::rows::key::KeyRange;
+use crate::rows::merge;
+use crate::rows::projection::Projection;
+use hashbrown::HashMap;
+use nyala_core::store::{Demand, Operation, RowPlace, WriteBatch};
+use nyala_core::{Error, Result, SeriesId, TableSchema, TimeRange};
+use std::sync::Arc;
+
+/// The outcome of a look at the rows there are.
+pub(crate) enum Evaluation {
+    /// The batch without rows that are left out, and with the defaults of new ones.
+    Ready { batch: WriteBatch, conflicts: Vec<RowPlace>, keys: Vec<ClaimedKey> },
+    /// The batch with this sequence has claimed a key. The outcome is known when it is visible or has failed.
+    Claimed(u64),
+}
+
+/// Evaluates a validated batch against a snapshot and the operations before each. An error of kind conflict when a
+/// required demand does not hold.
+pub(crate) fn evaluate(snapshot: &EngineSnapshot, batch: &WriteBatch, claims: &Claims) -> Result<Evaluation> {
+    // Whether a key exists after earlier operations of the batch.
+    let mut changed: HashMap<ClaimedKey, bool> = HashMap::new();
+    let (mut operations, mut conflicts) = (Vec::with_capacity(batch.operations.len()), Vec::new());
+    for (number, operation) in batch.operations.iter().enumerate() {
+        let id = operation.table();
+        let table = snapshot.version.table(id)?;
+        let depends = depends_on_rows(operation, &table.schema);
+        let deletes = matches!(operation, Operation::DeleteKeys { .. });
+        let mut rows = RowOutcomes { existed: vec![false; operation.rows()], left_out: Vec::new() };
+        let keys = keys_of(table, operation);
+        let mut lookup = Lookup { snapshot, table, readers: HashMap::new() };
+        for row in 0..keys.rows {
+            let mut key = (id, Vec::new());
+            keys.encode(row, &mut key.1);
+            if let Some(sequence) = claims.find(&key) {
+                return Ok(Evaluation::Claimed(sequence));
+            }
+            if depends {
+                let exists = match changed.get(&key) {
+                    Some(exists) => *exists,
+                    None => lookup.exists(&keys, row, &key.1)?,
+                };
+                if operation.demand().is_some_and(|demand| exists != (demand == Demand::Present)) {
+                    if !operation.ignores() {
+                        let words = if exists { "exists" } else { "does not exist" };
+                        let name = table.schema.shown_name();
+                        return Err(Error::conflict(format!("table {name}: a key of row {row} {words}")));
+                    }
+                    conflicts.push(RowPlace { operation: number, row });
+                    rows.left_out.push(row);
+                    continue;
+                }
+                rows.existed[row] = exists;
+            }
+            changed.insert(key, !deletes);
+        }
+        let operation = match operation {
+            Operation::Upsert(upsert) if depends && upsert.mode.makes_rows() => {
+                Operation::Upsert(upsert.clone().with_defaults(&table.schema, |row| !rows.existed[row])?)
+            }
+            other => other.clone(),
+        };
+        rows.push_kept(operation, &mut operations);
+    }
+    let keys = changed.into_keys().collect();
+    Ok(Evaluation::Ready { batch: WriteBatch { operations }, conflicts, keys })
+}
+
+/// Whether the effect of an operation depends on the rows there are.
+pub(crate) fn depends_on_rows(operation: &Operation, schema: &TableSchema) -> bool {
+    match operation {
+        Operation::Upsert(upsert) => upsert.depends_on_rows(schema),
+        Operation::DeleteKeys { mode, .. } => mode.demand().is_some(),
+    }
+}
+
+/// Which rows of an operation existed, and which are left out.
+struct RowOutcomes {
+    existed: Vec<bool>,
+    left_out: Vec<usize>,
+}
+
+impl RowOutcomes {
+    /// Appends an operation without the rows that are left out.
+    fn push_kept(&self, operation: Operation, operations: &mut Vec<Operation>) {
+        if self.left_out.is_empty() {
+            operations.push(operation);
+            return;
+        }
+        let mut begin = 0;
+        for end in self.left_out.iter().copied().chain([operation.rows()]) {
+            if begin < end {
+                operations.push(operation.slice(begin, end - begin));
+            }
+            begin = end + 1;
+        }
+    }
+}
+
+fn keys_of<'a>(table: &TableVersion, operation: &'a Operation) -> PreparedKeys<'a> {
+    match operation {
+        Operation::Upsert(upsert) => PreparedUpsert::new(upsert, &table.schema).keys,
+        Operation::DeleteKeys { keys, .. } => PreparedKeys::of_delete(keys, &table.schema),
+    }
+}
+
+struct Lookup<'a> {
+    snapshot: &'a EngineSnapshot,
+    table: &'a Arc<TableVersion>,
+    /// Readers of the partitions that were looked into, by position.
+    readers: HashMap<usize, PartitionReader>,
+}
+
+impl Lookup<'_> {
+    fn exists(&mut self, keys: &PreparedKeys<'_>, row: usize, key: &[u8]) -> Result<bool> {
+        let time_ns = self.table.time_key().map(|position| keys.columns[position].0.word(row) as i64);
+        let Some(position) = self.table.partition_at(time_ns.unwrap_or(0)) else { return Ok(false) };
+        let partition = &self.table.partitions[position];
+        let sequence = self.snapshot.sequence;
+        if let (true, Some(time_ns)) = (self.table.schema.is_series_keyed(), time_ns) {
+            let series = SeriesId(keys.columns[0].0.word(row) as u32);
+            let time = TimeRange::new(time_ns, time_ns.saturating_add(1));
+            let reader = match self.readers.entry(position) {
+                hashbrown::hash_map::Entry::Occupied(entry) => entry.into_mut(),
+                hashbrown::hash_map::Entry::Vacant(entry) => entry.insert(PartitionReader::new(
+                    partition,
+                    &self.table.tombstones,
+                    sequence,
+                    TimeRange::ALL,
+                    Projection::keys_only(),
+                )?),
+            };
+            for segment in reader.segments(series, time)? {
+                if reader.read(series, segment)?.rows() > 0 {
+                    return Ok(true);
+                }
+            }
+            return Ok(false);
+        }
+        let range = KeyRange::one(key.to_vec());
+        let mut merged = KeyedMerge::new(&self.table.tombstones, sequence, Projection::keys_only(), false);
+        merged.add(&self.table.schema, &partition.rowsets, partition.memtables(), &range, 1)?;
+        while let Some(batch) = merged.next_batch()? {
+            if merge::finish(batch, &[]).rows() > 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}

@@ -1,0 +1,81 @@
+//! A batch on its way into the log and into memory.
+//!
+//! `write.rs` takes a batch from admission to its answer. `admission.rs` slows writers when memory or the log is full.
+//! `conditional_write.rs` decides what depends on the rows there are, `table_locks.rs` and `claims.rs` keep other
+//! writers away meanwhile. `modify.rs` deletes and updates rows by predicates.
+
+pub(crate) mod admission;
+pub(crate) mod claims;
+pub(crate) mod conditional_write;
+pub(crate) mod log_state;
+pub(crate) mod modify;
+pub(crate) mod table_locks;
+pub(crate) mod write;
+
+use crate::files::fs::DirLock;
+use crate::files::reserve::Reserve;
+use crate::memory::publisher::VersionPublisher;
+use crate::options::EngineOptions;
+use crate::reading::snapshot::EngineSnapshot;
+use crate::runtime::signal::WorkSignal;
+use crate::stats::Counters;
+use crate::write_hook::WriteHook;
+use admission::Admission;
+use claims::Claims;
+use log_state::LogState;
+use nyala_core::Result;
+use nyala_core::memory::MemoryBudget;
+use std::sync::Arc;
+
+/// What writers share.
+pub(crate) struct Writer {
+    pub(crate) versions: Arc<VersionPublisher>,
+    pub(crate) log: LogState,
+    /// Space for what deletes, on a full disk.
+    pub(crate) reserve: Reserve,
+    /// The lock of the store: see `table_locks.rs`.
+    pub(crate) store_lock: Arc<tokio::sync::RwLock<()>>,
+    admission: Admission,
+    claims: Arc<Claims>,
+    budget: Arc<MemoryBudget>,
+    counters: Arc<Counters>,
+    hook: WriteHook,
+    /// The lock of the directory: it is held until the engine and the last batch under way are gone, so it is dropped
+    /// last.
+    _lock: DirLock,
+}
+
+impl Writer {
+    pub(crate) fn new(
+        options: &EngineOptions,
+        versions: &Arc<VersionPublisher>,
+        reserve: Reserve,
+        signal: &Arc<WorkSignal>,
+        counters: &Arc<Counters>,
+        lock: DirLock,
+    ) -> Result<Self> {
+        let budget = options.memory.clone();
+        Ok(Self {
+            versions: versions.clone(),
+            log: LogState::new(options.wal_bytes_max),
+            reserve,
+            store_lock: Arc::default(),
+            admission: Admission::new(budget.clone(), counters.clone(), signal.clone())?,
+            claims: Arc::default(),
+            budget,
+            counters: counters.clone(),
+            hook: options.write_hook.clone(),
+            _lock: lock,
+        })
+    }
+
+    /// A view of everything acknowledged.
+    pub(crate) fn snapshot(&self) -> EngineSnapshot {
+        EngineSnapshot::latest(&self.versions, &self.budget)
+    }
+
+    /// A view of everything applied, also of what readers do not see yet. All of it is in the log.
+    fn applied(&self) -> EngineSnapshot {
+        EngineSnapshot { sequence: self.log.wal().next_sequence() - 1, ..self.snapshot() }
+    }
+}
