@@ -17,10 +17,11 @@ use crate::error::{Error, Result};
 use crate::masters::Masters;
 use crate::metrics::{Metrics, MetricsSnapshot};
 use crate::pb::master::*;
-use crate::rpc::Messenger;
+use crate::pb::rpc::{ServerClockRequest, ServerClockResponse};
 use crate::rpc::connection::Limits;
 use crate::rpc::credentials::Credentials;
 use crate::rpc::messenger::{Address, MessengerSettings};
+use crate::rpc::{CallOptions, Login, Messenger};
 use crate::schema::Schema;
 use crate::table::Table;
 use crate::write::request_ids::RequestIds;
@@ -165,6 +166,7 @@ impl ClientBuilder {
             rpc_timeout: self.rpc_timeout,
             admin_timeout: self.admin_timeout,
             paces: Mutex::default(),
+            servers: tokio::sync::Mutex::default(),
         });
         let deadline = inner.admin_deadline();
         inner.masters.leader(&inner.messenger, deadline).await?;
@@ -199,7 +201,16 @@ pub(crate) struct Inner {
     pub(crate) rpc_timeout: Duration,
     pub(crate) admin_timeout: Duration,
     paces: Mutex<HashMap<Address, Arc<Pace>>>,
+    servers: tokio::sync::Mutex<Option<(Instant, Arc<[Address]>)>>,
 }
+
+const SERVER_CLOCK: (&str, &str) = ("kudu.server.GenericService", "ServerClock");
+
+/// How long the list of tablet servers is taken for true.
+const SERVERS_KNOWN_FOR: Duration = Duration::from_secs(5);
+
+/// A server that has not been heard of for this long leads nothing.
+const SILENT: Duration = Duration::from_secs(30);
 
 impl Inner {
     pub(crate) fn admin_deadline(&self) -> Instant {
@@ -222,6 +233,31 @@ impl Inner {
         deadline: Instant,
     ) -> Result<Answer> {
         self.masters.call(&self.messenger, method, request, features, deadline).await
+    }
+
+    /// Where the tablet servers are, as the masters said not long ago.
+    async fn server_addresses(&self) -> Result<Arc<[Address]>> {
+        let mut known = self.servers.lock().await;
+        if let Some((since, addresses)) = &*known
+            && since.elapsed() < SERVERS_KNOWN_FOR
+        {
+            return Ok(addresses.clone());
+        }
+        let request = ListTabletServersRequest {};
+        let answer: ListTabletServersResponse =
+            self.call_master("ListTabletServers", &request, &[], self.admin_deadline()).await?;
+        let mut addresses = Vec::new();
+        for server in answer.servers {
+            let is_silent =
+                server.millis_since_heartbeat.is_some_and(|silent| silent > SILENT.as_millis() as i32);
+            let registered = server.registration.map(|registration| registration.rpc_addresses);
+            if let (Some(address), false) = (registered.unwrap_or_default().first(), is_silent) {
+                addresses.push(Address::from_pb(address)?);
+            }
+        }
+        let addresses: Arc<[Address]> = addresses.into();
+        *known = Some((Instant::now(), addresses.clone()));
+        Ok(addresses)
     }
 
     pub(crate) async fn renew_authentication_token(&self, deadline: Instant) -> Result<()> {
@@ -424,6 +460,33 @@ impl Client {
     /// The cluster's id.
     pub fn cluster_id(&self) -> Option<String> {
         self.inner.masters.cluster_id()
+    }
+
+    /// A point in the cluster's time at which everything is there that any client was told of before this call: the
+    /// latest of the tablet servers' clocks.
+    ///
+    /// Servers that the masters have not heard of for half a minute are not asked.
+    ///
+    /// # Errors
+    /// When a server does not answer within the time of a call: what it acknowledged might be later.
+    pub async fn server_time(&self) -> Result<Timestamp> {
+        let addresses = self.inner.server_addresses().await?;
+        let deadline = Instant::now() + self.inner.rpc_timeout;
+        let options = CallOptions { deadline, features: Vec::new(), request_id: None };
+        let asked = addresses.iter().map(async |address| {
+            let call = self.inner.messenger.call::<ServerClockResponse>(
+                address,
+                Login::Token,
+                SERVER_CLOCK,
+                &ServerClockRequest {},
+                &options,
+            );
+            Ok::<_, Error>(call.await?.0.timestamp)
+        });
+        for timestamp in futures::future::try_join_all(asked).await? {
+            self.inner.clock.observe(timestamp);
+        }
+        self.last_timestamp().ok_or_else(|| Error::protocol("no server has a clock"))
     }
 
     /// The latest point in the cluster's time that this client has seen.

@@ -57,4 +57,4 @@ pub use scan::{Layout, ReadMode, ReplicaSelection, ScanBuilder, ScanToken, Scann
 pub use schema::{Column, Compression, DataType, Encoding, Schema};
 pub use table::{Table, TableStatistics};
 pub use value::{Cell, Value};
-pub use write::{FlushMode, PendingErrors, RowError, Session, SessionBuilder};
+pub use write::{FlushMode, PendingErrors, RowError, Session, SessionBuilder, WriteCall};
