@@ -157,6 +157,7 @@ impl ClientBuilder {
             rpc_timeout: self.rpc_timeout,
             admin_timeout: self.admin_timeout,
             write_limits: Default::default(),
+            servers: Default::default(),
         };
         cluster.masters.leader(&cluster.messenger, cluster.admin_deadline()).await?;
         Ok(Client { cluster: Arc::new(cluster) })
@@ -347,6 +348,18 @@ impl Client {
     /// The cluster's id.
     pub fn cluster_id(&self) -> Option<String> {
         self.cluster.masters.cluster_id()
+    }
+
+    /// A point in the cluster's time at which everything is there that any client was told of before this call: the
+    /// latest of the tablet servers' clocks.
+    ///
+    /// Servers that the masters have not heard of for half a minute are not asked.
+    ///
+    /// # Errors
+    /// When a server does not answer within the time of a call: what it acknowledged might be later.
+    pub async fn server_time(&self) -> Result<Timestamp> {
+        self.cluster.observe_server_clocks().await?;
+        self.last_timestamp().ok_or_else(|| Error::protocol("no server has a clock"))
     }
 
     /// The latest point in the cluster's time that this client has seen.

@@ -17,10 +17,14 @@ use crate::concurrency_limit::ConcurrencyLimit;
 use crate::error::{Error, Result};
 use crate::masters::Masters;
 use crate::metrics::Metrics;
-use crate::pb::master::{IsDoneResponse, MasterAnswer, TableIdentifier, TableRequest};
+use crate::pb::master::{
+    IsDoneResponse, ListTabletServersRequest, ListTabletServersResponse, MasterAnswer, TableIdentifier,
+    TableRequest,
+};
+use crate::pb::rpc::{ServerClockRequest, ServerClockResponse};
 use crate::request_tracker::RequestTracker;
-use crate::rpc::Messenger;
 use crate::rpc::messenger::Address;
+use crate::rpc::{CallOptions, Login, Messenger};
 
 #[derive(Debug)]
 pub(crate) struct Cluster {
@@ -32,7 +36,17 @@ pub(crate) struct Cluster {
     pub(crate) rpc_timeout: Duration,
     pub(crate) admin_timeout: Duration,
     pub(crate) write_limits: Mutex<HashMap<Address, Arc<ConcurrencyLimit>>>,
+    /// Where the tablet servers are, and since when that is known.
+    pub(crate) servers: tokio::sync::Mutex<Option<(Instant, Arc<[Address]>)>>,
 }
+
+const SERVER_CLOCK: (&str, &str) = ("kudu.server.GenericService", "ServerClock");
+
+/// How long the list of tablet servers is used before the masters are asked again.
+const SERVERS_KNOWN_FOR: Duration = Duration::from_secs(5);
+
+/// A server from which the masters have heard nothing for this long leads no tablet.
+const SILENT: Duration = Duration::from_secs(30);
 
 impl Cluster {
     pub(crate) fn admin_deadline(&self) -> Instant {
@@ -70,6 +84,47 @@ impl Cluster {
         let span = tracing::debug_span!("kudu_master", method);
         let call = self.masters.call(&self.messenger, method, request, features, deadline, repeated);
         call.instrument(span).await
+    }
+
+    /// Asks all tablet servers for their time.
+    pub(crate) async fn observe_server_clocks(&self) -> Result<()> {
+        let addresses = self.server_addresses().await?;
+        let deadline = Instant::now() + self.rpc_timeout;
+        let options = CallOptions { deadline, features: Vec::new(), request_id: None };
+        let asked = addresses.iter().map(async |address| {
+            let (token, request) = (Login::Token, ServerClockRequest {});
+            let call =
+                self.messenger.call::<ServerClockResponse>(address, token, SERVER_CLOCK, &request, &options);
+            Ok::<_, Error>(call.await?.0.timestamp)
+        });
+        for timestamp in futures::future::try_join_all(asked).await? {
+            self.clock.observe(timestamp);
+        }
+        Ok(())
+    }
+
+    async fn server_addresses(&self) -> Result<Arc<[Address]>> {
+        let mut known = self.servers.lock().await;
+        if let Some((since, addresses)) = &*known
+            && since.elapsed() < SERVERS_KNOWN_FOR
+        {
+            return Ok(addresses.clone());
+        }
+        let request = ListTabletServersRequest {};
+        let answer: ListTabletServersResponse =
+            self.call_master("ListTabletServers", &request, &[], self.admin_deadline()).await?;
+        let mut addresses = Vec::new();
+        for server in answer.servers {
+            let is_silent =
+                server.millis_since_heartbeat.is_some_and(|silent| silent > SILENT.as_millis() as i32);
+            let registered = server.registration.map(|registration| registration.rpc_addresses);
+            if let (Some(address), false) = (registered.unwrap_or_default().first(), is_silent) {
+                addresses.push(Address::from_pb(address)?);
+            }
+        }
+        let addresses: Arc<[Address]> = addresses.into();
+        *known = Some((Instant::now(), addresses.clone()));
+        Ok(addresses)
     }
 
     /// Polls until the masters have carried out a change of a table: they answer before it has taken effect.

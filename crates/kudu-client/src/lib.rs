@@ -64,4 +64,4 @@ pub use scan::{Layout, ReadMode, ReplicaSelection, ScanBuilder, ScanToken, Scann
 pub use schema::{Column, Compression, Encoding, Schema};
 pub use table::{Table, TableStatistics};
 pub use value::{Cell, Value};
-pub use write::{FlushMode, PendingErrors, RowError, Session, SessionBuilder};
+pub use write::{FlushMode, PendingErrors, RowError, Session, SessionBuilder, WriteCall};

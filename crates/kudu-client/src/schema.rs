@@ -248,8 +248,8 @@ impl Column {
 
     pub(crate) fn from_pb(column: &pb::ColumnSchema) -> Result<Self> {
         let data_type = DataType::from_pb(column.data_type, column.type_attributes.as_ref());
-        let default = column.write_default_value.as_ref().or(column.read_default_value.as_ref());
-        let default_value = match (default, data_type) {
+        // The other one is what rows have that are older than the column.
+        let default_value = match (&column.write_default_value, data_type) {
             (None, _) | (_, DataType::Unknown(_)) => None,
             (Some(bytes), data_type) => Some(Value::from_bytes(data_type, bytes)?),
         };

@@ -3,7 +3,7 @@
 //! Everything above (databases, queries, servers) uses storage only through [`store::Store`]. Everything below (the
 //! embedded engine, a Kudu cluster) implements it and knows nothing of query languages or protocols.
 
-mod arrays;
+pub mod arrays;
 mod column_type;
 pub mod env;
 pub mod error;

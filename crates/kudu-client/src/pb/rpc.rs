@@ -146,3 +146,13 @@ pub(crate) struct ConnectionContext {
     #[prost(bytes = "bytes", optional, tag = "3")]
     pub(crate) encoded_nonce: Option<Bytes>,
 }
+
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(crate) struct ServerClockRequest {}
+
+/// Of `kudu.server.GenericService`, which every server has.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(crate) struct ServerClockResponse {
+    #[prost(fixed64, optional, tag = "1")]
+    pub(crate) timestamp: Option<u64>,
+}

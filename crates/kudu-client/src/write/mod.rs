@@ -2,8 +2,10 @@
 
 mod arrow;
 mod batch;
+mod call;
 mod send;
 mod session;
 
 pub use batch::{PendingErrors, RowError};
+pub use call::WriteCall;
 pub use session::{FlushMode, Session, SessionBuilder};

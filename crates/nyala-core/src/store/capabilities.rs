@@ -62,10 +62,12 @@ pub enum Feature {
     StagedWrites,
     /// [`super::Store::changes`].
     ChangeFeed,
+    /// Snapshots keep the rows of partitions that are dropped after them.
+    PinnedPartitions,
 }
 
 /// All features, with their names in error messages.
-const FEATURES: [(Feature, &str); 13] = [
+const FEATURES: [(Feature, &str); 14] = [
     (Feature::ReverseScans, "scans by descending key"),
     (Feature::TimeOrder, "scans in order of time"),
     (Feature::PrefixLimits, "limits of rows per series"),
@@ -79,6 +81,7 @@ const FEATURES: [(Feature, &str); 13] = [
     (Feature::History, "reads of the past"),
     (Feature::StagedWrites, "staged writes"),
     (Feature::ChangeFeed, "feed of changes"),
+    (Feature::PinnedPartitions, "snapshots that outlive dropped partitions"),
 ];
 
 impl Feature {

@@ -20,6 +20,9 @@ use nyala_core::{
     TableSchema, Value,
 };
 
+/// The column of row markers, beside the table's own.
+pub(crate) const MARKER_COLUMN: ColumnId = ColumnId(u32::MAX);
+
 /// A column type as written in files; wraps so that its numbers live here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StoredType(pub(crate) ColumnType);

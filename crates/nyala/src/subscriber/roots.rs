@@ -18,7 +18,9 @@ fn read() -> Result<Arc<ClientConfig>, String> {
     let (added, _) = roots.add_parsable_certificates(found.certs);
     if added == 0 {
         let cause = found.errors.first().map_or_else(String::new, |error| format!(" ({error})"));
-        return Err(format!("no trusted certificate was found: name a file of them with SSL_CERT_FILE{cause}"));
+        return Err(format!(
+            "no trusted certificate was found: name a file of them with SSL_CERT_FILE{cause}"
+        ));
     }
     let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()

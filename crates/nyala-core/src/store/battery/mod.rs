@@ -130,6 +130,9 @@ pub async fn run(subject: &mut dyn Subject, settings: Settings) -> std::result::
             }
             _ => {
                 let step = generator.step();
+                if matches!(step, Step::DropPartitions(..)) && !features.has(Feature::PinnedPartitions) {
+                    held.clear();
+                }
                 let outcome = step.apply_to_both(&mut generator, &*store, &model).await;
                 changed = outcome.map_err(|error| place(&format!("{step:?}"), error))?;
             }

@@ -1,9 +1,10 @@
 //! Checks that the last rows which a rowset keeps once more are the last rows of its series.
 
 use crate::files::rowset::Rowset;
-use crate::files::rowset::format::{GroupEntry, MARKER_COLUMN};
+use crate::files::rowset::format::GroupEntry;
 use crate::files::rowset::reader::LoadedFooter;
 use crate::files::rowset::series::RowsetCursor;
+use crate::files::schema_format::MARKER_COLUMN;
 use crate::rows::projection::Projection;
 use nyala_core::{Error, Result, SeriesId, TimeRange};
 use std::sync::Arc;

@@ -4,12 +4,13 @@ use super::{Check, last_rows, of_table};
 use crate::files::catalog::CatalogTable;
 use crate::files::rowset::block::Layout;
 use crate::files::rowset::format::{
-    BlockRef, ColumnEntry, GroupEntry, GroupList, GroupRuns, HEADER_BYTES, MARKER_COLUMN, TAIL_BYTES,
+    BlockRef, ColumnEntry, GroupEntry, GroupList, GroupRuns, HEADER_BYTES, TAIL_BYTES,
 };
 use crate::files::rowset::keyed::KeyedCursor;
 use crate::files::rowset::reader::{LoadedFooter, Use};
 use crate::files::rowset::verified::VerifiedBlock;
 use crate::files::rowset::{Rowset, RowsetMeta, RowsetSource, bloom};
+use crate::files::schema_format::MARKER_COLUMN;
 use crate::rows::column_buffer::{Column, Kind, NULL, VALUE, Values};
 use crate::rows::key;
 use crate::rows::projection::Projection;

@@ -5,9 +5,10 @@
 //! come back, or values would stand beside the wrong times.
 
 use crate::files::rowset::Rowset;
-use crate::files::rowset::format::{ColumnEntry, GroupEntry, GroupRuns, MARKER_COLUMN, PageEntry};
+use crate::files::rowset::format::{ColumnEntry, GroupEntry, GroupRuns, PageEntry};
 use crate::files::rowset::reader::{LoadedFooter, Use};
 use crate::files::rowset::writer::{RowsetWriter, value_columns};
+use crate::files::schema_format::MARKER_COLUMN;
 use crate::rows::column_buffer::{ABSENT, ByteVec, Column, Kind, Values};
 use crate::rows::key;
 use crate::rows::merge::RowBatch;

@@ -13,8 +13,6 @@ pub(crate) const VERSION: u32 = 3;
 pub(crate) const HEADER_BYTES: u64 = 16;
 /// Footer offset, length, checksum, magic.
 pub(crate) const TAIL_BYTES: u64 = 24;
-/// The column of row markers, beside the table's own.
-pub(crate) const MARKER_COLUMN: ColumnId = ColumnId(u32::MAX);
 
 /// Where bytes are, and their checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,11 +1,12 @@
 //! Reading a rowset of a table with any other key: group by group, in either direction.
 
 use super::bloom;
-use super::format::{ColumnEntry, GroupEntry, MARKER_COLUMN};
+use super::format::{ColumnEntry, GroupEntry};
 use super::reader::{LoadedFooter, Rowset, Use};
+use crate::files::schema_format::MARKER_COLUMN;
 use crate::rows::column_buffer::{ABSENT, ByteVec, Column, Kind, Values};
 use crate::rows::key::{self, KeyRange};
-use crate::rows::merge::{Keys, RowBatch};
+use crate::rows::merge::RowBatch;
 use crate::rows::projection::Projection;
 use nyala_core::{ColumnId, ColumnType, Error, Result, TableSchema};
 use std::sync::Arc;

@@ -6,10 +6,11 @@
 mod prefetch;
 
 use super::LONG_RUN_ROWS;
-use super::format::{BlockRef, ColumnEntry, GroupEntry, MARKER_COLUMN, PageEntry};
+use super::format::{BlockRef, ColumnEntry, GroupEntry, PageEntry};
 use super::loaded::LoadedBlock;
 use super::reader::{LoadedFooter, Rowset, Use};
 use super::verified::VerifiedBlock;
+use crate::files::schema_format::MARKER_COLUMN;
 use crate::rows::column_buffer::Column;
 use crate::rows::merge::gallop;
 use crate::rows::projection::Projection;

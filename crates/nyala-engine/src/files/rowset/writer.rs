@@ -6,13 +6,12 @@
 use super::block;
 use super::bloom;
 use super::format::{
-    BlockRef, ColumnEntry, Footer, GroupEntry, GroupList, GroupRuns, HEADER_BYTES, MAGIC, MARKER_COLUMN,
-    PageEntry, VERSION,
+    BlockRef, ColumnEntry, Footer, GroupEntry, GroupList, GroupRuns, HEADER_BYTES, MAGIC, PageEntry, VERSION,
 };
 use super::origin::Origin;
 use super::{GROUP_ROWS, KEYED_GROUP_ROWS, LONG_RUN_ROWS, PAGE_GROUPS};
 use crate::files::fs::FileRef;
-use crate::files::schema_format::StoredType;
+use crate::files::schema_format::{MARKER_COLUMN, StoredType};
 use crate::rows::column_buffer::{ByteVec, Column, Kind, Values};
 use crate::rows::key;
 use crate::rows::merge::{Keys, RowBatch, column_bytes};

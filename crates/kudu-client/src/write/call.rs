@@ -1,0 +1,176 @@
+//! One write of many rows: all are settled when it returns, and each that failed is named by its number.
+//!
+//! Rows of one tablet keep their order; tablets are written side by side. Unlike a session nothing is buffered
+//! beyond the call.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::join_all;
+use tokio::time::Instant;
+
+use super::batch::Outcome;
+use super::send::{Payload, send_batch};
+use crate::error::{Error, ErrorKind, Result};
+use crate::location_cache::{Lookup, Tablet};
+use crate::pb;
+use crate::row::{EncodedRows, Row, RowReader};
+use crate::table::Table;
+
+/// Requests are about this large, so that servers can share their time.
+const REQUEST_BYTES: usize = 4 << 20;
+
+/// Rows that are written by one call, from [`Table::write`].
+#[derive(Debug)]
+pub struct WriteCall {
+    table: Table,
+    wire_schema: pb::Schema,
+    deadline: Instant,
+    tablets: Vec<TabletRows>,
+    by_tablet: HashMap<Bytes, usize>,
+    rows: usize,
+    failed: Vec<(usize, Error)>,
+    key: Vec<u8>,
+    columns: Vec<u8>,
+}
+
+/// Rows of one tablet, in requests that follow each other.
+#[derive(Debug)]
+struct TabletRows {
+    tablet: Arc<Tablet>,
+    requests: Vec<Request>,
+}
+
+#[derive(Debug, Default)]
+struct Request {
+    rows: EncodedRows,
+    numbers: Vec<usize>,
+}
+
+impl Table {
+    /// Begins a write that has to be done within a time (servers remember outcomes for about ten minutes).
+    pub fn write(&self, timeout: Duration) -> WriteCall {
+        WriteCall {
+            table: self.clone(),
+            wire_schema: self.schema().to_plain_pb(),
+            deadline: Instant::now() + timeout,
+            tablets: Vec::new(),
+            by_tablet: HashMap::new(),
+            rows: 0,
+            failed: Vec::new(),
+            key: Vec::new(),
+            columns: Vec::new(),
+        }
+    }
+}
+
+impl WriteCall {
+    /// Adds a row; its number is how many were added before.
+    ///
+    /// # Errors
+    /// When the row is incomplete, or the tablets cannot be found; the call is of no use then.
+    pub async fn add(&mut self, row: &Row) -> Result<()> {
+        let inner = &self.table.inner;
+        if !Arc::ptr_eq(row.schema(), &inner.schema) && **row.schema() != *inner.schema {
+            return Err(Error::invalid("the row was made for another table"));
+        }
+        row.check()?;
+        let number = self.rows;
+        self.rows += 1;
+        self.route(row, number).await
+    }
+
+    async fn route(&mut self, row: &Row, number: usize) -> Result<()> {
+        let inner = &self.table.inner;
+        inner.partitions.partition_key(&inner.schema, row, &mut self.columns, &mut self.key)?;
+        let found = match inner.locations.cached(&self.key) {
+            Some(found) => found,
+            None => inner.locations.find(&inner.client.cluster, &self.key, self.deadline).await?,
+        };
+        let Lookup::Tablet(tablet) = found else {
+            self.failed.push((number, Error::new(ErrorKind::NotFound, "no range partition covers the row")));
+            return Ok(());
+        };
+        let place = *self.by_tablet.entry(tablet.id.clone()).or_insert(self.tablets.len());
+        if place == self.tablets.len() {
+            self.tablets.push(TabletRows { tablet, requests: vec![Request::default()] });
+        }
+        let requests = &mut self.tablets[place].requests;
+        if requests.last().is_none_or(|last| last.rows.bytes() >= REQUEST_BYTES) {
+            requests.push(Request::default());
+        }
+        let last = requests.last_mut().expect("there is one now");
+        row.encode_into(&mut last.rows);
+        last.numbers.push(number);
+        Ok(())
+    }
+
+    /// Writes the rows and returns those that failed, in order of their numbers: those that met a key they must not
+    /// (`AlreadyPresent`), or none where there must be one, or lie in no range (`NotFound`), and others that the servers
+    /// refused.
+    ///
+    /// # Errors
+    /// When it is unknown of some rows whether they were written (`TimedOut`), or a server refused a whole request.
+    pub async fn finish(mut self) -> Result<Vec<(usize, Error)>> {
+        while !self.tablets.is_empty() {
+            self.by_tablet.clear();
+            let tablets = std::mem::take(&mut self.tablets);
+            let sent = join_all(tablets.into_iter().map(|rows| self.send(rows))).await;
+            let mut moved = Vec::new();
+            for outcome in sent {
+                let (failed, of_moved) = outcome?;
+                self.failed.extend(failed);
+                moved.extend(of_moved);
+            }
+            for request in moved {
+                self.route_again(request).await?;
+            }
+        }
+        self.failed.sort_by_key(|(number, _)| *number);
+        Ok(self.failed)
+    }
+
+    /// Sends the requests of a tablet; returns rows that failed, and requests whose tablet is gone.
+    async fn send(&self, rows: TabletRows) -> Result<(Vec<(usize, Error)>, Vec<Request>)> {
+        let inner = &self.table.inner;
+        let mut failed = Vec::new();
+        let mut requests = rows.requests.into_iter();
+        while let Some(request) = requests.next() {
+            let Request { rows: EncodedRows { rows: bytes, indirect, count }, numbers } = request;
+            let payload = Payload {
+                schema: self.wire_schema.clone(),
+                count,
+                rows: Bytes::from(bytes),
+                indirect: Bytes::from(indirect),
+                fixed_pause: None,
+            };
+            match send_batch(inner, rows.tablet.clone(), &payload, self.deadline).await {
+                Outcome::Applied { row_errors } => failed.extend(
+                    row_errors
+                        .into_iter()
+                        .map(|(place, error)| (numbers.get(place).copied().unwrap_or(usize::MAX), error)),
+                ),
+                Outcome::Failed(error) => return Err(error),
+                Outcome::Moved => {
+                    let Payload { rows, indirect, .. } = payload;
+                    let rows = EncodedRows { rows: rows.to_vec(), indirect: indirect.to_vec(), count };
+                    let moved = std::iter::once(Request { rows, numbers }).chain(requests).collect();
+                    return Ok((failed, moved));
+                }
+            }
+        }
+        Ok((failed, Vec::new()))
+    }
+
+    async fn route_again(&mut self, request: Request) -> Result<()> {
+        let schema = self.table.inner.schema.clone();
+        let mut reader = RowReader::new(&schema, &request.rows.rows, &request.rows.indirect);
+        let mut numbers = request.numbers.into_iter();
+        while let (Some((_, row)), Some(number)) = (reader.next_row()?, numbers.next()) {
+            self.route(&row, number).await?;
+        }
+        Ok(())
+    }
+}

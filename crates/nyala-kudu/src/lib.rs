@@ -1,0 +1,27 @@
+//! The store over an Apache Kudu cluster: the contract of [`nyala_core::store`] on [`kudu_client`].
+//!
+//! A daemon with this store keeps nothing itself. Rows are in Kudu's tables, which replicate them; what tables there are,
+//! and what their columns mean, is in a log of schema changes in a table of its own (`schema_log`), which all daemons of a
+//! cluster read and extend.
+//!
+//! ## Map of the source
+//!
+//! - [`store`]: the verbs of the contract; `snapshot`, `scan`: reading; `write`: rows on their way to the cluster.
+//! - `schema_log`, `state`, `entry`: which tables there are, agreed on by all daemons.
+//! - `physical`: the Kudu table of a table: its columns and ranges, made when they are needed.
+//! - `cells`: values and arrays, between the contract's types and Kudu's.
+
+mod cells;
+mod entry;
+mod error;
+mod options;
+mod physical;
+mod scan;
+mod schema_log;
+mod snapshot;
+mod state;
+pub mod store;
+mod write;
+
+pub use options::KuduOptions;
+pub use store::KuduStore;

@@ -1,0 +1,371 @@
+//! The Kudu table of a table: named by the table's id, its columns by theirs.
+//!
+//! It follows the log of schema changes: what a change needs of it is made after the change is in the log, by whoever needs
+//! it first, and making it twice does no harm. So a daemon that dies in between leaves nothing to repair. Tables that are
+//! divided by time are made with their first range, since Kudu makes none without one. All columns outside the key may be
+//! NULL: that a column is required is judged above. Columns and tables that were dropped stay, for snapshots
+//! that still read them.
+
+use crate::cells::Stored;
+use crate::error::{of_read, of_write};
+use crate::options::KuduOptions;
+use crate::state::TableState;
+use kudu_client::{
+    Client, Column, ColumnChange, Compression, DataType, ErrorKind as KuduKind, HashPartition, RangeBound,
+    RangePartition, Schema, Table, TableAlterer,
+};
+use nyala_core::schema::{ColumnSchema, ColumnType, Encoding, Ranges, TableSchema};
+use nyala_core::{ColumnId, Result, TableId, TimeRange};
+use parking_lot::Mutex;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// A column that never holds anything: an update that sets nothing else sets it, to learn whether its row is there.
+const TOUCHED: &str = "touched";
+
+/// Columns a table has beside those of its schema.
+pub(crate) const OWN_COLUMNS: usize = 1;
+
+/// A table of the cluster, opened.
+pub(crate) struct Physical {
+    pub(crate) table: Table,
+    /// Where columns stand, those too that were dropped.
+    places: HashMap<ColumnId, usize>,
+    pub(crate) touched: usize,
+    /// All columns below it that a schema has are there, with their defaults.
+    next_column: ColumnId,
+}
+
+/// The tables that this daemon has opened.
+pub(crate) struct PhysicalTables {
+    client: Client,
+    options: KuduOptions,
+    opened: Mutex<HashMap<TableId, Arc<Slot>>>,
+}
+
+#[derive(Default)]
+struct Slot {
+    current: Mutex<Option<Arc<Physical>>>,
+    /// Ranges that were made, as this daemon knows.
+    ranges: Mutex<HashSet<(i64, i64)>>,
+    /// Held by whoever makes or changes it.
+    changing: tokio::sync::Mutex<()>,
+}
+
+impl Physical {
+    fn new(table: Table, schema: &TableSchema) -> Self {
+        let columns = || table.schema().columns().iter().enumerate();
+        let id = |name: &str| name.strip_prefix('c')?.parse().ok().map(ColumnId);
+        let places = columns().filter_map(|(place, column)| Some((id(column.name())?, place))).collect();
+        let touched = columns().find(|(_, column)| column.name() == TOUCHED).map(|(place, _)| place);
+        let next_column = schema.next_column;
+        Self { places, touched: touched.unwrap_or(usize::MAX), next_column, table }
+    }
+
+    /// Where a column stands; `None`: it is not there, so no row has it.
+    pub(crate) fn place(&self, id: ColumnId) -> Option<usize> {
+        self.places.get(&id).copied()
+    }
+}
+
+/// How a column is stored.
+pub(crate) fn stored(schema: &TableSchema, column: &ColumnSchema) -> Stored {
+    Stored { column_type: column.column_type, is_key: schema.is_key(column.id) }
+}
+
+pub(crate) fn name_of(column: ColumnId) -> String {
+    format!("c{column}")
+}
+
+impl PhysicalTables {
+    pub(crate) fn new(client: Client, options: KuduOptions) -> Self {
+        Self { client, options, opened: Mutex::default() }
+    }
+
+    fn table_name(&self, table: TableId) -> String {
+        format!("{}.t{table}", self.options.prefix)
+    }
+
+    fn slot(&self, table: TableId) -> Arc<Slot> {
+        self.opened.lock().entry(table).or_default().clone()
+    }
+
+    /// The table with all columns of a schema; `None`: it was never written to.
+    pub(crate) async fn to_read(&self, id: TableId, state: &TableState) -> Result<Option<Arc<Physical>>> {
+        let slot = self.slot(id);
+        let schema = &*state.schema;
+        if let Some(known) = slot.covering(schema) {
+            return Ok(Some(known));
+        }
+        let _changing = slot.changing.lock().await;
+        match slot.covering(schema) {
+            Some(known) => Ok(Some(known)),
+            None => self.open(id, state, &slot, Follows::NewColumns).await,
+        }
+    }
+
+    /// The table with all columns of a schema and ranges for these times.
+    pub(crate) async fn to_write(
+        &self,
+        id: TableId,
+        state: &TableState,
+        ranges: &[TimeRange],
+    ) -> Result<Arc<Physical>> {
+        let slot = self.slot(id);
+        let lacks = |slot: &Slot| -> Vec<TimeRange> {
+            let made = slot.ranges.lock();
+            ranges.iter().filter(|range| !made.contains(&(range.start_ns, range.end_ns))).copied().collect()
+        };
+        if let (Some(known), true) = (slot.covering(&state.schema), lacks(&slot).is_empty()) {
+            return Ok(known);
+        }
+        let _changing = slot.changing.lock().await;
+        let missing = lacks(&slot);
+        let known = match slot.covering(&state.schema) {
+            Some(known) => Some(known),
+            None => self.open(id, state, &slot, Follows::NewColumns).await?,
+        };
+        let known = match known {
+            Some(known) => {
+                self.add_ranges(&known, &state.schema, &missing).await?;
+                known
+            }
+            None => self.create(id, state, &missing, &slot).await?,
+        };
+        slot.ranges.lock().extend(missing.iter().map(|range| (range.start_ns, range.end_ns)));
+        Ok(known)
+    }
+
+    /// What was taken for made may be gone: another daemon dropped it.
+    pub(crate) fn forget_ranges(&self, id: TableId) {
+        let slot = self.slot(id);
+        slot.ranges.lock().clear();
+        if let Some(known) = &*slot.current.lock() {
+            known.table.forget_locations();
+        }
+    }
+
+    /// Drops ranges with their rows.
+    pub(crate) async fn drop_ranges(
+        &self,
+        id: TableId,
+        state: &TableState,
+        ranges: &[TimeRange],
+    ) -> Result<()> {
+        let slot = self.slot(id);
+        let schema = &*state.schema;
+        let _changing = slot.changing.lock().await;
+        let known = match slot.covering(schema) {
+            Some(known) => Some(known),
+            None => self.open(id, state, &slot, Follows::NewColumns).await?,
+        };
+        let Some(known) = known else { return Ok(()) };
+        for range in ranges {
+            slot.ranges.lock().remove(&(range.start_ns, range.end_ns));
+            match known.table.alter().drop_range(&partition(schema, *range)).apply().await {
+                Ok(_) => {}
+                // It was never made, or is gone already.
+                Err(error) if matches!(error.kind(), KuduKind::NotFound | KuduKind::InvalidArgument) => {
+                    tracing::debug!(%error, "a range that is not there was dropped");
+                }
+                Err(error) => return Err(of_write(error)),
+            }
+        }
+        known.table.forget_locations();
+        Ok(())
+    }
+
+    /// Brings defaults and encodings to what a schema says.
+    pub(crate) async fn follow(&self, id: TableId, state: &TableState) -> Result<()> {
+        let slot = self.slot(id);
+        let _changing = slot.changing.lock().await;
+        self.open(id, state, &slot, Follows::Everything).await.map(drop)
+    }
+
+    async fn open(
+        &self,
+        id: TableId,
+        state: &TableState,
+        slot: &Slot,
+        follows: Follows,
+    ) -> Result<Option<Arc<Physical>>> {
+        let mut table = match self.client.open_table(&self.table_name(id)).await {
+            Err(error) if error.kind() == KuduKind::NotFound => return Ok(None),
+            other => other.map_err(of_read)?,
+        };
+        loop {
+            let Some(alter) = missing_of(&table, state, follows) else { break };
+            match alter.apply().await {
+                Ok(altered) => table = altered,
+                // Another daemon did it meanwhile.
+                Err(error) if error.kind() == KuduKind::AlreadyPresent => {
+                    table = self.client.open_table(&self.table_name(id)).await.map_err(of_read)?;
+                }
+                Err(error) => return Err(of_write(error)),
+            }
+        }
+        let opened = Arc::new(Physical::new(table, &state.schema));
+        *slot.current.lock() = Some(opened.clone());
+        Ok(Some(opened))
+    }
+
+    async fn create(
+        &self,
+        id: TableId,
+        state: &TableState,
+        ranges: &[TimeRange],
+        slot: &Slot,
+    ) -> Result<Arc<Physical>> {
+        let schema = &*state.schema;
+        let name = self.table_name(id);
+        let keys = schema.key.iter().filter_map(|id| schema.column(*id));
+        let others = schema.columns.iter().filter(|column| !schema.is_key(column.id));
+        let mut columns: Vec<Column> = keys.chain(others).map(|column| column_of(schema, column)).collect();
+        columns.push(Column::new(TOUCHED, DataType::Int8).nullable());
+        let physical = Schema::new(columns).map_err(of_write)?;
+        let mut creator = self.client.create_table(&name, physical).replicas(self.options.replicas);
+        for (columns, buckets) in &schema.partitioning.hash {
+            creator = creator.hash(HashPartition::new(columns.iter().map(|id| name_of(*id)), *buckets));
+        }
+        if schema.is_series_keyed() && schema.partitioning.hash.is_empty() && self.options.buckets > 1 {
+            creator = creator.hash(HashPartition::new([name_of(schema.key[0])], self.options.buckets));
+        }
+        if let Some(column) = time_column(schema) {
+            creator = creator.range_columns([name_of(column)]);
+            for range in ranges {
+                creator = creator.range(partition(schema, *range));
+            }
+        }
+        match creator.create().await {
+            Ok(table) => {
+                let made = Arc::new(Physical::new(table, schema));
+                *slot.current.lock() = Some(made.clone());
+                Ok(made)
+            }
+            // Another daemon was quicker, perhaps with other ranges.
+            Err(error) if error.kind() == KuduKind::AlreadyPresent => {
+                let opened = self.open(id, state, slot, Follows::NewColumns).await?;
+                let opened = opened.ok_or_else(|| of_write(error))?;
+                self.add_ranges(&opened, schema, ranges).await?;
+                Ok(opened)
+            }
+            Err(error) => Err(of_write(error)),
+        }
+    }
+
+    async fn add_ranges(&self, known: &Physical, schema: &TableSchema, ranges: &[TimeRange]) -> Result<()> {
+        for range in ranges {
+            match known.table.alter().add_range(&partition(schema, *range)).apply().await {
+                Ok(_) => {}
+                Err(error) if error.kind() == KuduKind::AlreadyPresent => {}
+                Err(error) => return Err(of_write(error)),
+            }
+        }
+        if !ranges.is_empty() {
+            known.table.forget_locations();
+        }
+        Ok(())
+    }
+}
+
+/// What a table that is opened is made to follow. Defaults and encodings are brought about by whoever changes them: a state
+/// that is not the newest would bring back old ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Follows {
+    NewColumns,
+    Everything,
+}
+
+impl Slot {
+    /// The open table, if it has all columns of a schema.
+    fn covering(&self, schema: &TableSchema) -> Option<Arc<Physical>> {
+        self.current.lock().clone().filter(|known| known.next_column >= schema.next_column)
+    }
+}
+
+/// The column by which a table is divided by time.
+pub(crate) fn time_column(schema: &TableSchema) -> Option<ColumnId> {
+    let Ranges::Time { .. } = schema.partitioning.ranges else { return None };
+    schema
+        .key
+        .iter()
+        .copied()
+        .find(|id| schema.column(*id).is_some_and(|column| column.column_type == ColumnType::Timestamp))
+}
+
+/// The range partition of a range of times. The last one has no end: it holds the last time that there is.
+fn partition(schema: &TableSchema, range: TimeRange) -> RangePartition {
+    let column = name_of(time_column(schema).expect("only tables divided by time have ranges of it"));
+    let lower = match range.start_ns {
+        i64::MIN => RangeBound::Unbounded,
+        start_ns => RangeBound::inclusive(&column, start_ns),
+    };
+    let upper = match range.end_ns {
+        i64::MAX => RangeBound::Unbounded,
+        end_ns => RangeBound::exclusive(&column, end_ns),
+    };
+    RangePartition::new(lower, upper)
+}
+
+fn column_of(schema: &TableSchema, column: &ColumnSchema) -> Column {
+    let stored = stored(schema, column);
+    let mut made = Column::new(name_of(column.id), stored.data_type()).compression(compression(column));
+    made = if stored.is_key { made.key() } else { made.nullable() };
+    // Names are longer in other databases than a comment may be.
+    if let Some(name) = column.name.get(..column.name.floor_char_boundary(COMMENT_BYTES)) {
+        made = made.comment(name.replace('\0', "."));
+    }
+    match column.default.as_ref().and_then(|value| stored.value(value)) {
+        Some(value) => made.default_value(value),
+        None => made,
+    }
+}
+
+/// The longest comment that Kudu keeps.
+const COMMENT_BYTES: usize = 256;
+
+fn compression(column: &ColumnSchema) -> Compression {
+    match column.encoding {
+        Encoding::Automatic => Compression::Default,
+        Encoding::Speed => Compression::None,
+        Encoding::Size => Compression::Zlib,
+    }
+}
+
+/// What a table lacks of a schema.
+fn missing_of(table: &Table, state: &TableState, follows: Follows) -> Option<TableAlterer> {
+    let schema = &*state.schema;
+    let mut alter = table.alter();
+    let mut is_needed = false;
+    for column in schema.columns.iter().filter(|column| !schema.is_key(column.id)) {
+        let wanted = column_of(schema, column);
+        let name = name_of(column.id);
+        let Some(found) = table.schema().columns().iter().find(|found| found.name() == name) else {
+            // Its default is what older rows have of it for ever; the next look brings that of new ones.
+            let old_rows = state.added.get(&column.id).cloned();
+            let added = ColumnSchema { default: old_rows, ..column.clone() };
+            alter = alter.add_column(&column_of(schema, &added));
+            is_needed = true;
+            continue;
+        };
+        if follows == Follows::NewColumns {
+            continue;
+        }
+        let mut change = ColumnChange::default();
+        let mut differs = false;
+        if found.default() != wanted.default() {
+            differs = true;
+            change.default_value = wanted.default().cloned();
+            change.remove_default = wanted.default().is_none();
+        }
+        if found.storage().1 != compression(column) {
+            differs = true;
+            change.compression = Some(compression(column));
+        }
+        if differs {
+            alter = alter.change_column(&name, change);
+            is_needed = true;
+        }
+    }
+    is_needed.then_some(alter)
+}

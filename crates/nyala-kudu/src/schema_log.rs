@@ -1,0 +1,303 @@
+//! The log of schema changes: which tables there are, agreed on by all daemons of a cluster.
+//!
+//! Kudu can change one row at once, and no more. So a change of any number of tables is one row of the table
+//! `<prefix>.schema`, whose key is the number of the change: whoever inserts the next number has made the next change, and
+//! whoever finds it taken reads what the other did and decides again. Changes that a row does not hold are written to
+//! `<prefix>.schema_text` before, in parts, under a random name that the row says.
+//!
+//! Kudu's own tables follow the log, never the other way: see [`crate::physical`].
+
+use crate::entry::{Change, Entry};
+use crate::error::{of_read, of_write};
+use crate::options::KuduOptions;
+use crate::state::State;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int32Type, Int64Type};
+use arrow_array::{Array, RecordBatch};
+use kudu_client::{Client, Column, DataType, Error as KuduError, ErrorKind as KuduKind, Operation};
+use kudu_client::{Predicate, Schema, Table};
+use nyala_core::{Error, Result};
+use parking_lot::RwLock;
+use rand::Rng;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes of a change that a row holds; a cell has room for 64 KiB.
+const TEXT_BYTES: usize = 60_000;
+/// After so many changes one says everything, and those before it go.
+const CHANGES_KEPT: i64 = 512;
+
+/// The log, and what it adds up to.
+pub(crate) struct SchemaLog {
+    changes: Table,
+    texts: Table,
+    timeout: std::time::Duration,
+    state: RwLock<Arc<State>>,
+    /// Held by whoever reads what is new.
+    looking: tokio::sync::Mutex<()>,
+    looks_begun: AtomicU64,
+    looks_done: AtomicU64,
+}
+
+impl SchemaLog {
+    /// Opens the log of a cluster, which is made if there is none.
+    pub(crate) async fn open(client: &Client, options: &KuduOptions) -> Result<Self> {
+        let changes = vec![
+            Column::new("number", DataType::Int64).key(),
+            Column::new("name", DataType::String),
+            Column::new("parts", DataType::Int32),
+            Column::new("text", DataType::String).nullable(),
+        ];
+        let texts = vec![
+            Column::new("name", DataType::String).key(),
+            Column::new("part", DataType::Int32).key(),
+            Column::new("text", DataType::String),
+        ];
+        let log = Self {
+            changes: open_or_create(client, options, "schema", changes).await?,
+            texts: open_or_create(client, options, "schema_text", texts).await?,
+            timeout: options.write_timeout,
+            state: RwLock::default(),
+            looking: tokio::sync::Mutex::default(),
+            looks_begun: AtomicU64::new(0),
+            looks_done: AtomicU64::new(0),
+        };
+        log.refresh().await?;
+        Ok(log)
+    }
+
+    /// The state as this daemon knows it.
+    pub(crate) fn state(&self) -> Arc<State> {
+        self.state.read().clone()
+    }
+
+    /// The state with everything that was acknowledged before this call, by any daemon. Calls that wait for a look at the
+    /// log share the next one.
+    pub(crate) async fn refresh(&self) -> Result<Arc<State>> {
+        let begun_before = self.looks_begun.load(Ordering::SeqCst);
+        let _looking = self.looking.lock().await;
+        if self.looks_done.load(Ordering::SeqCst) <= begun_before {
+            let number = self.looks_begun.fetch_add(1, Ordering::SeqCst) + 1;
+            self.read_on().await?;
+            self.looks_done.store(number, Ordering::SeqCst);
+        }
+        Ok(self.state())
+    }
+
+    /// Makes the next change: what `decide` makes of the state, if anything. It is asked again when another daemon was
+    /// quicker. Returns the state in which the change is made, with what was decided.
+    pub(crate) async fn change<T>(
+        &self,
+        mut decide: impl FnMut(&State) -> Result<(Vec<Change>, T)>,
+    ) -> Result<(Arc<State>, T)> {
+        loop {
+            let state = self.state();
+            let (changes, decided) = decide(&state)?;
+            if changes.is_empty() {
+                return Ok((state, decided));
+            }
+            let number = state.version + 1;
+            let entry = Entry { changes };
+            // What nobody could read again must not get into the log.
+            state.after(number, &entry)?;
+            let is_ours = self.append(number, &entry).await?;
+            let state = self.refresh().await?;
+            if is_ours {
+                if number % CHANGES_KEPT == 0 {
+                    self.shorten(&state).await?;
+                }
+                return Ok((state, decided));
+            }
+        }
+    }
+
+    /// Appends an entry; `false`: its number is taken.
+    async fn append(&self, number: i64, entry: &Entry) -> Result<bool> {
+        let name = format!("{:032x}", rand::rng().random::<u128>());
+        let text = serde_json::to_string(entry).expect("entries are plain data");
+        let parts = parts_of(&text);
+        if parts.len() > 1 {
+            let mut call = self.texts.write(self.timeout);
+            let mut row = self.texts.row(Operation::Insert);
+            for (part, text) in parts.iter().enumerate() {
+                row.clear();
+                row.set_at(0, &name).and_then(|row| row.set_at(1, part as i32)).map_err(of_write)?;
+                row.set_at(2, *text).map_err(of_write)?;
+                call.add(&row).await.map_err(of_read)?;
+            }
+            if let Some((_, error)) = call.finish().await.map_err(of_read)?.into_iter().next() {
+                return Err(of_read(error));
+            }
+        }
+        let mut row = self.changes.row(Operation::Insert);
+        let mut fill = || -> std::result::Result<(), KuduError> {
+            row.set_at(0, number)?.set_at(1, &name)?.set_at(2, parts.len() as i32)?;
+            if let [text] = parts[..] {
+                row.set_at(3, text)?;
+            }
+            Ok(())
+        };
+        fill().map_err(of_write)?;
+        let mut call = self.changes.write(self.timeout);
+        call.add(&row).await.map_err(of_read)?;
+        match call.finish().await {
+            Ok(failed) => match failed.into_iter().next() {
+                None => Ok(true),
+                Some((_, error)) if error.kind() == KuduKind::AlreadyPresent => Ok(false),
+                Some((_, error)) => Err(of_write(error)),
+            },
+            // It may be there: the log knows.
+            Err(error) => match self.name_of(number).await? {
+                Some(found) => Ok(found == name),
+                None => Err(of_write(error)),
+            },
+        }
+    }
+
+    async fn name_of(&self, number: i64) -> Result<Option<String>> {
+        let scan = self.changes.scan().project(["name"]).filter(Predicate::eq("number", number));
+        let batches = scan.open().await.map_err(of_read)?.collect().await.map_err(of_read)?;
+        Ok(batches.first().map(|batch| batch.column(0).as_string::<i32>().value(0).to_owned()))
+    }
+
+    /// Reads what came after the last entry that is known.
+    async fn read_on(&self) -> Result<()> {
+        let mut state = State::clone(&self.state());
+        let known = state.version;
+        let scan = self.changes.scan().filter(Predicate::gt("number", known));
+        let batches = scan.open().await.map_err(of_read)?.collect().await.map_err(of_read)?;
+        let mut found: Vec<Row> = batches.iter().flat_map(rows_of).collect();
+        found.sort_by_key(|row| row.number);
+        // Only the last of those that say everything counts, and what comes after it.
+        for row in found {
+            let text = match row.text {
+                Some(text) => text,
+                None => match self.read_text(&row.name, row.parts).await? {
+                    Some(text) => text,
+                    None => {
+                        return Err(Error::invalid(format!(
+                            "change {} of the schema has no text",
+                            row.number
+                        )));
+                    }
+                },
+            };
+            let entry: Entry = serde_json::from_str(&text)
+                .map_err(|error| Error::invalid(format!("change {} of the schema: {error}", row.number)))?;
+            state = state.after(row.number, &entry)?;
+        }
+        if state.version > known {
+            *self.state.write() = Arc::new(state);
+        }
+        Ok(())
+    }
+
+    async fn read_text(&self, name: &str, parts: i32) -> Result<Option<String>> {
+        let scan = self.texts.scan().filter(Predicate::eq("name", name)).sorted().project(["text"]);
+        let batches = scan.open().await.map_err(of_read)?.collect().await.map_err(of_read)?;
+        let (mut text, mut found) = (String::new(), 0);
+        for batch in &batches {
+            let texts = batch.column(0).as_string::<i32>();
+            found += texts.len() as i32;
+            texts.iter().flatten().for_each(|part| text.push_str(part));
+        }
+        Ok((found == parts).then_some(text))
+    }
+
+    /// Writes an entry that says everything, and removes those before it.
+    async fn shorten(&self, state: &State) -> Result<()> {
+        let tables = state.tables.iter().map(|(id, table)| table.whole(*id)).collect();
+        let (next_table, next_range) = (state.next_table, state.next_range);
+        let everything = Change::Everything { next_table, next_range, tables };
+        let number = state.version + 1;
+        if !self.append(number, &Entry { changes: vec![everything] }).await? {
+            return Ok(());
+        }
+        let scan = self.changes.scan().filter(Predicate::lt("number", number));
+        let batches = scan.open().await.map_err(of_read)?.collect().await.map_err(of_read)?;
+        let mut changes = self.changes.write(self.timeout);
+        let mut texts = self.texts.write(self.timeout);
+        let mut change = self.changes.row(Operation::DeleteIgnore);
+        let mut text = self.texts.row(Operation::DeleteIgnore);
+        for row in batches.iter().flat_map(rows_of) {
+            change.set_at(0, row.number).map_err(of_write)?;
+            changes.add(&change).await.map_err(of_write)?;
+            for part in 0..if row.text.is_none() { row.parts } else { 0 } {
+                text.set_at(0, &row.name).and_then(|text| text.set_at(1, part)).map_err(of_write)?;
+                texts.add(&text).await.map_err(of_write)?;
+            }
+        }
+        changes.finish().await.map_err(of_write)?;
+        texts.finish().await.map_err(of_write)?;
+        Ok(())
+    }
+}
+
+/// A row of the log.
+struct Row {
+    number: i64,
+    name: String,
+    parts: i32,
+    text: Option<String>,
+}
+
+fn rows_of(batch: &RecordBatch) -> impl Iterator<Item = Row> {
+    let numbers = batch.column(0).as_primitive::<Int64Type>();
+    let names = batch.column(1).as_string::<i32>();
+    let parts = batch.column(2).as_primitive::<Int32Type>();
+    let texts = batch.column(3).as_string::<i32>();
+    (0..batch.num_rows()).map(|row| Row {
+        number: numbers.value(row),
+        name: names.value(row).to_owned(),
+        parts: parts.value(row),
+        text: texts.is_valid(row).then(|| texts.value(row).to_owned()),
+    })
+}
+
+/// A text in parts that each fit into a cell.
+fn parts_of(text: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while rest.len() > TEXT_BYTES {
+        let (part, after) = rest.split_at(rest.floor_char_boundary(TEXT_BYTES));
+        parts.push(part);
+        rest = after;
+    }
+    parts.push(rest);
+    parts
+}
+
+async fn open_or_create(
+    client: &Client,
+    options: &KuduOptions,
+    name: &str,
+    columns: Vec<Column>,
+) -> Result<Table> {
+    let name = format!("{}.{name}", options.prefix);
+    match client.open_table(&name).await {
+        Err(error) if error.kind() == KuduKind::NotFound => {}
+        other => return other.map_err(of_read),
+    }
+    let schema = Schema::new(columns).map_err(of_write)?;
+    match client.create_table(&name, schema).replicas(options.replicas).create().await {
+        // Another daemon was quicker.
+        Err(error) if error.kind() == KuduKind::AlreadyPresent => {
+            client.open_table(&name).await.map_err(of_read)
+        }
+        other => other.map_err(of_write),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        let text = "ü".repeat(TEXT_BYTES);
+        let parts = parts_of(&text);
+        assert_eq!(parts.concat(), text);
+        assert!(parts.len() == 3 && parts.iter().all(|part| part.len() <= TEXT_BYTES));
+        assert_eq!(parts_of(""), [""]);
+    }
+}

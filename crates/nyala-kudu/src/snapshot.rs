@@ -1,0 +1,63 @@
+//! What the cluster was at a moment: a timestamp, and the tables as the log knew them then.
+
+use crate::error::of_read;
+use crate::scan::open_scan;
+use crate::state::{State, TableState};
+use crate::store::Shared;
+use async_trait::async_trait;
+use kudu_client::Timestamp;
+use nyala_core::schema::TableSchema;
+use nyala_core::store::{AggregateRequest, AggregateStates, Feature, RowStream, ScanRequest, Snapshot};
+use nyala_core::{Result, Sequence, TableId, TimeRange};
+use std::sync::Arc;
+
+pub(crate) struct KuduSnapshot {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) state: Arc<State>,
+    pub(crate) at: Timestamp,
+}
+
+#[async_trait]
+impl Snapshot for KuduSnapshot {
+    fn sequence(&self) -> Sequence {
+        Sequence(self.at.0)
+    }
+
+    fn schema(&self, table: TableId) -> Result<Arc<TableSchema>> {
+        Ok(self.state.table(table)?.schema.clone())
+    }
+
+    async fn scan(&self, request: ScanRequest) -> Result<Box<dyn RowStream>> {
+        let table = self.state.table(request.table)?;
+        request.validate(&table.schema)?;
+        let physical = self.shared.tables.to_read(request.table, table).await?;
+        open_scan(physical, table, request, self.at, &self.shared.options).await
+    }
+
+    async fn aggregate(&self, _: AggregateRequest) -> Result<AggregateStates> {
+        Err(Feature::Aggregates.refused())
+    }
+
+    async fn time_bounds(&self, table: TableId, within: TimeRange) -> Result<Option<TimeRange>> {
+        let table = self.state.table(table)?;
+        let mut ranges = table.ranges.iter().filter(|range| range.time.overlaps(within));
+        let first = ranges.next();
+        let last = ranges.next_back().or(first);
+        Ok(first.zip(last).map(|(first, last)| TimeRange::new(first.time.start_ns, last.time.end_ns)))
+    }
+
+    async fn estimate_rows(&self, id: TableId, within: TimeRange) -> Result<u64> {
+        let table = self.state.table(id)?;
+        let Some(physical) = self.shared.tables.to_read(id, table).await? else { return Ok(0) };
+        let rows = physical.table.statistics().await.map_err(of_read)?.live_rows.unwrap_or(0);
+        Ok((rows as f64 * share(table, within)) as u64)
+    }
+}
+
+/// The share of a table's ranges that lies within a range of times.
+fn share(table: &TableState, within: TimeRange) -> f64 {
+    let width = |time: TimeRange| time.end_ns.saturating_sub(time.start_ns) as f64;
+    let inside: f64 = table.ranges.iter().map(|range| width(range.time.intersect(within)).max(0.0)).sum();
+    let all: f64 = table.ranges.iter().map(|range| width(range.time)).sum();
+    if all > 0.0 { inside / all } else { 1.0 }
+}

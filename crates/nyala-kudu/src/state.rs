@@ -1,0 +1,176 @@
+//! Which tables there are: what the log of schema changes adds up to.
+
+use crate::entry::{Bounds, Change, Entry, Scalar, WholeTable};
+use nyala_core::schema::TableSchema;
+use nyala_core::{ColumnId, Error, Result, TableId, TimeRange, Value};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Tables as of an entry of the log.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct State {
+    /// The number of the last entry; 0: there is none.
+    pub(crate) version: i64,
+    /// No table had this id, nor one above it.
+    pub(crate) next_table: u32,
+    /// No range had this number, nor one above it.
+    pub(crate) next_range: u32,
+    pub(crate) tables: BTreeMap<TableId, TableState>,
+}
+
+/// A table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TableState {
+    pub(crate) schema: Arc<TableSchema>,
+    /// Its ranges of time, ascending, of tables that are divided by time; those that were dropped are not among them.
+    pub(crate) ranges: Arc<[RangeState]>,
+    /// What rows have of columns that came after them.
+    pub(crate) added: Arc<BTreeMap<ColumnId, Value>>,
+}
+
+/// A range of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RangeState {
+    /// No other range has it, nor had it.
+    pub(crate) number: u32,
+    pub(crate) time: TimeRange,
+}
+
+impl State {
+    pub(crate) fn table(&self, id: TableId) -> Result<&TableState> {
+        self.tables.get(&id).ok_or_else(|| Error::missing(format!("table {id}")))
+    }
+
+    pub(crate) fn is_taken(&self, name: &str) -> bool {
+        self.tables.values().any(|table| table.schema.name == name)
+    }
+
+    /// The state after an entry, which follows the last one, or says everything.
+    pub(crate) fn after(&self, version: i64, entry: &Entry) -> Result<Self> {
+        let damaged = |words: &str| Error::invalid(format!("entry {version} of the schema log {words}"));
+        let mut state = self.clone();
+        let is_whole = matches!(entry.changes.first(), Some(Change::Everything { .. }));
+        if version != self.version + 1 && !is_whole {
+            return Err(damaged(&format!("comes after entry {}", self.version)));
+        }
+        state.version = version;
+        for change in &entry.changes {
+            match change {
+                Change::Everything { next_table, next_range, tables } => {
+                    state.next_table = *next_table;
+                    state.next_range = *next_range;
+                    state.tables = tables
+                        .iter()
+                        .map(|WholeTable { table, schema, ranges, added }| {
+                            let schema = Arc::new(schema.clone().try_into()?);
+                            let added = Arc::new(values_of(added)?);
+                            Ok((TableId(*table), TableState { schema, ranges: ranges_of(ranges), added }))
+                        })
+                        .collect::<Result<_>>()?;
+                }
+                Change::Create { table, schema } => {
+                    let schema = Arc::new(schema.clone().try_into()?);
+                    state.next_table = state.next_table.max(table + 1);
+                    state.tables.insert(
+                        TableId(*table),
+                        TableState { schema, ranges: Arc::new([]), added: Arc::default() },
+                    );
+                }
+                Change::Alter { table, schema, added } => {
+                    let known = state.tables.get_mut(&TableId(*table));
+                    let known = known.ok_or_else(|| damaged("alters a table that is not there"))?;
+                    known.schema = Arc::new(schema.clone().try_into()?);
+                    if !added.is_empty() {
+                        Arc::make_mut(&mut known.added).extend(values_of(added)?);
+                    }
+                }
+                Change::Ranges { table, ranges } => {
+                    let known = state.tables.get_mut(&TableId(*table));
+                    let known = known.ok_or_else(|| damaged("divides a table that is not there"))?;
+                    known.ranges = ranges_of(ranges);
+                    let numbers = ranges.iter().map(|(number, ..)| number + 1);
+                    state.next_range = numbers.fold(state.next_range, u32::max);
+                }
+                Change::Drop { table } => drop(state.tables.remove(&TableId(*table))),
+            }
+        }
+        Ok(state)
+    }
+}
+
+fn values_of(added: &[(u32, Scalar)]) -> Result<BTreeMap<ColumnId, Value>> {
+    added.iter().map(|(id, value)| Ok((ColumnId(*id), value.clone().try_into()?))).collect()
+}
+
+fn ranges_of(bounds: &[Bounds]) -> Arc<[RangeState]> {
+    let range =
+        |(number, start, end): &Bounds| RangeState { number: *number, time: TimeRange::new(*start, *end) };
+    bounds.iter().map(range).collect()
+}
+
+impl TableState {
+    /// The range that holds a time, if there is one.
+    pub(crate) fn range_of(&self, time_ns: i64) -> Option<TimeRange> {
+        let place = self.ranges.partition_point(|range| range.time.end_ns <= time_ns);
+        self.ranges.get(place).map(|range| range.time).filter(|range| range.contains(time_ns))
+    }
+
+    /// A new range for a time that none holds: that of the schema's width, cut where it would overlap another.
+    pub(crate) fn new_range(&self, time_ns: i64) -> TimeRange {
+        let wanted = self.schema.partition_of(time_ns);
+        let place = self.ranges.partition_point(|range| range.time.end_ns <= time_ns);
+        let before = place.checked_sub(1).map_or(i64::MIN, |place| self.ranges[place].time.end_ns);
+        let after = self.ranges.get(place).map_or(i64::MAX, |range| range.time.start_ns);
+        TimeRange::new(wanted.start_ns.max(before), wanted.end_ns.min(after))
+    }
+
+    /// The table's ranges with new ones for these times; `None` if each has one.
+    pub(crate) fn ranges_with(&self, times_ns: &[i64], next_number: u32) -> Option<Vec<Bounds>> {
+        let mut with = self.clone();
+        let mut next_number = next_number;
+        for time_ns in times_ns {
+            if with.range_of(*time_ns).is_none() {
+                let time = with.new_range(*time_ns);
+                let mut ranges = with.ranges.to_vec();
+                let place = ranges.partition_point(|range| range.time.end_ns <= time.start_ns);
+                ranges.insert(place, RangeState { number: next_number, time });
+                next_number += 1;
+                with.ranges = ranges.into();
+            }
+        }
+        (with.ranges.len() > self.ranges.len()).then(|| with.bounds())
+    }
+
+    /// All that is known of the table, as the log has it.
+    pub(crate) fn whole(&self, table: TableId) -> WholeTable {
+        let added = self.added.iter().map(|(id, value)| (id.0, Scalar::from(value))).collect();
+        WholeTable { table: table.0, schema: (&*self.schema).into(), ranges: self.bounds(), added }
+    }
+
+    /// The table's ranges as the log has them.
+    pub(crate) fn bounds(&self) -> Vec<Bounds> {
+        self.ranges.iter().map(|range| (range.number, range.time.start_ns, range.time.end_ns)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_ranges_are_cut_where_others_are() {
+        let schema = Arc::new(TableSchema::measurement("m", 100));
+        let of = |ranges: &[(i64, i64)]| {
+            let ranges: Vec<Bounds> = ranges.iter().map(|(start, end)| (0, *start, *end)).collect();
+            TableState { schema: schema.clone(), ranges: ranges_of(&ranges), added: Arc::default() }
+        };
+        let width = of(&[]).new_range(150);
+        assert!(width.contains(150));
+        assert_eq!(width.end_ns - width.start_ns, 100);
+        let table = of(&[(width.start_ns - 50, width.start_ns + 10), (width.end_ns - 10, width.end_ns + 70)]);
+        let middle = width.start_ns + 50;
+        assert_eq!(table.range_of(middle), None);
+        assert_eq!(table.new_range(middle), TimeRange::new(width.start_ns + 10, width.end_ns - 10));
+        assert_eq!(table.range_of(width.start_ns), Some(table.ranges[0].time));
+    }
+}

@@ -1,0 +1,362 @@
+//! The store: the verbs of the contract.
+
+use crate::entry::{Change, Scalar, Table as TableEntry};
+use crate::error::of_read;
+use crate::options::KuduOptions;
+use crate::physical::PhysicalTables;
+use crate::schema_log::SchemaLog;
+use crate::snapshot::KuduSnapshot;
+use crate::state::{State, TableState};
+use crate::write::{CELL_BYTES_MAX, COLUMNS_MAX, KEY_BYTES_MAX};
+use async_trait::async_trait;
+use kudu_client::{Client, Predicate as KuduPredicate, Timestamp};
+use nyala_core::schema::{Ranges, TableSchema};
+use nyala_core::store::{
+    Alteration, Atomicity, Capabilities, Delete, Feature, Features, Freshness, PartitionInfo, RowSelection,
+    SnapshotRef, Store, StoreRef, Update, WriteBatch, WriteOutcome, emulate,
+};
+use nyala_core::{ColumnId, Error, Result, Sequence, TableId, TimeRange, Value};
+use std::sync::Arc;
+
+/// What the store cannot do, or leaves to [`nyala_core::store::emulate`].
+const MISSING: [Feature; 12] = [
+    Feature::ReverseScans,
+    Feature::TimeOrder,
+    Feature::PrefixLimits,
+    Feature::NotEqual,
+    Feature::Aggregates,
+    Feature::ChangesByPredicate,
+    Feature::KeyRanges,
+    Feature::WiderTypes,
+    Feature::History,
+    Feature::StagedWrites,
+    Feature::ChangeFeed,
+    Feature::PinnedPartitions,
+];
+
+/// A store over a cluster. Several, of one process or many, may use one cluster.
+pub struct KuduStore {
+    shared: Arc<Shared>,
+}
+
+/// What the store and its snapshots share.
+pub(crate) struct Shared {
+    pub(crate) client: Client,
+    pub(crate) options: KuduOptions,
+    pub(crate) log: SchemaLog,
+    pub(crate) tables: PhysicalTables,
+}
+
+impl KuduStore {
+    /// Opens the store of a cluster; it is made if there is none under the prefix.
+    ///
+    /// # Errors
+    /// When the cluster cannot be asked, or its schema log cannot be read.
+    pub async fn open(client: Client, options: KuduOptions) -> Result<Self> {
+        let log = SchemaLog::open(&client, &options).await?;
+        let tables = PhysicalTables::new(client.clone(), options.clone());
+        Ok(Self { shared: Arc::new(Shared { client, options, log, tables }) })
+    }
+}
+
+impl KuduStore {
+    /// Refuses that columns become required which rows lack.
+    async fn check_nulls(&self, state: &State, changes: &[(TableId, Vec<Alteration>)]) -> Result<()> {
+        let mut added: Vec<(TableId, ColumnId, bool)> = Vec::new();
+        for (table, alterations) in changes {
+            let before = &state.table(*table)?.schema;
+            for alteration in alterations {
+                match alteration {
+                    Alteration::AddColumn(column) => {
+                        let earlier = added.iter().filter(|(other, ..)| other == table).count() as u32;
+                        let id = ColumnId(before.next_column.0 + earlier);
+                        added.push((*table, id, column.default.is_some()));
+                    }
+                    Alteration::SetNullable(column, false) if !before.is_key(*column) => {
+                        let new = added.iter().find(|(other, id, _)| other == table && id == column);
+                        let has_null = match new {
+                            Some((.., has_default)) => {
+                                !has_default && self.shared.has_rows(state, *table, None).await?
+                            }
+                            None => self.shared.has_rows(state, *table, Some(*column)).await?,
+                        };
+                        if has_null {
+                            return Err(Error::conflict(format!("rows of column {column} are NULL")));
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// A moment at which everything is there that was acknowledged before this call.
+    async fn now(&self) -> Result<Timestamp> {
+        self.client.server_time().await.map_err(of_read)
+    }
+
+    /// Whether a table has a row, or one that lacks a column.
+    async fn has_rows(&self, state: &State, table: TableId, lacking: Option<ColumnId>) -> Result<bool> {
+        let table_state = state.table(table)?;
+        let Some(physical) = self.tables.to_read(table, table_state).await? else { return Ok(false) };
+        let mut scan = physical.table.scan().limit(1);
+        if let Some(column) = lacking {
+            scan = scan.filter(KuduPredicate::is_null(&crate::physical::name_of(column)));
+        }
+        Ok(scan.count().await.map_err(of_read)? > 0)
+    }
+
+    async fn partition(
+        &self,
+        id: u64,
+        table: TableId,
+        state: &TableState,
+        time: TimeRange,
+    ) -> Result<PartitionInfo> {
+        let rows = match self.tables.to_read(table, state).await? {
+            None => 0,
+            Some(physical) => {
+                let mut scan = physical.table.scan();
+                if let Some(column) = crate::physical::time_column(&state.schema) {
+                    let name = crate::physical::name_of(column);
+                    scan = scan.filter(KuduPredicate::ge(&name, time.start_ns));
+                    if time.end_ns != i64::MAX {
+                        scan = scan.filter(KuduPredicate::lt(&name, time.end_ns));
+                    }
+                }
+                scan.count().await.map_err(of_read)?
+            }
+        };
+        Ok(PartitionInfo { id, range: time, keys: None, rows, disk_bytes: 0, memory_bytes: 0 })
+    }
+}
+
+/// Numbers of tables that are not divided, among those of ranges.
+const UNDIVIDED: u64 = 1 << 63;
+
+#[async_trait]
+impl Store for KuduStore {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            atomicity: Atomicity::Row,
+            features: MISSING.into_iter().fold(Features::ALL, Features::without),
+            is_shared: true,
+            columns_max: COLUMNS_MAX,
+            cell_bytes_max: CELL_BYTES_MAX,
+            key_bytes_max: KEY_BYTES_MAX,
+        }
+    }
+
+    fn tables(&self) -> Vec<(TableId, Arc<TableSchema>)> {
+        let state = self.shared.log.state();
+        state.tables.iter().map(|(id, table)| (*id, table.schema.clone())).collect()
+    }
+
+    fn schema(&self, table: TableId) -> Result<Arc<TableSchema>> {
+        Ok(self.shared.log.state().table(table)?.schema.clone())
+    }
+
+    async fn create_tables(&self, schemas: Vec<TableSchema>) -> Result<Vec<TableId>> {
+        for schema in &schemas {
+            if matches!(schema.partitioning.ranges, Ranges::Keys { .. }) {
+                return Err(Feature::KeyRanges.refused());
+            }
+            schema.validate()?;
+            check_columns(schema)?;
+        }
+        self.shared.log.refresh().await?;
+        let decide = |state: &State| {
+            let mut changes = Vec::new();
+            for (number, schema) in schemas.iter().enumerate() {
+                let name = &schema.name;
+                if state.is_taken(name) || schemas[..number].iter().any(|other| other.name == *name) {
+                    return Err(Error::conflict(format!("table {} exists", schema.shown_name())));
+                }
+                let table = state.next_table + number as u32;
+                changes.push(Change::Create { table, schema: TableEntry::from(schema) });
+            }
+            let first = state.next_table;
+            Ok((changes, (0..schemas.len() as u32).map(|number| TableId(first + number)).collect::<Vec<_>>()))
+        };
+        let (state, ids) = self.shared.log.change(decide).await?;
+        for (id, schema) in ids.iter().zip(&schemas) {
+            if schema.partitioning.time_width_ns().is_none()
+                && let Ok(table) = state.table(*id)
+            {
+                self.shared.tables.to_write(*id, table, &[]).await?;
+            }
+        }
+        Ok(ids)
+    }
+
+    async fn alter_tables(&self, changes: Vec<(TableId, Vec<Alteration>)>) -> Result<Vec<Arc<TableSchema>>> {
+        let capabilities = self.capabilities();
+        let mut needed = changes.iter().flat_map(|(_, each)| each).filter_map(Alteration::feature);
+        needed.try_for_each(|feature| capabilities.need(feature))?;
+        let state = self.shared.log.refresh().await?;
+        // What is wrong with schemas is said before what is wrong with rows.
+        altered(&state, &changes)?;
+        self.check_nulls(&state, &changes).await?;
+        let decide = |state: &State| {
+            let schemas = altered(state, &changes)?;
+            let entry = |altered: &Altered| Change::Alter {
+                table: altered.table.0,
+                schema: TableEntry::from(&*altered.schema),
+                added: altered.added.iter().map(|(id, value)| (id.0, Scalar::from(value))).collect(),
+            };
+            Ok((schemas.iter().map(entry).collect(), schemas))
+        };
+        let (state, schemas) = self.shared.log.change(decide).await?;
+        for Altered { table, .. } in &schemas {
+            if let Ok(known) = state.table(*table) {
+                self.shared.tables.follow(*table, known).await?;
+            }
+        }
+        Ok(schemas.into_iter().map(|altered| altered.schema).collect())
+    }
+
+    async fn drop_tables(&self, tables: Vec<TableId>) -> Result<()> {
+        self.shared.log.refresh().await?;
+        let decide = |state: &State| {
+            for (number, table) in tables.iter().enumerate() {
+                state.table(*table)?;
+                if tables[..number].contains(table) {
+                    return Err(Error::missing(format!("table {table}")));
+                }
+            }
+            Ok((tables.iter().map(|table| Change::Drop { table: table.0 }).collect(), ()))
+        };
+        self.shared.log.change(decide).await.map(drop)
+    }
+
+    async fn partitions(&self, table: TableId) -> Result<Vec<PartitionInfo>> {
+        let state = self.shared.log.refresh().await?;
+        let table_state = state.table(table)?;
+        let mut partitions = Vec::new();
+        if table_state.schema.partitioning.time_width_ns().is_none() {
+            let id = UNDIVIDED | u64::from(table.0);
+            partitions.push(self.shared.partition(id, table, table_state, TimeRange::ALL).await?);
+        }
+        for range in table_state.ranges.iter() {
+            let id = range.number.into();
+            partitions.push(self.shared.partition(id, table, table_state, range.time).await?);
+        }
+        partitions.retain(|partition| partition.rows > 0);
+        Ok(partitions)
+    }
+
+    async fn drop_partitions(&self, table: TableId, range: TimeRange) -> Result<Vec<PartitionInfo>> {
+        let mut dropped = self.partitions(table).await?;
+        dropped.retain(|partition| range.covers(partition.range));
+        let state = self.shared.log.state();
+        let table_state = state.table(table)?;
+        if table_state.schema.partitioning.time_width_ns().is_none() {
+            // The rows of an undivided table go one by one.
+            if !dropped.is_empty() {
+                let store: StoreRef = Arc::new(Self { shared: self.shared.clone() });
+                let delete = Delete { table, rows: RowSelection::All, predicates: Vec::new() };
+                emulate::complete(store).delete(delete).await?;
+            }
+            return Ok(dropped);
+        }
+        let covered = |time: &TimeRange| range.covers(*time);
+        let times = |state: &State| -> Result<Vec<TimeRange>> {
+            Ok(state.table(table)?.ranges.iter().map(|range| range.time).filter(covered).collect())
+        };
+        self.shared.tables.drop_ranges(table, table_state, &times(&state)?).await?;
+        let decide = |state: &State| {
+            let before = state.table(table)?.bounds();
+            let mut ranges = before.clone();
+            ranges.retain(|(_, start, end)| !covered(&TimeRange::new(*start, *end)));
+            let is_other = ranges != before;
+            let change = Change::Ranges { table: table.0, ranges };
+            Ok((is_other.then_some(change).into_iter().collect(), ()))
+        };
+        self.shared.log.change(decide).await?;
+        Ok(dropped)
+    }
+
+    async fn write(&self, batch: WriteBatch) -> Result<WriteOutcome> {
+        self.shared.write(batch).await
+    }
+
+    async fn delete(&self, _: Delete) -> Result<Sequence> {
+        Err(Feature::ChangesByPredicate.refused())
+    }
+
+    async fn update(&self, _: Update) -> Result<u64> {
+        Err(Feature::ChangesByPredicate.refused())
+    }
+
+    async fn snapshot(&self, freshness: Freshness) -> Result<SnapshotRef> {
+        let (at, state) = match freshness {
+            Freshness::Past(_) => return Err(Feature::History.refused()),
+            Freshness::Latest => {
+                let (at, state) = tokio::join!(self.shared.now(), self.shared.log.refresh());
+                (at?, state?)
+            }
+            Freshness::AtLeast(sequence) => {
+                let seen = self.shared.client.last_timestamp().filter(|seen| seen.0 >= sequence.0);
+                let at = match seen {
+                    Some(seen) => seen,
+                    None => self.shared.now().await?,
+                };
+                if at.0 < sequence.0 {
+                    return Err(Error::invalid(format!("nothing was written under sequence {sequence} yet")));
+                }
+                (at, self.shared.log.state())
+            }
+        };
+        Ok(Arc::new(KuduSnapshot { shared: self.shared.clone(), state, at }))
+    }
+}
+
+/// What alterations make of a table.
+struct Altered {
+    table: TableId,
+    schema: Arc<TableSchema>,
+    /// What rows that are there have of new columns.
+    added: Vec<(ColumnId, Value)>,
+}
+
+/// The schemas of tables after each of some alterations, in their order.
+fn altered(state: &State, changes: &[(TableId, Vec<Alteration>)]) -> Result<Vec<Altered>> {
+    let mut done: Vec<Altered> = Vec::new();
+    for (table, alterations) in changes {
+        let known = done.iter().rev().find(|altered| altered.table == *table);
+        let mut schema = TableSchema::clone(match known {
+            Some(known) => &known.schema,
+            None => &state.table(*table)?.schema,
+        });
+        let others = state.tables.iter().filter(|(id, _)| !done.iter().any(|altered| altered.table == **id));
+        let names: Vec<&str> = others
+            .map(|(_, table)| table.schema.name.as_str())
+            .chain(done.iter().map(|altered| altered.schema.name.as_str()))
+            .collect();
+        let mut added = Vec::new();
+        let mut next = schema.next_column;
+        for alteration in alterations {
+            if let Alteration::AddColumn(column) = alteration {
+                added.extend(column.default.clone().map(|value| (next, value)));
+                next = ColumnId(next.0 + 1);
+            }
+        }
+        schema.alter(alterations.iter().cloned(), |name| names.contains(&name))?;
+        check_columns(&schema)?;
+        done.push(Altered { table: *table, schema: Arc::new(schema), added });
+    }
+    Ok(done)
+}
+
+fn check_columns(schema: &TableSchema) -> Result<()> {
+    match schema.columns.len() > COLUMNS_MAX {
+        true => Err(Error::limit(format!(
+            "table {}: more than {COLUMNS_MAX} columns, the most that a table of Kudu has",
+            schema.shown_name()
+        ))),
+        false => Ok(()),
+    }
+}

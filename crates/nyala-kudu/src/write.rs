@@ -1,0 +1,320 @@
+//! Rows of a batch on their way to the cluster.
+//!
+//! Kudu is atomic by row. Rows of one tablet are applied in their order, so rows of one key are too; rows that do not meet
+//! the demand of their mode come back as errors of theirs and are left out alone.
+
+use crate::cells::Stored;
+use crate::error::of_write;
+use crate::physical::{OWN_COLUMNS, Physical, stored};
+use crate::state::{State, TableState};
+use crate::store::Shared;
+use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampNanosecondType;
+use arrow_array::{Array, ArrayRef};
+use arrow_buffer::BooleanBuffer;
+use kudu_client::{Cell, Error as KuduError, ErrorKind as KuduKind, Operation as KuduOperation, Row};
+use nyala_core::schema::{ColumnType, Ranges, TableSchema};
+use nyala_core::store::{DeleteMode, Operation, RowPlace, WriteBatch, WriteMode, WriteOutcome};
+use nyala_core::time::partition_time;
+use nyala_core::{Error, Result, Sequence, TableId, TimeRange};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Limits of Kudu, of 1.18: <https://kudu.apache.org/docs/known_issues.html>.
+pub(crate) const CELL_BYTES_MAX: usize = 65_536;
+pub(crate) const KEY_BYTES_MAX: usize = 16_384;
+pub(crate) const COLUMNS_MAX: usize = 300 - OWN_COLUMNS;
+
+/// How often rows are sent again whose range another daemon dropped.
+const ATTEMPTS: usize = 4;
+
+impl Shared {
+    pub(crate) async fn write(&self, batch: WriteBatch) -> Result<WriteOutcome> {
+        let mut state = self.log.state();
+        if validate(&batch, &state).is_err() {
+            state = self.log.refresh().await?;
+        }
+        validate(&batch, &state)?;
+        let mut by_table: BTreeMap<TableId, Vec<usize>> = BTreeMap::new();
+        for (number, operation) in batch.operations.iter().enumerate() {
+            by_table.entry(operation.table()).or_default().push(number);
+        }
+        let mut conflicts = Vec::new();
+        for (table, numbers) in by_table {
+            self.write_table(table, &batch, &numbers, &mut conflicts).await?;
+        }
+        conflicts.sort_unstable();
+        let rows: usize = batch.operations.iter().map(Operation::rows).sum();
+        let sequence = Sequence(self.client.last_timestamp().map_or(0, |at| at.0));
+        Ok(WriteOutcome { sequence, affected: (rows - conflicts.len()) as u64, conflicts })
+    }
+
+    /// Writes those operations of a batch that are of one table.
+    async fn write_table(
+        &self,
+        id: TableId,
+        batch: &WriteBatch,
+        numbers: &[usize],
+        conflicts: &mut Vec<RowPlace>,
+    ) -> Result<()> {
+        let operations = || numbers.iter().map(|number| (*number, &batch.operations[*number]));
+        let mut left: Vec<RowPlace> = operations()
+            .flat_map(|(number, operation)| {
+                (0..operation.rows()).map(move |row| RowPlace { operation: number, row })
+            })
+            .collect();
+        for _ in 0..ATTEMPTS {
+            if left.is_empty() {
+                return Ok(());
+            }
+            let (state, ranges) = self.ranges_for(id, operations().map(|(_, operation)| operation)).await?;
+            let table = state.table(id)?;
+            let physical = match (&table.schema.partitioning.ranges, ranges.is_empty()) {
+                // Nothing is made for rows that make nothing.
+                (Ranges::Time { .. }, true) => self.tables.to_read(id, table).await?,
+                _ => Some(self.tables.to_write(id, table, &ranges).await?),
+            };
+            let failed = match physical {
+                Some(physical) => self.send(&physical, &table.schema, batch, &left).await?,
+                None => left.iter().map(|place| (*place, no_range())).collect(),
+            };
+            left.clear();
+            for (place, error) in failed {
+                let operation = &batch.operations[place.operation];
+                match fate(operation, &error) {
+                    Fate::Done => {}
+                    Fate::Conflict => conflicts.push(place),
+                    Fate::Again => left.push(place),
+                    Fate::Failed => return Err(of_write(error)),
+                }
+            }
+            if !left.is_empty() {
+                self.tables.forget_ranges(id);
+            }
+        }
+        Err(Error::retry(format!("the ranges of table {id} are being dropped by others")))
+    }
+
+    /// Makes sure that the log has a range for every row that may come into being; returns these ranges.
+    async fn ranges_for(
+        &self,
+        id: TableId,
+        operations: impl Iterator<Item = &Operation>,
+    ) -> Result<(Arc<State>, Vec<TimeRange>)> {
+        let state = self.log.state();
+        let table = state.table(id)?;
+        let Some(time) = time_place(&table.schema) else { return Ok((state, Vec::new())) };
+        let mut ranges: Vec<TimeRange> = Vec::new();
+        let mut lacking: Vec<i64> = Vec::new();
+        let times = operations.filter_map(|operation| match operation {
+            Operation::Upsert(upsert) if upsert.mode.makes_rows() => upsert.column(table.schema.key[time]),
+            _ => None,
+        });
+        for cells in times {
+            let times = cells.values.as_primitive::<TimestampNanosecondType>();
+            let mut last = TimeRange::new(0, 0);
+            for time_ns in times.values() {
+                let time_ns = partition_time(*time_ns);
+                if last.contains(time_ns) {
+                    continue;
+                }
+                match table.range_of(time_ns) {
+                    Some(range) => {
+                        last = range;
+                        ranges.push(range);
+                    }
+                    None => lacking.push(time_ns),
+                }
+            }
+        }
+        if lacking.is_empty() {
+            ranges.sort_unstable_by_key(|range| range.start_ns);
+            ranges.dedup();
+            return Ok((state, ranges));
+        }
+        lacking.sort_unstable();
+        lacking.dedup();
+        let (state, ()) = self
+            .log
+            .change(|state| {
+                let with = state.table(id)?.ranges_with(&lacking, state.next_range);
+                let change = with.map(|ranges| crate::entry::Change::Ranges { table: id.0, ranges });
+                Ok((change.into_iter().collect(), ()))
+            })
+            .await?;
+        let table = state.table(id)?;
+        ranges.extend(lacking.iter().filter_map(|time_ns| table.range_of(*time_ns)));
+        ranges.sort_unstable_by_key(|range| range.start_ns);
+        ranges.dedup();
+        Ok((state, ranges))
+    }
+
+    /// Sends rows of a batch to their table; returns those that were not written.
+    async fn send(
+        &self,
+        physical: &Physical,
+        schema: &TableSchema,
+        batch: &WriteBatch,
+        rows: &[RowPlace],
+    ) -> Result<Vec<(RowPlace, KuduError)>> {
+        let mut call = physical.table.write(self.options.write_timeout);
+        for of_operation in rows.chunk_by(|a, b| a.operation == b.operation) {
+            let operation = &batch.operations[of_operation[0].operation];
+            let cells = Cells::of(operation, schema, physical)?;
+            let mut row = physical.table.row(code(operation));
+            for place in of_operation {
+                cells.fill(&mut row, place.row).map_err(of_write)?;
+                call.add(&row).await.map_err(of_write)?;
+            }
+        }
+        let failed = call.finish().await.map_err(of_write)?;
+        Ok(failed.into_iter().map(|(number, error)| (rows[number], error)).collect())
+    }
+}
+
+/// What becomes of a row that was not written.
+enum Fate {
+    Done,
+    Conflict,
+    Again,
+    Failed,
+}
+
+fn fate(operation: &Operation, error: &KuduError) -> Fate {
+    let is_row = error.code().is_some();
+    match (operation, error.kind()) {
+        (Operation::Upsert(upsert), KuduKind::NotFound) if !is_row && upsert.mode.makes_rows() => Fate::Again,
+        (Operation::Upsert(upsert), KuduKind::NotFound) if !upsert.mode.makes_rows() => Fate::Conflict,
+        (Operation::Upsert(upsert), KuduKind::AlreadyPresent)
+            if matches!(upsert.mode, WriteMode::Insert | WriteMode::InsertIgnore) =>
+        {
+            Fate::Conflict
+        }
+        (Operation::DeleteKeys { mode: DeleteMode::Blind, .. }, KuduKind::NotFound) => Fate::Done,
+        (Operation::DeleteKeys { .. }, KuduKind::NotFound) => Fate::Conflict,
+        _ => Fate::Failed,
+    }
+}
+
+fn no_range() -> KuduError {
+    KuduError::new(KuduKind::NotFound, "no range partition covers the row")
+}
+
+/// Where the column stands in the key by which a table is divided by time.
+fn time_place(schema: &TableSchema) -> Option<usize> {
+    let Ranges::Time { .. } = schema.partitioning.ranges else { return None };
+    schema
+        .key
+        .iter()
+        .position(|id| schema.column(*id).is_some_and(|column| column.column_type == ColumnType::Timestamp))
+}
+
+/// What rows are sent as. Ignoring kinds are not used, since servers do not say which rows they passed over.
+fn code(operation: &Operation) -> KuduOperation {
+    match operation {
+        Operation::Upsert(upsert) => match upsert.mode {
+            WriteMode::Upsert => KuduOperation::Upsert,
+            WriteMode::Insert | WriteMode::InsertIgnore => KuduOperation::Insert,
+            WriteMode::Update | WriteMode::UpdateIgnore => KuduOperation::Update,
+        },
+        Operation::DeleteKeys { mode: DeleteMode::Blind, .. } => KuduOperation::DeleteIgnore,
+        Operation::DeleteKeys { .. } => KuduOperation::Delete,
+    }
+}
+
+/// Checks a batch against the schemas, and its cells against what Kudu takes.
+fn validate(batch: &WriteBatch, state: &State) -> Result<()> {
+    for operation in &batch.operations {
+        let TableState { schema, .. } = state.table(operation.table())?;
+        operation.validate(schema)?;
+        let arrays: Vec<&ArrayRef> = match operation {
+            Operation::Upsert(upsert) => upsert.columns.iter().map(|cells| &cells.values).collect(),
+            Operation::DeleteKeys { keys, .. } => keys.iter().collect(),
+        };
+        for array in arrays {
+            if longest(array) > CELL_BYTES_MAX {
+                return Err(Error::limit(format!(
+                    "table {}: a cell of more than {CELL_BYTES_MAX} bytes",
+                    schema.shown_name()
+                )));
+            }
+        }
+        let keys: Vec<&ArrayRef> = match operation {
+            Operation::Upsert(upsert) => {
+                schema.key.iter().filter_map(|id| upsert.column(*id)).map(|cells| &cells.values).collect()
+            }
+            Operation::DeleteKeys { keys, .. } => keys.iter().collect(),
+        };
+        // Fixed widths take 16 bytes at most, and zeros and ends are encoded by two.
+        let longest_key: usize = keys.iter().map(|array| 2 * longest(array) + 18).sum();
+        if longest_key > KEY_BYTES_MAX {
+            return Err(Error::limit(format!(
+                "table {}: a key of more than {KEY_BYTES_MAX} bytes",
+                schema.shown_name()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The bytes of the longest text of an array; 0 of other types.
+fn longest(array: &ArrayRef) -> usize {
+    let lengths = |offsets: &[i32]| offsets.windows(2).map(|pair| (pair[1] - pair[0]) as usize).max();
+    if let Some(texts) = array.as_string_opt::<i32>() {
+        return lengths(texts.value_offsets()).unwrap_or(0);
+    }
+    array.as_binary_opt::<i32>().and_then(|bytes| lengths(bytes.value_offsets())).unwrap_or(0)
+}
+
+/// The cells of an operation, with the places of their columns.
+struct Cells<'a> {
+    columns: Vec<(usize, Stored, &'a ArrayRef, Option<&'a BooleanBuffer>)>,
+    /// A column that is set to NULL where an update would set nothing.
+    touched: Option<usize>,
+}
+
+impl<'a> Cells<'a> {
+    fn of(operation: &'a Operation, schema: &TableSchema, physical: &Physical) -> Result<Self> {
+        let place = |id| {
+            let place = physical.place(id).zip(schema.column(id));
+            let place = place.map(|(place, column)| (place, stored(schema, column)));
+            place.ok_or_else(|| Error::missing(format!("the cluster's table has no column {id}")))
+        };
+        let columns: Result<_> = match operation {
+            Operation::Upsert(upsert) => upsert
+                .columns
+                .iter()
+                .map(|cells| {
+                    let (place, stored) = place(cells.column)?;
+                    Ok((place, stored, &cells.values, cells.null_cells.as_ref()))
+                })
+                .collect(),
+            Operation::DeleteKeys { keys, .. } => schema
+                .key
+                .iter()
+                .zip(keys)
+                .map(|(id, keys)| {
+                    let (place, stored) = place(*id)?;
+                    Ok((place, stored, keys, None))
+                })
+                .collect(),
+        };
+        let is_update = matches!(code(operation), KuduOperation::Update);
+        Ok(Self { columns: columns?, touched: is_update.then_some(physical.touched) })
+    }
+
+    fn fill(&self, row: &mut Row, number: usize) -> kudu_client::Result<()> {
+        row.clear();
+        for (place, stored, values, null_cells) in &self.columns {
+            if values.is_valid(number) {
+                row.set_at(*place, stored.cell(values.as_ref(), number))?;
+            } else if null_cells.is_some_and(|nulls| nulls.value(number)) {
+                row.set_at(*place, Cell::Null)?;
+            }
+        }
+        if let Some(touched) = self.touched {
+            row.set_at(touched, Cell::Null)?;
+        }
+        Ok(())
+    }
+}
