@@ -9,72 +9,6 @@ use crate::workspace::crates;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Crate, parent, siblings.
-type Known = (&'static str, &'static str, &'static [&'static str]);
-
-/// Circles that are not broken up yet. Entries may be removed, but none may be added.
-const KNOWN: &[Known] = &[
-    ("kudu-client", "crate", &["alter", "client", "create", "scan", "table", "tablets", "write"]),
-    ("kudu-client", "crate", &["schema", "value"]),
-    ("kudu-client", "crate::rpc", &["kerberos", "negotiation"]),
-    ("kudu-client", "crate::scan", &["scanner", "sorted"]),
-    ("nyala", "crate::server", &["health", "http", "report"]),
-    ("nyala", "crate::server::http", &["body", "unpack"]),
-    ("nyala", "crate::server::http", &["pieces", "response"]),
-    ("nyala", "crate::subscriber", &["destination", "lane"]),
-    ("nyala-bench", "crate", &["query", "verify", "workload"]),
-    ("nyala-bench", "crate::client", &["connection", "target"]),
-    ("nyala-bench", "crate::workload", &["cpu", "cpu_lines"]),
-    ("nyala-column", "crate", &["bytes", "float", "integer", "kernels", "scratch"]),
-    ("nyala-column", "crate::integer", &["delta", "dictionary", "entropy", "frame", "runs", "vector"]),
-    ("nyala-core", "crate", &["schema", "store"]),
-    ("nyala-db", "crate", &["catalog", "idle"]),
-    ("nyala-db", "crate::catalog", &["continuous", "database", "subscription"]),
-    (
-        "nyala-db",
-        "crate::catalog",
-        &[
-            "measurement",
-            "membership",
-            "record",
-            "series_directory",
-            "series_table",
-            "series_view",
-            "shard_types",
-            "unsaved",
-        ],
-    ),
-    (
-        "nyala-engine",
-        "crate",
-        &[
-            "aggregate",
-            "catalog",
-            "compaction",
-            "effort",
-            "flush",
-            "maintenance",
-            "orphans",
-            "output",
-            "rowset",
-            "scan",
-            "schema_format",
-            "shared",
-            "snapshot",
-            "sweep",
-            "version",
-        ],
-    ),
-    ("nyala-engine", "crate::memtable", &["piece", "stripe"]),
-    ("nyala-engine", "crate::rowset", &["ahead", "series"]),
-    ("nyala-engine", "crate::wal", &["queue", "writer"]),
-    ("nyala-query", "crate::exec", &["aggregate", "group", "inner", "ordered", "raw", "select"]),
-    ("nyala-query", "crate::exec", &["measurement", "order"]),
-    ("nyala-query", "crate::exec::reduce", &["datum", "kept"]),
-    ("nyala-query", "crate::influxql::regex", &["class", "translate"]),
-    ("nyala-query", "crate::plan", &["condition", "expression", "hint", "rewrite", "types"]),
-];
-
 /// Siblings each of which reaches each other one.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Circle {
@@ -85,33 +19,20 @@ pub(crate) struct Circle {
     edges: Vec<String>,
 }
 
-/// Complaints about circles that are not known, and about known ones that are gone.
+/// A complaint for each circle, with one place for each of its edges.
 pub(crate) fn check(root: &Path) -> Vec<String> {
-    let (circles, mut complaints) = find(root, false);
-    complaints.extend(compare(&circles, KNOWN));
-    complaints
+    all(root, false)
 }
 
-/// Every circle of the workspace at `root`, known or not, with all references.
+/// Every circle of the workspace at `root`, with all references.
 pub(crate) fn list(root: &Path) -> Vec<String> {
-    let (circles, mut complaints) = find(root, true);
+    all(root, true)
+}
+
+fn all(root: &Path, show_all: bool) -> Vec<String> {
+    let (circles, mut complaints) = find(root, show_all);
     complaints.extend(circles.iter().map(Circle::to_string));
     complaints
-}
-
-fn compare(circles: &[Circle], known: &[Known]) -> Vec<String> {
-    let is = |circle: &Circle, (crate_name, parent, modules): &Known| {
-        circle.crate_name == *crate_name
-            && circle.parent == *parent
-            && circle.modules.iter().eq(modules.iter().copied().collect::<BTreeSet<_>>())
-    };
-    let new = circles.iter().filter(|circle| !known.iter().any(|entry| is(circle, entry)));
-    let gone = known.iter().filter(|entry| !circles.iter().any(|circle| is(circle, entry)));
-    let gone = gone.map(|(crate_name, parent, modules)| {
-        let modules = modules.join(", ");
-        format!("{crate_name}: the circle {modules} in {parent} is gone: remove it from KNOWN in circles.rs")
-    });
-    new.map(Circle::to_string).chain(gone).collect()
 }
 
 /// All circles, and files that could not be read. Each edge shows its first reference, or all of them.

@@ -9,9 +9,10 @@
 //! - [`store`]: the verbs of the contract; `snapshot`, `scan`: reading; `write`: rows on their way to the cluster.
 //! - `schema_log`, `state`, `entry`: which tables there are, agreed on by all daemons.
 //! - `physical`: the Kudu table of a table: its columns and ranges, made when they are needed.
-//! - `cells`: values and arrays, between the contract's types and Kudu's.
+//! - `cluster`: what these work with. `cells`: values and arrays, between the contract's types and Kudu's.
 
 mod cells;
+mod cluster;
 mod entry;
 mod error;
 mod options;

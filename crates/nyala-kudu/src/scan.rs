@@ -11,8 +11,8 @@ use arrow_array::{Array, ArrayRef, RecordBatch, new_null_array};
 use arrow_buffer::BooleanBuffer;
 use async_trait::async_trait;
 use kudu_client::{Predicate as KuduPredicate, ReadMode, ScanBuilder, Scanner, Timestamp};
-use nyala_core::schema::{ColumnType, TableSchema};
 use nyala_core::arrays::{take_rows, value_at};
+use nyala_core::schema::{ColumnType, TableSchema};
 use nyala_core::store::{
     Batch, Comparison, KeyBound, Predicate, RowSelection, RowStream, ScanRequest, SeriesRun, SeriesSet,
 };

@@ -1,9 +1,9 @@
 //! What the cluster was at a moment: a timestamp, and the tables as the log knew them then.
 
+use crate::cluster::Cluster;
 use crate::error::of_read;
 use crate::scan::open_scan;
 use crate::state::{State, TableState};
-use crate::store::Shared;
 use async_trait::async_trait;
 use kudu_client::Timestamp;
 use nyala_core::schema::TableSchema;
@@ -12,7 +12,7 @@ use nyala_core::{Result, Sequence, TableId, TimeRange};
 use std::sync::Arc;
 
 pub(crate) struct KuduSnapshot {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) cluster: Arc<Cluster>,
     pub(crate) state: Arc<State>,
     pub(crate) at: Timestamp,
 }
@@ -30,8 +30,8 @@ impl Snapshot for KuduSnapshot {
     async fn scan(&self, request: ScanRequest) -> Result<Box<dyn RowStream>> {
         let table = self.state.table(request.table)?;
         request.validate(&table.schema)?;
-        let physical = self.shared.tables.to_read(request.table, table).await?;
-        open_scan(physical, table, request, self.at, &self.shared.options).await
+        let physical = self.cluster.tables.to_read(request.table, table).await?;
+        open_scan(physical, table, request, self.at, &self.cluster.options).await
     }
 
     async fn aggregate(&self, _: AggregateRequest) -> Result<AggregateStates> {
@@ -48,7 +48,7 @@ impl Snapshot for KuduSnapshot {
 
     async fn estimate_rows(&self, id: TableId, within: TimeRange) -> Result<u64> {
         let table = self.state.table(id)?;
-        let Some(physical) = self.shared.tables.to_read(id, table).await? else { return Ok(0) };
+        let Some(physical) = self.cluster.tables.to_read(id, table).await? else { return Ok(0) };
         let rows = physical.table.statistics().await.map_err(of_read)?.live_rows.unwrap_or(0);
         Ok((rows as f64 * share(table, within)) as u64)
     }

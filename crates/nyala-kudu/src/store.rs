@@ -1,5 +1,6 @@
 //! The store: the verbs of the contract.
 
+use crate::cluster::Cluster;
 use crate::entry::{Change, Scalar, Table as TableEntry};
 use crate::error::of_read;
 use crate::options::KuduOptions;
@@ -36,15 +37,7 @@ const MISSING: [Feature; 12] = [
 
 /// A store over a cluster. Several, of one process or many, may use one cluster.
 pub struct KuduStore {
-    shared: Arc<Shared>,
-}
-
-/// What the store and its snapshots share.
-pub(crate) struct Shared {
-    pub(crate) client: Client,
-    pub(crate) options: KuduOptions,
-    pub(crate) log: SchemaLog,
-    pub(crate) tables: PhysicalTables,
+    cluster: Arc<Cluster>,
 }
 
 impl KuduStore {
@@ -55,7 +48,7 @@ impl KuduStore {
     pub async fn open(client: Client, options: KuduOptions) -> Result<Self> {
         let log = SchemaLog::open(&client, &options).await?;
         let tables = PhysicalTables::new(client.clone(), options.clone());
-        Ok(Self { shared: Arc::new(Shared { client, options, log, tables }) })
+        Ok(Self { cluster: Arc::new(Cluster { client, options, log, tables }) })
     }
 }
 
@@ -76,9 +69,9 @@ impl KuduStore {
                         let new = added.iter().find(|(other, id, _)| other == table && id == column);
                         let has_null = match new {
                             Some((.., has_default)) => {
-                                !has_default && self.shared.has_rows(state, *table, None).await?
+                                !has_default && self.cluster.has_rows(state, *table, None).await?
                             }
-                            None => self.shared.has_rows(state, *table, Some(*column)).await?,
+                            None => self.cluster.has_rows(state, *table, Some(*column)).await?,
                         };
                         if has_null {
                             return Err(Error::conflict(format!("rows of column {column} are NULL")));
@@ -92,7 +85,7 @@ impl KuduStore {
     }
 }
 
-impl Shared {
+impl Cluster {
     /// A moment at which everything is there that was acknowledged before this call.
     async fn now(&self) -> Result<Timestamp> {
         self.client.server_time().await.map_err(of_read)
@@ -151,12 +144,12 @@ impl Store for KuduStore {
     }
 
     fn tables(&self) -> Vec<(TableId, Arc<TableSchema>)> {
-        let state = self.shared.log.state();
+        let state = self.cluster.log.state();
         state.tables.iter().map(|(id, table)| (*id, table.schema.clone())).collect()
     }
 
     fn schema(&self, table: TableId) -> Result<Arc<TableSchema>> {
-        Ok(self.shared.log.state().table(table)?.schema.clone())
+        Ok(self.cluster.log.state().table(table)?.schema.clone())
     }
 
     async fn create_tables(&self, schemas: Vec<TableSchema>) -> Result<Vec<TableId>> {
@@ -167,7 +160,7 @@ impl Store for KuduStore {
             schema.validate()?;
             check_columns(schema)?;
         }
-        self.shared.log.refresh().await?;
+        self.cluster.log.refresh().await?;
         let decide = |state: &State| {
             let mut changes = Vec::new();
             for (number, schema) in schemas.iter().enumerate() {
@@ -181,12 +174,12 @@ impl Store for KuduStore {
             let first = state.next_table;
             Ok((changes, (0..schemas.len() as u32).map(|number| TableId(first + number)).collect::<Vec<_>>()))
         };
-        let (state, ids) = self.shared.log.change(decide).await?;
+        let (state, ids) = self.cluster.log.change(decide).await?;
         for (id, schema) in ids.iter().zip(&schemas) {
             if schema.partitioning.time_width_ns().is_none()
                 && let Ok(table) = state.table(*id)
             {
-                self.shared.tables.to_write(*id, table, &[]).await?;
+                self.cluster.tables.to_write(*id, table, &[]).await?;
             }
         }
         Ok(ids)
@@ -196,7 +189,7 @@ impl Store for KuduStore {
         let capabilities = self.capabilities();
         let mut needed = changes.iter().flat_map(|(_, each)| each).filter_map(Alteration::feature);
         needed.try_for_each(|feature| capabilities.need(feature))?;
-        let state = self.shared.log.refresh().await?;
+        let state = self.cluster.log.refresh().await?;
         // What is wrong with schemas is said before what is wrong with rows.
         altered(&state, &changes)?;
         self.check_nulls(&state, &changes).await?;
@@ -209,17 +202,17 @@ impl Store for KuduStore {
             };
             Ok((schemas.iter().map(entry).collect(), schemas))
         };
-        let (state, schemas) = self.shared.log.change(decide).await?;
+        let (state, schemas) = self.cluster.log.change(decide).await?;
         for Altered { table, .. } in &schemas {
             if let Ok(known) = state.table(*table) {
-                self.shared.tables.follow(*table, known).await?;
+                self.cluster.tables.follow(*table, known).await?;
             }
         }
         Ok(schemas.into_iter().map(|altered| altered.schema).collect())
     }
 
     async fn drop_tables(&self, tables: Vec<TableId>) -> Result<()> {
-        self.shared.log.refresh().await?;
+        self.cluster.log.refresh().await?;
         let decide = |state: &State| {
             for (number, table) in tables.iter().enumerate() {
                 state.table(*table)?;
@@ -229,20 +222,20 @@ impl Store for KuduStore {
             }
             Ok((tables.iter().map(|table| Change::Drop { table: table.0 }).collect(), ()))
         };
-        self.shared.log.change(decide).await.map(drop)
+        self.cluster.log.change(decide).await.map(drop)
     }
 
     async fn partitions(&self, table: TableId) -> Result<Vec<PartitionInfo>> {
-        let state = self.shared.log.refresh().await?;
+        let state = self.cluster.log.refresh().await?;
         let table_state = state.table(table)?;
         let mut partitions = Vec::new();
         if table_state.schema.partitioning.time_width_ns().is_none() {
             let id = UNDIVIDED | u64::from(table.0);
-            partitions.push(self.shared.partition(id, table, table_state, TimeRange::ALL).await?);
+            partitions.push(self.cluster.partition(id, table, table_state, TimeRange::ALL).await?);
         }
         for range in table_state.ranges.iter() {
             let id = range.number.into();
-            partitions.push(self.shared.partition(id, table, table_state, range.time).await?);
+            partitions.push(self.cluster.partition(id, table, table_state, range.time).await?);
         }
         partitions.retain(|partition| partition.rows > 0);
         Ok(partitions)
@@ -251,12 +244,12 @@ impl Store for KuduStore {
     async fn drop_partitions(&self, table: TableId, range: TimeRange) -> Result<Vec<PartitionInfo>> {
         let mut dropped = self.partitions(table).await?;
         dropped.retain(|partition| range.covers(partition.range));
-        let state = self.shared.log.state();
+        let state = self.cluster.log.state();
         let table_state = state.table(table)?;
         if table_state.schema.partitioning.time_width_ns().is_none() {
             // The rows of an undivided table go one by one.
             if !dropped.is_empty() {
-                let store: StoreRef = Arc::new(Self { shared: self.shared.clone() });
+                let store: StoreRef = Arc::new(Self { cluster: self.cluster.clone() });
                 let delete = Delete { table, rows: RowSelection::All, predicates: Vec::new() };
                 emulate::complete(store).delete(delete).await?;
             }
@@ -266,7 +259,7 @@ impl Store for KuduStore {
         let times = |state: &State| -> Result<Vec<TimeRange>> {
             Ok(state.table(table)?.ranges.iter().map(|range| range.time).filter(covered).collect())
         };
-        self.shared.tables.drop_ranges(table, table_state, &times(&state)?).await?;
+        self.cluster.tables.drop_ranges(table, table_state, &times(&state)?).await?;
         let decide = |state: &State| {
             let before = state.table(table)?.bounds();
             let mut ranges = before.clone();
@@ -275,12 +268,12 @@ impl Store for KuduStore {
             let change = Change::Ranges { table: table.0, ranges };
             Ok((is_other.then_some(change).into_iter().collect(), ()))
         };
-        self.shared.log.change(decide).await?;
+        self.cluster.log.change(decide).await?;
         Ok(dropped)
     }
 
     async fn write(&self, batch: WriteBatch) -> Result<WriteOutcome> {
-        self.shared.write(batch).await
+        self.cluster.write(batch).await
     }
 
     async fn delete(&self, _: Delete) -> Result<Sequence> {
@@ -295,22 +288,22 @@ impl Store for KuduStore {
         let (at, state) = match freshness {
             Freshness::Past(_) => return Err(Feature::History.refused()),
             Freshness::Latest => {
-                let (at, state) = tokio::join!(self.shared.now(), self.shared.log.refresh());
+                let (at, state) = tokio::join!(self.cluster.now(), self.cluster.log.refresh());
                 (at?, state?)
             }
             Freshness::AtLeast(sequence) => {
-                let seen = self.shared.client.last_timestamp().filter(|seen| seen.0 >= sequence.0);
+                let seen = self.cluster.client.last_timestamp().filter(|seen| seen.0 >= sequence.0);
                 let at = match seen {
                     Some(seen) => seen,
-                    None => self.shared.now().await?,
+                    None => self.cluster.now().await?,
                 };
                 if at.0 < sequence.0 {
                     return Err(Error::invalid(format!("nothing was written under sequence {sequence} yet")));
                 }
-                (at, self.shared.log.state())
+                (at, self.cluster.log.state())
             }
         };
-        Ok(Arc::new(KuduSnapshot { shared: self.shared.clone(), state, at }))
+        Ok(Arc::new(KuduSnapshot { cluster: self.cluster.clone(), state, at }))
     }
 }
 

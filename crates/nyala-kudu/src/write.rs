@@ -4,10 +4,10 @@
 //! the demand of their mode come back as errors of theirs and are left out alone.
 
 use crate::cells::Stored;
+use crate::cluster::Cluster;
 use crate::error::of_write;
 use crate::physical::{OWN_COLUMNS, Physical, stored};
 use crate::state::{State, TableState};
-use crate::store::Shared;
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
 use arrow_array::{Array, ArrayRef};
@@ -28,7 +28,7 @@ pub(crate) const COLUMNS_MAX: usize = 300 - OWN_COLUMNS;
 /// How often rows are sent again whose range another daemon dropped.
 const ATTEMPTS: usize = 4;
 
-impl Shared {
+impl Cluster {
     pub(crate) async fn write(&self, batch: WriteBatch) -> Result<WriteOutcome> {
         let mut state = self.log.state();
         if validate(&batch, &state).is_err() {

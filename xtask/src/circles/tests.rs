@@ -131,16 +131,6 @@ fn places_are_counted_or_all_shown() {
 }
 
 #[test]
-fn known_circles_may_only_go() {
-    let folder = workspace(&[ROOT, ("b.rs", "use crate::c::Y;"), C]);
-    let (circles, _) = find(folder.path(), false);
-    assert_eq!(compare(&circles, &[("a", "crate", &["c", "b"])]), Vec::<String>::new());
-    assert_eq!(compare(&circles, &[]).len(), 1);
-    assert_eq!(compare(&circles, &[("a", "crate", &["b", "c", "d"])]).len(), 2);
-    assert_eq!(compare(&[], &[("a", "crate", &["b", "c"])]).len(), 1);
-}
-
-#[test]
 fn files_that_are_missing_or_no_rust_are_told() {
     let complaints = edges(&[ROOT, ("b.rs", "fn {")]);
     assert_eq!(complaints.len(), 2, "{complaints:?}");

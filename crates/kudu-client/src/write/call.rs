@@ -125,7 +125,7 @@ impl WriteCall {
                 moved.extend(of_moved);
             }
             for request in moved {
-                self.route_again(request).await?;
+                self.reroute(request).await?;
             }
         }
         self.failed.sort_by_key(|(number, _)| *number);
@@ -164,7 +164,7 @@ impl WriteCall {
         Ok((failed, Vec::new()))
     }
 
-    async fn route_again(&mut self, request: Request) -> Result<()> {
+    async fn reroute(&mut self, request: Request) -> Result<()> {
         let schema = self.table.inner.schema.clone();
         let mut reader = RowReader::new(&schema, &request.rows.rows, &request.rows.indirect);
         let mut numbers = request.numbers.into_iter();
